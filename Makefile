@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load bench-observability
+.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load bench-observability reproduce
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -150,6 +150,10 @@ buffering: ## What 50 slow readers cost those who share a backend with one worke
 simulate: ## The core in virtual time: theory, dispatch, the figures of SDIS02
 	@scripts/setup-run.sh
 	@scripts/simulate.sh
+
+reproduce: ## The figures of five papers, row by row (root; QUICK=1: what can be simulated, minutes)
+	@scripts/setup-run.sh
+	@scripts/reproduce.sh
 
 test-compose: ## Bring docker-compose.yml up for real and check it (root, Debian)
 	@scripts/test-compose.sh

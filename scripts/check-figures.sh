@@ -52,6 +52,8 @@ figure_simulated() {
     echo "sita_slowdown=$(rounded "$(cell dispatch.csv sita slowdown)")"
 }
 
+figure_reproduced() { said '^Reproduced: \(reproduced=[0-9]* differs=[0-9]* not_comparable=[0-9]* not_run=[0-9]* of=[0-9]*\)$/\1/'; }
+
 figure_idle_memory() {
     echo "plain=$(cell idle-memory.csv plain bytes_each)"
     echo "tls=$(cell idle-memory.csv tls bytes_each)"

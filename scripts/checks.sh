@@ -34,6 +34,7 @@ static | 12 | make static | | static | bytes<=17000000 | proxy
 module | 5 | make module | | bytes_of_module | | filters
 filter-reproducible | 12 | make filter-reproducible | | hash_of_filter | | filters
 simulate | 10 | make simulate | | simulated | | scheduler/src measure/src loadgen/src
+reproduce | 15 | QUICK=1 make reproduce | PAPER=EH99 | reproduced | reproduced>=90 not_run<=20 | scheduler/src measure/src loadgen/src loadgen/papers
 idle-memory | 8 | make idle-memory | CONNECTIONS=1000 | idle_memory | | proxy
 http2-memory | 5 | make http2-memory | CONNECTIONS=200 | http2_memory | | proxy
 fault-simulation | 25 | make fault-simulation | SEEDS=200 | passed_tests | passed>=1 | proxy proxy/tests/faults

@@ -16,6 +16,7 @@ pub mod origin;
 pub mod recorded;
 pub mod replay;
 pub mod report;
+pub mod reproduce;
 pub mod results;
 pub mod simulate;
 pub mod soak;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use sprat_loadgen::{
-    demo, generate, hold, ideal, lab, network, origin, replay, report, simulate, soak,
+    demo, generate, hold, ideal, lab, network, origin, replay, report, reproduce, simulate, soak,
 };
 
 /// Workloads, origins, trace replay, bounds, the lab and reports for Sprat.
@@ -27,6 +27,7 @@ enum Command {
     Ideal(ideal::Args),
     /// Compare results: a table, figures, and a page that holds them.
     Report(report::Args),
+    Reproduce(reproduce::ReproduceArgs),
     Lab(lab::LabArgs),
     Network(network::NetworkArgs),
     Simulate(simulate::SimulateArgs),
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Ideal(args) => ideal::main(&args),
         Command::Report(args) => report::main(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Network(args) => match network::run(&args) {
             Ok(code) => return code,

@@ -8,12 +8,14 @@
 mod arrivals;
 mod charts;
 mod dispatch;
+mod eh99;
 mod farm;
 mod findings;
 mod link;
 mod measure;
 mod network;
 mod output;
+pub mod papers;
 mod sdis02;
 pub mod sizes;
 mod srq06;

@@ -113,9 +113,18 @@ impl<T: Copy> VirtualLink<T> {
     ///
     /// # Errors
     /// As many responses are open as the policy allows.
-    pub fn arrive(
+    pub fn arrive(&mut self, now: Time, bytes: (u64, u64), response: T) -> Result<(), AtCapacity> {
+        self.arrive_in(now, 0, bytes, response)
+    }
+
+    /// Lets a response of a class of the policy's arrive, as [`VirtualLink::arrive`] does.
+    ///
+    /// # Errors
+    /// As many responses are open as the policy allows.
+    pub fn arrive_in(
         &mut self,
         now: Time,
+        class: usize,
         (bytes, set_up_bytes): (u64, u64),
         response: T,
     ) -> Result<(), AtCapacity> {
@@ -124,7 +133,7 @@ impl<T: Copy> VirtualLink<T> {
             self.egress.connect(now, set_up_bytes);
         }
         let bytes = bytes.max(1);
-        let spec = FlowSpec::new(0, Size::Exact(bytes), self.cost);
+        let spec = FlowSpec::new(class, Size::Exact(bytes), self.cost);
         let flow = self.egress.open(now, spec)?;
         let open = Open {
             left_bytes: bytes,

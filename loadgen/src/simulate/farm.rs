@@ -73,8 +73,20 @@ fn hash_of(number: u64) -> u64 {
 /// # Errors
 /// When the core breaks one of its promises, or turns a request away.
 pub(super) fn simulate(plan: &Plan) -> anyhow::Result<Vec<Served>> {
+    let arrivals = Arrivals::new(plan.seed, plan.sizes, plan.gap_s, plan.requests);
+    serve(plan, arrivals)
+}
+
+/// Serves other requests than the plan's own, in the order of their arrival.
+///
+/// # Errors
+/// As [`simulate`].
+pub(super) fn serve(
+    plan: &Plan,
+    arrivals: impl Iterator<Item = Request>,
+) -> anyhow::Result<Vec<Served>> {
     let mut farm = Farm::new(plan);
-    let mut arrivals = Arrivals::new(plan.seed, plan.sizes, plan.gap_s, plan.requests).peekable();
+    let mut arrivals = arrivals.peekable();
     loop {
         let arrival_ns = arrivals.peek().map(|request| request.at.as_nanos());
         match (farm.servers.next_done_ns(), arrival_ns) {
@@ -281,10 +293,10 @@ impl<'a> Farm<'a> {
     fn close(self) -> anyhow::Result<Vec<Served>> {
         let seed = self.plan.seed;
         ensure!(
-            self.over == self.plan.requests && self.station.waiting() == 0,
+            self.over == self.requests.len() && self.station.waiting() == 0,
             "seed {seed}: {} of {} requests came to an end",
             self.over,
-            self.plan.requests
+            self.requests.len()
         );
         for endpoint in 0..self.plan.station.endpoints.len() {
             let load = self.station.load(endpoint);

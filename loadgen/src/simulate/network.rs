@@ -6,6 +6,7 @@ mod bound;
 mod congestion;
 mod connection;
 mod events;
+mod habits;
 mod judge;
 mod networks;
 mod outcome;
@@ -16,6 +17,7 @@ mod server;
 pub(super) mod sfd;
 mod system;
 mod table;
+pub(super) mod tocs03;
 mod topology;
 mod world;
 

@@ -4,6 +4,7 @@ mod channel;
 mod checks;
 mod figures;
 mod model;
+mod paper;
 mod points;
 mod setup;
 mod workload;
@@ -21,6 +22,8 @@ use checks::{Curves, STATIC_CAPACITY};
 use points::Curve;
 use setup::Setup;
 use workload::{Media, Tasks};
+
+pub(super) use paper::EXPERIMENTS;
 
 /// The paper's service-differentiating server: figures 2 to 13.
 ///

@@ -3,6 +3,7 @@
 
 mod checks;
 mod experiments;
+mod paper;
 mod server;
 mod workload;
 
@@ -19,6 +20,8 @@ use checks::{AtLoad, FITTED_S, Schemes, TABLE_IV};
 use experiments::{BOUNDS_S, Count, LoadPlan, Measured, ShiftPlan};
 use server::Scheme;
 use workload::{Service, Shift};
+
+pub(super) use paper::EXPERIMENTS;
 
 /// The request-aware scheduler's table IV and figures 9 to 15.
 ///
@@ -121,10 +124,15 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
 /// The schemes in the order of table IV.
 fn schemes(args: &SrqArgs) -> Vec<(&'static str, Scheme)> {
     let slice = u64::try_from(args.slice.as_nanos()).unwrap_or(u64::MAX);
+    schemes_of(slice.max(1), args.threads.then_some(20))
+}
+
+/// The schemes, those of the core with slices of so many nanoseconds.
+fn schemes_of(slice: u64, threads: Option<usize>) -> Vec<(&'static str, Scheme)> {
     let core = |discipline| Scheme::Core {
         discipline,
-        threads: args.threads.then_some(20),
-        slice: slice.max(1),
+        threads,
+        slice,
     };
     let srq = Discipline::Srq(Box::new(srq::Config::nanoseconds()));
     let all = [

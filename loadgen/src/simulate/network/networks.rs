@@ -79,6 +79,8 @@ impl Network {
             local_packets: self.local_packets,
             marking: None,
             first_window: INITIAL_WINDOW,
+            tcp: super::habits::Habits::TODAY,
+            discipline: sprat_scheduler::Discipline::Srpt,
         }
     }
 }

@@ -7,7 +7,7 @@ use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::Time;
 
 use super::connection::{Client, Connection, Content};
-use super::plan::Plan;
+use super::plan::{Plan, Request};
 use super::server::Paced;
 use crate::links::{Link, Mark};
 use crate::simulate::statistics::percentile;
@@ -15,6 +15,8 @@ use crate::simulate::statistics::percentile;
 /// What is counted while a run goes on.
 #[derive(Debug)]
 pub(super) struct Counted {
+    /// By request: when it was asked for.
+    asked: Vec<Time>,
     /// By request; zero until it is complete.
     response: Vec<Duration>,
     /// By request: when its first data left, and how long it took from then on.
@@ -30,8 +32,11 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    pub(super) fn new(requests: usize) -> Self {
+    pub(super) fn new(requests: &[Request]) -> Self {
+        let asked = requests.iter().map(|request| request.at).collect();
+        let requests = requests.len();
         Self {
+            asked,
             response: vec![Duration::ZERO; requests],
             began: vec![None; requests],
             transmission: vec![Duration::ZERO; requests],
@@ -43,9 +48,14 @@ impl Counted {
         }
     }
 
+    /// A request is asked for, at its own time or after another.
+    pub(super) fn ask(&mut self, request: usize, now: Time) {
+        self.asked[request] = now;
+    }
+
     /// A response is complete.
-    pub(super) fn done(&mut self, request: usize, now: Time, asked_at: Time) {
-        self.response[request] = now.since(asked_at);
+    pub(super) fn done(&mut self, request: usize, now: Time) {
+        self.response[request] = now.since(self.asked[request]);
         self.transmission[request] = now.since(self.began[request].unwrap_or(now));
         self.completed += 1;
     }
@@ -55,10 +65,22 @@ impl Counted {
         self.began[request].get_or_insert(now);
     }
 
-    /// Returns how long each response took from its first packet to its last.
-    pub(super) fn transmissions(&self) -> &[Duration] {
-        &self.transmission
+    /// Returns how long each response took.
+    pub(super) fn into_times(self) -> Times {
+        Times {
+            response: self.response,
+            transmission: self.transmission,
+        }
     }
+}
+
+/// By request, how long it took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Times {
+    /// From the request to the last byte of the response.
+    pub(super) response: Vec<Duration>,
+    /// From the first packet of the response to its last.
+    pub(super) transmission: Vec<Duration>,
 }
 
 /// What there is at the end of a run.
@@ -133,7 +155,7 @@ impl Outcome {
             p99_ms: percentile(times_ms.clone(), 0.99),
             smallest80_ms: mean(&by_size[..(count * 4 / 5).max(1)]),
             largest1_ms: mean(&by_size[count - count.div_ceil(100)..]),
-            throughput_mbit_per_s: throughput_mbit_per_s(plan, &counted.response),
+            throughput_mbit_per_s: throughput_mbit_per_s(plan, counted),
             goodput_mbit_per_s: bits / last.since(Time::ZERO).as_secs_f64() / 1e6,
             shared_bytes: ends.shared.map_or(0, |own| own.counters().delivered.bytes),
             marked_out: ends
@@ -148,10 +170,10 @@ impl Outcome {
     }
 }
 
-fn throughput_mbit_per_s(plan: &Plan, response: &[Duration]) -> f64 {
+fn throughput_mbit_per_s(plan: &Plan, counted: &Counted) -> f64 {
     let bytes: u64 = plan.requests.iter().map(|request| request.bytes).sum();
-    let ends = plan.requests.iter().zip(response);
-    let last = ends.map(|(request, &took)| request.at + took).max();
+    let ends = counted.asked.iter().zip(&counted.response);
+    let last = ends.map(|(&asked, &took)| asked + took).max();
     let first = plan
         .requests
         .first()

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use sprat_measure::wire::RESPONSE_HEAD_BYTES;
-use sprat_scheduler::{Marking, Time, WireCost};
+use sprat_scheduler::{Discipline, Marking, Time, WireCost};
 
 use super::congestion::Algorithm;
+use super::habits::Habits;
 use super::world::{BARE_BYTES, SYN_ACK_BYTES};
 use crate::links::LinkSettings;
 use crate::workload::{self, Dice};
@@ -17,6 +18,9 @@ pub(super) struct Request {
     pub(super) client: u32,
     /// The bytes of the body.
     pub(super) bytes: u64,
+    /// The request that has to be complete before this one is asked for: `at` is then the
+    /// time of its session.
+    pub(super) after: Option<u32>,
 }
 
 /// A client, and the link to it.
@@ -50,6 +54,10 @@ pub(super) struct Plan {
     pub(super) marking: Option<Marking>,
     /// Segments of a connection's first window.
     pub(super) first_window: u32,
+    /// What else TCP of that time does.
+    pub(super) tcp: Habits,
+    /// The order that a server which paces serves in.
+    pub(super) discipline: Discipline,
 }
 
 /// Who asks, how much, and when.
@@ -127,6 +135,7 @@ pub(super) fn requests(
             at: Time::from_nanos((at_s * 1e9) as u64),
             client,
             bytes,
+            after: None,
         })
         .collect()
 }

@@ -11,17 +11,11 @@ use std::time::Duration;
 use sprat_scheduler::{Time, WireCost};
 
 use super::congestion::{Algorithm, Congestion};
+use super::habits::Habits;
 use super::receiver::Ack;
 
 /// Payload bytes of a full segment.
 pub(super) const MSS: u64 = WireCost::ETHERNET_IPV4.mss as u64;
-
-/// The least timeout beyond a round trip (Linux).
-const RTO_LEAST: Duration = Duration::from_millis(200);
-
-/// The timeout before a round trip was measured (RFC 6298 2.1), also of a
-/// SYN-ACK.
-pub(super) const RTO_INITIAL: Duration = Duration::from_secs(1);
 
 const RTO_MOST: Duration = Duration::from_secs(120);
 
@@ -115,6 +109,7 @@ pub(super) struct Sender {
     counters: Counters,
     /// The segment that a probe sends, whatever the window says.
     probe_due: bool,
+    habits: Habits,
 }
 
 /// Whether the window was what held a sender back, in the last window of data.
@@ -137,13 +132,6 @@ pub(super) struct Counters {
     /// The number of segments sent again.
     pub(super) again: u64,
 }
-
-/// The most that a client lets a sender have on the way, in bytes: Linux's first
-/// window, which grows by twice what has come.
-const RECEIVE_FIRST: u64 = 64 << 10;
-
-/// Where it stops growing: half of Linux's largest buffer.
-const RECEIVE_MOST: u64 = 3 << 20;
 
 impl Sender {
     /// A connection on which nothing was sent.
@@ -169,6 +157,7 @@ impl Sender {
             limited: WindowLimited::default(),
             counters: Counters::default(),
             probe_due: false,
+            habits: Habits::TODAY,
         }
     }
 
@@ -256,13 +245,19 @@ impl Sender {
         segment
     }
 
+    /// Has a connection that has sent nothing do as TCP of another time.
+    pub(super) fn set_habits(&mut self, habits: Habits) {
+        self.habits = habits;
+    }
+
     /// Has a connection that has sent nothing begin with this window.
     pub(super) fn set_first_window(&mut self, segments: u32) {
         self.congestion.set_window(segments);
     }
 
     fn new_segment(&mut self, now: Time) -> Option<Segment> {
-        let window = (RECEIVE_FIRST + 2 * self.acked).min(RECEIVE_MOST);
+        let (first, most) = self.habits.receive;
+        let window = (first + 2 * self.acked).min(most);
         let room = (self.acked + window).saturating_sub(self.sent);
         let bytes = self.unsent().min(MSS);
         if bytes == 0 || room < bytes {
@@ -432,6 +427,9 @@ impl Sender {
             return 0;
         };
         if self.phase == Phase::Open && beyond == 0 && (first.at, first.to) > self.newest {
+            return 0;
+        }
+        if !self.habits.by_time && self.phase == Phase::Open && beyond < DUPLICATES {
             return 0;
         }
         let patience = if beyond >= DUPLICATES || self.phase != Phase::Open {
@@ -626,16 +624,16 @@ impl Sender {
     /// Whether the end of what is out may be probed.
     fn probes(&self) -> bool {
         let all_out = self.out as usize == self.segments.len();
-        self.phase == Phase::Open && all_out && !self.probed
+        self.habits.by_time && self.phase == Phase::Open && all_out && !self.probed
     }
 
     /// Returns the time of the tail loss probe (RFC 8985 7.2).
     fn probe_time(&self) -> Duration {
         let Some(srtt) = self.srtt else {
-            return RTO_INITIAL;
+            return self.habits.rto_initial;
         };
         let slack = if self.segments.len() == 1 {
-            RTO_LEAST
+            self.habits.rto_least
         } else {
             Duration::from_millis(2)
         };
@@ -644,8 +642,8 @@ impl Sender {
 
     fn timeout(&self) -> Duration {
         let timeout = match self.srtt {
-            Some(srtt) => srtt + (4 * self.rtt_variance).max(RTO_LEAST),
-            None => RTO_INITIAL,
+            Some(srtt) => srtt + (4 * self.rtt_variance).max(self.habits.rto_least),
+            None => self.habits.rto_initial,
         };
         (timeout * (1 << self.timeouts.min(7))).min(RTO_MOST)
     }

@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use sprat_scheduler::rate_control::gate::GateConfig;
-use sprat_scheduler::{
-    Desk, Discipline, Egress, EgressPolicy, FlowSpec, Pacer, Size, Time, WireCost,
-};
+use sprat_scheduler::{Desk, Egress, EgressPolicy, FlowSpec, Pacer, Size, Time, WireCost};
 
 use super::auto::AutoRate;
 use super::connection::Connection;
@@ -62,7 +60,7 @@ impl Paced {
         let rate = auto.as_ref().map_or(rate, AutoRate::rate_bits_per_s);
         let policy = EgressPolicy {
             max_flows: plan.requests.len().max(1),
-            ..EgressPolicy::new(Discipline::Srpt)
+            ..EgressPolicy::new(plan.discipline.clone())
         };
         Some(Self {
             desk: Desk::new(Egress::new(Pacer::new(rate), policy)),

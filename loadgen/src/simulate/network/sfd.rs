@@ -1,6 +1,8 @@
 //! Short flows first in routers: the dumbbell of SFD02, section 4, with its queues.
 
 mod findings;
+mod paper;
+mod routes;
 mod traffic;
 
 use std::fmt::Write as _;
@@ -8,10 +10,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use sprat_scheduler::Marking;
 use sprat_scheduler::marking::Variant;
+use sprat_scheduler::{Discipline, Marking};
 
 use super::congestion::Algorithm;
+use super::habits::Habits;
 use super::plan::{ClientPlan, Plan, Request};
 use super::system::System;
 use super::world;
@@ -20,6 +23,8 @@ use crate::simulate::output::{aligned, print};
 use crate::table;
 use findings::{Latencies, findings};
 use traffic::{Load, requests};
+
+pub(in crate::simulate) use paper::EXPERIMENTS;
 
 /// The paper's routers: short flows first by marks, its figures 3, 6, 7 and 8a.
 ///
@@ -32,9 +37,16 @@ pub(in crate::simulate) struct SfdArgs {
     /// The load on the link
     #[arg(long, value_enum, default_value_t = Load::Medium)]
     load: Load,
+    /// Seconds between sessions [default: as many that a drop-tail queue has the paper's
+    /// utilisation; with 25, 15 and 9 s, which the paper prints too, it has more]
+    #[arg(long, value_name = "S", value_parser = gap)]
+    gap: Option<f64>,
     /// Segments of a connection's first window: 2 as in 2002, 10 as today
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     first_window: u32,
+    /// How TCP repairs losses
+    #[arg(long, value_enum, default_value_t = Tcp::Today)]
+    tcp: Tcp,
     /// Seconds that are measured of each run, after 60 that are not
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     seconds: u32,
@@ -49,6 +61,33 @@ pub(in crate::simulate) struct SfdArgs {
     output: Option<PathBuf>,
 }
 
+/// Seconds between two sessions.
+fn gap(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (1.0..=10_000.0).contains(&seconds) => Ok(seconds),
+        _ => Err("a gap is from 1 to 10000 seconds, such as 15".to_owned()),
+    }
+}
+
+/// How TCP repairs losses, and how much a client lets a sender have on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Tcp {
+    /// By SACK, RACK and probes.
+    Today,
+    /// By SACK and three duplicates, no timeout below a second (RFC 2988), windows of 32 KB.
+    #[value(name = "2002")]
+    Of2002,
+}
+
+impl Tcp {
+    fn habits(self) -> Habits {
+        match self {
+            Self::Today => Habits::TODAY,
+            Self::Of2002 => Habits::RFC_2988,
+        }
+    }
+}
+
 /// What the routers do, and what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -58,6 +97,8 @@ enum Way {
     Red,
     /// Virtual queues, with this variant of marks.
     Virtual(Variant),
+    /// Virtual queues, with S-SFD's marks beyond so many KB.
+    Threshold(u64),
     /// The same with OUT's average over both classes.
     Coupled,
     /// Two queues, IN strictly first (PQ).
@@ -90,6 +131,8 @@ impl Way {
             Self::Virtual(Variant::Sfd) => "SFD",
             Self::Virtual(Variant::PSfd) => "P-SFD",
             Self::Virtual(Variant::SSfd) => "S-SFD",
+            Self::Threshold(25) => "S-SFD, 25 KB",
+            Self::Threshold(_) => "S-SFD, 35 KB",
             Self::Coupled => "SFD, coupled",
             Self::Priority => "SFD, PQ",
         }
@@ -99,7 +142,7 @@ impl Way {
         match self {
             Self::Droptail | Self::NoLong | Self::Pieces => QueueSettings::default(),
             Self::Red => QueueSettings::sfd_red(),
-            Self::Virtual(_) => QueueSettings::sfd_virtual(Average::Decoupled),
+            Self::Virtual(_) | Self::Threshold(_) => QueueSettings::sfd_virtual(Average::Decoupled),
             Self::Coupled => QueueSettings::sfd_virtual(Average::Coupled),
             Self::Priority => QueueSettings::sfd_priority(),
         }
@@ -108,6 +151,12 @@ impl Way {
     fn marking(self) -> Option<Marking> {
         let variant = match self {
             Self::Virtual(variant) => variant,
+            Self::Threshold(kb) => {
+                return Some(Marking {
+                    threshold_bytes: kb << 10,
+                    ..Marking::PAPER
+                });
+            }
             Self::Coupled | Self::Priority => Variant::Sfd,
             Self::Droptail | Self::Red | Self::NoLong | Self::Pieces => return None,
         };
@@ -117,23 +166,29 @@ impl Way {
         })
     }
 
-    /// The requests as this way has them, each with the place of the one that it is of.
+    /// The requests as this way has them. The pieces of a long flow follow one another: a
+    /// file of 10 MB in pieces that all come at once would be a burst of 700 connections.
     fn asked(self, requests: &[Request]) -> Vec<Request> {
         let most = traffic::THRESHOLD_BYTES;
-        let pieces = |request: &Request| {
-            let count = request.bytes.div_ceil(most).max(1);
-            let piece = |index: u64| Request {
-                bytes: (request.bytes - index * most).min(most),
-                ..*request
-            };
-            (0..count).map(piece).collect::<Vec<_>>()
-        };
         match self {
             Self::NoLong => {
                 let short = requests.iter().filter(|own| own.bytes <= most);
                 short.copied().collect()
             }
-            Self::Pieces => requests.iter().flat_map(pieces).collect(),
+            Self::Pieces => {
+                let mut pieces = Vec::new();
+                for request in requests {
+                    for index in 0..request.bytes.div_ceil(most).max(1) {
+                        let before = pieces.len().checked_sub(1).map(|before| before as u32);
+                        pieces.push(Request {
+                            bytes: (request.bytes - index * most).min(most),
+                            after: before.filter(|_| index > 0),
+                            ..*request
+                        });
+                    }
+                }
+                pieces
+            }
             _ => requests.to_vec(),
         }
     }
@@ -158,7 +213,7 @@ const WARM_UP: Duration = Duration::from_secs(60);
 
 /// The dumbbell, seen from a server: the way to the router by the servers has its delay
 /// and no queue, for three of them could send no faster than the bottleneck.
-fn plan(seed: u64, way: Way, requests: &[Request], first_window: u32) -> Plan {
+fn plan(seed: u64, way: Way, requests: &[Request], args: &SfdArgs) -> Plan {
     const ACCESS: Duration = Duration::from_millis(10);
     const MIDDLE: Duration = Duration::from_millis(20);
     let client = ClientPlan {
@@ -185,7 +240,9 @@ fn plan(seed: u64, way: Way, requests: &[Request], first_window: u32) -> Plan {
         named_bits_per_s: None,
         local_packets: None,
         marking: way.marking(),
-        first_window,
+        first_window: args.first_window,
+        tcp: args.tcp.habits(),
+        discipline: Discipline::Srpt,
     }
 }
 
@@ -196,13 +253,13 @@ fn measure(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
     for run in 0..u64::from(args.runs) {
         let seed = args.seed + run;
         let asked = requests(seed, length, gap_s);
-        let plan = plan(seed, way, &asked, args.first_window);
+        let plan = plan(seed, way, &asked, args);
         let again = || format!("{} with seed {seed}", way.name());
         let (outcome, took) = world::run_each(&plan, System::Fair).with_context(again)?;
         carried += outcome.shared_bytes as f64 * 8.0 / length.as_secs_f64();
         dropped += outcome.dropped;
         sent += outcome.sent;
-        for (request, took) in plan.requests.iter().zip(took) {
+        for (request, took) in plan.requests.iter().zip(took.transmission) {
             if request.at.as_nanos() >= WARM_UP.as_nanos() as u64 {
                 latencies.add(request.bytes, took.as_secs_f64());
             }
@@ -216,8 +273,12 @@ fn measure(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
     })
 }
 
-/// Finds the gap between sessions at which a drop-tail queue has the load.
+/// Finds the gap between sessions at which a drop-tail queue has the load, unless one is
+/// given.
 fn calibrate(args: &SfdArgs) -> anyhow::Result<f64> {
+    if let Some(gap_s) = args.gap {
+        return Ok(gap_s);
+    }
     let (wanted, mut gap_s) = (args.load.utilisation(), args.load.gap_s());
     for _ in 0..6 {
         let found = measure(args, Way::Droptail, gap_s)?.utilisation;

@@ -30,6 +30,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
         at: Time::from_nanos(index as u64 * 10_000_000_000),
         client: 0,
         bytes: segments * MSS - RESPONSE_HEAD_BYTES,
+        after: None,
     };
     Plan {
         seed: 1,
@@ -41,6 +42,8 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
         local_packets: None,
         marking: None,
         first_window: INITIAL_WINDOW,
+        tcp: habits::Habits::TODAY,
+        discipline: sprat_scheduler::Discipline::Srpt,
     }
 }
 

@@ -54,6 +54,7 @@ pub(super) fn plan(
             at: Time::from_nanos((request.t_s * 1e9) as u64),
             client: place.context("an address is no client's")? as u32,
             bytes: request.bytes,
+            after: None,
         })
     });
     ensure!(
@@ -71,6 +72,8 @@ pub(super) fn plan(
         algorithm: algorithm(&topology).with_context(told)?,
         marking: None,
         first_window: INITIAL_WINDOW,
+        tcp: super::habits::Habits::TODAY,
+        discipline: sprat_scheduler::Discipline::Srpt,
     })
 }
 

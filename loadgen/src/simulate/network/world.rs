@@ -10,10 +10,10 @@ use sprat_scheduler::{Time, WireCost};
 use super::congestion::Algorithm;
 use super::connection::{Client, Connection, Content, Handshake, Kind, Upward};
 use super::events::{Alarm, Event, Events};
-use super::outcome::{Counted, Ends, Outcome};
+use super::outcome::{Counted, Ends, Outcome, Times};
 use super::plan::{Plan, Request};
 use super::receiver::Ack;
-use super::sender::{MSS, RTO_INITIAL};
+use super::sender::MSS;
 use super::server::Paced;
 use super::system::System;
 use crate::links::{Link, Mark, Packet};
@@ -24,8 +24,12 @@ pub(super) const SYN_ACK_BYTES: u64 = 74;
 /// What it carries of a packet without payload.
 pub(super) const BARE_BYTES: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
 
-/// A SYN-ACK is sent again so many times at most.
-const SYN_ACKS_MAX: u32 = 8;
+/// A SYN-ACK is sent again so many times at most: more than Linux's, for a run in which a
+/// response never comes has no mean.
+const SYN_ACKS_MAX: u32 = 20;
+
+/// The longest time before it is sent again, as in Linux.
+const SYN_ACK_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// After the last request a run goes on for so long at most.
 const DRAIN: Duration = Duration::from_secs(1200);
@@ -56,6 +60,8 @@ pub(super) struct World<'a> {
     /// The router before the shared link, if it marks packets.
     marker: Option<Marker<u32>>,
     counted: Counted,
+    /// By request: the one that is asked for once it is complete.
+    successors: Vec<Option<u32>>,
 }
 
 /// The server's own queue: it tells a connection when a segment has left, and has a
@@ -76,11 +82,11 @@ pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
     run_each(plan, system).map(|(outcome, _)| outcome)
 }
 
-/// The same, with how long each response took from its first packet to its last.
+/// The same, with how long each response took.
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, Vec<Duration>)> {
+pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, Times)> {
     let mut world = World::new(plan, system);
     world.run();
     world.counted.events = world.events.count;
@@ -101,7 +107,18 @@ pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, 
         paced: paced.as_ref(),
     };
     let outcome = Outcome::of(plan, *now, counted, &ends)?;
-    Ok((outcome, counted.transmissions().to_vec()))
+    Ok((outcome, world.counted.into_times()))
+}
+
+/// Returns, by request, the one that follows it.
+fn successors(requests: &[Request]) -> Vec<Option<u32>> {
+    let mut found = vec![None; requests.len()];
+    for (index, request) in requests.iter().enumerate() {
+        if let Some(before) = request.after {
+            found[before as usize] = Some(index as u32);
+        }
+    }
+    found
 }
 
 impl<'a> World<'a> {
@@ -126,7 +143,8 @@ impl<'a> World<'a> {
                 ..Local::default()
             }),
             marker: plan.marking.map(|own| Marker::new(own, MARKED_FLOWS)),
-            counted: Counted::new(plan.requests.len()),
+            counted: Counted::new(&plan.requests),
+            successors: successors(&plan.requests),
             plan,
         }
     }
@@ -138,7 +156,8 @@ impl<'a> World<'a> {
         }
         let last = self.plan.requests.last().map_or(Time::ZERO, |r| r.at);
         let end = last + DRAIN;
-        let mut arrivals = self.plan.requests.iter().enumerate().peekable();
+        let requests = self.plan.requests.iter().enumerate();
+        let mut arrivals = requests.filter(|(_, own)| own.after.is_none()).peekable();
         while self.counted.completed < self.plan.requests.len() {
             let arrival = arrivals.peek().map(|(_, request)| request.at);
             match (self.events.due(), arrival) {
@@ -216,12 +235,15 @@ impl<'a> World<'a> {
             client.quick_acks,
             !client.keeps,
         ));
-        (self.connections[c as usize].sender).set_first_window(self.plan.first_window);
+        let sender = &mut self.connections[c as usize].sender;
+        sender.set_habits(self.plan.tcp);
+        sender.set_first_window(self.plan.first_window);
         self.begin(c, index);
         self.send_up(c, Upward::Syn);
     }
 
     fn begin(&mut self, c: u32, index: u32) {
+        self.counted.ask(index as usize, self.now);
         let bytes = self.plan.requests[index as usize].bytes + RESPONSE_HEAD_BYTES;
         let connection = &mut self.connections[c as usize];
         connection.request = index;
@@ -290,10 +312,13 @@ impl<'a> World<'a> {
         }
         connection.complete = true;
         let index = connection.request as usize;
-        let asked_at = self.plan.requests[index].at;
-        self.counted.done(index, self.now, asked_at);
+        self.counted.done(index, self.now);
         if !connection.closes {
             self.clients[connection.client as usize].idle.push(c);
+        }
+        if let Some(next) = self.successors[index] {
+            let plan = self.plan;
+            self.ask(next, &plan.requests[next as usize]);
         }
     }
 
@@ -422,7 +447,7 @@ impl<'a> World<'a> {
         self.connections[c as usize].handshake = Handshake::Answered {
             at: self.now,
             times: times + 1,
-            due: self.now + RTO_INITIAL * (1 << times),
+            due: self.now + (self.plan.tcp.rto_initial * (1 << times)).min(SYN_ACK_WAIT_MAX),
         };
         self.send(c, SYN_ACK_BYTES, Kind::SynAck);
         self.set_timer(c);

@@ -10,7 +10,7 @@ use crate::simulate::charts::chart;
 
 /// A figure's name, and its picture.
 type Figure = (&'static str, String);
-type Line = (String, Vec<(f64, f64)>);
+pub(super) type Line = (String, Vec<(f64, f64)>);
 
 /// A measure with its name.
 type Measure = (&'static str, fn(&Outcome) -> f64);
@@ -62,6 +62,19 @@ const TIMES: [(&str, &str, &str, Shown); 5] = [
 const MEAN: Measure = ("mean response time (ms)", |o| 1e3 * o.mean_s);
 const P95: Measure = ("95th percentile (ms)", |o| 1e3 * o.p95_s);
 
+/// Returns the lines of all figures of the paper that show results, by their names.
+pub(super) fn lines(curves: &Curves) -> Vec<(&'static str, Vec<Line>)> {
+    let mut figures = Vec::new();
+    for (mean, p95, _, shown) in TIMES {
+        for (name, (_, of)) in [(mean, MEAN), (p95, P95)] {
+            figures.push((name, times(curves, shown, of)));
+        }
+    }
+    figures.push(("figure-12", rejections(curves)));
+    figures.push(("figure-13", fates(curves)));
+    figures
+}
+
 /// All figures of the paper that show results.
 pub(super) fn draw(curves: &Curves) -> Result<Vec<Figure>, PlotError> {
     let mut figures = Vec::new();
@@ -104,7 +117,7 @@ fn times(curves: &Curves, shown: Shown, of: fn(&Outcome) -> f64) -> Vec<Line> {
     }
 }
 
-const X: &str = "rate, of the capacity for static objects";
+pub(super) const X: &str = "rate, of the capacity for static objects";
 
 fn line(curve: &Curve, value: impl Fn(&Point) -> f64) -> Vec<(f64, f64)> {
     let points = curve.points.iter();

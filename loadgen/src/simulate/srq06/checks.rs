@@ -22,17 +22,17 @@ const NEAR: f64 = 0.1;
 pub(super) struct Schemes(pub(super) Vec<Measured>);
 
 impl Schemes {
-    fn of(&self, name: &str) -> &Measured {
+    pub(super) fn of(&self, name: &str) -> &Measured {
         let place = TABLE_IV.iter().position(|&(own, _)| own == name);
         &self.0[place.unwrap_or(0)]
     }
 
-    fn mean_s(&self, name: &str) -> f64 {
+    pub(super) fn mean_s(&self, name: &str) -> f64 {
         self.of(name).mean_s
     }
 
     /// Returns how much less a scheme's mean is than Linux's, as a share.
-    fn gain(&self, name: &str) -> f64 {
+    pub(super) fn gain(&self, name: &str) -> f64 {
         1.0 - self.mean_s(name) / self.mean_s("linux 20")
     }
 }

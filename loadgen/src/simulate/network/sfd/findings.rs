@@ -78,8 +78,30 @@ impl Latencies {
         Some(sums.spread().mean)
     }
 
+    /// The mean of flows of about this size, or of the nearest that there are.
+    pub(super) fn near(&self, bytes: u64) -> Option<f64> {
+        if bytes <= THRESHOLD_BYTES {
+            let sums = self.short.get(&bytes.div_ceil(1024).max(1))?;
+            return Some(sums.spread().mean);
+        }
+        let place = eighth(bytes);
+        let nearest = self.long.iter().min_by_key(|(own, _)| (*own - place).abs());
+        nearest.map(|(_, sums)| sums.spread().mean)
+    }
+
+    /// The means by size in KB, of all flows.
+    pub(super) fn by_kb(&self) -> Vec<(f64, f64)> {
+        let short = self.short.iter();
+        let short = short.map(|(kb, sums)| (*kb as f64, sums.spread().mean));
+        let long = self.long.iter().map(|(place, sums)| {
+            let kb = (*place as f64 / 8.0).exp2() / 1024.0;
+            (kb, sums.spread().mean)
+        });
+        short.chain(long).collect()
+    }
+
     /// By size in KB: how much less than in `other` the mean is.
-    fn reductions(&self, other: &Self) -> Vec<f64> {
+    pub(super) fn reductions(&self, other: &Self) -> Vec<f64> {
         let both = self
             .short
             .iter()

@@ -5,7 +5,9 @@ use super::*;
 fn args(seconds: u32) -> SfdArgs {
     SfdArgs {
         load: Load::Medium,
+        gap: None,
         first_window: 2,
+        tcp: Tcp::Today,
         seconds,
         runs: 1,
         seed: 7,
@@ -40,12 +42,18 @@ fn long_flows_are_left_out_or_in_pieces() {
         at: Time::ZERO,
         client: 1,
         bytes,
+        after: None,
     };
     let asked = [request(100), request(40_000), request(15_360)];
     let sizes = |way: Way| -> Vec<u64> { way.asked(&asked).iter().map(|own| own.bytes).collect() };
     assert_eq!(sizes(Way::Droptail), [100, 40_000, 15_360]);
     assert_eq!(sizes(Way::NoLong), [100, 15_360]);
     assert_eq!(sizes(Way::Pieces), [100, 15_360, 15_360, 9_280, 15_360]);
+    // One piece after the other.
+    let after: Vec<Option<u32>> = (Way::Pieces.asked(&asked).iter())
+        .map(|own| own.after)
+        .collect();
+    assert_eq!(after, [None, None, Some(1), Some(2), None]);
 }
 
 #[test]
@@ -65,12 +73,13 @@ fn a_long_flow_beyond_the_threshold_is_marked_out_and_a_short_one_is_not() {
             at: Time::ZERO,
             client: 0,
             bytes,
+            after: None,
         };
-        let plan = plan(7, Way::Virtual(Variant::Sfd), &[request], 2);
+        let plan = plan(7, Way::Virtual(Variant::Sfd), &[request], &args(60));
         let (outcome, took) = world::run_each(&plan, System::Fair).unwrap();
         assert_eq!(outcome.dropped, 0);
         // 80 ms of round trips, and the first packet alone half of that.
-        assert!(took[0] > Duration::from_millis(40), "{took:?}");
+        assert!(took.transmission[0] > Duration::from_millis(40), "{took:?}");
         assert_eq!(outcome.marked_out > 0, is_out, "{outcome:?}");
     }
 }

@@ -89,6 +89,16 @@ fn number(dice: &mut Dice, mean: f64) -> u64 {
     (dice.exponential() * mean).round().max(1.0) as u64
 }
 
+/// Draws pages as the sessions ask for them, each as the sizes of its objects.
+pub(super) fn pages(seed: u64, count: usize) -> Vec<Vec<u64>> {
+    let mut dice = Dice::new(seed);
+    let mut page = || {
+        let objects = number(&mut dice, OBJECTS);
+        (0..objects).map(|_| size(&mut dice)).collect()
+    };
+    (0..count).map(|_| page()).collect()
+}
+
 /// All that is asked for in so long, in order, with sessions so many seconds apart. At the
 /// beginning as many are going on as there are on average: a session lasts for about
 /// 1,000 s, and what is left of one is as long as a new one.
@@ -133,6 +143,7 @@ pub(super) fn requests(seed: u64, length: Duration, gap_s: f64) -> Vec<Request> 
         at: Time::from_nanos((at_s * 1e9) as u64),
         client,
         bytes,
+        after: None,
     };
     asked.into_iter().map(request).collect()
 }

@@ -1,0 +1,204 @@
+//! `sprat-loadgen reproduce`: the figures and tables of the five papers, row by row, beside
+//! what comes out here.
+
+mod lab;
+mod page;
+mod record;
+mod reference;
+mod rows;
+mod run;
+mod verdict;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::ensure;
+
+use crate::simulate::papers::Scale;
+use crate::table;
+use reference::Paper;
+use rows::{Reproduced, Tally};
+use run::Run;
+
+/// Reproduce the papers: their figures and tables, row by row, with a verdict for each.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "\
+A row is reproduced, differs, or is not comparable, by a tolerance that its file in
+loadgen/papers/ states beforehand. An experiment that has been run with the same code and
+parameters is not run again, so that a run that was cut off goes on where it was.
+
+Examples:
+  # everything that can be simulated in minutes
+  sprat-loadgen reproduce --quick
+
+  # one paper, and one figure of another
+  sprat-loadgen reproduce SFD02
+  sprat-loadgen reproduce SRQ06 'table IV' --quick
+
+  # everything at full length, with rows over real sockets (root, hours)
+  sudo sprat-loadgen reproduce")]
+pub struct ReproduceArgs {
+    /// TOCS03, EH99, SFD02, SRQ06 or SDIS02 [default: all]
+    #[arg(value_name = "PAPER")]
+    pub paper: Option<String>,
+    /// Figures and tables of the paper, such as 9 or 'table IV' [default: all]
+    #[arg(value_name = "FIGURE", requires = "paper")]
+    pub figures: Vec<String>,
+    /// Short runs and few seeds, and nothing over real sockets: under 15 minutes
+    #[arg(long)]
+    pub quick: bool,
+    /// Run again what has been run
+    #[arg(long)]
+    pub fresh: bool,
+    /// Directory for CSV, plots and the page
+    #[arg(
+        short,
+        long,
+        value_name = "DIR",
+        default_value = "results/papers",
+        visible_alias = "out"
+    )]
+    pub output: PathBuf,
+}
+
+/// Runs the command `reproduce` with its arguments.
+///
+/// # Errors
+/// An experiment fails, or its output cannot be written.
+pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
+    let scale = match args.quick {
+        true => Scale::Quick,
+        false => Scale::Full,
+    };
+    reproduce(args, scale, &record::code()).map(drop)
+}
+
+/// Runs what is asked for and has not been run with this code, and writes the page of all
+/// that there is. Returns how many experiments were run.
+///
+/// # Errors
+/// An experiment fails, or its output cannot be written.
+pub fn reproduce(args: &ReproduceArgs, scale: Scale, code: &str) -> anyhow::Result<usize> {
+    let papers = reference::all()?;
+    let runs = run::all();
+    rows::check(&papers, &runs)?;
+    let wanted = wanted(args, scale, &papers, &runs)?;
+    let ran = run::all_of(&wanted, &args.output, scale, code, args.fresh)?;
+    let found = rows::judge(&papers, &runs, &args.output)?;
+    write(&args.output, &papers, &runs, &found)?;
+    say(&told(args, &papers, &found))?;
+    Ok(ran)
+}
+
+/// The experiments that the rows asked for are read from; those over real sockets only in a
+/// full run.
+fn wanted(
+    args: &ReproduceArgs,
+    scale: Scale,
+    papers: &[Paper],
+    runs: &[Run],
+) -> anyhow::Result<Vec<Run>> {
+    let chosen = chosen(args, papers)?;
+    let is_wanted = |run: &&Run| {
+        let rows = chosen.iter().filter(|paper| paper.name == run.paper());
+        let mut rows = rows.flat_map(|paper| &paper.rows);
+        let reads = rows.any(|row| row.from.as_ref().is_some_and(|own| own.run == run.name()));
+        reads && (scale == Scale::Full || !run.is_lab())
+    };
+    Ok(runs.iter().filter(is_wanted).cloned().collect())
+}
+
+/// The papers with the rows that are asked for.
+fn chosen(args: &ReproduceArgs, papers: &[Paper]) -> anyhow::Result<Vec<Paper>> {
+    let Some(name) = &args.paper else {
+        return Ok(papers.to_vec());
+    };
+    let mut found = papers.to_vec();
+    found.retain(|paper| paper.name.eq_ignore_ascii_case(name));
+    ensure!(
+        !found.is_empty(),
+        "there is no paper `{name}`: {}",
+        papers
+            .iter()
+            .map(|own| &*own.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    for paper in &mut found {
+        let known: Vec<String> = paper.figures.iter().map(|own| own.figure.clone()).collect();
+        for figure in &args.figures {
+            ensure!(
+                known.iter().any(|own| own.eq_ignore_ascii_case(figure)),
+                "{} has no figure `{figure}`: {}",
+                paper.name,
+                known.join(", ")
+            );
+        }
+        let is_asked = |own: &str| {
+            let mut asked = args.figures.iter();
+            args.figures.is_empty() || asked.any(|figure| figure.eq_ignore_ascii_case(own))
+        };
+        paper.rows.retain(|row| is_asked(&row.figure));
+    }
+    Ok(found)
+}
+
+/// Writes the rows, the plots and the page.
+fn write(
+    output: &Path,
+    papers: &[Paper],
+    runs: &[Run],
+    found: &[Reproduced],
+) -> anyhow::Result<()> {
+    rows::write(&output.join("rows.csv"), found)?;
+    let plots = run::plots(runs, output)?;
+    for plot in &plots {
+        let file = output.join(&plot.paper).join(format!("{}.svg", plot.name));
+        table::create(&file, |out| out.write_all(plot.svg.as_bytes()))?;
+    }
+    let html = page::html(papers, runs, found, &plots, output)?;
+    table::create(&output.join("index.html"), |out| {
+        out.write_all(html.as_bytes())
+    })?;
+    Ok(())
+}
+
+/// The rows that were asked for, and how many there are by verdict.
+fn told(args: &ReproduceArgs, papers: &[Paper], found: &[Reproduced]) -> String {
+    let is_asked = |own: &&Reproduced| {
+        let name = args.paper.as_ref();
+        let of_paper = name.is_none_or(|name| own.paper.eq_ignore_ascii_case(name));
+        let mut figures = args.figures.iter();
+        let of_figure = args.figures.is_empty()
+            || figures.any(|figure| figure.eq_ignore_ascii_case(&own.figure));
+        of_paper && of_figure
+    };
+    let asked: Vec<&Reproduced> = found.iter().filter(is_asked).collect();
+    let mut text = rows::told(&asked);
+    for paper in papers {
+        let own = asked.iter().filter(|own| own.paper == paper.name);
+        let tally = Tally::of(own.copied());
+        if tally.all() > 0 {
+            text.push_str(&format!("{}: {tally}\n", paper.name));
+        }
+    }
+    let tally = Tally::of(asked.iter().copied());
+    text.push_str(&format!("Reproduced: {tally}\n"));
+    text.push_str(&format!(
+        "written: {}\n",
+        args.output.join("index.html").display()
+    ));
+    text
+}
+
+/// Prints to standard output; a reader that closes it has seen enough.
+fn say(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+#[cfg(test)]
+#[path = "reproduce/tests.rs"]
+mod tests;

@@ -1,0 +1,235 @@
+//! Rows over real sockets: the lab's own scripts, and what is read off their summaries.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+
+use crate::simulate::papers::Measured;
+
+/// A script of the lab, which needs root.
+#[derive(Clone, Debug)]
+pub(super) struct Lab {
+    pub(super) paper: &'static str,
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    script: &'static str,
+    environment: &'static [(&'static str, &'static str)],
+    pub(super) expected_s: f64,
+    values: &'static [Value],
+}
+
+/// A value of a summary: a cell, or a cell over another of its column.
+#[derive(Clone, Copy, Debug)]
+struct Value {
+    name: &'static str,
+    /// The first cells of the row.
+    row: &'static str,
+    over: Option<&'static str>,
+    column: &'static str,
+}
+
+/// Returns all experiments of the lab.
+pub(super) fn all() -> impl Iterator<Item = Lab> {
+    [
+        Lab {
+            paper: "TOCS03",
+            name: "lab-lan",
+            about: "nginx and Sprat over a link of 10 Mbit/s between namespaces, today's TCP: \
+                    scripts/compare.sh.",
+            script: "scripts/compare.sh",
+            environment: &[("LOADS", "0.5 0.7 0.9"), ("SYSTEMS", "nginx sprat-srpt")],
+            expected_s: 1800.0,
+            values: &LAN,
+        },
+        Lab {
+            paper: "TOCS03",
+            name: "lab-fast",
+            about: "The same over 100 Mbit/s.",
+            script: "scripts/compare.sh",
+            environment: &[
+                ("UPLINK", "100mbit"),
+                ("LOADS", "0.8"),
+                ("REQUESTS", "60000"),
+                ("SYSTEMS", "nginx sprat-srpt"),
+            ],
+            expected_s: 600.0,
+            values: &FAST,
+        },
+        Lab {
+            paper: "EH99",
+            name: "lab-network",
+            about: "A foreground replayed beside twenty background clients over 10 Mbit/s: \
+                    scripts/background.sh.",
+            script: "scripts/background.sh",
+            environment: &[],
+            expected_s: 1500.0,
+            values: &BACKGROUND,
+        },
+    ]
+    .into_iter()
+}
+
+const LAN: [Value; 6] = [
+    gain(
+        "gain at 0.5 wire",
+        "nginx,0.50",
+        "sprat-srpt,0.50",
+        "mean_ms",
+    ),
+    gain(
+        "gain at 0.7 wire",
+        "nginx,0.70",
+        "sprat-srpt,0.70",
+        "mean_ms",
+    ),
+    gain(
+        "gain at 0.9 wire",
+        "nginx,0.90",
+        "sprat-srpt,0.90",
+        "mean_ms",
+    ),
+    gain(
+        "slowdown gain at 0.5 wire",
+        "nginx,0.50",
+        "sprat-srpt,0.50",
+        "slowdown",
+    ),
+    gain(
+        "slowdown gain at 0.9 wire",
+        "nginx,0.90",
+        "sprat-srpt,0.90",
+        "slowdown",
+    ),
+    Value {
+        name: "goodput ratio",
+        row: "sprat-srpt,0.90",
+        over: None,
+        column: "goodput_of_baseline",
+    },
+];
+
+const FAST: [Value; 1] = [gain(
+    "gain at 0.8 wire",
+    "nginx,0.80",
+    "sprat-srpt,0.80",
+    "mean_ms",
+)];
+
+const BACKGROUND: [Value; 4] = [
+    growth("light basic growth", "light,unmanaged"),
+    growth("heavy basic growth", "heavy,unmanaged"),
+    growth("light ltdrate growth", "light,rate"),
+    growth("heavy ltdrate growth", "heavy,rate"),
+];
+
+const fn gain(
+    name: &'static str,
+    row: &'static str,
+    over: &'static str,
+    column: &'static str,
+) -> Value {
+    Value {
+        name,
+        row,
+        over: Some(over),
+        column,
+    }
+}
+
+const fn growth(name: &'static str, row: &'static str) -> Value {
+    Value {
+        name,
+        row,
+        over: None,
+        column: "median_over_none",
+    }
+}
+
+impl Lab {
+    /// What it is run with.
+    pub(super) fn parameters(&self) -> String {
+        let each = self.environment.iter();
+        let each = each.map(|(name, value)| format!("{name}='{value}' "));
+        format!("{}{}", each.collect::<String>(), self.script)
+    }
+
+    /// Runs the script, and reads its summary.
+    ///
+    /// # Errors
+    /// It fails, or its summary lacks a value.
+    pub(super) fn run(&self, output: &Path) -> anyhow::Result<Measured> {
+        ensure!(
+            rustix::process::geteuid().is_root(),
+            "rows over real sockets need root: run this with sudo, or with --quick, which \
+             leaves them out"
+        );
+        let results = std::path::absolute(output.join(self.paper).join(self.name))?;
+        let status = Command::new("bash")
+            .arg(self.script)
+            .envs(self.environment.iter().copied())
+            .env("RESULTS", &results)
+            .stdout(std::io::stderr())
+            .status()
+            .with_context(|| format!("cannot run {}: is this the repository?", self.script))?;
+        ensure!(status.success(), "{} failed", self.script);
+        self.read(&results.join("summary.csv"))
+    }
+
+    /// Reads the values off a summary.
+    fn read(&self, file: &Path) -> anyhow::Result<Measured> {
+        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+        let mut measured = Measured::default();
+        for value in self.values {
+            let number = |row| {
+                let found = cell(&text, row, value.column);
+                found.with_context(|| format!("{}: no {} of {row}", file.display(), value.column))
+            };
+            let over = value.over.map_or(Ok(1.0), number)?;
+            measured.value(value.name, number(value.row)? / over);
+        }
+        Ok(measured)
+    }
+}
+
+/// A cell, by the beginning of its row and the name of its column.
+fn cell(text: &str, row: &str, column: &str) -> Option<f64> {
+    let mut lines = text.lines();
+    let place = lines.next()?.split(',').position(|name| name == column)?;
+    let found = lines.find(|line| {
+        let rest = line.strip_prefix(row);
+        rest.is_some_and(|rest| rest.starts_with(','))
+    })?;
+    found.split(',').nth(place)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_off_the_summaries_that_are_kept() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for (name, file) in [
+            ("lab-lan", "results/10mbit/summary.csv"),
+            ("lab-network", "results/background/summary.csv"),
+        ] {
+            let lab = all().find(|own| own.name == name).unwrap();
+            let measured = lab.read(&root.join(file)).unwrap();
+            assert_eq!(measured.values.len(), lab.values.len());
+            assert!(
+                measured.values.values().all(|&value| value > 0.0),
+                "{measured:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_cell_is_found_by_its_row_and_column() {
+        let text = "system,load,mean_ms\nnginx,0.50,20\nnginx,0.5,30\n";
+        assert_eq!(cell(text, "nginx,0.5", "mean_ms"), Some(30.0));
+        assert_eq!(cell(text, "nginx,0.50", "mean_ms"), Some(20.0));
+        assert_eq!(cell(text, "nginx", "p50"), None);
+        assert_eq!(cell(text, "haproxy", "mean_ms"), None);
+    }
+}

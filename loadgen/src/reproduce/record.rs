@@ -1,0 +1,173 @@
+//! What an experiment came to, as CSV that says which code it was run with.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::simulate::papers::{Measured, Point, Scale};
+use crate::table;
+
+/// An experiment that has been run.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Record {
+    /// The code that it was run with.
+    pub(super) code: String,
+    /// The scale, quick or full.
+    pub(super) scale: String,
+    pub(super) parameters: String,
+    pub(super) took_s: f64,
+    pub(super) measured: Measured,
+}
+
+/// A line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    kind: Kind,
+    /// What it is of: a fact about the run, a value, or a plot.
+    name: String,
+    /// A fact, or the plot's line.
+    text: String,
+    x: Option<f64>,
+    value: Option<f64>,
+}
+
+/// The kind of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// A fact about the run.
+    Run,
+    /// A value with a name.
+    Value,
+    /// A point of a plot.
+    Point,
+}
+
+impl Record {
+    /// Whether it is what a run with this code and these parameters would come to.
+    pub(super) fn is_of(&self, code: &str, scale: Scale, parameters: &str) -> bool {
+        self.code == code && self.scale == scale.name() && self.parameters == parameters
+    }
+
+    /// Writes the experiment's file, whole.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
+        let mut out = csv::Writer::from_writer(Vec::new());
+        let took = format!("{:.1}", self.took_s);
+        let facts = [
+            ("code", &self.code),
+            ("scale", &self.scale),
+            ("parameters", &self.parameters),
+            ("took_s", &took),
+        ];
+        for (name, text) in facts {
+            out.serialize(Line {
+                kind: Kind::Run,
+                name: name.to_owned(),
+                text: text.clone(),
+                x: None,
+                value: None,
+            })?;
+        }
+        for (name, &value) in &self.measured.values {
+            out.serialize(Line {
+                kind: Kind::Value,
+                name: name.clone(),
+                text: String::new(),
+                x: None,
+                value: Some(rounded(value)),
+            })?;
+        }
+        for point in &self.measured.points {
+            out.serialize(Line {
+                kind: Kind::Point,
+                name: point.plot.clone(),
+                text: point.line.clone(),
+                x: Some(rounded(point.x)),
+                value: Some(rounded(point.y)),
+            })?;
+        }
+        let bytes = out.into_inner()?;
+        table::create(file, |file| file.write_all(&bytes))?;
+        Ok(())
+    }
+
+    /// Reads the file; none where there is none, or it is not whole.
+    pub(super) fn read(file: &Path) -> Option<Self> {
+        let mut lines = csv::Reader::from_path(file).ok()?;
+        let mut record = Self {
+            code: String::new(),
+            scale: String::new(),
+            parameters: String::new(),
+            took_s: f64::NAN,
+            measured: Measured::default(),
+        };
+        for line in lines.deserialize() {
+            let line: Line = line.ok()?;
+            match (line.kind, line.name.as_str()) {
+                (Kind::Run, "code") => record.code = line.text,
+                (Kind::Run, "scale") => record.scale = line.text,
+                (Kind::Run, "parameters") => record.parameters = line.text,
+                (Kind::Run, "took_s") => record.took_s = line.text.parse().ok()?,
+                (Kind::Run, _) => return None,
+                (Kind::Value, _) => record.measured.value(line.name, line.value?),
+                (Kind::Point, _) => record.measured.points.push(Point {
+                    plot: line.name,
+                    line: line.text,
+                    x: line.x?,
+                    y: line.value?,
+                }),
+            }
+        }
+        (!record.code.is_empty() && record.took_s.is_finite()).then_some(record)
+    }
+}
+
+/// The value to six significant digits: more would only make the files longer.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+/// The file of an experiment.
+pub(super) fn file_of(output: &Path, paper: &str, name: &str) -> PathBuf {
+    output.join(paper).join(format!("{name}.csv"))
+}
+
+/// What an experiment is made of, from the root of the repository.
+const CODE: [&str; 6] = [
+    "scheduler/src",
+    "measure/src",
+    "loadgen/src/simulate",
+    "loadgen/src/links",
+    "loadgen/src/ideal",
+    "loadgen/src/workload.rs",
+];
+
+/// The last commit that changed the code that is run, with a mark of what is not committed:
+/// other commits, such as the one of the results themselves, make no experiment another.
+pub(super) fn code() -> String {
+    let git = |args: &[&str]| {
+        let paths = CODE.map(|path| format!(":/{path}"));
+        let output = Command::new("git").args(args).args(paths).output().ok()?;
+        output.status.success().then_some(output.stdout)
+    };
+    let commit = git(&["log", "-1", "--format=%h", "--abbrev=12", "--"]);
+    let commit = commit.and_then(|text| String::from_utf8(text).ok());
+    let commit = commit.map(|text| text.trim().to_owned());
+    let Some(commit) = commit.filter(|text| !text.is_empty()) else {
+        return format!("version {}", env!("CARGO_PKG_VERSION"));
+    };
+    match git(&["diff", "HEAD", "--"]) {
+        Some(changes) if changes.is_empty() => commit,
+        changes => format!("{commit}-changed-{:08x}", sum(&changes.unwrap_or_default())),
+    }
+}
+
+/// A checksum of changes, to tell them apart (FNV-1a).
+fn sum(bytes: &[u8]) -> u32 {
+    let step = |sum: u32, byte: &u8| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    bytes.iter().fold(0x811c_9dc5, step)
+}

@@ -1,0 +1,127 @@
+//! The values that the papers print, from the files in `loadgen/papers/`.
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+/// A paper, with the rows of its figures and tables.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Paper {
+    /// The short name, such as SRQ06.
+    pub(super) name: String,
+    pub(super) authors: String,
+    pub(super) title: String,
+    pub(super) published: String,
+    /// What a reader should know before comparing.
+    pub(super) notes: Vec<String>,
+    pub(super) figures: Vec<Figure>,
+    pub(super) rows: Vec<Row>,
+}
+
+/// A figure or table of a paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Figure {
+    /// As rows name it: `9`, or `table IV`.
+    pub(super) figure: String,
+    pub(super) title: String,
+    /// Why it has no rows: a diagram, or what is put in rather than found.
+    #[serde(default)]
+    pub(super) omitted: Option<String>,
+}
+
+/// A value that a paper prints, and where ours comes from.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    pub(super) figure: String,
+    /// What is compared, in words.
+    pub(super) what: String,
+    #[serde(default)]
+    pub(super) equal: Option<f64>,
+    #[serde(default)]
+    pub(super) between: Option<[f64; 2]>,
+    #[serde(default)]
+    pub(super) at_least: Option<f64>,
+    #[serde(default)]
+    pub(super) at_most: Option<f64>,
+    /// A claim without a number: it holds, or does not.
+    #[serde(default)]
+    pub(super) holds: bool,
+    /// How far from the paper's number ours may be, as a part of it.
+    #[serde(default)]
+    pub(super) tolerance: f64,
+    /// The direction in which a value beyond the paper's is no less than reproduced.
+    #[serde(default)]
+    pub(super) better: Option<Better>,
+    #[serde(default)]
+    pub(super) unit: Unit,
+    /// How the paper prints it: exact, stated, loose, derived.
+    pub(super) precision: String,
+    #[serde(default)]
+    pub(super) from: Option<From>,
+    /// Why no value of ours can be held against it.
+    #[serde(default)]
+    pub(super) not_comparable: Option<String>,
+    /// Where ours differs, why; else what to know.
+    #[serde(default)]
+    pub(super) note: Option<String>,
+}
+
+/// An experiment, and the name that it has for a value.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct From {
+    pub(super) run: String,
+    pub(super) value: String,
+}
+
+/// A direction in which a value is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Better {
+    /// More than the paper's.
+    Higher,
+    /// Less than the paper's.
+    Lower,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Unit {
+    /// A number without a unit.
+    #[default]
+    Plain,
+    /// A ratio: so many times.
+    Times,
+    /// A share, written in per cent.
+    Percent,
+    /// A change, in per cent with its sign.
+    Change,
+    /// A time in seconds.
+    S,
+    /// A time in milliseconds.
+    Ms,
+    /// A rate in megabits per second.
+    Mbit,
+}
+
+const FILES: [(&str, &str); 5] = [
+    ("tocs03", include_str!("../../papers/tocs03.yaml")),
+    ("eh99", include_str!("../../papers/eh99.yaml")),
+    ("sfd02", include_str!("../../papers/sfd02.yaml")),
+    ("srq06", include_str!("../../papers/srq06.yaml")),
+    ("sdis02", include_str!("../../papers/sdis02.yaml")),
+];
+
+/// Returns all papers, in the order of the page.
+///
+/// # Errors
+/// A file has a key that is not known, or lacks one.
+pub(super) fn all() -> anyhow::Result<Vec<Paper>> {
+    let read = |(name, text): (&str, &str)| {
+        serde_saphyr::from_str(text).with_context(|| format!("loadgen/papers/{name}.yaml"))
+    };
+    FILES.into_iter().map(read).collect()
+}

@@ -1,0 +1,280 @@
+//! The rows of the papers, each with ours beside it and a verdict.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use anyhow::ensure;
+use serde::Serialize;
+use sprat_measure::text::significant;
+
+use super::record::{Record, file_of};
+use super::reference::{Paper, Row, Unit};
+use super::run::Run;
+use super::verdict::Verdict;
+use crate::table;
+
+/// A row of a paper, judged; as the CSV has it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Reproduced {
+    pub(super) paper: String,
+    pub(super) figure: String,
+    pub(super) what: String,
+    /// What the paper prints, with what was allowed.
+    pub(super) expected: String,
+    pub(super) tolerance: f64,
+    pub(super) precision: String,
+    /// Our value, written as the paper's.
+    pub(super) ours: String,
+    pub(super) value: Option<f64>,
+    /// Ours over the paper's.
+    pub(super) ratio: Option<f64>,
+    pub(super) verdict: Verdict,
+    /// Why they differ or cannot be compared, or what to know.
+    pub(super) why: String,
+    /// Where ours comes from: simulated or lab, and the experiment.
+    pub(super) source: String,
+    pub(super) code: String,
+}
+
+/// Checks that each row has a source, a number and a figure that is known.
+///
+/// # Errors
+/// A row lacks one.
+pub(super) fn check(papers: &[Paper], runs: &[Run]) -> anyhow::Result<()> {
+    for paper in papers {
+        for row in &paper.rows {
+            let told = || format!("{} {}, {}", paper.name, row.figure, row.what);
+            ensure!(
+                paper.figures.iter().any(|own| own.figure == row.figure),
+                "{}: the figure is not listed",
+                told()
+            );
+            let numbers = [
+                row.equal.is_some(),
+                row.between.is_some(),
+                row.at_least.is_some(),
+                row.at_most.is_some(),
+                row.holds,
+            ];
+            let count = numbers.into_iter().filter(|is_there| *is_there).count();
+            ensure!(count == 1, "{}: {count} numbers, one is needed", told());
+            ensure!(
+                row.from.is_some() != row.not_comparable.is_some(),
+                "{}: it is read from an experiment, or is not comparable",
+                told()
+            );
+            if let Some(from) = &row.from {
+                let mut of_paper = runs.iter().filter(|own| own.paper() == paper.name);
+                ensure!(
+                    of_paper.any(|own| own.name() == from.run),
+                    "{}: there is no experiment {}",
+                    told(),
+                    from.run
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Judges all rows by the experiments that have been run.
+///
+/// # Errors
+/// An experiment was run and lacks the value that a row is read from.
+pub(super) fn judge(
+    papers: &[Paper],
+    runs: &[Run],
+    output: &Path,
+) -> anyhow::Result<Vec<Reproduced>> {
+    let record = |run: &Run| {
+        let record = Record::read(&file_of(output, run.paper(), run.name()))?;
+        Some(((run.paper(), run.name()), record))
+    };
+    let records: BTreeMap<(&str, &str), Record> = runs.iter().filter_map(record).collect();
+    let mut found = Vec::new();
+    for paper in papers {
+        for row in &paper.rows {
+            let from = row.from.as_ref();
+            let record = from.and_then(|from| records.get(&(&*paper.name, &*from.run)));
+            let run = from.and_then(|from| {
+                let mut of_paper = runs.iter().filter(|own| own.paper() == paper.name);
+                of_paper.find(|own| own.name() == from.run)
+            });
+            found.push(judged(paper, row, run, record));
+        }
+    }
+    Ok(found)
+}
+
+fn judged(paper: &Paper, row: &Row, run: Option<&Run>, record: Option<&Record>) -> Reproduced {
+    let from = row.from.as_ref();
+    let name = from.map(|from| from.value.as_str());
+    let value = record.and_then(|record| record.measured.values.get(name?).copied());
+    let verdict = match (value, record) {
+        _ if row.not_comparable.is_some() => Verdict::NotComparable,
+        (Some(value), _) => Verdict::of(row, value),
+        // The run came to no number, such as a knee that is not there.
+        (None, Some(_)) => Verdict::Differs,
+        (None, None) => Verdict::NotRun,
+    };
+    let why = match verdict {
+        Verdict::NotComparable => row.not_comparable.clone(),
+        Verdict::NotRun if run.is_some_and(Run::is_lab) => {
+            Some("part of a full run, over real sockets (root)".to_owned())
+        }
+        Verdict::NotRun => Some("its experiment has not been run".to_owned()),
+        Verdict::Reproduced | Verdict::Differs => row.note.clone(),
+    };
+    let source = run.map(|run| match run.is_lab() {
+        true => format!("lab: {}", run.name()),
+        false => format!("simulated: {}", run.name()),
+    });
+    Reproduced {
+        paper: paper.name.clone(),
+        figure: row.figure.clone(),
+        what: row.what.clone(),
+        expected: expected(row),
+        tolerance: row.tolerance,
+        precision: row.precision.clone(),
+        ours: match value {
+            Some(value) if row.holds => holds(value == 1.0).to_owned(),
+            Some(value) => shown(value, row.unit),
+            None => String::new(),
+        },
+        value,
+        ratio: value.and_then(|value| ratio(row, value)),
+        verdict,
+        why: why.unwrap_or_default(),
+        source: source.unwrap_or_default(),
+        code: record.map(|record| record.code.clone()).unwrap_or_default(),
+    }
+}
+
+fn holds(it_does: bool) -> &'static str {
+    match it_does {
+        true => "holds",
+        false => "does not hold",
+    }
+}
+
+/// Returns the paper's value in words.
+fn expected(row: &Row) -> String {
+    let shown = |value| shown(value, row.unit);
+    if let Some(value) = row.equal {
+        return shown(value);
+    }
+    if let Some([low, high]) = row.between {
+        return format!("{} to {}", shown(low), shown(high));
+    }
+    if let Some(least) = row.at_least {
+        return format!("at least {}", shown(least));
+    }
+    match row.at_most {
+        Some(most) => format!("at most {}", shown(most)),
+        None => holds(true).to_owned(),
+    }
+}
+
+/// Ours over the paper's, where the paper has one number that is not zero.
+fn ratio(row: &Row, value: f64) -> Option<f64> {
+    let paper = row.equal.or(row.at_least).or(row.at_most)?;
+    (paper != 0.0).then(|| value / paper)
+}
+
+/// Writes a value in its unit.
+fn shown(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Plain => significant(value),
+        Unit::Times => format!("{}\u{d7}", significant(value)),
+        Unit::Percent => {
+            let percent = 100.0 * value;
+            let digits = match percent.abs() {
+                least if least > 0.0 && least < 1.0 => 2,
+                _ => 1,
+            };
+            format!("{percent:.digits$} %")
+        }
+        Unit::Change => format!("{:+.1} %", 100.0 * value),
+        Unit::S => format!("{} s", significant(value)),
+        Unit::Ms => format!("{} ms", significant(value)),
+        Unit::Mbit => format!("{} Mbit/s", significant(value)),
+    }
+}
+
+/// How many rows have which verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) reproduced: usize,
+    pub(super) differs: usize,
+    pub(super) not_comparable: usize,
+    pub(super) not_run: usize,
+}
+
+impl Tally {
+    /// Counts rows by verdict.
+    pub(super) fn of<'a>(rows: impl Iterator<Item = &'a Reproduced>) -> Self {
+        let mut tally = Self::default();
+        for row in rows {
+            match row.verdict {
+                Verdict::Reproduced => tally.reproduced += 1,
+                Verdict::Differs => tally.differs += 1,
+                Verdict::NotComparable => tally.not_comparable += 1,
+                Verdict::NotRun => tally.not_run += 1,
+            }
+        }
+        tally
+    }
+
+    /// All rows that were counted.
+    pub(super) fn all(self) -> usize {
+        self.reproduced + self.differs + self.not_comparable + self.not_run
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "reproduced={} differs={} not_comparable={} not_run={} of={}",
+            self.reproduced,
+            self.differs,
+            self.not_comparable,
+            self.not_run,
+            self.all()
+        )
+    }
+}
+
+/// Writes all rows as CSV.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn write(file: &Path, rows: &[Reproduced]) -> anyhow::Result<()> {
+    let mut out = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        out.serialize(row)?;
+    }
+    let bytes = out.into_inner()?;
+    table::create(file, |file| file.write_all(&bytes))?;
+    Ok(())
+}
+
+/// Returns a table of rows for the terminal.
+pub(super) fn told(rows: &[&Reproduced]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let ratio = row.ratio.map_or(String::new(), significant);
+        text.push_str(&format!(
+            "{:14} {:6} {:16} {:>16} {:>14} {:>6}  {}\n",
+            row.verdict.to_string(),
+            row.paper,
+            row.figure,
+            row.expected,
+            row.ours,
+            ratio,
+            row.what,
+        ));
+    }
+    text
+}

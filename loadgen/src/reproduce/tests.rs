@@ -1,0 +1,118 @@
+use super::verdict::Verdict;
+use super::*;
+
+fn args(output: &Path, paper: &str, figures: &[&str]) -> ReproduceArgs {
+    ReproduceArgs {
+        paper: Some(paper.to_owned()),
+        figures: figures.iter().map(|&figure| figure.to_owned()).collect(),
+        quick: true,
+        fresh: false,
+        output: output.to_owned(),
+    }
+}
+
+#[test]
+fn every_row_has_a_number_a_figure_and_a_source() {
+    let (papers, runs) = (reference::all().unwrap(), run::all());
+    rows::check(&papers, &runs).unwrap();
+    let names: Vec<&str> = papers.iter().map(|own| own.name.as_str()).collect();
+    assert_eq!(names, ["TOCS03", "EH99", "SFD02", "SRQ06", "SDIS02"]);
+    for paper in &papers {
+        for figure in &paper.figures {
+            let rows = paper.rows.iter();
+            let rows = rows.filter(|row| row.figure == figure.figure).count();
+            // What has no rows says why.
+            assert_eq!(
+                rows > 0,
+                figure.omitted.is_none(),
+                "{} {figure:?}",
+                paper.name
+            );
+        }
+        for row in &paper.rows {
+            let known = ["exact", "stated", "loose", "bound", "derived"];
+            assert!(known.contains(&row.precision.as_str()), "{row:?}");
+            assert!((0.0..=0.5).contains(&row.tolerance), "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn a_row_that_lacks_something_is_found() {
+    let runs = run::all();
+    let checked = |change: fn(&mut reference::Row)| {
+        let mut papers = reference::all().unwrap();
+        let row = papers[0].rows.iter_mut().find(|row| row.from.is_some());
+        change(row.unwrap());
+        rows::check(&papers, &runs).unwrap_err().to_string()
+    };
+    assert!(checked(|row| row.figure = "99".to_owned()).contains("not listed"));
+    assert!(checked(|row| row.holds = true).contains("2 numbers"));
+    assert!(checked(|row| row.from = None).contains("is not comparable"));
+    let other = |row: &mut reference::Row| {
+        row.from.as_mut().unwrap().run = "nowhere".to_owned();
+    };
+    assert!(checked(other).contains("no experiment nowhere"));
+}
+
+#[test]
+fn a_row_is_reproduced_once_and_again_with_other_code() {
+    let directory = tempfile::tempdir().unwrap();
+    let args = args(directory.path(), "eh99", &["1"]);
+    let ran = |code| reproduce(&args, Scale::Tiny, code).unwrap();
+    assert_eq!([ran("one"), ran("one"), ran("other")], [1, 0, 1]);
+    let file = directory.path().join("EH99/network.csv");
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.contains("code,other")
+            && text.contains("\"light alone\"") | text.contains("light alone")
+    );
+    // What was cut off while it was written is no record.
+    std::fs::write(&file, &text[..text.len() / 2]).unwrap();
+    assert!(ran("other") <= 1);
+    let rows = std::fs::read_to_string(directory.path().join("rows.csv")).unwrap();
+    assert!(rows.contains("bounded rate, light: growth"), "{rows}");
+    let page = std::fs::read_to_string(directory.path().join("index.html")).unwrap();
+    assert!(
+        page.contains("Five papers") && page.contains("<svg"),
+        "{page}"
+    );
+    assert!(!page.contains("http://") && !page.contains("https://"));
+    assert!(directory.path().join("EH99/figure-02a.svg").exists());
+}
+
+#[test]
+fn papers_and_figures_that_are_not_there_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |paper, figures: &[&str]| {
+        let args = args(directory.path(), paper, figures);
+        reproduce(&args, Scale::Tiny, "code")
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused("SRPT", &[]).contains("TOCS03, EH99"));
+    assert!(refused("SDIS02", &["99"]).contains("8-11"));
+}
+
+/// With `UPDATE=1` the page of the run that is kept is written anew, such as after a change
+/// of its words.
+#[test]
+fn the_run_that_is_kept_has_a_value_for_each_row() {
+    let output = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/papers");
+    let (papers, runs) = (reference::all().unwrap(), run::all());
+    let found = rows::judge(&papers, &runs, &output).unwrap();
+    if std::env::var_os("UPDATE").is_some() {
+        write(&output, &papers, &runs, &found).unwrap();
+    }
+    for row in &found {
+        let is_lab = row.source.starts_with("lab");
+        assert!(row.verdict != Verdict::NotRun || is_lab, "{row:?}");
+        let needs_value = matches!(row.verdict, Verdict::Reproduced | Verdict::Differs);
+        assert!(!needs_value || row.value.is_some(), "{row:?}");
+        // Evidence, or at least a reason.
+        assert!(
+            row.verdict == Verdict::Reproduced || !row.why.is_empty(),
+            "{row:?}"
+        );
+    }
+}

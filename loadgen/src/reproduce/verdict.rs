@@ -1,0 +1,143 @@
+//! Whether a value of ours reproduces one of a paper's.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::reference::{Better, Row};
+
+/// What a comparison came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    /// Ours is within the row's tolerance of the paper's, or beyond it where beyond is better.
+    Reproduced,
+    /// Ours is something else.
+    Differs,
+    /// No value of ours can be held against the paper's.
+    NotComparable,
+    /// The experiment has not been run: it is part of a full run.
+    NotRun,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reproduced => "reproduced",
+            Self::Differs => "differs",
+            Self::NotComparable => "not comparable",
+            Self::NotRun => "not run",
+        })
+    }
+}
+
+impl Verdict {
+    /// Judges a value by a row's number, tolerance and direction.
+    pub(super) fn of(row: &Row, found: f64) -> Self {
+        let holds = match expected(row) {
+            None => false,
+            Some((low, high)) => {
+                let is_better = match row.better {
+                    Some(Better::Higher) => found > high,
+                    Some(Better::Lower) => found < low,
+                    None => false,
+                };
+                is_better || (low..=high).contains(&found)
+            }
+        };
+        match holds {
+            true => Self::Reproduced,
+            false => Self::Differs,
+        }
+    }
+}
+
+/// The bounds between which a value is the paper's; none where the row has no number.
+fn expected(row: &Row) -> Option<(f64, f64)> {
+    let margin = |value: f64| value.abs() * row.tolerance;
+    if row.holds {
+        return Some((1.0, 1.0));
+    }
+    if let Some(value) = row.equal {
+        return Some((value - margin(value), value + margin(value)));
+    }
+    if let Some([low, high]) = row.between {
+        return Some((low - margin(low), high + margin(high)));
+    }
+    if let Some(least) = row.at_least {
+        return Some((least - margin(least), f64::INFINITY));
+    }
+    let most = row.at_most?;
+    Some((f64::NEG_INFINITY, most + margin(most)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        Row {
+            tolerance: 0.1,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn a_value_is_judged_by_what_its_row_states() {
+        use Verdict::{Differs, Reproduced};
+        let equal = |better| Row {
+            equal: Some(2.0),
+            better,
+            ..row()
+        };
+        let change = Row {
+            equal: Some(-0.6),
+            better: Some(Better::Lower),
+            ..row()
+        };
+        let between = Row {
+            between: Some([3.0, 8.0]),
+            better: Some(Better::Higher),
+            ..row()
+        };
+        let at_least = Row {
+            at_least: Some(0.5),
+            ..row()
+        };
+        let at_most = Row {
+            at_most: Some(1.2),
+            tolerance: 0.0,
+            ..row()
+        };
+        let holds = Row {
+            holds: true,
+            ..row()
+        };
+        let table = [
+            (equal(None), 1.8, Reproduced),
+            (equal(None), 2.2, Reproduced),
+            (equal(None), 1.79, Differs),
+            (equal(None), 2.21, Differs),
+            (equal(Some(Better::Higher)), 9.0, Reproduced),
+            (equal(Some(Better::Higher)), 1.0, Differs),
+            (equal(Some(Better::Lower)), 1.0, Reproduced),
+            (change.clone(), -0.7, Reproduced),
+            (change.clone(), -0.55, Reproduced),
+            (change, -0.5, Differs),
+            (between.clone(), 2.7, Reproduced),
+            (between.clone(), 2.6, Differs),
+            (between, 20.0, Reproduced),
+            (at_least.clone(), 0.45, Reproduced),
+            (at_least, 0.44, Differs),
+            (at_most.clone(), 1.2, Reproduced),
+            (at_most, 1.21, Differs),
+            (holds.clone(), 1.0, Reproduced),
+            (holds, 0.0, Differs),
+            // No number, no verdict but this one.
+            (row(), 1.0, Differs),
+        ];
+        for (index, (row, found, verdict)) in table.into_iter().enumerate() {
+            assert_eq!(Verdict::of(&row, found), verdict, "case {index}");
+        }
+    }
+}

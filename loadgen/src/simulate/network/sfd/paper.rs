@@ -1,0 +1,400 @@
+//! SFD02's experiments for the reproduction: what each came to, by name.
+
+use sprat_scheduler::marking::Variant;
+
+use super::findings::Latencies;
+use super::routes;
+use super::traffic::{Load, pages};
+use super::{Measured as OfWay, SfdArgs, Tcp, Way, calibrate, measure};
+use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale, on_all_cores};
+
+/// A plot over the size of flows.
+const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
+    PlotSpec {
+        name,
+        title,
+        x: "flow size (KB)",
+        y: "mean latency (ms)",
+        linear_x: false,
+    }
+}
+
+/// The paper's figures 3 to 13 and tables 4 to 7.
+pub(in crate::simulate) const EXPERIMENTS: [Experiment; 10] = [
+    Experiment {
+        paper: "SFD02",
+        name: "medium",
+        about: "The dumbbell at medium load, every queue with the same requests. TCP as of \
+                2002: Reno, a first window of 2, three duplicates or a timeout of a second.",
+        plots: &[
+            plot(
+                "figure-03",
+                "Short flows: DT, no long flows, long ones in pieces",
+            ),
+            plot("figure-07", "All sizes: DT, RED, SFD"),
+            plot("figure-08a", "SFD, P-SFD, S-SFD"),
+            plot("figure-08b", "S-SFD by threshold"),
+            PlotSpec {
+                name: "figure-09",
+                title: "Pages by how much faster S-SFD is",
+                x: "improvement",
+                y: "share of pages with less",
+                linear_x: true,
+            },
+        ],
+        expected_s: (30.0, 60.0),
+        parameters: |scale| format!("{:?}", args(scale, Load::Medium, 2)),
+        run: |scale| medium(&args(scale, Load::Medium, 2), &FIGURES),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "medium-today",
+        about: "The same with today's TCP: a first window of 10 segments, RACK and probes.",
+        plots: &[plot("today-07", "All sizes, today's first window")],
+        expected_s: (15.0, 30.0),
+        parameters: |scale| format!("{:?}", args(scale, Load::Medium, 10)),
+        run: today,
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "light",
+        about: "The dumbbell at light load.",
+        plots: &[plot("figure-10a", "Light load")],
+        expected_s: (10.0, 20.0),
+        parameters: |scale| format!("{:?}", args(scale, Load::Light, 2)),
+        run: |scale| other_load(&args(scale, Load::Light, 2), "figure-10a"),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "heavy",
+        about: "The dumbbell at heavy load.",
+        plots: &[plot("figure-10b", "Heavy load")],
+        expected_s: (20.0, 40.0),
+        parameters: |scale| format!("{:?}", args(scale, Load::Heavy, 2)),
+        run: |scale| other_load(&args(scale, Load::Heavy, 2), "figure-10b"),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "medium-gap",
+        about: "The dumbbell with sessions 15 s apart, as the paper's table 3 has them at medium \
+                load, whatever part of the link that uses.",
+        plots: &[
+            plot(
+                "gap-03",
+                "Sessions 15 s apart: DT, no long flows, long ones in pieces",
+            ),
+            plot("gap-07", "Sessions 15 s apart: DT, RED, SFD"),
+            plot("gap-08a", "Sessions 15 s apart: SFD, P-SFD, S-SFD"),
+        ],
+        expected_s: (30.0, 60.0),
+        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Medium, 2))),
+        run: |scale| medium(&with_gap(args(scale, Load::Medium, 2)), &GAP_FIGURES),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "light-gap",
+        about: "The dumbbell with sessions 25 s apart, as the paper has them at light load.",
+        plots: &[plot("gap-10a", "Sessions 25 s apart")],
+        expected_s: (10.0, 20.0),
+        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Light, 2))),
+        run: |scale| other_load(&with_gap(args(scale, Load::Light, 2)), "gap-10a"),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "heavy-gap",
+        about: "The dumbbell with sessions 9 s apart, as the paper has them at heavy load.",
+        plots: &[plot("gap-10b", "Sessions 9 s apart")],
+        expected_s: (30.0, 60.0),
+        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Heavy, 2))),
+        run: |scale| other_load(&with_gap(args(scale, Load::Heavy, 2)), "gap-10b"),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "two-tiers",
+        about: "Ten clients behind links of their own, 1.5 Mbit/s and 5 to 50 ms, and a file \
+                transfer among the web pages: what the second tier is the paper only draws.",
+        plots: &[plot("figure-12", "Two tiers of clients")],
+        expected_s: (20.0, 40.0),
+        parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Medium, 2), routes::TIERS),
+        run: routes::two_tiers,
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "network-limited",
+        about: "Server processors in front of the dumbbell, at a tenth of their load: first come \
+                first served, or shortest first, by the core's station.",
+        plots: &[plot(
+            "figure-13a",
+            "From the request, the network is the limit",
+        )],
+        expected_s: (15.0, 30.0),
+        parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Medium, 2), routes::NETWORK),
+        run: |scale| routes::end_to_end(scale, &routes::NETWORK, "figure-13a"),
+    },
+    Experiment {
+        paper: "SFD02",
+        name: "server-limited",
+        about: "The same with processors loaded to 0.8, and light load on the link.",
+        plots: &[plot(
+            "figure-13b",
+            "From the request, the servers are the limit",
+        )],
+        expected_s: (15.0, 30.0),
+        parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Light, 2), routes::SERVERS),
+        run: |scale| routes::end_to_end(scale, &routes::SERVERS, "figure-13b"),
+    },
+];
+
+pub(super) fn args(scale: Scale, load: Load, first_window: u32) -> SfdArgs {
+    SfdArgs {
+        load,
+        gap: None,
+        first_window,
+        tcp: match first_window {
+            2 => Tcp::Of2002,
+            _ => Tcp::Today,
+        },
+        seconds: scale.pick(20, 1_000, 3_000),
+        runs: scale.pick(1, 5, 10),
+        seed: 7,
+        output: None,
+    }
+}
+
+/// The gap between sessions that the paper's table 3 prints, with which the link is used
+/// more than the same table says.
+fn with_gap(args: SfdArgs) -> SfdArgs {
+    SfdArgs {
+        gap: Some(args.load.gap_s()),
+        ..args
+    }
+}
+
+fn found(args: &SfdArgs, ways: &[Way]) -> anyhow::Result<Vec<OfWay>> {
+    let gap_s = calibrate(args)?;
+    on_all_cores(ways, |&way| measure(args, way, gap_s))
+}
+
+pub(super) const S_SFD: Way = Way::Virtual(Variant::SSfd);
+const SFD: Way = Way::Virtual(Variant::Sfd);
+const P_SFD: Way = Way::Virtual(Variant::PSfd);
+
+/// The mean over sizes of how much less a way takes than drop-tail.
+pub(super) fn less(own: &Latencies, dt: &Latencies) -> f64 {
+    let by_size = own.reductions(dt);
+    by_size.iter().sum::<f64>() / by_size.len().max(1) as f64
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::max)
+}
+
+fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::min)
+}
+
+/// Adds the means by size of some ways to a plot.
+fn draw(measured: &mut Measured, plot: &str, all: &[OfWay], ways: &[Way], most_kb: f64) {
+    for own in all.iter().filter(|own| ways.contains(&own.way)) {
+        for (kb, seconds) in own.latencies.by_kb() {
+            if kb <= most_kb {
+                measured.point(plot, own.way.name(), kb, 1e3 * seconds);
+            }
+        }
+    }
+}
+
+fn of(all: &[OfWay], way: Way) -> &OfWay {
+    let found = all.iter().find(|own| own.way == way);
+    found.unwrap_or(&all[0])
+}
+
+/// The mean of flows of so many KB over that of others.
+fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
+    let both = own.around(kb << 10).zip(other.around(kb << 10));
+    both.map_or(f64::NAN, |(own, other)| own / other)
+}
+
+/// The names of the plots of figures 3, 7, 8a and 8b.
+const FIGURES: [&str; 4] = ["figure-03", "figure-07", "figure-08a", "figure-08b"];
+const GAP_FIGURES: [&str; 4] = ["gap-03", "gap-07", "gap-08a", "gap-08b"];
+
+/// Runs every queue at medium load.
+fn medium(args: &SfdArgs, plots: &[&str; 4]) -> anyhow::Result<Measured> {
+    let mut ways = Way::ALL.to_vec();
+    ways.extend([Way::Threshold(25), Way::Threshold(35)]);
+    let all = found(args, &ways)?;
+    let mut measured = Measured::default();
+    let droptail = of(&all, Way::Droptail);
+    measured.value("utilisation", droptail.utilisation);
+    measured.value("loss", droptail.loss);
+    let dt = &droptail.latencies;
+    for own in &all {
+        let name = own.way.name();
+        let short = own.latencies.short();
+        measured.value(format!("{name} reduction"), less(&own.latencies, dt));
+        measured.value(
+            format!("{name} deviation"),
+            short.deviation / dt.short().deviation,
+        );
+        measured.value(
+            format!("{name} short over DT"),
+            short.mean / dt.short().mean,
+        );
+        for kb in [40, 100, 300, 1_000] {
+            measured.value(
+                format!("{name} {kb} KB over DT"),
+                ratio(&own.latencies, dt, kb),
+            );
+        }
+    }
+    let sfd = &of(&all, SFD).latencies;
+    let s_sfd = &of(&all, S_SFD).latencies;
+    let by_size = sfd.reductions(dt);
+    measured.value("SFD best size", largest(&by_size));
+    measured.value("SFD worst size", least(&by_size));
+    let no_long = less(&of(&all, Way::NoLong).latencies, dt);
+    measured.value("SFD of NL's reduction", less(sfd, dt) / no_long);
+    measured.value("1,000 KB S-SFD over SFD", ratio(s_sfd, sfd, 1_000));
+    let thresholds = [S_SFD, Way::Threshold(25), Way::Threshold(35)];
+    let by_threshold = thresholds.map(|way| less(&of(&all, way).latencies, dt));
+    measured.value(
+        "thresholds apart",
+        largest(&by_threshold) - least(&by_threshold),
+    );
+    retrieval(dt, s_sfd, &mut measured);
+    improvements(dt, s_sfd, &mut measured);
+    draw(
+        &mut measured,
+        plots[0],
+        &all,
+        &[Way::Droptail, Way::NoLong, Way::Pieces],
+        15.0,
+    );
+    draw(
+        &mut measured,
+        plots[1],
+        &all,
+        &[Way::Droptail, Way::Red, SFD],
+        1_100.0,
+    );
+    draw(
+        &mut measured,
+        plots[2],
+        &all,
+        &[Way::Droptail, SFD, P_SFD, S_SFD],
+        1_100.0,
+    );
+    draw(&mut measured, plots[3], &all, &thresholds, 1_100.0);
+    Ok(measured)
+}
+
+/// Ranges of sizes in KB, and how many objects of a page are in each.
+type Objects = &'static [(f64, f64, usize)];
+
+/// The pages of the paper's table 5: sizes in KB, and how many objects have them.
+const PAGES: [(&str, Objects); 5] = [
+    ("text", &[(29.0, 29.0, 1), (7.0, 13.0, 3)]),
+    ("map", &[(5.0, 5.0, 1), (1.0, 3.0, 3), (67.0, 67.0, 1)]),
+    ("graphics", &[(7.0, 7.0, 1), (1.0, 3.0, 9), (9.0, 12.0, 4)]),
+    (
+        "frames",
+        &[
+            (1.0, 2.0, 4),
+            (7.0, 7.0, 1),
+            (83.0, 83.0, 1),
+            (1.0, 3.0, 14),
+            (5.0, 19.0, 7),
+        ],
+    ),
+    (
+        "java",
+        &[
+            (8.0, 8.0, 1),
+            (1.0, 2.0, 7),
+            (4.0, 11.0, 3),
+            (1.0, 3.0, 14),
+            (4.0, 18.0, 11),
+        ],
+    ),
+];
+
+/// How long a page takes: in parallel its slowest object, in sequence their sum.
+fn page_s(latencies: &Latencies, sizes: &[u64]) -> Option<(f64, f64)> {
+    let each = sizes.iter().map(|&bytes| latencies.near(bytes));
+    let each: Vec<f64> = each.collect::<Option<_>>()?;
+    Some((each.iter().copied().fold(0.0, f64::max), each.iter().sum()))
+}
+
+/// Adds table 6: what the pages of table 5 take, by the mean latencies of their sizes.
+fn retrieval(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
+    for (name, objects) in PAGES {
+        let sizes = objects.iter().flat_map(|&(low, high, count)| {
+            let step = (high - low) / count as f64;
+            (0..count).map(move |index| ((low + (index as f64 + 0.5) * step) * 1024.0) as u64)
+        });
+        let sizes: Vec<u64> = sizes.collect();
+        let both = page_s(dt, &sizes).zip(page_s(s_sfd, &sizes));
+        let Some((dt, own)) = both else { continue };
+        for (how, dt_s, own_s) in [("parallel", dt.0, own.0), ("sequential", dt.1, own.1)] {
+            measured.value(format!("{name} {how} DT s"), dt_s);
+            measured.value(format!("{name} {how} S-SFD s"), own_s);
+            measured.value(format!("{name} {how} reduction"), 1.0 - own_s / dt_s);
+        }
+    }
+}
+
+/// Adds figure 9, of pages of the paper's web model for those of its trace.
+fn improvements(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
+    let mut gains = Vec::new();
+    for sizes in pages(7, 5_000) {
+        if let Some((dt, own)) = page_s(dt, &sizes).zip(page_s(s_sfd, &sizes)) {
+            gains.push(1.0 - own.0 / dt.0);
+        }
+    }
+    gains.sort_by(f64::total_cmp);
+    let below =
+        |bound: f64| gains.partition_point(|&gain| gain < bound) as f64 / gains.len().max(1) as f64;
+    measured.value("pages 30% faster", 1.0 - below(0.3));
+    measured.value("pages slower", below(0.0));
+    for step in -10..=20 {
+        let bound = f64::from(step) * 0.05;
+        measured.point("figure-09", "parallel", bound, below(bound));
+    }
+}
+
+/// Runs the queues with today's first window.
+fn today(scale: Scale) -> anyhow::Result<Measured> {
+    let all = found(&args(scale, Load::Medium, 10), &[Way::Droptail, SFD, S_SFD])?;
+    let mut measured = Measured::default();
+    let dt = &of(&all, Way::Droptail).latencies;
+    for way in [SFD, S_SFD] {
+        let name = way.name();
+        let own = &of(&all, way).latencies;
+        measured.value(format!("{name} reduction"), less(own, dt));
+        measured.value(format!("{name} 1000 KB over DT"), ratio(own, dt, 1_000));
+    }
+    draw(
+        &mut measured,
+        "today-07",
+        &all,
+        &[Way::Droptail, SFD, S_SFD],
+        1_100.0,
+    );
+    Ok(measured)
+}
+
+/// Runs drop-tail and S-SFD at another load.
+fn other_load(args: &SfdArgs, plot: &str) -> anyhow::Result<Measured> {
+    let all = found(args, &[Way::Droptail, S_SFD])?;
+    let mut measured = Measured::default();
+    let droptail = of(&all, Way::Droptail);
+    let dt = &droptail.latencies;
+    let own = &of(&all, S_SFD).latencies;
+    measured.value("utilisation", droptail.utilisation);
+    measured.value("loss", droptail.loss);
+    measured.value("DT over S-SFD", dt.short().mean / own.short().mean);
+    measured.value("reduction", less(own, dt));
+    draw(&mut measured, plot, &all, &[Way::Droptail, S_SFD], 1_100.0);
+    Ok(measured)
+}

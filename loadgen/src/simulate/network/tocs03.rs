@@ -1,0 +1,431 @@
+//! TOCS03's experiments (Harchol-Balter, Schroeder, Bansal and Agrawal 2003) over simulated
+//! TCP: one server's uplink, FAIR against SRPT.
+
+mod compare;
+mod run;
+
+use compare::Comparison;
+use run::{Load, Policy, Setup};
+
+use crate::simulate::papers::{Experiment, Measured, PlotSpec, on_all_cores};
+
+/// A plot with the policies' mean response times.
+const fn plot(name: &'static str, title: &'static str, x: &'static str) -> PlotSpec {
+    PlotSpec {
+        name,
+        title,
+        x,
+        y: "mean response time (ms)",
+        linear_x: true,
+    }
+}
+
+const PAYLOAD: &str = "load: payload requested over the link's rate, as in the paper";
+const WIRE: &str = "load on the wire, with headers";
+
+/// The paper's figures 5 to 14 and its section 5.1.
+pub(in crate::simulate) const EXPERIMENTS: [Experiment; 9] = [
+    Experiment {
+        paper: "TOCS03",
+        name: "lan",
+        about: "A link of 10 Mbit/s, five clients next to it, a new connection for each request; \
+                TCP as of 2002: Reno, a first window of 2, a transmit queue of 100 packets.",
+        plots: &[
+            plot("figure-05", "Mean response time", PAYLOAD),
+            plot("wire-05", "Mean response time", WIRE),
+            PlotSpec {
+                y: "mean slowdown",
+                ..plot("figure-06", "Mean slowdown", PAYLOAD)
+            },
+            PlotSpec {
+                linear_x: false,
+                ..plot("figure-09a", "Load 0.8: by size", "size (bytes)")
+            },
+            plot(
+                "figure-09b",
+                "Load 0.8: by percentile of size",
+                "percentile of size",
+            ),
+        ],
+        expected_s: (40.0, 200.0),
+        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Setup::lan(scale)),
+        run: |scale| lan(&Setup::lan(scale)),
+    },
+    Experiment {
+        paper: "TOCS03",
+        name: "lan-today",
+        about: "The same with today's TCP: CUBIC, a first window of 10, and a queue that has \
+                senders wait rather than drop.",
+        plots: &[plot("today-05", "Mean response time, today's TCP", PAYLOAD)],
+        expected_s: (40.0, 200.0),
+        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Setup::lan(scale).today()),
+        run: |scale| lan_today(&Setup::lan(scale).today()),
+    },
+    Experiment {
+        paper: "TOCS03",
+        name: "partly-open",
+        about: "Users that ask for k files, each once the one before is there.",
+        plots: &[plot("figure-07", "FAIR by requests of a user", PAYLOAD)],
+        expected_s: (40.0, 200.0),
+        parameters: |scale| format!("{:?} at {USER_LOADS:?}, k {USERS:?}", Setup::lan(scale)),
+        run: |scale| partly_open(&Setup::lan(scale)),
+    },
+    Experiment {
+        paper: "TOCS03",
+        name: "fast",
+        about: "A link of 100 Mbit/s.",
+        plots: &[],
+        expected_s: (10.0, 40.0),
+        parameters: |scale| format!("{:?}", Setup::lan(scale).fast()),
+        run: |scale| fast(&Setup::lan(scale).fast()),
+    },
+    Experiment {
+        paper: "TOCS03",
+        name: "two-classes",
+        about: "Two classes of size, at most 1 KB and above, at load 0.8.",
+        plots: &[],
+        expected_s: (10.0, 40.0),
+        parameters: |scale| format!("{:?}", Setup::lan(scale)),
+        run: |scale| two_classes(&Setup::lan(scale)),
+    },
+    Experiment {
+        paper: "TOCS03",
+        name: "delay",
+        about: "Round trips of 0.1 to 100 ms, at loads of 0.7 of the payload and 0.9 of the wire.",
+        plots: &[
+            plot("figure-10a", "Load 0.7", "round trip (ms)"),
+            plot("figure-10b", "Load 0.9 of the wire", "round trip (ms)"),
+        ],
+        expected_s: (40.0, 150.0),
+        parameters: |scale| format!("{:?} at {RTTS_MS:?} ms", Setup::lan(scale)),
+        run: |scale| delay(&Setup::lan(scale)),
+    },
+    Experiment {
+        paper: "TOCS03",
+        name: "loss",
+        about: "Up to 10 % of the packets to clients lost, each by itself; none of theirs.",
+        plots: &[
+            plot("figure-11a", "Load 0.7", "packets lost (%)"),
+            plot("figure-11b", "Load 0.9 of the wire", "packets lost (%)"),
+            plot(
+                "figure-12",
+                "Load 0.9 of the wire, round trip 100 ms",
+                "packets lost (%)",
+            ),
+        ],
+        expected_s: (60.0, 240.0),
+        parameters: |scale| format!("{:?} at {LOSSES:?}", Setup::lan(scale)),
+        run: |scale| loss(&Setup::lan(scale)),
+    },
+    Experiment {
+        paper: "TOCS03",
+        name: "hosts",
+        about: "Six hosts with the paper's round trips and bandwidths; at 0.9 the load swings \
+                between 0.75 and 1.05 of the wire each second.",
+        plots: &[],
+        expected_s: (30.0, 120.0),
+        parameters: |scale| format!("{:?} at {HOST_LOADS:?}", Setup::lan(scale).hosts()),
+        run: |scale| hosts(&Setup::lan(scale).hosts()),
+    },
+    Experiment {
+        paper: "TOCS03",
+        name: "queues",
+        about: "FAIR with longer transmit queues, at 0.9 of the wire; and connections that are \
+                used five times.",
+        plots: &[],
+        expected_s: (30.0, 120.0),
+        parameters: |scale| format!("{:?} with {QUEUES:?} packets", Setup::lan(scale)),
+        run: |scale| queues(&Setup::lan(scale)),
+    },
+];
+
+/// Loads of the LAN: of payload where the link can carry it, and of the wire beyond.
+const LAN_LOADS: [Load; 8] = [
+    Load::Payload(0.2),
+    Load::Payload(0.4),
+    Load::Payload(0.5),
+    Load::Payload(0.6),
+    Load::Payload(0.7),
+    Load::Wire(0.9),
+    Load::Payload(0.8),
+    Load::Payload(0.9),
+];
+
+const USER_LOADS: [Load; 3] = [Load::Payload(0.5), Load::Payload(0.7), Load::Payload(0.8)];
+const USERS: [u32; 3] = [1, 5, 50];
+const RTTS_MS: [f64; 5] = [0.1, 20.0, 40.0, 70.0, 100.0];
+const WAN_LOADS: [(&str, Load); 2] = [("0.7", Load::Payload(0.7)), ("0.9 wire", Load::Wire(0.9))];
+const LOSSES: [f64; 6] = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1];
+const HOST_LOADS: [f64; 4] = [0.5, 0.7, 0.8, 0.9];
+const QUEUES: [u64; 3] = [100, 500, 700];
+
+/// Compares FAIR with SRPT in each of the setups.
+fn compare(setups: &[Setup]) -> anyhow::Result<Vec<Comparison>> {
+    on_all_cores(setups, |setup| Comparison::of(setup, Policy::Srpt))
+}
+
+/// Adds a point of both policies.
+fn draw(measured: &mut Measured, plot: &str, x: f64, own: &Comparison) {
+    measured.point(plot, "FAIR", x, own.fair.mean_ms());
+    measured.point(plot, "SRPT", x, own.other.mean_ms());
+}
+
+fn lan_loads(setup: &Setup) -> anyhow::Result<Vec<(Load, Comparison)>> {
+    let loads = setup
+        .scale
+        .pick(&LAN_LOADS[4..5], &LAN_LOADS[..], &LAN_LOADS[..]);
+    let setups = loads.iter().map(|&load| setup.at(load));
+    let compared = compare(&setups.collect::<Vec<_>>())?;
+    Ok(loads.iter().copied().zip(compared).collect())
+}
+
+/// Runs the LAN at all loads.
+fn lan(setup: &Setup) -> anyhow::Result<Measured> {
+    let mut measured = Measured::default();
+    let mut high = Vec::new();
+    for (load, own) in lan_loads(setup)? {
+        let name = load.name();
+        draw(&mut measured, "figure-05", own.payload_load, &own);
+        draw(&mut measured, "wire-05", own.wire_load, &own);
+        measured.point("figure-06", "FAIR", own.payload_load, own.fair.slowdown());
+        measured.point("figure-06", "SRPT", own.payload_load, own.other.slowdown());
+        measured.value(format!("gain at {name}"), own.gain());
+        measured.value(format!("slowdown gain at {name}"), own.slowdown_gain());
+        measured.value(format!("FAIR mean s at {name}"), own.fair.mean_ms() / 1e3);
+        measured.value(format!("FAIR loss at {name}"), own.fair.loss);
+        measured.value(format!("SRPT loss at {name}"), own.other.loss);
+        measured.value(format!("goodput ratio at {name}"), own.goodput_ratio());
+        measured.value(format!("wire load at {name}"), own.wire_load);
+        if own.payload_load > 0.5 + 1e-6 && own.wire_load < 1.0 {
+            high.push(own.gain());
+        }
+        if load == Load::Payload(0.8) {
+            large(&own, &mut measured);
+        }
+    }
+    measured.value(
+        "gain above 0.5 least",
+        high.iter().copied().fold(f64::NAN, f64::min),
+    );
+    measured.value(
+        "gain above 0.5 most",
+        high.iter().copied().fold(f64::NAN, f64::max),
+    );
+    Ok(measured)
+}
+
+/// Adds figure 9: means by size, and what the largest take.
+fn large(own: &Comparison, measured: &mut Measured) {
+    for (policy, times) in [("FAIR", &own.fair), ("SRPT", &own.other)] {
+        for (bytes, ms) in times.by_size() {
+            measured.point("figure-09a", policy, bytes, ms);
+        }
+        for (index, ms) in times.by_percentile().into_iter().enumerate() {
+            measured.point("figure-09b", policy, (index as f64 + 0.5) / 2.0, ms);
+        }
+        measured.value(format!("{policy} largest 1% s"), times.largest(0.01) / 1e3);
+        measured.value(format!("{policy} largest file s"), times.probes_ms() / 1e3);
+    }
+    measured.value(
+        "smallest 80% gain",
+        own.fair.smallest(0.8) / own.other.smallest(0.8),
+    );
+    measured.value(
+        "smallest 99% gain",
+        own.fair.smallest(0.99) / own.other.smallest(0.99),
+    );
+    measured.value(
+        "smallest half gain",
+        own.fair.smallest(0.5) / own.other.smallest(0.5),
+    );
+    measured.value(
+        "largest file SRPT over FAIR",
+        own.other.probes_ms() / own.fair.probes_ms(),
+    );
+    measured.value("buckets that gain", own.buckets_that_gain());
+}
+
+/// Runs the LAN with today's TCP.
+fn lan_today(setup: &Setup) -> anyhow::Result<Measured> {
+    let mut measured = Measured::default();
+    for (load, own) in lan_loads(setup)? {
+        let name = load.name();
+        draw(&mut measured, "today-05", own.payload_load, &own);
+        measured.value(format!("gain at {name}"), own.gain());
+        measured.value(format!("slowdown gain at {name}"), own.slowdown_gain());
+        if load == Load::Payload(0.8) {
+            measured.value("buckets that gain", own.buckets_that_gain());
+            measured.value(
+                "largest file SRPT over FAIR",
+                own.other.probes_ms() / own.fair.probes_ms(),
+            );
+        }
+    }
+    Ok(measured)
+}
+
+/// Runs users of several requests each.
+fn partly_open(setup: &Setup) -> anyhow::Result<Measured> {
+    let points: Vec<(u32, Load)> = USERS
+        .iter()
+        .flat_map(|&k| USER_LOADS.iter().map(move |&load| (k, load)))
+        .collect();
+    let setups: Vec<Setup> = (points.iter())
+        .map(|&(k, load)| Setup {
+            requests_per_user: k,
+            ..setup.at(load)
+        })
+        .collect();
+    let mut measured = Measured::default();
+    let compared = compare(&setups)?;
+    let mut at_07 = Vec::new();
+    for ((k, load), own) in points.iter().zip(&compared) {
+        let line = format!("k = {k}");
+        measured.point("figure-07", &line, own.payload_load, own.fair.mean_ms());
+        measured.value(format!("gain, k {k} at {}", load.name()), own.gain());
+        if *load == Load::Payload(0.7) {
+            at_07.push((own.fair.mean_ms(), own.other.mean_ms()));
+        }
+        if *k == 5 && *load == Load::Payload(0.8) {
+            measured.value("k 5: SRPT largest 1% s", own.other.largest(0.01) / 1e3);
+            measured.value("k 5: FAIR largest 1% s", own.fair.largest(0.01) / 1e3);
+            measured.value("k 5: SRPT largest file s", own.other.probes_ms() / 1e3);
+            measured.value("k 5: FAIR largest file s", own.fair.probes_ms() / 1e3);
+        }
+    }
+    if let [one, five, fifty] = at_07[..] {
+        measured.value("FAIR, k 5 over k 1", five.0 / one.0);
+        measured.value("FAIR, k 50 over k 1", fifty.0 / one.0);
+        measured.value("SRPT, k 50 over k 1", fifty.1 / one.1);
+    }
+    Ok(measured)
+}
+
+/// Runs the fast link.
+fn fast(setup: &Setup) -> anyhow::Result<Measured> {
+    let compared = compare(&[setup.at(Load::Payload(0.6)), setup.at(Load::Payload(0.8))])?;
+    let mut measured = Measured::default();
+    measured.value("gain at 0.6", compared[0].gain());
+    measured.value("gain at 0.8", compared[1].gain());
+    measured.value("sizes that gain at 0.8", compared[1].sizes_that_gain());
+    Ok(measured)
+}
+
+/// Runs two classes of size against FAIR.
+fn two_classes(setup: &Setup) -> anyhow::Result<Measured> {
+    let own = Comparison::of(&setup.at(Load::Payload(0.8)), Policy::TwoClasses)?;
+    let mut measured = Measured::default();
+    measured.value("gain", own.gain());
+    measured.value("slowdown gain", own.slowdown_gain());
+    measured.value("buckets that gain", own.buckets_that_gain());
+    Ok(measured)
+}
+
+/// Runs all round trips.
+fn delay(setup: &Setup) -> anyhow::Result<Measured> {
+    let mut measured = Measured::default();
+    for ((name, load), plot) in WAN_LOADS.into_iter().zip(["figure-10a", "figure-10b"]) {
+        let setups = RTTS_MS.map(|rtt_ms| setup.at(load).at_rtt(rtt_ms));
+        for (rtt_ms, own) in RTTS_MS.iter().zip(compare(&setups)?) {
+            draw(&mut measured, plot, *rtt_ms, &own);
+            measured.value(format!("gain at {name}, RTT {rtt_ms}"), own.gain());
+        }
+    }
+    Ok(measured)
+}
+
+/// Runs all rates of loss, without delay and with it.
+fn loss(setup: &Setup) -> anyhow::Result<Measured> {
+    let mut measured = Measured::default();
+    for ((name, load), plot) in WAN_LOADS.into_iter().zip(["figure-11a", "figure-11b"]) {
+        let setups = LOSSES.map(|loss| Setup {
+            loss,
+            ..setup.at(load)
+        });
+        for (loss, own) in LOSSES.iter().zip(compare(&setups)?) {
+            draw(&mut measured, plot, 100.0 * loss, &own);
+            measured.value(format!("gain at {name}, loss {loss}"), own.gain());
+            let largest = own.other.probes_ms() / own.fair.probes_ms();
+            measured.value(format!("largest file at {name}, loss {loss}"), largest);
+            let top = own.fair.largest(0.01) / own.other.largest(0.01);
+            measured.value(format!("largest 1% gain at {name}, loss {loss}"), top);
+        }
+    }
+    let far = LOSSES.map(|loss| Setup {
+        loss,
+        ..setup.at(Load::Wire(0.9)).at_rtt(100.0)
+    });
+    for (loss, own) in LOSSES.iter().zip(compare(&far)?) {
+        draw(&mut measured, "figure-12", 100.0 * loss, &own);
+        measured.value(format!("gain, RTT 100, loss {loss}"), own.gain());
+    }
+    Ok(measured)
+}
+
+/// Runs six hosts at four loads.
+fn hosts(setup: &Setup) -> anyhow::Result<Measured> {
+    let setups = HOST_LOADS.map(|load| Setup {
+        swings: load == 0.9,
+        ..setup.at(Load::Wire(load))
+    });
+    let mut measured = Measured::default();
+    for (load, own) in HOST_LOADS.iter().zip(compare(&setups)?) {
+        let gains: Vec<f64> = own.gains_of_clients();
+        measured.value(format!("gain at {load}"), own.gain());
+        let least = gains.iter().copied().fold(f64::NAN, f64::min);
+        let most = gains.iter().copied().fold(f64::NAN, f64::max);
+        measured.value(format!("gain at {load}, least host"), least);
+        measured.value(format!("gain at {load}, most host"), most);
+        if *load == 0.8 {
+            measured.value("0.8: buckets that gain", own.buckets_that_gain());
+            let largest = own.other.probes_ms() / own.fair.probes_ms();
+            measured.value("0.8: largest file SRPT over FAIR", largest);
+        }
+    }
+    Ok(measured)
+}
+
+/// Runs FAIR with longer queues, and connections that are kept.
+fn queues(setup: &Setup) -> anyhow::Result<Measured> {
+    let setups = QUEUES.map(|packets| Setup {
+        queue_packets: packets,
+        ..setup.at(Load::Wire(0.9))
+    });
+    let mut measured = Measured::default();
+    let compared = compare(&setups)?;
+    for (packets, own) in QUEUES.iter().zip(&compared) {
+        measured.value(
+            format!("FAIR mean ms, {packets} packets"),
+            own.fair.mean_ms(),
+        );
+        measured.value(format!("gain, {packets} packets"), own.gain());
+    }
+    let base = compared[0].fair.mean_ms();
+    measured.value("500 packets over 100", compared[1].fair.mean_ms() / base);
+    measured.value("700 packets over 100", compared[2].fair.mean_ms() / base);
+    let users = Setup {
+        requests_per_user: 5,
+        ..setup.at(Load::Payload(0.7))
+    };
+    let far = Setup {
+        loss: 0.025,
+        ..users.clone().at_rtt(100.0)
+    };
+    let kept = |setup: &Setup| Setup {
+        keeps: true,
+        ..setup.clone()
+    };
+    let found = compare(&[users.clone(), kept(&users), far.clone(), kept(&far)])?;
+    let gain = |new: &Comparison, kept: &Comparison| {
+        (
+            new.fair.mean_ms() / kept.fair.mean_ms(),
+            new.other.mean_ms() / kept.other.mean_ms(),
+        )
+    };
+    let (fair, srpt) = gain(&found[0], &found[1]);
+    measured.value("kept in the LAN, FAIR over SRPT", fair / srpt);
+    let (fair, srpt) = gain(&found[2], &found[3]);
+    measured.value("kept in the WAN, FAIR", fair);
+    measured.value("kept in the WAN, SRPT", srpt);
+    Ok(measured)
+}

@@ -1,0 +1,170 @@
+//! Two policies with the same requests: by size, by percentile, and in the whole.
+
+use super::run::{Policy, Run, Served, Setup};
+
+/// One in so many, at the start, is left out.
+const WARM_UP: usize = 10;
+
+/// 3.3: buckets of half a percentile of size.
+const BUCKETS: usize = 200;
+
+/// 3.3: bins of size, each a fifth wider than the one before.
+const BIN: f64 = 1.2;
+
+/// Response times of a run: those of the workload in the order of their sizes, and those of
+/// the probes apart.
+pub(super) struct Times {
+    sorted: Vec<Served>,
+    probes_ms: Vec<f64>,
+    /// The part of the packets that was dropped or lost.
+    pub(super) loss: f64,
+}
+
+impl Times {
+    /// Orders what was served; the first tenth is left out.
+    pub(super) fn new(served: &[Served], loss: f64) -> Self {
+        let settled = &served[served.len() / WARM_UP..];
+        let (probes, mut sorted): (Vec<Served>, Vec<Served>) =
+            settled.iter().copied().partition(|own| own.is_probe);
+        // Stable: equal sizes stay in the order of the requests.
+        sorted.sort_by_key(|own| own.bytes);
+        Self {
+            sorted,
+            probes_ms: probes.iter().map(|own| own.ms).collect(),
+            loss,
+        }
+    }
+
+    pub(super) fn mean_ms(&self) -> f64 {
+        mean(self.sorted.iter().map(|own| own.ms))
+    }
+
+    pub(super) fn slowdown(&self) -> f64 {
+        mean(self.sorted.iter().map(|own| own.ms / own.alone_ms))
+    }
+
+    /// The mean of the smallest part, in ms.
+    pub(super) fn smallest(&self, part: f64) -> f64 {
+        let count = (self.sorted.len() as f64 * part) as usize;
+        mean(self.sorted[..count].iter().map(|own| own.ms))
+    }
+
+    /// The mean of the largest part, in ms.
+    pub(super) fn largest(&self, part: f64) -> f64 {
+        let count = (self.sorted.len() as f64 * part) as usize;
+        let from = self.sorted.len() - count;
+        mean(self.sorted[from..].iter().map(|own| own.ms))
+    }
+
+    /// The mean of the largest file's, in ms.
+    pub(super) fn probes_ms(&self) -> f64 {
+        mean(self.probes_ms.iter().copied())
+    }
+
+    fn of_client(&self, client: u32) -> f64 {
+        let own = self.sorted.iter().filter(|own| own.client == client);
+        mean(own.map(|own| own.ms))
+    }
+
+    /// The means of half percentiles of size, in ms.
+    pub(super) fn by_percentile(&self) -> Vec<f64> {
+        let place = |index: usize| index * self.sorted.len() / BUCKETS;
+        (0..BUCKETS)
+            .map(|index| {
+                let bucket = &self.sorted[place(index)..place(index + 1)];
+                mean(bucket.iter().map(|own| own.ms))
+            })
+            .collect()
+    }
+
+    /// The means of bins of size, from the least size in bytes on.
+    pub(super) fn by_size(&self) -> Vec<(f64, f64)> {
+        let mut bins = Vec::new();
+        let mut from = 0;
+        while let Some(first) = self.sorted.get(from) {
+            let low = (first.bytes as f64).max(1.0);
+            let to = (self.sorted).partition_point(|own| (own.bytes as f64) < low * BIN);
+            let to = to.max(from + 1);
+            let bin = &self.sorted[from..to];
+            bins.push((low * BIN.sqrt(), mean(bin.iter().map(|own| own.ms))));
+            from = to;
+        }
+        bins
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    sum / count
+}
+
+/// FAIR and another policy.
+pub(super) struct Comparison {
+    pub(super) fair: Times,
+    pub(super) other: Times,
+    pub(super) payload_load: f64,
+    pub(super) wire_load: f64,
+    throughput: (f64, f64),
+    clients: u32,
+}
+
+impl Comparison {
+    /// Runs FAIR and another policy with the same requests.
+    ///
+    /// # Errors
+    /// A response is missing, or the core broke a promise.
+    pub(super) fn of(setup: &Setup, policy: Policy) -> anyhow::Result<Self> {
+        let fair = setup.run(Policy::Fair)?;
+        let other = setup.run(policy)?;
+        let Run {
+            payload_load,
+            wire_load,
+            ..
+        } = fair;
+        let clients = fair.times.sorted.iter().map(|own| own.client).max();
+        Ok(Self {
+            throughput: (fair.throughput, other.throughput),
+            fair: fair.times,
+            other: other.times,
+            payload_load,
+            wire_load,
+            clients: clients.map_or(0, |most| most + 1),
+        })
+    }
+
+    /// FAIR's mean over the other's.
+    pub(super) fn gain(&self) -> f64 {
+        self.fair.mean_ms() / self.other.mean_ms()
+    }
+
+    pub(super) fn slowdown_gain(&self) -> f64 {
+        self.fair.slowdown() / self.other.slowdown()
+    }
+
+    /// The other's throughput over FAIR's.
+    pub(super) fn goodput_ratio(&self) -> f64 {
+        self.throughput.1 / self.throughput.0
+    }
+
+    /// The gain of each client.
+    pub(super) fn gains_of_clients(&self) -> Vec<f64> {
+        let gain = |client| self.fair.of_client(client) / self.other.of_client(client);
+        (0..self.clients).map(gain).collect()
+    }
+
+    /// The share of half percentiles of size that are faster than under FAIR.
+    pub(super) fn buckets_that_gain(&self) -> f64 {
+        let both = self.fair.by_percentile().into_iter();
+        let both = both.zip(self.other.by_percentile());
+        both.filter(|(fair, own)| own < fair).count() as f64 / BUCKETS as f64
+    }
+
+    /// The share of the bins of size that are faster than under FAIR.
+    pub(super) fn sizes_that_gain(&self) -> f64 {
+        let both: Vec<(f64, f64)> = (self.fair.by_size().into_iter())
+            .zip(self.other.by_size())
+            .map(|((_, fair), (_, own))| (fair, own))
+            .collect();
+        both.iter().filter(|(fair, own)| own < fair).count() as f64 / both.len() as f64
+    }
+}

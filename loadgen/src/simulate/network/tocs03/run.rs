@@ -1,0 +1,333 @@
+//! A setup of TOCS03's, its requests, and one run of a policy.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use sprat_measure::wire::{self, Connection};
+use sprat_scheduler::{Cutoffs, Discipline, Time};
+
+use super::super::congestion::Algorithm;
+use super::super::habits::Habits;
+use super::super::plan::{ClientPlan, Plan, Request, Traffic, requests, wire_bytes};
+use super::super::system::System;
+use super::super::world;
+use super::compare::Times;
+use crate::links::{Bound, LinkSettings, QueueSettings};
+use crate::simulate::papers::Scale;
+
+/// A load, as the paper has it or with headers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Load {
+    /// Payload over the link's rate: the paper's.
+    Payload(f64),
+    /// Bytes on the wire over the link's rate.
+    Wire(f64),
+}
+
+impl Load {
+    /// Returns the name as measures have it.
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Payload(load) => load.to_string(),
+            Self::Wire(load) => format!("{load} wire"),
+        }
+    }
+}
+
+/// The order on the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Policy {
+    /// The kernel's: each connection writes what TCP lets it.
+    Fair,
+    /// The core, least remaining bytes first.
+    Srpt,
+    /// The core, by two classes of size (3.4).
+    TwoClasses,
+}
+
+/// The TCP of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tcp {
+    /// Reno, a first window of 2, windows of 32 KB, and a device's queue that drops.
+    Of2002,
+    /// CUBIC, a first window of 10, and a device's queue that has senders wait.
+    Today,
+}
+
+/// A client as far as its link goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Host {
+    rtt_ms: f64,
+}
+
+/// Everything that makes a run but for the policy.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Setup {
+    pub(super) scale: Scale,
+    pub(super) load: Load,
+    pub(super) uplink_mbit: f64,
+    pub(super) hosts: Vec<Host>,
+    pub(super) loss: f64,
+    pub(super) queue_packets: u64,
+    pub(super) tcp: Tcp,
+    pub(super) requests_per_user: u32,
+    pub(super) keeps: bool,
+    /// Whether the load swings by a sixth each second (4.2: 0.75 to 1.05 about 0.9).
+    pub(super) swings: bool,
+    pub(super) requests: usize,
+    pub(super) seed: u64,
+}
+
+/// 4.2: the hosts' round trips in ms. Their own bandwidth was no bottleneck (footnote 4).
+const HOSTS_MS: [f64; 6] = [20.0, 55.0, 95.0, 25.0, 20.0, 22.0];
+
+/// A round trip in the LAN.
+const LAN_MS: f64 = 0.1;
+
+/// The bytes of the largest file, and how often it is asked for beside the others: two
+/// requests in a run would be no evidence.
+const LARGEST_BYTES: u64 = 2 << 20;
+const PROBE_EVERY: usize = 2_000;
+
+impl Setup {
+    /// The LAN of sections 3.1 to 3.4.
+    pub(super) fn lan(scale: Scale) -> Self {
+        Self {
+            scale,
+            load: Load::Payload(0.8),
+            uplink_mbit: 10.0,
+            hosts: vec![Host { rtt_ms: LAN_MS }; 5],
+            loss: 0.0,
+            queue_packets: 100,
+            tcp: Tcp::Of2002,
+            requests_per_user: 1,
+            keeps: false,
+            swings: false,
+            requests: scale.pick(2_000, 200_000, 600_000),
+            seed: 7,
+        }
+    }
+
+    pub(super) fn today(self) -> Self {
+        Self {
+            tcp: Tcp::Today,
+            ..self
+        }
+    }
+
+    pub(super) fn fast(self) -> Self {
+        Self {
+            uplink_mbit: 100.0,
+            ..self
+        }
+    }
+
+    pub(super) fn hosts(self) -> Self {
+        Self {
+            hosts: HOSTS_MS.map(|rtt_ms| Host { rtt_ms }).to_vec(),
+            ..self
+        }
+    }
+
+    pub(super) fn at(&self, load: Load) -> Self {
+        Self {
+            load,
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn at_rtt(self, rtt_ms: f64) -> Self {
+        let mut setup = self;
+        setup.hosts.iter_mut().for_each(|host| host.rtt_ms = rtt_ms);
+        setup
+    }
+
+    /// Returns how long a request takes on the idle link.
+    fn alone_ms(&self, request: &Request) -> f64 {
+        let connection = match self.keeps {
+            true => Connection::Keep,
+            false => Connection::New,
+        };
+        let rate = (self.uplink_mbit * 1e6) as u64;
+        let rtt_ms = self.hosts[request.client as usize].rtt_ms;
+        let trips = if self.keeps { 1.0 } else { 2.0 };
+        wire::alone_ms(request.bytes, connection, rate) + trips * rtt_ms
+    }
+
+    fn clients(&self) -> Vec<ClientPlan> {
+        let client = |host: &Host| {
+            let delay = Duration::from_secs_f64(host.rtt_ms / 2e3);
+            ClientPlan {
+                link: LinkSettings {
+                    delay,
+                    loss: self.loss,
+                    queue: droptail(100),
+                    ..LinkSettings::default()
+                },
+                up_delay: delay,
+                quick_acks: 0,
+                keeps: self.keeps,
+            }
+        };
+        self.hosts.iter().map(client).collect()
+    }
+
+    fn plan(&self, policy: Policy) -> Plan {
+        let clients = self.clients();
+        let is_today = self.tcp == Tcp::Today;
+        let is_local = is_today && policy == Policy::Fair;
+        // The server's own queue holds senders back before this bound.
+        let packets = self.queue_packets * if is_local { 2 } else { 1 };
+        Plan {
+            seed: self.seed,
+            shared: Some(LinkSettings {
+                rate_bits_per_s: Some((self.uplink_mbit * 1e6) as u64),
+                queue: droptail(packets),
+                ..LinkSettings::default()
+            }),
+            requests: self.requests(&clients),
+            clients,
+            algorithm: match is_today {
+                true => Algorithm::Cubic,
+                false => Algorithm::Reno,
+            },
+            named_bits_per_s: Some((self.uplink_mbit * 1e6) as u64),
+            local_packets: is_local.then_some(self.queue_packets),
+            marking: None,
+            first_window: if is_today { 10 } else { 2 },
+            tcp: match is_today {
+                true => Habits::TODAY,
+                false => Habits::LINUX_2_2,
+            },
+            discipline: match policy {
+                Policy::TwoClasses => Discipline::Bands(Cutoffs::two_class()),
+                Policy::Fair | Policy::Srpt => Discipline::Srpt,
+            },
+        }
+    }
+
+    /// Draws the requests, with the largest file among them, at exactly the load.
+    fn requests(&self, clients: &[ClientPlan]) -> Vec<Request> {
+        let traffic = Traffic {
+            offered_bits_per_s: 1e6,
+            on_off: None,
+            requests: self.requests,
+            largest_bytes: u64::MAX,
+        };
+        let weights = vec![1.0; clients.len()];
+        let mut asked = requests(self.seed, &traffic, clients, &weights);
+        for probe in asked.iter_mut().skip(PROBE_EVERY / 2).step_by(PROBE_EVERY) {
+            probe.bytes = LARGEST_BYTES;
+        }
+        let offered = offered(&asked, self.keeps);
+        let of_rate = match self.load {
+            Load::Payload(load) => load / offered.payload,
+            Load::Wire(load) => load / offered.wire,
+        };
+        let faster = of_rate * self.uplink_mbit * 1e6;
+        for request in &mut asked {
+            let at_s = request.at.as_nanos() as f64 / 1e9 / faster;
+            request.at = Time::from_nanos((self.swung(at_s) * 1e9) as u64);
+        }
+        self.of_users(&mut asked);
+        asked
+    }
+
+    /// Moves a time so that the load is a sixth above its mean in one second, and a sixth
+    /// below it in the next.
+    fn swung(&self, at_s: f64) -> f64 {
+        if !self.swings {
+            return at_s;
+        }
+        const HIGH: f64 = 7.0 / 6.0;
+        const LOW: f64 = 5.0 / 6.0;
+        let round = (at_s / 2.0).floor();
+        let within = at_s - 2.0 * round;
+        let moved = match within < HIGH {
+            true => within / HIGH,
+            false => 1.0 + (within - HIGH) / LOW,
+        };
+        2.0 * round + moved
+    }
+
+    /// Gives each user so many requests, one after the other.
+    fn of_users(&self, asked: &mut [Request]) {
+        let k = self.requests_per_user as usize;
+        for index in 0..asked.len() {
+            if index % k != 0 {
+                let before = asked[index - 1];
+                asked[index].at = before.at;
+                asked[index].client = before.client;
+                asked[index].after = Some(index as u32 - 1);
+            }
+        }
+    }
+
+    /// Runs a policy with the requests of this setup.
+    pub(super) fn run(&self, policy: Policy) -> anyhow::Result<Run> {
+        let plan = self.plan(policy);
+        let system = match policy {
+            Policy::Fair => System::Fair,
+            Policy::Srpt | Policy::TwoClasses => System::Named,
+        };
+        let (outcome, took) =
+            world::run_each(&plan, system).with_context(|| format!("{policy:?} of {self:?}"))?;
+        let offered = offered(&plan.requests, self.keeps);
+        let rate = self.uplink_mbit * 1e6;
+        let served = (plan.requests.iter().zip(&took.response)).map(|(request, took)| Served {
+            bytes: request.bytes,
+            client: request.client,
+            ms: took.as_secs_f64() * 1e3,
+            alone_ms: self.alone_ms(request),
+            is_probe: request.bytes == LARGEST_BYTES,
+        });
+        let loss = outcome.dropped as f64 / outcome.sent as f64;
+        Ok(Run {
+            times: Times::new(&served.collect::<Vec<_>>(), loss),
+            payload_load: offered.payload / rate,
+            wire_load: offered.wire / rate,
+            throughput: outcome.throughput_mbit_per_s,
+        })
+    }
+}
+
+/// Bits per second that are asked for: of payload, and on the wire.
+struct Offered {
+    payload: f64,
+    wire: f64,
+}
+
+fn offered(asked: &[Request], keeps: bool) -> Offered {
+    let last_s = asked.last().map_or(0, |own| own.at.as_nanos()) as f64 / 1e9;
+    let payload: u64 = asked.iter().map(|own| own.bytes).sum();
+    let wire: u64 = asked.iter().map(|own| wire_bytes(own.bytes, keeps)).sum();
+    Offered {
+        payload: payload as f64 * 8.0 / last_s,
+        wire: wire as f64 * 8.0 / last_s,
+    }
+}
+
+/// A FIFO of so many packets.
+fn droptail(packets: u64) -> QueueSettings {
+    QueueSettings::Droptail {
+        bound: Bound::packets(packets),
+    }
+}
+
+/// A request that has been served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Served {
+    pub(super) bytes: u64,
+    pub(super) client: u32,
+    pub(super) ms: f64,
+    pub(super) alone_ms: f64,
+    pub(super) is_probe: bool,
+}
+
+/// What a run came to.
+pub(super) struct Run {
+    pub(super) times: Times,
+    pub(super) payload_load: f64,
+    pub(super) wire_load: f64,
+    pub(super) throughput: f64,
+}

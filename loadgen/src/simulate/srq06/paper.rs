@@ -1,0 +1,241 @@
+//! SRQ06's experiments for the reproduction: what each came to, by name.
+
+use super::checks::{AtLoad, FITTED_S, Schemes, TABLE_IV};
+use super::experiments::{BOUNDS_S, Count, LoadPlan, ShiftPlan};
+use super::{Scheme, Service, Shift, measure, schemes_of};
+use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale};
+
+/// What one grant of a processor lasts, in nanoseconds.
+const SLICE_NS: u64 = 1_000_000;
+
+const SEED: u64 = 7;
+
+/// The loads of figures 11 to 15; at 1 Linux loses 5 %.
+const LOADS: [f64; 6] = [0.5, 0.75, 1.0, 1.25, 1.5, 2.0];
+
+/// The paper's figures 9 to 15 and table IV.
+pub(in crate::simulate) const EXPERIMENTS: [Experiment; 4] = [
+    Experiment {
+        paper: "SRQ06",
+        name: "shift",
+        about: "Two processors that can be preempted, 50 requests a second, and longer requests \
+                for 125 s: as many that Linux with 20 threads comes to the paper's mean.",
+        plots: &[PlotSpec {
+            name: "figure-10",
+            title: "Response times in the size shift",
+            x: "response time (s)",
+            y: "share of requests",
+            linear_x: false,
+        }],
+        expected_s: (40.0, 140.0),
+        parameters: |scale| format!("{:?}", shift_plan(scale, Count::Came)),
+        run: |scale| shift(scale, Count::Came, "figure-10"),
+    },
+    Experiment {
+        paper: "SRQ06",
+        name: "shift-ended",
+        about: "The same, counting the requests that ended in the shift rather than those that came \
+                in it, as a log of that time would; fitted anew.",
+        plots: &[PlotSpec {
+            name: "ended-10",
+            title: "Response times of what ended in the shift",
+            x: "response time (s)",
+            y: "share of requests",
+            linear_x: false,
+        }],
+        expected_s: (10.0, 140.0),
+        parameters: |scale| format!("{:?}", shift_plan(scale, Count::Ended)),
+        run: |scale| shift(scale, Count::Ended, "ended-10"),
+    },
+    Experiment {
+        paper: "SRQ06",
+        name: "description",
+        about: "The description service under Poisson arrivals, at loads up to twice the one at \
+                which Linux loses 5 % of the requests.",
+        plots: &[
+            PlotSpec {
+                name: "figure-11",
+                title: "Description: loss of throughput",
+                x: "load",
+                y: "requests refused (%)",
+                linear_x: true,
+            },
+            PlotSpec {
+                name: "figure-12",
+                title: "Description: mean response time",
+                x: "load",
+                y: "mean response time (s)",
+                linear_x: true,
+            },
+        ],
+        expected_s: (60.0, 300.0),
+        parameters: |scale| format!("{:?}", load_plan(scale, Service::Description)),
+        run: |scale| at_loads(scale, Service::Description),
+    },
+    Experiment {
+        paper: "SRQ06",
+        name: "retrieval",
+        about: "The retrieval service, whose times are heavy-tailed, as the description service.",
+        plots: &[
+            PlotSpec {
+                name: "figure-13",
+                title: "Retrieval: loss of throughput",
+                x: "load",
+                y: "requests refused (%)",
+                linear_x: true,
+            },
+            PlotSpec {
+                name: "figure-14",
+                title: "Retrieval: mean response time",
+                x: "load",
+                y: "mean response time (s)",
+                linear_x: true,
+            },
+            PlotSpec {
+                name: "figure-15",
+                title: "Retrieval at twice the load: response times",
+                x: "response time (s)",
+                y: "share of requests",
+                linear_x: false,
+            },
+        ],
+        expected_s: (60.0, 300.0),
+        parameters: |scale| format!("{:?}", load_plan(scale, Service::Retrieval)),
+        run: |scale| at_loads(scale, Service::Retrieval),
+    },
+];
+
+fn shift_plan(scale: Scale, count: Count) -> ShiftPlan {
+    ShiftPlan {
+        shift: Shift::Long,
+        share: 0.0,
+        count,
+        seeds: scale.pick(1, 3, 10),
+        seed: SEED,
+    }
+}
+
+fn load_plan(scale: Scale, service: Service) -> LoadPlan {
+    LoadPlan {
+        service,
+        rate_per_s: 0.0,
+        count: Count::Came,
+        seeds: scale.pick(1, 2, 10),
+        seed: SEED,
+    }
+}
+
+fn schemes() -> Vec<(&'static str, Scheme)> {
+    schemes_of(SLICE_NS, None)
+}
+
+/// Runs the size shift.
+fn shift(scale: Scale, count: Count, plot: &str) -> anyhow::Result<Measured> {
+    let schemes = schemes();
+    let plan = shift_plan(scale, count).fitted(&schemes[0].1, FITTED_S)?;
+    let found = measure(&schemes, |scheme| plan.measure(scheme))?;
+    let mut measured = Measured::default();
+    measured.value("share of longer requests", plan.share);
+    for (&(name, _), own) in TABLE_IV.iter().zip(&found.0) {
+        measured.value(format!("{name} mean s"), own.mean_s);
+        measured.value(format!("{name} change"), -found.gain(name));
+        for (bound, share) in BOUNDS_S.iter().zip(own.within) {
+            measured.point(plot, name, *bound, share);
+        }
+    }
+    shift_claims(&found, &mut measured);
+    Ok(measured)
+}
+
+/// Adds what the text says of figures 9 and 10.
+fn shift_claims(found: &Schemes, measured: &mut Measured) {
+    let order = ["srq", "vrd", "linux 20", "edf"].map(|name| found.mean_s(name));
+    measured.holds("figure 9 order", order.is_sorted_by(|a, b| a < b));
+    let rates = || found.0.iter().map(|own| own.throughput_per_s);
+    let (least, most) = (
+        rates().fold(f64::MAX, f64::min),
+        rates().fold(0.0, f64::max),
+    );
+    measured.value("throughput least over most", least / most);
+    measured.value("throughput per s", found.of("linux 20").throughput_per_s);
+    let srq = found.of("srq");
+    let others = ["linux 20", "edf", "vrd"].map(|name| found.of(name));
+    let is_shorter = others.iter().all(|own| srq.within[1] > own.within[1]);
+    let is_longer = others.iter().all(|own| srq.p99_s > own.p99_s);
+    measured.holds("figure 10 more short", is_shorter);
+    measured.holds("figure 10 longer tail", is_longer);
+}
+
+/// Runs a service at all loads.
+fn at_loads(scale: Scale, service: Service) -> anyhow::Result<Measured> {
+    let schemes = schemes();
+    let full = load_plan(scale, service).full(&schemes[0].1)?;
+    let loads = scale.pick(&LOADS[2..3], &LOADS[..], &LOADS[..]);
+    let mut found = Vec::new();
+    for &load in loads {
+        let plan = LoadPlan {
+            rate_per_s: load * full.rate_per_s,
+            ..full
+        };
+        let schemes = measure(&schemes, |scheme| plan.measure(scheme))?;
+        found.push(AtLoad { load, schemes });
+    }
+    let mut measured = Measured::default();
+    measured.value("rate at load 1 per s", full.rate_per_s);
+    let (loss, time) = match service {
+        Service::Description => ("figure-11", "figure-12"),
+        Service::Retrieval => ("figure-13", "figure-14"),
+    };
+    for own in &found {
+        for (&(name, _), scheme) in TABLE_IV.iter().zip(&own.schemes.0) {
+            measured.point(loss, name, own.load, scheme.loss_percent);
+            measured.point(time, name, own.load, scheme.mean_s);
+            let is_shown = service == Service::Retrieval && own.load == 2.0;
+            for (bound, share) in BOUNDS_S.iter().zip(scheme.within).filter(|_| is_shown) {
+                measured.point("figure-15", name, *bound, share);
+            }
+        }
+    }
+    load_claims(&found, &mut measured);
+    Ok(measured)
+}
+
+const AWARE: [&str; 3] = ["edf", "vrd", "srq"];
+
+/// Adds what the text says of figures 11 to 15.
+fn load_claims(found: &[AtLoad], measured: &mut Measured) {
+    let overloads = || found.iter().filter(|own| own.load > 1.0);
+    let gains = || overloads().map(|own| own.schemes.gain("srq"));
+    measured.value("gain least", gains().fold(f64::NAN, f64::min));
+    measured.value("gain most", gains().fold(f64::NAN, f64::max));
+    let spread = overloads().map(|own| {
+        let means = || AWARE.iter().map(|name| own.schemes.mean_s(name));
+        means().fold(0.0, f64::max) / means().fold(f64::MAX, f64::min)
+    });
+    measured.value("aware most over least", spread.fold(f64::NAN, f64::max));
+    let losses = |own: &AtLoad, name: &str| own.schemes.of(name).loss_percent;
+    let apart = overloads()
+        .flat_map(|own| AWARE.map(|name| (losses(own, "linux 20") - losses(own, name)).abs()));
+    measured.value("loss points apart", apart.fold(f64::NAN, f64::max));
+    let is_worst = overloads().all(|own| {
+        let linux = losses(own, "linux 20");
+        AWARE.iter().all(|name| losses(own, name) <= linux)
+    });
+    measured.holds("linux loses most in overload", is_worst);
+    for own in found {
+        let linux = own.schemes.of("linux 20");
+        let load = own.load;
+        let aware = || AWARE.iter().map(|name| own.schemes.of(name));
+        let loss = aware().map(|own| own.loss_percent).fold(0.0, f64::max);
+        measured.value(
+            format!("aware loss over linux at {load}"),
+            loss / linux.loss_percent,
+        );
+        measured.value(format!("linux loss at {load}"), linux.loss_percent / 100.0);
+        let short = aware().map(|own| own.within[1]).fold(f64::MAX, f64::min);
+        measured.value(
+            format!("short of linux over others at {load}"),
+            linux.within[1] / short,
+        );
+    }
+}

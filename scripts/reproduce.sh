@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The figures and tables of five papers beside what comes out here, row by row, into
+# results/papers. What has been run with the same code is not run again. The environment
+# changes it:
+#
+#   QUICK=1                 what can be simulated in minutes; else with rows over real
+#                           sockets too, which takes root and hours
+#   PAPER=SRQ06             that paper alone
+#   RESULTS=results/papers
+set -euo pipefail
+. "$(dirname -- "$0")/lib.sh"
+
+RESULTS=${RESULTS:-results/papers}
+
+cd "$ROOT"
+cargo build --release --locked --quiet -p sprat-loadgen
+"${CARGO_TARGET_DIR:-target}/release/sprat-loadgen" reproduce ${PAPER:+"$PAPER"} \
+    ${QUICK:+--quick} --output "$RESULTS"

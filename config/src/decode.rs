@@ -55,7 +55,11 @@ impl<'a, 't> Context<'a, 't> {
     /// Takes the memory for so many values; false if there is no room for them, which is
     /// reported.
     pub(crate) fn has_room_for<T>(&mut self, values: usize, span: &Range<usize>) -> bool {
-        let bytes = values.saturating_mul(size_of::<T>());
+        self.takes(values.saturating_mul(size_of::<T>()), span)
+    }
+
+    /// Takes bytes of memory, as [`Self::has_room_for`] does: one for all types.
+    fn takes(&mut self, bytes: usize, span: &Range<usize>) -> bool {
         let left = self.room_bytes.checked_sub(bytes);
         if left.is_none() {
             let mb = MAX_MEMORY_BYTES >> 20;

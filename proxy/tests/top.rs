@@ -24,7 +24,8 @@ impl Terminal {
     /// None where there is no tmux.
     fn open() -> Option<Self> {
         let own = Self {
-            server: format!("sprat-test-{}", std::process::id()),
+            // Tests run side by side.
+            server: format!("sprat-test-{}", free_address().port()),
         };
         let mut command = own.command(&["new-session", "-d", "-x", "100", "-y", "30"]);
         let begun = command
@@ -240,4 +241,27 @@ fn a_server_under_load_is_watched_and_the_terminal_is_left_as_it_was() {
     terminal.enter("echo left with $?; stty -a | tr ' ;' '\\n\\n' | grep -cxE 'echo|icanon|isig'");
     terminal.wait(&["left with 0\n3\n"]);
     drop(server);
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let Some(terminal) = Terminal::open() else {
+        eprintln!("skipped: tmux is not installed");
+        return;
+    };
+    terminal.wait(&["ready:"]);
+    // Nothing listens there. A hang-up that is ignored is not the only sign.
+    let line = format!(
+        "trap '' HUP; exec {} top --admin {}",
+        env!("CARGO_BIN_EXE_sprat"),
+        free_address()
+    );
+    terminal.enter(&line);
+    terminal.wait(&["NO ANSWER"]);
+    let process = terminal.ask(&["display-message", "-p", "#{pane_pid}"]);
+    let process = format!("/proc/{}/comm", process.trim());
+    let is_there = || std::fs::read_to_string(&process).is_ok_and(|name| name.trim() == "sprat");
+    assert!(is_there());
+    drop(terminal);
+    wait_for("the end of sprat top", || !is_there());
 }

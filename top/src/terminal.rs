@@ -1,5 +1,8 @@
 //! The terminal: keys in, pages out, and as it was at the end.
 
+use std::fs::File;
+use std::io::IsTerminal as _;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -9,6 +12,7 @@ use anyhow::Context as _;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::widgets::Paragraph;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use crate::ask::Listener;
@@ -19,7 +23,16 @@ use crate::watch::{After, Watch};
 /// How long a key, or an answer, may wait to be seen.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// Shows a server until a key or a signal says otherwise.
+/// How often to look whether the terminal is still there.
+const LOOK_EVERY: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 250_000_000,
+};
+
+/// From a signal, or the terminal's end, to the end of the program.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Shows a server until a key or a signal says otherwise, or the terminal is gone.
 ///
 /// # Errors
 ///
@@ -29,6 +42,7 @@ pub(crate) fn show(listener: Listener, interval: Duration) -> anyhow::Result<()>
     for signal in [SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ends)).context("no signal handler")?;
     }
+    end_with_the_terminal(Arc::clone(&ends))?;
     let name = listener.name().to_owned();
     let looks = looks();
     let answers = ask(listener, interval)?;
@@ -37,6 +51,35 @@ pub(crate) fn show(listener: Listener, interval: Duration) -> anyhow::Result<()>
     let done = follow(&mut terminal, &answers, &name, looks, &ends);
     ratatui::restore();
     done
+}
+
+/// Starts the thread that ends the program with its terminal. The library that reads keys
+/// takes a terminal that is gone for one with something to read, and asks it for ever.
+fn end_with_the_terminal(ends: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let own = terminal().context("the terminal cannot be had")?;
+    let look = move || {
+        while !ends.load(Ordering::Relaxed) {
+            // What has happened is told without being asked for: HUP, ERR.
+            let mut looked = [PollFd::new(&own, PollFlags::empty())];
+            if rustix::event::poll(&mut looked, Some(&LOOK_EVERY)).is_ok_and(|found| found > 0) {
+                ends.store(true, Ordering::Relaxed);
+            }
+        }
+        std::thread::sleep(ENDS_WITHIN);
+        ratatui::restore();
+        std::process::exit(1);
+    };
+    let thread = std::thread::Builder::new().name("terminal".to_owned());
+    thread.spawn(look).context("no thread can be had")?;
+    Ok(())
+}
+
+/// Returns the terminal that keys are read from.
+fn terminal() -> std::io::Result<OwnedFd> {
+    if std::io::stdin().is_terminal() {
+        return Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0)?);
+    }
+    File::open("/dev/tty").map(OwnedFd::from)
 }
 
 /// Returns how pages look: without colours if `NO_COLOR` is set (no-color.org).

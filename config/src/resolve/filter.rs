@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::reach::Earlier;
+use super::reach::Few;
 use super::{catalogue, classes, clusters, count, policy, routes, size, srq, time};
 use crate::containers::Or;
 use crate::diagnostic::Reporter;
@@ -90,14 +90,12 @@ fn sizes(raw: &raw::FilterCatalogue, reporter: &mut Reporter<'_>) -> Option<Filt
 
 fn groups(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Vec<FilterCluster>> {
     let mut out = Some(Vec::new());
-    let mut earlier = Earlier::new();
+    let mut earlier = Few::default();
     for (name, field) in raw.clusters.optional()?.map_or(&[][..], |named| &named.0) {
         let own = field.get();
         let matches = own.and_then(|own| routes::route_match(own.matches.get()?, reporter));
-        if let Some(matches) = &matches
-            && earlier.check("cluster", (matches, &()), &name.span, reporter)
-        {
-            earlier.keep(matches, &(), name.span.start);
+        if let Some(matches) = &matches {
+            earlier.check("cluster", matches, &name.span, reporter);
         }
         let name = name.get().map_or("", String::as_str);
         let resolved = own.and_then(|own| group(name, own, matches?, reporter));

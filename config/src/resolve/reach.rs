@@ -73,15 +73,13 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         span: &Range<usize>,
         reporter: &mut Reporter<'_>,
     ) -> bool {
-        let Some(first) = self.first_taking_all(matches, conditions) else {
-            return true;
-        };
-        let line = reporter.line_of(self.kept[first].1);
-        let message = format!("this {what} can never match");
-        let help =
-            format!("the {what} on line {line} takes all its requests: put this one before it");
-        reporter.warning(span, message, Some(help));
-        false
+        match self.first_taking_all(matches, conditions) {
+            Some(first) => {
+                warn(what, self.kept[first].1, span, reporter);
+                false
+            }
+            None => true,
+        }
     }
 
     /// Keeps a match, written at byte `start`, for those after it.
@@ -214,6 +212,38 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         }
         above
     }
+}
+
+/// The earlier matches of a short table without conditions, which are compared one by one:
+/// the index is code that the filter for Envoy would carry for a few clusters.
+#[derive(Default)]
+pub(super) struct Few(Vec<(RouteMatch, usize)>);
+
+impl Few {
+    /// Those that later ones are compared with, as the cost is quadratic.
+    const MAX: usize = 1000;
+
+    /// Warns of a match that an earlier one leaves nothing to, or else keeps it.
+    pub(super) fn check(
+        &mut self,
+        what: &str,
+        matches: &RouteMatch,
+        span: &Range<usize>,
+        reporter: &mut Reporter<'_>,
+    ) {
+        match self.0.iter().find(|(own, _)| covers(own, matches)) {
+            Some((_, first)) => warn(what, *first, span, reporter),
+            None if self.0.len() < Self::MAX => self.0.push((matches.clone(), span.start)),
+            None => {}
+        }
+    }
+}
+
+fn warn(what: &str, first: usize, span: &Range<usize>, reporter: &mut Reporter<'_>) {
+    let line = reporter.line_of(first);
+    let message = format!("this {what} can never match");
+    let help = format!("the {what} on line {line} takes all its requests: put this one before it");
+    reporter.warning(span, message, Some(help));
 }
 
 /// Returns the number of a key, a new one if it is not known.

@@ -26,6 +26,30 @@ struct Broken {
     failure: Failure,
     /// The request, if it may be sent again.
     again: Option<Request<RequestBody>>,
+    /// How the request goes on: it ends, unless the core says otherwise.
+    step: Step,
+}
+
+impl Broken {
+    fn new(reason: Reason, failure: Failure, again: Option<Request<RequestBody>>) -> Self {
+        Self {
+            reason,
+            failure,
+            again,
+            step: Step::End,
+        }
+    }
+
+    fn into_failed(self, lease: Lease, request: Option<Request<RequestBody>>) -> Box<Failed> {
+        Box::new(Failed {
+            reason: self.reason,
+            failure: self.failure,
+            step: self.step,
+            lease,
+            request,
+            response: None,
+        })
+    }
 }
 
 impl Exchange<'_> {
@@ -73,12 +97,7 @@ impl Exchange<'_> {
                 let connecting = Box::pin(self.connect(&mut lease, due, tried_until));
                 if let Err(reason) = connecting.await {
                     self.blame_endpoint(&lease, reason);
-                    let again = Some(request);
-                    let failure = match reason.is_shortage() {
-                        true => Failure::Shortage,
-                        false => Failure::Unreached,
-                    };
-                    return Err(self.failed(lease, again, failure, reason));
+                    return Err(self.failed(lease, Some(request), Failure::Unreached, reason));
                 }
                 began = Instant::now();
             }
@@ -112,19 +131,12 @@ impl Exchange<'_> {
                     return Err(self.failed(lease, again, Failure::Reset, reason));
                 }
             };
-            let broken = self.broken(error, spare, safe, silence.is_refused());
-            let facts = retries::Broken {
-                failure: broken.failure,
-                was_dead: reused && (broken.failure == Failure::Untouched || silence.was_dead()),
-                is_repeatable: broken.again.is_some(),
-            };
-            let history = History {
-                refused_connections,
-                ..self.history.get()
-            };
-            let step = retries::next(self.plan.route.retry.allowance(), history, facts);
-            match broken.again {
-                Some(again) if step == Step::Reconnect => {
+            let mut broken = self.broken(error, spare, safe, silence.is_refused());
+            let is_untouched = broken.failure == Failure::Untouched;
+            let was_dead = reused && (is_untouched || silence.was_dead());
+            broken.step = self.step(&broken, was_dead, refused_connections);
+            match broken.again.take() {
+                Some(again) if broken.step == Step::Reconnect => {
                     stats.retries.increment();
                     request = again;
                     may_reuse = false;
@@ -133,19 +145,26 @@ impl Exchange<'_> {
                         _ => self.note(|history| history.is_replaced = true),
                     }
                 }
-                request => {
+                again => {
                     self.blame_endpoint(&lease, broken.reason);
-                    return Err(Box::new(Failed {
-                        reason: broken.reason,
-                        failure: broken.failure,
-                        step,
-                        lease,
-                        request,
-                        response: None,
-                    }));
+                    return Err(broken.into_failed(lease, again));
                 }
             }
         }
+    }
+
+    /// Decides what follows an attempt that broke.
+    fn step(&self, broken: &Broken, was_dead: bool, refused_connections: u32) -> Step {
+        let history = History {
+            refused_connections,
+            ..self.history.get()
+        };
+        let broken = retries::Broken {
+            failure: broken.failure,
+            was_dead,
+            is_repeatable: broken.again.is_some(),
+        };
+        retries::next(self.plan.route.retry.allowance(), history, broken)
     }
 
     /// Changes what is known of the request's attempts so far.
@@ -165,22 +184,13 @@ impl Exchange<'_> {
     ) -> Box<Failed> {
         let failure = match reason {
             Reason::RouteTimeout => Failure::OutOfTime,
+            _ if reason.is_shortage() => Failure::Shortage,
             _ => failure,
         };
-        let facts = retries::Broken {
-            failure,
-            was_dead: false,
-            is_repeatable: request.is_some(),
-        };
-        let allowance = self.plan.route.retry.allowance();
-        Box::new(Failed {
-            reason,
-            failure,
-            step: retries::next(allowance, self.history.get(), facts),
-            lease,
-            request,
-            response: None,
-        })
+        let mut broken = Broken::new(reason, failure, request);
+        broken.step = self.step(&broken, false, 0);
+        let request = broken.again.take();
+        broken.into_failed(lease, request)
     }
 
     /// Gives a request the endpoint's name as its host, where the client named none.
@@ -212,31 +222,24 @@ impl Exchange<'_> {
         let untouched = error.take_message();
         if is_refused {
             // The endpoint has ended the handshake: there was no connection.
-            return Broken {
-                reason: Reason::TlsAlertReceived,
-                failure: Failure::Unreached,
-                again: untouched.or_else(|| self.with_body(spare?.request())),
-            };
+            let again = untouched.or_else(|| self.with_body(spare?.request()));
+            return Broken::new(Reason::TlsAlertReceived, Failure::Unreached, again);
         }
         let refused = Refused::of(error.error());
         let reason = self.blame(error.error());
         let is_unanswered = matches!(reason, Reason::ConnectionTerminated | Reason::StreamReset);
-        Broken {
-            reason,
-            failure: match refused {
-                Some(Refused::Connection) => Failure::RefusedConnection,
-                Some(_) => Failure::RefusedStream,
-                None if untouched.is_some() => Failure::Untouched,
-                None => Failure::Reset,
-            },
-            again: untouched
-                .or_else(|| match refused {
-                    Some(_) => self.with_body(spare?.request()),
-                    None => spare.filter(|_| safe).map(Spare::request),
-                })
-                // An answer that is no HTTP is an answer.
-                .filter(|_| is_unanswered),
-        }
+        let failure = match refused {
+            Some(Refused::Connection) => Failure::RefusedConnection,
+            Some(_) => Failure::RefusedStream,
+            None if untouched.is_some() => Failure::Untouched,
+            None => Failure::Reset,
+        };
+        let again = untouched.or_else(|| match refused {
+            Some(_) => self.with_body(spare?.request()),
+            None => spare.filter(|_| safe).map(Spare::request),
+        });
+        // An answer that is no HTTP is an answer.
+        Broken::new(reason, failure, again.filter(|_| is_unanswered))
     }
 
     /// A response to what `began` so long ago: the answer, unless the route would rather

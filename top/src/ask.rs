@@ -82,7 +82,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// As [`Listener::look`]; or it may not be seen.
+    /// As `Listener::look`; or it may not be seen.
     pub fn configuration(&self) -> anyhow::Result<Value> {
         let mut page: Value = self.read("/config")?;
         let own = page.get_mut("configuration").map(Value::take);

@@ -45,9 +45,6 @@ through() {
     stop_process sprat
 }
 
-# mean CSV_GZ: of the response times, in ms.
-mean() { times "$1" | awk '{ sum += $2 } END { printf "%.3f", sum / NR }'; }
-
 # as_text DIRECTORY: the trace's responses become text.
 as_text() {
     zcat "$1/trace.csv.gz" | sed '2,$ s/$/?text=1/' | gzip >"$1/text.csv.gz"
@@ -97,9 +94,9 @@ for load in $LOADS; do
     mkdir -p "$directory/predicted"
     saved=$(of_sizes "$work/access.log" "$directory/trace.csv.gz" "$directory/predicted/trace.csv.gz")
     through predicted off "$directory/predicted" "$load"
-    awk -v load="$load" -v saved="$saved" -v plain="$(mean "$directory/plain.csv.gz")" \
-        -v compressed="$(mean "$directory/compressed.csv.gz")" \
-        -v predicted="$(mean "$directory/predicted/predicted.csv.gz")" \
+    awk -v load="$load" -v saved="$saved" -v plain="$(mean_ms "$directory/plain.csv.gz")" \
+        -v compressed="$(mean_ms "$directory/compressed.csv.gz")" \
+        -v predicted="$(mean_ms "$directory/predicted/predicted.csv.gz")" \
         'BEGIN { printf "%s,%s,%.2f,%.2f,%.2f,%.3f,%.3f\n", load, saved, plain, compressed, predicted,
             compressed / plain, compressed / predicted }' >>"$table"
 done

@@ -28,9 +28,6 @@ start() {
     wait_for "sprat-$1" "http://$FARM:8080/size/10/probe"
 }
 
-# mean CSV_GZ: of the response times, in ms.
-mean() { times "$1" | awk '{ sum += $2 } END { printf "%.3f", sum / NR }'; }
-
 # told DIRECTORY NAME: a number of what Sprat told since its start.
 told() {
     python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["gain"]["since_start"][sys.argv[2]])' \
@@ -57,7 +54,7 @@ for load in $LOADS; do
     done
     failed=$(($(failures "$directory/sprat-fair.csv.gz") + $(failures "$directory/sprat-srpt.csv.gz")))
     awk -v load="$load" -v failed="$failed" \
-        -v srpt="$(mean "$directory/sprat-srpt.csv.gz")" -v fair="$(mean "$directory/sprat-fair.csv.gz")" \
+        -v srpt="$(mean_ms "$directory/sprat-srpt.csv.gz")" -v fair="$(mean_ms "$directory/sprat-fair.csv.gz")" \
         -v told_srpt="$(told "$directory" mean_ms)" -v told_fair="$(told "$directory" fair_mean_ms)" \
         'BEGIN { printf "%s,%.2f,%.2f,%.2f,%.2f,%.2f,%.2f,%.1f,%d\n", load, srpt, told_srpt, fair,
             told_fair, fair / srpt, told_fair / told_srpt, (told_fair / fair - 1) * 100, failed }' >>"$told"

@@ -128,6 +128,9 @@ times() {
         $column["error"] == "" { print $column["bytes"], $column["response_ms"] }'
 }
 
+# mean_ms CSV_GZ: the mean of these response times.
+mean_ms() { times "$1" | awk '{ sum += $2 } END { printf "%.3f", sum / NR }'; }
+
 # failures CSV_GZ: how many did not.
 failures() {
     zcat "$1" | awk -F , '

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Every check that is not part of `make test`, one after the other: what needs root,
-# Docker, a browser, Envoy, nginx, or the machine for itself. What it found stands in
-# results/checks.md. It goes on where it was, on another machine as well: a check that
+# Every check that is not part of `make test`: what needs root, Docker, a browser, Envoy,
+# nginx, or the machine for itself. First those that mind no company, beside each other,
+# then the others in turn. What they found stands in results/checks.md. It goes on where it was, on another machine as well: a check that
 # has passed is run again once something has changed of what it exercises, one that has
 # failed, always. The environment changes it:
 #
@@ -12,11 +12,16 @@
 #                          its figures say nothing. Bars are not held against it, and
 #                          results/checks.md stays as it is
 #   UNDER="chrt -r 20"     before each command: beside other work
+#   LANES=3                how many of those that wait for a slow link run at a time
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/check-figures.sh"
 
-# name | minutes | command | smaller, for QUICK | how the figure is read | its bar | of
+# name | minutes | where | command | smaller, for QUICK | how the figure is read | its bar | of
+#
+# Where: `alone` measures times, and has the machine for itself. `link` waits most of
+# its time for a slow link, in namespaces of its own: several of them run at a time, at
+# real-time priority. `any` measures no time; one of these runs beside them.
 #
 # What it is a check of is directories and files beside its own script; `proxy` stands
 # for all that a Sprat is made of and measured with, `filters` for a filter. Tests that
@@ -27,56 +32,56 @@ set -euo pipefail
 # What is expected is the time on two cores; three times as long is too long.
 table() {
     cat <<'TABLE'
-book | 8 | make book | | booked | pages>=50 | docs book.toml scripts/book-links.py scripts/check-book.py
-check-kubernetes | 5 | make check-kubernetes | | manifests | manifests>=1 | config/kubernetes config/kustomize scripts/check-kubernetes.py
-deb | 15 | make deb | | packaged | checks>=7 bytes<=15000000 | proxy packaging config/systemd scripts/install.sh
-static | 12 | make static | | static | bytes<=17000000 | proxy
-module | 5 | make module | | bytes_of_module | | filters
-filter-reproducible | 12 | make filter-reproducible | | hash_of_filter | | filters
-simulate | 10 | make simulate | | simulated | | scheduler/src measure/src loadgen/src
-reproduce | 15 | QUICK=1 make reproduce | PAPER=EH99 | reproduced | reproduced>=90 not_run<=20 | scheduler/src measure/src loadgen/src loadgen/papers
-idle-memory | 8 | make idle-memory | CONNECTIONS=1000 | idle_memory | | proxy
-http2-memory | 5 | make http2-memory | CONNECTIONS=200 | http2_memory | | proxy
-fault-simulation | 25 | make fault-simulation | SEEDS=200 | passed_tests | passed>=1 | proxy proxy/tests/faults
-fuzz-smoke | 10 | make fuzz-smoke | EACH_S=2 | fuzzed | | proxy filters fuzz
-failover | 5 | make failover | FAULTS=killed | failover | | proxy
-config-load | 8 | make config-load | ROUNDS=1 REQUESTS=20000 LOAD_BAR_MS=10000 DELAY_BAR_MS=10000 | config_load | load_ms<=200 delay_ms<=10 | proxy config/benches
-soak-reload | 10 | make soak-reload | | reloads | failed<=0 | proxy
-demo | 5 | ONCE=1 make demo | WATCH_S=1 | demonstrated | moved>=10 factor>=2 failed<=0 | proxy loadgen/src scripts/browser
-demo-envoy | 10 | ONCE=1 CONFIG=all make demo-envoy | | demos | | filters config/envoy
-check-browser | 8 | make check-browser | PRIORITIES=all | browser | | proxy scripts/browser
-check-dashboard | 8 | make check-dashboard | WATCH_S=1 | dashboard | moved>=10 wrong<=0 | proxy scripts/browser
-test-compose | 30 | make test-compose | | composed | checks>=1 | proxy Dockerfile docker docker-compose.yml
-bench | 10 | make bench | | benches | look_up_ns<=200 | scheduler/src scheduler/benches
-mutants | 45 | make mutants | | mutated | missed<=0 | scheduler config
-slow-clients | 25 | ROUNDS=${ROUNDS:-5} make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2 | proxy
-buffering | 5 | make buffering | ROUNDS=1 REQUESTS=500 BAR=1000 | buffering | worst<=1.2 | proxy
-background | 25 | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy
-starvation | 8 | make starvation | VARIANTS=srpt DURATION_S=10 BARS=0 | starved | event_p99_ms<=50 head_max_ms<=1000 large_of_floor>=0.9 | proxy
-compare | 25 | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
-compare-networks | 30 | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt40 host-10-rtt* host-100-rtt10 beyond-10-64k change-20-6-20 own-and-shared}" REQUESTS=${REQUESTS:-2000} make compare-networks | NETWORKS=host-10-rtt40 REQUESTS=500 | networks | failed<=0 | proxy
-compare-simulated | 3 | RUNS="$RESULTS/../compare-networks/runs" make compare-simulated | | simulated_networks | networks>=6 | loadgen/src measure/src scheduler/src results/networks
-compare-tls | 8 | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
-compare-http2 | 10 | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
-compare-counterfactual | 25 | make compare-counterfactual | REQUESTS=500 LOADS=0.7 | counterfactual | failed<=0 | proxy
-compare-compression | 15 | make compare-compression | REQUESTS=500 LOADS=0.7 BAR=1000 | compression | worst<=1.2 | proxy
-compare-farm | 35 | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
-bench-peers | 25 | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000 | proxy
-bench-observability | 8 | make bench-observability | PAIRS=1 REQUESTS=5000 BAR=0 | observed | ratio<=1.03 | proxy
-compare-envoy | 30 | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters
-compare-envoy-farm | 15 | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0 | proxy filters
-bench-envoy | 25 | make bench-envoy | ROUNDS=2 IDLE_S=2 | envoy_cost | module_off>=0.95 wasm_off>=0.85 | proxy filters
-soak-envoy | 25 | REQUESTS=${REQUESTS:-100000} make soak-envoy | REQUESTS=30000 LIMITS=65536 | soaked_envoy | wrong<=0 | filters
-soak | 20 | SECONDS=${SOAK_S:-900} make soak | SOAK_S=180 | soaked | | proxy
+book | 8 | any | make book | | booked | pages>=50 | docs book.toml scripts/book-links.py scripts/check-book.py
+check-kubernetes | 5 | any | make check-kubernetes | | manifests | manifests>=1 | config/kubernetes config/kustomize scripts/check-kubernetes.py
+deb | 15 | any | make deb | | packaged | checks>=7 bytes<=15000000 | proxy packaging config/systemd scripts/install.sh
+static | 12 | any | make static | | static | bytes<=17000000 | proxy
+module | 5 | any | make module | | bytes_of_module | | filters
+filter-reproducible | 12 | any | make filter-reproducible | | hash_of_filter | | filters
+simulate | 10 | any | make simulate | | simulated | | scheduler/src measure/src loadgen/src
+reproduce | 15 | any | QUICK=1 make reproduce | PAPER=EH99 | reproduced | reproduced>=90 not_run<=20 | scheduler/src measure/src loadgen/src loadgen/papers
+idle-memory | 8 | any | make idle-memory | CONNECTIONS=1000 | idle_memory | | proxy
+http2-memory | 5 | any | make http2-memory | CONNECTIONS=200 | http2_memory | | proxy
+fault-simulation | 25 | any | make fault-simulation | SEEDS=200 | passed_tests | passed>=1 | proxy proxy/tests/faults
+fuzz-smoke | 10 | any | make fuzz-smoke | EACH_S=2 | fuzzed | | proxy filters fuzz
+failover | 5 | any | make failover | FAULTS=killed | failover | | proxy
+config-load | 8 | alone | make config-load | ROUNDS=1 REQUESTS=20000 LOAD_BAR_MS=10000 DELAY_BAR_MS=10000 | config_load | load_ms<=200 delay_ms<=10 | proxy config/benches
+soak-reload | 10 | any | make soak-reload | | reloads | failed<=0 | proxy
+demo | 5 | alone | ONCE=1 make demo | WATCH_S=1 | demonstrated | moved>=10 factor>=2 failed<=0 | proxy loadgen/src scripts/browser
+demo-envoy | 10 | alone | ONCE=1 CONFIG=all make demo-envoy | | demos | | filters config/envoy
+check-browser | 8 | alone | make check-browser | PRIORITIES=all | browser | | proxy scripts/browser
+check-dashboard | 8 | alone | make check-dashboard | WATCH_S=1 | dashboard | moved>=10 wrong<=0 | proxy scripts/browser
+test-compose | 30 | any | make test-compose | | composed | checks>=1 | proxy Dockerfile docker docker-compose.yml
+bench | 10 | alone | make bench | | benches | look_up_ns<=200 | scheduler/src scheduler/benches
+mutants | 45 | any | make mutants | | mutated | missed<=0 | scheduler config
+slow-clients | 25 | alone | ROUNDS=${ROUNDS:-5} make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2 | proxy
+buffering | 5 | alone | make buffering | ROUNDS=1 REQUESTS=500 BAR=1000 | buffering | worst<=1.2 | proxy
+background | 25 | link | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy
+starvation | 8 | link | make starvation | VARIANTS=srpt DURATION_S=10 BARS=0 | starved | event_p99_ms<=50 head_max_ms<=1000 large_of_floor>=0.9 | proxy
+compare | 25 | link | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
+compare-networks | 30 | alone | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt40 host-10-rtt* host-100-rtt10 beyond-10-64k change-20-6-20 own-and-shared}" REQUESTS=${REQUESTS:-2000} make compare-networks | NETWORKS=host-10-rtt40 REQUESTS=500 | networks | failed<=0 | proxy
+compare-simulated | 3 | alone | RUNS="$RESULTS/../compare-networks/runs" make compare-simulated | | simulated_networks | networks>=6 | loadgen/src measure/src scheduler/src results/networks
+compare-tls | 8 | link | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
+compare-http2 | 10 | link | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
+compare-counterfactual | 25 | link | make compare-counterfactual | REQUESTS=500 LOADS=0.7 | counterfactual | failed<=0 | proxy
+compare-compression | 15 | link | make compare-compression | REQUESTS=500 LOADS=0.7 BAR=1000 | compression | worst<=1.2 | proxy
+compare-farm | 35 | link | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
+bench-peers | 25 | alone | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000 | proxy
+bench-observability | 8 | alone | make bench-observability | PAIRS=1 REQUESTS=5000 BAR=0 | observed | ratio<=1.03 | proxy
+compare-envoy | 30 | link | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters
+compare-envoy-farm | 15 | link | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0 | proxy filters
+bench-envoy | 25 | alone | make bench-envoy | ROUNDS=2 IDLE_S=2 | envoy_cost | module_off>=0.95 wasm_off>=0.85 | proxy filters
+soak-envoy | 25 | any | REQUESTS=${REQUESTS:-100000} make soak-envoy | REQUESTS=30000 LIMITS=65536 | soaked_envoy | wrong<=0 | filters
+soak | 20 | any | SECONDS=${SOAK_S:-900} make soak | SOAK_S=180 | soaked | | proxy
 TABLE
 }
 
-# row NAME: its fields, as name, minutes, command, smaller, figure, bar, of.
+# row NAME: its fields, as name, minutes, where, command, smaller, figure, bar, of.
 row() {
     local line
     line=$(table | grep "^$1 |") || die "there is no check $1: LIST=1 make checks"
-    IFS='|' read -r name minutes command smaller figure bar of <<<"$line"
-    for field in name minutes command smaller figure bar of; do
+    IFS='|' read -r name minutes where command smaller figure bar of <<<"$line"
+    for field in name minutes where command smaller figure bar of; do
         read -r "${field?}" <<<"${!field}" || true
     done
 }
@@ -158,8 +163,7 @@ judge() {
     printf '%s' "${over# }"
 }
 
-# run_one NAME: runs it, and writes down how it went.
-running=''
+# run_one NAME UNDER: runs it, with UNDER before its command, and writes down how it went.
 run_one() {
     row "$1"
     local out=$state/$name log=$state/$name/log began=$SECONDS status=0 verdict=passed numbers='' over
@@ -170,10 +174,8 @@ run_one() {
     # In a group of its own, all of which is told to end when the time is over.
     # shellcheck disable=SC2086  # it is words
     env "${small[@]}" RESULTS="$out" \
-        timeout --kill-after=60 $((minutes * 3))m ${UNDER:-} bash -c "$command" >"$log" 2>&1 &
-    running=$!
-    wait "$running" || status=$?
-    running=''
+        timeout --kill-after=60 $((minutes * 3))m $2 bash -c "$command" >"$log" 2>&1 &
+    wait $! || status=$?
     numbers=$(figure_"$figure" 2>/dev/null | tr '\n' ' ' | sed 's/ *$//') || true
     if [ "$status" = 124 ] || [ "$status" = 137 ]; then
         verdict="stopped after $((minutes * 3)) minutes"
@@ -186,7 +188,7 @@ run_one() {
     local took
     took=$(duration $((SECONDS - began)))
     printf '%s\t%s\t%s\t%s\t%s\n' "$(date -u +%F)" "$key" "$took" "$verdict" "$numbers" >"$out/outcome"
-    say "    $verdict, $took${numbers:+: $numbers}"
+    say "    $name: $verdict, $took${numbers:+: $numbers}"
     [ "$verdict" = passed ] || say "    what it said: $log"
 }
 
@@ -206,7 +208,7 @@ duration() {
 report() {
     local each date commit took verdict numbers written
     [ -z "$QUICK" ] || return 0
-    written=$(mktemp)
+    written=results/work/checks.md.$BASHPID
     {
         printf '# Checks\n\n'
         printf 'What is not part of `make test`, as `make checks` ran each last, and at\n'
@@ -228,11 +230,61 @@ report() {
 
 list() {
     local each
-    printf '%-20s %7s  %s\n' check minutes command
+    printf '%-22s %7s  %-5s  %s\n' check minutes where command
     for each in $(names); do
         row "$each"
-        printf '%-20s %7s  %s%s\n' "$each" "$minutes" "$command" "${bar:+  ($bar)}"
+        printf '%-22s %7s  %-5s  %s%s\n' "$each" "$minutes" "$where" "$command" "${bar:+  ($bar)}"
     done
+}
+
+# minutes_of NAME...: what they are expected to take, one after the other.
+minutes_of() {
+    local each sum=0
+    for each in "$@"; do
+        row "$each"
+        sum=$((sum + minutes))
+    done
+    echo "$sum"
+}
+
+# announce WHERE NUMBER OF NAME
+announce() {
+    row "$4"
+    say "$(date +%H:%M) $1 $2/$3: $4, about $minutes min"
+}
+
+# in_turn WHERE UNDER NAME...: one after the other.
+in_turn() {
+    local each number=0 under=$2
+    trap 'stop_running; exit 130' TERM
+    for each in "${@:3}"; do
+        announce "$1" $((number += 1)) $(($# - 2)) "$each"
+        run_one "$each" "$under"
+        report
+    done
+}
+
+# beside NAME...: so many lanes at a time.
+beside() {
+    local each number=0 lane lanes=() under=${UNDER:-}
+    if [ -z "$under" ] && chrt -r 20 true 2>/dev/null; then under='chrt -r 20'; fi
+    for each in "$@"; do
+        while [ ${#lanes[@]} -ge "$LANES" ]; do
+            wait -n "${lanes[@]}" || true
+            for lane in "${!lanes[@]}"; do kill -0 "${lanes[lane]}" 2>/dev/null || unset "lanes[lane]"; done
+            report
+        done
+        announce link $((number += 1)) $# "$each"
+        in_lane "$each" "$under" &
+        lanes+=($!)
+    done
+    [ ${#lanes[@]} -eq 0 ] || wait "${lanes[@]}" || true
+    report
+}
+
+in_lane() {
+    trap 'stop_running; exit 130' TERM
+    run_one "$@"
 }
 
 cd "$ROOT"
@@ -240,29 +292,35 @@ if [ -n "${LIST:-}" ]; then
     list
     exit
 fi
-QUICK=${QUICK:-}
+QUICK=${QUICK:-} LANES=${LANES:-3}
 key=$(tree_key)
 state=results/work/checks${QUICK:+-quick}
 mkdir -p "$state"
-trap '[ -z "$running" ] || { kill -TERM "$running"; wait "$running" || true; }; exit 130' INT TERM
+# What runs now, and what runs beside it, each with all that it has started.
+stop_running() {
+    local pids
+    mapfile -t pids < <(jobs -rp)
+    [ ${#pids[@]} -eq 0 ] || kill -TERM "${pids[@]}"
+    wait || true
+}
+trap 'stop_running; exit 130' INT TERM
 
-selected=() left_minutes=0
+selected=() slow=() any=()
 for each in ${ONLY:-$(names)}; do
     row "$each"
     if [ -z "${FRESH:-}" ] && stands "$each"; then continue; fi
-    selected+=("$each")
-    left_minutes=$((left_minutes + minutes))
+    case $where in
+        link) slow+=("$each") ;;
+        any) any+=("$each") ;;
+        alone) selected+=("$each") ;;
+    esac
 done
-say "$key: ${#selected[@]} checks to run, about $(duration $((left_minutes * 60)))${QUICK:+ at full length}"
-number=0
-for each in "${selected[@]}"; do
-    row "$each"
-    number=$((number + 1))
-    say "[$number/${#selected[@]}] $(date +%H:%M) $each: about $minutes min of $left_minutes that are left"
-    run_one "$each"
-    left_minutes=$((left_minutes - minutes))
-    report
-done
+say "$key: $((${#slow[@]} + ${#any[@]} + ${#selected[@]})) checks to run," \
+    "about $(duration $(($(minutes_of "${slow[@]}") * 60 / LANES + $(minutes_of "${any[@]}" "${selected[@]}") * 60)))${QUICK:+ at full length}"
+in_turn any "" "${any[@]}" &
+beside "${slow[@]}"
+wait
+in_turn alone "${UNDER:-}" "${selected[@]}"
 report
 
 failed=''

@@ -50,6 +50,9 @@ for core in $(seq 0 $((cores - 1))); do
 done
 
 # sprat_config RATE TIMEOUT_S MIN_RATES
+#
+# slowhttptest asks now and then whether the server is still there, and closes before the
+# answer has come: without abort_on_close that would be owed for as long as it takes.
 sprat_config() {
     cat <<YAML
 version: 1
@@ -57,6 +60,7 @@ runtime: {workers: 1}
 admin: {address: $ADMIN}
 listeners:
   - address: $PROXY
+    abort_on_close: true
     request_headers_timeout: $2s
     idle_timeout: $2s
     stream_idle_timeout: $2s
@@ -82,11 +86,11 @@ start_sprat() {
     wait_for sprat "http://$PROXY/size/10/probe"
 }
 
-# gauge NAME: its value now.
+# gauge NAME: its value now, over all labels.
 gauge() {
     curl -fsS --retry 5 --retry-connrefused --retry-delay 1 -o "$work/metrics" "http://$ADMIN/metrics" ||
         die "the metrics cannot be read"
-    awk -v name="$1" '$1 == name { value = $2 } END { print int(value) }' "$work/metrics"
+    awk -v name="$1" '{ sub(/[{].*/, "", $1) } $1 == name { value += $NF } END { print int(value) }' "$work/metrics"
 }
 
 # attack KIND: as many slow clients as were asked for, in the background.

@@ -476,7 +476,7 @@ impl Record {
         duration: Duration,
         slowdown: Option<f64>,
         aborted: bool,
-    ) -> Option<(Logs, Arc<Line>)> {
+    ) -> Option<(Logs, Box<Line>)> {
         let generation = Rc::clone(&self.generation);
         let logs = generation.log.clone()?;
         let connection = &self.stream.connection;
@@ -518,7 +518,7 @@ impl Record {
             reason: self.reason,
             aborted,
         };
-        Some((logs, Arc::new(line)))
+        Some((logs, Box::new(line)))
     }
 }
 
@@ -528,15 +528,14 @@ struct Told {
     stats: Arc<WorkerStats>,
     started: Instant,
     bytes: u64,
-    line: Option<(Logs, Arc<Line>)>,
+    line: Option<(Logs, Box<Line>)>,
 }
 
 impl Delivery for Told {
     fn acknowledged(mut self: Box<Self>, at: Instant) {
         let took = at - self.started;
         self.stats.observe_acknowledged(self.bytes, took);
-        // No log has it yet.
-        if let Some(line) = self.line.as_mut().and_then(|own| Arc::get_mut(&mut own.1)) {
+        if let Some((_, line)) = &mut self.line {
             line.acknowledged = Some(took);
         }
     }

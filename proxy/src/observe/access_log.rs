@@ -1,13 +1,15 @@
 //! Access logs: one line for each request that a log's filters take, each log written by
 //! a thread of its own.
 //!
-//! Workers never wait for the disk: a line that finds the queue full is
-//! dropped and counted. So is one that cannot be written.
+//! A worker makes the text, and never waits for the disk: a line that finds the queue full
+//! is dropped and counted. So is one that cannot be written.
 
 mod free;
 mod line;
 mod needs;
+mod queue;
 
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -21,11 +23,9 @@ use sprat_net::writable;
 
 pub(crate) use self::line::{Asked, Line};
 pub(crate) use self::needs::{Kept, Needs};
-use crate::observe::draining::{self, Receiver, Unwritten, Writing};
+use self::queue::Receiver;
+use crate::observe::draining::{Unwritten, Writing};
 use crate::observe::syslog::Messages;
-
-/// Lines that may wait for the writer.
-const QUEUE_LINES: usize = 16_384;
 
 /// Lines that could not be written, of all logs that the process has had: what a
 /// log has lost stays counted when a reload closes it.
@@ -48,7 +48,8 @@ struct Queues {
 /// A log's queue, and which requests have a line in it.
 struct Queue {
     filters: Vec<LogFilter>,
-    lines: draining::Sender<Arc<Line>>,
+    format: LogFormat,
+    lines: queue::Sender,
 }
 
 impl Queue {
@@ -56,6 +57,16 @@ impl Queue {
         let status = line.status.map(|status| status.as_u16());
         let takes = |filter: &LogFilter| filter.takes(status, line.duration, &line.class);
         self.filters.is_empty() || self.filters.iter().any(takes)
+    }
+
+    /// Queues a line; false if it found no room.
+    fn send(&self, line: &Line, text: &mut Vec<u8>) -> bool {
+        text.clear();
+        if let Err(error) = line.write(&self.format, text) {
+            tracing::error!(%error, "a line of the access log makes no text");
+            return true;
+        }
+        self.lines.send(text)
     }
 }
 
@@ -72,6 +83,7 @@ impl Logs {
             writers.push(writer);
             queues.push(Queue {
                 filters: config.filters.clone(),
+                format: config.format.clone(),
                 lines,
             });
         }
@@ -87,10 +99,13 @@ impl Logs {
 
     /// Queues a line for each log that has one of the request; returns how many found no
     /// room.
-    pub(crate) fn send(&self, line: &Arc<Line>) -> u64 {
+    pub(crate) fn send(&self, line: &Line) -> u64 {
+        thread_local! {
+            // A worker's, for one line after the other.
+            static TEXT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
         let wanting = self.0.queues.iter().filter(|queue| queue.takes(line));
-        let lost = wanting.filter(|queue| !queue.lines.send(Arc::clone(line), 1));
-        lost.count() as u64
+        TEXT.with_borrow_mut(|text| wanting.filter(|queue| !queue.send(line, text)).count() as u64)
     }
 }
 
@@ -105,7 +120,7 @@ pub(crate) fn inspect(config: &AccessLog) -> Option<Problem> {
     Some(Problem::at(&config.span, message).help(help))
 }
 
-fn start(config: &AccessLog) -> anyhow::Result<(draining::Sender<Arc<Line>>, Writer)> {
+fn start(config: &AccessLog) -> anyhow::Result<(queue::Sender, Writer)> {
     let opened = Writer::start(config);
     opened.with_context(|| match &config.target {
         LogTarget::Stdout => "cannot write the access log to standard output".to_owned(),
@@ -125,17 +140,13 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Opens the log and starts the thread.
-    fn start(config: &AccessLog) -> io::Result<(draining::Sender<Arc<Line>>, Self)> {
+    fn start(config: &AccessLog) -> io::Result<(queue::Sender, Self)> {
         let out = Output::new(open(&config.target)?);
-        let (sender, lines) = draining::queue(QUEUE_LINES);
+        let (sender, lines) = queue::queue();
         let reopen = Arc::new(AtomicBool::new(false));
-        let (target, format, flag) = (
-            config.target.clone(),
-            config.format.clone(),
-            Arc::clone(&reopen),
-        );
-        let write = move || write_all(&lines, out, &target, &format, &flag);
-        let writing = Writing::start("access-log", &sender, write)?;
+        let (target, flag) = (config.target.clone(), Arc::clone(&reopen));
+        let write = move || write_all(&lines, out, &target, &flag);
+        let writing = Writing::start("access-log", sender.unwritten(), write)?;
         Ok((sender, Self { writing, reopen }))
     }
 
@@ -254,28 +265,19 @@ fn open_file(path: &PathBuf) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn write_all(
-    lines: &Receiver<Arc<Line>>,
-    mut out: Output,
-    target: &LogTarget,
-    format: &LogFormat,
-    reopen: &AtomicBool,
-) {
-    let mut text = Vec::with_capacity(1024);
-    while let Ok(first) = lines.recv() {
+fn write_all(lines: &Receiver, mut out: Output, target: &LogTarget, reopen: &AtomicBool) {
+    let mut text = Vec::new();
+    while lines.receive(&mut text) {
         if reopen.swap(false, Ordering::Relaxed) {
             match open(target) {
                 Ok(fresh) => std::mem::replace(&mut out, Output::new(fresh)).close(),
                 Err(error) => tracing::error!(%error, "the access log cannot be reopened"),
             }
         }
-        // What has queued up meanwhile goes out in one write.
-        for line in std::iter::once(first).chain(lines.try_iter().take(QUEUE_LINES)) {
-            text.clear();
-            match line.write(format, &mut text) {
-                Ok(()) => out.write(&text),
-                Err(error) => tracing::error!(%error, "a line of the access log makes no text"),
-            }
+        // What has gathered goes out in few writes.
+        for line in text.split_inclusive(|&byte| byte == b'\n') {
+            out.write(line);
+            lines.written();
         }
         out.flush();
     }
@@ -336,7 +338,7 @@ mod tests {
             line.status = http::StatusCode::from_u16(status).ok();
             line.duration = Duration::from_secs(seconds);
             line.class = class.into();
-            assert_eq!(logs.send(&Arc::new(line)), 0);
+            assert_eq!(logs.send(&line), 0);
         }
         drop(logs);
         writers.into_iter().for_each(Writer::join);
@@ -366,7 +368,7 @@ mod tests {
         let (logs, writers) = Logs::start(&[config]).unwrap();
         let logs = logs.unwrap();
         for _ in 0..1_000 {
-            assert_eq!(logs.send(&Arc::new(line())), 0);
+            assert_eq!(logs.send(&line()), 0);
         }
         drop(logs);
         writers.into_iter().for_each(Writer::join);

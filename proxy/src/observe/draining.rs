@@ -1,6 +1,6 @@
 //! Lines on their way to a thread that writes them: who has one to write never waits.
 //!
-//! The access log goes this way, and what the server says on standard error.
+//! What the server says on standard error goes this way.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(crate) fn queue<T>(most: usize) -> (Sender<T>, Receiver<T>) {
     // The room bounds the channel.
     let (lines, receiver) = mpsc::channel();
     let room = Arc::new(Room {
-        waiting: AtomicUsize::new(0),
+        waiting: Arc::default(),
         most,
     });
     (Sender { lines, room }, receiver)
@@ -52,12 +52,17 @@ impl<T> Sender<T> {
         let queued = Room::take(&self.room, size).map(|place| Queued { line, place });
         queued.is_some_and(|queued| self.lines.send(queued).is_ok())
     }
+
+    /// Returns how much of the room is in use, as it changes.
+    pub(crate) fn waiting(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.room.waiting)
+    }
 }
 
 /// How much waits in a queue.
 #[derive(Debug)]
 struct Room {
-    waiting: AtomicUsize,
+    waiting: Arc<AtomicUsize>,
     most: usize,
 }
 
@@ -107,34 +112,33 @@ impl<T> Deref for Queued<T> {
 #[derive(Debug)]
 pub(crate) struct Writing {
     thread: JoinHandle<()>,
-    room: Arc<Room>,
+    waiting: Arc<AtomicUsize>,
 }
 
 /// Why a writer has not written all.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unwritten {
-    /// The reader takes nothing of what it writes: so much of the queue's room was still in
-    /// use.
+    /// The reader takes nothing of what it writes: so much was still waiting.
     Stalled(usize),
     /// The writing thread panicked.
     Panicked,
 }
 
 impl Writing {
-    /// Starts a thread with this name that writes what `sender` sends.
+    /// Starts a thread with this name that writes what is `waiting`, and counts it down.
     ///
     /// # Errors
     ///
     /// No thread can be had.
-    pub(crate) fn start<T>(
+    pub(crate) fn start(
         name: &str,
-        sender: &Sender<T>,
+        waiting: Arc<AtomicUsize>,
         write: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Self> {
         let thread = std::thread::Builder::new().name(name.to_owned());
         Ok(Self {
             thread: thread.spawn(write)?,
-            room: Arc::clone(&sender.room),
+            waiting,
         })
     }
 
@@ -150,7 +154,7 @@ impl Writing {
     ///
     /// Not all is written.
     pub(crate) fn join(self) -> Result<(), Unwritten> {
-        let waiting = || self.room.waiting.load(Ordering::Relaxed);
+        let waiting = || self.waiting.load(Ordering::Relaxed);
         let begun = Instant::now();
         let (mut before, mut moved) = (waiting(), begun);
         while !self.thread.is_finished() {
@@ -195,14 +199,15 @@ mod tests {
     #[test]
     fn a_writer_that_ends_has_written_all() {
         let (sender, lines) = queue::<u8>(10);
-        let writing = Writing::start("test", &sender, move || for _ in lines {});
+        let writing = Writing::start("test", sender.waiting(), move || for _ in lines {});
         let writing = writing.unwrap();
         assert!(sender.send(1, 1));
         assert!(!writing.is_over());
         drop(sender);
         assert_eq!(writing.join(), Ok(()));
         let (sender, _) = queue::<u8>(10);
-        let writing = Writing::start("test", &sender, || panic!("as the test wants")).unwrap();
+        let writing =
+            Writing::start("test", sender.waiting(), || panic!("as the test wants")).unwrap();
         assert_eq!(writing.join(), Err(Unwritten::Panicked));
     }
 }

@@ -111,7 +111,7 @@ impl StandardError {
             style,
             unsaid: 0,
         };
-        let writing = Writing::start("log", &sender, move || output.write_all(&lines))?;
+        let writing = Writing::start("log", sender.waiting(), move || output.write_all(&lines))?;
         let unsaid = AtomicU64::new(0);
         let shape = style.shape;
         let queue = Arc::new(Queue {

@@ -2,6 +2,7 @@
 //! name.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -163,10 +164,10 @@ impl Asked {
         self.is_secure
     }
 
-    pub(super) fn path(&self) -> String {
+    pub(super) fn path(&self) -> Cow<'_, str> {
         match self.target.path_and_query() {
-            Some(path) => path.as_str().to_owned(),
-            None => self.target.to_string(),
+            Some(path) => path.as_str().into(),
+            None => self.target.to_string().into(),
         }
     }
 
@@ -187,11 +188,13 @@ fn authority(target: &Uri) -> Option<HeaderValue> {
 /// A line in JSON; the order of the fields is that of the output.
 #[derive(Serialize)]
 struct JsonLine<'a> {
-    time: String,
-    client: String,
+    #[serde(serialize_with = "shown_as")]
+    time: fmt::Arguments<'a>,
+    #[serde(serialize_with = "shown_as")]
+    client: SocketAddr,
     method: Option<&'a str>,
     host: Option<&'a str>,
-    path: Option<String>,
+    path: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     request_line: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,7 +238,7 @@ impl Line {
     }
 
     /// Returns when the request began, as the common log format has it.
-    pub(super) fn started_clf(&self) -> impl std::fmt::Display {
+    pub(super) fn started_clf(&self) -> impl fmt::Display {
         self.started().strftime("%d/%b/%Y:%H:%M:%S +0000")
     }
 
@@ -267,8 +270,8 @@ impl Line {
         let request = self.request.as_deref();
         let host = request.and_then(|request| request.host.as_ref());
         let line = JsonLine {
-            time: format!("{:.3}", self.started()),
-            client: self.client().to_string(),
+            time: format_args!("{:.3}", self.started()),
+            client: self.client(),
             method: request.map(|request| request.method.as_str()),
             host: host.and_then(|host| host.to_str().ok()),
             path: request.map(Asked::path),
@@ -377,6 +380,11 @@ pub(super) fn escaped(text: &[u8]) -> io::Result<String> {
     let mut out = Vec::with_capacity(text.len());
     escape(text, &mut out)?;
     String::from_utf8(out).map_err(io::Error::other)
+}
+
+/// Serializes what is shown of a value, without a string between.
+fn shown_as<S: serde::Serializer>(value: &impl fmt::Display, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(value)
 }
 
 /// Returns the value of a header field as text; what is no UTF-8 as `\xHH`.

@@ -1,0 +1,178 @@
+//! Lines on their way to the thread that writes a log: text from the beginning, so that
+//! nothing that a worker has allocated is given back by another thread.
+//!
+//! A worker that has a line never waits for the disk. The writer is woken for the first
+//! line, and then gathers: to be woken for each would cost more than to write it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Text that may wait for the writer, and as much again that it is writing.
+const QUEUE_BYTES: usize = 16 << 20;
+
+/// How long the writer gathers lines, once there is one.
+const GATHERS_FOR: Duration = Duration::from_millis(10);
+
+/// A buffer that is empty keeps no more than this.
+const KEPT_BYTES: usize = 256 << 10;
+
+/// Makes a queue.
+pub(super) fn queue() -> (Sender, Receiver) {
+    let shared = Arc::new(Shared {
+        pending: Mutex::default(),
+        changed: Condvar::new(),
+        unwritten: Arc::default(),
+    });
+    (Sender(Arc::clone(&shared)), Receiver(shared))
+}
+
+struct Shared {
+    pending: Mutex<Pending>,
+    /// There is a first line, or the end.
+    changed: Condvar,
+    /// Lines that are not written yet.
+    unwritten: Arc<AtomicUsize>,
+}
+
+#[derive(Default)]
+struct Pending {
+    text: Vec<u8>,
+    /// One of both ends has gone.
+    is_closed: bool,
+}
+
+impl Shared {
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        // Nothing that is done under the lock leaves text half written.
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.pending().is_closed = true;
+        self.changed.notify_one();
+    }
+}
+
+/// Where lines come in. The writer ends once it is dropped.
+pub(super) struct Sender(Arc<Shared>);
+
+impl Sender {
+    /// Queues a line; false if there is no room for it, or no writer any more.
+    pub(super) fn send(&self, line: &[u8]) -> bool {
+        let mut pending = self.0.pending();
+        if pending.is_closed || pending.text.len() + line.len() > QUEUE_BYTES {
+            return false;
+        }
+        let is_first = pending.text.is_empty();
+        pending.text.extend_from_slice(line);
+        self.0.unwritten.fetch_add(1, Ordering::Relaxed);
+        drop(pending);
+        if is_first {
+            self.0.changed.notify_one();
+        }
+        true
+    }
+
+    /// Returns how many lines are not written yet, as it changes.
+    pub(super) fn unwritten(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.0.unwritten)
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The writer's end.
+pub(super) struct Receiver(Arc<Shared>);
+
+impl Receiver {
+    /// Waits for lines and puts them into `text`, in place of what is there; false once
+    /// there are none any more.
+    pub(super) fn receive(&self, text: &mut Vec<u8>) -> bool {
+        text.clear();
+        text.shrink_to(KEPT_BYTES);
+        let changed = &self.0.changed;
+        let is_idle = |own: &mut Pending| own.text.is_empty() && !own.is_closed;
+        let pending = changed.wait_while(self.0.pending(), is_idle);
+        let pending = pending.unwrap_or_else(PoisonError::into_inner);
+        let goes_on = |own: &mut Pending| !own.is_closed && own.text.len() < QUEUE_BYTES / 2;
+        let gathered = changed.wait_timeout_while(pending, GATHERS_FOR, goes_on);
+        let (mut pending, _) = gathered.unwrap_or_else(PoisonError::into_inner);
+        std::mem::swap(&mut pending.text, text);
+        !text.is_empty()
+    }
+
+    /// Notes that a line was written, or given up.
+    pub(super) fn written(&self) {
+        self.0.unwritten.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_out_as_they_went_in() {
+        let (sender, receiver) = queue();
+        assert!(sender.send(b"a\n") && sender.send(b"b\n"));
+        let mut text = b"left over".to_vec();
+        assert!(receiver.receive(&mut text));
+        assert_eq!(text, b"a\nb\n");
+        assert_eq!(sender.unwritten().load(Ordering::Relaxed), 2);
+        receiver.written();
+        assert_eq!(sender.unwritten().load(Ordering::Relaxed), 1);
+        assert!(sender.send(b"c\n"));
+        drop(sender);
+        assert!(receiver.receive(&mut text), "what came before the end");
+        assert_eq!(text, b"c\n");
+        assert!(!receiver.receive(&mut text));
+    }
+
+    #[test]
+    fn a_queue_takes_what_there_is_room_for() {
+        let (sender, receiver) = queue();
+        let half = vec![b'x'; QUEUE_BYTES / 2];
+        assert!(sender.send(&half) && sender.send(&half));
+        assert!(!sender.send(b"\n"));
+        let mut text = Vec::new();
+        assert!(receiver.receive(&mut text));
+        assert_eq!(text.len(), QUEUE_BYTES);
+        assert!(sender.send(b"\n"));
+        assert!(receiver.receive(&mut text));
+        assert!(
+            text.capacity() <= QUEUE_BYTES / 2,
+            "a burst's memory is given back"
+        );
+        drop(receiver);
+        assert!(!sender.send(b"\n"), "no one is left to write it");
+    }
+
+    #[test]
+    fn a_line_wakes_the_writer() {
+        let (sender, receiver) = queue();
+        let writer = std::thread::spawn(move || {
+            let (mut text, mut all) = (Vec::new(), 0);
+            while receiver.receive(&mut text) {
+                all += text.len();
+            }
+            all
+        });
+        for _ in 0..5 {
+            std::thread::sleep(GATHERS_FOR * 2);
+            assert!(sender.send(b"line\n"));
+        }
+        drop(sender);
+        assert_eq!(writer.join().unwrap(), 25);
+    }
+}

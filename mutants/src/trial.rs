@@ -1,0 +1,99 @@
+//! Mutants before the tests that reach them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::compile::TestBinary;
+use crate::reach::{Reach, Test};
+use crate::run::{Outcome, Terms, run};
+
+/// Together these take no longer, and go first, then second: most mutants are caught by
+/// the quickest, and a process for each test would cost more than the tests.
+const STEPS: [Duration; 3] = [
+    Duration::from_millis(60),
+    Duration::from_secs(1),
+    Duration::MAX,
+];
+
+/// Tries mutants against the tests that reach them; what no test reaches passes.
+///
+/// # Errors
+/// Programs that cannot be run.
+pub(crate) fn tried(
+    binaries: &[TestBinary],
+    reach: &Reach,
+    mutants: &[u32],
+    environment: &[(&str, String)],
+    jobs: usize,
+) -> anyhow::Result<BTreeMap<u32, Outcome>> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(BTreeMap::new());
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs)
+            .map(|_| {
+                scope.spawn(|| -> anyhow::Result<()> {
+                    while let Some(number) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let outcome = one(binaries, reach, *number, environment)?;
+                        let mut found = found.lock().expect("no worker panics");
+                        found.insert(*number, outcome);
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("no worker panics"))
+    })?;
+    Ok(found.into_inner().expect("no worker panics"))
+}
+
+fn one(
+    binaries: &[TestBinary],
+    reach: &Reach,
+    number: u32,
+    environment: &[(&str, String)],
+) -> anyhow::Result<Outcome> {
+    let mut environment = environment.to_vec();
+    environment.push(("SPRAT_MUTANT", number.to_string()));
+    let reached = reach.of.get(&number).map(Vec::as_slice).unwrap_or_default();
+    let tests: Vec<&Test> = reached.iter().map(|index| &reach.tests[*index]).collect();
+    for step in steps(&tests) {
+        let mut by_binary: BTreeMap<usize, Vec<&Test>> = BTreeMap::new();
+        for test in step {
+            by_binary.entry(test.binary).or_default().push(test);
+        }
+        for (binary, tests) in by_binary {
+            let whole: Duration = tests.iter().map(|test| test.took).sum();
+            let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
+            let terms = Terms {
+                environment: &environment,
+                cpu_s: 2 + 8 * whole.as_secs_f64().ceil() as u64,
+            };
+            let outcome = run(&binaries[binary], &names, &terms)?;
+            if outcome != Outcome::Passed {
+                return Ok(outcome);
+            }
+        }
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Cuts tests, quickest first, into what is run together.
+fn steps<'a>(tests: &[&'a Test]) -> Vec<Vec<&'a Test>> {
+    let mut steps = vec![Vec::new(); STEPS.len()];
+    let mut sum = Duration::ZERO;
+    let mut step = 0;
+    for &test in tests {
+        sum = sum.saturating_add(test.took);
+        while sum > STEPS[step] && !(step == 0 && steps[0].is_empty()) && step + 1 < STEPS.len() {
+            step += 1;
+        }
+        steps[step].push(test);
+    }
+    steps.retain(|step| !step.is_empty());
+    steps
+}

@@ -11,6 +11,7 @@
 #                      that is as it was then, and missed none, is not mutated again, on
 #                      another machine either
 #   FRESH=1            with ALL: every file
+#   FOR_MIN=30         with ALL: begins no mutant of a crate later than this
 #   FILES="scheduler/src/pacer.rs ..."   these, whatever has been done
 #   PACKAGES="scheduler config" JOBS=2
 set -euo pipefail
@@ -39,6 +40,7 @@ if [ -n "${FILES:-}" ]; then
 elif [ -n "${ALL:-}" ]; then
     report=(--report results/mutants.md)
     [ -z "${FRESH:-}" ] || report+=(--fresh)
+    [ -z "${FOR_MIN:-}" ] || report+=(--for-min "$FOR_MIN")
 else
     if [ -z "${BASE:-}" ]; then
         BASE=$(git merge-base HEAD origin/main 2>/dev/null || true)

@@ -36,7 +36,7 @@ pub(crate) struct Built {
 pub(crate) struct TestBinary {
     /// The target's name: `sprat_config`, or `egress`.
     pub(crate) name: String,
-    /// The program's file.
+    /// The file of the program.
     pub(crate) path: PathBuf,
     /// Where it runs: the package's directory.
     pub(crate) directory: PathBuf,

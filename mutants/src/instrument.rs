@@ -16,7 +16,7 @@ use crate::listing::{Genre, Mutant, Place};
 /// The function that tells whether a mutant is the one of this process.
 pub(crate) const SWITCH: &str = "crate::mutant_switch::on";
 
-/// An instrumented file.
+/// A file after it was instrumented.
 #[derive(Debug, Default)]
 pub(crate) struct Instrumented {
     /// The file's new text.
@@ -30,7 +30,7 @@ pub(crate) struct Instrumented {
 pub(crate) struct Mark {
     /// The stretch, in bytes.
     pub(crate) range: Range<usize>,
-    /// The mutants' numbers.
+    /// The numbers of these mutants.
     pub(crate) numbers: Vec<u32>,
     /// Whether it is the mutant's own text, and not all that is around it.
     pub(crate) own: bool,

@@ -16,7 +16,7 @@ pub(crate) struct Mutant {
     pub(crate) genre: Genre,
     /// The text that stands instead.
     pub(crate) replacement: String,
-    /// What it replaces.
+    /// The text that the replacement stands for.
     pub(crate) span: Span,
 }
 
@@ -40,18 +40,18 @@ pub(crate) enum Genre {
 /// A stretch of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub(crate) struct Span {
-    /// Its first character.
+    /// The place of the first character.
     pub(crate) start: Place,
-    /// The character after its last.
+    /// The place after the last character.
     pub(crate) end: Place,
 }
 
 /// A character's place; both numbers begin at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub(crate) struct Place {
-    /// Lines.
+    /// The number of the line.
     pub(crate) line: usize,
-    /// Characters, not bytes.
+    /// The number of the character, not of the byte.
     pub(crate) column: usize,
 }
 

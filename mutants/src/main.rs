@@ -22,14 +22,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::Parser;
 
 use compile::Built;
 use listing::Mutant;
-use reach::Reach;
 use report::{Report, Verdict};
 use run::{Outcome, Terms};
 use tree::Tree;
@@ -37,30 +36,18 @@ use tree::Tree;
 /// The exit status where mutants were missed, and no report is there to say so.
 const MISSED: u8 = 2;
 
-/// How tests are run.
-struct Pass {
-    /// Cases of each property test; as many as it has where nothing is said.
-    cases: Option<&'static str>,
-    /// Processor time of a test; what takes longer has no part in it.
-    cpu_s: u64,
-}
+/// As long as it takes, for all that one would wait.
+const A_DAY_MIN: u64 = 24 * 60;
 
-/// Nearly all mutants are caught by few cases, and by quick tests.
-const QUICK: Pass = Pass {
-    cases: Some("16"),
-    cpu_s: 3,
-};
-const WHOLE: Pass = Pass {
-    cases: None,
-    cpu_s: 30,
-};
+/// Processor time of a test; what takes longer has no part.
+const TEST_CPU_S_MAX: u64 = 2;
 
 /// Tries the mutants that cargo-mutants lists against the tests of their packages.
 #[derive(Parser)]
 struct Options {
     /// What `cargo mutants --list --json` printed
     list: PathBuf,
-    /// The checkout
+    /// Where the checkout is
     #[arg(long, default_value = ".")]
     root: PathBuf,
     /// Where the copy of it is
@@ -75,6 +62,9 @@ struct Options {
     /// Tests that have this in their names have no part
     #[arg(long, default_value = "ten_million")]
     skip: Vec<String>,
+    /// Begins no mutant later than this; files that are not through have no row
+    #[arg(long)]
+    for_min: Option<u64>,
     /// Processes at a time
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -190,60 +180,50 @@ fn of_package(
     verdicts.extend(built.untried.iter().map(|one| (*one, Verdict::NotTried)));
     let mut left: Vec<u32> = mutants.iter().map(|(number, _)| *number).collect();
     left.retain(|number| !verdicts.contains_key(number));
-    // What few cases of the property tests miss, all of them get.
-    for pass in [QUICK, WHOLE] {
-        if left.is_empty() {
-            break;
-        }
-        let outcomes = tried(options, tree, &built, &left, &pass, start)?;
-        left.clear();
-        for (number, outcome) in outcomes {
-            let verdict = match outcome {
-                Outcome::Passed => Verdict::Missed,
-                Outcome::Failed => Verdict::Caught,
-                Outcome::OutOfTime => Verdict::OutOfTime,
-            };
-            if verdict == Verdict::Missed {
-                left.push(number);
-            }
-            verdicts.insert(number, verdict);
-        }
-        say(start, &format!("{package}: {} missed", left.len()));
+    let minutes = options.for_min.unwrap_or(A_DAY_MIN);
+    let until = start + Duration::from_secs(60 * minutes);
+    for (number, outcome) in tried(options, tree, &built, &left, start, until)? {
+        let verdict = match outcome {
+            Outcome::Passed => Verdict::Missed,
+            Outcome::Failed => Verdict::Caught,
+            Outcome::OutOfTime => Verdict::OutOfTime,
+        };
+        verdicts.insert(number, verdict);
     }
+    say(start, &format!("{package}: tried"));
     Ok(verdicts)
 }
 
-/// Tries mutants in one of the passes.
 fn tried(
     options: &Options,
     tree: &Tree,
     built: &Built,
     left: &[u32],
-    pass: &Pass,
     start: Instant,
+    until: Instant,
 ) -> anyhow::Result<BTreeMap<u32, Outcome>> {
-    let environment: Vec<(&str, String)> = pass
-        .cases
-        .map(|cases| ("PROPTEST_CASES", cases.to_owned()))
-        .into_iter()
-        .collect();
+    let environment = [("PROPTEST_CASES", trial::CASES.to_owned())];
     let jobs = options.jobs.max(1);
     let scratch = tree.copy.with_extension("reached");
     let terms = Terms {
         environment: &environment,
-        cpu_s: pass.cpu_s,
+        cpu_s: TEST_CPU_S_MAX,
     };
-    let reach: Reach = reach::record(&built.tests, &options.skip, &terms, jobs, &scratch)?;
+    let reach = reach::record(&built.tests, &options.skip, &terms, jobs, &scratch)?;
     for (name, outcome) in &reach.left_out {
         println!("has no part without a mutant, {outcome:?}: {name}");
     }
     let reached = left.iter().filter(|one| reach.of.contains_key(one)).count();
     let tests = reach.tests.len();
+    let took: Duration = reach.tests.iter().map(|test| test.took).sum();
     say(
         start,
-        &format!("{tests} tests reach {reached} of {} mutants", left.len()),
+        &format!(
+            "{tests} tests, {took:.0?} of processor time, reach {reached} of {} mutants",
+            left.len()
+        ),
     );
-    trial::tried(&built.tests, &reach, left, &environment, jobs)
+    trial::tried(&built.tests, &reach, left, jobs, until)
 }
 
 fn say(start: Instant, what: &str) {

@@ -27,7 +27,7 @@ pub(crate) enum Verdict {
     Same,
     /// No compiler takes it.
     Unviable,
-    /// It cannot be switched at run time.
+    /// The mutant cannot be switched at run time.
     NotTried,
 }
 

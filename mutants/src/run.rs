@@ -17,26 +17,27 @@ const ADDRESS_SPACE_BYTES: u64 = 8 << 30;
 const SIGXCPU: i32 = 24;
 const SIGKILL: i32 = 9;
 
-/// How tests ended.
+/// How a process of tests ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// All have passed.
+    /// All tests have passed.
     Passed,
     /// One has failed, or the process has.
     Failed,
-    /// It looped, or waited, until its time was over.
+    /// The process looped, or waited, until its time was over.
     OutOfTime,
 }
 
 /// What a process of tests is told and allowed.
 pub(crate) struct Terms<'a> {
-    /// The environment's additions.
+    /// What is added to the environment.
     pub(crate) environment: &'a [(&'a str, String)],
     /// Processor time, in seconds.
     pub(crate) cpu_s: u64,
 }
 
-/// Runs tests of a program until one of them fails.
+/// Runs tests of a program until one of them fails, and returns the processor time that
+/// they took as well.
 ///
 /// # Errors
 /// A program that cannot be started.
@@ -44,7 +45,7 @@ pub(crate) fn run(
     binary: &TestBinary,
     tests: &[&str],
     terms: &Terms<'_>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<(Outcome, Duration)> {
     let mut command = Command::new("prlimit");
     command
         .arg(format!("--cpu={}:{}", terms.cpu_s, terms.cpu_s + 1))
@@ -71,14 +72,14 @@ pub(crate) fn run(
         // It may have ended by itself.
         let _ = child.kill();
     }
+    let used = processor_time(child.id());
     let status = child.wait()?;
-    Ok(
-        outcome.unwrap_or_else(|| match (status.success(), status.signal()) {
-            (true, _) => Outcome::Passed,
-            (false, Some(SIGXCPU | SIGKILL)) => Outcome::OutOfTime,
-            (false, _) => Outcome::Failed,
-        }),
-    )
+    let outcome = outcome.unwrap_or_else(|| match (status.success(), status.signal()) {
+        (true, _) => Outcome::Passed,
+        (false, Some(SIGXCPU | SIGKILL)) => Outcome::OutOfTime,
+        (false, _) => Outcome::Failed,
+    });
+    Ok((outcome, used))
 }
 
 /// Reads what tests say until one has failed; none where the process ended before.
@@ -103,4 +104,15 @@ fn watch(child: &mut Child, until: Instant) -> Option<Outcome> {
             Err(RecvTimeoutError::Disconnected) => return None,
         }
     }
+}
+
+/// The processor time of a process that ends, as long as it was not waited for: fields 14
+/// and 15 of proc_pid_stat(5), in hundredths of a second.
+fn processor_time(process: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name, in parentheses, may have anything in it.
+    let after_name = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let fields = after_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
 }

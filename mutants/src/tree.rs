@@ -19,7 +19,7 @@ const BEFORE: &str = "#![feature(core_intrinsics, const_eval_select)] #![allow(w
 
 /// A copy of the checkout.
 pub(crate) struct Tree {
-    /// The checkout itself.
+    /// Where the checkout itself is.
     pub(crate) root: PathBuf,
     /// Where the copy is.
     pub(crate) copy: PathBuf,

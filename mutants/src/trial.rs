@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::compile::TestBinary;
 use crate::reach::{Reach, Test};
@@ -13,12 +13,17 @@ use crate::run::{Outcome, Terms, run};
 /// Together these take no longer, and go first, then second: most mutants are caught by
 /// the quickest, and a process for each test would cost more than the tests.
 const STEPS: [Duration; 3] = [
-    Duration::from_millis(60),
-    Duration::from_secs(1),
+    Duration::from_millis(50),
+    Duration::from_millis(500),
     Duration::MAX,
 ];
+/// Cases of each property test at first: nearly all mutants are caught by few.
+pub(crate) const CASES: &str = "16";
+/// Processor time of a missed mutant's tests with all of their cases, quickest first.
+const ALL_CASES_S: u64 = 4;
 
-/// Tries mutants against the tests that reach them; what no test reaches passes.
+/// Tries mutants against the tests that reach them, in order, as far as time goes; what no
+/// test reaches passes.
 ///
 /// # Errors
 /// Programs that cannot be run.
@@ -26,8 +31,8 @@ pub(crate) fn tried(
     binaries: &[TestBinary],
     reach: &Reach,
     mutants: &[u32],
-    environment: &[(&str, String)],
     jobs: usize,
+    until: Instant,
 ) -> anyhow::Result<BTreeMap<u32, Outcome>> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(BTreeMap::new());
@@ -36,7 +41,10 @@ pub(crate) fn tried(
             .map(|_| {
                 scope.spawn(|| -> anyhow::Result<()> {
                     while let Some(number) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let outcome = one(binaries, reach, *number, environment)?;
+                        if Instant::now() > until {
+                            break;
+                        }
+                        let outcome = one(binaries, reach, *number)?;
                         let mut found = found.lock().expect("no worker panics");
                         found.insert(*number, outcome);
                     }
@@ -51,35 +59,49 @@ pub(crate) fn tried(
     Ok(found.into_inner().expect("no worker panics"))
 }
 
-fn one(
-    binaries: &[TestBinary],
-    reach: &Reach,
-    number: u32,
-    environment: &[(&str, String)],
-) -> anyhow::Result<Outcome> {
-    let mut environment = environment.to_vec();
-    environment.push(("SPRAT_MUTANT", number.to_string()));
+fn one(binaries: &[TestBinary], reach: &Reach, number: u32) -> anyhow::Result<Outcome> {
+    let mut environment = vec![
+        ("SPRAT_MUTANT", number.to_string()),
+        ("PROPTEST_CASES", CASES.to_owned()),
+    ];
     let reached = reach.of.get(&number).map(Vec::as_slice).unwrap_or_default();
     let tests: Vec<&Test> = reached.iter().map(|index| &reach.tests[*index]).collect();
-    for step in steps(&tests) {
-        let mut by_binary: BTreeMap<usize, Vec<&Test>> = BTreeMap::new();
-        for test in step {
-            by_binary.entry(test.binary).or_default().push(test);
+    for (binary, tests) in steps(&tests).into_iter().flat_map(by_binary) {
+        let whole: Duration = tests.iter().map(|test| test.took).sum();
+        let terms = Terms {
+            environment: &environment,
+            cpu_s: 2 + 8 * whole.as_secs(),
+        };
+        let (outcome, _) = run(&binaries[binary], &names(&tests), &terms)?;
+        if outcome != Outcome::Passed {
+            return Ok(outcome);
         }
-        for (binary, tests) in by_binary {
-            let whole: Duration = tests.iter().map(|test| test.took).sum();
-            let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
-            let terms = Terms {
-                environment: &environment,
-                cpu_s: 2 + 8 * whole.as_secs_f64().ceil() as u64,
-            };
-            let outcome = run(&binaries[binary], &names, &terms)?;
-            if outcome != Outcome::Passed {
-                return Ok(outcome);
-            }
+    }
+    environment.pop();
+    for (binary, tests) in by_binary(tests) {
+        let terms = Terms {
+            environment: &environment,
+            cpu_s: ALL_CASES_S,
+        };
+        let (outcome, _) = run(&binaries[binary], &names(&tests), &terms)?;
+        // One that loops would have done so with few cases.
+        if outcome == Outcome::Failed {
+            return Ok(outcome);
         }
     }
     Ok(Outcome::Passed)
+}
+
+fn by_binary(tests: Vec<&Test>) -> BTreeMap<usize, Vec<&Test>> {
+    let mut sorted: BTreeMap<usize, Vec<&Test>> = BTreeMap::new();
+    for test in tests {
+        sorted.entry(test.binary).or_default().push(test);
+    }
+    sorted
+}
+
+fn names<'a>(tests: &[&'a Test]) -> Vec<&'a str> {
+    tests.iter().map(|test| test.name.as_str()).collect()
 }
 
 /// Cuts tests, quickest first, into what is run together.

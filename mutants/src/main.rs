@@ -151,10 +151,10 @@ fn verdicts<'a>(
             work.join(format!("{package}.txt")),
             listed_with(&own, &of_package),
         )?;
-        verdicts.extend(
-            own.into_iter()
-                .map(|(number, one)| (one, of_package[&number])),
-        );
+        let through = through(&own, &of_package);
+        let own = own.into_iter();
+        let own = own.filter(|(_, one)| through.contains(one.file.as_str()));
+        verdicts.extend(own.map(|(number, one)| (one, of_package[&number])));
     }
     Ok(verdicts)
 }
@@ -162,8 +162,25 @@ fn verdicts<'a>(
 /// A line for each mutant and what came of it.
 fn listed_with(mutants: &[(u32, &Mutant)], verdicts: &BTreeMap<u32, Verdict>) -> String {
     let lines = mutants.iter();
-    let lines = lines.map(|(number, mutant)| format!("{:?} {}\n", verdicts[number], mutant.name));
+    let lines = lines.filter_map(|(number, mutant)| {
+        let verdict = verdicts.get(number)?;
+        Some(format!("{verdict:?} {}\n", mutant.name))
+    });
     lines.collect()
+}
+
+/// The files of which every mutant has been tried.
+fn through<'a>(
+    mutants: &[(u32, &'a Mutant)],
+    verdicts: &BTreeMap<u32, Verdict>,
+) -> BTreeSet<&'a str> {
+    let mut files: BTreeSet<&str> = mutants.iter().map(|(_, one)| one.file.as_str()).collect();
+    for (number, mutant) in mutants {
+        if !verdicts.contains_key(number) {
+            files.remove(mutant.file.as_str());
+        }
+    }
+    files
 }
 
 fn of_package(

@@ -25,7 +25,7 @@ checks: ## Every check that is not in make test, into results/checks.md (hours; 
 	@scripts/setup-run.sh
 	@scripts/checks.sh
 
-mutants: ## Mutation tests of what changed since BASE (ALL=1: of the core and config)
+mutants: ## Mutation tests of what changed since BASE (ALL=1: of the core and config, whole)
 	@scripts/setup-run.sh
 	@scripts/mutants.sh
 

@@ -239,6 +239,21 @@ mod tests {
         Ranker::new(discipline, &[class(deadline), class(None)])
     }
 
+    /// In the order of [`disciplines`]: a wrong answer costs an order or a warning.
+    #[test]
+    fn who_starves_and_who_takes_turns() {
+        let yes = |answer: fn(&Ranker) -> bool| {
+            let rankers = disciplines().map(ranker);
+            let answers = rankers
+                .iter()
+                .map(|one| if answer(one) { 'y' } else { '-' });
+            answers.collect::<String>()
+        };
+        assert_eq!(yes(Ranker::may_starve), "--yyyy-y-yy");
+        assert_eq!(yes(Ranker::takes_turns), "-y--yy----y");
+        assert_eq!(yes(Ranker::knows_clients), "y-yy--yy-y-");
+    }
+
     proptest! {
         /// No two flows rank the same, and a tie goes to the earlier.
         #[test]

@@ -107,6 +107,61 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_step_ends_where_the_next_begins() {
+        assert_eq!([0, 1, 8, 9, 15, 16].map(step), [24, 24, 24, 25, 31, 32]);
+        // Below the first step that is used, each is a byte of the same width.
+        assert_eq!([0, 24, 31, 32].map(upper_bound), [8, 8, 15, 17]);
+        for index in 24..64 * STEPS - 1 {
+            assert_eq!(step(upper_bound(index)), index);
+            assert_eq!(step(upper_bound(index) + 1), index + 1);
+        }
+        assert_eq!(upper_bound(64 * STEPS - 1), u64::MAX);
+    }
+
+    #[test]
+    fn quantiles_and_shares_are_of_what_was_seen() {
+        let mut sizes = SizeHistogram::new();
+        assert_eq!(sizes.share_between(0, u64::MAX), 0.0);
+        for bytes in [1000, 1000, 1000, 100_000] {
+            sizes.observe(bytes);
+        }
+        assert_eq!(sizes.quantile_per_mille(750), 1023);
+        assert_eq!(sizes.quantile_per_mille(751), 106_495);
+        assert_eq!(sizes.share_between(1000, 1000), 0.75);
+        assert_eq!(sizes.share_between(1024, u64::MAX), 0.25);
+    }
+
+    #[test]
+    fn old_sizes_count_half() {
+        let mut sizes = SizeHistogram::halving_at(4);
+        for bytes in [1000, 1000, 1000, 1000, 100_000, 100_000] {
+            sizes.observe(bytes);
+        }
+        // Of the four two are left when the others come, and then half of all again.
+        assert_eq!(sizes.share_between(1000, 1000), 0.5);
+        assert_eq!(sizes.total, 2);
+    }
+
+    #[test]
+    fn the_step_on_the_bound_goes_to_the_nearer_side() {
+        let mut sizes = SizeHistogram::new();
+        sizes.observe(1000);
+        assert_eq!(sizes.equal_load(&[1, 1], 0), [959]);
+        assert_eq!(sizes.equal_load(&[3, 1], 0), [1023]);
+        // The last step has none after it.
+        let mut sizes = SizeHistogram::new();
+        sizes.observe(u64::MAX);
+        assert_eq!(sizes.equal_load(&[3, 1], 0), [(15 << 60) - 1]);
+        // A request that costs much itself makes small ones weigh as much as large ones.
+        let mut sizes = SizeHistogram::new();
+        for bytes in [10, 10, 10, 10, 100_000] {
+            sizes.observe(bytes);
+        }
+        assert_eq!(sizes.equal_load(&[1, 1], 0), [98_303]);
+        assert_eq!(sizes.equal_load(&[1, 1], 1 << 30), [10]);
+    }
+
+    #[test]
     fn load_is_divided_in_proportion() {
         let mut sizes = SizeHistogram::new();
         // As many bytes in ones of 1000 as in ones of 100,000.

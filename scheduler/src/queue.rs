@@ -221,6 +221,33 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_given_back_when_four_times_too_much() {
+        for (room, most, left) in [(40, 10, 40), (41, 10, 20), (8, 0, 8), (9, 0, 4)] {
+            let mut heap = RankHeap::default();
+            heap.0.reserve_exact(room);
+            heap.fit(most);
+            assert_eq!(heap.0.capacity(), left, "{room} for {most}");
+        }
+    }
+
+    #[test]
+    fn room_is_made_with_an_eighth_and_eight_to_spare() {
+        let mut queue = RankQueue::default();
+        let room = |queue: &RankQueue| {
+            let places = &queue.positions.places;
+            (places.len(), places.capacity(), queue.heap.0.capacity())
+        };
+        queue.make_room(15, 17);
+        assert_eq!(room(&queue), (16, 26, 27));
+        queue.insert(3, rank(1, 3));
+        // There is room for these.
+        queue.make_room(25, 27);
+        assert_eq!(room(&queue), (26, 26, 27));
+        queue.make_room(26, 28);
+        assert_eq!(room(&queue), (27, 38, 39));
+    }
+
+    #[test]
     fn rank_orders_by_level_then_band_then_key_then_arrival() {
         let base = Rank {
             level: 1,

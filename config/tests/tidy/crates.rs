@@ -150,7 +150,7 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
                 "sprat-top",
                 "sprat-whatif",
             ],
-            "sprat-top" => &[],
+            "sprat-top" | "sprat-mutants" => &[],
             "sprat-import" => &["sprat-config"],
             // The filters' tests drive what a user has: the origin, the clients.
             "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen"],

@@ -37,6 +37,41 @@ fn order(dispatch: &Dispatch, weights: &[u32], picks: usize) -> String {
 }
 
 #[test]
+fn some_have_a_request_wait_for_its_endpoint_and_some_count_work() {
+    let sita = || Dispatch::Sita(Intervals::Learnt);
+    for (dispatch, has_affinity, counts_work) in [
+        (Dispatch::RoundRobin, false, false),
+        (Dispatch::Random, false, false),
+        (Dispatch::P2c, false, false),
+        (Dispatch::LeastRequest, false, false),
+        (Dispatch::Psqf, false, false),
+        (Dispatch::Rpsq { reserved: 1 }, true, false),
+        (Dispatch::LeastWork, false, true),
+        (sita(), true, true),
+        (Dispatch::RingHash, true, false),
+        (Dispatch::Maglev, true, false),
+    ] {
+        assert_eq!(dispatch.has_affinity(), has_affinity, "{dispatch:?}");
+        assert_eq!(dispatch.counts_work(), counts_work, "{dispatch:?}");
+    }
+}
+
+/// The first numbers of SplitMix64 from the seed 0, as its authors publish them.
+#[test]
+fn numbers_are_mixed_as_splitmix_does() {
+    let golden = 0x9e37_79b9_7f4a_7c15_u64;
+    let states = [0, golden, golden.wrapping_mul(2)];
+    assert_eq!(
+        states.map(mix),
+        [
+            0xe220_a839_7b1d_cdaf,
+            0x6e78_9e6a_a1b9_65f4,
+            0x06c4_5d18_8009_454f
+        ]
+    );
+}
+
+#[test]
 fn in_turn_by_weight_without_bursts() {
     assert_eq!(order(&Dispatch::RoundRobin, &[1, 1, 1], 7), "ABCABCA");
     assert_eq!(

@@ -22,6 +22,11 @@ fn after(bytes: u64) -> FlowMarks {
 }
 
 #[test]
+fn marks_have_names() {
+    assert_eq!(Mark::ALL.map(Mark::name), ["in", "out"]);
+}
+
+#[test]
 fn the_packet_that_crosses_the_threshold_is_in() {
     let sfd = rule(Variant::Sfd);
     for (sent, expected) in [(0, In), (THRESHOLD, In), (THRESHOLD + 1, Out)] {

@@ -165,6 +165,40 @@ fn a_head_whose_client_has_gone_is_held_for_no_one() {
 }
 
 #[test]
+fn a_flow_is_open_until_it_is_closed_and_its_place_may_be_anothers() {
+    let mut desk = desk();
+    let first = open(&mut desk, 2);
+    desk.set_waker(first, 'A');
+    assert!(desk.is_open(first));
+    assert_eq!(desk.waker(first), Some(&'A'));
+    desk.close(ms(0), first);
+    assert!(!desk.is_open(first));
+    assert_eq!(desk.waker(first), None);
+    let second = open(&mut desk, 2);
+    desk.set_waker(second, 'B');
+    assert!(desk.is_open(second) && !desk.is_open(first));
+    assert_eq!(desk.waker(first), None, "its place is the second's");
+}
+
+#[test]
+fn another_policy_is_another_order() {
+    let ends = |reconfigures: bool| {
+        let mut desk = desk();
+        let flows = [5, 3].map(|bytes| open(&mut desk, bytes));
+        for (flow, name) in flows.into_iter().zip("AB".chars()) {
+            desk.set_waker(flow, name);
+            desk.wait(ms(0), flow, 1);
+        }
+        if reconfigures {
+            desk.reconfigure(ms(0), EgressPolicy::new(Discipline::Fcfs));
+        }
+        woken(&mut desk, ms(0))
+    };
+    assert_eq!(ends(false), "B");
+    assert_eq!(ends(true), "A");
+}
+
+#[test]
 fn flows_are_bounded() {
     let mut desk = desk();
     for _ in 0..4 {
@@ -202,4 +236,25 @@ fn who_waits_for_others_that_are_to_come_is_not_asked_for_before() {
     assert!(at > ms(0));
     desk.set_waker(flow, 'I');
     assert_eq!(woken(&mut desk, at), "I");
+}
+
+#[test]
+fn an_announcement_holds_the_idle_back_until_it_is_retracted() {
+    let idle = ClassSpec {
+        idle_only: true,
+        ..ClassSpec::default()
+    };
+    let policy = EgressPolicy {
+        classes: vec![ClassSpec::default(), idle],
+        ..EgressPolicy::new(Discipline::Srpt)
+    };
+    let mut desk = Desk::new(Egress::new(Pacer::exact(8_000_000), policy));
+    desk.announce(ms(0));
+    let spec = FlowSpec::new(1, Size::Exact(9), plain(1, 0));
+    let flow = desk.open(ms(0), spec).unwrap();
+    desk.set_waker(flow, 'I');
+    desk.wait(ms(0), flow, 9);
+    assert_eq!(woken(&mut desk, ms(0)), "");
+    desk.retract(ms(0));
+    assert_eq!(woken(&mut desk, ms(0)), "I");
 }

@@ -301,6 +301,12 @@ record! {
         /// effect under `policy: fair` and `fcfs`, `engine: kernel` and
         /// `rate: unlimited`, where there is nothing to compare.
         default("true") counterfactual: Flag,
+        /// How many networks of clients the gain is told of apart, in the metrics and by
+        /// the admin listener: those with the most responses; all others together are
+        /// `other`. A network is the first 24 bits of an IPv4 address and the first 48
+        /// of an IPv6 one, or fewer where `per_client` of the listener cuts shorter. 0
+        /// tells none apart. Without effect where `counterfactual` is.
+        default("16") counterfactual_networks: Count<0, 64>,
         /// What clients have of the link, however many responses they ask for.
         default("{}") clients: UplinkClients,
         /// The code points (DSCP) of responses' packets: `in` for the first bytes of

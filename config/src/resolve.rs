@@ -286,6 +286,7 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
         guard_factor: raw.guard_factor.copied()?.0,
         floor_percent: raw.floor.copied()?.0,
         counterfactual: raw.counterfactual.copied()?.0,
+        counterfactual_networks: count(&raw.counterfactual_networks)?,
         share: share?,
         marking: marking?,
         shared: shared?,

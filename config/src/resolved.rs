@@ -214,6 +214,8 @@ pub struct Uplink {
     pub floor_percent: u8,
     /// Whether it is worked out what `fair` would have given the same responses.
     pub counterfactual: bool,
+    /// How many networks of clients have sums of their own in it; 0 if none is told apart.
+    pub counterfactual_networks: usize,
     /// How those are told apart who share the link evenly; `None` if responses are
     /// ordered without regard to whose they are.
     pub share: Option<ClientBy>,

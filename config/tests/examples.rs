@@ -168,6 +168,7 @@ fn the_design_file_resolves_to_the_defaults() {
             adapt: true,
             floor_percent: 5,
             counterfactual: true,
+            counterfactual_networks: 16,
             share: None,
             marking: None,
             shared: None,

@@ -5,6 +5,11 @@ use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName};
 use sprat_config::resolved::{ClientBy, PerClient};
+use sprat_scheduler::counterfactual::Network;
+
+/// The most bits of an IPv4 and of an IPv6 address that tell of a network: what is read by
+/// those who watch, and kept by those who scrape, says of no single client who it is.
+const NETWORK_PREFIXES: (u8, u8) = (24, 48);
 
 /// A client: the first bits of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +50,18 @@ impl Prefixes {
             bits: bits & mask,
         }
     }
+}
+
+/// Returns the network of a client's address: cut as clients are, and shorter where that
+/// would tell single ones.
+pub fn network(config: &PerClient, ip: IpAddr) -> Network {
+    let (ipv4, ipv6) = NETWORK_PREFIXES;
+    let cut = |own: u8, most: u8| own.min(most);
+    Network::new(
+        ip,
+        cut(config.ipv4_prefix, ipv4),
+        cut(config.ipv6_prefix, ipv6),
+    )
 }
 
 /// Numbers that tell clients apart.
@@ -121,6 +138,21 @@ mod tests {
         // Who knows the code does not know the number.
         let elsewhere = ClientNumbers::new(&ClientBy::Client, RandomState::new());
         assert_ne!(by_address.number(one, &none), elsewhere.number(one, &none));
+    }
+
+    #[test]
+    fn a_network_is_no_single_client() {
+        let told = |config: &PerClient, ip: &str| network(config, ip.parse().unwrap()).to_string();
+        let config = PerClient::default();
+        assert_eq!(told(&config, "192.0.2.77"), "192.0.2.0/24");
+        assert_eq!(told(&config, "2001:db8:1:2::7"), "2001:db8:1::/48");
+        let config = PerClient {
+            ipv4_prefix: 16,
+            ipv6_prefix: 32,
+            ..PerClient::default()
+        };
+        assert_eq!(told(&config, "192.0.2.77"), "192.0.0.0/16");
+        assert_eq!(told(&config, "2001:db8:1:2::7"), "2001:db8::/32");
     }
 
     #[test]

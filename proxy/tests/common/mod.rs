@@ -360,6 +360,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             guard_factor: 10.0,
             floor_percent: 5,
             counterfactual: true,
+            counterfactual_networks: 16,
             share: None,
             marking: None,
             shared: None,

@@ -101,7 +101,20 @@ function showGain({ gain }) {
   const isKnown = typeof ratio === "number" && Number.isFinite(ratio);
   get("gain").hidden = !isKnown;
   document.body.classList.toggle("has-gain", isKnown);
-  if (isKnown) say("gain-number", `${ratio.toFixed(ratio >= 10 ? 0 : 1)}×`);
+  if (!isKnown) return;
+  say("gain-number", `${ratio.toFixed(ratio >= 10 ? 0 : 1)}×`);
+  const told = gain.last_ten_minutes;
+  if (!told || !get("gain-details").open) return;
+  get("gain-sizes").replaceChildren(...told.sizes.map((own) => gainRow(SIZES[own.size] ?? own.size, own)));
+  get("gain-networks").replaceChildren(...(told.networks ?? []).map((own) => gainRow(own.network, own)));
+}
+
+function gainRow(name, { mean_ms, fair_mean_ms, gain }) {
+  const cells = [mean_ms, fair_mean_ms].map((own) => (own === null ? "–" : time(own)));
+  const row = [...cells, gain === null ? "–" : `${gain.toFixed(2)}×`];
+  return element("tr", {},
+    element("th", { scope: "row" }, name),
+    ...row.map((cell) => element("td", { class: "number" }, cell)));
 }
 
 function showTraffic(stats) {
@@ -356,6 +369,7 @@ get("pause").addEventListener("click", () => {
   if (page.isPaused) state("paused");
   else showStats();
 });
+get("gain-details").addEventListener("toggle", () => page.stats && showGain(page.stats));
 document.querySelectorAll("input[name=range]").forEach((input) => input.addEventListener("change", () => {
   page.minutes = Number(input.value);
   showStats();

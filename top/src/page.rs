@@ -358,10 +358,11 @@ fn endpoints(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
             (false, None, _) => "unused".to_owned(),
         };
         let text = format!(
-            "{:<12} {:<22} {:<9} {:>8} {:>8} {:>8} {:>8}",
-            fit(&own.cluster, 12),
-            fit(&own.address, 22),
+            "{:<10} {:<21} {:<11} {:>8} {:>6} {:>6} {:>5} {:>5}",
+            fit(&own.cluster, 10),
+            fit(&own.address, 21),
             state,
+            weight(own),
             per_s(rate(own, |own| own.requests)),
             per_s(rate(own, |own| own.errors)),
             own.outstanding,
@@ -372,6 +373,16 @@ fn endpoints(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
     let wanted = stats.endpoints.iter();
     let wanted = wanted.filter(|own| watch.wants(&[&own.cluster, &own.address]));
     wanted.map(line).collect()
+}
+
+/// Returns an endpoint's weight, and the configuration's where it was given another; `-` of a
+/// server that does not tell.
+fn weight(own: &Endpoint) -> String {
+    match (own.weight, own.configured_weight) {
+        (0, _) => "-".to_owned(),
+        (weight, configured) if weight == configured => weight.to_string(),
+        (weight, configured) => format!("{weight} ({configured})"),
+    }
 }
 
 /// Returns classes and endpoints under headings; each has a few lines where a third of the
@@ -389,8 +400,8 @@ fn lists(
         "class", "level", "req/s", "bytes", "flows", "waiting", "refused"
     );
     let endpoint_heading = format!(
-        "{:<12} {:<22} {:<9} {:>8} {:>8} {:>8} {:>8}",
-        "cluster", "endpoint", "state", "req/s", "err/s", "open", "conns"
+        "{:<10} {:<21} {:<11} {:>8} {:>6} {:>6} {:>5} {:>5}",
+        "cluster", "endpoint", "state", "weight", "req/s", "err/s", "open", "conns"
     );
     for (heading, list) in [(class_heading, classes), (endpoint_heading, endpoints)] {
         let more = list.len().saturating_sub(each);
@@ -532,6 +543,8 @@ mod tests {
                 cluster: "farm".to_owned(),
                 address: "10.0.0.1:80".to_owned(),
                 ejected_for_ms: Some(4_000),
+                weight: 3,
+                configured_weight: 1,
                 ..Endpoint::default()
             }];
             watch.take(Ok(looked));
@@ -572,7 +585,7 @@ mod tests {
             "responses 3, 2 wait   order: turn   shown 30",
             "   1 default      farm         waiting        2 B       5 B       7 B    12 ms",
             "(+2)",
-            "farm         10.0.0.1:80            out 4000 ms",
+            "farm       10.0.0.1:80           out 4000 ms    3 (1)",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

@@ -144,6 +144,10 @@ pub(crate) struct Endpoint {
     #[serde(deserialize_with = "cleaned")]
     pub(crate) address: String,
     pub(crate) used: bool,
+    #[serde(default)]
+    pub(crate) weight: u64,
+    #[serde(default)]
+    pub(crate) configured_weight: u64,
     pub(crate) ejected_for_ms: Option<u64>,
     pub(crate) passes_checks: Option<bool>,
     pub(crate) outstanding: u64,

@@ -173,6 +173,11 @@ function health(endpoint) {
   return ["out", "not used"];
 }
 
+/** Its share of the requests, and the configuration's where it was given another. */
+function weight({ weight: own, configured_weight: configured }) {
+  return own === configured ? `weight ${own}` : `weight ${own}, configured ${configured}`;
+}
+
 function showEndpoints(stats) {
   const [, last] = span();
   const recent = page.history.at(last.at - 4000);
@@ -184,7 +189,7 @@ function showEndpoints(stats) {
     const rate = perSecond(recent, last, (own) => own.endpoints.get(name) ?? 0);
     return element("li", { "data-health": kind },
       element("span", { class: "dot", role: "img", "aria-label": kind === "up" ? "in use" : "out of use" }),
-      element("span", { class: "address" }, endpoint.address, " ", element("span", { class: "cluster" }, endpoint.cluster)),
+      element("span", { class: "address" }, endpoint.address, " ", element("span", { class: "cluster" }, `${endpoint.cluster} · ${weight(endpoint)}`)),
       element("span", { class: "load" }, ...(kind === "up"
         ? [meter(endpoint.outstanding / most, `${endpoint.outstanding} in progress`), element("span", { class: "count" }, number(endpoint.outstanding))]
         : [element("span", { class: "health" }, words)])),

@@ -185,6 +185,8 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
             (&asking, host, &headers),
             known,
         )?;
+        let user = request.user.as_deref();
+        explained["route"]["rbac"] = route::verdict(own, &Asked { user, ..asked });
     }
     Ok(explained)
 }

@@ -83,7 +83,7 @@ pub struct SocketOwner {
 /// A user or a group that the configuration names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccountAt {
-    /// Its name or its number.
+    /// The name or the number that is given.
     pub account: Account,
     /// Where it is named.
     pub span: Span,
@@ -92,9 +92,9 @@ pub struct AccountAt {
 /// A user or a group of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// Its number.
+    /// The number that the kernel knows.
     Number(u32),
-    /// Its name, which the machine has a number for.
+    /// A name, which the machine has a number for.
     Name(String),
 }
 

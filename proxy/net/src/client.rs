@@ -1,7 +1,7 @@
 //! Which addresses, or which values of a field, are one client.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use http::{HeaderMap, HeaderName};
 use sprat_config::resolved::{ClientBy, PerClient};
@@ -56,12 +56,21 @@ impl Prefixes {
 /// would tell single ones.
 pub fn network(config: &PerClient, ip: IpAddr) -> Network {
     let (ipv4, ipv6) = NETWORK_PREFIXES;
-    let cut = |own: u8, most: u8| own.min(most);
-    Network::new(
-        ip,
-        cut(config.ipv4_prefix, ipv4),
-        cut(config.ipv6_prefix, ipv6),
-    )
+    let (prefix, address, beyond) = match ip.to_canonical() {
+        IpAddr::V4(v4) => (config.ipv4_prefix.min(ipv4), v4.to_ipv6_mapped(), 32),
+        IpAddr::V6(v6) => (config.ipv6_prefix.min(ipv6), v6, 128),
+    };
+    let mask = u128::MAX.checked_shl(beyond - u32::from(prefix));
+    let bits = address.to_bits() & mask.unwrap_or_default();
+    let mut bytes = [prefix; 17];
+    bytes[..16].copy_from_slice(&bits.to_be_bytes());
+    Network(bytes)
+}
+
+/// Returns a network as people write it, such as `192.0.2.0/24`.
+pub fn network_name(Network(bytes): Network) -> String {
+    let [address @ .., prefix] = bytes;
+    format!("{}/{prefix}", Ipv6Addr::from(address).to_canonical())
 }
 
 /// Numbers that tell clients apart.
@@ -142,9 +151,11 @@ mod tests {
 
     #[test]
     fn a_network_is_no_single_client() {
-        let told = |config: &PerClient, ip: &str| network(config, ip.parse().unwrap()).to_string();
+        let told =
+            |config: &PerClient, ip: &str| network_name(network(config, ip.parse().unwrap()));
         let config = PerClient::default();
         assert_eq!(told(&config, "192.0.2.77"), "192.0.2.0/24");
+        assert_eq!(told(&config, "::ffff:192.0.2.77"), "192.0.2.0/24");
         assert_eq!(told(&config, "2001:db8:1:2::7"), "2001:db8:1::/48");
         let config = PerClient {
             ipv4_prefix: 16,

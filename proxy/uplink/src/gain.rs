@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 
 use serde::Serialize;
 use sprat_config::resolved as config;
+use sprat_net::client::network_name;
 use sprat_net::counters::{SIZE_CLASS_NAMES, SIZE_CLASSES};
 use sprat_net::metrics::{Labels, Per, Row, Topic};
 use sprat_scheduler::counterfactual::{LeftOut, Span, Tally, Times};
@@ -182,7 +183,7 @@ fn by_rank(tally: &Tally, now: Time, span: Span) -> Vec<NetworkMeans> {
     each.sort_by_key(|(network, times)| (rank(times.responses), *network));
     let named = each
         .into_iter()
-        .map(|(own, times)| (own.to_string(), times));
+        .map(|(own, times)| (network_name(own), times));
     let other = networks.other(now, span);
     let all = named.chain(other.map(|times| (OTHER.to_owned(), times)));
     all.map(|(network, times)| NetworkMeans {
@@ -240,7 +241,7 @@ fn by_network(view: &LinkView, mut tell: impl FnMut(&str, Times)) {
         return;
     };
     for (network, times) in networks.each(Time::ZERO, Span::Start) {
-        tell(&network.to_string(), times);
+        tell(&network_name(network), times);
     }
     if let Some(times) = networks.other(Time::ZERO, Span::Start) {
         tell(OTHER, times);

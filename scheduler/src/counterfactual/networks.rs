@@ -4,8 +4,6 @@
 //! [`Networks::other`]. What a network brings with it when it loses its place goes there, too,
 //! so that all sums together are those of all responses, and the shared ones never fall.
 
-use std::fmt;
-use std::net::IpAddr;
 use std::time::Duration;
 
 use super::tally::{Span, Sums, Times};
@@ -27,41 +25,10 @@ const CHANGE_EVERY: Duration = Duration::from_secs(60);
 /// equals do not take turns.
 const TIMES_THE_RANK: u64 = 2;
 
-/// The first bits of a client's address.
+/// The network that a client is in. The bytes tell networks apart, as the driver means them:
+/// bits of an address, and how many of them count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
-
-impl Network {
-    /// Returns the network that an address is in, by so many bits of its family's; an
-    /// IPv4-mapped IPv6 address is the IPv4 one.
-    pub fn new(address: IpAddr, ipv4_prefix: u8, ipv6_prefix: u8) -> Self {
-        match address.to_canonical() {
-            IpAddr::V4(v4) => {
-                let prefix = ipv4_prefix.min(32);
-                let mask = u32::MAX.checked_shl(32 - u32::from(prefix));
-                let bits = v4.to_bits() & mask.unwrap_or_default();
-                let address = IpAddr::V4(bits.into());
-                Self { address, prefix }
-            }
-            IpAddr::V6(v6) => {
-                let prefix = ipv6_prefix.min(128);
-                let mask = u128::MAX.checked_shl(128 - u32::from(prefix));
-                let bits = v6.to_bits() & mask.unwrap_or_default();
-                let address = IpAddr::V6(bits.into());
-                Self { address, prefix }
-            }
-        }
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
-    }
-}
+pub struct Network(pub [u8; 17]);
 
 /// Sums of times by network.
 #[derive(Clone, Debug, Default)]

@@ -139,12 +139,16 @@ fn access(access: &Access) -> Vec<String> {
 }
 
 /// Says whether the route's rules let a request pass; null where it has none.
-pub(super) fn verdict<F: Fields + ?Sized>(route: &routing::Route, asked: &Asked<'_, F>) -> Value {
+pub(super) fn verdict<F: Fields + ?Sized>(
+    route: &routing::Route,
+    asked: &Asked<'_, F>,
+    user: Option<&str>,
+) -> Value {
     let Some(access) = route.access.as_deref().filter(|own| own.has_rules()) else {
         return Value::Null;
     };
-    let has_no_user = access.asks_for_user() && asked.user.is_none();
-    match (access.allows(asked), has_no_user) {
+    let has_no_user = access.asks_for_user() && user.is_none();
+    match (access.allows(&Asked { user, ..*asked }), has_no_user) {
         (true, _) => "lets this request pass".into(),
         (false, false) => "refuses this request: 403".into(),
         (false, true) => "refuses this request, as no user's: 403 (`--user` says whose)".into(),

@@ -201,6 +201,44 @@ impl Leaf for FileMode {
     }
 }
 
+/// A user or a group of the machine, by its name or its number.
+#[derive(Clone, Debug)]
+pub(crate) struct Account(pub(crate) resolved::Account);
+
+impl Leaf for Account {
+    const NUMBER: bool = true;
+
+    fn expected() -> Cow<'static, str> {
+        "a name or a number, such as www-data or 33".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"anyOf": [
+            {"type": "integer", "minimum": 0, "maximum": MAX_ACCOUNT},
+            {"type": "string", "pattern": "^([0-9]{1,9}|[A-Za-z_][A-Za-z0-9_.-]{0,254})$"},
+        ]})
+    }
+
+    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+        let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if is_number {
+            let short = class == Class::Integer || text.len() <= 9;
+            let number = text.parse().ok();
+            let number = number.filter(|number| short && *number <= MAX_ACCOUNT);
+            let account = number.map(resolved::Account::Number);
+            return account.map(Self).ok_or(Fault::PLAIN);
+        }
+        let begins = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let is_name = begins && text.len() <= 255 && text.chars().all(goes_on);
+        let account = is_name.then(|| resolved::Account::Name(text.to_owned()));
+        account.map(Self).ok_or(Fault::PLAIN)
+    }
+}
+
+/// The highest number of a user or a group: that above stands for none.
+const MAX_ACCOUNT: u32 = u32::MAX - 1;
+
 /// A server that answers for names: its address, and a port if it is not 53.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DnsServer(pub(crate) SocketAddr);

@@ -29,7 +29,7 @@ use std::borrow::Cow;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use crate::actions::EditedName;
-use crate::addresses::{Cidr, FileMode, Host, ListenAddress, UrlPath};
+use crate::addresses::{Account, Cidr, FileMode, Host, ListenAddress, UrlPath};
 use crate::containers::{List, Named, Or, Seldom};
 use crate::decode::{Context, Decode, Field, Found, Of};
 use crate::names::{Device, FilePath, Name, Pseudonym};
@@ -147,6 +147,15 @@ record! {
         /// Who may connect, where `address` is a Unix socket: the permissions of its
         /// file, in octal; "0600" if absent.
         optional mode: FileMode,
+        /// The user whose the file is, where `address` is a Unix socket: a name of
+        /// `/etc/passwd` or a number. If absent, the one that Sprat runs as; another
+        /// needs root, or CAP_CHOWN.
+        optional owner: Account,
+        /// The group of the file, where `address` is a Unix socket: a name of
+        /// `/etc/group` or a number. If absent, the one that the kernel gives it: that
+        /// of Sprat's process, or of a directory with the set-group-ID bit. Another
+        /// needs root, CAP_CHOWN, or that Sprat's user is in the group.
+        optional group: Account,
         /// Names that it may be asked by, without port, beside `localhost` and every
         /// IP address; `*.example.org` is every name below `example.org`. Any other
         /// is answered 421: a web page could have its own name lead here.
@@ -167,6 +176,15 @@ record! {
         /// Who may connect, where `address` is a Unix socket: the permissions of its
         /// file, in octal; "0660" if absent.
         optional mode: FileMode,
+        /// The user whose the file is, where `address` is a Unix socket: a name of
+        /// `/etc/passwd` or a number. If absent, the one that Sprat runs as; another
+        /// needs root, or CAP_CHOWN.
+        optional owner: Account,
+        /// The group of the file, where `address` is a Unix socket: a name of
+        /// `/etc/group` or a number. If absent, the one that the kernel gives it: that
+        /// of Sprat's process, or of a directory with the set-group-ID bit. Another
+        /// needs root, CAP_CHOWN, or that Sprat's user is in the group.
+        optional group: Account,
         /// Open connections; one over it is closed at once.
         default("16384") max_connections: Limit,
         /// Bytes of a request's head: request line and header fields. A larger
@@ -301,6 +319,12 @@ record! {
         /// effect under `policy: fair` and `fcfs`, `engine: kernel` and
         /// `rate: unlimited`, where there is nothing to compare.
         default("true") counterfactual: Flag,
+        /// How many networks of clients the gain is told of apart, in the metrics and by
+        /// the admin listener: those with the most responses; all others together are
+        /// `other`. A network is the first 24 bits of an IPv4 address and the first 48
+        /// of an IPv6 one, or fewer where `per_client` of the listener cuts shorter. 0
+        /// tells none apart. Without effect where `counterfactual` is.
+        default("16") counterfactual_networks: Count<0, 64>,
         /// What clients have of the link, however many responses they ask for.
         default("{}") clients: UplinkClients,
         /// The code points (DSCP) of responses' packets: `in` for the first bytes of

@@ -135,6 +135,7 @@ fn admin<W>(
         Some(raw::AdminAt(admin)) => Some(Some(Admin {
             address: admin.address.get()?.0.clone(),
             mode: addresses::mode((&admin.address, &admin.mode), ADMIN_MODE, reporter)?,
+            owner: addresses::owner(&admin.address, (&admin.owner, &admin.group), reporter)?,
             hosts: each(&admin.hosts, |host| Some(host.0.clone()))?,
             token_file: admin.token_file.optional()?.map(|path| FileAt {
                 path: path.0.clone(),
@@ -180,6 +181,7 @@ fn listener(
 ) -> Option<Listener> {
     let address = raw.address.get()?.0.clone();
     let mode = addresses::mode((&raw.address, &raw.mode), LISTENER_MODE, reporter)?;
+    let owner = addresses::owner(&raw.address, (&raw.owner, &raw.group), reporter)?;
     let forwarding = raw.forwarding.get()?;
     let name = raw.name.optional()?;
     let http2 = match raw.http2.get()?.value() {
@@ -190,6 +192,7 @@ fn listener(
         name: name.map_or_else(|| address.to_string(), |name| name.0.clone()),
         address,
         mode,
+        owner,
         max_connections: count(&raw.max_connections)?,
         max_header_bytes: bytes(&raw.max_request_headers)?,
         max_header_fields: count(&raw.max_headers_count)?,
@@ -286,6 +289,7 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
         guard_factor: raw.guard_factor.copied()?.0,
         floor_percent: raw.floor.copied()?.0,
         counterfactual: raw.counterfactual.copied()?.0,
+        counterfactual_networks: count(&raw.counterfactual_networks)?,
         share: share?,
         marking: marking?,
         shared: shared?,

@@ -110,6 +110,8 @@ pub struct Admin {
     pub address: ListenAddress,
     /// Who may connect, where that is a Unix socket: its file's permissions.
     pub mode: u32,
+    /// Whose that file is.
+    pub owner: SocketOwner,
     /// What a request may call it, beside `localhost` and IP addresses.
     pub hosts: Vec<HostPattern>,
     /// The token that it wants for what is not for everyone.
@@ -125,6 +127,8 @@ pub struct Listener {
     pub address: ListenAddress,
     /// Who may connect, where that is a Unix socket: its file's permissions.
     pub mode: u32,
+    /// Whose that file is.
+    pub owner: SocketOwner,
     /// Open connections; one over it is closed at once.
     pub max_connections: usize,
     /// Bytes of a request's head (request line and header section).
@@ -214,6 +218,8 @@ pub struct Uplink {
     pub floor_percent: u8,
     /// Whether it is worked out what `fair` would have given the same responses.
     pub counterfactual: bool,
+    /// How many networks of clients have sums of their own in it; 0 if none is told apart.
+    pub counterfactual_networks: usize,
     /// How those are told apart who share the link evenly; `None` if responses are
     /// ordered without regard to whose they are.
     pub share: Option<ClientBy>,

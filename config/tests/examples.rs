@@ -114,6 +114,7 @@ fn the_design_file_resolves_to_the_defaults() {
         admin: Some(Admin {
             address: "127.0.0.1:9900".parse().unwrap(),
             mode: 0o600,
+            owner: SocketOwner::default(),
             hosts: Vec::new(),
             token_file: None,
         }),
@@ -121,6 +122,7 @@ fn the_design_file_resolves_to_the_defaults() {
             name: "0.0.0.0:8080".to_owned(),
             address: "0.0.0.0:8080".parse().unwrap(),
             mode: 0o660,
+            owner: SocketOwner::default(),
             max_connections: 16_384,
             max_header_bytes: 65_536,
             max_header_fields: 100,
@@ -168,6 +170,7 @@ fn the_design_file_resolves_to_the_defaults() {
             adapt: true,
             floor_percent: 5,
             counterfactual: true,
+            counterfactual_networks: 16,
             share: None,
             marking: None,
             shared: None,

@@ -86,18 +86,20 @@ struct Entry {
 /// Characters of a directive that a note repeats.
 const SHOWN: usize = 72;
 
+/// Returns as much of a directive as a note repeats, in one line.
+pub(crate) fn shown(words: &str) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let all: String = words.chars().map(plain).take(SHOWN + 1).collect();
+    match all.chars().count() > SHOWN {
+        true => all.chars().take(SHOWN - 3).chain("...".chars()).collect(),
+        false => all,
+    }
+}
+
 impl Ledger {
     /// Enters a directive, of which nothing is said yet.
     pub(crate) fn enter(&mut self, place: &Place, words: &str, parent: Option<Id>) -> Id {
-        let plain = |c: char| if c.is_control() { ' ' } else { c };
-        let mut directive: String = words.chars().map(plain).take(SHOWN + 1).collect();
-        if directive.chars().count() > SHOWN {
-            directive = directive
-                .chars()
-                .take(SHOWN - 3)
-                .chain("...".chars())
-                .collect();
-        }
+        let directive = shown(words);
         self.entries.push(Entry {
             place: place.clone(),
             directive,

@@ -6,7 +6,7 @@ mod common;
 
 use common::Memory;
 use proptest::prelude::*;
-use sprat_config::resolved::{Action, Config, Route};
+use sprat_config::resolved::{Account, Action, Config, Route};
 use sprat_import::{Imported, Options, Outcome, haproxy};
 
 fn import(text: &str) -> Imported {
@@ -283,7 +283,7 @@ fn line() -> impl Strategy<Value = String> {
 
 #[test]
 fn unix_sockets_are_taken_over() {
-    let text = "defaults\n mode http\nfrontend f\n bind :80\n bind unix@/run/f.sock mode 660\n \
+    let text = "defaults\n mode http\nfrontend f\n bind :80\n bind unix@/run/f.sock mode 660 user www-data gid 33\n \
                 default_backend b\nbackend b\n server a unix@/run/a.sock\n server c /run/c.sock\n \
                 server d abns@d\n";
     let mut files = Memory::of(&[("haproxy.cfg", text)]);
@@ -297,6 +297,10 @@ fn unix_sockets_are_taken_over() {
     let listener = listener.expect("the path is listened on");
     assert_eq!(listener.address.to_string(), "unix:/run/f.sock");
     assert_eq!(listener.mode, 0o660);
+    let user = listener.owner.user.as_ref().map(|own| &own.account);
+    let group = listener.owner.group.as_ref().map(|own| &own.account);
+    assert_eq!(user, Some(&Account::Name("www-data".to_owned())));
+    assert_eq!(group, Some(&Account::Number(33)));
     let endpoints = config.clusters[0]
         .endpoints
         .iter()

@@ -524,6 +524,12 @@ fn bad_input_is_told_with_its_place() {
         ),
         (";", "nginx.conf:1: expected a directive"),
         ("a b", "nginx.conf:1: expected `;` or `{` after `a b`"),
+        // A file that is no configuration, such as a log, is not told whole.
+        (
+            &"a line of a log\n".repeat(100),
+            "nginx.conf:1: expected `;` or `{` after `a line of a log a line of a log a line of a \
+             log a line of a log a lin...`",
+        ),
         (
             "include nginx.conf;",
             "nginx.conf:1: blocks and includes are more than 24 deep here",

@@ -252,6 +252,89 @@ fn a_server_is_told_more_and_its_user_has_a_class() {
 }
 
 #[test]
+fn explain_says_what_is_decided_of_a_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sprat.yaml");
+    let file = users(directory.path(), &[("anna", "right"), ("ben", "p:w")]);
+    let text = format!(
+        "version: 1\nadmin: off\nlisteners: [{{address: '127.0.0.1:8080'}}]\n\
+         clusters: {{app: {{endpoints: ['127.0.0.1:8000']}}}}\n\
+         classes: {{gold: {{level: 1}}, other: {{level: 5}}}}\n\
+         class_rules:\n- {{match: {{users: [anna*]}}, class: gold}}\n\
+         - {{match: {{prefix: /other}}, class: other}}\n\
+         - {{match: {{users: [ben]}}, class: gold}}\n\
+         routes:\n- {{match: {{prefix: /open}}, cluster: app}}\n\
+         - cluster: app\n  basic_auth: {{users_file: '{file}'}}\n  \
+         rbac: [{{action: allow, users: [an*, ben]}}]\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let explain = |at: &str, user: &[&str]| {
+        let request = format!("GET http://a{at}");
+        let arguments = [
+            "explain",
+            "-c",
+            path.to_str().unwrap(),
+            "--request",
+            &request,
+        ];
+        let mut command = binary::sprat(&arguments);
+        let output = command.args(user).output().unwrap();
+        let all = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(all).unwrap())
+    };
+    for (at, user, class, verdict) in [
+        (
+            "/",
+            None,
+            "default, level 3",
+            "refuses this request, as no user's: 403",
+        ),
+        (
+            "/",
+            Some("anna-2"),
+            "gold, level 1",
+            "lets this request pass",
+        ),
+        (
+            "/other",
+            Some("anna"),
+            "gold, level 1",
+            "lets this request pass",
+        ),
+        (
+            "/other",
+            Some("ben"),
+            "other, level 5",
+            "lets this request pass",
+        ),
+        ("/", Some("ben"), "gold, level 1", "lets this request pass"),
+        (
+            "/",
+            Some("carla"),
+            "default, level 3",
+            "refuses this request: 403",
+        ),
+    ] {
+        let user: Vec<_> = user.iter().flat_map(|own| ["--user", own]).collect();
+        let (is_told, text) = explain(at, &user);
+        assert!(is_told, "{text}");
+        for line in [
+            format!("class     {class}\n"),
+            format!("access    rbac {verdict}"),
+            format!("access    basic_auth: a user of {file}\n"),
+        ] {
+            assert!(text.contains(&line), "{at} {user:?}: {line}\n{text}");
+        }
+    }
+    let (is_told, text) = explain("/open", &["--user", "anna"]);
+    assert!(!is_told);
+    assert!(
+        text.contains("finds out no user: leave `--user` out"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_server_that_does_not_answer_opens_nothing_unless_it_is_said() {
     let app = echo();
     let silent = Origin::start(|peer| {

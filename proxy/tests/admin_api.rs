@@ -484,6 +484,11 @@ fn an_endpoint_is_given_another_weight_as_described() {
         assert_eq!(weight().to_string(), given);
         let parts = ["sprat_endpoint_weight", &a.address.to_string()];
         assert_eq!(proxy.metric(&parts).to_string(), given);
+        // Where people watch, beside what the configuration says.
+        let stats = read(admin, "/stats");
+        let told = |key: &str| stats["endpoints"][0][key].to_string();
+        assert_eq!(told("weight"), given);
+        assert_eq!(told("configured_weight"), "1");
     }
     for (body, status) in [
         (named("0"), 422),

@@ -94,6 +94,82 @@ fn small_responses_beside_a_large_one_gain_by_their_size() {
     assert!((mean_ms - actual / 3.0 * 1e3).abs() < 0.01, "{mean_ms}");
 }
 
+/// Asks for so many bytes as a client of this address, which a proxy in front tells.
+fn ask_from(proxy: &Proxy, client: &str, bytes: usize) {
+    let mut peer = proxy.connect();
+    let family = if client.contains(':') { "TCP6" } else { "TCP4" };
+    let to = if client.contains(':') {
+        "::1"
+    } else {
+        "127.0.0.1"
+    };
+    peer.send(format!("PROXY {family} {client} {to} 4711 80\r\n"));
+    let answer = peer.ask(get(&format!("/{bytes}")));
+    assert_eq!(answer.body.len(), bytes);
+}
+
+#[test]
+fn the_gain_is_told_by_network_and_all_others_share() {
+    let origin = farm();
+    let mut config = slow(&origin, Discipline::Srpt);
+    config.uplink.rate = Rate::Fixed(20_000_000);
+    config.uplink.counterfactual_networks = 2;
+    config.listeners[0].proxy_protocol = Some(ProxyProtocol {
+        trusted: vec![Network {
+            address: std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+            prefix_len: 32,
+        }],
+        others_direct: false,
+        timeout: std::time::Duration::from_secs(5),
+        max_bytes: 512,
+    });
+    let proxy = Proxy::start(&config);
+    for client in [
+        "192.0.2.1",
+        "192.0.2.250",
+        "2001:db8:1:2::7",
+        "198.51.100.1",
+    ] {
+        ask_from(&proxy, client, 2000);
+    }
+    let responses = "sprat_uplink_compared_network_responses_total";
+    let expected = [
+        ("192.0.2.0/24", 2.0),
+        ("2001:db8:1::/48", 1.0),
+        ("other", 1.0),
+    ];
+    for (network, count) in expected {
+        let label = format!("network=\"{network}\"");
+        proxy.wait_metric(&[responses, &label], count);
+        let seconds = "sprat_uplink_compared_network_response_seconds_total";
+        for policy in ["policy=\"actual\"", "policy=\"fair\""] {
+            assert!(proxy.metric(&[seconds, &label, policy]) > 0.0);
+        }
+    }
+    let told = gain(&proxy);
+    let networks = told["since_start"]["networks"].as_array().unwrap();
+    let names: Vec<_> = networks.iter().map(|own| own["network"].as_str()).collect();
+    assert_eq!(names, expected.map(|(network, _)| Some(network)));
+    assert_eq!(networks[0]["responses"], 2.0);
+    assert!(networks[0]["gain"].is_number() && networks[2]["gain"].is_number());
+
+    // With fewer places one loses its own, and no response is lost; with none, nothing is told.
+    let reload = |networks| {
+        let mut changed = config.clone();
+        changed.uplink.counterfactual_networks = networks;
+        let control = proxy.server.as_ref().unwrap().control();
+        control.reload(&changed).unwrap();
+        gain(&proxy)["since_start"].clone()
+    };
+    let fewer = reload(1);
+    assert_eq!(fewer["networks"][0]["network"], "192.0.2.0/24");
+    assert_eq!(fewer["networks"][1]["responses"], 2.0);
+    assert_eq!(reload(0)["networks"].as_array().unwrap().len(), 0);
+    assert_eq!(gain(&proxy)["since_start"]["responses"], 4.0);
+    let metrics = proxy.server.as_ref().unwrap().metrics();
+    assert!(!metrics.contains("network="), "{metrics}");
+}
+
 #[test]
 fn a_response_that_is_cut_short_is_in_no_comparison() {
     let origin = farm();

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead as _, Read as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -318,6 +318,88 @@ fn a_reload_opens_changes_and_closes_them() {
     place.write("", ENDPOINT, "admin: off\n");
     running.signal("HUP");
     wait_for("the file to go", || !socket.exists());
+}
+
+/// The user and the group of a file.
+fn owner(path: &Path) -> (u32, u32) {
+    let file = std::fs::metadata(path).unwrap();
+    (file.uid(), file.gid())
+}
+
+/// Whether files may be given to others here.
+fn may_give() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        eprintln!("skipped: only root may give a file to others");
+    }
+    is_root
+}
+
+#[test]
+fn files_have_their_owners_from_the_start_over_reloads_and_upgrades() {
+    if !may_give() {
+        return;
+    }
+    let place = Place::new();
+    origin_at(&place.at("app.sock"));
+    let owned = |rights: &str| LISTENER.replace("name: local", &format!("name: local, {rights}"));
+    let admin = |rights: &str| format!("admin: {{address: 'unix:DIR/admin.sock', {rights}}}\n");
+    let first = admin("mode: '0660', group: 4322");
+    let configuration = place.write(&owned("owner: 4321, group: 4322"), ENDPOINT, &first);
+    let pid_file = place.at("pid");
+    let mut command = run(&configuration);
+    command.arg("--pid-file").arg(&pid_file);
+    let mut running = Running::of(&mut command);
+    let pid = running.child.id();
+    let socket = place.at("sprat.sock");
+    let admin_socket = place.at("admin.sock");
+    assert_eq!((owner(&socket), mode(&socket)), ((4321, 4322), 0o660));
+    assert_eq!((owner(&admin_socket).1, mode(&admin_socket)), (4322, 0o660));
+    let mut kept = connect(&socket);
+    assert_eq!(kept.ask(get("/")).status(), 200);
+
+    // A reload gives it to others at once, and is refused where there are none.
+    place.write(&owned("owner: root, group: 4323"), ENDPOINT, &first);
+    running.signal("HUP");
+    wait_for("another owner", || owner(&socket) == (0, 4323));
+    assert_eq!(kept.ask(get("/")).status(), 200, "it is the same socket");
+
+    // Another process goes by the configuration of its own.
+    let last = admin("mode: '0640', group: 4325");
+    place.write(&owned("owner: 4324, mode: '0666'"), ENDPOINT, &last);
+    running.signal("USR2");
+    wait_for("another process", || process_in(&pid_file) != pid);
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    assert_eq!((owner(&socket), mode(&socket)), ((4324, 4323), 0o666));
+    assert_eq!((owner(&admin_socket).1, mode(&admin_socket)), (4325, 0o640));
+    assert_eq!(connect(&socket).ask(get("/")).status(), 200);
+    signal(process_in(&pid_file), "TERM");
+    wait_for("the files to go", || {
+        !socket.exists() && !admin_socket.exists()
+    });
+}
+
+#[test]
+fn an_owner_that_is_not_there_is_told_with_its_line() {
+    let place = Place::new();
+    let named = LISTENER.replace("name: local", "name: local, owner: no-such-user");
+    let admin = "admin: {address: 'unix:DIR/admin.sock', group: no-such-group}\n";
+    let configuration = place.write(&named, "endpoints: ['127.0.0.1:1']", admin);
+    for command in ["check", "run"] {
+        let mut command = sprat(&[command, "-c"]);
+        let output = command.arg(&configuration).output().unwrap();
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        for part in [
+            "/etc/passwd has no user `no-such-user`",
+            "/etc/group has no group `no-such-group`",
+            "or give its number",
+            "sprat.yaml:4:",
+        ] {
+            assert!(said.contains(part), "{part}\n{said}");
+        }
+    }
+    assert!(!place.at("sprat.sock").exists());
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //! A response is never further on the virtual link than there was something to send: see
 //! `Response::available_bytes`.
 
+mod networks;
 mod response;
 mod tally;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 use crate::{
     Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Lane, Pacer, Time,
 };
+pub use networks::{Network, Networks};
 use response::{End, Response};
 pub use tally::{LeftOut, Span, Tally, Times};
 
@@ -94,6 +96,12 @@ impl Counterfactual {
             watched: VecDeque::new(),
             tally: Tally::new(bounds),
         }
+    }
+
+    /// Has sums kept by the clients' networks, too, for so many of them: those with the most
+    /// responses. 0 tells none apart.
+    pub fn tell_networks(&mut self, most: usize) {
+        self.tally.networks.set_most(most);
     }
 
     /// Whether there is a difference to be told: `fair` is `fair`, and `fcfs` asks for no
@@ -435,8 +443,8 @@ impl Counterfactual {
         let response = &self.responses[flow.index()];
         let is_over = response.is_over();
         if is_over {
-            if let Some((bytes, actual, fair)) = response.times() {
-                self.tally.add(self.at, bytes, actual, fair);
+            if let Some((bytes, took)) = response.times() {
+                self.tally.add(self.at, bytes, response.network, took);
             }
             self.end(flow);
         }

@@ -3,7 +3,7 @@
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use crate::told::{Class, Endpoint, Flow, Flows, Looked, Stats};
+use crate::told::{Class, Endpoint, Flow, Flows, Gain, Looked, Stats};
 use crate::watch::Watch;
 
 /// Classes, and endpoints, that have a line each at most where lines are few.
@@ -68,7 +68,7 @@ pub(crate) fn page(
         page.push(Line::raw("waiting for an answer"));
         return page;
     };
-    page.extend(figures(watch, &looked.stats, looks));
+    page.extend(figures(watch, &looked.stats, columns, looks));
     let classes = classes(watch, &looked.stats);
     let endpoints = endpoints(watch, &looked.stats, looks);
     let below = lists(classes, endpoints, most.saturating_sub(page.len()), looks);
@@ -127,7 +127,7 @@ const HELP: [&str; 13] = [
 ];
 
 /// Returns the lines of the whole server's figures.
-fn figures(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
+fn figures(watch: &Watch, stats: &Stats, columns: usize, looks: Looks) -> Vec<Line<'static>> {
     let uplink = &stats.uplink;
     let sent = watch.rate(|own| own.uplink.wire_bytes.or(Some(own.uplink.response_bytes)));
     let limit = match uplink.rate_bits_per_s {
@@ -196,13 +196,46 @@ fn figures(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
         ),
         Span::raw(format!("   failures {}", none(failures))),
     ];
-    vec![
-        Line::raw(first),
-        Line::raw(second),
-        Line::raw(third),
-        Line::raw(format!("latency  {latencies}")),
-        Line::from(fourth),
-    ]
+    let mut lines = vec![Line::raw(first), Line::raw(second), Line::raw(third)];
+    lines.extend(gains(stats, columns));
+    lines.push(Line::raw(format!("latency  {latencies}")));
+    lines.push(Line::from(fourth));
+    lines
+}
+
+/// Returns lines of the gain of the last ten minutes by size and by the clients' networks,
+/// each where it is known of one, with as many as there is room for.
+fn gains(stats: &Stats, columns: usize) -> Vec<Line<'static>> {
+    let Some(Gain {
+        last_ten_minutes: told,
+        ..
+    }) = &stats.gain
+    else {
+        return Vec::new();
+    };
+    let sizes = told.sizes.iter().map(|own| (&own.size, own.gain));
+    let networks = told.networks.iter().map(|own| (&own.network, own.gain));
+    let lists = [
+        (" by size ", sizes.collect::<Vec<_>>()),
+        (" by net  ", networks.collect()),
+    ];
+    let known = lists
+        .into_iter()
+        .filter(|(_, list)| list.iter().any(|(_, gain)| gain.is_some()));
+    known
+        .map(|(name, list)| {
+            let mut text = name.to_owned();
+            for (of, gain) in list.into_iter().filter(|(_, gain)| gain.is_some()) {
+                let gap = if text.len() > name.len() { "   " } else { "" };
+                let more = format!("{gap}{of} {}", factor(gain));
+                if text.chars().count() + more.chars().count() > columns {
+                    break;
+                }
+                text += &more;
+            }
+            Line::raw(text)
+        })
+        .collect()
 }
 
 /// Returns the lines of responses in progress.
@@ -325,10 +358,11 @@ fn endpoints(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
             (false, None, _) => "unused".to_owned(),
         };
         let text = format!(
-            "{:<12} {:<22} {:<9} {:>8} {:>8} {:>8} {:>8}",
-            fit(&own.cluster, 12),
-            fit(&own.address, 22),
+            "{:<10} {:<21} {:<11} {:>8} {:>6} {:>6} {:>5} {:>5}",
+            fit(&own.cluster, 10),
+            fit(&own.address, 21),
             state,
+            weight(own),
             per_s(rate(own, |own| own.requests)),
             per_s(rate(own, |own| own.errors)),
             own.outstanding,
@@ -339,6 +373,16 @@ fn endpoints(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
     let wanted = stats.endpoints.iter();
     let wanted = wanted.filter(|own| watch.wants(&[&own.cluster, &own.address]));
     wanted.map(line).collect()
+}
+
+/// Returns an endpoint's weight, and the configuration's where it was given another; `-` of a
+/// server that does not tell.
+fn weight(own: &Endpoint) -> String {
+    match (own.weight, own.configured_weight) {
+        (0, _) => "-".to_owned(),
+        (weight, configured) if weight == configured => weight.to_string(),
+        (weight, configured) => format!("{weight} ({configured})"),
+    }
 }
 
 /// Returns classes and endpoints under headings; each has a few lines where a third of the
@@ -356,8 +400,8 @@ fn lists(
         "class", "level", "req/s", "bytes", "flows", "waiting", "refused"
     );
     let endpoint_heading = format!(
-        "{:<12} {:<22} {:<9} {:>8} {:>8} {:>8} {:>8}",
-        "cluster", "endpoint", "state", "req/s", "err/s", "open", "conns"
+        "{:<10} {:<21} {:<11} {:>8} {:>6} {:>6} {:>5} {:>5}",
+        "cluster", "endpoint", "state", "weight", "req/s", "err/s", "open", "conns"
     );
     for (heading, list) in [(class_heading, classes), (endpoint_heading, endpoints)] {
         let more = list.len().saturating_sub(each);
@@ -433,7 +477,7 @@ mod tests {
     use ratatui::widgets::Paragraph;
 
     use super::*;
-    use crate::told::{Durations, Gain, Means, SizeClass, Uplink};
+    use crate::told::{Apart, Durations, Means, NetworkGain, SizeClass, SizeGain, Uplink};
     use crate::watch::tests::{flow, looked};
 
     /// Responses that took as many milliseconds as their size's name has letters.
@@ -444,6 +488,18 @@ mod tests {
                 counts: vec![responses],
                 sum: (responses * size.len() as u64) as f64 / 1e3,
             },
+        }
+    }
+
+    fn size_gain(size: &str, gain: Option<f64>) -> SizeGain {
+        let size = size.to_owned();
+        SizeGain { size, gain }
+    }
+
+    fn network_gain(number: u8) -> NetworkGain {
+        NetworkGain {
+            network: format!("192.0.{number}.0/24"),
+            gain: Some(f64::from(number)),
         }
     }
 
@@ -471,6 +527,10 @@ mod tests {
                     fair_mean_ms: Some(30.0),
                     gain: Some(1.5),
                 },
+                last_ten_minutes: Apart {
+                    sizes: vec![size_gain("<=1K", Some(2.0)), size_gain("<=10K", None)],
+                    networks: (1..9).map(network_gain).collect(),
+                },
             });
             let class = |name: &str| Class {
                 class: name.to_owned(),
@@ -483,6 +543,8 @@ mod tests {
                 cluster: "farm".to_owned(),
                 address: "10.0.0.1:80".to_owned(),
                 ejected_for_ms: Some(4_000),
+                weight: 3,
+                configured_weight: 1,
                 ..Endpoint::default()
             }];
             watch.take(Ok(looked));
@@ -516,12 +578,14 @@ mod tests {
         let text = rows.join("\n");
         for part in [
             "gain     1.50x over fair in 10 min   last minute 1.50x: mean 20 ms, fair 30 ms",
+            " by size <=1K 2.00x\n",
+            " by net  192.0.1.0/24 1.00x   192.0.2.0/24 2.00x   192.0.3.0/24 3.00x\n",
             "latency  <=1K 4.0 ms   <=10K 5.0 ms   <=100K 6.0 ms   <=1M 4.0 ms   >1M 3.0 ms",
             "refused  none   failures none",
             "responses 3, 2 wait   order: turn   shown 30",
             "   1 default      farm         waiting        2 B       5 B       7 B    12 ms",
-            "(+1)",
-            "farm         10.0.0.1:80            out 4000 ms",
+            "(+2)",
+            "farm       10.0.0.1:80           out 4000 ms    3 (1)",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

@@ -144,6 +144,10 @@ pub(crate) struct Endpoint {
     #[serde(deserialize_with = "cleaned")]
     pub(crate) address: String,
     pub(crate) used: bool,
+    #[serde(default)]
+    pub(crate) weight: u64,
+    #[serde(default)]
+    pub(crate) configured_weight: u64,
     pub(crate) ejected_for_ms: Option<u64>,
     pub(crate) passes_checks: Option<bool>,
     pub(crate) outstanding: u64,
@@ -156,6 +160,31 @@ pub(crate) struct Endpoint {
 pub(crate) struct Gain {
     pub(crate) ratio: Option<f64>,
     pub(crate) last_minute: Means,
+    #[serde(default)]
+    pub(crate) last_ten_minutes: Apart,
+}
+
+/// The gain of some responses apart from others'.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Apart {
+    #[serde(default)]
+    pub(crate) sizes: Vec<SizeGain>,
+    #[serde(default)]
+    pub(crate) networks: Vec<NetworkGain>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct SizeGain {
+    #[serde(deserialize_with = "cleaned")]
+    pub(crate) size: String,
+    pub(crate) gain: Option<f64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct NetworkGain {
+    #[serde(deserialize_with = "cleaned")]
+    pub(crate) network: String,
+    pub(crate) gain: Option<f64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::addresses::{FileMode, ListenAddress};
+use crate::addresses::{Account, FileMode, ListenAddress};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -84,14 +84,46 @@ pub(super) fn mode(
     reporter: &mut Reporter<'_>,
 ) -> Option<u32> {
     let given = raw.optional()?.map(|mode| mode.0);
+    fits("mode", address, raw, reporter)?;
+    Some(given.unwrap_or(default))
+}
+
+/// Returns whose a socket's file is to be. That is for a Unix socket alone.
+pub(super) fn owner(
+    address: &Field<ListenAddress>,
+    (user, group): (&Field<Account>, &Field<Account>),
+    reporter: &mut Reporter<'_>,
+) -> Option<resolved::SocketOwner> {
+    let user_fits = fits("owner", address, user, reporter);
+    fits("group", address, group, reporter).and(user_fits)?;
+    let at = |raw: &Field<Account>| {
+        let given = raw.optional()?;
+        Some(given.map(|own| resolved::AccountAt {
+            account: own.0.clone(),
+            span: resolved::Span(raw.span.clone()),
+        }))
+    };
+    Some(resolved::SocketOwner {
+        user: at(user)?,
+        group: at(group)?,
+    })
+}
+
+/// Reports a key about a socket's file where there is none.
+fn fits<T>(
+    key: &str,
+    address: &Field<ListenAddress>,
+    raw: &Field<T>,
+    reporter: &mut Reporter<'_>,
+) -> Option<()> {
     let is_unix = address.get()?.0.path().is_some();
-    if given.is_some() && !is_unix {
-        let message = "`mode` is for a Unix socket, and this is an IP address";
-        let help = "leave `mode` out, or write `address: unix:/run/sprat.sock`";
-        reporter.error(&raw.span, message.to_owned(), Some(help.to_owned()));
+    if raw.given && !is_unix {
+        let message = format!("`{key}` is for a Unix socket, and this is an IP address");
+        let help = format!("leave `{key}` out, or write `address: unix:/run/sprat.sock`");
+        reporter.error(&raw.span, message, Some(help));
         return None;
     }
-    Some(given.unwrap_or(default))
+    Some(())
 }
 
 /// The address that packets have.

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use super::Span;
+
 /// What stands before the path of a Unix socket.
 pub const UNIX: &str = "unix:";
 
@@ -67,6 +69,33 @@ impl fmt::Display for ListenAddress {
             Self::Unix(path) => write!(f, "{UNIX}{}", path.display()),
         }
     }
+}
+
+/// Whose the file of a Unix socket is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SocketOwner {
+    /// The user; none for the one that Sprat runs as.
+    pub user: Option<AccountAt>,
+    /// The group; none for the one that the kernel gives it.
+    pub group: Option<AccountAt>,
+}
+
+/// A user or a group that the configuration names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccountAt {
+    /// The name or the number that is given.
+    pub account: Account,
+    /// Where it is named.
+    pub span: Span,
+}
+
+/// A user or a group of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Account {
+    /// The number that the kernel knows.
+    Number(u32),
+    /// A name, which the machine has a number for.
+    Name(String),
 }
 
 /// Where an endpoint listens.

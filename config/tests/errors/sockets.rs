@@ -85,9 +85,30 @@ fn permissions_are_octal_and_for_paths() {
             "expected a file's permissions in octal, such as \"0660\", found `0660`, which is \
              not text | quote it",
         ),
+        (
+            "'0.0.0.0:80', owner: www-data",
+            "`owner` is for a Unix socket, and this is an IP address | leave `owner` out, or \
+             write `address: unix:/run/sprat.sock`",
+        ),
+        (
+            "'0.0.0.0:80', group: 33",
+            "`group` is for a Unix socket, and this is an IP address",
+        ),
+        (
+            "'unix:/run/s.sock', owner: 'a b'",
+            "expected a name or a number, such as www-data or 33, found `a b`",
+        ),
+        (
+            "'unix:/run/s.sock', group: 4294967295",
+            "expected a name or a number, such as www-data or 33, found `4294967295`",
+        ),
     ] {
         let said = of(listener, GOOD, "");
         assert!(said[0].contains(expected), "{said:?}\n{expected}");
+    }
+    for good in ["owner: www-data, group: 33", "owner: '0', group: _ab-c.d"] {
+        let listener = format!("'unix:/run/s.sock', {good}");
+        assert_eq!(of(&listener, GOOD, ""), [""; 0]);
     }
 }
 

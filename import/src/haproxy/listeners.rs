@@ -111,7 +111,7 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
         }
         for address in addresses {
             let mut own = match address.starts_with("unix:") {
-                true => vec![("mode".to_owned(), text(mode(line)))],
+                true => rights(line),
                 false => Vec::new(),
             };
             own.extend([
@@ -127,6 +127,23 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
                 keys: own,
             });
         }
+    }
+    out
+}
+
+/// Returns the keys that say whose a Unix socket's file is, and who may use it.
+fn rights(line: &Line) -> Vec<(String, Value)> {
+    let is_number = |own: &str| own.len() <= 9 && own.bytes().all(|b| b.is_ascii_digit());
+    let is_name = |own: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+        let begins = own.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        begins && own.len() <= 255 && own.chars().all(fits)
+    };
+    let mut out = vec![("mode".to_owned(), text(mode(line)))];
+    for (key, name, number) in [("owner", "user", "uid"), ("group", "group", "gid")] {
+        let given = line.after(name).filter(|own| is_name(own));
+        let given = given.or_else(|| line.after(number).filter(|own| is_number(own)));
+        out.extend(given.map(|own| (key.to_owned(), text(own))));
     }
     out
 }

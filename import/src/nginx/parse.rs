@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::files::{Fault, Place, Reader};
-use crate::ledger::{Id, Ledger};
+use crate::ledger::{Id, Ledger, shown};
 use crate::{MAX_DEPTH, MAX_DIRECTIVES};
 
 /// A directive of nginx.
@@ -231,7 +231,10 @@ impl<'a, 'f> Parser<'a, 'f> {
                 }
                 Token::Close if words.is_empty() => return Ok(Some(place)),
                 Token::Close => {
-                    let told = format!("expected `;` after `{}`, found `}}`", words.join(" "));
+                    let told = format!(
+                        "expected `;` after `{}`, found `}}`",
+                        shown(&words.join(" "))
+                    );
                     return Err(Fault::at(&place, told));
                 }
                 Token::End | Token::Open if words.is_empty() => {
@@ -251,7 +254,7 @@ impl<'a, 'f> Parser<'a, 'f> {
         match words.is_empty() {
             true => Ok(None),
             false => {
-                let told = format!("expected `;` or `{{` after `{}`", words.join(" "));
+                let told = format!("expected `;` or `{{` after `{}`", shown(&words.join(" ")));
                 Err(Fault::at(&begin, told))
             }
         }

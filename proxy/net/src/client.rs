@@ -1,10 +1,15 @@
 //! Which addresses, or which values of a field, are one client.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use http::{HeaderMap, HeaderName};
 use sprat_config::resolved::{ClientBy, PerClient};
+use sprat_scheduler::counterfactual::Network;
+
+/// The most bits of an IPv4 and of an IPv6 address that tell of a network: what is read by
+/// those who watch, and kept by those who scrape, says of no single client who it is.
+const NETWORK_PREFIXES: (u8, u8) = (24, 48);
 
 /// A client: the first bits of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +50,27 @@ impl Prefixes {
             bits: bits & mask,
         }
     }
+}
+
+/// Returns the network of a client's address: cut as clients are, and shorter where that
+/// would tell single ones.
+pub fn network(config: &PerClient, ip: IpAddr) -> Network {
+    let (ipv4, ipv6) = NETWORK_PREFIXES;
+    let (prefix, address, beyond) = match ip.to_canonical() {
+        IpAddr::V4(v4) => (config.ipv4_prefix.min(ipv4), v4.to_ipv6_mapped(), 32),
+        IpAddr::V6(v6) => (config.ipv6_prefix.min(ipv6), v6, 128),
+    };
+    let mask = u128::MAX.checked_shl(beyond - u32::from(prefix));
+    let bits = address.to_bits() & mask.unwrap_or_default();
+    let mut bytes = [prefix; 17];
+    bytes[..16].copy_from_slice(&bits.to_be_bytes());
+    Network(bytes)
+}
+
+/// Returns a network as people write it, such as `192.0.2.0/24`.
+pub fn network_name(Network(bytes): Network) -> String {
+    let [address @ .., prefix] = bytes;
+    format!("{}/{prefix}", Ipv6Addr::from(address).to_canonical())
 }
 
 /// Numbers that tell clients apart.
@@ -121,6 +147,23 @@ mod tests {
         // Who knows the code does not know the number.
         let elsewhere = ClientNumbers::new(&ClientBy::Client, RandomState::new());
         assert_ne!(by_address.number(one, &none), elsewhere.number(one, &none));
+    }
+
+    #[test]
+    fn a_network_is_no_single_client() {
+        let told =
+            |config: &PerClient, ip: &str| network_name(network(config, ip.parse().unwrap()));
+        let config = PerClient::default();
+        assert_eq!(told(&config, "192.0.2.77"), "192.0.2.0/24");
+        assert_eq!(told(&config, "::ffff:192.0.2.77"), "192.0.2.0/24");
+        assert_eq!(told(&config, "2001:db8:1:2::7"), "2001:db8:1::/48");
+        let config = PerClient {
+            ipv4_prefix: 16,
+            ipv6_prefix: 32,
+            ..PerClient::default()
+        };
+        assert_eq!(told(&config, "192.0.2.77"), "192.0.0.0/16");
+        assert_eq!(told(&config, "2001:db8:1:2::7"), "2001:db8::/32");
     }
 
     #[test]

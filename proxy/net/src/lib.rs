@@ -7,6 +7,7 @@
 
 #![deny(unsafe_code)]
 
+mod accounts;
 pub mod background;
 pub mod begun;
 pub mod buffer;

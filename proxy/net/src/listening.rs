@@ -7,23 +7,84 @@ use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdTcp};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, lchown};
 use std::os::unix::net::{UnixListener as StdUnix, UnixStream as StdStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use socket2::{Domain, SockAddr, SockRef, Socket, Type};
-use sprat_config::resolved::ListenAddress;
+use sprat_config::resolved::{Config, ListenAddress, SocketOwner};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
+use crate::accounts::{self, Kind};
 use crate::network;
+use crate::problem::Problem;
 
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4096;
 
 /// The address of those who connect over a Unix socket: they are on this machine.
 pub const LOCAL_CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// Whose a Unix socket's file is, and who may use it.
+#[derive(Clone, Copy, Debug)]
+pub struct FileRights {
+    mode: u32,
+    user: Option<u32>,
+    group: Option<u32>,
+}
+
+impl FileRights {
+    /// Returns the rights that the configuration wants.
+    ///
+    /// # Errors
+    ///
+    /// There is no such user or group.
+    pub fn of(mode: u32, owner: &SocketOwner) -> io::Result<Self> {
+        let number = |kind: Kind, own: &Option<_>| {
+            let own = own.as_ref();
+            own.map(|own: &sprat_config::resolved::AccountAt| kind.number(&own.account))
+                .transpose()
+        };
+        Ok(Self {
+            mode,
+            user: number(Kind::User, &owner.user)?,
+            group: number(Kind::Group, &owner.group)?,
+        })
+    }
+
+    /// Gives them to a socket's file. An owner that is not wanted stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// The file is not there, or this process may not.
+    pub fn give(&self, path: &Path) -> io::Result<()> {
+        if self.user.is_some() || self.group.is_some() {
+            lchown(path, self.user, self.group).map_err(|error| self.refused(&error))?;
+        }
+        fs::set_permissions(path, Permissions::from_mode(self.mode))
+    }
+
+    fn refused(&self, error: &io::Error) -> io::Error {
+        let number = |kind: &str, own: Option<u32>| own.map(|own| format!("{kind} {own}"));
+        let names = [number("user", self.user), number("group", self.group)];
+        let names: Vec<_> = names.into_iter().flatten().collect();
+        let what = format!(
+            "its file cannot be given to {}: {error}; that takes root or CAP_CHOWN, and for a \
+             group alone that Sprat's user is in it",
+            names.join(" and ")
+        );
+        io::Error::new(error.kind(), what)
+    }
+}
+
+/// Returns what is wrong with the owners of sockets' files in a configuration.
+pub fn inspect(config: &Config) -> Vec<Problem> {
+    let listeners = config.listeners.iter().map(|own| &own.owner);
+    let admin = config.admin.iter().map(|own| &own.owner);
+    listeners.chain(admin).flat_map(accounts::inspect).collect()
+}
 
 /// A socket that listens.
 #[derive(Debug)]
@@ -35,13 +96,13 @@ pub enum ListeningSocket {
 }
 
 impl ListeningSocket {
-    /// Opens a Unix socket that those may connect to whom `mode` lets use its file. A file
-    /// that no process listens at any more makes way.
+    /// Opens a Unix socket whose file has these rights before it listens. A file that no
+    /// process listens at any more makes way.
     ///
     /// # Errors
     ///
     /// The path cannot be had.
-    pub fn unix(path: &Path, mode: u32) -> io::Result<Self> {
+    pub fn unix(path: &Path, rights: FileRights) -> io::Result<Self> {
         remove_stale(path)?;
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
@@ -49,11 +110,11 @@ impl ListeningSocket {
         // The file begins with the socket's own permissions, less the umask: nobody gets
         // in before those that are wanted are set.
         let descriptor = File::from(descriptor);
-        descriptor.set_permissions(Permissions::from_mode(mode))?;
+        descriptor.set_permissions(Permissions::from_mode(rights.mode))?;
         let socket = Socket::from(OwnedFd::from(descriptor));
         socket.bind(&SockAddr::unix(path)?)?;
         let file = SocketFile::of(path)?;
-        set_mode(path, mode)?;
+        rights.give(path)?;
         socket.listen(BACKLOG)?;
         let listener = StdUnix::from(OwnedFd::from(socket));
         Ok(Self::Unix(listener, Some(Arc::new(file))))
@@ -140,15 +201,6 @@ impl AsFd for ListeningSocket {
             Self::Unix(socket, _) => socket.as_fd(),
         }
     }
-}
-
-/// Gives a socket's file these permissions.
-///
-/// # Errors
-///
-/// It is not there, or belongs to another user.
-pub fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
 /// Removes a socket's file at which no process listens.
@@ -269,6 +321,41 @@ impl AsFd for Accepting {
 mod tests {
     use super::*;
 
+    fn rights(mode: u32) -> FileRights {
+        FileRights {
+            mode,
+            user: None,
+            group: None,
+        }
+    }
+
+    #[test]
+    fn a_file_has_its_owner_before_it_listens_or_there_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("own.sock");
+        let user = rustix::process::geteuid();
+        let other = FileRights {
+            group: Some(12_345),
+            ..rights(0o660)
+        };
+        match ListeningSocket::unix(&path, other) {
+            Ok(_socket) => assert_eq!(fs::metadata(&path).unwrap().gid(), 12_345),
+            Err(error) => {
+                assert!(!user.is_root(), "{error}");
+                let text = error.to_string();
+                assert!(text.contains("cannot be given to group 12345"), "{text}");
+                assert!(!path.exists());
+            }
+        }
+        let own = FileRights {
+            user: Some(user.as_raw()),
+            ..rights(0o640)
+        };
+        let _socket = ListeningSocket::unix(&path, own).unwrap();
+        let file = fs::metadata(&path).unwrap();
+        assert_eq!((file.uid(), file.mode() & 0o777), (user.as_raw(), 0o640));
+    }
+
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o777
     }
@@ -277,10 +364,10 @@ mod tests {
     fn a_file_is_removed_with_the_last_hold_on_its_socket() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("own.sock");
-        let socket = ListeningSocket::unix(&path, 0o666).unwrap();
+        let socket = ListeningSocket::unix(&path, rights(0o666)).unwrap();
         assert_eq!(mode(&path), 0o666);
         assert_eq!(socket.address().unwrap().path(), Some(path.as_path()));
-        let again = ListeningSocket::unix(&path, 0o600).unwrap_err();
+        let again = ListeningSocket::unix(&path, rights(0o600)).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
         let second = socket.try_clone().unwrap();
         drop(socket);
@@ -296,7 +383,7 @@ mod tests {
         // As a process leaves it that was killed.
         drop(StdUnix::bind(&path).unwrap());
         assert!(path.exists());
-        let socket = ListeningSocket::unix(&path, 0o600).unwrap();
+        let socket = ListeningSocket::unix(&path, rights(0o600)).unwrap();
         assert_eq!(mode(&path), 0o600);
         // Another process goes on with it.
         socket.file().unwrap().leave();
@@ -304,7 +391,7 @@ mod tests {
         assert!(path.exists());
         fs::remove_file(&path).unwrap();
         fs::write(&path, "precious").unwrap();
-        let error = ListeningSocket::unix(&path, 0o600).unwrap_err();
+        let error = ListeningSocket::unix(&path, rights(0o600)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"precious");
     }
@@ -313,7 +400,7 @@ mod tests {
     fn a_file_that_another_has_put_in_its_place_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("own.sock");
-        let socket = ListeningSocket::unix(&path, 0o600).unwrap();
+        let socket = ListeningSocket::unix(&path, rights(0o600)).unwrap();
         fs::remove_file(&path).unwrap();
         let other = StdUnix::bind(&path).unwrap();
         drop(socket);

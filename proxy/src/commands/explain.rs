@@ -177,14 +177,14 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
             uri,
             is_secure: sought.is_secure,
         };
-        let known = (classified.class, size);
         tell_route(
             &mut explained,
             config,
             own,
             (&asking, host, &headers),
-            known,
+            (classified.class, size),
         )?;
+        explained["route"]["rbac"] = route::verdict(own, &asked, request.user.as_deref());
     }
     Ok(explained)
 }

@@ -27,6 +27,7 @@ use sprat_uplink::{
 use tokio::time::Instant;
 
 use crate::client::connection::Stream;
+use crate::exchange::bounds::network;
 use crate::exchange::record::Record;
 use crate::exchange::tunnel::Tunnel;
 pub(crate) use own::{answer_options, give, refuse};
@@ -69,6 +70,7 @@ pub(crate) async fn respond(
             let generation = record.generation();
             let turn = FirstTurn {
                 origin: generation.origin(record.cluster),
+                network: network(&stream.connection, generation),
                 ..generation.first_turn(record.class, record.client)
             };
             let noted = record.trace.as_ref().and_then(|own| own.wait("uplink"));

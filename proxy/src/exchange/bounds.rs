@@ -1,12 +1,14 @@
 //! Which bounds a request is under, and whose it is.
 
 use http::HeaderMap;
-use sprat_net::client::{ClientKey, Prefixes};
+use sprat_net::client::{self, ClientKey, Prefixes};
 use sprat_net::error::Reason;
+use sprat_scheduler::counterfactual::Network;
 use sprat_scheduler::limits::HeapState;
 
 use crate::client::connection::Connection;
 use crate::exchange::record::Record;
+use crate::setup::generation::Generation;
 use crate::setup::limits::{RateLimiter, Refusal};
 
 /// Takes a request, or says which bound it is over; it keeps its place as long
@@ -43,6 +45,15 @@ pub(super) fn admit_by_route(
 pub(super) fn tell_client(connection: &Connection, headers: &HeaderMap, record: &mut Record) {
     let numbers = record.generation().sharing.as_ref();
     record.client = numbers.map(|numbers| numbers.number(|| client_of(connection), headers));
+}
+
+/// Returns the network that a connection comes from, where the gain is told by that.
+pub(super) fn network(connection: &Connection, generation: &Generation) -> Option<Network> {
+    let per_client = &connection.listener.config.limits.per_client;
+    let ip = connection.peer.ip();
+    generation
+        .tells_networks
+        .then(|| client::network(per_client, ip))
 }
 
 /// Notes what the client is told; returns why it is refused.

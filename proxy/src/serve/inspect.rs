@@ -17,6 +17,7 @@ use crate::serve::descriptors;
 /// Adds what is wrong with what `config` names to the `complaints` about it.
 pub(crate) fn inspect(config: &Config, purpose: Purpose, complaints: &mut Errors) {
     let mut problems = tls::inspect(config);
+    problems.extend(sprat_net::listening::inspect(config));
     problems.extend(sprat_acme::inspect(config));
     problems.extend(sprat_upstream::inspect(config));
     problems.extend(crate::setup::routing::inspect(config));

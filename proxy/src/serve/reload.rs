@@ -345,7 +345,7 @@ impl Present {
             before.join();
         }
         assembly.buffers.resize(assembly.config.buffer);
-        listener::set_modes(&self.assembly.listeners, &assembly.listeners);
+        listener::set_rights(&self.assembly.listeners, &assembly.listeners);
         changes.tell();
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use anyhow::Context as _;
 use sprat_config::resolved::{Config, ListenAddress};
 use sprat_net::handover::Inherited;
-use sprat_net::listening::ListeningSocket;
+use sprat_net::listening::{FileRights, ListeningSocket};
 use sprat_net::tls;
 use sprat_sizes::Keeper;
 use sprat_uplink::SharedUplink;
@@ -298,12 +298,16 @@ fn admin_socket(
     let Some(admin) = &config.admin else {
         return Ok(None);
     };
-    if there.is_some() {
-        return Ok(there);
+    let rights = || FileRights::of(admin.mode, &admin.owner);
+    if let Some(there) = there {
+        listener::renew_rights(&there, "admin", rights());
+        return Ok(Some(there));
     }
     let bound = match &admin.address {
         ListenAddress::Ip(address) => bind(*address, false),
-        ListenAddress::Unix(path) => ListeningSocket::unix(path, admin.mode),
+        ListenAddress::Unix(path) => {
+            rights().and_then(|rights| ListeningSocket::unix(path, rights))
+        }
     };
     let bound = bound.with_context(|| format!("cannot listen on {} (admin)", admin.address))?;
     Ok(Some(bound))

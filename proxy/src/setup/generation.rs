@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use sprat_config::classify::Classifier;
-use sprat_config::resolved::{Config, Marking};
+use sprat_config::resolved::{Config, Marking, Uplink as UplinkConfig};
 use sprat_sizes::Catalogue;
 use sprat_traces::Tracer;
 use sprat_uplink::{FirstTurn, Uplink};
@@ -37,6 +37,8 @@ pub(crate) struct Generation {
     pub(crate) uplink: Uplink,
     /// Which code points responses bear; none if they bear none.
     pub(crate) marking: Option<Marking>,
+    /// Whether the gain is told by the clients' networks.
+    pub(crate) tells_networks: bool,
     /// How clients are told apart that share the uplink; none if they do not.
     pub(crate) sharing: Option<ClientNumbers>,
     /// What is known of sizes.
@@ -95,6 +97,7 @@ impl Generation {
             upstreams: upstreams.collect(),
             sharing: uplink.sharing(assembly.config.uplink.share.as_ref()),
             uplink,
+            tells_networks: tells_networks(&assembly.config.uplink),
             marking: assembly.config.uplink.marking,
             catalogue: Arc::clone(&assembly.catalogue),
             challenges: Arc::clone(&assembly.acme.challenges),
@@ -139,11 +142,17 @@ impl Generation {
     }
 }
 
+/// Returns whether the gain is told by the clients' networks.
+fn tells_networks(uplink: &UplinkConfig) -> bool {
+    uplink.counterfactual && uplink.counterfactual_networks > 0
+}
+
 fn first_turns(config: &Config) -> Vec<FirstTurn> {
     let classes = config.classes.list.iter().enumerate();
     let turns = classes.map(|(class, own)| FirstTurn {
         class,
         client: None,
+        network: None,
         origin: NO_CLUSTER,
         // A cluster's own is for its endpoints.
         timeout: own.queue_timeout.or(None),

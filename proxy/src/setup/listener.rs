@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -12,7 +13,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use sprat_config::resolved::{ListenAddress, Listener};
 use sprat_net::handover::Inherited;
 use sprat_net::headers::Forwarder;
-use sprat_net::listening::{self, ListeningSocket, SocketFile};
+use sprat_net::listening::{FileRights, ListeningSocket, SocketFile};
 use sprat_net::tls::ListenerTls;
 
 use crate::observe::stats::{ListenerStats, ListenerView};
@@ -224,11 +225,15 @@ pub(crate) fn bind_all(
     for listener in listeners {
         let (name, address) = (&listener.config.name, &listener.config.address);
         let there = inherited.take(name, address);
+        there
+            .first()
+            .inspect(|own| renew_rights(own, name, rights(&listener.config)));
         let sockets = match (there.is_empty(), address) {
             (false, _) => share(there, workers),
             (true, ListenAddress::Ip(address)) => bind_shared(*address, workers, &own),
             (true, ListenAddress::Unix(path)) => {
-                let socket = ListeningSocket::unix(path, listener.config.mode);
+                let rights = rights(&listener.config);
+                let socket = rights.and_then(|rights| ListeningSocket::unix(path, rights));
                 socket.and_then(|socket| share(vec![socket], workers))
             }
         };
@@ -249,18 +254,41 @@ pub(crate) fn bind_all(
     Ok(rows)
 }
 
-/// Gives the files of Unix sockets that stay at a reload their new permissions.
-pub(crate) fn set_modes(before: &[Arc<ListenerState>], after: &[Arc<ListenerState>]) {
+/// Returns whose the file of a listener's Unix socket is to be, and who may use it.
+fn rights(config: &Listener) -> io::Result<FileRights> {
+    FileRights::of(config.mode, &config.owner)
+}
+
+/// Gives the file of a Unix socket that another process of ours has opened the rights of
+/// this configuration, which may be another.
+pub(crate) fn renew_rights(socket: &ListeningSocket, name: &str, rights: io::Result<FileRights>) {
+    let (Some(_), Ok(address)) = (socket.file(), socket.address()) else {
+        return;
+    };
+    if let Some(path) = address.path() {
+        give(path, name, rights);
+    }
+}
+
+/// Gives a socket's file other rights; it keeps those that it has where that cannot be.
+fn give(path: &Path, name: &str, rights: io::Result<FileRights>) {
+    if let Err(error) = rights.and_then(|rights| rights.give(path)) {
+        tracing::warn!(listener = name, %error, "the rights of a socket's file stay as they are");
+    }
+}
+
+/// Gives the files of Unix sockets that stay at a reload their new rights.
+pub(crate) fn set_rights(before: &[Arc<ListenerState>], after: &[Arc<ListenerState>]) {
     for listener in after {
         let config = &listener.config;
-        let is_other =
-            |own: &Arc<ListenerState>| own.id == listener.id && own.config.mode != config.mode;
+        let wanted = (config.mode, &config.owner);
+        let is_other = |own: &Arc<ListenerState>| {
+            own.id == listener.id && (own.config.mode, &own.config.owner) != wanted
+        };
         if let Some(path) = config.address.path()
             && before.iter().any(is_other)
-            && let Err(error) = listening::set_mode(path, config.mode)
         {
-            let name = &config.name;
-            tracing::warn!(listener = name, %error, "a socket's permissions stay as they are");
+            give(path, &config.name, rights(config));
         }
     }
 }

@@ -321,6 +321,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             name: "test".to_owned(),
             address: "127.0.0.1:0".parse().unwrap(),
             mode: 0o660,
+            owner: SocketOwner::default(),
             max_connections: 1024,
             max_header_bytes: 64 << 10,
             max_header_fields: 100,
@@ -360,6 +361,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             guard_factor: 10.0,
             floor_percent: 5,
             counterfactual: true,
+            counterfactual_networks: 16,
             share: None,
             marking: None,
             shared: None,
@@ -391,6 +393,7 @@ pub(crate) fn admin() -> Admin {
     Admin {
         address: "127.0.0.1:0".parse().unwrap(),
         mode: 0o600,
+        owner: SocketOwner::default(),
         hosts: vec![HostPattern::Exact("test.example".to_owned())],
         token_file: None,
     }

@@ -85,13 +85,17 @@ fn what(per: Per) -> &'static str {
         Per::Name => "name of endpoints, in each cluster that has it",
         Per::Manifest => "manifest",
         Per::Certificate => "certificate, of each listener that has it",
+        Per::Network => {
+            "network of clients that is told of apart (`uplink.counterfactual_networks`)"
+        }
     }
 }
 
 fn cardinality() -> String {
     let mut out = "## How many series\n\n\
-        What makes series is configured; nothing that a client sends does. The number of workers\n\
-        makes none: what they count is summed up. At most there are\n\n"
+        What makes series is configured; nothing that a client sends does, but for the networks\n\
+        that clients come from, whose number is bounded, and of which one changes a minute at\n\
+        most. The number of workers makes none: what they count is summed up. At most there are\n\n"
         .to_owned();
     let all = coefficients();
     let term = |(per, times): (&Vec<Per>, &usize)| {
@@ -112,6 +116,7 @@ fn cardinality() -> String {
         Per::Name => 5,
         Per::Manifest => 0,
         Per::Certificate => 2,
+        Per::Network => 16,
     };
     let sum: usize = rows().map(|row| bound(row, example)).sum();
     writeln!(

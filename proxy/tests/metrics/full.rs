@@ -77,6 +77,7 @@ impl Full {
             Per::Name => 1,
             Per::Manifest => config.catalogue.manifests.len(),
             Per::Certificate => 3,
+            Per::Network => config.uplink.counterfactual_networks,
         };
         proxy.wait_metric(&["sprat_dns_addresses"], 3.0);
         wait_for("the thread that keeps certificates", || {

@@ -1,9 +1,13 @@
 //! What the uplink's order gains over `fair`: the core's counterfactual, as JSON and in the
 //! table of metrics.
 
+use std::cmp::Reverse;
+
 use serde::Serialize;
+use sprat_config::resolved as config;
+use sprat_net::client::network_name;
 use sprat_net::counters::{SIZE_CLASS_NAMES, SIZE_CLASSES};
-use sprat_net::metrics::{Labels, Row, Topic};
+use sprat_net::metrics::{Labels, Per, Row, Topic};
 use sprat_scheduler::counterfactual::{LeftOut, Span, Tally, Times};
 use sprat_scheduler::{Counterfactual, Time};
 
@@ -30,12 +34,23 @@ struct Compared {
     total: Means,
     /// The same by size of the response, the smallest first.
     sizes: Vec<SizeMeans>,
+    /// The same by the clients' networks, the one with the most responses first, and all
+    /// others at the end.
+    networks: Vec<NetworkMeans>,
 }
 
 /// Means of the responses of one size class.
 #[derive(Clone, Debug, Serialize)]
 struct SizeMeans {
     size: &'static str,
+    #[serde(flatten)]
+    means: Means,
+}
+
+/// Means of the responses to one network of clients, or to all others.
+#[derive(Clone, Debug, Serialize)]
+struct NetworkMeans {
+    network: String,
     #[serde(flatten)]
     means: Means,
 }
@@ -92,20 +107,23 @@ impl From<LeftOut> for NotCompared {
 impl PacedLink {
     /// Has the order compared with `fair` from now on, if that is wanted and makes a
     /// difference.
-    pub(super) fn compare(&self, is_wanted: bool) {
+    pub(super) fn compare(&self, uplink: &config::Uplink) {
+        let is_wanted = uplink.counterfactual;
         let now = self.now();
         let mut state = self.lock();
         let desk = &mut state.desk;
         let policy = desk.egress().policy();
         let is_wanted = is_wanted && Counterfactual::is_of_use(&policy.discipline);
-        if is_wanted == desk.counterfactual().is_some() {
-            return;
+        if is_wanted != desk.counterfactual().is_some() {
+            let bounds = SIZE_CLASSES.map(|(_, bound)| bound);
+            let egress = desk.egress();
+            let begun = || Counterfactual::new(now, egress.pacer(), egress.policy(), &bounds);
+            let counterfactual = is_wanted.then(begun);
+            desk.set_counterfactual(counterfactual);
         }
-        let bounds = SIZE_CLASSES.map(|(_, bound)| bound);
-        let egress = desk.egress();
-        let counterfactual =
-            is_wanted.then(|| Counterfactual::new(now, egress.pacer(), egress.policy(), &bounds));
-        desk.set_counterfactual(counterfactual);
+        if let Some(own) = desk.counterfactual() {
+            own.tell_networks(uplink.counterfactual_networks);
+        }
     }
 
     /// Returns what the order gains over `fair`; none where nothing is compared, or held
@@ -123,6 +141,7 @@ impl PacedLink {
             });
             Compared {
                 sizes: sizes.collect(),
+                networks: by_rank(&tally, now, span),
                 total: Means::of(times.iter().copied().sum()),
             }
         };
@@ -155,7 +174,30 @@ impl PacedLink {
     }
 }
 
+/// Returns the means of each network, the one with the most responses first, and those of all
+/// others at the end.
+fn by_rank(tally: &Tally, now: Time, span: Span) -> Vec<NetworkMeans> {
+    let networks = tally.networks();
+    let mut each: Vec<_> = networks.each(now, span).collect();
+    let rank = |responses: f64| Reverse((responses * 1e3) as u64);
+    each.sort_by_key(|(network, times)| (rank(times.responses), *network));
+    let named = each
+        .into_iter()
+        .map(|(own, times)| (network_name(own), times));
+    let other = networks.other(now, span);
+    let all = named.chain(other.map(|times| (OTHER.to_owned(), times)));
+    all.map(|(network, times)| NetworkMeans {
+        network,
+        means: Means::of(times),
+    })
+    .collect()
+}
+
+/// The networks that are not told of apart.
+const OTHER: &str = "other";
+
 const SIZE: Labels = Labels::NONE.and("size", SIZE_CLASS_NAMES.len());
+const NETWORK: Labels = Labels::NONE.per("network", Per::Network);
 
 /// The policy compared with `fair`; no sample where there is nothing to compare.
 #[rustfmt::skip]
@@ -168,6 +210,15 @@ pub(super) static COMPARED: Topic<LinkView> = Topic { title: "What the uplink's 
         |view, out| by_size(view, |size, times| {
             out.put(&[size, "actual"], times.actual_s);
             out.put(&[size, "fair"], times.fair_s);
+        })),
+    Row::counter("sprat_uplink_compared_network_responses_total", NETWORK.plus(1),
+        "The same responses by the client's network: those that asked for the most, and all others as other; a network has no sample any more once another has its place, and other has what it had",
+        |view, out| by_network(view, |network, times| out.put(&[network], times.responses as u64))),
+    Row::counter("sprat_uplink_compared_network_response_seconds_total", NETWORK.and("policy", 2).plus(2),
+        "Their response times by the client's network, as they were, and as policy fair would have had them",
+        |view, out| by_network(view, |network, times| {
+            out.put(&[network, "actual"], times.actual_s);
+            out.put(&[network, "fair"], times.fair_s);
         })),
     Row::counter("sprat_uplink_uncompared_responses_total", Labels::NONE.and("reason", 3),
         "Responses that are in no comparison: cut short, streams that paused, or crowded out",
@@ -183,4 +234,16 @@ fn by_size(view: &LinkView, mut tell: impl FnMut(&'static str, Times)) {
         .into_iter()
         .zip(times)
         .for_each(|(size, times)| tell(size, times));
+}
+
+fn by_network(view: &LinkView, mut tell: impl FnMut(&str, Times)) {
+    let Some(networks) = view.tally.as_ref().map(Tally::networks) else {
+        return;
+    };
+    for (network, times) in networks.each(Time::ZERO, Span::Start) {
+        tell(&network_name(network), times);
+    }
+    if let Some(times) = networks.other(Time::ZERO, Span::Start) {
+        tell(OTHER, times);
+    }
 }

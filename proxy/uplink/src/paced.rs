@@ -11,6 +11,7 @@ use http::{HeaderMap, Response, header};
 use http_body::{Body, Frame, SizeHint};
 use sprat_net::begun::with_held;
 use sprat_net::error::Reason;
+use sprat_scheduler::counterfactual::Network;
 use sprat_scheduler::desk::HEAD_WAIT;
 use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Mark, Size};
 use tokio::time::error::Elapsed;
@@ -86,6 +87,8 @@ pub struct FirstTurn {
     pub class: usize,
     /// The client's number, where clients share the uplink.
     pub client: Option<u64>,
+    /// The client's network, where the gain is told by that.
+    pub network: Option<Network>,
     /// The number by which a survey tells whence it comes.
     pub origin: u32,
     /// The response is refused after so long.
@@ -140,6 +143,7 @@ where
     };
     let spec = FlowSpec::new(turn.class, whole, gauge.cost())
         .of_client(turn.client)
+        .of_network(turn.network)
         .of_origin(turn.origin);
     let flow = Flow::open(gauge.worker(), spec.in_lane(lane));
     let flow = flow.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;

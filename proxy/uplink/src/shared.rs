@@ -47,7 +47,7 @@ impl SharedUplink {
             Rate::Auto => AutoRate::initial_rate_bits_per_s(&GateConfig::default()),
         };
         let link = PacedLink::new(Pacer::new(rate_bits_per_s), policy(uplink, classes));
-        link.compare(uplink.counterfactual);
+        link.compare(uplink);
         if let Some(config) = searched(uplink) {
             AutoRate::start(&link, config)?;
         }
@@ -101,7 +101,7 @@ impl SharedUplink {
         if let Err(error) = Division::renew(link, divided(uplink)) {
             tracing::error!(%error, "the uplink's rate is not divided: no thread for it");
         }
-        link.compare(uplink.counterfactual);
+        link.compare(uplink);
         if let Some(config) = searched(uplink) {
             if let Err(error) = AutoRate::start(link, config) {
                 tracing::error!(%error, "the uplink's rate stays: no thread to search for it");

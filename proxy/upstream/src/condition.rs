@@ -58,6 +58,8 @@ pub struct EndpointCondition {
     pub drains: bool,
     /// The endpoint's share of the requests, relative to the others.
     pub weight: u32,
+    /// The share that the configuration gives it.
+    pub configured_weight: u32,
 }
 
 impl SharedStation {
@@ -201,6 +203,8 @@ impl SharedStation {
                 is_used: station.is_usable(slot),
                 drains: station.is_draining(slot),
                 weight: spec.weight,
+                configured_weight: (decisions.weights.configured(&member.label))
+                    .unwrap_or(spec.weight),
             };
             (Arc::clone(member), condition)
         };

@@ -32,6 +32,13 @@ impl Weights {
         }
     }
 
+    /// Returns the configuration's weight of the endpoint with this label, if it was given
+    /// another.
+    pub(super) fn configured(&self, label: &str) -> Option<u32> {
+        let given = self.0.iter().find(|given| given.label == label);
+        given.map(|given| given.instead_of)
+    }
+
     /// Puts the weights in the place of the configuration's. Those are forgotten whose
     /// endpoint is gone, or has another weight in the configuration than it had.
     pub(super) fn apply(&mut self, members: &mut [(Arc<Member>, EndpointSpec)]) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::networks::Network;
 use crate::{FlowId, FlowSpec, Lane, Size, Time, WireCost};
 
 /// A source that has had nothing for so long has paused: its response is a stream, whose end
@@ -14,6 +15,8 @@ pub(super) struct Response {
     /// The response's flow on the virtual link.
     pub(super) flow: FlowId,
     pub(super) cost: WireCost,
+    /// The network that the response's client is in, if that is known.
+    pub(super) network: Option<Network>,
     kind: Kind,
     /// Whether it is among those that are looked at.
     pub(super) is_watched: bool,
@@ -89,6 +92,7 @@ impl Response {
         Self {
             flow,
             cost: spec.cost,
+            network: spec.network,
             kind: match spec.lane {
                 Lane::Express => Kind::Ahead,
                 Lane::Ordered | Lane::Grouped(..) => Kind::Response,
@@ -207,10 +211,10 @@ impl Response {
     }
 
     /// Returns the bytes of a response that is over, and how long the links have taken for
-    /// it; none of what does not count.
-    pub(super) fn times(&self) -> Option<(u64, Duration, Duration)> {
+    /// it, the real one and that under `fair`; none of what does not count.
+    pub(super) fn times(&self) -> Option<(u64, (Duration, Duration))> {
         let counts = self.kind == Kind::Response && self.actual.bytes > 0;
         let took = |sent: Sent| sent.by.since(self.opened);
-        counts.then(|| (self.actual.bytes, took(self.actual), took(self.fair)))
+        counts.then(|| (self.actual.bytes, (took(self.actual), took(self.fair))))
     }
 }

@@ -1,8 +1,10 @@
-//! How long responses took, and would have taken, summed up by their size.
+//! How long responses took, and would have taken, summed up by their size and by their
+//! clients' networks.
 
 use std::iter::Sum;
 use std::time::Duration;
 
+use super::networks::{Network, Networks};
 use crate::Time;
 
 /// The weight of the responses in a window below which it says nothing: that of one that
@@ -21,12 +23,13 @@ pub enum Span {
     Start,
 }
 
-/// Sums of times, by size of the response.
+/// Sums of times, by size of the response and by network.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Upper bounds of the size classes but the last, in bytes.
     bounds: Vec<u64>,
     sizes: Vec<Sums>,
+    pub(super) networks: Networks,
     pub(super) left_out: LeftOut,
 }
 
@@ -52,8 +55,9 @@ pub struct Times {
     pub fair_s: f64,
 }
 
+/// Times of responses, summed up over each [`Span`].
 #[derive(Clone, Debug, Default)]
-struct Sums {
+pub(super) struct Sums {
     responses: u64,
     actual: Duration,
     fair: Duration,
@@ -73,42 +77,76 @@ impl Tally {
         Self {
             bounds: bounds.to_vec(),
             sizes: vec![Sums::default(); bounds.len() + 1],
+            networks: Networks::default(),
             left_out: LeftOut::default(),
         }
     }
 
-    /// Counts a response of `bytes` that has ended on both links.
-    pub(super) fn add(&mut self, now: Time, bytes: u64, actual: Duration, fair: Duration) {
+    /// Counts a response of `bytes` that has ended on both links, where it took so long:
+    /// really, and under `fair`.
+    pub(super) fn add(
+        &mut self,
+        now: Time,
+        bytes: u64,
+        network: Option<Network>,
+        took: (Duration, Duration),
+    ) {
         let size = self.bounds.partition_point(|&bound| bound < bytes);
-        let sums = &mut self.sizes[size];
-        sums.responses += 1;
-        sums.actual = sums.actual.saturating_add(actual);
-        sums.fair = sums.fair.saturating_add(fair);
-        let times = Times {
-            responses: 1.0,
-            actual_s: actual.as_secs_f64(),
-            fair_s: fair.as_secs_f64(),
-        };
-        sums.minute.add(now, Span::MINUTE, times);
-        sums.ten_minutes.add(now, Span::TEN_MINUTES, times);
+        self.sizes[size].add(now, took);
+        self.networks.add(now, network, took);
     }
 
     /// Returns the times in a span up to `now`, by size: up to each bound, and above.
     pub fn times(&self, now: Time, span: Span) -> impl Iterator<Item = Times> {
-        self.sizes.iter().map(move |sums| match span {
-            Span::Minute => sums.minute.at(now, Span::MINUTE),
-            Span::TenMinutes => sums.ten_minutes.at(now, Span::TEN_MINUTES),
-            Span::Start => Times {
-                responses: sums.responses as f64,
-                actual_s: sums.actual.as_secs_f64(),
-                fair_s: sums.fair.as_secs_f64(),
-            },
-        })
+        self.sizes.iter().map(move |sums| sums.times(now, span))
+    }
+
+    /// Returns the same by the clients' networks.
+    pub fn networks(&self) -> &Networks {
+        &self.networks
     }
 
     /// Counts the responses that no sum has.
     pub fn left_out(&self) -> LeftOut {
         self.left_out
+    }
+}
+
+impl Sums {
+    /// Adds how long a response took: really, and under `fair`.
+    pub(super) fn add(&mut self, now: Time, (actual, fair): (Duration, Duration)) {
+        self.responses += 1;
+        self.actual = self.actual.saturating_add(actual);
+        self.fair = self.fair.saturating_add(fair);
+        let times = Times {
+            responses: 1.0,
+            actual_s: actual.as_secs_f64(),
+            fair_s: fair.as_secs_f64(),
+        };
+        self.minute.add(now, Span::MINUTE, times);
+        self.ten_minutes.add(now, Span::TEN_MINUTES, times);
+    }
+
+    /// Adds other sums to these.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.responses += other.responses;
+        self.actual = self.actual.saturating_add(other.actual);
+        self.fair = self.fair.saturating_add(other.fair);
+        self.minute.merge(other.minute, Span::MINUTE);
+        self.ten_minutes.merge(other.ten_minutes, Span::TEN_MINUTES);
+    }
+
+    /// Returns the times in a span up to `now`.
+    pub(super) fn times(&self, now: Time, span: Span) -> Times {
+        match span {
+            Span::Minute => self.minute.at(now, Span::MINUTE),
+            Span::TenMinutes => self.ten_minutes.at(now, Span::TEN_MINUTES),
+            Span::Start => Times {
+                responses: self.responses as f64,
+                actual_s: self.actual.as_secs_f64(),
+                fair_s: self.fair.as_secs_f64(),
+            },
+        }
     }
 }
 
@@ -163,6 +201,11 @@ impl Decayed {
         self.times = [self.at(now, window), times].into_iter().sum();
         self.at = self.at.max(now);
     }
+
+    fn merge(&mut self, other: Self, window: Duration) {
+        let now = self.at.max(other.at);
+        self.add(now, window, other.at(now, window));
+    }
 }
 
 #[cfg(test)]
@@ -187,7 +230,7 @@ mod tests {
     fn sums_are_by_size_and_a_bound_belongs_to_what_is_below() {
         let mut tally = Tally::new(&[1000, 2000]);
         for (bytes, fair) in [(1, 2), (1000, 4), (1001, 6), (2001, 8)] {
-            tally.add(at(1), bytes, S, fair * S);
+            tally.add(at(1), bytes, None, (S, fair * S));
         }
         let sizes: Vec<_> = tally.times(at(1), Span::Start).collect();
         let wanted = [
@@ -208,12 +251,12 @@ mod tests {
         let mut tally = Tally::new(&[]);
         let in_span = |tally: &Tally, now, span| tally.times(now, span).sum::<Times>();
         assert_eq!(in_span(&tally, at(0), Span::Start).gain(), None);
-        tally.add(at(0), 1, S, 4 * S);
+        tally.add(at(0), 1, None, (S, 4 * S));
         let minute = in_span(&tally, at(60), Span::Minute);
         assert!((minute.responses - 1.0 / std::f64::consts::E).abs() < 1e-12);
         assert!((minute.gain().unwrap() - 4.0).abs() < 1e-12);
         // e^-1 of the first, and the second: (4/e + 1) / (1/e + 1).
-        tally.add(at(60), 1, S, S);
+        tally.add(at(60), 1, None, (S, S));
         let minute = in_span(&tally, at(60), Span::Minute);
         assert!((minute.gain().unwrap() - 1.806_824).abs() < 1e-6);
         let longer = in_span(&tally, at(60), Span::TenMinutes);

@@ -127,6 +127,28 @@ fn a_small_response_gets_its_share_beside_a_large_one() {
 }
 
 #[test]
+fn a_network_has_the_times_of_its_clients() {
+    let [one, other] = [1, 2].map(|number| Some(Network([number; 17])));
+    let mut world = World::new(Discipline::Srpt);
+    world.fair().tell_networks(1);
+    // As above: in turns of 300 bytes the small one ends 300 us later.
+    for (us, bytes, network) in [(0, 6000, one), (1000, 600, other)] {
+        world.run(at(us));
+        let spec = FlowSpec::new(0, Size::Exact(bytes), COST);
+        world.arrive(spec.of_network(network));
+    }
+    world.run(at(1_000_000));
+    let now = world.now;
+    let networks = world.fair().tally(now).networks();
+    // The first to end has the place.
+    let each: Vec<_> = networks.each(now, Span::Start).collect();
+    assert_eq!(each.len(), 1);
+    assert_eq!((Some(each[0].0), each[0].1.gain()), (other, Some(1.375)));
+    let rest = networks.other(now, Span::Start).unwrap();
+    assert_eq!((rest.responses, rest.gain()), (1.0, Some(1.0)));
+}
+
+#[test]
 fn a_link_that_was_idle_begins_anew() {
     let trace = vec![(0, 300), (5000, 1200), (5000, 1200)];
     let mut world = World::new(Discipline::Srpt).play(&trace);

@@ -1,5 +1,6 @@
 //! What a driver tells an uplink, and is told.
 
+use crate::counterfactual::Network;
 use crate::{ClassSpec, Discipline, MAX_CLASSES, Marking, Size, Time, WireCost};
 
 #[cfg(doc)]
@@ -65,6 +66,9 @@ pub struct FlowSpec {
     /// Number of the client that it belongs to, a hash perhaps, for
     /// [`EgressPolicy::share_between_clients`]; none if that is not known.
     pub client: Option<u64>,
+    /// The network that its client is in, for the sums of a
+    /// [`Counterfactual`](crate::Counterfactual); it decides nothing.
+    pub network: Option<Network>,
     /// The lane that the flow waits in.
     pub lane: Lane,
     /// A number by which the driver knows it again in a [`Survey`](crate::Survey); it
@@ -80,6 +84,7 @@ impl FlowSpec {
             size,
             cost,
             client: None,
+            network: None,
             lane: Lane::Ordered,
             origin: 0,
         }
@@ -89,6 +94,12 @@ impl FlowSpec {
     #[must_use]
     pub fn of_client(self, client: Option<u64>) -> Self {
         Self { client, ..self }
+    }
+
+    /// The same of a client in this network, if that is known.
+    #[must_use]
+    pub fn of_network(self, network: Option<Network>) -> Self {
+        Self { network, ..self }
     }
 
     /// The same with a number for surveys.

@@ -20,11 +20,13 @@ pub enum Per {
     Manifest,
     /// Each certificate of a listener.
     Certificate,
+    /// Each network of clients that the gain is told of apart.
+    Network,
 }
 
 impl Per {
     /// All of them, in order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Cluster,
         Self::Endpoint,
         Self::Class,
@@ -32,6 +34,7 @@ impl Per {
         Self::Name,
         Self::Manifest,
         Self::Certificate,
+        Self::Network,
     ];
 
     /// Returns the symbol in formulas.
@@ -44,6 +47,7 @@ impl Per {
             Self::Name => "N",
             Self::Manifest => "M",
             Self::Certificate => "T",
+            Self::Network => "W",
         }
     }
 }

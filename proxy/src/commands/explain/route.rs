@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use http::Uri;
 use serde_json::{Value, json};
+use sprat_config::classify::Asked;
+use sprat_config::fields::Fields;
 use sprat_config::resolved::{
     Access, Action, BodyBound, BufferedBody, Cluster, HeaderEdits, HostPattern, PathPattern,
     ResponseBuffer, Route, Template,
@@ -136,6 +138,23 @@ fn access(access: &Access) -> Vec<String> {
     [cors, rbac, basic, authz].into_iter().flatten().collect()
 }
 
+/// Says whether the route's rules let a request pass; null where it has none.
+pub(super) fn verdict<F: Fields + ?Sized>(
+    route: &routing::Route,
+    asked: &Asked<'_, F>,
+    user: Option<&str>,
+) -> Value {
+    let Some(access) = route.access.as_deref().filter(|own| own.has_rules()) else {
+        return Value::Null;
+    };
+    let has_no_user = access.asks_for_user() && user.is_none();
+    match (access.allows(&Asked { user, ..*asked }), has_no_user) {
+        (true, _) => "lets this request pass".into(),
+        (false, false) => "refuses this request: 403".into(),
+        (false, true) => "refuses this request, as no user's: 403 (`--user` says whose)".into(),
+    }
+}
+
 /// Describes changes of a head, one a line.
 fn edits(edits: &HeaderEdits) -> Vec<String> {
     let pair = |verb: &'static str| {
@@ -191,7 +210,11 @@ pub(super) fn lines(route: &Value) -> Vec<(&'static str, String)> {
             format!("{cluster}, {} of 100 requests", mirror["percent"]),
         ));
     }
+    if let Some(verdict) = route["rbac"].as_str() {
+        out.push(("access", format!("rbac {verdict}")));
+    }
     for (key, name) in [
+        ("access", "access"),
         ("buffer", "buffer"),
         ("request_headers", "request"),
         ("response_headers", "response"),

@@ -344,6 +344,8 @@ fn endpoint(cluster: &str, member: &Member, state: &EndpointCondition) -> Value 
         "address": member.label,
         "used": state.is_used,
         "draining": state.drains,
+        "weight": state.weight,
+        "configured_weight": state.configured_weight,
         "ejected_for_ms": state.ejected_for.map(|time| time.as_millis() as u64),
         "passes_checks": state.passes_checks,
         "outstanding": member.counts.outstanding.load(Relaxed),

@@ -35,6 +35,7 @@ impl ClusterView {
                 "used": endpoint.is_used,
                 "draining": endpoint.drains,
                 "weight": endpoint.weight,
+                "configured_weight": endpoint.configured_weight,
                 "ejected_for_ms": endpoint.ejected_for.map(|time| time.as_millis() as u64),
                 "passes_checks": endpoint.passes_checks,
                 "outstanding": shared.outstanding.load(Relaxed),

@@ -86,6 +86,11 @@ impl Access {
         })))
     }
 
+    /// Whether there are rules.
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
     /// Whether the rules ask who the user is.
     pub(crate) fn asks_for_user(&self) -> bool {
         self.rules.iter().any(|rule| !rule.users.is_empty())

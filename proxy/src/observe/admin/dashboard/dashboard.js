@@ -101,7 +101,20 @@ function showGain({ gain }) {
   const isKnown = typeof ratio === "number" && Number.isFinite(ratio);
   get("gain").hidden = !isKnown;
   document.body.classList.toggle("has-gain", isKnown);
-  if (isKnown) say("gain-number", `${ratio.toFixed(ratio >= 10 ? 0 : 1)}×`);
+  if (!isKnown) return;
+  say("gain-number", `${ratio.toFixed(ratio >= 10 ? 0 : 1)}×`);
+  const told = gain.last_ten_minutes;
+  if (!told || !get("gain-details").open) return;
+  get("gain-sizes").replaceChildren(...told.sizes.map((own) => gainRow(SIZES[own.size] ?? own.size, own)));
+  get("gain-networks").replaceChildren(...(told.networks ?? []).map((own) => gainRow(own.network, own)));
+}
+
+function gainRow(name, { mean_ms, fair_mean_ms, gain }) {
+  const cells = [mean_ms, fair_mean_ms].map((own) => (own === null ? "–" : time(own)));
+  const row = [...cells, gain === null ? "–" : `${gain.toFixed(2)}×`];
+  return element("tr", {},
+    element("th", { scope: "row" }, name),
+    ...row.map((cell) => element("td", { class: "number" }, cell)));
 }
 
 function showTraffic(stats) {
@@ -160,6 +173,11 @@ function health(endpoint) {
   return ["out", "not used"];
 }
 
+/** Its share of the requests, and the configuration's where it was given another. */
+function weight({ weight: own, configured_weight: configured }) {
+  return own === configured ? `weight ${own}` : `weight ${own}, configured ${configured}`;
+}
+
 function showEndpoints(stats) {
   const [, last] = span();
   const recent = page.history.at(last.at - 4000);
@@ -171,7 +189,7 @@ function showEndpoints(stats) {
     const rate = perSecond(recent, last, (own) => own.endpoints.get(name) ?? 0);
     return element("li", { "data-health": kind },
       element("span", { class: "dot", role: "img", "aria-label": kind === "up" ? "in use" : "out of use" }),
-      element("span", { class: "address" }, endpoint.address, " ", element("span", { class: "cluster" }, endpoint.cluster)),
+      element("span", { class: "address" }, endpoint.address, " ", element("span", { class: "cluster" }, `${endpoint.cluster} · ${weight(endpoint)}`)),
       element("span", { class: "load" }, ...(kind === "up"
         ? [meter(endpoint.outstanding / most, `${endpoint.outstanding} in progress`), element("span", { class: "count" }, number(endpoint.outstanding))]
         : [element("span", { class: "health" }, words)])),
@@ -356,6 +374,7 @@ get("pause").addEventListener("click", () => {
   if (page.isPaused) state("paused");
   else showStats();
 });
+get("gain-details").addEventListener("toggle", () => page.stats && showGain(page.stats));
 document.querySelectorAll("input[name=range]").forEach((input) => input.addEventListener("change", () => {
   page.minutes = Number(input.value);
   showStats();

@@ -1,9 +1,18 @@
 //! Says which commit an optimised build is made of, for `sprat --version` and
 //! `sprat_build_info`: `SPRAT_COMMIT` if it is set, as where the sources are without
 //! their history, or else what git says. Other builds say `unknown`, or each commit
-//! would have the tests compiled anew. It also says whether the C library is in the program.
+//! would have the tests compiled anew. It also says whether the C library is in the program,
+//! and compresses the schema that `sprat schema` prints.
 
+use std::io::Write as _;
+use std::path::Path;
 use std::process::Command;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// Where the schema stands, which a test of its crate keeps in step with the types.
+const SCHEMA: &str = "../config/schema.json";
 
 fn main() {
     println!("cargo::rerun-if-env-changed=SPRAT_COMMIT");
@@ -22,6 +31,9 @@ fn main() {
         false => "dynamic",
     };
     println!("cargo::rustc-env=SPRAT_BUILD_LINKED={linked}");
+    if let Err(error) = compress_schema() {
+        println!("cargo::error=cannot compress {SCHEMA}: {error}");
+    }
     if packs_relocations() {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
@@ -35,6 +47,16 @@ fn main() {
         let value = std::env::var(name).unwrap_or_default();
         println!("cargo::rustc-env={key}={value}");
     }
+}
+
+/// Writes the schema for the program, an eighth of what it has as text.
+fn compress_schema() -> std::io::Result<()> {
+    println!("cargo::rerun-if-changed={SCHEMA}");
+    let text = std::fs::read(SCHEMA)?;
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&text)?;
+    let out = std::env::var_os("OUT_DIR").unwrap_or_default();
+    std::fs::write(Path::new(&out).join("schema.json.gz"), encoder.finish()?)
 }
 
 /// Returns whether the program may have its relocations packed, which saves 3 % of it: the
@@ -74,7 +96,7 @@ fn folds_code() -> bool {
         .output();
     output.is_ok_and(|it| {
         let root = String::from_utf8_lossy(&it.stdout).trim().to_owned();
-        std::path::Path::new(&root)
+        Path::new(&root)
             .join(format!("lib/rustlib/{target}/bin/gcc-ld/ld.lld"))
             .exists()
     })

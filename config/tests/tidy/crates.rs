@@ -134,6 +134,8 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
         let allowed: &[&str] = match package.name.as_str() {
             "sprat-scheduler" => &[],
             "sprat-config" => &["sprat-scheduler"],
+            "sprat-encoder" => &["sprat-config"],
+            "sprat-net" => &["sprat-scheduler", "sprat-config", "sprat-encoder"],
             "sprat-acme" | "sprat-uplink" | "sprat-upstream" | "sprat-sizes" | "sprat-traces" => {
                 &["sprat-scheduler", "sprat-config", "sprat-net"]
             }
@@ -371,7 +373,7 @@ fn a_wrong_direction_is_found() {
         [
             "scheduler/Cargo.toml: sprat-scheduler may not depend on sprat-config, only on []",
             "loadgen/Cargo.toml: sprat-loadgen may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-measure\"]",
-            "net/Cargo.toml: sprat-net may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\"]",
+            "net/Cargo.toml: sprat-net may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-encoder\"]",
             "sizes/Cargo.toml: sprat-sizes may not depend on sprat-upstream, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-net\"]",
         ]
     );

@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use common::*;
-use sprat::server::Control;
+use sprat_server::server::Control;
 use sprat_config::resolved::*;
 use sprat_scheduler::{ClassSpec, Discipline};
 

@@ -22,11 +22,11 @@ use crate::commands::healthcheck;
 use crate::commands::import;
 use crate::commands::link;
 use crate::commands::trial;
-use crate::observe::log_lines::Shape;
-use crate::observe::standard_error::{StandardError, Style};
-use crate::observe::version;
-use crate::serve::loaded::{STDIN, is_stdin, load_with_files, look};
-use crate::serve::operate::{Operator, pid_file};
+use sprat_server::log_lines::Shape;
+use sprat_server::standard_error::{StandardError, Style};
+use sprat_server::version;
+use sprat_server::loaded::{STDIN, is_stdin, load_with_files, look};
+use sprat_server::operate::{Operator, pid_file};
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]
@@ -166,7 +166,7 @@ enum Command {
 
 /// Runs the command line; the exit code is 2 for a wrong one, 1 for anything
 /// else that failed.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let is_server = matches!(arguments.command, Command::Run { .. });
     let syslog = arguments

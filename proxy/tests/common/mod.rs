@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use sprat::server::Server;
+use sprat_server::server::Server;
 use sprat_config::resolved::*;
 use sprat_scheduler::Discipline;
 use sprat_scheduler::health::Thresholds;

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
-use sprat::simulation::{Connecting, Simulated};
+use sprat_server::simulation::{Connecting, Simulated};
 use sprat_config::resolved::Config;
 use sprat_scheduler::WireCost;
 use tokio::net::TcpStream;

@@ -10,8 +10,8 @@ use sprat_config::resolved::{
 };
 use sprat_config::units::format_bytes;
 
-use crate::exchange::decide::Way;
-use crate::setup::routing;
+use sprat_server::decide::Way;
+use sprat_server::routing;
 
 /// A request, as far as its route's answer depends on it.
 pub(super) struct Asking<'a> {

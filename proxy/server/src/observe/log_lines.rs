@@ -17,7 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// Time, level, where, message and fields.
     #[default]
     Text,
@@ -31,7 +31,7 @@ pub(crate) enum Shape {
 impl Shape {
     /// Returns how lines look that are to be text: with priorities if the journal reads
     /// standard error.
-    pub(crate) fn of_text() -> Self {
+    pub fn of_text() -> Self {
         let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
         // systemd says which stream the journal has, for it may have been redirected.
         let own = std::fs::metadata("/proc/self/fd/2");

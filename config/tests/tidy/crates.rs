@@ -139,6 +139,16 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
             "sprat-acme" | "sprat-uplink" | "sprat-upstream" | "sprat-sizes" | "sprat-traces" => {
                 &["sprat-scheduler", "sprat-config", "sprat-net"]
             }
+            "sprat-server" => &[
+                "sprat-scheduler",
+                "sprat-config",
+                "sprat-net",
+                "sprat-acme",
+                "sprat-uplink",
+                "sprat-upstream",
+                "sprat-sizes",
+                "sprat-traces",
+            ],
             "sprat" => &[
                 "sprat-scheduler",
                 "sprat-config",
@@ -148,6 +158,7 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
                 "sprat-upstream",
                 "sprat-sizes",
                 "sprat-traces",
+                "sprat-server",
                 "sprat-import",
                 "sprat-top",
                 "sprat-whatif",

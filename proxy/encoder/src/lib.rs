@@ -25,7 +25,7 @@ const WINDOW_LOG: u32 = 18;
 /// Encodes a body, piece by piece.
 pub struct Encoder(Box<dyn Encode>);
 
-/// A library's encoder.
+/// What an encoder of a library does, whichever coding it has.
 trait Encode: Write {
     /// Returns what has been encoded and not been taken.
     fn encoded(&mut self) -> &mut Vec<u8>;

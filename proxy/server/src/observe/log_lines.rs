@@ -255,7 +255,7 @@ mod tests {
         let expected = serde_json::json!({
             "level": "warn",
             "message": "cannot \rgo",
-            "target": "sprat::observe::log_lines::tests",
+            "target": "sprat_server::observe::log_lines::tests",
             "fields": {
                 "error": "no\nsuch \u{1b}[2J \"file\"",
                 "listener": "a\nb",
@@ -271,7 +271,7 @@ mod tests {
         let text = written(Shape::Journal, || tracing::info!(port = 80, "listening"));
         assert_eq!(
             text,
-            "<6> INFO sprat::observe::log_lines::tests: listening port=80\n"
+            "<6> INFO sprat_server::observe::log_lines::tests: listening port=80\n"
         );
         let told = Shape::Journal.of_complaint(Level::ERROR, "first\n second\n");
         assert_eq!(told, "<3>first\n<3> second\n");

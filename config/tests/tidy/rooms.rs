@@ -55,7 +55,10 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
 #[test]
 fn an_edge_against_the_order_is_found() {
     let tree = Tree::of(&[
-        ("proxy/server/src/lib.rs", "mod serve;\nuse crate::serve::x;\n"),
+        (
+            "proxy/server/src/lib.rs",
+            "mod serve;\nuse crate::serve::x;\n",
+        ),
         ("proxy/server/src/odd.rs", ""),
         ("proxy/server/src/client.rs", "mod a;\n"),
         (
@@ -69,7 +72,8 @@ fn an_edge_against_the_order_is_found() {
     assert_eq!(
         complaints(&tree),
         [
-            "proxy/server/src/client/a.rs: client may not know exchange (exchange::record)".to_owned(),
+            "proxy/server/src/client/a.rs: client may not know exchange (exchange::record)"
+                .to_owned(),
             format!("proxy/server/src/odd.rs: belongs into one of {rooms:?}"),
         ]
     );

@@ -22,11 +22,11 @@ use crate::commands::healthcheck;
 use crate::commands::import;
 use crate::commands::link;
 use crate::commands::trial;
+use sprat_server::loaded::{STDIN, is_stdin, load_with_files, look};
 use sprat_server::log_lines::Shape;
+use sprat_server::operate::{Operator, pid_file};
 use sprat_server::standard_error::{StandardError, Style};
 use sprat_server::version;
-use sprat_server::loaded::{STDIN, is_stdin, load_with_files, look};
-use sprat_server::operate::{Operator, pid_file};
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]

@@ -64,11 +64,7 @@ pub fn look(
 }
 
 /// Reads a configuration, and looks at the files that it names.
-pub fn load_with_files(
-    file: &Path,
-    purpose: Purpose,
-    colour: bool,
-) -> anyhow::Result<Loaded> {
+pub fn load_with_files(file: &Path, purpose: Purpose, colour: bool) -> anyhow::Result<Loaded> {
     look(file, colour, |loaded| {
         inspect(&loaded.config, purpose, &mut loaded.warnings);
     })

@@ -6,7 +6,7 @@
 #
 #   UPLINK_KBIT=20000 LOAD=0.95 WATCH_S=20
 #   CHROMIUM=/usr/bin/chromium
-#   PARTS=proxy/src/observe/admin/dashboard   scripts and styles from the sources, not the binary
+#   PARTS=proxy/server/src/observe/admin/dashboard   scripts and styles from the sources, not the binary
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"

@@ -214,11 +214,8 @@ fn read_as<R: decode::Decode, T>(
     })
 }
 
-/// The text of the file's JSON Schema (draft 2020-12), for editors and other tools: what
-/// [`schema`] makes, which a program that only prints it need not carry.
-pub const SCHEMA: &str = include_str!("../schema.json");
-
-/// The JSON Schema of the file, made from the types that read it.
+/// The file's JSON Schema (draft 2020-12), made from the types that read it; `schema.json`
+/// has it for programs that only print it.
 pub fn schema() -> serde_json::Value {
     schema_of::<raw::File>("Sprat configuration")
 }

@@ -92,6 +92,15 @@ pub struct Config {
     pub shown: Shown,
 }
 
+impl Config {
+    /// Returns a copy. Its code is in this crate alone; that of `clone` would be in each that
+    /// calls it, some 30 KB.
+    #[inline(never)]
+    pub fn duplicate(&self) -> Self {
+        self.clone()
+    }
+}
+
 /// The number of threads, and the shutdown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runtime {

@@ -1,7 +1,7 @@
 //! The command line and its commands.
 
 mod catalogue;
-pub mod cli;
+pub(crate) mod cli;
 mod diff;
 mod explain;
 mod healthcheck;

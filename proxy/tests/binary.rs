@@ -538,7 +538,7 @@ fn a_port_in_use_is_said_so() {
     let address = listener.local_addr().unwrap();
     let mut config = config(&[address]);
     config.listeners[0].address = address.into();
-    let error = sprat::server::Server::start(&config).err().unwrap();
+    let error = sprat_server::server::Server::start(&config).err().unwrap();
     let error = format!("{error:#}");
     assert!(
         error.contains(&address.to_string()) && error.contains("listener `test`"),

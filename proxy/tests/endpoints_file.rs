@@ -163,7 +163,7 @@ fn a_reload_with_a_bad_file_keeps_what_there_was() {
     control.reload(&after).unwrap();
     assert_eq!(answering(&proxy), set(["a"]));
     // A cluster that begins has nothing to keep.
-    let error = sprat::server::Server::start(&listing(&path, |_| ()))
+    let error = sprat_server::server::Server::start(&listing(&path, |_| ()))
         .err()
         .unwrap();
     let error = format!("{error:#}");

@@ -9,9 +9,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use common::*;
-use sprat::server::Control;
 use sprat_config::resolved::*;
 use sprat_scheduler::{ClassSpec, Discipline};
+use sprat_server::server::Control;
 
 fn named(name: &'static str) -> Origin {
     Origin::http(move |_| ok(name))

@@ -204,17 +204,17 @@ mod tests {
 
     #[test]
     fn modules_in_rooms_are_told_apart() {
-        let [first, second, ..] = *rooms::of("proxy/src/") else {
+        let [first, second, ..] = *rooms::of("proxy/server/src/") else {
             panic!("the proxy has rooms");
         };
-        let place = |room: &str, module: &str| format!("proxy/src/{room}/{module}.rs");
+        let place = |room: &str, module: &str| format!("proxy/server/src/{room}/{module}.rs");
         let tree = Tree::of(&[
             (&place(first, "a"), "use super::b;\n"),
             (&place(first, "b"), &format!("use crate::{second}::c::d;\n")),
             (&place(second, "c"), &format!("use crate::{first}::a;\n")),
             (&place(second, "d"), &format!("use crate::{first}::b;\n")),
         ]);
-        let circle = largest_circle(&graphs(&tree)["proxy/src/"]);
+        let circle = largest_circle(&graphs(&tree)["proxy/server/src/"]);
         let expected = [(first, "a"), (first, "b"), (second, "c")];
         assert_eq!(
             circle,

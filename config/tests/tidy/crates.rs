@@ -134,9 +134,21 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
         let allowed: &[&str] = match package.name.as_str() {
             "sprat-scheduler" => &[],
             "sprat-config" => &["sprat-scheduler"],
+            "sprat-encoder" => &["sprat-config"],
+            "sprat-net" => &["sprat-scheduler", "sprat-config", "sprat-encoder"],
             "sprat-acme" | "sprat-uplink" | "sprat-upstream" | "sprat-sizes" | "sprat-traces" => {
                 &["sprat-scheduler", "sprat-config", "sprat-net"]
             }
+            "sprat-server" => &[
+                "sprat-scheduler",
+                "sprat-config",
+                "sprat-net",
+                "sprat-acme",
+                "sprat-uplink",
+                "sprat-upstream",
+                "sprat-sizes",
+                "sprat-traces",
+            ],
             "sprat" => &[
                 "sprat-scheduler",
                 "sprat-config",
@@ -146,6 +158,7 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
                 "sprat-upstream",
                 "sprat-sizes",
                 "sprat-traces",
+                "sprat-server",
                 "sprat-import",
                 "sprat-top",
                 "sprat-whatif",
@@ -371,7 +384,7 @@ fn a_wrong_direction_is_found() {
         [
             "scheduler/Cargo.toml: sprat-scheduler may not depend on sprat-config, only on []",
             "loadgen/Cargo.toml: sprat-loadgen may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-measure\"]",
-            "net/Cargo.toml: sprat-net may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\"]",
+            "net/Cargo.toml: sprat-net may not depend on sprat, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-encoder\"]",
             "sizes/Cargo.toml: sprat-sizes may not depend on sprat-upstream, only on [\"sprat-scheduler\", \"sprat-config\", \"sprat-net\"]",
         ]
     );

@@ -1,8 +1,6 @@
 //! Content codings of responses (RFC 9110 8.4.1): which one a client takes, and bodies that
 //! are encoded on their way.
 
-mod encoder;
-
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,7 +10,8 @@ use http::header::{ACCEPT_ENCODING, HeaderMap};
 use http_body::{Body, Frame, SizeHint};
 use sprat_config::resolved::Algorithm;
 
-pub use self::encoder::Encoder;
+pub use sprat_encoder::Encoder;
+
 use crate::begun::with_held;
 use crate::places::Place;
 

@@ -18,7 +18,7 @@ pub fn look_up(
     to: &Destination<'_>,
     fields: &HeaderMap,
 ) -> anyhow::Result<Option<Found>> {
-    let mut config = config.clone();
+    let mut config = config.duplicate();
     config.catalogue.shared = None;
     let catalogue = Arc::new(Catalogue::new(&config, (0, 0))?);
     let asked = catalogue.asked(to, fields);

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
+use flate2::read::GzDecoder;
 use sprat_config::Config;
 use sprat_config::resolved::{Syslog, SyslogAddress};
 use sprat_net::problem::Purpose;
@@ -21,11 +22,11 @@ use crate::commands::healthcheck;
 use crate::commands::import;
 use crate::commands::link;
 use crate::commands::trial;
-use crate::observe::log_lines::Shape;
-use crate::observe::standard_error::{StandardError, Style};
-use crate::observe::version;
-use crate::serve::loaded::{STDIN, is_stdin, load_with_files, look};
-use crate::serve::operate::{Operator, pid_file};
+use sprat_server::loaded::{STDIN, is_stdin, load_with_files, look};
+use sprat_server::log_lines::Shape;
+use sprat_server::operate::{Operator, pid_file};
+use sprat_server::standard_error::{StandardError, Style};
+use sprat_server::version;
 
 /// A reverse proxy and load balancer that schedules by size.
 #[derive(Parser)]
@@ -165,7 +166,7 @@ enum Command {
 
 /// Runs the command line; the exit code is 2 for a wrong one, 1 for anything
 /// else that failed.
-pub fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let is_server = matches!(arguments.command, Command::Run { .. });
     let syslog = arguments
@@ -210,7 +211,7 @@ pub fn main() -> ExitCode {
         Command::Top(args) => sprat_top::run(&args),
         Command::Whatif(args) => ask_whatif(&args),
         Command::Import(args) => convert(&args),
-        Command::Schema => print(sprat_config::SCHEMA),
+        Command::Schema => schema().and_then(|text| print(&text)),
         Command::Completions { shell } => print(&completions(shell)),
         Command::Man { directory } => write_pages(&directory),
         Command::Try(args) => try_out(&args),
@@ -301,6 +302,12 @@ fn compare(args: &diff::Args) -> ExitCode {
 
 fn try_out(args: &trial::Args) -> anyhow::Result<()> {
     print(&trial::run(args, &mut io::stdin().lock())?)
+}
+
+/// Returns the JSON Schema of the configuration.
+fn schema() -> anyhow::Result<String> {
+    let compressed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schema.json.gz"));
+    Ok(io::read_to_string(GzDecoder::new(compressed))?)
 }
 
 /// Returns a script that tells a shell of the commands and their arguments.

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use sprat_config::{Config, process_env};
 use sprat_top::Listener;
 
-use crate::serve::changes::Changes;
-use crate::serve::loaded::is_stdin;
+use sprat_server::changes::Changes;
+use sprat_server::loaded::is_stdin;
 
 /// Which configurations are compared, and how that is told.
 #[derive(Debug, Parser)]

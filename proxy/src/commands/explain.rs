@@ -27,9 +27,9 @@ use sprat_scheduler::{Mark, Size, Time};
 use sprat_sizes::{Destination, offline};
 use sprat_upstream::{Sessions, affinity_hash, station_config};
 
-use crate::exchange::decide::{Decision, Rules};
-use crate::exchange::path::refusal;
-use crate::setup::routing::{self, Routes, Sought};
+use sprat_server::decide::{Decision, Rules};
+use sprat_server::path::refusal;
+use sprat_server::routing::{self, Routes, Sought};
 
 /// A request to explain.
 #[derive(Clone, Debug, clap::Args)]
@@ -133,7 +133,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         method: method.as_str(),
         fields: &Head(&headers),
     };
-    let routes = Routes::new(config, &[])?;
+    let routes = Routes::uncounted(config)?;
     let rules = Rules {
         routes: &routes,
         classifier: &classifier,

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use sprat::server::Server;
 use sprat_config::resolved::*;
 use sprat_scheduler::Discipline;
 use sprat_scheduler::health::Thresholds;
+use sprat_server::server::Server;
 
 /// For what must happen, but at no particular time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use sprat::simulation::Simulated;
+use sprat_server::simulation::Simulated;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 

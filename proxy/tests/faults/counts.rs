@@ -1,6 +1,6 @@
 //! What must be true of the metrics when all is over.
 
-use sprat::simulation::Simulated;
+use sprat_server::simulation::Simulated;
 
 use crate::world::World;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use sprat::simulation::Simulated;
+use sprat_server::simulation::Simulated;
 use tokio::time::{sleep, timeout};
 
 use crate::backend::number;

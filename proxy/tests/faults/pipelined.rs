@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream as Pair;
 use std::time::Duration;
 
 use socket2::SockRef;
-use sprat::simulation::Simulated;
+use sprat_server::simulation::Simulated;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::spawn_local;

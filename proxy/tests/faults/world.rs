@@ -12,9 +12,9 @@ use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
-use sprat::simulation::{Connecting, Simulated};
 use sprat_config::resolved::Config;
 use sprat_scheduler::WireCost;
+use sprat_server::simulation::{Connecting, Simulated};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;

@@ -29,7 +29,7 @@ fn the_document_is_up_to_date() {
 
 fn tables() -> String {
     let mut out = "## Every metric\n".to_owned();
-    for chapter in sprat::metrics_table() {
+    for chapter in sprat_server::metrics_table() {
         let header =
             "| name | type | labels | unit | what it tells |\n| --- | --- | --- | --- | --- |";
         writeln!(out, "\n### {}\n\n{header}", chapter.title).unwrap();

@@ -21,7 +21,7 @@ use sprat_net::metrics::{About, Kind, Per};
 
 /// Every row of the table.
 fn rows() -> impl Iterator<Item = &'static About> {
-    sprat::metrics_table()
+    sprat_server::metrics_table()
         .into_iter()
         .flat_map(|chapter| chapter.rows)
 }

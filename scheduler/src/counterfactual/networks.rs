@@ -69,7 +69,7 @@ impl Networks {
             // Of equals the one that came first stays.
             self.placed.sort_by_key(|own| std::cmp::Reverse(own.rank));
             for own in self.placed.drain(most..) {
-                self.other.merge(own.sums);
+                self.other.merge(&own.sums);
             }
         }
         if most == 0 {
@@ -156,7 +156,7 @@ impl Networks {
             sums: Sums::default(),
         };
         let gone = std::mem::replace(least, fresh);
-        self.other.merge(gone.sums);
+        self.other.merge(&gone.sums);
         self.candidates[candidate] = Candidate {
             network: gone.network,
             rank: gone.rank,

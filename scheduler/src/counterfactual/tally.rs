@@ -128,7 +128,7 @@ impl Sums {
     }
 
     /// Adds other sums to these.
-    pub(super) fn merge(&mut self, other: Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         self.responses += other.responses;
         self.actual = self.actual.saturating_add(other.actual);
         self.fair = self.fair.saturating_add(other.fair);

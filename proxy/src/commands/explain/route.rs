@@ -12,8 +12,8 @@ use sprat_config::resolved::{
 };
 use sprat_config::units::format_bytes;
 
-use crate::exchange::decide::Way;
-use crate::setup::routing;
+use sprat_server::decide::Way;
+use sprat_server::routing::{self, Verdict};
 
 /// A request, as far as its route's answer depends on it.
 pub(super) struct Asking<'a> {
@@ -144,14 +144,13 @@ pub(super) fn verdict<F: Fields + ?Sized>(
     asked: &Asked<'_, F>,
     user: Option<&str>,
 ) -> Value {
-    let Some(access) = route.access.as_deref().filter(|own| own.has_rules()) else {
-        return Value::Null;
-    };
-    let has_no_user = access.asks_for_user() && user.is_none();
-    match (access.allows(&Asked { user, ..*asked }), has_no_user) {
-        (true, _) => "lets this request pass".into(),
-        (false, false) => "refuses this request: 403".into(),
-        (false, true) => "refuses this request, as no user's: 403 (`--user` says whose)".into(),
+    match route.verdict(&Asked { user, ..*asked }) {
+        None => Value::Null,
+        Some(Verdict::Passes) => "lets this request pass".into(),
+        Some(Verdict::Refused) => "refuses this request: 403".into(),
+        Some(Verdict::RefusedWithoutUser) => {
+            "refuses this request, as no user's: 403 (`--user` says whose)".into()
+        }
     }
 }
 

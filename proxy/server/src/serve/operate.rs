@@ -1,7 +1,7 @@
 //! `sprat run`: a server from its start to its end, as signals and the
 //! configuration's file say.
 
-pub(crate) mod pid_file;
+pub mod pid_file;
 mod reload_thread;
 mod upgrade;
 
@@ -32,7 +32,7 @@ use crate::serve::server::{Control, Server};
 const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
 
 /// Runs a server, and has it follow its file.
-pub(crate) struct Operator {
+pub struct Operator {
     follower: Follower,
     pid_file: Option<PathBuf>,
     standard_error: StandardError,
@@ -40,7 +40,7 @@ pub(crate) struct Operator {
 
 impl Operator {
     /// For this configuration; what is doubtful about it is told there.
-    pub(crate) fn new(
+    pub fn new(
         file: PathBuf,
         workers: Option<u16>,
         pid_file: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl Operator {
     ///
     /// Everything that is wrong with the configuration, or that it names and
     /// cannot be had.
-    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+    pub fn run(mut self) -> anyhow::Result<()> {
         anyhow::ensure!(
             !loaded::is_stdin(self.follower.file()),
             "a server reads its configuration again at a reload: give it a file, not `-`"

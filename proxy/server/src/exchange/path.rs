@@ -65,7 +65,7 @@ fn normalize(rules: &PathRules, parts: &mut Parts, record: &mut Record) -> Resul
 }
 
 /// Why a request whose path has no normal form is refused.
-pub(crate) fn refusal(abnormal: Abnormal) -> Reason {
+pub fn refusal(abnormal: Abnormal) -> Reason {
     match abnormal {
         Abnormal::AboveRoot => Reason::PathAboveRoot,
         Abnormal::EscapedSlash => Reason::EscapedSlash,

@@ -11,25 +11,25 @@ use sprat_net::error::Reason;
 use crate::setup::routing::{Action, Forward, Page, Redirect, Route, Routes, Sought};
 
 /// What a configuration says of requests.
-pub(crate) struct Rules<'a> {
+pub struct Rules<'a> {
     /// From requests to what is done with them.
-    pub(crate) routes: &'a Routes,
+    pub routes: &'a Routes,
     /// From requests to classes.
-    pub(crate) classifier: &'a Classifier,
+    pub classifier: &'a Classifier,
 }
 
 /// What is decided of a request.
-pub(crate) struct Decision<'a> {
+pub struct Decision<'a> {
     /// The request's class, and why.
-    pub(crate) classified: Classified,
+    pub classified: Classified,
     /// What may change the class when the response comes.
-    pub(crate) later: Option<Later>,
+    pub later: Option<Later>,
     /// None if no route takes it.
-    pub(crate) route: Option<&'a Route>,
+    pub route: Option<&'a Route>,
 }
 
 /// What a route does with a request of a client.
-pub(crate) enum Way<'a> {
+pub enum Way<'a> {
     /// The request goes to a cluster.
     Forward(&'a Forward),
     /// The client is sent elsewhere.
@@ -47,7 +47,7 @@ impl<'a> Rules<'a> {
     /// # Errors
     ///
     /// Other rules are for the path's other reading.
-    pub(crate) fn decide<F: Fields + ?Sized>(
+    pub fn decide<F: Fields + ?Sized>(
         &self,
         sought: &Sought<'_, F>,
         other_reading: Option<&str>,
@@ -92,7 +92,7 @@ impl<'a> Rules<'a> {
 
 impl Way<'_> {
     /// Returns what a route does with a request of this client.
-    pub(crate) fn of(route: &Route, client: IpAddr) -> Way<'_> {
+    pub fn of(route: &Route, client: IpAddr) -> Way<'_> {
         if let Some(closed) = route.closed_to(client) {
             return Way::Closed(closed);
         }

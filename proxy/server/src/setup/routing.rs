@@ -14,33 +14,45 @@ use http::uri::PathAndQuery;
 use http::{HeaderValue, Uri};
 use sprat_config::classify::Asked;
 use sprat_config::fields::Fields;
-pub(crate) use sprat_config::fields::host_without_port;
+pub use sprat_config::fields::host_without_port;
 use sprat_config::resolved::{
     BodyBound, Compressor, Conditions, Config, Maintenance, PathPattern, RegexRewrite, RetryPolicy,
     RouteBuffer, RouteMatch, Upgrade,
 };
 
 pub(crate) use self::access::{Access, Authz, Basic, Denied, Granted};
-pub(crate) use self::action::{Action, Forward, Redirect};
+pub use self::action::{Action, Forward, Redirect};
 pub(crate) use self::edits::{Edits, Needs, Peer, Subject, Telling};
-pub(crate) use self::pages::{ErrorPages, Page};
+pub(crate) use self::pages::ErrorPages;
+pub use self::pages::Page;
 use self::table::Table;
 use crate::setup::limits::RateLimiter;
 use sprat_net::disposal::FreedAside;
 use sprat_net::problem::Problem;
 
+/// What the rules of a route (`rbac`) say of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passes.
+    Passes,
+    /// It is refused.
+    Refused,
+    /// It is refused, and its user, whom the rules ask for, is not known.
+    RefusedWithoutUser,
+}
+
 /// A route as a worker uses it.
 #[derive(Debug)]
-pub(crate) struct Route {
+pub struct Route {
     /// The route's place among the routes.
-    pub(crate) index: usize,
+    pub index: usize,
     matches: RouteMatch,
     /// None if every request meets them.
     conditions: Option<Box<Conditions>>,
     /// Takes requests alone that came in plain text: it sends them to TLS.
     is_for_plain: bool,
     /// What it does with requests.
-    pub(crate) action: Action,
+    pub action: Action,
     /// Who is served while others are not; none if all are.
     maintenance: Option<Maintenance>,
     /// See [`sprat_config::resolved::Route::timeout`]; so the next two.
@@ -105,24 +117,33 @@ impl RouteEdits {
 }
 
 /// A request, as far as routes go by it.
-pub(crate) struct Sought<'a, F: ?Sized> {
+pub struct Sought<'a, F: ?Sized> {
     /// What classes go by, too; its path is in normal form.
-    pub(crate) asked: &'a Asked<'a, F>,
+    pub asked: &'a Asked<'a, F>,
     /// The query of its target, empty if it has none.
-    pub(crate) query: &'a str,
+    pub query: &'a str,
     /// Whether it came over TLS, to Sprat or to a trusted proxy before it.
-    pub(crate) is_secure: bool,
+    pub is_secure: bool,
 }
 
 /// The routes of a configuration, in order, and an index of what they match.
 #[derive(Debug)]
-pub(crate) struct Routes {
+pub struct Routes {
     // The last to hold them is a worker.
     list: FreedAside<Box<[Route]>>,
     table: FreedAside<Table>,
 }
 
 impl Routes {
+    /// The routes of a configuration, where no request is counted.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
+    pub fn uncounted(config: &Config) -> anyhow::Result<Self> {
+        Self::new(config, &[])
+    }
+
     /// The routes of a configuration, with their `rates`.
     ///
     /// # Errors
@@ -190,7 +211,7 @@ impl Routes {
 
 /// A target with another path in normal form, and its own query. None if that is no
 /// valid target.
-pub(crate) fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
+pub fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
     let target = match uri.query() {
         Some(query) => format!("{path}?{query}").try_into().ok()?,
         None => PathAndQuery::try_from(path).ok()?,
@@ -213,8 +234,19 @@ impl Route {
     }
 
     /// Returns the pattern of its path.
-    pub(crate) fn pattern(&self) -> &PathPattern {
+    pub fn pattern(&self) -> &PathPattern {
         &self.matches.path
+    }
+
+    /// Returns what its rules say of a request; none if it has no rules.
+    pub fn verdict<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> Option<Verdict> {
+        let access = self.access.as_deref().filter(|own| own.has_rules())?;
+        let lacks_user = access.asks_for_user() && asked.user.is_none();
+        Some(match (access.allows(asked), lacks_user) {
+            (true, _) => Verdict::Passes,
+            (false, false) => Verdict::Refused,
+            (false, true) => Verdict::RefusedWithoutUser,
+        })
     }
 
     /// Returns why a client is not served, if it is not.
@@ -234,7 +266,7 @@ impl Route {
 
     /// The target that the upstream gets: origin-form, rewritten. None if the rewritten
     /// path is no valid target.
-    pub(crate) fn target(&self, uri: &Uri) -> Option<Uri> {
+    pub fn target(&self, uri: &Uri) -> Option<Uri> {
         if uri.path() == "*" {
             return Some(Uri::from_static("*"));
         }

@@ -121,7 +121,7 @@ impl Reloader {
             let present = present.as_ref().context("the server is stopping")?;
             (Arc::clone(&present.assembly), present.workers.len())
         };
-        let mut config = config.clone();
+        let mut config = config.duplicate();
         let changes = Changes::prepare(&mut config, &own.config);
         let next = Next::prepare(&own, config, workers)?;
         drop(own);

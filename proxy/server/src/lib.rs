@@ -6,18 +6,18 @@
 //! the others, and serves each connection (`client::connection`) in one task.
 //!
 //! Its folders are rooms: each knows those before it alone, in the order `observe`,
-//! `setup`, `client`, `exchange`, `serve`, `commands`.
+//! `setup`, `client`, `exchange`, `serve`. The command line is the crate above, `sprat`.
 
 #![forbid(unsafe_code)]
 
 mod client;
-mod commands;
 mod exchange;
 mod observe;
 mod serve;
 mod setup;
 
-pub use commands::cli;
+pub use exchange::{decide, path};
 pub use observe::metrics::metrics_table;
-pub use serve::{server, simulation};
-pub use sprat_net::handover;
+pub use observe::{log_lines, standard_error, version};
+pub use serve::{changes, loaded, operate, server, simulation};
+pub use setup::routing;

@@ -1,7 +1,7 @@
 //! What this program was built from.
 
 /// The version, as the manifest has it.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit; `unknown` in builds that are not optimised.
 pub(crate) const COMMIT: &str = env!("SPRAT_BUILD_COMMIT");
@@ -13,7 +13,7 @@ pub(crate) const TARGET: &str = env!("SPRAT_BUILD_TARGET");
 pub(crate) const TLS: &str = "ring";
 
 /// What `sprat --version` says behind the name.
-pub(crate) const LONG: &str = concat!(
+pub const LONG: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (commit ",
     env!("SPRAT_BUILD_COMMIT"),

@@ -33,7 +33,7 @@ pub(crate) fn lines_lost() -> u64 {
 
 /// How lines look, and which there are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Style {
+pub struct Style {
     level: LevelFilter,
     shape: Shape,
     colour: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Style {
 impl Style {
     /// Returns the style of lines up to this level, in this shape; text is in colour if
     /// standard error shows it.
-    pub(crate) fn of(level: LevelFilter, shape: Shape) -> Self {
+    pub fn of(level: LevelFilter, shape: Shape) -> Self {
         let colour = shape == Shape::Text && io::stderr().is_terminal();
         Self {
             level,
@@ -52,7 +52,7 @@ impl Style {
     }
 
     /// A log that is written to `writer`.
-    pub(crate) fn log<W>(self, writer: W) -> impl Subscriber + Send + Sync
+    pub fn log<W>(self, writer: W) -> impl Subscriber + Send + Sync
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
     {
@@ -73,7 +73,7 @@ impl Style {
 
 /// Where the log's lines go.
 #[derive(Clone, Debug)]
-pub(crate) enum StandardError {
+pub enum StandardError {
     /// To standard error at once, however long that takes.
     Direct,
     /// To the thread that writes them.
@@ -87,7 +87,7 @@ impl StandardError {
     /// # Errors
     ///
     /// No thread can be had.
-    pub(crate) fn queued(style: Style) -> io::Result<(Self, Writer)> {
+    pub fn queued(style: Style) -> io::Result<(Self, Writer)> {
         Self::queued_to(io::stderr(), QUEUE_BYTES, style)
     }
 
@@ -96,7 +96,7 @@ impl StandardError {
     /// # Errors
     ///
     /// No thread can be had, or there is no server.
-    pub(crate) fn to_syslog(server: &Syslog, style: Style) -> io::Result<(Self, Writer)> {
+    pub fn to_syslog(server: &Syslog, style: Style) -> io::Result<(Self, Writer)> {
         Self::queued_to(Messages::open(server, true)?, QUEUE_BYTES, style)
     }
 
@@ -128,7 +128,7 @@ impl StandardError {
 
     /// Tells people something, outside of the log: where a server's log is for programs,
     /// as a line of it. What is empty is not told.
-    pub(crate) fn complain(&self, level: Level, text: &str) {
+    pub fn complain(&self, level: Level, text: &str) {
         if !text.is_empty() {
             let shape = match self {
                 Self::Direct => Shape::Text,
@@ -167,7 +167,7 @@ impl<'a> MakeWriter<'a> for StandardError {
 
 /// Lines that wait for the writer.
 #[derive(Debug)]
-pub(crate) struct Queue {
+pub struct Queue {
     sender: Sender<Entry>,
     /// Lines that were lost since one was last queued.
     unsaid: AtomicU64,
@@ -209,7 +209,7 @@ impl Queue {
 
 /// The thread that writes lines. Dropped, it writes what was queued before.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     queue: Arc<Queue>,
     writing: Option<Writing>,
 }

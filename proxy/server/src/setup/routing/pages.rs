@@ -13,9 +13,9 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// A body that is sent as it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
+pub struct Page {
     /// The bytes of the body.
-    pub(crate) body: Bytes,
+    pub body: Bytes,
     /// The value of `Content-Type`.
     pub(crate) content_type: HeaderValue,
 }

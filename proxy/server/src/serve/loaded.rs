@@ -10,7 +10,7 @@ use sprat_net::problem::Purpose;
 use crate::serve::inspect::inspect;
 
 /// What standard input is called in errors.
-pub(crate) const STDIN: &str = "<stdin>";
+pub const STDIN: &str = "<stdin>";
 
 /// A configuration with errors; shown as people read them.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
 }
 
 /// Reads a configuration, and looks closer at it with `inspect`.
-pub(crate) fn look(
+pub fn look(
     file: &Path,
     colour: bool,
     inspect: impl FnOnce(&mut Loaded),
@@ -64,17 +64,13 @@ pub(crate) fn look(
 }
 
 /// Reads a configuration, and looks at the files that it names.
-pub(crate) fn load_with_files(
-    file: &Path,
-    purpose: Purpose,
-    colour: bool,
-) -> anyhow::Result<Loaded> {
+pub fn load_with_files(file: &Path, purpose: Purpose, colour: bool) -> anyhow::Result<Loaded> {
     look(file, colour, |loaded| {
         inspect(&loaded.config, purpose, &mut loaded.warnings);
     })
 }
 
 /// Whether a configuration is to be read from standard input.
-pub(crate) fn is_stdin(file: &Path) -> bool {
+pub fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }

@@ -17,7 +17,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// Time, level, where, message and fields.
     #[default]
     Text,
@@ -31,7 +31,7 @@ pub(crate) enum Shape {
 impl Shape {
     /// Returns how lines look that are to be text: with priorities if the journal reads
     /// standard error.
-    pub(crate) fn of_text() -> Self {
+    pub fn of_text() -> Self {
         let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
         // systemd says which stream the journal has, for it may have been redirected.
         let own = std::fs::metadata("/proc/self/fd/2");
@@ -255,7 +255,7 @@ mod tests {
         let expected = serde_json::json!({
             "level": "warn",
             "message": "cannot \rgo",
-            "target": "sprat::observe::log_lines::tests",
+            "target": "sprat_server::observe::log_lines::tests",
             "fields": {
                 "error": "no\nsuch \u{1b}[2J \"file\"",
                 "listener": "a\nb",
@@ -271,7 +271,7 @@ mod tests {
         let text = written(Shape::Journal, || tracing::info!(port = 80, "listening"));
         assert_eq!(
             text,
-            "<6> INFO sprat::observe::log_lines::tests: listening port=80\n"
+            "<6> INFO sprat_server::observe::log_lines::tests: listening port=80\n"
         );
         let told = Shape::Journal.of_complaint(Level::ERROR, "first\n second\n");
         assert_eq!(told, "<3>first\n<3> second\n");

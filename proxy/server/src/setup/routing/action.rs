@@ -10,7 +10,7 @@ use super::replace_prefix;
 
 /// What a route does with a request.
 #[derive(Debug)]
-pub(crate) enum Action {
+pub enum Action {
     /// The request goes to a cluster.
     Forward(Forward),
     /// The client is sent elsewhere.
@@ -48,7 +48,7 @@ impl Action {
 
 /// The clusters that a route's requests go to, by their places in the configuration.
 #[derive(Debug)]
-pub(crate) struct Forward {
+pub struct Forward {
     /// Each with the weights up to its own.
     shares: Box<[(u64, usize)]>,
     /// Where requests go while their cluster has no endpoint that is well.
@@ -81,7 +81,7 @@ impl Forward {
     }
 
     /// Returns the cluster that a request goes to, by a random number.
-    pub(crate) fn pick(&self, random: u64) -> usize {
+    pub fn pick(&self, random: u64) -> usize {
         match &self.shares[..] {
             [(_, only)] => *only,
             shares => {
@@ -96,11 +96,11 @@ impl Forward {
 
 /// Where a client is sent.
 #[derive(Debug)]
-pub(crate) struct Redirect(resolved::Redirect);
+pub struct Redirect(resolved::Redirect);
 
 impl Redirect {
     /// Returns the status of the answer.
-    pub(crate) fn status(&self) -> StatusCode {
+    pub fn status(&self) -> StatusCode {
         StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::FOUND)
     }
 
@@ -111,7 +111,7 @@ impl Redirect {
 
     /// Returns where a client is sent that asked for `target` at `authority`, by a route
     /// with this pattern; none if that is no URL.
-    pub(crate) fn location(
+    pub fn location(
         &self,
         authority: Option<&str>,
         is_secure: bool,

@@ -14,7 +14,7 @@ pub(super) struct PidFile(PathBuf);
 /// # Errors
 ///
 /// It cannot be.
-pub(crate) fn inspect(path: &Path) -> anyhow::Result<()> {
+pub fn inspect(path: &Path) -> anyhow::Result<()> {
     let may = replaceable(path).map_err(anyhow::Error::msg);
     may.with_context(|| format!("cannot write the pid file {}", path.display()))
 }

@@ -5,5 +5,5 @@ pub(crate) mod generation;
 pub(crate) mod limits;
 pub(crate) mod listener;
 pub(crate) mod request_ids;
-pub(crate) mod routing;
+pub mod routing;
 pub(crate) mod serving;

@@ -20,7 +20,7 @@ const MAX_NAMES: usize = 5;
 
 /// The difference between what is served by and what is to be.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Changes {
+pub struct Changes {
     /// The parts that are different, in the order of the reference.
     parts: Vec<Part>,
     /// What stays as it is until a restart.
@@ -86,7 +86,7 @@ impl Change {
 impl Changes {
     /// Makes a configuration one that can follow another without a restart, and says what
     /// will then be different.
-    pub(crate) fn prepare(next: &mut Config, own: &Config) -> Self {
+    pub fn prepare(next: &mut Config, own: &Config) -> Self {
         let until_restart = keep_what_stays(next, own);
         let parts = [
             listeners(own, next),
@@ -123,7 +123,7 @@ impl Changes {
     }
 
     /// Whether nothing is different, nor would be after a restart.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.until_restart.is_empty()
     }
 
@@ -154,7 +154,7 @@ impl Changes {
     }
 
     /// Describes all differences for people, one in a line.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut out = String::new();
         for part in &self.parts {
             part.describe(&mut out);

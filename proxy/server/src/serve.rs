@@ -1,12 +1,12 @@
 //! A server as a process: its workers, its configuration's file, its signals.
 
 pub(crate) mod accept;
-pub(crate) mod changes;
+pub mod changes;
 pub(crate) mod descriptors;
 pub(crate) mod inspect;
-pub(crate) mod loaded;
+pub mod loaded;
 pub(crate) mod notify;
-pub(crate) mod operate;
+pub mod operate;
 pub(crate) mod reload;
 pub mod server;
 pub mod simulation;

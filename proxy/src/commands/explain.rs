@@ -34,7 +34,7 @@ use sprat_server::routing::{self, Routes, Sought};
 /// A request to explain.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Request {
-    /// The request: `METHOD URL`, such as 'GET http://www.example.org/a.html'.
+    /// The request: `METHOD URL`, such as `GET http://www.example.org/a.html`.
     #[arg(long, value_name = "METHOD URL", value_parser = RequestLine::from_str)]
     request: RequestLine,
     /// A header field, `NAME: VALUE`; may be given several times.

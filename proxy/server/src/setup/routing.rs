@@ -139,7 +139,7 @@ impl Routes {
     ///
     /// # Errors
     ///
-    /// As [`Self::new`].
+    /// As `new`.
     pub fn uncounted(config: &Config) -> anyhow::Result<Self> {
         Self::new(config, &[])
     }

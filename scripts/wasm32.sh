@@ -29,9 +29,14 @@ wasm32_toolchain() {
 # with no path of this machine in what is built, so that two checkouts build the
 # same bytes; $wasm32_dir has what was built, by profile.
 wasm32_build() {
-    local toolchain=$1 flags target_dir=${CARGO_TARGET_DIR:-$ROOT/target}
+    local toolchain=$1 flags registry target_dir=${CARGO_TARGET_DIR:-$ROOT/target}
     shift
     flags="${RUSTFLAGS:-} --remap-path-prefix=$ROOT=sprat --remap-path-prefix=$CARGO_HOME=cargo"
+    # Where crates come from is in no module: it would be longer, and another elsewhere.
+    cargo fetch --quiet --locked
+    for registry in "$CARGO_HOME"/registry/src/*/; do
+        flags+=" --remap-path-prefix=${registry%/}=crates"
+    done
     if [ "$toolchain" = rustup ]; then
         RUSTFLAGS="$flags --remap-path-prefix=$(rustc --print sysroot)=rust" \
             cargo build --locked --target "$WASM32" "$@"

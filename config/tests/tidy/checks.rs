@@ -34,17 +34,17 @@ fn rows(script: &str) -> impl Iterator<Item = &str> {
     lines.take_while(|line| *line != "TABLE")
 }
 
-/// `name | 5 | A=1 make target | ...` -> `target`
+/// `name | 5 | any | A=1 make target | ...` -> `target`
 fn called_target(row: &str) -> Option<&str> {
-    let command = row.split('|').nth(2)?;
+    let command = row.split('|').nth(3)?;
     let (_, after) = command.split_once("make ")?;
     after.split_whitespace().next()
 }
 
 #[test]
 fn a_forgotten_check_is_found() {
-    let table = "    cat <<'TABLE'\na | 5 | X=1 make a | Y=2 | f |\nc | 5 | make c | | f |\nTABLE\n\
-                 b | 5 | make b | | f |\n";
+    let table = "    cat <<'TABLE'\na | 5 | any | X=1 make a | Y=2 | f |\nc | 5 | link | make c | | f |\nTABLE\n\
+                 b | 5 | any | make b | | f |\n";
     let tree = Tree::of(&[
         ("Makefile", "run: ## Run\na: ## A\nb: ## B\n"),
         (TABLE, table),

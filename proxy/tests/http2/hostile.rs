@@ -114,8 +114,10 @@ fn requests_that_are_broken_end_the_connection() {
     let sent = sent.count();
     assert!(sent < 1000, "the flood went through");
     assert!(broken >= 200, "{broken} are no flood");
-    let lines = proxy.log_lines_at_least(200);
-    assert!(lines.iter().any(|line| line["reason"] == "http2_flood"));
+    wait_for("the flood in the log", || {
+        let lines = proxy.log_lines_at_least(200);
+        lines.iter().any(|line| line["reason"] == "http2_flood")
+    });
     assert!(asked.load(Ordering::SeqCst) < 1000);
     proxy.assert_no_leak();
     proxy.stop();

@@ -33,11 +33,11 @@ use sprat_net::problem::Problem;
 /// What the rules of a route (`rbac`) say of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It passes.
+    /// The request may pass.
     Passes,
-    /// It is refused.
+    /// The request is refused.
     Refused,
-    /// It is refused, and its user, whom the rules ask for, is not known.
+    /// The request is refused, and its user, whom the rules ask for, is not known.
     RefusedWithoutUser,
 }
 

@@ -17,7 +17,7 @@ const GATHERS_FOR: Duration = Duration::from_millis(10);
 /// A buffer that is empty keeps no more than this.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// Makes a queue.
+/// Makes a queue, which is empty.
 pub(super) fn queue() -> (Sender, Receiver) {
     let shared = Arc::new(Shared {
         pending: Mutex::default(),
@@ -86,7 +86,7 @@ impl Drop for Sender {
     }
 }
 
-/// The writer's end.
+/// The end where the writer takes lines out.
 pub(super) struct Receiver(Arc<Shared>);
 
 impl Receiver {

@@ -11,7 +11,7 @@
 #   QUICK=1                each as small as it still makes sense: whether it runs, for
 #                          its figures say nothing. Bars are not held against it, and
 #                          results/checks.md stays as it is
-#   UNDER="chrt -r 20"     before each command: beside other work
+#   UNDER="nice -n -5"     before each command that measures times: beside other work
 #   LANES=3                how many of those that wait for a slow link run at a time
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
@@ -20,8 +20,10 @@ set -euo pipefail
 # name | minutes | where | command | smaller, for QUICK | how the figure is read | its bar | of
 #
 # Where: `alone` measures times, and has the machine for itself. `link` waits most of
-# its time for a slow link, in namespaces of its own: several of them run at a time, at
-# real-time priority. `any` measures no time; one of these runs beside them.
+# its time for a slow link, in namespaces of its own: several of them run at a time. `any`
+# measures no time; one of these runs beside them, at the lowest priority. (Real time for
+# the others is no way: what of them computes for a second keeps the kernel's own threads
+# from the network.)
 #
 # What it is a check of is directories and files beside its own script; `proxy` stands
 # for all that a Sprat is made of and measured with, `filters` for a filter. Tests that
@@ -266,8 +268,7 @@ in_turn() {
 
 # beside NAME...: so many lanes at a time.
 beside() {
-    local each number=0 lane lanes=() under=${UNDER:-}
-    if [ -z "$under" ] && chrt -r 20 true 2>/dev/null; then under='chrt -r 20'; fi
+    local each number=0 lane lanes=()
     for each in "$@"; do
         while [ ${#lanes[@]} -ge "$LANES" ]; do
             wait -n "${lanes[@]}" || true
@@ -275,7 +276,7 @@ beside() {
             report
         done
         announce link $((number += 1)) $# "$each"
-        in_lane "$each" "$under" &
+        in_lane "$each" "${UNDER:-}" &
         lanes+=($!)
     done
     [ ${#lanes[@]} -eq 0 ] || wait "${lanes[@]}" || true
@@ -317,7 +318,7 @@ for each in ${ONLY:-$(names)}; do
 done
 say "$key: $((${#slow[@]} + ${#any[@]} + ${#selected[@]})) checks to run," \
     "about $(duration $(($(minutes_of "${slow[@]}") * 60 / LANES + $(minutes_of "${any[@]}" "${selected[@]}") * 60)))${QUICK:+ at full length}"
-in_turn any "" "${any[@]}" &
+in_turn any 'nice -n 19' "${any[@]}" &
 beside "${slow[@]}"
 wait
 in_turn alone "${UNDER:-}" "${selected[@]}"

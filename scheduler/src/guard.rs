@@ -13,8 +13,13 @@ use crate::Time;
 /// Length of the window whose count is compared.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The moving average forgets with a time constant of this many windows.
+/// The moving average forgets with a time constant of this many windows. Until there
+/// have been so many it is the mean of all.
 const AVERAGE_WINDOWS: u64 = 32;
+
+/// Nothing is a flood before so many windows have passed: a server that starts under
+/// load, as by an upgrade, has nothing yet to compare that load with.
+const FIRST_WINDOWS: u64 = 4;
 
 /// Bits of fraction in the moving average.
 const FRACTION: u32 = 16;
@@ -32,6 +37,8 @@ pub struct Guard {
     count: u64,
     /// Arrivals per window, fixed point.
     average: u64,
+    /// Windows that have passed, up to [`AVERAGE_WINDOWS`].
+    windows: u64,
     tripped: bool,
     trips: u64,
 }
@@ -44,6 +51,7 @@ impl Guard {
             window_start: Time::ZERO,
             count: 0,
             average: 0,
+            windows: 0,
             tripped: false,
             trips: 0,
         };
@@ -78,6 +86,9 @@ impl Guard {
     }
 
     fn limit(&self) -> u64 {
+        if self.windows < FIRST_WINDOWS {
+            return u64::MAX;
+        }
         ((self.average.saturating_mul(self.factor_x16) / 16) >> FRACTION).max(FLOOD_MIN)
     }
 
@@ -105,7 +116,8 @@ impl Guard {
 
     fn learn(&mut self, count: u64) {
         let count = count.min(u64::from(u32::MAX)) << FRACTION;
-        self.average = self.average - self.average / AVERAGE_WINDOWS + count / AVERAGE_WINDOWS;
+        self.windows = (self.windows + 1).min(AVERAGE_WINDOWS);
+        self.average = self.average - self.average / self.windows + count / self.windows;
     }
 }
 
@@ -147,6 +159,28 @@ mod tests {
         assert_eq!(second(&mut guard, 302, 50), 0);
         assert_eq!(second(&mut guard, 303, 50), 50);
         assert_eq!(guard.trips(), 1);
+    }
+
+    #[test]
+    fn a_start_under_load_is_no_flood() {
+        let mut guard = Guard::new(4.0);
+        // The first window has the probe of whoever starts it, no more.
+        assert_eq!(second(&mut guard, 0, 1), 1);
+        for s in 1..100 {
+            assert_eq!(second(&mut guard, s, 1000), 1000, "second {s}");
+        }
+        // From then on it is compared with what has been.
+        assert!(second(&mut guard, 100, 9000) < 4100);
+        assert_eq!(guard.trips(), 1);
+    }
+
+    #[test]
+    fn a_young_guard_compares_with_the_mean_of_all_that_was() {
+        let mut guard = Guard::new(2.0);
+        for (s, count) in [100, 300, 100, 300, 200].into_iter().enumerate() {
+            assert_eq!(second(&mut guard, s as u64, count), count);
+        }
+        assert_eq!(second(&mut guard, 5, 1000), 400);
     }
 
     #[test]

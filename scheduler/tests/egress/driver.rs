@@ -41,6 +41,15 @@ pub(crate) fn ms(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)
 }
 
+/// Has a link see one head a second, until there is something to compare a flood with;
+/// returns when that is, which is the beginning of a window.
+pub(crate) fn seconds_of_calm(egress: &mut Egress) -> Time {
+    for second in 0..4 {
+        assert!(egress.fast_path(ms(second * 1000), 1));
+    }
+    ms(4000)
+}
+
 pub(crate) fn egress(discipline: Discipline, pacer: Pacer) -> Egress {
     egress_of(discipline, pacer, levels(16))
 }

@@ -166,9 +166,9 @@ impl Writer {
     pub(crate) fn join(self) {
         match self.writing.join() {
             Ok(()) => {}
-            Err(Unwritten::Stalled(lines)) => {
+            Err(Unwritten::Stalled(bytes)) => {
                 let why = "the access log is not read any more: the lines that wait are lost";
-                tracing::warn!(lines, "{why}");
+                tracing::warn!(bytes, "{why}");
             }
             Err(Unwritten::Panicked) => tracing::error!("the access log's writer panicked"),
         }
@@ -275,9 +275,12 @@ fn write_all(lines: &Receiver, mut out: Output, target: &LogTarget, reopen: &Ato
             }
         }
         // What has gathered goes out in few writes.
-        for line in text.split_inclusive(|&byte| byte == b'\n') {
+        let mut begun = 0;
+        for end in memchr::memchr_iter(b'\n', &text) {
+            let line = &text[begun..=end];
             out.write(line);
-            lines.written();
+            lines.written(line.len());
+            begun = end + 1;
         }
         out.flush();
     }

@@ -31,7 +31,7 @@ struct Shared {
     pending: Mutex<Pending>,
     /// There is a first line, or the end.
     changed: Condvar,
-    /// Lines that are not written yet.
+    /// Bytes that are not written yet.
     unwritten: Arc<AtomicUsize>,
 }
 
@@ -66,7 +66,7 @@ impl Sender {
         }
         let is_first = pending.text.is_empty();
         pending.text.extend_from_slice(line);
-        self.0.unwritten.fetch_add(1, Ordering::Relaxed);
+        self.0.unwritten.fetch_add(line.len(), Ordering::Relaxed);
         drop(pending);
         if is_first {
             self.0.changed.notify_one();
@@ -74,7 +74,7 @@ impl Sender {
         true
     }
 
-    /// Returns how many lines are not written yet, as it changes.
+    /// Returns how many bytes are not written yet, as it changes.
     pub(super) fn unwritten(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.0.unwritten)
     }
@@ -106,9 +106,9 @@ impl Receiver {
         !text.is_empty()
     }
 
-    /// Notes that a line was written, or given up.
-    pub(super) fn written(&self) {
-        self.0.unwritten.fetch_sub(1, Ordering::Relaxed);
+    /// Notes that so many bytes were written, or given up.
+    pub(super) fn written(&self, bytes: usize) {
+        self.0.unwritten.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -129,9 +129,9 @@ mod tests {
         let mut text = b"left over".to_vec();
         assert!(receiver.receive(&mut text));
         assert_eq!(text, b"a\nb\n");
+        assert_eq!(sender.unwritten().load(Ordering::Relaxed), 4);
+        receiver.written(2);
         assert_eq!(sender.unwritten().load(Ordering::Relaxed), 2);
-        receiver.written();
-        assert_eq!(sender.unwritten().load(Ordering::Relaxed), 1);
         assert!(sender.send(b"c\n"));
         drop(sender);
         assert!(receiver.receive(&mut text), "what came before the end");

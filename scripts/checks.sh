@@ -58,7 +58,7 @@ bench | 10 | alone | make bench | | benches | look_up_ns<=200 | scheduler/src sc
 mutants | 30 | any | make mutants | | mutated | missed<=0 | scheduler config mutants
 slow-clients | 25 | alone | ROUNDS=${ROUNDS:-5} make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2 | proxy
 buffering | 5 | alone | make buffering | ROUNDS=1 REQUESTS=500 BAR=1000 | buffering | worst<=1.2 | proxy
-background | 25 | link | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy
+background | 25 | alone | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy
 starvation | 8 | link | make starvation | VARIANTS=srpt DURATION_S=10 BARS=0 | starved | event_p99_ms<=50 head_max_ms<=1000 large_of_floor>=0.9 | proxy
 compare | 25 | link | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
 compare-networks | 30 | alone | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt40 host-10-rtt* host-100-rtt10 beyond-10-64k change-20-6-20 own-and-shared}" REQUESTS=${REQUESTS:-2000} make compare-networks | NETWORKS=host-10-rtt40 REQUESTS=500 | networks | failed<=0 | proxy

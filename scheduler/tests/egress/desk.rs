@@ -145,6 +145,31 @@ fn a_head_that_is_held_goes_with_its_body_or_by_itself_after_2_ms() {
 }
 
 #[test]
+fn a_head_goes_as_soon_as_its_time_is_over() {
+    let mut desk = desk();
+    let flow = open(&mut desk, 9);
+    desk.set_waker(flow, 'A');
+    desk.hold(ms(0), flow, 1);
+    let until = ms(0) + HEAD_WAIT;
+    assert_eq!(woken(&mut desk, until - Duration::from_nanos(1)), "");
+    assert_eq!(woken(&mut desk, until), "A");
+}
+
+#[test]
+fn a_body_that_has_come_stays_where_it_waits_when_its_heads_time_is_over() {
+    let mut desk = desk();
+    let flow = open(&mut desk, 9);
+    desk.set_waker(flow, 'A');
+    desk.debit(ms(0), 4);
+    desk.hold(ms(0), flow, 1);
+    assert!(desk.wait(ms(1), flow, 9));
+    assert_eq!(woken(&mut desk, ms(0) + HEAD_WAIT), "");
+    assert_eq!(desk.waiting().collect::<String>(), "A");
+    assert_eq!(woken(&mut desk, ms(4)), "A");
+    assert_eq!(desk.take(ms(4), flow), turn(1, 4));
+}
+
+#[test]
 fn a_head_whose_client_has_gone_is_held_for_no_one() {
     let mut desk = desk();
     let gone = open(&mut desk, 9);

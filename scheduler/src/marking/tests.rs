@@ -192,4 +192,8 @@ fn draws_are_in_range_and_differ() {
     assert!((mean - 0.5).abs() < 0.05, "{mean}");
     assert_eq!(after(5).draw(3), after(5).draw(3));
     assert_ne!(after(5).draw(3), after(5).draw(4));
+    // Whatever its number, a flow's draws go by what was sent.
+    for number in [0, u64::MAX] {
+        assert_ne!(after(5).draw(number), after(6).draw(number));
+    }
 }

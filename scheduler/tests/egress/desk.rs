@@ -7,7 +7,7 @@ use std::time::Duration;
 use sprat_scheduler::desk::HEAD_WAIT;
 use sprat_scheduler::{
     ClassSpec, Desk, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grants, Pacer, Size, Time,
-    Turn,
+    Turn, srq,
 };
 
 use crate::driver::{ms, plain};
@@ -103,6 +103,30 @@ fn what_is_not_taken_is_given_back_and_what_is_taken_is_not() {
     desk.close(ms(0), second);
     assert_eq!(desk.egress().stats().granted_bytes, 1);
     assert_eq!(desk.egress().open_flows(), 0);
+}
+
+/// The queues of SRQ learn from responses that were written to their end.
+#[test]
+fn what_is_complete_and_granted_and_not_taken_has_not_been_sent() {
+    let discipline = Discipline::Srq(Box::new(srq::Config::bytes()));
+    let policy = EgressPolicy::new(discipline);
+    let mut desk = Desk::new(Egress::new(Pacer::exact(8000), policy));
+    for (is_taken, done) in [(true, 1), (false, 1)] {
+        let spec = FlowSpec::new(0, Size::Unknown, plain(1, 0));
+        let flow = desk.open(ms(0), spec).unwrap();
+        desk.set_waker(flow, 'A');
+        desk.wait(ms(0), flow, 1);
+        desk.complete(flow);
+        let now = desk.next_wakeup().unwrap();
+        assert_eq!(woken(&mut desk, now), "A");
+        if is_taken {
+            assert_eq!(desk.take(now, flow).unwrap().bytes, 1);
+        }
+        desk.close(now, flow);
+        let (queues, _) = desk.egress().queues().unwrap();
+        assert_eq!(queues.stats().done.iter().sum::<u64>(), done);
+        assert_eq!(queues.stats().members.iter().sum::<u64>(), 0);
+    }
 }
 
 #[test]

@@ -115,7 +115,6 @@ impl Counterfactual {
         self.advance(now);
         let spec = FlowSpec {
             lane: self.lane(spec.lane),
-            client: None,
             ..spec
         };
         let Ok(flow) = self.egress.open(self.at, spec) else {
@@ -218,9 +217,8 @@ impl Counterfactual {
                 return self.end(flow);
             }
         }
-        if !self.finish(flow) {
-            self.ask(flow);
-        }
+        // What it has left to send there it waits with already.
+        self.finish(flow);
     }
 
     /// Returns the flow's name on the virtual link at `now`, if that has it.

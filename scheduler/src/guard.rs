@@ -151,6 +151,7 @@ mod tests {
         for s in 0..300 {
             second(&mut guard, s, 50);
         }
+        assert!(!guard.is_tripped());
         let ahead = second(&mut guard, 300, 5000);
         assert!((390..=400).contains(&ahead), "{ahead} went ahead");
         assert_eq!(second(&mut guard, 301, 5000), 0);

@@ -102,6 +102,12 @@ mod tests {
             assert!(cost.bytes(payload) <= whole, "{segments}");
             assert!(cost.bytes(payload + 1) > whole, "{segments}");
         }
+        // All of a segment that holds no more than a record does is one record.
+        let long = WireCost {
+            mss: 16_400,
+            ..cost
+        };
+        assert_eq!(long.payload_in(1), 16_378);
         let absurd = WireCost { mss: 10, ..cost };
         assert_eq!(absurd.payload_in(1), 1);
     }

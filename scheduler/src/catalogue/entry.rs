@@ -154,4 +154,14 @@ mod tests {
         entry.learn(u64::MAX, 0, 1);
         assert_eq!(entry.bytes, MAX_KNOWN_BYTES);
     }
+
+    #[test]
+    fn parts_make_an_entry_and_are_told_of_it() {
+        let packed = Packed::from_parts(0xabcd, 1500, 0b1010, 2, 77);
+        assert_eq!((packed.fields(), packed.agreements()), (0b1010, 2));
+        assert_eq!((packed.bytes(), packed.learnt_s()), (1500, 77));
+        assert_eq!(packed.key().bits(), 0xabcd);
+        let absurd = Packed::from_parts(0, u64::MAX, 0, u8::MAX, 0);
+        assert_eq!((absurd.bytes(), absurd.agreements()), (MAX_KNOWN_BYTES, 3));
+    }
 }

@@ -350,4 +350,95 @@ mod tests {
         let known = estimator.estimate(&groups("/a.css", "")).unwrap();
         assert!((500..600).contains(&known.bytes), "{known:?}");
     }
+
+    /// One whose groups have so many sets.
+    fn with_sets(sets: usize) -> Estimator {
+        let each = size_of::<Group>() + SizeHistogram::BYTES + size_of::<usize>();
+        estimator(sets * WAYS * each, 500)
+    }
+
+    /// A group that has seen these sizes, and says their median.
+    fn group(sizes: impl IntoIterator<Item = u64>) -> Group {
+        let mut group = Group::new(0);
+        for bytes in sizes {
+            group.observe(bytes, 500);
+        }
+        group
+    }
+
+    fn assert_near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-6, "{value} {expected}");
+    }
+
+    #[test]
+    fn few_sizes_have_a_mean_and_a_variance_of_their_logarithms() {
+        use std::f64::consts::LN_2;
+
+        let group = group([100, 400, 1600]);
+        assert_near(group.mean, 400_f64.ln());
+        // Two of three are two doublings off: 2/3 (2 ln 2)^2.
+        assert_near(group.variance, 8.0 / 3.0 * LN_2 * LN_2);
+        assert_eq!(group.says.bytes, 400);
+        // The deviation is 1.632993 doublings, and 3 of 3 + 8 count: 3/4 / 2.632993 * 3/11.
+        assert_near(f64::from(group.says.confidence), 0.077_685_3);
+    }
+
+    #[test]
+    fn the_newest_size_weighs_no_less_than_one_of_256() {
+        let mut group = group(std::iter::repeat_n(1, 999));
+        assert_eq!((group.mean, group.variance), (0.0, 0.0));
+        group.observe(1 << 8, 500);
+        let ln = 256_f64.ln();
+        assert_near(group.mean, ln / 256.0);
+        assert_near(group.variance, 255.0 / 256.0 * ln * ln / 256.0);
+    }
+
+    #[test]
+    fn from_32_sizes_on_the_quantile_is_said_and_counted() {
+        let sizes = || {
+            let sizes = [(8, 10), (16, 100), (8, 10_000)].into_iter();
+            sizes.flat_map(|(count, bytes)| std::iter::repeat_n(bytes, count))
+        };
+        // The mean of the logarithms: 10^((7 + 32 + 32) / 31).
+        assert_eq!(group(sizes().skip(1)).says.bytes, 195);
+        let known = group(sizes()).says;
+        // 100 is in the step from 96 to 103; half of the sizes are between 51 and 206.
+        assert_eq!(known.bytes, 103);
+        assert_near(f64::from(known.confidence), 0.75 * 0.5 * 32.0 / 40.0);
+    }
+
+    #[test]
+    fn what_is_said_is_computed_each_time_and_from_64_sizes_on_each_sixteenth() {
+        for (sizes, counted) in [(33, 33.0), (63, 63.0), (64, 64.0), (79, 64.0), (80, 80.0)] {
+            let confidence = group(std::iter::repeat_n(1000, sizes)).says.confidence;
+            assert_near(f64::from(confidence), 0.75 * counted / (counted + 8.0));
+        }
+    }
+
+    #[test]
+    fn sets_of_four_lie_side_by_side() {
+        let mut estimator = with_sets(3);
+        let sets = [0, 1, 2, 3, 7].map(|key| estimator.set(key));
+        assert_eq!(sets, [0..4, 4..8, 8..12, 0..4, 4..8]);
+        assert_eq!(estimator.occupancy(), (0, 12));
+        for key in [0, 1, 2] {
+            assert!(estimator.place(key).is_some());
+        }
+        assert_eq!(estimator.occupancy(), (3, 12));
+    }
+
+    #[test]
+    fn a_new_group_comes_as_often_as_the_one_whose_place_it_takes() {
+        let mut estimator = with_sets(1);
+        for (key, sizes) in [(1, 5), (2, 2), (3, 5), (4, 5)] {
+            for _ in 0..sizes {
+                estimator.place(key).unwrap().observe(1000, 500);
+            }
+        }
+        // The ninth has seen nothing yet, so the eighth takes its place at once.
+        let placed = [9, 9, 9, 8].map(|key| estimator.place(key).is_some());
+        assert_eq!(placed, [false, false, true, true]);
+        let held = estimator.groups.iter().flatten().map(|group| group.key);
+        assert_eq!(held.collect::<Vec<_>>(), [1, 8, 3, 4]);
+    }
 }

@@ -164,6 +164,15 @@ mod tests {
         assert_eq!(gzip.variant(0b10), br.variant(0b10));
         assert_ne!(gzip.variant(0b01), gzip.variant(0b11));
         assert_eq!(resource("GZIP,br", "y").variant(0b01), gzip.variant(0b01));
+        for field in 0..MAX_VARY {
+            let mut other = gzip;
+            other.values[field] += 1;
+            assert_ne!(other.variant(1 << field), gzip.variant(1 << field));
+            assert_eq!(
+                other.variant(0b1111 ^ (1 << field)),
+                gzip.variant(0b1111 ^ (1 << field))
+            );
+        }
         for fields in 0..16 {
             let variant = gzip.variant(fields);
             assert_eq!(variant.part(1 << 16), url.part(1 << 16));
@@ -178,5 +187,13 @@ mod tests {
             seen[key.part(7) as usize] += 1;
         }
         assert!(seen.iter().all(|n| (9_500..10_500).contains(n)), "{seen:?}");
+    }
+
+    #[test]
+    fn a_hasher_keeps_its_secret() {
+        assert_eq!(HASHER.secret(), (1, 2));
+        let phrase = KeyHasher::from_phrase(b"a phrase");
+        assert_eq!(KeyHasher::new(phrase.secret()), phrase);
+        assert_ne!(KeyHasher::from_phrase(b"another"), phrase);
     }
 }

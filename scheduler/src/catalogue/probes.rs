@@ -174,6 +174,7 @@ mod tests {
     fn a_route_where_probes_are_useless_pauses() {
         let mut probes = probes();
         for n in 0..5 {
+            assert!(!probes.is_paused());
             assert_eq!(probes.begin(at(n), key(n)), Ask);
             probes.end(at(n), key(n), Useless);
         }

@@ -316,4 +316,39 @@ mod tests {
         let expected = [0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15, 50];
         assert_eq!(held(&set), expected);
     }
+
+    #[test]
+    fn entries_tell_the_main_queue_from_probation() {
+        let mut words = [0; SET_WORDS];
+        let mut set = Set(&mut words);
+        for (n, to_main) in [(0, true), (1, false), (2, true), (3, false), (4, false)] {
+            assert!(set.restore(Entry::new(key(n), n, 0, 0).pack(), to_main));
+        }
+        let entries: Vec<_> = set
+            .entries()
+            .map(|(packed, is_main)| (packed.bytes(), is_main))
+            .collect();
+        let expected = [(0, true), (2, true), (1, false), (3, false), (4, false)];
+        assert_eq!(entries, expected);
+    }
+
+    #[test]
+    fn a_turn_in_the_main_queue_costs_a_hit() {
+        let mut words = [0; SET_WORDS];
+        let mut set = Set(&mut words);
+        for n in 0..16 {
+            assert!(set.restore(Entry::new(key(n), n, 0, 0).pack(), true));
+            set.get(key(n));
+        }
+        set.get(key(0));
+        // All but 0 lose their only hit, and 0 its second one; 1 is the first without any.
+        insert(&mut set, 50, 0);
+        let expected = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 50];
+        assert_eq!(held(&set), expected);
+        let left = set.entries().map(|(packed, _)| packed.unpack());
+        assert!(
+            left.into_iter()
+                .all(|entry| (entry.hits, entry.fields) == (0, 0))
+        );
+    }
 }

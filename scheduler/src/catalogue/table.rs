@@ -85,8 +85,7 @@ impl Table {
     /// of two: the part of a resource is [`Table::part_of`].
     pub fn split(max_bytes: usize, parts: usize, ttl_s: u32) -> Vec<Self> {
         debug_assert!(parts.is_power_of_two() && parts <= WIDEST_SPLIT);
-        // More sets than the keys can tell apart would stay empty.
-        let sets = (max_bytes / parts / SET_BYTES).min(u32::MAX as usize / parts);
+        let sets = sets_of_a_part(max_bytes, parts);
         let part = |index| Self {
             // Zeroed memory: pages that no entry touches cost nothing.
             words: vec![0; sets * SET_WORDS],
@@ -211,6 +210,12 @@ impl Table {
         self.stats.entries += usize::from(restored);
         restored
     }
+}
+
+/// Returns the number of sets in each part of a table. More of them in all than the keys
+/// can tell apart would stay empty.
+fn sets_of_a_part(max_bytes: usize, parts: usize) -> usize {
+    (max_bytes / parts / SET_BYTES).min(u32::MAX as usize / parts)
 }
 
 #[cfg(test)]

@@ -265,4 +265,34 @@ mod tests {
         assert!(in_span(&tally, at(300), Span::TenMinutes).gain().is_some());
         assert_eq!(in_span(&tally, at(3000), Span::Start).gain(), Some(2.5));
     }
+
+    #[test]
+    fn means_and_the_gain_are_of_responses_to_speak_of() {
+        let few = times(0.049, 1.0, 2.0);
+        assert_eq!(
+            (few.mean_s(), few.fair_mean_s(), few.gain()),
+            (None, None, None)
+        );
+        let some = times(4.0, 10.0, 6.0);
+        let means = (some.mean_s(), some.fair_mean_s(), some.gain());
+        assert_eq!(means, (Some(2.5), Some(1.5), Some(0.6)));
+        assert_eq!(times(1.0, 0.0, 1.0).gain(), None, "no time at all");
+    }
+
+    #[test]
+    fn sums_that_are_merged_count_from_the_later_of_the_two() {
+        let mut sums = Sums::default();
+        sums.add(at(0), (S, 2 * S));
+        let mut later = Sums::default();
+        later.add(at(60), (3 * S, 5 * S));
+        sums.merge(&later);
+        assert_eq!(sums.times(at(60), Span::Start), times(2.0, 4.0, 7.0));
+        let e = (-1.0_f64).exp();
+        let minute = sums.times(at(60), Span::Minute);
+        assert!((minute.responses - (e + 1.0)).abs() < 1e-12);
+        assert!((minute.actual_s - (e + 3.0)).abs() < 1e-12);
+        assert!((minute.fair_s - (2.0 * e + 5.0)).abs() < 1e-12);
+        let longer = sums.times(at(60), Span::TenMinutes);
+        assert!((longer.responses - ((-0.1_f64).exp() + 1.0)).abs() < 1e-12);
+    }
 }

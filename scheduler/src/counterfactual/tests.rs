@@ -215,7 +215,10 @@ struct Told {
 
 impl Told {
     fn new() -> Self {
-        let policy = EgressPolicy::new(Discipline::Srpt);
+        Self::with(EgressPolicy::new(Discipline::Srpt))
+    }
+
+    fn with(policy: EgressPolicy) -> Self {
         Self {
             fair: Counterfactual::new(Time::ZERO, &Pacer::exact(RATE), &policy, &[]),
             names: Egress::new(Pacer::exact(RATE), policy),
@@ -223,7 +226,11 @@ impl Told {
     }
 
     fn open(&mut self, us: u64, size: Size) -> FlowId {
-        let spec = FlowSpec::new(0, size, COST);
+        self.open_of(0, us, size)
+    }
+
+    fn open_of(&mut self, class: usize, us: u64, size: Size) -> FlowId {
+        let spec = FlowSpec::new(class, size, COST);
         let flow = self.names.open(at(us), spec).unwrap();
         self.fair.open(at(us), flow, spec);
         flow
@@ -443,6 +450,166 @@ fn classes_keep_their_part_of_the_link() {
         world.times_us(),
         (3, 3300 + 9300 + 9600, 6300 + 9300 + 9600)
     );
+}
+
+#[test]
+fn a_response_is_whole_that_is_complete_or_has_all_of_a_known_size() {
+    let mut told = Told::new();
+    for (size, bytes) in [
+        (Size::Exact(300), 300),
+        (Size::Exact(600), 300),
+        (Size::Unknown, 300),
+    ] {
+        let flow = told.open(0, size);
+        told.send(0, flow, bytes);
+        // Without a word that it is complete.
+        told.fair.close(at(0), flow, 0);
+        told.names.close(at(0), flow);
+    }
+    assert_eq!(told.times_us(10_000), (300, 300));
+    assert_eq!(told.fair.tally(at(10_000)).left_out().cut, 2);
+}
+
+#[test]
+fn one_that_offers_nothing_waits_no_longer_and_one_that_sent_nothing_does_not_count() {
+    let mut told = Told::new();
+    let flow = told.open(0, Size::Unknown);
+    told.send(0, flow, 300);
+    told.fair.offer(at(0), flow, 0);
+    told.end(0, flow);
+    let flow = told.open(0, Size::Unknown);
+    told.end(0, flow);
+    let tally = told.fair.tally(at(1000));
+    assert_eq!(tally.left_out(), LeftOut::default());
+    let times: Times = tally.times(at(1000), Span::Start).sum();
+    assert_eq!(times.responses, 1.0);
+}
+
+#[test]
+fn a_grant_of_which_nothing_is_sent_takes_no_time() {
+    let mut told = Told::new();
+    let flow = told.open(0, Size::Exact(300));
+    let response = &mut told.fair.responses[0];
+    assert_eq!(response.flow.index(), flow.index());
+    response.grant(at(0), 300, at(300));
+    response.grant_fairly(300, at(400));
+    response.grant_fairly(0, at(900));
+    let us = Duration::from_micros;
+    assert_eq!(response.times(), Some((300, (us(300), us(400)))));
+}
+
+#[test]
+fn what_a_client_slows_down_is_looked_at_between_the_grants_of_others() {
+    let mut told = Told::new();
+    let slow = told.open(0, Size::Exact(9000));
+    // As above: 30 bytes in a millisecond, looked at each 5 ms.
+    told.send(0, slow, 300);
+    told.fair.offer(at(10_000), slow, 300);
+    assert_eq!(told.sent_by(31_000), 900);
+    let other = told.open(31_000, Size::Exact(3000));
+    told.send(31_000, other, 3000);
+    told.end(31_000, other);
+    assert_eq!(told.times_us(34_100), (3000, 3000));
+}
+
+#[test]
+fn so_many_are_looked_at_and_no_more() {
+    let mut told = Told::new();
+    let flows: Vec<FlowId> = (0..=LOOKS_MAX)
+        .map(|_| told.open(0, Size::Exact(9000)))
+        .collect();
+    for &flow in &flows {
+        told.send(0, flow, 300);
+    }
+    // Held for ten seconds: 30 bytes in a second, so that all wait for their clients as soon
+    // as they have sent what they have in hand.
+    let held = 10_000_000;
+    told.sent_by(held);
+    for &flow in &flows {
+        told.fair.offer(at(held), flow, 300);
+    }
+    for us in (0..200_000).step_by(10_000) {
+        told.sent_by(held + us);
+    }
+    assert_eq!(told.fair.watched.len(), LOOKS_MAX);
+    assert_eq!(told.fair.tally(at(held + 200_000)).left_out().crowded, 0);
+}
+
+#[test]
+fn a_desk_tells_what_is_complete_and_when_a_source_pauses() {
+    let estimate = Size::Estimate {
+        bytes: 300,
+        confidence: 0.5,
+    };
+    let mut world = World::new(Discipline::Srpt);
+    // Its size is not known, so that only its writer can say that it is complete.
+    world.arrive(FlowSpec::new(0, estimate, COST));
+    world.run(at(1000));
+    assert_eq!(world.times_us(), (1, 300, 300));
+    let desk = &mut world.desk;
+    let flow = desk
+        .open(at(1000), FlowSpec::new(0, Size::Unknown, COST))
+        .unwrap();
+    for us in [1000, 101_000] {
+        desk.wait(at(us), flow, 300);
+        while desk.next(at(us)).is_some() {}
+        assert_eq!(desk.take(at(us), flow).unwrap().bytes, 300);
+        desk.pause(at(us), flow);
+    }
+    desk.complete(flow);
+    desk.close(at(101_000), flow);
+    let left_out = world.fair().tally(at(200_000)).left_out();
+    let wanted = LeftOut {
+        streams: 1,
+        ..LeftOut::default()
+    };
+    assert_eq!(left_out, wanted);
+}
+
+/// Two classes of one level; the second sends when nothing else is to be sent, if it is idle.
+fn two_classes(is_idle: bool) -> EgressPolicy {
+    let idle = ClassSpec {
+        idle_only: is_idle,
+        ..ClassSpec::default()
+    };
+    EgressPolicy {
+        classes: vec![ClassSpec::default(), idle],
+        ..EgressPolicy::new(Discipline::Srpt)
+    }
+}
+
+#[test]
+fn what_is_announced_holds_the_idle_back_on_both_links_until_it_is_retracted() {
+    let mut told = Told::with(two_classes(true));
+    told.fair.announce(at(0));
+    let flow = told.open_of(1, 0, Size::Exact(300));
+    told.fair.offer(at(0), flow, 300);
+    assert_eq!(told.sent_by(1000), 0);
+    told.fair.retract(at(1000));
+    assert_eq!(told.sent_by(1000), 300);
+}
+
+#[test]
+fn another_order_of_the_classes_is_one_on_both_links() {
+    for (is_changed, fair) in [(false, 1200 + 1500), (true, 900 + 1500)] {
+        let mut told = Told::with(two_classes(false));
+        if is_changed {
+            let mut policy = two_classes(false);
+            policy.classes[0].level = 1;
+            told.fair.reconfigure(at(0), &policy);
+        }
+        let flows = [(0, 900), (1, 600)].map(|(class, bytes)| {
+            let flow = told.open_of(class, 0, Size::Exact(bytes));
+            told.send(0, flow, bytes);
+            flow
+        });
+        for flow in flows {
+            told.end(0, flow);
+        }
+        // The first has the link for a quantum until the other comes, and the first turn of
+        // two that are equal.
+        assert_eq!(told.times_us(10_000).1, fair);
+    }
 }
 
 #[test]

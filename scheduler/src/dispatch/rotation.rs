@@ -60,7 +60,7 @@ impl Rotation {
         if (0..count).any(|index| level(index) && differs(index)) {
             best = self.next(views, level)?;
         }
-        self.start = (best + 1) % count;
+        self.start = best + 1;
         Some(best)
     }
 }

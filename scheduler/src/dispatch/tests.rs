@@ -362,3 +362,82 @@ fn learnt_intervals_are_let_go_of_where_all_usable_endpoints_share() {
     let mut balancer = Balancer::new(&fixed, &specs(&[1; 3]));
     assert_eq!(balancer.pick(&views, &small), Some(0));
 }
+
+#[test]
+fn a_rotation_that_there_is_not_is_the_last() {
+    let mut balancer = Balancer::new(&Dispatch::RoundRobin, &specs(&[1, 1]));
+    let asked = Asked {
+        rotation: 7,
+        ..ASKED
+    };
+    let views = views(&[1, 1]);
+    let picks = [asked, ASKED, asked].map(|asked| balancer.pick(&views, &asked));
+    assert_eq!(picks, [Some(0), Some(1), Some(0)]);
+}
+
+#[test]
+fn a_hash_tells_parts_apart() {
+    let parts: [&[&[u8]]; 5] = [
+        &[],
+        &[b"ab", b"c"],
+        &[b"a", b"bc"],
+        &[b"abc"],
+        &[b"abc", b""],
+    ];
+    let hashes = parts.map(stable_hash);
+    for (index, hash) in hashes.iter().enumerate() {
+        assert!(hashes[index + 1..].iter().all(|other| other != hash));
+    }
+}
+
+#[test]
+fn a_point_on_the_ring_is_its_endpoints() {
+    let specs = specs(&[1; 8]);
+    let mut balancer = Balancer::new(&Dispatch::RingHash, &specs);
+    let views = views(&[1; 8]);
+    for (index, spec) in specs.iter().enumerate() {
+        // An endpoint's first point is its identity, mixed; so is a request's hash.
+        let asked = Asked {
+            hash: spec.identity,
+            ..ASKED
+        };
+        assert_eq!(balancer.pick(&views, &asked), Some(index));
+    }
+}
+
+#[test]
+fn a_size_without_an_endpoint_goes_to_the_next_above() {
+    let fixed = Dispatch::Sita(Intervals::Fixed(vec![1000, 10_000]));
+    let mut balancer = Balancer::new(&fixed, &specs(&[1, 1, 1]));
+    let mut views = views(&[1, 1, 1]);
+    views[0].usable = false;
+    assert_eq!(balancer.pick(&views, &sized(500)), Some(1));
+}
+
+#[test]
+fn the_last_interval_has_the_rest() {
+    let fixed = Intervals::Fixed(vec![10, 20, 30]);
+    assert_eq!(fixed.range(0, 2), Some((0, 10)));
+    assert_eq!(fixed.range(1, 2), Some((11, u64::MAX)));
+}
+
+#[test]
+fn learnt_intervals_are_revised_after_each_512_sizes() {
+    let mut balancer = Balancer::new(&Dispatch::Sita(Intervals::Learnt), &specs(&[1, 1]));
+    let bound = |balancer: &Balancer| balancer.intervals().unwrap()[0].1;
+    let mut bounds = Vec::new();
+    for (bytes, count) in [
+        (100_000, 511),
+        (100_000, 1),
+        (1_000_000, 511),
+        (1_000_000, 1),
+    ] {
+        for _ in 0..count {
+            balancer.observe(bytes);
+        }
+        bounds.push(bound(&balancer));
+    }
+    // At first a guess. Then the step after 98,303 has all of the load, and after as many
+    // larger sizes the one after 983,039 nearly all: each goes to the second endpoint.
+    assert_eq!(bounds, [1024, 98_303, 98_303, 983_039]);
+}

@@ -232,10 +232,9 @@ fn the_first_check_decides_then_the_thresholds() {
     assert_eq!(check(&[false]), (vec![(0, true)], Some(false)));
     assert_eq!(check(&[true, false, true]), (vec![], Some(false)));
     assert_eq!(check(&[true]), (vec![(0, false)], Some(true)));
-    assert_eq!(
-        check(&[false, false, true, false, false]),
-        (vec![], Some(true))
-    );
+    // One that passes ends the row.
+    assert_eq!(check(&[false, true, false]), (vec![], Some(true)));
+    assert_eq!(check(&[false, true, false, false]), (vec![], Some(true)));
     assert_eq!(check(&[false]), (vec![(0, true)], Some(false)));
 }
 
@@ -372,4 +371,119 @@ fn what_is_known_goes_on_in_another_order_and_the_rest_is_forgotten() {
     let mut answers = Health::new(Some(config()), None, 4);
     answers.take_over(&before, &slots);
     assert_eq!(changes(&mut answers), [(2, true)]);
+}
+
+#[test]
+fn reasons_have_an_index_and_a_name() {
+    let all = Ejection::ALL.map(|cause| (cause.index(), cause.name()));
+    let expected = [
+        (0, "consecutive_5xx"),
+        (1, "consecutive_gateway_failure"),
+        (2, "consecutive_local_origin_failure"),
+        (3, "success_rate"),
+    ];
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn an_interval_begins_when_the_last_is_seen_to_be_over() {
+    let mut health = health(4);
+    assert_eq!(health.next_wakeup(), Some(at(10_000)));
+    health.expire(at(9_999), 0);
+    assert_eq!(health.next_wakeup(), Some(at(10_000)));
+    health.expire(at(12_000), 0);
+    assert_eq!(health.next_wakeup(), Some(at(22_000)));
+    // An ejection that ends earlier is looked at earlier.
+    observe(&mut health, 12_000, 0, Outcome::NoResponse, 3);
+    assert_eq!(health.next_wakeup(), Some(at(13_000)));
+    assert_eq!(Health::new(None, None, 4).next_wakeup(), None);
+}
+
+#[test]
+fn ejections_that_are_prevented_are_counted() {
+    let mut health = health(4);
+    assert_eq!(health.ejections_prevented(), 0);
+    for (endpoint, prevented) in [(0, 0), (1, 0), (2, 1), (3, 2)] {
+        observe(&mut health, 0, endpoint, Outcome::NoResponse, 3);
+        assert_eq!(health.ejections_prevented(), prevented);
+    }
+}
+
+#[test]
+fn jitter_is_added_to_an_ejection() {
+    let config = OutlierConfig {
+        max_ejection_time_jitter: ms(500),
+        ..config()
+    };
+    let mut health = Health::new(Some(config), None, 2);
+    for _ in 0..3 {
+        health.observe(at(0), 0, Outcome::NoResponse, 1 << 63);
+    }
+    assert_eq!(health.endpoint(0).ejected_until, Some(at(1250)));
+}
+
+#[test]
+fn the_interval_of_an_ejection_takes_nothing_off_the_account() {
+    let mut health = health(4);
+    let mut eject = |now| {
+        health.expire(at(now), 0);
+        observe(&mut health, now, 0, Outcome::NoResponse, 3);
+        health.endpoint(0).ejected_until.unwrap()
+    };
+    // Over before the interval is, and so the next one is the second on the account.
+    assert_eq!(eject(5_000), at(6_000));
+    assert_eq!(eject(10_000), at(12_000));
+    assert_eq!(eject(20_000), at(22_500));
+    // Three are on it. At 30,000 nothing is taken off, at 40,000 and at 50,000 one each.
+    for now in [30_000, 40_000, 50_000] {
+        health.expire(at(now), 0);
+    }
+    observe(&mut health, 50_000, 0, Outcome::NoResponse, 3);
+    assert_eq!(health.endpoint(0).ejected_until, Some(at(52_000)));
+}
+
+/// Which of the endpoints are ejected at the end of an interval in which each had so many
+/// responses, and so many of them no server error.
+fn low_rates(rule: SuccessRate, answers: &[(usize, usize)]) -> Vec<usize> {
+    let config = OutlierConfig {
+        success_rate: Some(rule),
+        consecutive_5xx: None,
+        ..config()
+    };
+    let mut health = Health::new(Some(config), None, answers.len());
+    for (endpoint, &(total, good)) in answers.iter().enumerate() {
+        observe(&mut health, 0, endpoint, Outcome::Success, good);
+        observe(&mut health, 0, endpoint, Outcome::ServerError, total - good);
+    }
+    health.expire(at(10_000), 0);
+    changes(&mut health).into_iter().map(|(it, _)| it).collect()
+}
+
+#[test]
+fn a_success_rate_is_low_below_the_mean_less_the_factor_times_the_deviation() {
+    let rule = |stdev_factor| SuccessRate {
+        minimum_hosts: 2,
+        request_volume: 8,
+        stdev_factor,
+    };
+    // The mean is 3/4 and the deviation 1/4, both exact: one deviation below is 1/2.
+    assert_eq!(low_rates(rule(1000), &[(8, 8), (8, 4)]), []);
+    assert_eq!(low_rates(rule(999), &[(8, 8), (8, 4)]), [1]);
+    // It is the share that counts, not how many there were.
+    assert_eq!(low_rates(rule(999), &[(8, 8), (64, 32)]), [1]);
+    assert_eq!(low_rates(rule(999), &[(8, 4), (64, 64)]), [0]);
+}
+
+#[test]
+fn success_rates_are_compared_among_enough_endpoints() {
+    let rule = |minimum_hosts| SuccessRate {
+        minimum_hosts,
+        request_volume: 8,
+        stdev_factor: 500,
+    };
+    let answers = [(8, 8), (8, 8), (8, 4)];
+    assert_eq!(low_rates(rule(3), &answers), [2]);
+    assert_eq!(low_rates(rule(4), &answers), []);
+    // One that has had too few requests is not among them.
+    assert_eq!(low_rates(rule(3), &[(8, 8), (7, 7), (8, 4)]), []);
 }

@@ -64,7 +64,7 @@ impl RateTable {
         let interval = self.bucket.interval;
         let tokens = self.bucket.max_tokens;
         let room = interval.saturating_mul(tokens);
-        let entry = self.entry(key, now);
+        let entry = self.entry(key);
         let before = if entry.key == key {
             entry.full_at.max(now)
         } else {
@@ -83,14 +83,12 @@ impl RateTable {
     }
 
     /// The key's entry, or the one that gives way to it.
-    fn entry(&mut self, key: u64, now: Time) -> &mut Entry {
+    fn entry(&mut self, key: u64) -> &mut Entry {
         let sets = self.sets.len() as u128;
         // The product's high half: each set gets an equal part of the keys.
         let index = ((u128::from(key) * sets) >> 64) as usize;
         let set = &mut self.sets[index];
-        let found = set
-            .iter()
-            .position(|entry| entry.key == key && entry.full_at > now);
+        let found = set.iter().position(|entry| entry.key == key);
         let way = found.unwrap_or_else(|| {
             let soonest = set.iter().enumerate().min_by_key(|(_, e)| e.full_at);
             soonest.map_or(0, |(way, _)| way)
@@ -163,6 +161,21 @@ mod tests {
             assert_eq!(table.take(key, at(1)), Ok(2));
         }
         assert_eq!(table.take(1, at(1)), wait(99));
+    }
+
+    #[test]
+    fn each_set_has_an_equal_part_of_the_keys() {
+        // Two sets: a key's highest bit says which.
+        let mut table = RateTable::new(BUCKET, 16);
+        let keys = || (1..=8).flat_map(|key| [key, key | 1 << 63]);
+        for key in keys() {
+            assert_eq!(table.take(key, at(0)), Ok(2));
+        }
+        for key in keys() {
+            assert_eq!(table.take(key, at(0)), Ok(1));
+        }
+        let first = table.sets[0].iter().map(|entry| entry.key);
+        assert!(first.into_iter().eq(1..=8));
     }
 
     proptest! {

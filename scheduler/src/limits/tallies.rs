@@ -62,6 +62,7 @@ mod tests {
         tallies.leave(&"a");
         assert!(tallies.enter("a"));
         assert!(!tallies.enter("a"));
+        assert_eq!(tallies.keys(), 2);
     }
 
     #[test]

@@ -174,13 +174,14 @@ fn what_did_not_leave_is_taken_back() {
 #[test]
 fn a_marker_forgets_whose_last_packet_is_oldest() {
     let mut marker = Marker::new(rule(Variant::Sfd), 2);
+    assert!(marker.is_empty());
     let mut mark = |flow: char| marker.mark(&flow, Time::ZERO, THRESHOLD + 1, 0.0);
     assert_eq!([mark('a'), mark('b'), mark('a')], [In, In, Out]);
     // `b` is the older one, and new when it comes again.
     assert_eq!([mark('c'), mark('a'), mark('b')], [In, Out, In]);
     // That has put `c` out.
     assert_eq!([mark('b'), mark('a'), mark('c')], [Out, Out, In]);
-    assert_eq!(marker.len(), 2);
+    assert_eq!((marker.len(), marker.is_empty()), (2, false));
 }
 
 #[test]
@@ -191,4 +192,8 @@ fn draws_are_in_range_and_differ() {
     assert!((mean - 0.5).abs() < 0.05, "{mean}");
     assert_eq!(after(5).draw(3), after(5).draw(3));
     assert_ne!(after(5).draw(3), after(5).draw(4));
+    // Whatever its number, a flow's draws go by what was sent.
+    for number in [0, u64::MAX] {
+        assert_ne!(after(5).draw(number), after(6).draw(number));
+    }
 }

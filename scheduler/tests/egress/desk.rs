@@ -7,7 +7,7 @@ use std::time::Duration;
 use sprat_scheduler::desk::HEAD_WAIT;
 use sprat_scheduler::{
     ClassSpec, Desk, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grants, Pacer, Size, Time,
-    Turn,
+    Turn, srq,
 };
 
 use crate::driver::{ms, plain};
@@ -105,6 +105,30 @@ fn what_is_not_taken_is_given_back_and_what_is_taken_is_not() {
     assert_eq!(desk.egress().open_flows(), 0);
 }
 
+/// The queues of SRQ learn from responses that were written to their end.
+#[test]
+fn what_is_complete_and_granted_and_not_taken_has_not_been_sent() {
+    let discipline = Discipline::Srq(Box::new(srq::Config::bytes()));
+    let policy = EgressPolicy::new(discipline);
+    let mut desk = Desk::new(Egress::new(Pacer::exact(8000), policy));
+    for (is_taken, done) in [(true, 1), (false, 1)] {
+        let spec = FlowSpec::new(0, Size::Unknown, plain(1, 0));
+        let flow = desk.open(ms(0), spec).unwrap();
+        desk.set_waker(flow, 'A');
+        desk.wait(ms(0), flow, 1);
+        desk.complete(flow);
+        let now = desk.next_wakeup().unwrap();
+        assert_eq!(woken(&mut desk, now), "A");
+        if is_taken {
+            assert_eq!(desk.take(now, flow).unwrap().bytes, 1);
+        }
+        desk.close(now, flow);
+        let (queues, _) = desk.egress().queues().unwrap();
+        assert_eq!(queues.stats().done.iter().sum::<u64>(), done);
+        assert_eq!(queues.stats().members.iter().sum::<u64>(), 0);
+    }
+}
+
 #[test]
 fn a_writer_says_what_it_has_written() {
     let mut desk = desk_of(Grants::Whole);
@@ -142,6 +166,31 @@ fn a_head_that_is_held_goes_with_its_body_or_by_itself_after_2_ms() {
     assert_eq!(desk.next_wakeup(), Some(ms(6)));
     assert_eq!(woken(&mut desk, ms(6)), "L");
     assert_eq!(desk.take(ms(6), late), turn(3, 5));
+}
+
+#[test]
+fn a_head_goes_as_soon_as_its_time_is_over() {
+    let mut desk = desk();
+    let flow = open(&mut desk, 9);
+    desk.set_waker(flow, 'A');
+    desk.hold(ms(0), flow, 1);
+    let until = ms(0) + HEAD_WAIT;
+    assert_eq!(woken(&mut desk, until - Duration::from_nanos(1)), "");
+    assert_eq!(woken(&mut desk, until), "A");
+}
+
+#[test]
+fn a_body_that_has_come_stays_where_it_waits_when_its_heads_time_is_over() {
+    let mut desk = desk();
+    let flow = open(&mut desk, 9);
+    desk.set_waker(flow, 'A');
+    desk.debit(ms(0), 4);
+    desk.hold(ms(0), flow, 1);
+    assert!(desk.wait(ms(1), flow, 9));
+    assert_eq!(woken(&mut desk, ms(0) + HEAD_WAIT), "");
+    assert_eq!(desk.waiting().collect::<String>(), "A");
+    assert_eq!(woken(&mut desk, ms(4)), "A");
+    assert_eq!(desk.take(ms(4), flow), turn(1, 4));
 }
 
 #[test]

@@ -242,3 +242,51 @@ proptest! {
         prop_assert_eq!(held, table.stats().entries);
     }
 }
+
+#[test]
+fn memory_is_divided_into_sets_of_288_bytes() {
+    let table = Table::new(1 << 20, 60);
+    assert_eq!(table.bytes(), 3640 * 288);
+    assert_eq!(table.capacity(), 3640 * 16);
+    assert_eq!(sets_of_a_part(288 * 8 - 1, 4), 1);
+    // No more than the highest 32 bits of a key tell apart, in all parts together.
+    assert_eq!(sets_of_a_part(usize::MAX, 1), u32::MAX as usize);
+    assert_eq!(sets_of_a_part(usize::MAX, 2), (1 << 31) - 1);
+}
+
+#[test]
+fn what_gives_way_and_what_is_restored_is_counted() {
+    let mut table = Table::new(288, 60);
+    for n in 0..19 {
+        table.learn(&resource(&format!("/{n}")), n, 0, 0);
+    }
+    let expected = TableStats {
+        entries: 16,
+        insertions: 19,
+        evictions: 3,
+        expired: 0,
+    };
+    assert_eq!(table.stats(), expected);
+    let mut after = Table::new(288, 60);
+    for (packed, asked_again) in table.entries(0) {
+        assert!(after.restore(packed, asked_again, 0));
+    }
+    let restored = TableStats {
+        entries: 16,
+        ..TableStats::default()
+    };
+    assert_eq!(after.stats(), restored);
+}
+
+#[test]
+fn counts_of_parts_add_up() {
+    let counts = |entries, others: [u64; 3]| TableStats {
+        entries,
+        insertions: others[0],
+        evictions: others[1],
+        expired: others[2],
+    };
+    let mut sum = counts(2, [3, 4, 5]);
+    sum += counts(10, [20, 30, 40]);
+    assert_eq!(sum, counts(12, [23, 34, 45]));
+}

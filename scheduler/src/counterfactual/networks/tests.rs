@@ -116,6 +116,44 @@ fn one_with_many_responses_is_found_among_many_networks() {
     assert_eq!(told(&own).0.first().unwrap().0, network(1));
 }
 
+#[test]
+fn one_that_gets_a_free_place_is_no_candidate_any_more() {
+    let mut own = networks(1);
+    for number in 1..=3 {
+        own.add_some(at(0), number, 1);
+    }
+    own.set_most(2);
+    own.add_some(at(0), 2, 1);
+    assert_eq!(told(&own), (vec![(network(1), 1), (network(2), 1)], 2));
+    let candidates = own.candidates.iter().map(|it| it.network);
+    assert_eq!(candidates.collect::<Vec<_>>(), [network(3)]);
+}
+
+/// As Space-Saving has it: the newcomer takes the place of the one with the least, and its
+/// count, of which it is not known how much is its own.
+#[test]
+fn what_a_candidate_inherits_is_doubted() {
+    let mut own = networks(1);
+    own.add_some(at(0), 0, 1);
+    for number in 1..=CANDIDATES_MAX as u32 {
+        own.add_some(at(0), number, 2);
+    }
+    own.add_some(at(0), 100, 1);
+    let first = |own: &Networks| {
+        let it = own.candidates[0];
+        (it.network, it.rank, it.doubt)
+    };
+    assert_eq!(own.candidates.len(), CANDIDATES_MAX);
+    assert_eq!(first(&own), (network(100), 3, 2));
+    // A rank of 4, of which 2 are certain: not more than twice that of the one with a place.
+    own.add_some(at(0), 100, 1);
+    assert_eq!(told(&own).0, [(network(0), 1)]);
+    own.add_some(at(0), 100, 1);
+    assert_eq!(told(&own).0, [(network(100), 0)]);
+    assert_eq!(own.placed[0].rank, 3);
+    assert_eq!(first(&own), (network(0), 1, 0));
+}
+
 proptest! {
     #[test]
     fn memory_is_bounded_and_no_response_is_lost(

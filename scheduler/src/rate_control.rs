@@ -388,7 +388,8 @@ impl RateControl {
         }
     }
 
-    /// A rate is measured over so long, in seconds: soon where the queue is long.
+    /// Returns over how long the rate is measured, in seconds: the longer the queue, the
+    /// sooner the rate is needed.
     fn span_length(&self, delay: f64) -> f64 {
         if delay > 4.0 * self.target() {
             (24.0 * self.segment())

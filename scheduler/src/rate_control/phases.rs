@@ -143,7 +143,7 @@ mod tests {
     use crate::rate_control::tests::control;
     use crate::rate_control::{RateControlConfig, Write};
 
-    /// What follows from the rate of `control()`.
+    /// The times that follow from the rate of `control()`.
     const SEGMENT_S: f64 = 1.0 / 1024.0;
     const TARGET_S: f64 = 3.0 / 2048.0;
     const REACTION_S: f64 = 1.0 / 16.0;
@@ -152,7 +152,7 @@ mod tests {
         Time::from_nanos(ms * 1_000_000)
     }
 
-    /// The gain at a queue so much longer than the target, in parts of the reaction time.
+    /// Returns the gain where the queue is longer than the target by `over` reaction times.
     fn gain(control: &mut RateControl, ms: u64, over: f64) -> f64 {
         control.queue = TARGET_S + over * REACTION_S;
         control.gain(at(ms), 0.001)
@@ -250,8 +250,9 @@ mod tests {
         assert_eq!(control.drain.until, at(1500));
     }
 
-    /// After a test of a delay of 100 ms that ended at 1 s, and came to so much: what is
-    /// foreign, and the anchor in parts of the one at the test's end.
+    /// Judges a delay of 100 ms by a drain that ended at 1 s and left `least`. Returns whether
+    /// the test is still under way, the foreign delay, and the anchor in parts of the one at
+    /// the drain's end; `before` is the one before the drain, in the same parts.
     fn judged(confirmed_ms: u64, least: f64, before: f64) -> (bool, f64, f64) {
         let mut control = control();
         let anchor = control.anchor;
@@ -275,7 +276,8 @@ mod tests {
         assert_eq!(judged(1000, 0.06, 2.0), (false, 0.01, 1.0));
     }
 
-    /// A link that has taken everything for so long, of which the frontier tells.
+    /// Returns the control of a link that was unqueued for so long, in seconds, and carried so
+    /// many bytes in that time.
     fn growing(unqueued: f64, carried: u64) -> RateControl {
         let mut control = control();
         control.frontier = Some(Point {
@@ -295,7 +297,7 @@ mod tests {
         control
     }
 
-    /// By how much the anchor grows.
+    /// Returns the factor by which the anchor grows.
     fn growth(control: &mut RateControl) -> f64 {
         let anchor = control.anchor;
         control.grow(at(5000), 0.0, true);

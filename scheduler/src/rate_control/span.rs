@@ -28,7 +28,7 @@ impl BusySpan {
         self.points.push_back(point);
     }
 
-    /// Points of the span, for tests.
+    /// Returns how many points the span has, for tests.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.points.len()
@@ -97,12 +97,13 @@ impl BusySpan {
 mod tests {
     use super::*;
 
-    /// A byte takes a microsecond.
+    /// A link's rate at which a byte takes a microsecond.
     const RATE: f64 = 8e6;
-    /// Of which a point is a 64th, 1 ms.
+    /// A span's length, of which 1 ms is a 64th.
     const LENGTH: Duration = Duration::from_millis(64);
 
-    /// What has left at `us`, so much later than it would on a link without a rest.
+    /// Returns a point that departed at `us`, `late_us` later than from a link that never
+    /// rests.
     fn late(us: u64, late_us: u64) -> Point {
         Point {
             departed_at: Time::from_nanos(us * 1000),

@@ -4,8 +4,8 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A segment takes 2^-10 s, a poll comes each 2^-8 s: the target is 3 x 2^-11 s, the delays'
-/// window 2^-5 s.
+/// The link's rate, in bits per second. A segment takes 2^-10 s, and polls come 2^-8 s apart:
+/// so the target is 3 x 2^-11 s, and the delays' window 2^-5 s.
 const RATE: u64 = 12_112 * 1024;
 const SEGMENT_S: f64 = 1.0 / 1024.0;
 const TARGET_S: f64 = 3.0 / 2048.0;
@@ -28,7 +28,7 @@ fn is_near(value: f64, expected: f64) -> bool {
     (value - expected).abs() < 1e-9 * expected.abs().max(1.0)
 }
 
-/// A probe of one segment.
+/// Returns a probe of one full segment.
 fn probe(network: u64, sent_at: Time, position: u64) -> Probe {
     Probe {
         socket: 1,

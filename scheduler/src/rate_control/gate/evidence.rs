@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(fitters, [Some(8), Some(7), Some(6), Some(5)]);
     }
 
-    /// What one acknowledgement of a packet says of a link: whether it can tell, fits,
+    /// Returns what one acknowledgement says of a link: whether it could tell, fits, and
     /// refutes.
     fn told(index: usize, predicted_s: f32, delay_s: f32, noise_s: f32, clip_s: f32) -> [f32; 3] {
         let mut evidence = Evidence::new();

@@ -406,8 +406,8 @@ fn sample(socket: u64, bytes_acked: u64) -> GateSample {
     }
 }
 
-/// Acknowledgements of one client that could tell of link `index`, of which each came so
-/// late.
+/// Adds `count` acknowledgements of one client, each `delay_s` late, for which link `index`
+/// predicts 0.1 s and all others nothing.
 fn observe(gate: &mut Gate, now: Time, count: usize, index: usize, delay_s: f32) {
     let mut predicted = [0.0; bank::RATES];
     predicted[index] = 0.1;
@@ -425,20 +425,21 @@ fn observe(gate: &mut Gate, now: Time, count: usize, index: usize, delay_s: f32)
     }
 }
 
-/// Delays of which the least counts.
+/// Adds as many delays as it takes for the least of them to count.
 fn delay(gate: &mut Gate, now: Time, delay_s: f32) {
     for _ in 0..6 {
         gate.delays.add(now, delay_s);
     }
 }
 
-/// So much was delivered, in bits per second, in the quarter of a second before `now`.
+/// Delivers at `rate`, in bits per second, in the quarter of a second before `now`.
 fn deliver(gate: &mut Gate, now: Time, rate: f64) {
     gate.delivered.add(now - 250 * MS, (rate / 32.0) as u64);
     gate.delivered.add(now, 0);
 }
 
-/// A gate that engaged at 100 s, at `anchor`, and has found `found`, in bits per second.
+/// Returns a gate that engaged at 100 s, at `anchor`, and whose search has come to `found`,
+/// both in bits per second.
 fn engaged(anchor: f64, found: f64) -> Gate {
     let mut gate = gate();
     gate.control.restart(at(100_000), found);
@@ -452,7 +453,8 @@ fn engaged(anchor: f64, found: f64) -> Gate {
     gate
 }
 
-/// Whether it is still engaged after it was guided so long after it engaged.
+/// Guides the gate when so much time has passed since it engaged, and returns whether it
+/// stays engaged.
 fn lasts(gate: &mut Gate, after: Duration, backlogged: bool) -> bool {
     gate.guide(at(100_000) + after, backlogged);
     gate.is_engaged()
@@ -561,7 +563,8 @@ fn a_socket_with_nothing_under_way_is_let_go() {
     assert!(gate.sockets.is_empty());
 }
 
-/// Learns of two round trips, of 10 and of 14 ms, with so much predicted for all links.
+/// Has the gate learn of two round trips, 10 and 14 ms long, for which every link predicts
+/// `predicted_s`.
 fn learn(gate: &mut Gate, predicted_s: f32, is_clean: bool) {
     for (ms, rtt_ms) in [(0, 10), (100, 14)] {
         let probe = Probe {
@@ -668,8 +671,8 @@ fn a_floor_takes_the_place_of_lower_ones() {
     assert_eq!(gate.floors, [(at(4000), 20), (now, 10)]);
 }
 
-/// A gate whose delays one link of 10 Mbit/s or a little more explains, by so many
-/// acknowledgements.
+/// Gives the gate `count` acknowledgements that the bank's link of about 10 Mbit/s explains,
+/// and returns the rate of that link.
 fn explained(mut gate: Gate, count: usize) -> (Gate, f64) {
     let link = index_of(1e7);
     gate.decided_at = at(100_000);

@@ -373,24 +373,30 @@ impl RateControl {
         {
             self.delays.pop_front();
         }
-        let queued = self.least_delay() - self.held.foreign >= self.target() / 2.0;
+        let delay = self.least_delay() - self.held.foreign;
+        let queued = delay >= self.target() / 2.0;
         let busy = queued && self.frontier.is_some_and(|f| probe.sent_at < f.departed_at);
         self.frontier = Some(point);
         if !busy {
             self.span.restart(point);
             return;
         }
-        let delay = self.least_delay() - self.held.foreign;
-        let length = if delay > 4.0 * self.target() {
+        let length = self.span_length(delay);
+        let length = Duration::from_secs_f64(length);
+        if let Some(rate) = self.span.extend(point, length, self.anchor) {
+            self.learn(rate);
+        }
+    }
+
+    /// Returns over how long the rate is measured, in seconds: the longer the queue, the
+    /// sooner the rate is needed.
+    fn span_length(&self, delay: f64) -> f64 {
+        if delay > 4.0 * self.target() {
             (24.0 * self.segment())
                 .max(0.02)
                 .max((2.0 * delay).min(0.1))
         } else {
             (64.0 * self.segment()).max(0.1)
-        };
-        let length = Duration::from_secs_f64(length);
-        if let Some(rate) = self.span.extend(point, length, self.anchor) {
-            self.learn(rate);
         }
     }
 
@@ -430,3 +436,6 @@ impl RateControl {
         seen.max(silence)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -144,4 +144,16 @@ mod tests {
         assert_eq!(bases.get(4999), MS);
         assert_eq!(bases.get(0), Duration::ZERO);
     }
+
+    #[test]
+    fn a_network_that_was_silent_for_a_minute_is_new() {
+        let second = |ms: u64| {
+            let mut bases = BaseRtts::default();
+            bases.observe(at(0), 1, 10 * MS, false, MS);
+            bases.observe(Time::from_nanos(ms * 1_000_000), 1, 50 * MS, true, MS);
+            (bases.get(1), bases.is_trusted(1))
+        };
+        assert_eq!(second(59_999), (10 * MS, true));
+        assert_eq!(second(60_000), (50 * MS, false));
+    }
 }

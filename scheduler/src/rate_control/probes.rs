@@ -83,3 +83,74 @@ impl Probes {
         self.ring.retain(|probe| probe.socket != socket);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(socket: u64, us: u64) -> Probe {
+        Probe {
+            socket,
+            network: 1,
+            written: us,
+            position: us,
+            burst: 1,
+            sent_at: Time::from_nanos(us * 1000),
+        }
+    }
+
+    #[test]
+    fn probes_are_further_apart_the_more_are_out() {
+        let mut probes = Probes::default();
+        for us in [0, 99, 100, 199, 200] {
+            probes.push(probe(us, us));
+        }
+        let sockets: Vec<u64> = probes.iter().map(|probe| probe.socket).collect();
+        assert_eq!(sockets, [0, 100, 200]);
+        for number in 3..64 {
+            probes.push(probe(1, 100 * number));
+        }
+        assert_eq!(probes.iter().count(), CROWD);
+        probes.push(probe(1, 6300 + 199));
+        assert_eq!(probes.iter().count(), CROWD);
+        probes.push(probe(1, 6300 + 200));
+        assert_eq!(probes.iter().count(), CROWD + 1);
+        for number in 0..600 {
+            probes.push(probe(1, 30_000 * number));
+        }
+        assert_eq!(probes.iter().count(), CAPACITY);
+    }
+
+    #[test]
+    fn those_passed_and_those_too_old_are_gone() {
+        let mut probes = Probes::default();
+        assert!(probes.is_empty());
+        for us in [1000, 2000, 3000] {
+            probes.push(probe(1, us));
+        }
+        assert!(!probes.is_empty());
+        let oldest = |probes: &Probes| probes.oldest().map(|probe| probe.position);
+        probes.pass(Time::ZERO, 999);
+        assert_eq!(oldest(&probes), Some(1000));
+        probes.pass(Time::ZERO, 1000);
+        assert_eq!(oldest(&probes), Some(2000));
+        let sent_at = Time::from_nanos(2_000_000);
+        probes.pass(sent_at + LIFETIME - Duration::from_nanos(1), 0);
+        assert_eq!(oldest(&probes), Some(2000));
+        probes.pass(sent_at + LIFETIME, 0);
+        assert_eq!(oldest(&probes), Some(3000));
+    }
+
+    #[test]
+    fn what_is_dropped_is_one_sockets() {
+        let mut probes = Probes::default();
+        for (socket, us) in [(1, 1000), (2, 2000), (1, 3000), (1, 4000)] {
+            probes.push(probe(socket, us));
+        }
+        let left = |probes: &Probes| probes.iter().map(|one| one.position).collect::<Vec<_>>();
+        probes.drop_until(1, 3000);
+        assert_eq!(left(&probes), [2000, 4000]);
+        probes.forget(1);
+        assert_eq!(left(&probes), [2000]);
+    }
+}

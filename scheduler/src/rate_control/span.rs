@@ -28,6 +28,12 @@ impl BusySpan {
         self.points.push_back(point);
     }
 
+    /// Returns how many points the span has, for tests.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.points.len()
+    }
+
     /// The link was busy up to this point. Once the span is as long as
     /// `length`, answers the rate over it in bits per second, and goes on with
     /// its second half.
@@ -84,5 +90,85 @@ impl BusySpan {
         let seconds = to.departed_at.since(from.departed_at).as_secs_f64();
         let bits = to.position.saturating_sub(from.position) as f64 * 8.0;
         (seconds > 0.0).then(|| bits / seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link's rate at which a byte takes a microsecond.
+    const RATE: f64 = 8e6;
+    /// A span's length, of which 1 ms is a 64th.
+    const LENGTH: Duration = Duration::from_millis(64);
+
+    /// Returns a point that departed at `us`, `late_us` later than from a link that never
+    /// rests.
+    fn late(us: u64, late_us: u64) -> Point {
+        Point {
+            departed_at: Time::from_nanos(us * 1000),
+            position: us - late_us,
+        }
+    }
+
+    #[test]
+    fn a_rate_is_taken_from_the_earliest_point_of_each_end() {
+        let mut span = BusySpan::default();
+        for us in (0..=64_000).step_by(2000) {
+            let by_us = match us {
+                4000 => 100,
+                16_000 | 54_000 => 200,
+                // In neither end.
+                20_000 => 50,
+                _ => 500,
+            };
+            let rate = span.extend(late(us + 500, by_us), LENGTH, RATE);
+            if us < 64_000 {
+                assert_eq!(rate, None, "{us}");
+                continue;
+            }
+            // From 4 to 54 ms: 49,900 bytes in 50 ms.
+            let rate = rate.unwrap();
+            assert!((rate - 7_984_000.0).abs() < 1.0, "{rate}");
+        }
+        // It goes on with its second half.
+        let first = span.points.front().unwrap();
+        assert_eq!(first.departed_at, Time::from_nanos(32_500_000));
+        assert_eq!(span.points.len(), 17);
+    }
+
+    #[test]
+    fn of_points_close_together_the_earlier_one_stays() {
+        let mut span = BusySpan::default();
+        let kept = |span: &BusySpan| span.points.iter().copied().collect::<Vec<_>>();
+        let first = late(0, 0);
+        span.restart(first);
+        span.extend(late(500, 100), LENGTH, RATE);
+        assert_eq!(kept(&span), [first, late(500, 100)]);
+        // Later, and as late.
+        span.extend(late(800, 150), LENGTH, RATE);
+        span.extend(late(900, 100), LENGTH, RATE);
+        assert_eq!(kept(&span), [first, late(500, 100)]);
+        span.extend(late(1000, 50), LENGTH, RATE);
+        assert_eq!(kept(&span), [first, late(1000, 50)]);
+        span.extend(late(2000, 900), LENGTH, RATE);
+        assert_eq!(kept(&span), [first, late(1000, 50), late(2000, 900)]);
+    }
+
+    #[test]
+    fn the_points_are_bounded() {
+        let points = (0..255).map(|us| late(us, 0)).collect();
+        let mut span = BusySpan { points };
+        assert_eq!(span.extend(late(2000, 0), LENGTH, RATE), None);
+        assert_eq!((span.points.len(), span.points[0]), (256, late(0, 0)));
+        assert_eq!(span.extend(late(4000, 0), LENGTH, RATE), None);
+        assert_eq!((span.points.len(), span.points[0]), (256, late(1, 0)));
+    }
+
+    #[test]
+    fn no_time_shows_no_rate() {
+        let mut span = BusySpan::default();
+        span.restart(late(1000, 900));
+        assert_eq!(span.extend(late(1000, 0), Duration::ZERO, RATE), None);
     }
 }

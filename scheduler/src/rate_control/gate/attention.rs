@@ -119,4 +119,19 @@ mod tests {
         }
         assert_eq!(attention.rest(late + ATTENTIVE), Some(REST));
     }
+
+    #[test]
+    fn what_is_woken_does_not_rest_for_a_while() {
+        let rest = |after: Duration| {
+            let mut attention = Attention::default();
+            let woken = Time::from_nanos(10_000_000_000);
+            attention.wake(woken);
+            for _ in 0..HEARD {
+                attention.hear(Some(0.0));
+            }
+            attention.rest(woken + after)
+        };
+        assert_eq!(rest(ATTENTIVE - Duration::from_nanos(1)), None);
+        assert_eq!(rest(ATTENTIVE), Some(REST));
+    }
 }

@@ -117,4 +117,13 @@ mod tests {
         bank.shorten(later, 0.002);
         assert!((bank.delays()[slow] - 0.002).abs() < 1e-6);
     }
+
+    #[test]
+    fn a_queue_is_shortened_by_the_time_that_passed() {
+        let mut bank = Bank::new();
+        assert!((bank.byte_s(0) - 20e-6).abs() < 1e-9);
+        bank.send(Time::ZERO, 1500, f32::INFINITY);
+        bank.shorten(Time::from_nanos(10_000_000), 1.0);
+        assert!((bank.delays()[0] - 0.020).abs() < 1e-6);
+    }
 }

@@ -230,4 +230,36 @@ mod tests {
         assert_eq!(clients.clients.len(), CAPACITY);
         assert!(clients.clients.contains_key(&2999) && !clients.clients.contains_key(&0));
     }
+
+    #[test]
+    fn occasions_are_some_time_apart() {
+        let mut least = Least::new(at(0));
+        for (ms, occasions) in [(0, 1), (1, 1), (199, 1), (200, 2), (399, 2), (400, 3)] {
+            least.add(at(ms), MS);
+            assert_eq!(least.occasions(), occasions, "{ms}");
+        }
+    }
+
+    #[test]
+    fn noise_follows_by_an_eighth() {
+        let mut clients = Clients::default();
+        let client = clients.get(at(0), 1);
+        client.vary(0.0);
+        client.vary(0.004);
+        assert!((client.noise_s - 0.006 / 8.0).abs() < 1e-7);
+    }
+
+    #[test]
+    fn clients_that_were_heard_of_are_counted() {
+        let mut clients = Clients::default();
+        for ms in 1..=3 {
+            clients
+                .get(at(ms), ms)
+                .delay_s(at(ms), MS, Duration::MAX, false);
+        }
+        clients.get(at(4), 4);
+        for (ms, heard) in [(0, 3), (1, 3), (2, 2), (3, 1), (4, 0)] {
+            assert_eq!(clients.heard_since(at(ms)), heard, "{ms}");
+        }
+    }
 }

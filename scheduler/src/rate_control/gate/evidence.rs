@@ -239,4 +239,144 @@ mod tests {
         }
         assert_eq!(fitters, [Some(8), Some(7), Some(6), Some(5)]);
     }
+
+    /// Returns what one acknowledgement says of a link: whether it could tell, fits, and
+    /// refutes.
+    fn told(index: usize, predicted_s: f32, delay_s: f32, noise_s: f32, clip_s: f32) -> [f32; 3] {
+        let mut evidence = Evidence::new();
+        let mut predicted = [0.0; RATES];
+        predicted[index] = predicted_s;
+        let seen = Observation {
+            client: 1,
+            predicted: &predicted,
+            delay_s,
+            clean: false,
+            in_pulse: false,
+            noise_s,
+            clip_s,
+        };
+        evidence.add(Time::ZERO, &Bank::new(), &seen);
+        let tally = evidence.all[index];
+        [tally.informative, tally.fitting, tally.refuting]
+    }
+
+    const NOTHING: [f32; 3] = [0.0, 0.0, 0.0];
+    const NEITHER: [f32; 3] = [1.0, 0.0, 0.0];
+    const FITS: [f32; 3] = [1.0, 1.0, 0.0];
+    const REFUTES: [f32; 3] = [1.0, 0.0, 1.0];
+
+    #[test]
+    fn only_a_delay_that_would_be_noticed_can_tell() {
+        // A segment takes 30.28 ms at 0.4 Mbit/s.
+        assert_eq!(told(0, 0.045, 0.045, 0.0, 1.0), NOTHING);
+        assert_eq!(told(0, 0.046, 0.046, 0.0, 1.0), FITS);
+        let fast = index_of(1e9);
+        assert_eq!(told(fast, 0.002, 0.002, 0.0, 1.0), NOTHING);
+        assert_eq!(told(fast, 0.0021, 0.0021, 0.0, 1.0), FITS);
+        assert_eq!(told(fast, 0.02, 0.02, 0.01, 1.0), NOTHING);
+        assert_eq!(told(fast, 0.0201, 0.0201, 0.01, 1.0), FITS);
+    }
+
+    #[test]
+    fn a_delay_fits_within_a_quarter_and_refutes_below() {
+        let fast = index_of(1e9);
+        assert_eq!(told(fast, 0.01, 0.0069, 0.0, 1.0), REFUTES);
+        assert_eq!(told(fast, 0.01, 0.75 * 0.01 - 0.0005, 0.0, 1.0), FITS);
+        assert_eq!(told(fast, 0.01, 0.0134, 0.0, 1.0), FITS);
+        let most_s = 1.25 * 0.01 + 0.001 + 2.0 * 0.0;
+        assert_eq!(told(fast, 0.01, most_s, 0.0, 1.0), NEITHER);
+        assert_eq!(told(fast, 0.01, 0.0154, 0.001, 1.0), FITS);
+        assert_eq!(told(fast, 0.01, 0.0156, 0.001, 1.0), NEITHER);
+    }
+
+    #[test]
+    fn a_queue_that_would_have_dropped_can_only_refute() {
+        let fast = index_of(1e9);
+        assert_eq!(told(fast, 0.01, 0.01, 0.0, 0.005), NOTHING);
+        assert_eq!(told(fast, 0.01, 0.0, 0.0, 0.005), REFUTES);
+        let longest_s = 0.95 * 0.02;
+        assert_eq!(told(fast, longest_s, longest_s, 0.0, 0.02), FITS);
+    }
+
+    fn tally(informative: f32, fitting: f32, refuting: f32) -> Tally {
+        Tally {
+            informative,
+            fitting,
+            refuting,
+        }
+    }
+
+    #[test]
+    fn evidence_fades_to_a_third_in_two_seconds() {
+        let mut evidence = Evidence::new();
+        evidence.all[3] = tally(100.0, 10.0, 1.0);
+        evidence.clean[3] = tally(1000.0, 0.0, 0.0);
+        evidence.fade(2.0);
+        let all = evidence.all[3];
+        assert!((all.informative - 36.788).abs() < 0.001, "{all:?}");
+        assert!((all.fitting - 3.6788).abs() < 0.001, "{all:?}");
+        assert!((all.refuting - 0.36788).abs() < 0.001, "{all:?}");
+        assert!((evidence.clean[3].informative - 367.88).abs() < 0.01);
+    }
+
+    #[test]
+    fn any_kind_of_evidence_refutes_if_there_is_enough_of_it() {
+        let now = Time::from_nanos(5_000_000_000);
+        let floor = |all: Tally, clean: Tally, pulse: Tally| {
+            let mut evidence = Evidence::new();
+            evidence.all[7] = all;
+            evidence.clean[7] = clean;
+            evidence.pulse[7] = pulse;
+            evidence.refuted_at[7] = now;
+            evidence.floor(now)
+        };
+        let none = Tally::default();
+        let sure = |informative: f32| tally(informative, 0.0, informative);
+        assert_eq!(floor(none, sure(4.0), none), None);
+        assert_eq!(floor(none, sure(4.1), none), Some(7));
+        assert_eq!(floor(sure(8.0), none, none), None);
+        assert_eq!(floor(sure(8.1), none, none), Some(7));
+        assert_eq!(floor(none, none, sure(4.0)), None);
+        assert_eq!(floor(none, none, sure(4.1)), Some(7));
+        // More than 3 of 10.
+        assert_eq!(floor(tally(20.0, 0.0, 0.3 * 20.0), none, none), None);
+        assert_eq!(floor(tally(20.0, 0.0, 6.1), none, none), Some(7));
+    }
+
+    #[test]
+    fn what_refuted_counts_for_a_second_and_a_pulse_begins_anew() {
+        let mut evidence = Evidence::new();
+        let now = Time::from_nanos(5_000_000_000);
+        evidence.pulse[7] = tally(5.0, 0.0, 5.0);
+        evidence.refuted_at[7] = now;
+        let last = now + REFUTED_FOR - Duration::from_nanos(1);
+        assert_eq!(evidence.floor(last), Some(7));
+        assert_eq!(evidence.floor(now + REFUTED_FOR), None);
+        evidence.begin_pulse();
+        assert_eq!(evidence.floor(now), None);
+    }
+
+    #[test]
+    fn a_share_is_that_of_clean_ones_if_there_are_a_dozen() {
+        let share = |all: Tally, clean: Tally| {
+            let mut evidence = Evidence::new();
+            evidence.all[7] = all;
+            evidence.clean[7] = clean;
+            evidence.share(7, 10.0, 0)
+        };
+        let none = Tally::default();
+        assert_eq!(
+            share(tally(20.0, 0.0, 0.0), tally(12.0, 12.0, 0.0)),
+            Some(1.0)
+        );
+        assert_eq!(share(tally(20.0, 0.0, 0.0), tally(11.9, 11.9, 0.0)), None);
+        assert_eq!(share(tally(10.0, 8.0, 0.0), none), Some(0.8));
+        assert_eq!(share(tally(9.9, 9.0, 0.0), none), None);
+        // Six of ten are not enough.
+        assert_eq!(share(tally(10.0, 6.0, 0.0), none), None);
+        assert_eq!(share(tally(10.0, 6.1, 0.0), none), Some(0.61));
+        // 8 of 100 may refute it.
+        assert_eq!(share(tally(100.0, 80.0, 7.9), none), Some(0.8));
+        assert_eq!(share(tally(100.0, 80.0, 8.1), none), None);
+    }
 }

@@ -129,3 +129,83 @@ impl ProbeSet {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate_control::gate::bank::RATES;
+
+    fn probe(socket: u64, us: u64) -> Probe {
+        Probe {
+            socket,
+            network: 1,
+            position: us,
+            repeated: 0,
+            sent_at: Time::from_nanos(us * 1000),
+            is_clean: true,
+            is_big: true,
+        }
+    }
+
+    fn push(probes: &mut ProbeSet, socket: u64, us: u64) {
+        probes.push(probe(socket, us), || [0.0; RATES]);
+    }
+
+    #[test]
+    fn probes_are_further_apart_the_more_are_out() {
+        let mut probes = ProbeSet::default();
+        for us in [0, 50, 99, 100, 199, 200] {
+            push(&mut probes, us, us);
+        }
+        let sockets: Vec<u64> = probes.out.iter().map(|(one, _)| one.socket).collect();
+        assert_eq!(sockets, [0, 100, 200]);
+        for number in 3..64 {
+            push(&mut probes, 1, 100 * number);
+        }
+        assert_eq!(probes.out.len(), CROWD);
+        push(&mut probes, 1, 6300 + 199);
+        assert_eq!(probes.out.len(), CROWD);
+        push(&mut probes, 1, 6300 + 200);
+        assert_eq!(probes.out.len(), CROWD + 1);
+        for number in 1..600 {
+            push(&mut probes, 1, 30_000 * number);
+        }
+        assert_eq!(probes.out.len(), CAPACITY);
+    }
+
+    #[test]
+    fn places_of_predictions_are_used_again() {
+        let mut probes = ProbeSet::default();
+        push(&mut probes, 1, 1000);
+        let (_, slot) = probes.acknowledge(1, 1000).unwrap();
+        probes.free(slot);
+        push(&mut probes, 1, 2000);
+        push(&mut probes, 2, 3000);
+        assert_eq!(probes.predictions.len(), 2);
+        probes.forget(1);
+        assert_eq!(probes.out.len(), 1);
+        push(&mut probes, 1, 4000);
+        assert_eq!((probes.out.len(), probes.predictions.len()), (2, 2));
+        let sent_at = Time::from_nanos(3_000_000);
+        probes.age(sent_at + LIFETIME - Duration::from_nanos(1));
+        assert_eq!(probes.out.len(), 2);
+        probes.age(sent_at + LIFETIME);
+        assert_eq!(probes.out.len(), 1);
+        push(&mut probes, 3, 5000);
+        assert_eq!(probes.predictions.len(), 2);
+    }
+
+    #[test]
+    fn each_has_its_turn_to_be_asked_about() {
+        let mut probes = ProbeSet::default();
+        for socket in 0..4 {
+            push(&mut probes, socket, 100 * socket);
+        }
+        let mut wanted = Vec::new();
+        for (us, turn) in [(1, [1, 3]), (2, [0, 2]), (3, [1, 3])] {
+            wanted.clear();
+            probes.wanted(Time::from_nanos(us * 1000), 2, &mut wanted);
+            assert_eq!(wanted, turn, "{us}");
+        }
+    }
+}

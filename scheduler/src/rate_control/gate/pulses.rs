@@ -108,3 +108,101 @@ impl Pulses {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate_control::RateControlConfig;
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(ms * 1_000_000)
+    }
+
+    #[test]
+    fn a_pulse_begins_after_a_while_of_backlog_and_ends() {
+        let control = RateControl::new(RateControlConfig {
+            initial_rate_bits_per_s: 8_000_000,
+            ..RateControlConfig::default()
+        });
+        let mut pulses = Pulses::default();
+        // A poll counts for 10 ms at most: the first one, after 50 ms, does.
+        for poll in 0..29 {
+            assert!(!pulses.on_poll(at(50 + 10 * poll), true, 1e9, 0.0, 0.0));
+        }
+        // What is not backlogged does not count.
+        assert!(!pulses.on_poll(at(340), false, 1e9, 0.0, 0.0));
+        assert_eq!(pulses.rate(&control), 8_000_000);
+        assert!(pulses.on_poll(at(350), true, 1e9, 0.0, 0.0));
+        assert_eq!(pulses.rate(&control), 10_000_000);
+        // 3 x 2 ms over a quarter are 24 ms.
+        assert!(!pulses.on_poll(at(360), true, 1e9, 0.0, 0.0));
+        assert_eq!(pulses.rate(&control), 10_000_000);
+        assert_eq!(pulses.backlogged, Duration::ZERO);
+        let (from, until) = (pulses.from, pulses.until);
+        assert_eq!(from, at(350));
+        assert!(pulses.sent(from) && pulses.sent(at(373)));
+        assert!(!pulses.sent(until) && !pulses.sent(at(349)) && !pulses.sent(at(375)));
+        assert!(!pulses.on_poll(until, true, 1e9, 0.0, 0.0));
+        assert_eq!(pulses.rate(&control), 8_000_000);
+        assert!(pulses.backlogged > Duration::ZERO);
+    }
+
+    #[test]
+    fn a_pulse_ends_with_the_backlog() {
+        let mut pulses = Pulses {
+            backlogged: SOON,
+            ..Pulses::default()
+        };
+        assert!(pulses.on_poll(at(100), true, 1e9, 0.0, 0.0));
+        assert!(!pulses.on_poll(at(101), false, 1e9, 0.0, 0.0));
+        assert!(!pulses.on);
+    }
+
+    #[test]
+    fn a_pulse_is_as_long_as_a_delay_takes_to_show() {
+        let length_ms = |anchor: f64, noise_s: f32| {
+            let mut pulses = Pulses {
+                backlogged: SOON,
+                ..Pulses::default()
+            };
+            assert!(pulses.on_poll(at(1000), true, anchor, 0.0, noise_s));
+            pulses.until.since(pulses.from).as_secs_f64() * 1e3
+        };
+        for (anchor, noise_s, expected) in [
+            // 1.5 segments of 10 ms each.
+            (1_211_200.0, 0.0, 180.0),
+            (1e9, 0.0, 24.0),
+            (1e9, 0.004, 96.0),
+            (1e9, 0.1, 200.0),
+            (100_000.0, 0.0, 200.0),
+        ] {
+            let length = length_ms(anchor, noise_s);
+            assert!((length - expected).abs() < 0.01, "{anchor}: {length}");
+        }
+    }
+
+    #[test]
+    fn pulses_are_seldom_while_they_raise_nothing() {
+        // The last was at 10 Mbit/s.
+        let every = |every: Duration, anchor: f64, floor: f64| {
+            let mut pulses = Pulses {
+                backlogged: every,
+                anchor: 1e7,
+                every,
+                ..Pulses::default()
+            };
+            assert!(pulses.on_poll(at(1000), true, anchor, floor, 0.0));
+            assert_eq!(pulses.anchor, anchor);
+            pulses.every
+        };
+        let second = Duration::from_secs(1);
+        assert_eq!(every(SOON, 1e7, 0.0), second);
+        assert_eq!(every(second, 1e7, 0.0), 2 * second);
+        assert_eq!(every(3 * second, 1e7, 0.0), 4 * second);
+        // Nearly refuted, or at a rate much lower.
+        assert_eq!(every(second, 1e7, 9_500_000.0), 2 * second);
+        assert_eq!(every(second, 1e7, 9_500_001.0), SOON);
+        assert_eq!(every(second, 8_000_000.0, 0.0), 2 * second);
+        assert_eq!(every(second, 7_999_999.0, 0.0), SOON);
+    }
+}

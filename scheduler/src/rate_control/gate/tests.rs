@@ -374,3 +374,486 @@ fn polls_that_were_kept_from_the_cpu_teach_nothing() {
     bed.run(2.0, 8.0);
     assert!(bed.gate.is_engaged());
 }
+
+const MS: Duration = Duration::from_millis(1);
+const NANO: Duration = Duration::from_nanos(1);
+
+fn at(ms: u64) -> Time {
+    Time::from_nanos(ms * 1_000_000)
+}
+
+fn gate() -> Gate {
+    Gate::new(&GateConfig::default())
+}
+
+fn sent(socket: u64, first_sent: u64, wire_bytes: u64) -> Sent {
+    Sent {
+        socket,
+        network: 1,
+        first_sent,
+        bytes_acked: 0,
+        repeated: 0,
+        wire_bytes,
+    }
+}
+
+fn sample(socket: u64, bytes_acked: u64) -> GateSample {
+    GateSample {
+        socket,
+        bytes_acked,
+        min_rtt: Duration::MAX,
+        repeated: 0,
+    }
+}
+
+/// Adds `count` acknowledgements of one client, each `delay_s` late, for which link `index`
+/// predicts 0.1 s and all others nothing.
+fn observe(gate: &mut Gate, now: Time, count: usize, index: usize, delay_s: f32) {
+    let mut predicted = [0.0; bank::RATES];
+    predicted[index] = 0.1;
+    for _ in 0..count {
+        let seen = Observation {
+            client: 1,
+            predicted: &predicted,
+            delay_s,
+            clean: false,
+            in_pulse: false,
+            noise_s: 0.0,
+            clip_s: 1.0,
+        };
+        gate.evidence.add(now, &gate.bank, &seen);
+    }
+}
+
+/// Adds as many delays as it takes for the least of them to count.
+fn delay(gate: &mut Gate, now: Time, delay_s: f32) {
+    for _ in 0..6 {
+        gate.delays.add(now, delay_s);
+    }
+}
+
+/// Delivers at `rate`, in bits per second, in the quarter of a second before `now`.
+fn deliver(gate: &mut Gate, now: Time, rate: f64) {
+    gate.delivered.add(now - 250 * MS, (rate / 32.0) as u64);
+    gate.delivered.add(now, 0);
+}
+
+/// Returns a gate that engaged at 100 s, at `anchor`, and whose search has come to `found`,
+/// both in bits per second.
+fn engaged(anchor: f64, found: f64) -> Gate {
+    let mut gate = gate();
+    gate.control.restart(at(100_000), found);
+    gate.learnt_at = at(100_000);
+    gate.state = State::Engaged {
+        since: at(100_000),
+        anchor,
+        noise_s: 0.0,
+        at_ceiling: None,
+    };
+    gate
+}
+
+/// Guides the gate when so much time has passed since it engaged, and returns whether it
+/// stays engaged.
+fn lasts(gate: &mut Gate, after: Duration, backlogged: bool) -> bool {
+    gate.guide(at(100_000) + after, backlogged);
+    gate.is_engaged()
+}
+
+#[test]
+fn what_is_found_is_told_while_engaged() {
+    assert_eq!(gate().found(), None);
+    let found = engaged(1e7, 1e7).found().unwrap();
+    assert_eq!(found.rate_bits_per_s, 10 * MBIT);
+    assert_eq!(found.queue, Duration::ZERO);
+}
+
+#[test]
+fn what_leaves_the_host_waits_on_the_links() {
+    let mut gate = gate();
+    gate.on_overhead(at(0), 500);
+    // 500 bytes take 10 ms at 0.4 Mbit/s.
+    assert!((gate.bank.delays()[0] - 0.010).abs() < 1e-6);
+    gate.on_sent(at(0), sent(1, 1448, 1000));
+    assert!((gate.bank.delays()[0] - 0.030).abs() < 1e-6);
+}
+
+#[test]
+fn the_search_hears_of_writes() {
+    let mut gate = gate();
+    gate.on_write(
+        at(0),
+        Write {
+            socket: 7,
+            network: 1,
+            written: 10,
+            position: 10,
+        },
+    );
+    let mut wanted = Vec::new();
+    gate.wanted(at(1), &mut wanted);
+    assert_eq!(wanted, [7]);
+    gate.on_close(7);
+    gate.wanted(at(1), &mut wanted);
+    assert!(wanted.is_empty());
+}
+
+#[test]
+fn a_probe_is_big_from_a_segment_on() {
+    let mut gate = gate();
+    gate.on_sent(at(0), sent(1, 1000, BIG_BYTES - 1));
+    gate.on_sent(at(1), sent(2, 1000, BIG_BYTES));
+    let is_big = |gate: &mut Gate, socket| gate.probes.acknowledge(socket, 1000).unwrap().0.is_big;
+    assert!(!is_big(&mut gate, 1));
+    assert!(is_big(&mut gate, 2));
+}
+
+#[test]
+fn a_socket_that_closes_has_nothing_under_way() {
+    let mut gate = gate();
+    gate.on_sent(at(0), sent(1, 5000, 5200));
+    assert_eq!(gate.clients.get(at(0), 1).unacked_bytes, 5000);
+    gate.on_close(1);
+    assert_eq!(gate.clients.get(at(0), 1).unacked_bytes, 0);
+    assert!(gate.sockets.is_empty());
+    assert!(gate.probes.acknowledge(1, 5000).is_none());
+}
+
+#[test]
+fn it_rests_while_nothing_is_late_and_nothing_engaged() {
+    let heard = |mut gate: Gate| {
+        for _ in 0..60 {
+            gate.attention.hear(Some(0.0));
+        }
+        gate
+    };
+    assert_eq!(gate().rest(at(100_000)), None);
+    assert_eq!(heard(gate()).rest(at(100_000)), Some(950 * MS));
+    assert_eq!(heard(engaged(1e7, 1e7)).rest(at(100_000)), None);
+}
+
+#[test]
+fn what_is_acknowledged_is_no_longer_under_way() {
+    let mut gate = gate();
+    gate.on_sent(at(0), sent(1, 14_480, 15_140));
+    gate.hear(at(250), &sample(1, 0), false);
+    gate.hear(at(250), &sample(1, 4480), false);
+    assert_eq!(gate.clients.get(at(250), 1).unacked_bytes, 10_000);
+    gate.hear(at(250), &sample(1, 14_480), false);
+    assert_eq!(gate.clients.get(at(250), 1).unacked_bytes, 0);
+    assert!(gate.sockets.is_empty());
+    // In full segments, less what is rounded: 4684 and 10,455 bytes in a quarter of a second.
+    gate.delivered.add(at(500), 0);
+    let most = gate.delivered.most(at(500), SECOND);
+    assert!((most - 15_139.0 * 32.0).abs() < 1e-6, "{most}");
+}
+
+#[test]
+fn a_socket_with_nothing_under_way_is_let_go() {
+    let mut gate = gate();
+    gate.on_sent(
+        at(0),
+        Sent {
+            bytes_acked: 1000,
+            ..sent(1, 1000, 40)
+        },
+    );
+    assert_eq!(gate.sockets.len(), 1);
+    gate.hear(at(1), &sample(1, 1000), false);
+    assert!(gate.sockets.is_empty());
+}
+
+/// Has the gate learn of two round trips, 10 and 14 ms long, for which every link predicts
+/// `predicted_s`.
+fn learn(gate: &mut Gate, predicted_s: f32, is_clean: bool) {
+    for (ms, rtt_ms) in [(0, 10), (100, 14)] {
+        let probe = Probe {
+            socket: ms,
+            network: 1,
+            position: 1,
+            repeated: 0,
+            sent_at: at(ms),
+            is_clean,
+            is_big: false,
+        };
+        gate.probes.push(probe, || [predicted_s; bank::RATES]);
+        let (probe, slot) = gate.probes.acknowledge(ms, 1).unwrap();
+        gate.learn(at(ms + rtt_ms), &probe, slot, Duration::MAX);
+    }
+}
+
+#[test]
+fn noise_is_of_clean_probes_over_an_idle_link() {
+    for (predicted_s, is_clean, is_noise) in [
+        (0.000_9, true, true),
+        (IDLE_S, true, false),
+        (0.002, true, false),
+        (0.000_9, false, false),
+    ] {
+        let mut gate = gate();
+        learn(&mut gate, predicted_s, is_clean);
+        // An eighth of 1.5 x 4 ms.
+        let noise_s = gate.clients.get(at(200), 1).noise_s;
+        let expected_s = if is_noise { 0.000_75 } else { 0.0 };
+        assert!((noise_s - expected_s).abs() < 1e-6, "{predicted_s}");
+    }
+}
+
+#[test]
+fn the_noise_of_all_follows_by_a_64th() {
+    let mut gate = gate();
+    gate.noise_s = 0.003_2;
+    gate.clients.get(at(0), 1).noise_s = 0.009_6;
+    learn(&mut gate, 0.0, false);
+    // Twice.
+    let expected_s = 0.009_6 - 0.006_4 * (63.0f32 / 64.0).powi(2);
+    assert!((gate.noise_s - expected_s).abs() < 1e-8, "{}", gate.noise_s);
+}
+
+#[test]
+fn a_queue_may_get_longer_than_noise() {
+    let mut gate = gate();
+    assert_eq!(gate.clip_s(), f32::INFINITY);
+    for _ in 0..32 {
+        gate.delays.add(at(0), 0.01);
+    }
+    assert!((gate.clip_s() - 0.011).abs() < 1e-6);
+    gate.noise_s = 0.005;
+    assert!((gate.clip_s() - 0.03).abs() < 1e-6);
+}
+
+#[test]
+fn the_least_rate_is_above_what_was_refuted_and_delivered() {
+    let mut gate = gate();
+    let now = at(20_000);
+    assert_eq!(gate.least_rate(now), 0);
+    // Links are 6% apart: less a twentieth it is between two of them.
+    deliver(&mut gate, now, 1.01 * rate_of(40));
+    assert_eq!(gate.least_rate(now), 40);
+    gate.floors = vec![(now, 37), (now, 47), (now, 42)];
+    assert_eq!(gate.least_rate(now), 47);
+}
+
+#[test]
+fn queues_of_the_bank_are_shortened_each_second() {
+    let mut gate = gate();
+    let now = at(10_000);
+    gate.shortened_at = now - SECOND;
+    gate.on_overhead(now, 5000);
+    delay(&mut gate, now, 0.004);
+    gate.shorten(now - NANO);
+    assert!(gate.bank.delays()[0] > 0.09);
+    gate.shorten(now);
+    assert!((gate.bank.delays()[0] - 0.006).abs() < 1e-6);
+}
+
+#[test]
+fn a_floor_counts_for_ten_seconds() {
+    let floors = |after: Duration| {
+        let mut gate = gate();
+        gate.floors = vec![(at(1000), 5)];
+        gate.decide(at(1000) + after);
+        gate.floors.len()
+    };
+    assert_eq!(floors(10 * SECOND - NANO), 1);
+    assert_eq!(floors(10 * SECOND), 0);
+    assert_eq!(floors(11 * SECOND), 0);
+}
+
+#[test]
+fn a_floor_takes_the_place_of_lower_ones() {
+    let mut gate = gate();
+    let now = at(5000);
+    gate.decided_at = now;
+    gate.floors = vec![(at(4000), 5), (at(4000), 10), (at(4000), 20)];
+    observe(&mut gate, now, 9, 10, 0.0);
+    gate.decide(now);
+    assert_eq!(gate.floors, [(at(4000), 20), (now, 10)]);
+}
+
+/// Gives the gate `count` acknowledgements that the bank's link of about 10 Mbit/s explains,
+/// and returns the rate of that link.
+fn explained(mut gate: Gate, count: usize) -> (Gate, f64) {
+    let link = index_of(1e7);
+    gate.decided_at = at(100_000);
+    observe(&mut gate, at(100_000), count, link, 0.1);
+    (gate, rate_of(link))
+}
+
+#[test]
+fn the_search_stays_above_a_quarter_of_what_explains_the_delays() {
+    let (mut gate, link) = explained(engaged(1e6, 1e6), 30);
+    gate.decide(at(100_000));
+    assert_eq!(gate.control.anchor_bits_per_s(), (0.25 * link) as u64);
+}
+
+#[test]
+fn each_mistake_doubles_what_is_needed() {
+    for (fails, count, engages) in [
+        (0, 24, false),
+        (0, 25, true),
+        (1, 49, false),
+        (1, 50, true),
+        (2, 99, false),
+        (2, 100, true),
+        (4, 399, false),
+        (9, 400, true),
+    ] {
+        let (mut gate, link) = explained(gate(), count);
+        gate.fails = fails;
+        gate.decide(at(100_000));
+        assert_eq!(gate.is_engaged(), engages, "{fails}: {count}");
+        if engages {
+            assert_eq!(gate.control.anchor_bits_per_s(), link as u64);
+        }
+    }
+}
+
+#[test]
+fn a_link_explains_the_delays_of_as_many_clients_as_were_heard() {
+    let now = at(100_000);
+    let (mut gate, link) = explained(gate(), 30);
+    assert_eq!(gate.explained(now, NEEDED), Some(link));
+    for client in 1..=2 {
+        let client = gate.clients.get(now, client);
+        client.delay_s(now, MS, Duration::MAX, false);
+    }
+    // One of two.
+    assert_eq!(gate.explained(now, NEEDED), None);
+    assert_eq!(gate.explained(now + 3 * SECOND, NEEDED), None);
+    assert_eq!(gate.explained(now + 3 * SECOND + NANO, NEEDED), Some(link));
+}
+
+#[test]
+fn a_link_that_explains_the_delays_is_not_slower_than_what_was_delivered() {
+    let now = at(100_000);
+    for (part, explains) in [(1.03, true), (1.5, false)] {
+        let (mut gate, link) = explained(gate(), 30);
+        deliver(&mut gate, now, part * link);
+        assert_eq!(gate.explained(now, NEEDED).is_some(), explains, "{part}");
+        let later = gate.explained(now + 1101 * MS, NEEDED);
+        assert_eq!(later, Some(link));
+    }
+}
+
+#[test]
+fn the_search_stays_above_what_is_refuted_while_there_is_no_queue() {
+    for (least_s, raised) in [(0.009, true), (0.01, false), (0.02, false)] {
+        let mut gate = engaged(500_000.0, 500_000.0);
+        observe(&mut gate, at(100_000), 9, 10, 0.0);
+        delay(&mut gate, at(100_000), least_s);
+        assert!(lasts(&mut gate, Duration::ZERO, false));
+        let floor = if raised { rate_of(10) } else { 500_000.0 };
+        assert_eq!(gate.control.anchor_bits_per_s(), floor as u64, "{least_s}");
+    }
+}
+
+#[test]
+fn the_anchor_at_first_follows_slowly_after_five_seconds() {
+    for (after, expected) in [
+        (4 * SECOND, 1e7),
+        (5 * SECOND, 1e7),
+        (5 * SECOND + NANO, 1.001e7),
+        (6 * SECOND, 1.001e7),
+    ] {
+        let mut gate = engaged(1e7, 2e7);
+        assert!(lasts(&mut gate, after, false));
+        let State::Engaged { anchor, .. } = gate.state else {
+            panic!("open");
+        };
+        assert!((anchor - expected).abs() < 1e-3, "{after:?}: {anchor}");
+    }
+}
+
+#[test]
+fn a_search_at_its_ceiling_gives_up() {
+    // Half a hundredth below 1 Gbit/s.
+    for (found, named, patience, ends) in [
+        (9.94e8, None, 10, false),
+        (9.95e8, None, 10, true),
+        (9.96e8, None, 10, true),
+        (1e9, None, 9, false),
+        (1e7, None, 60, false),
+        (1e9, Some(1000 * MBIT), 59, false),
+        (1e9, Some(1000 * MBIT), 60, true),
+    ] {
+        let mut gate = engaged(9e8, found);
+        gate.named_bits_per_s = named;
+        assert!(lasts(&mut gate, SECOND, false));
+        let after = (1 + patience) * SECOND;
+        assert_eq!(lasts(&mut gate, after, false), !ends, "{found}: {patience}");
+    }
+}
+
+#[test]
+fn time_at_the_ceiling_begins_anew_below_it() {
+    let mut gate = engaged(9e8, 1e9);
+    assert!(lasts(&mut gate, SECOND, false));
+    gate.control.restart(at(105_000), 9e8);
+    assert!(lasts(&mut gate, 5 * SECOND, false));
+    gate.control.restart(at(106_000), 1e9);
+    assert!(lasts(&mut gate, 6 * SECOND, false));
+    assert!(lasts(&mut gate, 12 * SECOND, false));
+    assert!(!lasts(&mut gate, 16 * SECOND, false));
+}
+
+#[test]
+fn a_search_that_has_left_its_link_gives_up() {
+    for (anchor, found, stays) in [
+        (1e7, 2.5e7, true),
+        (1e7, 2.500_001e7, false),
+        (1e7, 9.94e8, false),
+        (1e7, 9.95e8, true),
+        (1e7, 9.96e8, true),
+    ] {
+        let mut gate = engaged(anchor, found);
+        gate.fails = 1;
+        assert_eq!(lasts(&mut gate, SECOND, false), stays, "{found}");
+        assert_eq!(gate.fails, if stays { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn a_search_that_hears_nothing_gives_up() {
+    for (after, backlogged, stays) in [
+        (DEAF - NANO, true, true),
+        (DEAF, true, false),
+        (DEAF, false, true),
+    ] {
+        let mut gate = engaged(1e7, 1e7);
+        gate.fails = 1;
+        assert_eq!(lasts(&mut gate, after, backlogged), stays, "{after:?}");
+        assert_eq!(gate.fails, if stays { 1 } else { 2 });
+    }
+}
+
+#[test]
+fn a_search_amid_noise_gives_up() {
+    // 1 ms, three segments of 1 ms each, and twice the noise at first.
+    let segment_s = bank::SEGMENT * 8.0 / 12_112_000.0;
+    let most_s = 0.001 + 3.0 * segment_s + 2.0 * 0.002;
+    for (noise_s, stays) in [(0.007_9, true), (most_s, true), (0.008_1, false)] {
+        let mut gate = engaged(12_112_000.0, 12_112_000.0);
+        if let State::Engaged { noise_s, .. } = &mut gate.state {
+            *noise_s = 0.002;
+        }
+        gate.noise_s = noise_s;
+        gate.fails = 1;
+        assert_eq!(lasts(&mut gate, SECOND, false), stays, "{noise_s}");
+        assert_eq!(gate.fails, 1, "no mistake");
+    }
+}
+
+#[test]
+fn what_lasted_long_was_no_mistake() {
+    for (after, fails) in [(MISTAKE - NANO, 4), (MISTAKE, 0), (MISTAKE + SECOND, 0)] {
+        let mut gate = engaged(1e7, 1e8);
+        gate.fails = 3;
+        assert!(!lasts(&mut gate, after, false));
+        assert_eq!(gate.fails, fails, "{after:?}");
+    }
+    let mut gate = engaged(1e7, 1e7);
+    gate.fails = 3;
+    assert!(lasts(&mut gate, MISTAKE - NANO, false));
+    assert_eq!(gate.fails, 3);
+}

@@ -138,4 +138,46 @@ mod tests {
         assert_eq!(least_s, Some(0.1));
         assert_eq!(window.least_s(at(199), Duration::from_millis(4), 6), None);
     }
+
+    #[test]
+    fn measurements_of_ten_seconds_are_kept() {
+        let mut delivered = Delivered::default();
+        for bin in 1..=100 {
+            delivered.add(at(250 * bin), 1);
+        }
+        assert_eq!(delivered.bins.len(), BINS_MAX);
+    }
+
+    #[test]
+    fn delays_are_kept_for_ten_seconds_and_bounded() {
+        let mut window = DelayWindow::default();
+        for _ in 0..200 {
+            window.add(at(0), 0.1);
+        }
+        assert_eq!(window.delays.len(), DELAYS_MAX);
+        window.add(at(10_000), 0.1);
+        assert_eq!(window.delays.len(), DELAYS_MAX);
+        window.add(at(10_001), 0.1);
+        assert_eq!(window.delays.len(), 2);
+        window.add(at(30_000), 0.1);
+        assert_eq!(window.delays.len(), 1);
+    }
+
+    #[test]
+    fn a_clip_is_measured_at_each_sixteenth_of_thirty() {
+        let mut window = DelayWindow::default();
+        for _ in 0..31 {
+            window.add(at(0), 0.1);
+        }
+        assert_eq!(window.clip_s(), f32::INFINITY);
+        window.add(at(0), 0.1);
+        assert!((window.clip_s() - 0.11).abs() < 1e-6);
+        // The two of long ago are forgotten.
+        let mut window = DelayWindow::default();
+        for delay in 0..32 {
+            window.add(at(if delay < 2 { 0 } else { 11_000 }), 0.1);
+        }
+        assert_eq!(window.delays.len(), DELAYS_LEAST);
+        assert!((window.clip_s() - 0.11).abs() < 1e-6);
+    }
 }

@@ -174,6 +174,7 @@ fn what_did_not_leave_is_taken_back() {
 #[test]
 fn a_marker_forgets_whose_last_packet_is_oldest() {
     let mut marker = Marker::new(rule(Variant::Sfd), 2);
+    assert!(marker.is_empty());
     let mut mark = |flow: char| marker.mark(&flow, Time::ZERO, THRESHOLD + 1, 0.0);
     assert_eq!([mark('a'), mark('b'), mark('a')], [In, In, Out]);
     // `b` is the older one, and new when it comes again.
@@ -181,6 +182,7 @@ fn a_marker_forgets_whose_last_packet_is_oldest() {
     // That has put `c` out.
     assert_eq!([mark('b'), mark('a'), mark('c')], [Out, Out, In]);
     assert_eq!(marker.len(), 2);
+    assert!(!marker.is_empty());
 }
 
 #[test]
@@ -190,5 +192,8 @@ fn draws_are_in_range_and_differ() {
     let mean = draws.iter().sum::<f64>() / 1_000.0;
     assert!((mean - 0.5).abs() < 0.05, "{mean}");
     assert_eq!(after(5).draw(3), after(5).draw(3));
-    assert_ne!(after(5).draw(3), after(5).draw(4));
+    // Flows that have sent as much have draws of their own.
+    let own: std::collections::BTreeSet<u64> =
+        (0..256).map(|flow| after(5).draw(flow).to_bits()).collect();
+    assert_eq!(own.len(), 256);
 }

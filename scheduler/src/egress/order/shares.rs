@@ -326,6 +326,29 @@ mod tests {
         }
     }
 
+    /// A client that waits keeps the turn that it has by what is given back, also before
+    /// the turn served last.
+    #[test]
+    fn what_is_given_back_late_is_of_the_clients_turn() {
+        let mut shares = Shares::new(true, 1);
+        let own = [0, 1].map(|client| come(&mut shares, client));
+        for slot in [10, 20, 30] {
+            shares.enter((0, Some(0)), slot, |slot| (rank(slot), rank(slot)));
+            shares.insert(own[0], slot, rank(slot));
+        }
+        shares.take(own[0], 0);
+        let receipt = shares.grant(Time::ZERO, own[0], 100, false);
+        for (client, slot, wire_bytes) in [(1, 1, 200), (0, 10, 50), (0, 20, 50)] {
+            shares.take(own[client], slot);
+            shares.grant(Time::ZERO, own[client], wire_bytes, false);
+        }
+        // Served at 0, 100 and 150.
+        assert_eq!(shares.shown(own[0]), Some((30, 200)));
+        shares.refund(own[0], &receipt, 100);
+        shares.insert(own[0], 0, rank(0));
+        assert_eq!(shares.shown(own[0]), Some((0, 100)));
+    }
+
     #[test]
     fn a_client_that_has_another_flow_ready_waits_on() {
         let mut shares = Shares::new(true, 1);

@@ -129,3 +129,16 @@ impl Config {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_quanta_are_times() {
+        let config = Config::nanoseconds();
+        assert_eq!(config.quanta, [50_000_000, 500_000_000]);
+        assert_eq!(config.quantum_bounds, (1_000_000, MAX_QUANTUM));
+        assert_eq!(config.first_share_percent, 90);
+    }
+}

@@ -108,6 +108,9 @@ mod tests {
             ..cost
         };
         assert_eq!(long.payload_in(1), 16_378);
+        // What is not quite a record and its overhead is none.
+        let odd = WireCost { mss: 1637, ..cost };
+        assert_eq!(odd.payload_in(10), 16_370 - 22);
         let absurd = WireCost { mss: 10, ..cost };
         assert_eq!(absurd.payload_in(1), 1);
     }

@@ -502,7 +502,7 @@ impl Order {
         if let Some(slot) = self.express.take_turn() {
             return Next::Slot(slot);
         }
-        match self.ready.next(now, free_at) {
+        match self.ready.next(now) {
             Next::Slot(slot) => Next::Slot(slot),
             other => self.express.take().map_or(other, Next::Slot),
         }

@@ -256,3 +256,31 @@ pub struct EgressClassStats {
     /// Payload bytes granted, less what was refunded.
     pub granted_bytes: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_groups_index_is_its_slot() {
+        let group = |slot| GroupId {
+            slot,
+            generation: 3,
+        };
+        assert_eq!([0, 1, 7].map(|slot| group(slot).index()), [0, 1, 7]);
+    }
+
+    /// The last number of a slot is none, and so is that of a place in a heap.
+    #[test]
+    fn flows_are_fewer_than_slots_have_numbers() {
+        let bounded = |max_flows| {
+            let policy = EgressPolicy {
+                max_flows,
+                ..EgressPolicy::new(Discipline::Srpt)
+            };
+            policy.bounded(0).max_flows
+        };
+        assert_eq!(bounded(7), 7);
+        assert_eq!(bounded(usize::MAX), u32::MAX as usize - 1);
+    }
+}

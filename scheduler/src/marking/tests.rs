@@ -196,4 +196,8 @@ fn draws_are_in_range_and_differ() {
     for number in [0, u64::MAX] {
         assert_ne!(after(5).draw(number), after(6).draw(number));
     }
+    // Flows that have sent as much have draws of their own.
+    let own: std::collections::BTreeSet<u64> =
+        (0..256).map(|flow| after(5).draw(flow).to_bits()).collect();
+    assert_eq!(own.len(), 256);
 }

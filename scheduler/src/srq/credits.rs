@@ -45,10 +45,8 @@ impl Credits {
         let whole = i128::from(amount) << FRACTION;
         let others: usize = members[first + 1..].iter().sum();
         let share = i128::from(self.first_share_percent);
-        let rest = match others {
-            0 => 0,
-            _ => whole * (100 - share) / 100,
-        };
+        // All of it is the first's where there are no others.
+        let rest = whole * (100 - share) / 100;
         let mut given = 0;
         for queue in first + 1..MAX_QUEUES {
             // Members are flows or requests, of which there are fewer than 2^32.

@@ -210,6 +210,39 @@ mod tests {
         assert_eq!((line.len(), line.first().unwrap().1), (3, 2));
     }
 
+    #[test]
+    fn what_is_past_the_last_level_or_queue_is_of_the_last() {
+        let mut positions = Positions::default();
+        let mut line = Line::new(Some(90));
+        line.insert(&mut positions, 0, rank(15, 0, 0, 0));
+        line.insert(&mut positions, 1, rank(200, 200, 0, 1));
+        let mut order = String::new();
+        for _ in 0..20 {
+            let (rank, slot) = line.first().unwrap();
+            line.charge(&rank, 1_000);
+            order += &slot.to_string();
+        }
+        // One level, of which the second has a tenth.
+        assert_eq!(order, "00000100000000010000");
+        line.insert(&mut positions, 2, rank(15, 15, 0, 2));
+        line.remove(&mut positions, 0);
+        assert_eq!(line.first().map(|(_, slot)| slot), Some(2), "of one queue");
+    }
+
+    #[test]
+    fn what_is_given_back_was_not_taken() {
+        let mut positions = Positions::default();
+        let mut line = Line::new(Some(90));
+        line.insert(&mut positions, 0, rank(0, 0, 0, 0));
+        line.insert(&mut positions, 1, rank(0, 1, 0, 1));
+        for _ in 0..20 {
+            let (rank, slot) = line.first().unwrap();
+            assert_eq!(slot, 0);
+            line.charge(&rank, 1_000);
+            line.refund(&rank, 1_000);
+        }
+    }
+
     proptest! {
         /// As many are in as were put in and not taken out, and the first is the least of
         /// its queue.

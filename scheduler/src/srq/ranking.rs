@@ -157,3 +157,38 @@ impl ClassSpec {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_of_no_deadline_has_those_of_srq_alone() {
+        let second = Duration::from_secs(1);
+        let config = Config {
+            soft_deadline: second,
+            deadline: 3 * second,
+            ..Config::bytes()
+        };
+        let terms = |class: ClassSpec, config| {
+            let terms = class.terms(config)?;
+            Some((terms.soft, terms.hard))
+        };
+        let none = || ClassSpec {
+            soft_deadline: Some(9 * second),
+            ..ClassSpec::default()
+        };
+        assert_eq!(terms(none(), Some(&config)), Some((second, 3 * second)));
+        assert_eq!(terms(none(), None), None);
+        let own = |soft_deadline| ClassSpec {
+            deadline: Some(7 * second),
+            soft_deadline,
+            ..ClassSpec::default()
+        };
+        for config in [None, Some(&config)] {
+            assert_eq!(terms(own(None), config), Some((7 * second, 7 * second)));
+            let soft = Some(5 * second);
+            assert_eq!(terms(own(soft), config), Some((5 * second, 7 * second)));
+        }
+    }
+}

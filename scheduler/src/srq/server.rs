@@ -264,6 +264,44 @@ mod tests {
         assert!(Server::new(&Discipline::Srpt, &classes).is_none());
     }
 
+    fn with_deadline(ms: u64) -> ClassSpec {
+        ClassSpec {
+            deadline: Some(Duration::from_millis(ms)),
+            ..ClassSpec::default()
+        }
+    }
+
+    #[test]
+    fn one_that_becomes_late_is_behind_from_then_on() {
+        for (now, expected) in [(99, 0), (100, 1)] {
+            let mut server = Server::new(&Discipline::Vrd, &[with_deadline(100)]).unwrap();
+            server.arrive(at(0), at(0), 0);
+            server.arrive(at(50), at(50), 0);
+            assert_eq!(server.take(at(now), MS), Some(expected), "{now}");
+        }
+    }
+
+    #[test]
+    fn queues_adapt_once_an_interval_and_those_of_a_merged_one_are_in_the_one_before() {
+        let mut server = server(|config| config.interval = Duration::from_secs(1));
+        let mut now = 0;
+        // Into the last queue after 550 ms, and into the second after 50.
+        for (name, slices) in [(0, 60), (1, 6)] {
+            assert_eq!(server.arrive(at(now), at(now), 0), name);
+            for _ in 0..slices {
+                assert_eq!(server.take(at(now), 10 * MS), Some(name));
+                now += 10;
+                server.put_back(at(now), name, (10 * MS, 10 * MS));
+            }
+        }
+        assert_eq!(server.take(at(now), 10 * MS), Some(1), "nine tenths");
+        server.put_back(at(now), 1, (0, 10 * MS));
+        assert_eq!(server.queues().map(Queues::count), Some(3));
+        // None has ended in the last: the two are in one, and the first to come is due.
+        assert_eq!(server.take(at(1_000), 10 * MS), Some(0));
+        assert_eq!(server.queues().map(Queues::count), Some(2));
+    }
+
     proptest! {
         /// No processor is free while a request waits, and all end.
         #[test]

@@ -159,6 +159,18 @@ mod tests {
     }
 
     #[test]
+    fn at_the_end_of_time_no_key_changes() {
+        let own = Terms {
+            soft: Duration::MAX,
+            hard: Duration::MAX,
+            value: 1,
+        };
+        let end = Time::from_nanos(u64::MAX);
+        assert_eq!(own.changes_at(at(0), end), None);
+        assert_eq!(own.changes_at(at(0), at(1)), Some(end));
+    }
+
+    #[test]
     fn a_key_changes_when_it_is_said_to_and_at_no_other_time() {
         for own in [
             terms(100, 100, 1),

@@ -397,3 +397,13 @@ impl Tried {
         self.0 &= !slots.0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_level_has_a_lane_and_those_past_the_last_share_it() {
+        assert_eq!([0, 1, 14, 15, 16, 255].map(lane), [0, 1, 14, 15, 15, 15]);
+    }
+}

@@ -134,6 +134,7 @@ mod tests {
         drain.finished(at(0));
         assert_eq!(drain.time_for(5), None);
         drain.finished(at(10));
+        assert_eq!(drain.time_for(4), Some(Duration::from_millis(40)));
         drain.finished(at(30));
         // Intervals of 10 and 20 ms.
         assert_eq!(drain.time_for(4), Some(Duration::from_millis(60)));

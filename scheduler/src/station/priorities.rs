@@ -130,6 +130,8 @@ mod tests {
         assert_eq!(shares(&[(100, 20), (100, 0), (100, 10)]), [67, 0, 33]);
         assert_eq!(shares(&[(3, 0), (1, 0)]), [100, 0]);
         assert_eq!(shares(&[(3, 1)]), [100]);
+        // What rounding leaves goes to the first that serves: 28 and 14 of 42.
+        assert_eq!(shares(&[(100, 0), (100, 20), (100, 10)]), [0, 67, 33]);
         assert_eq!(shares(&[(10, 5), (10, 2), (10, 10)]), [70, 28, 2]);
     }
 

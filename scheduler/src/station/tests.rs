@@ -3,9 +3,11 @@ use crate::dispatch::Intervals;
 
 mod admission;
 mod changes;
+mod limits;
 mod operations;
 mod priorities;
 mod sessions;
+mod shares;
 
 fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)

@@ -182,6 +182,21 @@ mod tests {
     }
 
     #[test]
+    fn more_than_a_sixteenth_overtake_where_capacity_is_shared() {
+        let seen = |overtakes| Sharing { overtakes }.is_seen();
+        assert!(!seen(SHARES_ABOVE));
+        assert!(seen(SHARES_ABOVE + 1e-9));
+        // What ends alone at an endpoint takes nothing of that away.
+        let mut sharing = Sharing { overtakes: 0.5 };
+        let mut work = Work::new(true);
+        for order in 0..100 {
+            work.started(order);
+            work.ended(order, true, &mut sharing);
+        }
+        assert!(sharing.is_seen());
+    }
+
+    #[test]
     fn two_that_end_together_may_be_seen_in_either_order() {
         let (mut work, mut sharing) = (Work::new(true), Sharing::default());
         for first in (0..300).step_by(3) {

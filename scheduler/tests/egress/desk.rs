@@ -307,3 +307,78 @@ fn an_announcement_holds_the_idle_back_until_it_is_retracted() {
     desk.retract(ms(0));
     assert_eq!(woken(&mut desk, ms(0)), "I");
 }
+
+/// A desk whose flows are in SRQ's queues.
+fn desk_of_queues() -> Desk<char> {
+    let config = srq::Config::bytes();
+    let policy = EgressPolicy::new(Discipline::Srq(Box::new(config)));
+    Desk::new(Egress::new(Pacer::exact(8000), policy))
+}
+
+fn done(desk: &Desk<char>) -> u64 {
+    desk.egress().queues().unwrap().0.stats().done[0]
+}
+
+#[test]
+fn one_that_has_asked_for_all_is_done_when_it_has_all() {
+    for (completes, takes, expected) in [(true, true, 1), (true, false, 0), (false, true, 0)] {
+        let mut desk = desk_of_queues();
+        let spec = FlowSpec::new(0, Size::Unknown, plain(1, 0));
+        let flow = desk.open(ms(0), spec).unwrap();
+        desk.ask(ms(0), flow, 1);
+        if completes {
+            desk.complete(flow);
+        }
+        assert_eq!(woken(&mut desk, ms(0)), "");
+        if takes {
+            assert_eq!(desk.take(ms(0), flow), turn(1, 0));
+        }
+        desk.close(ms(1), flow);
+        assert_eq!(done(&desk), expected, "{completes} {takes}");
+    }
+}
+
+#[test]
+fn a_head_goes_when_its_time_is_up_and_a_body_that_has_come_waits_on() {
+    let mut desk = desk_of(Grants::Whole);
+    let (alone, body, busy) = (open(&mut desk, 9), open(&mut desk, 9), open(&mut desk, 8));
+    desk.set_waker(alone, 'A');
+    desk.hold(ms(0), alone, 3);
+    assert_eq!(woken(&mut desk, ms(0) + HEAD_WAIT), "A");
+    // The link is busy until 5 ms, and then for 8 more.
+    desk.ask(ms(2), busy, 8);
+    assert_eq!(woken(&mut desk, ms(5)), "");
+    desk.set_waker(body, 'B');
+    desk.hold(ms(5), body, 3);
+    desk.wait(ms(6), body, 5);
+    assert_eq!(woken(&mut desk, ms(7)), "");
+    assert_eq!(desk.waiting().collect::<String>(), "B");
+    assert_eq!(woken(&mut desk, ms(13)), "B");
+    assert_eq!(desk.take(ms(13), body), turn(5, 8));
+}
+
+#[test]
+fn after_a_pause_a_writer_is_as_one_that_is_new() {
+    let turn_after = |pauses: bool| {
+        let mut desk = desk();
+        let spec = FlowSpec::new(0, Size::Unknown, plain(1, 0));
+        let stream = desk.open(ms(0), spec).unwrap();
+        for at in 0..9 {
+            desk.ask(ms(at), stream, 1);
+            assert_eq!(woken(&mut desk, ms(at)), "");
+            assert_eq!(desk.take(ms(at), stream), turn(1, 0));
+        }
+        desk.wait(ms(9), stream, 0);
+        if pauses {
+            desk.pause(ms(9), stream);
+        }
+        let other = open(&mut desk, 5);
+        for (flow, name) in [(stream, 'S'), (other, 'O')] {
+            desk.set_waker(flow, name);
+            desk.wait(ms(109), flow, 1);
+        }
+        woken(&mut desk, ms(109))
+    };
+    assert_eq!(turn_after(false), "O");
+    assert_eq!(turn_after(true), "S");
+}

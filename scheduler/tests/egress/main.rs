@@ -24,6 +24,7 @@ mod pauses;
 mod properties;
 mod random_operations;
 mod requests;
+mod settling;
 mod shares;
 mod small_cases;
 mod survey;

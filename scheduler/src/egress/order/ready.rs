@@ -63,25 +63,20 @@ impl Ready {
         }
     }
 
-    /// Who is next on a link that is free at `free_at`.
-    pub(super) fn next(&mut self, now: Time, free_at: Time) -> Next {
+    /// Who is next on a link that is free.
+    pub(super) fn next(&mut self, now: Time) -> Next {
         match self {
             Self::Ranked(own) => match own.0.first() {
                 None => Next::Nobody,
-                Some(_) if free_at > now => Next::At(free_at),
                 Some((_, slot)) => {
                     own.0.remove(&mut own.1, slot);
                     Next::Slot(slot)
                 }
             },
-            Self::Arbited(arbiter) => match arbiter.len() {
-                0 => Next::Nobody,
-                _ if free_at > now => Next::At(free_at),
-                _ => match arbiter.take(now) {
-                    Turn::Slot(slot) => Next::Slot(slot),
-                    Turn::Nobody { until: Some(until) } => Next::At(until),
-                    Turn::Nobody { until: None } => Next::Nobody,
-                },
+            Self::Arbited(arbiter) => match arbiter.take(now) {
+                Turn::Slot(slot) => Next::Slot(slot),
+                Turn::Nobody { until: Some(until) } => Next::At(until),
+                Turn::Nobody { until: None } => Next::Nobody,
             },
         }
     }

@@ -91,9 +91,7 @@ impl Order {
 
     /// A flow no longer waits.
     pub(super) fn forget_change(&mut self, slot: u32) {
-        if self.changes.len() > 0 {
-            self.changes.remove(slot);
-        }
+        self.changes.remove(slot);
     }
 
     /// Does all that is due by `now`, before a grant.
@@ -121,10 +119,8 @@ impl Order {
     /// Moves the members of a last queue that is no more.
     fn renew_places(&mut self, now: Time, flows: &mut Flows, link: &Link) {
         for slot in flows.slots() {
+            // One that is closed or in the fast path's lane is in the first queue, and stays.
             let flow = &mut flows[slot];
-            if !flow.open || flow.is_express {
-                continue;
-            }
             let before = flow.view.progress.queue();
             if let Some((queues, _)) = self.queues() {
                 queues.renew(&mut flow.view.progress);

@@ -240,3 +240,133 @@ impl Shares {
         place.held.oldest().map(|slot| (slot, place.served_at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(slot: u32) -> Rank {
+        Rank {
+            level: 0,
+            band: 0,
+            key: 0,
+            seq: u64::from(slot),
+        }
+    }
+
+    /// A client's first flow comes, which is ready.
+    fn come(shares: &mut Shares, client: u64) -> u32 {
+        let slot = client as u32;
+        let share = shares.enter((0, Some(client)), slot, |slot| (rank(slot), rank(slot)));
+        shares.insert(share, slot, rank(slot));
+        share
+    }
+
+    #[test]
+    fn room_grows_by_an_eighth() {
+        let mut shares = Shares::new(true, 1);
+        let mut rooms = std::collections::BTreeSet::new();
+        for client in 0..10_000 {
+            come(&mut shares, client);
+            let (most, room) = (shares.places.len(), shares.places.capacity());
+            assert!(room <= most + most / 8 + 8, "{room} for {most}");
+            rooms.insert(room);
+        }
+        // A logarithm of the number: 8 times 1.125 to the 50th are some 2,900.
+        assert!((20..100).contains(&rooms.len()), "{}", rooms.len());
+    }
+
+    #[test]
+    fn clients_are_counted_while_they_have_flows_open() {
+        let mut shares = Shares::new(true, 2);
+        assert_eq!(shares.clients(), Some(0));
+        let own = [0, 1, 2].map(|client| come(&mut shares, client));
+        assert_eq!(shares.clients(), Some(3));
+        shares.remove(own[1], 1);
+        shares.leave(own[1], Some(1), 1);
+        assert_eq!(shares.clients(), Some(2));
+        let there = shares.enter((1, Some(0)), 9, |slot| (rank(slot), rank(slot)));
+        assert_eq!((shares.class(there), shares.class(own[0])), (1, 0));
+        assert_eq!(shares.clients(), Some(3));
+        assert_eq!(Shares::new(false, 2).clients(), None);
+    }
+
+    #[test]
+    fn what_is_written_beyond_a_grant_is_of_the_clients_turn() {
+        let mut shares = Shares::new(true, 1);
+        let own = [0, 1].map(|client| come(&mut shares, client));
+        shares.take(own[0], 0);
+        let receipt = shares.grant(Time::ZERO, own[0], 100, false);
+        shares.extend(own[0], &receipt, 50);
+        shares.insert(own[0], 0, rank(0));
+        assert_eq!(shares.shown(own[0]), Some((0, 150)));
+        assert_eq!(shares.shown(own[1]), Some((1, 0)));
+    }
+
+    /// One that has no flow ready is out of its round, however many it has open.
+    #[test]
+    fn a_client_that_has_rested_is_due_when_it_is_back() {
+        for more in [0, 2] {
+            let mut shares = Shares::new(true, 1);
+            let own = [0, 1].map(|client| come(&mut shares, client));
+            for slot in 2..2 + more {
+                let ranks = |slot| (rank(slot), rank(slot));
+                shares.enter((0, Some(1)), slot, ranks);
+            }
+            shares.remove(own[1], 1);
+            shares.rest(own[1]);
+            for _ in 0..4 {
+                shares.take(own[0], 0);
+                shares.grant(Time::ZERO, own[0], 100, false);
+                shares.insert(own[0], 0, rank(0));
+            }
+            shares.insert(own[1], 1, rank(1));
+            // The last grant is being served.
+            assert_eq!(shares.shown(own[1]), Some((1, 300)), "{more}");
+        }
+    }
+
+    /// A client that waits keeps the turn that it has by what is given back, also before
+    /// the turn served last.
+    #[test]
+    fn what_is_given_back_late_is_of_the_clients_turn() {
+        let mut shares = Shares::new(true, 1);
+        let own = [0, 1].map(|client| come(&mut shares, client));
+        for slot in [10, 20, 30] {
+            shares.enter((0, Some(0)), slot, |slot| (rank(slot), rank(slot)));
+            shares.insert(own[0], slot, rank(slot));
+        }
+        shares.take(own[0], 0);
+        let receipt = shares.grant(Time::ZERO, own[0], 100, false);
+        for (client, slot, wire_bytes) in [(1, 1, 200), (0, 10, 50), (0, 20, 50)] {
+            shares.take(own[client], slot);
+            shares.grant(Time::ZERO, own[client], wire_bytes, false);
+        }
+        // Served at 0, 100 and 150.
+        assert_eq!(shares.shown(own[0]), Some((30, 200)));
+        shares.refund(own[0], &receipt, 100);
+        shares.insert(own[0], 0, rank(0));
+        assert_eq!(shares.shown(own[0]), Some((0, 100)));
+    }
+
+    #[test]
+    fn a_client_that_has_another_flow_ready_waits_on() {
+        let mut shares = Shares::new(true, 1);
+        let own = [0, 1].map(|client| come(&mut shares, client));
+        for (client, share) in own.into_iter().enumerate() {
+            for more in 1..4 {
+                let slot = 10 * more + client as u32;
+                let ranks = |slot| (rank(slot), rank(slot));
+                shares.enter((0, Some(client as u64)), slot, ranks);
+                shares.insert(share, slot, rank(slot));
+            }
+        }
+        for (share, slot) in [(0, 0), (1, 1), (0, 10), (1, 11)] {
+            shares.take(own[share], slot);
+            shares.grant(Time::ZERO, own[share], 100, false);
+        }
+        let new = come(&mut shares, 9);
+        // Three grants of 100 among two.
+        assert_eq!(shares.shown(new), Some((9, 150)));
+    }
+}

@@ -249,3 +249,78 @@ impl Turns {
         turn.saturating_sub(wire_bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has a flow join the only round, which has come to its turn by itself.
+    fn join(turns: &mut Turns, part: &mut Part, turn: u64) -> u64 {
+        turns.join(part, Newcomer::at(turn), 0)
+    }
+
+    /// The turn that one gets who is new.
+    fn due(turns: &Turns) -> u64 {
+        let mut copy = turns.clone();
+        join(&mut copy, &mut Part::NONE.clone(), 0)
+    }
+
+    #[test]
+    fn a_grant_moves_the_time_by_its_part_of_those_who_wait() {
+        let (mut turns, mut one, mut other) = (Turns::new(1), Part::NONE, Part::NONE);
+        assert_eq!(join(&mut turns, &mut one, 0), 0);
+        assert_eq!(join(&mut turns, &mut other, 0), 0);
+        let turn = turns.grant(&mut one, 0, 100);
+        assert_eq!(turn, 100);
+        assert_eq!(join(&mut turns, &mut one, turn), 100);
+        // It counts when the next is made.
+        assert_eq!(due(&turns), 0);
+        turns.grant(&mut other, 0, 100);
+        assert_eq!(due(&turns), 50);
+    }
+
+    #[test]
+    fn what_is_beyond_a_grant_counts_with_it_or_at_once_when_it_is_not_the_last() {
+        let (mut turns, mut one, mut other) = (Turns::new(1), Part::NONE, Part::NONE);
+        join(&mut turns, &mut one, 0);
+        join(&mut turns, &mut other, 0);
+        let turn = turns.grant(&mut one, 0, 100);
+        let turn = turns.extend(&one, turn, 60);
+        assert_eq!(turn, 160);
+        assert_eq!(due(&turns), 0);
+        assert_eq!(join(&mut turns, &mut one, turn), 160);
+        turns.grant(&mut other, 0, 100);
+        assert_eq!(due(&turns), 80);
+        assert_eq!(turns.extend(&one, turn, 40), 200);
+        assert_eq!(due(&turns), 100);
+    }
+
+    #[test]
+    fn what_is_given_back_is_of_the_last_grant_or_of_the_time() {
+        let (mut turns, mut one, mut other) = (Turns::new(1), Part::NONE, Part::NONE);
+        join(&mut turns, &mut one, 0);
+        join(&mut turns, &mut other, 0);
+        let turn = turns.grant(&mut one, 0, 100);
+        let turn = turns.refund(&one, turn, 40);
+        assert_eq!(turn, 60);
+        join(&mut turns, &mut one, turn);
+        turns.grant(&mut other, 0, 100);
+        assert_eq!(due(&turns), 30);
+        // Late: the time goes back by a half of it.
+        assert_eq!(turns.refund(&one, turn, 20), 40);
+        assert_eq!(due(&turns), 20);
+    }
+
+    #[test]
+    fn the_time_never_goes_back_before_the_turn_served_last() {
+        let (mut turns, mut one) = (Turns::new(1), Part::NONE);
+        let mut turn = join(&mut turns, &mut one, 0);
+        turn = turns.grant(&mut one, turn, 100);
+        let receipt = one.receipt();
+        turn = join(&mut turns, &mut one, turn);
+        turn = turns.grant(&mut one, turn, 100);
+        assert_eq!((turn, due(&turns)), (200, 100));
+        assert_eq!(turns.refund(&receipt, turn, 100), 100);
+        assert_eq!(due(&turns), 100);
+    }
+}

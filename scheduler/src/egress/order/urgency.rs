@@ -44,7 +44,8 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use crate::{
-        ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowSpec, Pacer, Size, Time, WireCost,
+        ClassSpec, Cutoffs, Discipline, Egress, EgressPolicy, FlowSpec, Lane, Pacer, Size, Time,
+        WireCost, srq,
     };
 
     use super::Urgency;
@@ -88,6 +89,53 @@ mod tests {
         ready(&mut small, 0, 900);
         ready(&mut large, 0, 90_000);
         assert!(small.urgency(Time::ZERO) < large.urgency(Time::ZERO));
+    }
+
+    /// The key of the first, after a grant of which it has more.
+    fn key_after_a_grant(mut egress: Egress) -> u64 {
+        let spec = FlowSpec::new(0, Size::Exact(9_000), WireCost::ETHERNET_IPV4);
+        let flow = egress.open(Time::ZERO, spec).unwrap();
+        egress.offer(Time::ZERO, flow, 9_000);
+        egress.grant(Time::ZERO);
+        egress.written(Time::ZERO, flow, 1_448);
+        egress.offer(Time::ZERO, flow, 9_000 - 1_448);
+        egress.urgency(Time::ZERO).unwrap().key
+    }
+
+    #[test]
+    fn nor_are_rounds_of_clients_and_of_srq_while_it_is_off() {
+        let srq = |trigger| {
+            let config = srq::Config {
+                trigger,
+                ..srq::Config::bytes()
+            };
+            egress(Discipline::Srq(Box::new(config)), Vec::new())
+        };
+        assert_eq!(key_after_a_grant(srq(srq::Trigger::Waiting(9))), 0);
+        assert_ne!(key_after_a_grant(srq(srq::Trigger::Always)), 0);
+        let left = key_after_a_grant(egress(Discipline::Srpt, Vec::new()));
+        assert_eq!(left, 9_000 - 1_448);
+        let policy = EgressPolicy {
+            share_between_clients: true,
+            ..EgressPolicy::new(Discipline::Srpt)
+        };
+        let shared = Egress::new(Pacer::exact(8_000_000), policy);
+        assert_eq!(key_after_a_grant(shared), 0);
+    }
+
+    #[test]
+    fn what_the_fast_path_refused_comes_before_all() {
+        let mut egress = egress(Discipline::Srpt, Vec::new());
+        let spec = FlowSpec::new(0, Size::Exact(900), WireCost::ETHERNET_IPV4);
+        let head = egress
+            .open(Time::ZERO, spec.in_lane(Lane::Express))
+            .unwrap();
+        egress.offer(Time::ZERO, head, 900);
+        let (level, band, key) = (0, 0, 0);
+        assert_eq!(
+            egress.urgency(Time::ZERO),
+            Some(Urgency { level, band, key })
+        );
     }
 
     #[test]

@@ -383,3 +383,37 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn at_a_threshold_nothing_deviates() {
+    // One of ten has all: the deviation is three times the mean.
+    let mut sample = Sample::default();
+    (0..9).for_each(|_| sample.add(0, 0));
+    sample.add(1_000, 0);
+    assert!(!sample.deviates(3.0));
+    assert!(sample.deviates(2.99));
+}
+
+#[test]
+fn quanta_that_change_are_counted() {
+    let mut queues = queues(|config| config.samples_min = 2);
+    for _ in 0..2 {
+        for size in [500, 600, 700] {
+            pass(&mut queues, size, 100);
+        }
+        queues.adapt(0);
+    }
+    // All went on from the first queue each time: 100, 200, 400.
+    assert_eq!(queues.quanta()[0], 400);
+    let stats = *queues.stats();
+    assert_eq!((stats.grown, stats.shrunk), (2, 0));
+    for _ in 0..2 {
+        // One of ten is as large as all: far above the mean, which is 30.
+        (0..9).for_each(|_| assert_eq!(pass(&mut queues, 1, 100), 0));
+        pass(&mut queues, 291, 300);
+        queues.adapt(0);
+    }
+    // A fifth of 30 less each time.
+    assert_eq!(queues.quanta()[0], 388);
+    assert_eq!((queues.stats().grown, queues.stats().shrunk), (2, 2));
+}

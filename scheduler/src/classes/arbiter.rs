@@ -361,3 +361,35 @@ impl Arbiter {
         at.min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_of_a_class_is_so_without_a_place_too() {
+        let limited = ClassSpec {
+            max_concurrency: 1,
+            ..ClassSpec::default()
+        };
+        let classes = [limited, ClassSpec::default()];
+        let mut arbiter = Arbiter::new(&classes, &Pacer::exact(8_000), None);
+        let rank = |key| Rank {
+            level: 0,
+            band: 0,
+            key,
+            seq: key,
+        };
+        assert_eq!(arbiter.least(0), None);
+        for (slot, key) in [(0, 3), (1, 5)] {
+            arbiter.insert(Time::ZERO, 0, slot, rank(key));
+        }
+        assert_eq!(arbiter.least(0), Some(rank(3)));
+        // That has the only place; the other one waits for it.
+        assert_eq!(arbiter.take(Time::ZERO), Turn::Slot(0));
+        assert_eq!(arbiter.least(0), Some(rank(5)));
+        arbiter.insert(Time::ZERO, 0, 0, rank(4));
+        assert_eq!(arbiter.least(0), Some(rank(4)));
+        assert_eq!(arbiter.least(1), None);
+    }
+}

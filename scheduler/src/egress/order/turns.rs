@@ -312,6 +312,19 @@ mod tests {
     }
 
     #[test]
+    fn the_time_is_the_turn_that_is_served_at_least() {
+        let (mut turns, mut one, mut other) = (Turns::new(1), Part::NONE, Part::NONE);
+        join(&mut turns, &mut one, 0);
+        join(&mut turns, &mut other, 0);
+        let turn = turns.grant(&mut one, 0, 100);
+        turns.leave(&mut other);
+        join(&mut turns, &mut one, turn);
+        // 50 by the grant among two, of which one is left.
+        turns.grant(&mut one, turn, 100);
+        assert_eq!(due(&turns), 100);
+    }
+
+    #[test]
     fn the_time_never_goes_back_before_the_turn_served_last() {
         let (mut turns, mut one) = (Turns::new(1), Part::NONE);
         let mut turn = join(&mut turns, &mut one, 0);

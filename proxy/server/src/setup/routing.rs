@@ -139,7 +139,7 @@ impl Routes {
     ///
     /// # Errors
     ///
-    /// As `new`.
+    /// Makes the routes of a configuration, as `new` does, for who serves nothing by them.
     pub fn uncounted(config: &Config) -> anyhow::Result<Self> {
         Self::new(config, &[])
     }

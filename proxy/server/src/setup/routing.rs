@@ -139,7 +139,8 @@ impl Routes {
     ///
     /// # Errors
     ///
-    /// Makes the routes of a configuration, as `new` does, for who serves nothing by them.
+    /// A cluster that is not there, a page that cannot be read, or a host that no header
+    /// field can hold.
     pub fn uncounted(config: &Config) -> anyhow::Result<Self> {
         Self::new(config, &[])
     }

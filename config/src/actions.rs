@@ -419,3 +419,201 @@ impl Leaf for UserPattern {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a text is read as; none if it is refused.
+    fn read<T: Leaf>(text: &str) -> Option<T> {
+        T::parse(text, Class::String).ok()
+    }
+
+    fn fault<T: Leaf>(text: &str) -> Fault {
+        T::parse(text, Class::String).err().unwrap()
+    }
+
+    /// `length` bytes of a text that is valid wherever letters are.
+    fn letters(length: usize) -> String {
+        "a".repeat(length)
+    }
+
+    #[test]
+    fn a_substitution_is_part_of_a_path_alone() {
+        let longest = letters(1024);
+        for text in ["", r"/\1", &longest] {
+            assert_eq!(read(text).map(|Substitution(own)| own).unwrap(), text);
+        }
+        for text in [" ", "/\u{e4}", &letters(1025)] {
+            assert!(read::<Substitution>(text).is_none(), "{text}");
+        }
+        // The character at fault is underlined.
+        let query = fault::<Substitution>("/a?b");
+        assert_eq!(query.part, Some(2..3));
+        assert_eq!(query.message.unwrap(), "a rewritten path has no query");
+        assert_eq!(fault::<Substitution>("#").part, Some(0..1));
+    }
+
+    #[test]
+    fn a_redirect_leads_to_a_path_with_a_query_and_no_fragment() {
+        let target = |text| read(text).map(|RedirectTarget(own)| own);
+        assert_eq!(target("/new?from=old").unwrap(), "/new?from=old");
+        let help = |text| fault::<RedirectTarget>(text).help.unwrap();
+        assert_eq!(help("/a#b"), "leave the fragment out");
+        assert_eq!(help("/a b"), crate::addresses::ENCODE);
+        assert_eq!(help("/\u{e4}"), crate::addresses::ENCODE);
+        assert_eq!(help("new"), "write `/new`");
+    }
+
+    #[test]
+    fn the_statuses_of_a_redirect_are_those_with_a_location() {
+        let codes = (0..1000).filter_map(|code: u16| {
+            let RedirectCode(own) = read(&code.to_string())?;
+            assert_eq!(own, code);
+            Some(own)
+        });
+        let codes: Vec<_> = codes.collect();
+        assert_eq!(codes, [301, 302, 303, 307, 308]);
+    }
+
+    #[test]
+    fn a_status_of_errors_is_of_three_digits_or_a_hundred_of_them() {
+        for (text, expected) in [
+            ("4xx", Some((400, 499))),
+            ("5xx", Some((500, 599))),
+            ("400", Some((400, 400))),
+            ("599", Some((599, 599))),
+            ("399", None),
+            ("600", None),
+            ("3xx", None),
+            ("0404", None),
+            ("+404", None),
+        ] {
+            let range = read(text).map(|StatusRange(own)| own);
+            assert_eq!(range, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_of_the_connection_are_not_edited() {
+        let name = |text| read(text).map(|EditedName(own)| own);
+        assert_eq!(name("X-Frame-Options").unwrap(), "x-frame-options");
+        assert_eq!(name(&letters(64)).unwrap(), letters(64));
+        for text in ["", "a b", "a:", &letters(65)] {
+            assert!(fault::<EditedName>(text).message.is_none(), "{text}");
+        }
+        for (text, help) in [
+            ("Host", "`host_rewrite` says which `Host` the backend sees"),
+            (
+                "Upgrade",
+                "`upgrade` says which protocols may be switched to",
+            ),
+            (
+                "TE",
+                "Sprat writes it itself, as the message and the connection need it",
+            ),
+        ] {
+            let fault = fault::<EditedName>(text);
+            assert_eq!(fault.message.unwrap(), format!("`{text}` cannot be edited"));
+            assert_eq!(fault.help.unwrap(), help);
+        }
+    }
+
+    #[test]
+    fn a_field_s_value_is_a_line_of_4096_characters_at_most() {
+        for (text, is_read) in [
+            ("", true),
+            ("a b", true),
+            (&*letters(4096), true),
+            (&*letters(4097), false),
+            (&*letters(5000), false),
+            ("a\tb", false),
+            ("\u{e4}", false),
+        ] {
+            let template = read::<HeaderTemplate>(text);
+            assert_eq!(template.is_some(), is_read, "{} bytes", text.len());
+        }
+    }
+
+    #[test]
+    fn a_media_type_has_both_its_parts() {
+        let longest = format!("text/{}", letters(251));
+        for text in ["text/html", "text/html; charset=utf-8", "a/b/c", &longest] {
+            let MediaTypeText(own) = read(text).unwrap();
+            assert_eq!(own, text);
+        }
+        let too_long = format!("{longest}a");
+        for text in [
+            "text",
+            "/html",
+            "text/",
+            "te xt/html",
+            "text/\u{e4}",
+            "text/a\n",
+            &too_long,
+        ] {
+            assert!(read::<MediaTypeText>(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_a_scheme_and_a_host_or_all_below_one() {
+        let exact = |text: &str| Some(AllowedOrigin::Exact(text.to_owned()));
+        let below =
+            |start: &str, end: &str| Some(AllowedOrigin::Below(start.to_owned(), end.to_owned()));
+        for (text, expected) in [
+            ("*", Some(AllowedOrigin::Any)),
+            ("null", exact("null")),
+            ("HTTPS://App.example:81", exact("https://app.example:81")),
+            ("http://[::1]:80", exact("http://[::1]:80")),
+            ("https://*.a.example", below("https://", ".a.example")),
+            ("https://", None),
+            ("https://a b", None),
+            ("ht_tp://a.example", None),
+            ("https://*", None),
+            ("https://*.", None),
+            ("https://*a.example", None),
+            ("https://*xa.example", None),
+            ("https://*.a b", None),
+            ("ht_tp://*.a.example", None),
+            ("https://a.example/b", None),
+            ("a.example", None),
+        ] {
+            let origin = read(text).map(|OriginPattern(own)| own);
+            assert_eq!(origin, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_realm_can_stand_in_quotes() {
+        for (text, is_read) in [
+            ("The farm's office", true),
+            (&*letters(128), true),
+            (&*letters(129), false),
+            ("", false),
+            ("a\"b", false),
+            (r"a\b", false),
+            ("a\nb", false),
+            ("\u{e4}", false),
+        ] {
+            assert_eq!(read::<Realm>(text).is_some(), is_read, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_user_is_named_whole_or_by_a_beginning() {
+        let longest = letters(256);
+        for (text, expected) in [
+            ("anna", Some(TextPattern::Exact("anna".to_owned()))),
+            ("team-*", Some(TextPattern::Prefix("team-".to_owned()))),
+            ("*", Some(TextPattern::Prefix(String::new()))),
+            (&*longest, Some(TextPattern::Exact(longest.clone()))),
+            (&*letters(257), None),
+            (&*letters(300), None),
+            ("", None),
+        ] {
+            let user = read(text).map(|UserPattern(own)| own);
+            assert_eq!(user, expected, "{text}");
+        }
+    }
+}

@@ -93,7 +93,9 @@ impl Leaf for ListenAddress {
         }
         let ip = text.parse().map(resolved::ListenAddress::Ip).map(Self);
         ip.map_err(|_| {
-            let port = text.trim_start_matches([':', '*']);
+            // Of `*:80` or `:80`; what begins with two colons is an address of IPv6.
+            let port = text.strip_prefix('*').unwrap_or(text);
+            let port = port.strip_prefix(':').unwrap_or(port);
             let is_number = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
             match wrong_port(text) {
                 Some(fault) => return fault,
@@ -288,7 +290,9 @@ fn wrong_port(text: &str) -> Option<Fault> {
         Some(bare) => bare.parse::<Ipv6Addr>().is_ok(),
         None => matches!(host, "" | "*") || host.parse::<Ipv4Addr>().is_ok() || is_host_name(host),
     };
-    let is_word = !port.is_empty() && port.bytes().all(|b| b.is_ascii_alphanumeric());
+    // A number may be read with its sign; a port has none.
+    let word = port.strip_prefix(['+', '-']).unwrap_or(port);
+    let is_word = !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric());
     (is_host && is_word && !is_port(port)).then(|| not_a_port(text, port))
 }
 
@@ -398,7 +402,8 @@ impl Leaf for HttpsUrl {
             });
         };
         let authority = rest.split('/').next().unwrap_or_default();
-        HostHeader::parse(authority, class)?;
+        let before = text.len() - rest.len();
+        HostHeader::parse(authority, class).map_err(|fault| fault.after(before))?;
         match text.bytes().all(|b| b.is_ascii_graphic()) && !authority.contains('@') {
             true => Ok(Self(text.to_owned())),
             false => Err(Fault::PLAIN),
@@ -440,21 +445,19 @@ impl Leaf for CollectorUrl {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
-        HostHeader::parse(authority, class)?;
+        let before = text.len() - rest.len();
+        HostHeader::parse(authority, class).map_err(|fault| fault.after(before))?;
         if !text.bytes().all(|b| b.is_ascii_graphic() && b != b'#') {
             return Err(Fault::PLAIN);
         }
-        let port = match authority.rsplit_once(':') {
-            Some((_, port)) if !port.ends_with(']') => port.parse().ok(),
-            _ => None,
-        };
-        let name_end = authority.rfind(']').map_or_else(
-            || authority.find(':').unwrap_or(authority.len()),
-            |at| at + 1,
-        );
+        // What follows the last colon of an IPv6 address alone ends in a bracket.
+        let port = authority.rsplit_once(':');
+        let port = port.and_then(|(_, port)| port.parse().ok());
+        let name_end = authority.rfind(']').or_else(|| authority.find(':'));
+        let name = &authority[..name_end.unwrap_or(authority.len())];
         Ok(Self {
             is_secure,
-            host: authority[..name_end].trim_matches(['[', ']']).to_owned(),
+            host: name.trim_start_matches('[').to_owned(),
             port: port.unwrap_or(if is_secure { 443 } else { 80 }),
             authority: authority.to_owned(),
             // What a collector serves if nothing else is said (OTLP 1.3, endpoint).
@@ -680,3 +683,6 @@ impl Leaf for RedisUrl {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

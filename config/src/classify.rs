@@ -268,6 +268,7 @@ fn urgency(fields: &(impl Fields + ?Sized)) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resolved::HostPattern;
 
     const FILE: &str = "
 version: 1
@@ -287,21 +288,39 @@ class_rules:
   - {match: {urgency: [0], hosts: [plain.example]}, class: default}
 ";
 
+    fn classifier(file: &str) -> Classifier {
+        let config = crate::parse(file, "test", &|_| None).unwrap().config;
+        Classifier::new(&config.classes)
+    }
+
+    /// A request for a path from a client of no account.
+    fn asked<'a>(
+        path: &'a str,
+        fields: &'a [(&'a str, &'a str)],
+    ) -> Asked<'a, [(&'a str, &'a str)]> {
+        Asked {
+            client: None,
+            dscp: None,
+            user: None,
+            certificate: None,
+            method: "GET",
+            host: "h",
+            path,
+            fields,
+        }
+    }
+
     /// The class of a request `METHOD host path`, with header fields.
     fn class_from(client: &str, dscp: Option<u8>, line: &str, fields: &[(&str, &str)]) -> String {
-        let config = crate::parse(FILE, "test", &|_| None).unwrap().config;
-        let classifier = Classifier::new(&config.classes);
+        let classifier = classifier(FILE);
         let mut parts = line.split(' ');
         let mut part = || parts.next().unwrap();
         let classified = classifier.classify(&Asked {
             client: client.parse().ok(),
             dscp,
-            user: None,
-            certificate: None,
             method: part(),
             host: part(),
-            path: part(),
-            fields,
+            ..asked(part(), fields)
         });
         classifier.name(classified.class).to_string()
     }
@@ -364,5 +383,114 @@ class_rules:
         // A rule of the operator's comes first.
         let own = [("sec-purpose", "prefetch"), ("priority", "u=0")];
         assert_eq!(class("GET plain.example /", &own), "default");
+    }
+
+    #[test]
+    fn classes_that_are_built_in_come_after_the_operator_s() {
+        let classifier = classifier(FILE);
+        assert_eq!(classifier.default_class(), 3);
+        assert_eq!(&**classifier.name(3), "default");
+        assert_eq!(classifier.background_class(), 4);
+        assert_eq!(&**classifier.name(4), "background");
+    }
+
+    #[test]
+    fn what_rules_look_at_is_told() {
+        let wants = |rules: &str| {
+            let head = FILE.split("class_rules:").next().unwrap();
+            let classifier = classifier(&format!("{head}class_rules: [{rules}]\n"));
+            (classifier.wants_dscp(), classifier.wants_user())
+        };
+        let dscp = "{match: {dscp: [ef]}, class: gold}";
+        let users = "{match: {users: [anna]}, class: gold}";
+        assert_eq!(
+            wants("{match: {methods: [GET]}, class: gold}"),
+            (false, false)
+        );
+        assert_eq!(wants(dscp), (true, false));
+        assert_eq!(wants(users), (false, true));
+        assert_eq!(wants(&format!("{users}, {dscp}")), (true, true));
+    }
+
+    #[test]
+    fn a_response_s_type_may_change_the_class() {
+        let head = FILE.split("class_rules:").next().unwrap();
+        let classifier = classifier(&format!(
+            "{head}class_rules:\n\
+             - {{match: {{path: /first}}, class: gold}}\n\
+             - {{match: {{prefix: /v, response_types: [video/*]}}, class: bulk}}\n\
+             - {{match: {{path: /v/own}}, class: gold}}\n\
+             - {{match: {{response_types: [video/mp4, text/html]}}, class: media}}\n"
+        ));
+        let later = |path| {
+            let asked = asked(path, &[]);
+            let classified = classifier.classify(&asked);
+            let later = classifier.later(&asked, classified);
+            (classified.class, later.map(|rules| rules.to_vec()))
+        };
+        let (gold, media, bulk, default) = (0, 1, 2, 3);
+        // Rules after the one that the request has matched do not count.
+        assert_eq!(later("/first"), (gold, None));
+        assert_eq!(later("/v/own"), (gold, Some(vec![1])));
+        assert_eq!(later("/v/other"), (default, Some(vec![1, 3])));
+        assert_eq!(later("/other"), (default, Some(vec![3])));
+        let class = |later: &[usize], kind| {
+            let response = [("content-type", kind)];
+            classifier.reclassify(default, later, &response[..])
+        };
+        assert_eq!(class(&[1, 3], "video/mp4"), bulk);
+        assert_eq!(class(&[1, 3], "text/html; charset=utf-8"), media);
+        assert_eq!(class(&[1, 3], "text/plain"), default);
+        assert_eq!(class(&[1], "text/html"), default);
+        assert_eq!(class(&[], "video/mp4"), default);
+    }
+
+    #[test]
+    fn a_certificate_has_a_name_of_each_kind_that_is_asked_for() {
+        let dns = ["www.a.example".to_owned(), "b.example".to_owned()];
+        let uris = ["spiffe://farm/web".to_owned()];
+        let shown = Certificate {
+            dns: &dns,
+            uris: &uris,
+            common_name: Some("anna"),
+        };
+        let rule = |dns: &str, uri: &str, name: &str| {
+            let texts = |text: &str| match text {
+                "" => Vec::new(),
+                text => vec![
+                    TextPattern::Exact("other".to_owned()),
+                    TextPattern::Exact(text.to_owned()),
+                ],
+            };
+            CertificateMatch {
+                dns: match dns {
+                    "" => Vec::new(),
+                    dns => vec![HostPattern::Exact(dns.to_owned())],
+                },
+                uris: texts(uri),
+                common_names: texts(name),
+            }
+        };
+        let web = "spiffe://farm/web";
+        for (rule, expected) in [
+            (rule("", "", ""), true),
+            (rule("b.example", "", ""), true),
+            (rule("", web, ""), true),
+            (rule("", "", "anna"), true),
+            (rule("b.example", web, "anna"), true),
+            (rule("c.example", web, "anna"), false),
+            (rule("b.example", "spiffe://farm/we", "anna"), false),
+            (rule("b.example", web, "bert"), false),
+            (rule("c.example", "", ""), false),
+            (rule("", "spiffe://farm/we", ""), false),
+            (rule("", "", "bert"), false),
+        ] {
+            assert_eq!(has_certificate(Some(&shown), &rule), expected, "{rule:?}");
+            assert!(!has_certificate(None, &rule));
+        }
+        // A certificate without names is one.
+        let bare = Certificate::default();
+        assert!(has_certificate(Some(&bare), &rule("", "", "")));
+        assert!(!has_certificate(Some(&bare), &rule("", "", "anna")));
     }
 }

@@ -256,4 +256,54 @@ mod tests {
         assert!(spaced.holds_for_parameter("a+b=%C3%A4%20c"));
         assert!(spaced.holds_for_parameter("a%20b=%c3%a4+c"));
     }
+
+    #[test]
+    fn conditions_that_ask_for_nothing_are_none() {
+        assert!(Conditions::default().are_none());
+        let cookie = Conditions {
+            cookies: vec![named("tier", ValueIs::Any)],
+            ..Conditions::default()
+        };
+        assert!(!cookie.are_none());
+    }
+
+    #[test]
+    fn a_field_whose_value_is_no_text_is_there() {
+        /// A single field `x-bytes`, whose value cannot be looked at.
+        struct Bytes;
+
+        impl Fields for Bytes {
+            fn any(&self, _: &str, _: &mut dyn FnMut(&str) -> bool) -> bool {
+                false
+            }
+
+            fn contains(&self, name: &str) -> bool {
+                name == "x-bytes"
+            }
+        }
+
+        assert!(named("x-bytes", ValueIs::Any).holds_for_field(&Bytes));
+        assert!(!named("x-other", ValueIs::Any).holds_for_field(&Bytes));
+        assert!(!named("x-bytes", exact("")).holds_for_field(&Bytes));
+    }
+
+    #[test]
+    fn a_cookie_has_both_the_name_and_the_value() {
+        for (sent, holds) in [
+            ("tier=1", true),
+            ("a=b;tier=1 ", true),
+            ("tier=2; tier=1", true),
+            ("tier=2", false),
+            ("other=1", false),
+            ("tier=2; other=1", false),
+            ("tier", false),
+        ] {
+            let cookie = named("tier", exact("1"));
+            assert_eq!(
+                cookie.holds_for_cookie(&[("cookie", sent)][..]),
+                holds,
+                "{sent}"
+            );
+        }
+    }
 }

@@ -398,3 +398,81 @@ pub(crate) fn default_json(node: &Node) -> Value {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_is_found_inside_its_text() {
+        let text = "version: 1\nlisteners: [{address: 'unix:/run/${A}/${B}'}]\n\
+                    clusters: {farm: {endpoints: [a:1]}}\nroutes: [{cluster: farm}]\n";
+        let errors = crate::parse(text, "test", &|_| None).unwrap_err();
+        let found = errors.diagnostics().iter().map(|own| {
+            let place = own.place.as_ref().unwrap();
+            (place.column, &text[place.span.clone()])
+        });
+        let found: Vec<_> = found.collect();
+        assert_eq!(found, [(34, "${A}"), (39, "${B}")]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_and_kept_on_one_line() {
+        let longest = "\u{e4}".repeat(60);
+        assert_eq!(shortened(&longest), longest);
+        assert_eq!(shortened(&format!("{longest}x")), format!("{longest}…"));
+        assert_eq!(shortened("a\nb\u{7}"), "a b ");
+        assert_eq!(shortened(""), "");
+    }
+
+    #[test]
+    fn what_was_meant_is_close() {
+        let known = ["max_requests", "weight", "on"];
+        assert_eq!(similar("max-request", known), Some("max_requests"));
+        assert_eq!(similar("Weigth", known), Some("weight"));
+        assert_eq!(similar("height", known), Some("weight"));
+        assert_eq!(similar("priority", known), None);
+        // What is that short is close to everything.
+        assert_eq!(similar("of", known), None);
+        // What is very long is not compared.
+        let long = "a".repeat(65);
+        assert_eq!(similar(&long[..64], [&*long]), Some(&*long));
+        assert_eq!(similar(&long, [&*long]), None);
+        assert_eq!(similar(&format!("{long}a"), [&*long]), None);
+    }
+
+    #[test]
+    fn a_part_without_bytes_stands_for_the_whole() {
+        let text = |start| Text {
+            text: "a#b".to_owned(),
+            class: Class::String,
+            span: 10..15,
+            start,
+        };
+        assert_eq!(text(Some(11)).part(1..2), 12..13);
+        assert_eq!(text(Some(11)).part(0..3), 11..14);
+        assert_eq!(text(Some(11)).part(1..1), 10..15);
+        assert_eq!(text(None).part(1..2), 10..15);
+    }
+
+    #[test]
+    fn plain_texts_are_of_the_core_schema_s_classes() {
+        assert_eq!(Class::of(""), Class::Null);
+        for (class, texts) in [
+            (Class::Null, "~ null NULL"),
+            (Class::Bool, "true False TRUE"),
+            (Class::Integer, "0 12 -12 +12 007 0x1F 0o17"),
+            (Class::Float, "1.5 -1.5 .5 +.5 1. 1e3 1E-3"),
+            (Class::Float, ".nan .NaN .NAN .inf -.Inf +.INF"),
+            (Class::String, "0x 0xG 0o 0o8 -0x1F - + . --5 +-5 1-2"),
+            (
+                Class::String,
+                "1.2.3 e5 1_0 5s inf nan infinity -.nan nULL off",
+            ),
+        ] {
+            for text in texts.split(' ') {
+                assert_eq!(Class::of(text), class, "{text}");
+            }
+        }
+    }
+}

@@ -283,3 +283,66 @@ impl<'a> Reporter<'a> {
 fn sort(diagnostics: &mut [Diagnostic]) {
     diagnostics.sort_by_key(|d| d.place.as_ref().map(|p| (p.span.start, p.span.end)));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "version: 1\nlisteners: [{address: 127.0.0.1:80}]\n\
+                        clusters: {farm: {endpoints: [a:1]}}\nroutes: [{cluster: farm}]\n";
+
+    /// What there is to say of a file that is right: nothing.
+    fn nothing() -> Errors {
+        crate::parse(FILE, "test", &|_| None).unwrap().warnings
+    }
+
+    #[test]
+    fn what_is_found_out_later_stands_in_the_file_s_order() {
+        let mut errors = nothing();
+        assert!(errors.is_empty());
+        let farm = FILE.find("farm").unwrap();
+        errors.add(
+            Severity::Warning,
+            &(farm..farm + 4),
+            "its endpoints are slow".to_owned(),
+            None,
+        );
+        assert!(!errors.is_empty());
+        assert!(!errors.has_errors());
+        errors.add(
+            Severity::Error,
+            &(0..7),
+            "there is no such version".to_owned(),
+            Some("wait for it".to_owned()),
+        );
+        let help = Some("start `sprat link`".to_owned());
+        errors.add_of_all(Severity::Warning, "there is no link".to_owned(), help);
+        assert!(errors.has_errors());
+        let lines: Vec<_> = errors.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "test: there is no link (start `sprat link`)",
+                "test:1:1: there is no such version (wait for it)",
+                "test:3:12: its endpoints are slow",
+            ]
+        );
+        let spans = errors.diagnostics().iter().map(|own| {
+            let place = own.place.as_ref();
+            place.map(|place| place.span.clone())
+        });
+        let spans: Vec<_> = spans.collect();
+        assert_eq!(spans, [None, Some(0..7), Some(farm..farm + 4)]);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut errors = nothing();
+        for number in 0..2 * MAX_OF_EACH + 2 {
+            assert_eq!(errors.diagnostics().len(), number.min(2 * MAX_OF_EACH));
+            errors.add_of_all(Severity::Warning, number.to_string(), None);
+        }
+        let last = errors.diagnostics().last().unwrap();
+        assert_eq!(last.message, "1999");
+    }
+}

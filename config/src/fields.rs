@@ -212,4 +212,37 @@ mod tests {
         assert!(!takes(&[("accept", "text/html")]));
         assert!(takes(&[("accept", "text/html"), ("accept", "*/*;q=0.1")]));
     }
+
+    #[test]
+    fn values_of_one_field_count_together() {
+        let vary = ["origin".to_owned()];
+        let hasher = KeyHasher::new((1, 2));
+        let of = |fields: &[(&str, &str)]| variant_values(&hasher, &vary, fields)[0];
+        let both = hasher.value(b"a") ^ hasher.value(b"b");
+        assert_eq!(of(&[("origin", "a"), ("origin", "b")]), both);
+        assert_eq!(of(&[("origin", "a"), ("origin", "a")]), 0);
+    }
+
+    #[test]
+    fn an_answer_of_ours_says_the_same_as_json_and_as_text() {
+        let answer = |json| problem(json, 503, "Service Unavailable", "no endpoint", "down");
+        let (json, text) = (answer(true), answer(false));
+        assert_eq!(json.0, "application/problem+json");
+        assert_eq!(
+            json.1,
+            "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\
+             \"detail\":\"no endpoint\",\"reason\":\"down\"}\n"
+        );
+        assert_eq!(text.0, "text/plain; charset=utf-8");
+        assert_eq!(text.1, "503 Service Unavailable: no endpoint\n");
+    }
+
+    #[test]
+    fn the_root_s_dot_ends_a_name_and_is_none() {
+        assert_eq!(without_root("a.example."), "a.example");
+        assert_eq!(without_root("a.example"), "a.example");
+        assert_eq!(without_root("a.."), "a.");
+        assert_eq!(without_root("."), ".");
+        assert_eq!(without_root(""), "");
+    }
 }

@@ -30,11 +30,11 @@ fn fits_rest(pattern: &[u8], name: &[u8]) -> bool {
             own += 1;
             continue;
         }
+        // The star takes one byte more, and is looked at again.
         let Some((star_at, from)) = star else {
             return false;
         };
-        star = Some((star_at, from + 1));
-        (at, own) = (star_at + 1, from + 1);
+        (at, own) = (star_at, from + 1);
     }
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
@@ -79,6 +79,13 @@ mod tests {
             ("a?[!0-9]", "ab1", false),
             ("*a*b", "xaxxb", true),
             ("*a*b", "xbxxa", false),
+            ("*", "", true),
+            ("**b*", "aab", true),
+            ("*.conf", ".conf", false),
+            ("[a]", "a", true),
+            ("[abcd]e", "ce", true),
+            ("[abcd]e", "ee", false),
+            ("[]a]", "]", true),
             ("[", "x", false),
         ] {
             assert_eq!(fits(pattern, name), expected, "{pattern} {name}");

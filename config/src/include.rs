@@ -65,12 +65,9 @@ pub(crate) fn gather(text: &str, name: &str, directory: &Path, env: Env<'_>) -> 
     let Some(root) = own.root else {
         return own;
     };
-    let entries = match &root.kind {
-        Kind::Mapping(entries) if entries.iter().any(is_include) => entries.clone(),
-        _ => {
-            let root = Some(root);
-            return Gathered { root, ..own };
-        }
+    let Kind::Mapping(entries) = &root.kind else {
+        let root = Some(root);
+        return Gathered { root, ..own };
     };
     let mut gatherer = Gatherer {
         env,
@@ -82,7 +79,7 @@ pub(crate) fn gather(text: &str, name: &str, directory: &Path, env: Env<'_>) -> 
         bytes: text.len(),
         nodes: root.weight(),
     };
-    let entries = gatherer.with_included(entries, directory);
+    let entries = gatherer.with_included(entries.clone(), directory);
     Gathered {
         root: Some(Node::mapping(root.span.clone(), entries)),
         sources: gatherer.sources,
@@ -121,9 +118,7 @@ impl Gatherer<'_> {
                 Ok(paths) => {
                     parts.extend(paths.iter().filter_map(|path| self.included(path, &span)));
                 }
-                Err((path, error)) => {
-                    let message =
-                        format!("cannot read the directory `{}`: {error}", path.display());
+                Err(message) => {
                     self.error::<()>(&span, message, None);
                 }
             }
@@ -148,11 +143,11 @@ impl Gatherer<'_> {
     }
 
     /// Returns the files that a pattern names, in the order of their names.
-    fn matching(
-        &mut self,
-        directory: &Path,
-        pattern: &str,
-    ) -> Result<Vec<PathBuf>, (PathBuf, io::Error)> {
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be known which those are.
+    fn matching(&mut self, directory: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
         let rooted = pattern.starts_with('/');
         let mut found = vec![match rooted {
             true => PathBuf::from("/"),
@@ -174,14 +169,19 @@ impl Gatherer<'_> {
                 self.read.push(within.to_owned());
                 match names(within, part) {
                     Ok(names) => next.extend(names.into_iter().map(|name| directory.join(name))),
-                    Err(error) if is_sure => return Err((directory, error)),
+                    Err(error) if is_sure => {
+                        let name = directory.display();
+                        return Err(format!("cannot read the directory `{name}`: {error}"));
+                    }
                     // A file among the directories that a pattern names.
                     Err(_) => {}
+                }
+                if next.len() > MAX_FILES {
+                    return Err(format!("`{pattern}` fits more than {MAX_FILES} names"));
                 }
             }
             is_sure = false;
             next.sort();
-            next.truncate(MAX_FILES + 1);
             found = next;
         }
         if !is_sure && !ends_in_pattern {
@@ -248,8 +248,12 @@ impl Gatherer<'_> {
         };
         let start = self.sources.add(name, &text);
         if let Some(at) = bad {
-            let span = start + at..start + at + 1;
-            return self.error(&span, crate::NOT_UTF8.to_owned(), Some(crate::SAVE_AS_UTF8));
+            let at = start + at;
+            return self.error(
+                &(at..at),
+                crate::NOT_UTF8.to_owned(),
+                Some(crate::SAVE_AS_UTF8),
+            );
         }
         let max_nodes = MAX_NODES.saturating_sub(self.nodes);
         let env = self.env;
@@ -387,25 +391,21 @@ fn mismatch(entry: &Entry, expected: &str, found: &Kind, reporter: &mut Reporter
 
 /// Reports keys that are there more than once, and leaves out all but one of each.
 fn once(mut entries: Vec<Entry>, reporter: &mut Reporter<'_>) -> Vec<Entry> {
-    let mut first: HashMap<String, Range<usize>> = HashMap::new();
+    let mut first: HashMap<String, usize> = HashMap::new();
     for entry in &entries {
-        let span = first.entry(entry.key.clone());
-        let span = span.or_insert_with(|| entry.key_span.clone());
-        if entry.key_span.start < span.start {
-            *span = entry.key_span.clone();
-        }
+        let start = first.entry(entry.key.clone()).or_insert(usize::MAX);
+        *start = entry.key_span.start.min(*start);
     }
     entries.retain(|entry| {
-        let known = first
-            .get(&entry.key)
-            .is_none_or(|span| *span == entry.key_span);
-        if let Some(first) = first.get(&entry.key).filter(|_| !known) {
-            let line = reporter.line_of(first.start);
-            let message = format!("the key `{}` is given twice", entry.key);
-            let help = format!("it is first given on line {line}: keep one of them");
-            reporter.error(&entry.key_span, message, Some(help));
-        }
-        known
+        let start = first.get(&entry.key).copied();
+        let Some(start) = start.filter(|start| *start != entry.key_span.start) else {
+            return true;
+        };
+        let line = reporter.line_of(start);
+        let message = format!("the key `{}` is given twice", entry.key);
+        let help = format!("it is first given on line {line}: keep one of them");
+        reporter.error(&entry.key_span, message, Some(help));
+        false
     });
     entries
 }

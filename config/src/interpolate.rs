@@ -113,6 +113,7 @@ mod tests {
             ("a${PORT}b${PORT}", "a8080b8080"),
             ("${EMPTY}", ""),
             ("${EMPTY:-x}", "x"),
+            ("${PORT:-x}", "8080"),
             ("${NONE:-}", ""),
             ("${NONE:-a:-b}", "a:-b"),
             ("${NESTED}", "${PORT}"),
@@ -129,5 +130,30 @@ mod tests {
         assert_eq!(run("a${NONE}b${X-Y}c"), Err(vec![1..8, 9..15]));
         assert_eq!(run("${NONE} ${PORT"), Err(vec![0..7, 8..14]));
         assert_eq!(run("${} ${-}"), Err(vec![0..3, 4..8]));
+    }
+
+    #[test]
+    fn a_value_with_its_variables_is_bounded() {
+        let longest = "x".repeat(MAX_BYTES);
+        let env = |name: &str| (name == "LONG").then(|| longest.clone());
+        let run = |text| interpolate(text, &env);
+        assert_eq!(run("${LONG}"), Ok(Some(longest.clone())));
+        let faults = run("a${LONG}").unwrap_err();
+        assert_eq!(faults.len(), 1);
+        assert_eq!(faults[0].span, 1..8);
+        assert_eq!(faults[0].message, "the value is longer than 65536 bytes");
+    }
+
+    #[test]
+    fn names_are_those_of_shells() {
+        let env = |name: &str| Some(name.to_lowercase());
+        for name in ["A", "_A", "A_1", "_"] {
+            let value = interpolate(&format!("${{{name}}}"), &env);
+            assert_eq!(value, Ok(Some(name.to_lowercase())));
+        }
+        for name in ["1A", "A-B", "A B", "\u{c4}", ""] {
+            let faults = interpolate(&format!("${{{name}}}"), &env).unwrap_err();
+            assert!(faults[0].help.starts_with("write `${NAME}`"), "{name}");
+        }
     }
 }

@@ -56,6 +56,15 @@ impl Fault {
             help: Some(help.into()),
         }
     }
+
+    /// Returns the same of a text with so many bytes more before it.
+    pub(crate) fn after(self, bytes: usize) -> Self {
+        let part = self.part;
+        Self {
+            part: part.map(|part| part.start + bytes..part.end + bytes),
+            ..self
+        }
+    }
 }
 
 /// A type that is read from a single scalar.

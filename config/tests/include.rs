@@ -240,3 +240,100 @@ fn what_cannot_be_read_is_told_at_the_include() {
         ]
     );
 }
+
+#[test]
+fn a_pattern_passes_over_files_among_its_directories() {
+    let main = MAIN.replace("conf.d/*.yaml", "sites/*/*.yaml");
+    let route = "routes: [{match: {path: /a}, cluster: web}]\n";
+    let farm = farm(&[
+        ("sprat.yaml", &main),
+        ("sites/one/s.yaml", route),
+        ("sites/note", "a file beside directories"),
+    ]);
+    assert_eq!(farm.routes.len(), 2);
+}
+
+#[test]
+fn the_number_of_files_is_bounded() {
+    let many = |number: usize| {
+        let directory = directory(&[("more.yaml", "# nothing\n")]);
+        for n in 0..number {
+            std::fs::write(directory.path().join(format!("conf.d/{n}.yaml")), "").unwrap();
+        }
+        let main = MAIN.replace("]\nlisteners", ", more.yaml]\nlisteners");
+        std::fs::write(directory.path().join("sprat.yaml"), main).unwrap();
+        directory
+    };
+    // With the one that includes them, and the one that is included by its name.
+    assert!(loaded(many(1022).path()).is_ok());
+    assert_eq!(
+        loaded(many(1023).path()).unwrap_err(),
+        ["sprat.yaml:2:26: the configuration has more than 1024 files"]
+    );
+    // Said once, and where the first one too many is included.
+    assert_eq!(
+        loaded(many(1024).path()).unwrap_err(),
+        ["sprat.yaml:2:11: the configuration has more than 1024 files"]
+    );
+    assert_eq!(
+        loaded(many(1025).path()).unwrap_err(),
+        ["sprat.yaml:2:11: `conf.d/*.yaml` fits more than 1024 names"]
+    );
+}
+
+#[test]
+fn bytes_and_values_are_counted_over_all_files() {
+    let with = |bytes: usize| {
+        let text = format!("#{}", "x".repeat(bytes - MAIN.len() - 1));
+        let directory = directory(&[("sprat.yaml", MAIN), ("conf.d/a.yaml", &text)]);
+        loaded(directory.path()).map(|_| ())
+    };
+    assert_eq!(with(1 << 20), Ok(()));
+    assert_eq!(
+        with((1 << 20) + 1),
+        Err(vec![
+            "sprat.yaml:2:11: with `conf.d/a.yaml` the files are larger than 1048576 bytes".into()
+        ])
+    );
+    // An alias counts as all that it repeats: some 200,000 values.
+    let zeros = vec!["0"; 1000].join(",");
+    let values = format!("x-a: &a [{zeros}]\nx-b: [{}]\n", vec!["*a"; 200].join(","));
+    let mut files = vec![
+        ("sprat.yaml", MAIN),
+        ("conf.d/a.yaml", &values),
+        ("conf.d/b.yaml", &values),
+    ];
+    assert!(loaded(directory(&files).path()).is_ok());
+    files.push(("conf.d/c.yaml", &values));
+    assert_eq!(
+        complaints(&files),
+        [
+            "conf.d/c.yaml:2:6: the configuration comes to more than 500000 values (an alias \
+             counts as all that it repeats)"
+        ]
+    );
+}
+
+#[test]
+fn what_is_put_together_is_of_one_kind() {
+    for (text, expected) in [
+        (
+            "routes: web\n",
+            "expected a list, found `web` (`routes` is put together from several files)",
+        ),
+        (
+            "routes:\n",
+            "expected a list, found nothing (`routes` is put together from several files)",
+        ),
+        (
+            "clusters: [web]\n",
+            "expected a mapping from names, found a list (`clusters` is put together from \
+             several files)",
+        ),
+    ] {
+        assert_eq!(
+            complaints(&[("sprat.yaml", MAIN), ("conf.d/a.yaml", text)]),
+            [format!("conf.d/a.yaml:1:1: {expected}")]
+        );
+    }
+}

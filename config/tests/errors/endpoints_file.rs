@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sprat_config::resolved::{Cluster, Endpoint};
-use sprat_config::{parse, parse_endpoints};
+use sprat_config::{load_endpoints, parse, parse_endpoints};
 
 use super::brief;
 
@@ -103,5 +103,25 @@ fn what_is_wrong_with_a_file_is_said_with_its_line() {
     assert!(
         said[0].ends_with("a file has 4096 endpoints at most"),
         "{said:?}"
+    );
+}
+
+#[test]
+fn a_file_is_read_from_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("endpoints");
+    std::fs::write(&path, "127.0.0.1:80\n127.0.0.1:81\n").unwrap();
+    let read = load_endpoints(&path, &cluster(LISTED)).unwrap();
+    let addresses: Vec<_> = read.iter().map(|own| own.address.to_string()).collect();
+    assert_eq!(addresses, ["127.0.0.1:80", "127.0.0.1:81"]);
+    std::fs::write(&path, "web.example\n").unwrap();
+    let wrong = load_endpoints(&path, &cluster(LISTED)).unwrap_err();
+    let place = wrong.diagnostics()[0].place.as_ref().unwrap();
+    assert_eq!(place.file, path.display().to_string());
+    std::fs::remove_file(&path).unwrap();
+    let gone = load_endpoints(&path, &cluster(LISTED)).unwrap_err();
+    assert_eq!(
+        brief(&gone),
+        ["cannot read the file: No such file or directory (os error 2)"]
     );
 }

@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use crate::Env;
 use crate::containers::List;
-use crate::decode::{Context, Decode as _, Found as Stands};
+use crate::decode::{Class, Context, Decode as _, Found as Stands};
 use crate::diagnostic::{Found, Reporter};
 use crate::glob;
 use crate::names::FilePath;
@@ -379,8 +379,10 @@ fn named(mappings: &[Entry], reporter: &mut Reporter<'_>) -> Vec<Entry> {
 
 fn mismatch(entry: &Entry, expected: &str, found: &Kind, reporter: &mut Reporter<'_>) {
     let found = match found {
-        Kind::Scalar(scalar) if scalar.text.is_empty() => Stands::Nothing,
-        Kind::Scalar(scalar) => Stands::Text(&scalar.text),
+        Kind::Scalar(scalar) => match Class::of(&scalar.text) {
+            Class::Null if scalar.plain => Stands::Nothing,
+            _ => Stands::Text(&scalar.text),
+        },
         Kind::Sequence(_) => Stands::List,
         Kind::Mapping(_) => Stands::Mapping,
     };

@@ -326,6 +326,15 @@ fn what_is_put_together_is_of_one_kind() {
             "expected a list, found nothing (`routes` is put together from several files)",
         ),
         (
+            "routes: '~'\n",
+            "expected a list, found `~` (`routes` is put together from several files)",
+        ),
+        (
+            "clusters: null\n",
+            "expected a mapping from names, found nothing (`clusters` is put together from \
+             several files)",
+        ),
+        (
             "clusters: [web]\n",
             "expected a mapping from names, found a list (`clusters` is put together from \
              several files)",

@@ -237,7 +237,7 @@ fn a_route_says_what_it_compresses_or_the_file_does() {
                [text/*], exact_up_to: 2KB, max_streams: 3}";
     let [off, other] = routes("compressor: off", all);
     assert_eq!(off.compressor, None);
-    assert_eq!(other.compressor, Some(of_file.clone()));
+    assert_eq!(other.compressor, Some(of_file));
     let [own, none] = routes("compressor: {algorithms: [br, zstd]}", "");
     let own = own.compressor.unwrap();
     assert_eq!(own.algorithms, [Algorithm::Brotli, Algorithm::Zstd]);

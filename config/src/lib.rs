@@ -238,8 +238,13 @@ mod tests {
 
     #[test]
     fn variables_are_those_of_the_process() {
-        let own = process_env("CARGO_MANIFEST_DIR");
-        assert_eq!(own.as_deref(), Some(env!("CARGO_MANIFEST_DIR")));
+        let all = std::env::vars_os();
+        let all = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let all: Vec<_> = all.collect();
+        assert!(!all.is_empty());
+        for (name, value) in all {
+            assert_eq!(process_env(&name), value.into_string().ok(), "{name}");
+        }
         assert_eq!(process_env("SPRAT_IS_NOWHERE_SET"), None);
     }
 

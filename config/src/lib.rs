@@ -132,7 +132,7 @@ fn read_from(
             let sources = sources::Sources::of(name, &text);
             let mut reporter = diagnostic::Reporter::new(&sources);
             let help = Some(SAVE_AS_UTF8.to_owned());
-            reporter.error(&(at..at + 1), NOT_UTF8.to_owned(), help);
+            reporter.error(&(at..at), NOT_UTF8.to_owned(), help);
             Err(reporter.finish().unwrap_or_else(|errors| errors))
         }
     }
@@ -230,4 +230,42 @@ fn schema_of<R: decode::Decode>(title: &str) -> serde_json::Value {
     let mut schema = generator.into_root_schema_for::<decode::Of<R>>();
     schema.insert("title".to_owned(), title.into());
     schema.to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_those_of_the_process() {
+        let all = std::env::vars_os();
+        let all = all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+        let all: Vec<_> = all.collect();
+        assert!(!all.is_empty());
+        for (name, value) in all {
+            assert_eq!(process_env(&name), value.into_string().ok(), "{name}");
+        }
+        assert_eq!(process_env("SPRAT_IS_NOWHERE_SET"), None);
+    }
+
+    #[test]
+    fn every_policy_has_its_name() {
+        let names = [
+            "fcfs",
+            "fair",
+            "srpt",
+            "srpt-aged",
+            "bands",
+            "edf",
+            "vrd",
+            "srq",
+            "las",
+            "sfd",
+        ];
+        assert_eq!(policy_names(), names);
+        for name in names {
+            let text = format!("policy: {name}");
+            assert!(parse_uplink(&text, "test", &|_| None).is_ok(), "{name}");
+        }
+    }
 }

@@ -276,6 +276,15 @@ mod tests {
     }
 
     #[test]
+    fn a_field_has_the_value_that_its_row_says() {
+        for row in &LOG_FIELDS {
+            if let Some(field) = &row.field {
+                assert_eq!(field.value(), row.value, "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
     fn secrets_are_told_by_their_names() {
         let secret = |name: &str| LogField::named(name).unwrap().secret().map(str::to_owned);
         assert_eq!(secret("REQ(Cookie)").as_deref(), Some("cookie"));

@@ -304,3 +304,54 @@ impl Leaf for Device {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a text is taken.
+    fn is<T: Leaf>(text: &str) -> bool {
+        T::parse(text, Class::String).is_ok()
+    }
+
+    #[test]
+    fn an_address_for_mail_has_two_parts() {
+        let (local, domain) = ("a".repeat(64), "b".repeat(253));
+        for good in ["ops@example.org", "a+b@c", &format!("{local}@{domain}")] {
+            assert!(is::<Email>(good), "{good}");
+        }
+        for bad in [
+            "",
+            "@",
+            "ops",
+            "@example.org",
+            "ops@",
+            "ops@a@b",
+            "the ops@example.org",
+            "ops@example org",
+            "\u{f6}ps@example.org",
+            &format!("{local}a@{domain}"),
+            &format!("{local}@{domain}b"),
+        ] {
+            assert!(!is::<Email>(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn paths_and_names_of_files_have_spaces_and_no_control_characters() {
+        for good in ["/srv/a b", "a", ".", "\u{e9}/b"] {
+            assert!(is::<FilePath>(good), "{good:?}");
+        }
+        for bad in ["", "/srv/a\u{1f}b", "/srv/a\n", "\0"] {
+            assert!(!is::<FilePath>(bad), "{bad:?}");
+        }
+        for good in ["index.html", "a b", "a.", "\u{e9}"] {
+            assert!(is::<FileName>(good), "{good:?}");
+        }
+        for bad in [
+            "", ".", "..", ".hidden", "/", "a/b", "a/", "a\u{1f}b", "\ta",
+        ] {
+            assert!(!is::<FileName>(bad), "{bad:?}");
+        }
+    }
+}

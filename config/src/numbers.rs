@@ -197,3 +197,95 @@ impl Leaf for OutShare {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a text is read as; none if it is refused.
+    fn read<T: Leaf>(text: &str) -> Option<T> {
+        T::parse(text, Class::Any).ok()
+    }
+
+    /// What to write instead of a text that is refused.
+    fn help<T: Leaf>(text: &str) -> Option<String> {
+        T::parse(text, Class::Any)
+            .err()
+            .and_then(|fault| fault.help)
+    }
+
+    #[test]
+    fn numbers_stay_within_their_bounds() {
+        for (text, factor, ratio, share, out_share) in [
+            ("0", false, true, true, true),
+            ("0.9", false, true, true, true),
+            ("0.91", false, true, true, false),
+            ("1", true, true, true, false),
+            ("1.01", true, true, false, false),
+            ("1e3", true, true, false, false),
+            ("1000.1", false, false, false, false),
+            ("-0.1", false, false, false, false),
+            ("inf", false, false, false, false),
+            ("nan", false, false, false, false),
+            ("1 000", false, false, false, false),
+        ] {
+            assert_eq!(read::<Factor>(text).is_some(), factor, "{text}");
+            assert_eq!(read::<Ratio>(text).is_some(), ratio, "{text}");
+            assert_eq!(read::<Share>(text).is_some(), share, "{text}");
+            assert_eq!(read::<OutShare>(text).is_some(), out_share, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_link_is_a_whole_number_of_digits_alone() {
+        let share = |text| read::<SharePercent>(text).map(|own| own.0);
+        let floor = |text| read::<FloorPercent>(text).map(|own| own.0);
+        for (text, share_is, floor_is) in [
+            ("0%", None, Some(0)),
+            ("1%", Some(1), Some(1)),
+            ("50%", Some(50), Some(50)),
+            ("51%", Some(51), None),
+            ("100%", Some(100), None),
+            ("101%", None, None),
+            ("+5%", None, None),
+            ("005%", None, None),
+            ("00%", None, None),
+            ("5.0%", None, None),
+            ("%", None, None),
+            ("", None, None),
+        ] {
+            assert_eq!((share(text), floor(text)), (share_is, floor_is), "{text}");
+        }
+        assert_eq!(help::<SharePercent>("5").as_deref(), Some("write 5%"));
+        assert_eq!(help::<SharePercent>("+5"), None);
+    }
+
+    #[test]
+    fn a_part_of_requests_has_four_places_at_most() {
+        let read = |text| read::<RequestsPercent>(text).map(|own| own.0);
+        for (text, millionths) in [
+            ("0%", Some(0)),
+            ("1%", Some(10_000)),
+            ("0.1%", Some(1_000)),
+            ("12.0345%", Some(120_345)),
+            ("0.0001%", Some(1)),
+            ("100.0000%", Some(1_000_000)),
+            ("100.0001%", None),
+            ("0.00001%", None),
+            ("0001%", None),
+            ("+1%", None),
+            ("1.+5%", None),
+            (".5%", None),
+            ("1.%", None),
+            ("1,5%", None),
+            ("%", None),
+        ] {
+            assert_eq!(read(text), millionths, "{text}");
+        }
+        assert_eq!(
+            help::<RequestsPercent>("0.5").as_deref(),
+            Some("write 0.5%")
+        );
+        assert_eq!(help::<RequestsPercent>("+5"), None);
+    }
+}

@@ -190,3 +190,142 @@ impl Leaf for Dscp {
         named.map(Self).ok_or(Fault::PLAIN)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a text is read as; none if it is refused.
+    fn read<T: Leaf>(text: &str) -> Option<T> {
+        T::parse(text, Class::Any).ok()
+    }
+
+    /// What to write instead of a text that is refused; panics where it is taken.
+    fn help<T: Leaf>(text: &str) -> Option<String> {
+        match T::parse(text, Class::Any) {
+            Ok(_) => panic!("{text} is taken"),
+            Err(fault) => fault.help,
+        }
+    }
+
+    fn exact(text: &str) -> Option<TextPattern> {
+        Some(TextPattern::Exact(text.to_owned()))
+    }
+
+    fn prefix(text: &str) -> Option<TextPattern> {
+        Some(TextPattern::Prefix(text.to_owned()))
+    }
+
+    #[test]
+    fn a_name_of_a_field_is_a_token() {
+        let long = "a".repeat(64);
+        for good in ["X-Tier", "a", "!#$%&'*+.^_`|~-", &long] {
+            let name = read::<HeaderName>(good).map(|own| own.0);
+            assert_eq!(name.as_deref(), Some(good));
+        }
+        for bad in ["", "a b", "a:", "\u{e9}", &format!("{long}a")] {
+            assert!(read::<HeaderName>(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_visible_and_not_long() {
+        let read = |text: &str| read::<ValuePattern>(text).map(|own| own.0);
+        let long = "a".repeat(256);
+        assert_eq!(read(""), exact(""));
+        assert_eq!(read("gold and ~"), exact("gold and ~"));
+        assert_eq!(read("gold*"), prefix("gold"));
+        assert_eq!(read("*"), prefix(""));
+        assert_eq!(read(&long), exact(&long));
+        assert_eq!(read(&format!("{long}*")), prefix(&long));
+        for bad in ["a\tb", "\u{7f}", "\u{e9}", "a*b", "**"] {
+            assert_eq!(read(bad), None, "{bad:?}");
+        }
+        assert_eq!(read(&format!("{long}a")), None);
+        assert_eq!(read(&format!("{long}a*")), None);
+    }
+
+    #[test]
+    fn an_extension_has_no_dot() {
+        let read = |text: &str| read::<Extension>(text).map(|own| own.0);
+        let long = "a".repeat(32);
+        assert_eq!(read("HTML").as_deref(), Some("html"));
+        assert_eq!(read("c++_~-").as_deref(), Some("c++_~-"));
+        assert_eq!(read(&long).as_deref(), Some(&*long));
+        for bad in ["", "a b", "tar.gz", "\u{e9}", &format!("{long}a")] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+        assert_eq!(help::<Extension>(".html").as_deref(), Some("write html"));
+    }
+
+    #[test]
+    fn a_method_is_in_capitals() {
+        let read = |text: &str| read::<MethodName>(text).map(|own| own.0);
+        let long = "A".repeat(32);
+        for good in ["GET", "M-SEARCH", "X_1", &long] {
+            assert_eq!(read(good).as_deref(), Some(good));
+        }
+        assert_eq!(help::<MethodName>("get").as_deref(), Some("write GET"));
+        // In capitals these would be none either.
+        for bad in ["", "g t", "A.B", "G T", &format!("{long}A")] {
+            assert_eq!(help::<MethodName>(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_media_type_has_two_names() {
+        let read = |text: &str| read::<MediaType>(text).map(|own| own.0);
+        let long = "a".repeat(64);
+        assert_eq!(read("Application/JSON"), exact("application/json"));
+        assert_eq!(read("image/svg+xml"), exact("image/svg+xml"));
+        assert_eq!(read("Image/*"), prefix("image/"));
+        let longest = format!("{long}/{long}");
+        assert_eq!(read(&longest), exact(&longest));
+        for bad in [
+            "",
+            "/",
+            "json",
+            "/json",
+            "/*",
+            "text/",
+            "*/*",
+            "te xt/html",
+            "text/ht ml",
+            "te xt/*",
+            "text/html/x",
+            &format!("{long}a/*"),
+            &format!("{long}a/b"),
+            &format!("b/{long}a"),
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_code_point_has_a_number_or_a_name() {
+        let read = |text: &str| read::<Dscp>(text).map(|own| own.0);
+        for (text, number) in [
+            ("0", 0),
+            ("63", 63),
+            ("046", 46),
+            ("default", 0),
+            ("Default", 0),
+            ("EF", 46),
+            ("le", 1),
+            ("cs0", 0),
+            ("cs1", 8),
+            ("CS7", 56),
+            ("af11", 10),
+            ("af23", 22),
+            ("AF43", 38),
+        ] {
+            assert_eq!(read(text), Some(number), "{text}");
+        }
+        for bad in [
+            "", "64", "-1", "desktop", "deny", "efs", "cs8", "cs", "af01", "af10", "af00", "af44",
+            "af51", "af1", "\u{e9}f",
+        ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -151,6 +151,39 @@ fn a_retry_policy_is_read() {
 }
 
 #[test]
+fn a_request_that_is_not_repeated_may_be_hedged() {
+    let expected = RetryPolicy {
+        hedge_delay: Some(Duration::from_millis(5)),
+        ..RetryPolicy::none()
+    };
+    let keys = "retry_policy: off\n    hedge_policy: {delay: 5ms}";
+    assert_eq!(read("", keys).1, expected);
+}
+
+#[test]
+fn the_longest_may_be_the_first() {
+    let ejection = |longest_s: u64| {
+        let keys = format!(
+            "outlier_detection: {{base_ejection_time: 5s, max_ejection_time: {longest_s}s}}"
+        );
+        let own = resilience(&keys).outlier_detection.unwrap();
+        (own.base_ejection_time, own.max_ejection_time)
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(ejection(6), (5 * second, 6 * second));
+    assert_eq!(ejection(5), (5 * second, 5 * second));
+    let back_off = |longest_s: u64| {
+        let keys = format!(
+            "retry_policy: {{retry_back_off: {{base_interval: 5s, max_interval: {longest_s}s}}}}"
+        );
+        let own = read("", &keys).1.back_off;
+        (own.base, own.max)
+    };
+    assert_eq!(back_off(6), (5 * second, 6 * second));
+    assert_eq!(back_off(5), (5 * second, 5 * second));
+}
+
+#[test]
 fn what_contradicts_itself_is_refused() {
     for (cluster, route, expected) in [
         (

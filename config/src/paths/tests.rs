@@ -61,6 +61,19 @@ fn what_is_normal_is_not_copied() {
         let normal = PathRules::default().normal(path).unwrap();
         assert!(matches!(normal.path, Cow::Borrowed(_)), "{path}");
     }
+    // A dot segment begins after a slash.
+    for path in ["/a.", "/a../b", "/a./"] {
+        let normal = PathRules::default().normal(path).unwrap();
+        assert!(matches!(normal.path, Cow::Borrowed(_)), "{path}");
+    }
+    let unchanged = PathRules {
+        normalize: false,
+        ..PathRules::default()
+    };
+    for path in ["/./a/..", "/%61%c3%20", "/%zz"] {
+        let normal = unchanged.normal(path).unwrap();
+        assert!(matches!(normal.path, Cow::Borrowed(_)), "{path}");
+    }
 }
 
 #[test]
@@ -113,6 +126,8 @@ fn an_encoded_slash_is_refused_kept_or_decoded() {
         assert_eq!(redirected.is_ok_and(|own| own.redirects), decoded.is_ok());
     }
     assert!(!redirect.normal("/a//%62").unwrap().redirects);
+    let other = normal(rules(EscapedSlashes::RejectRequest), "/a%20%62//c");
+    assert_eq!(other.as_deref(), Ok("/a%20b/c"));
     for path in ["/a//%62", "/a%25", "/a"] {
         assert_eq!(KEEP.normal(path).unwrap().other_reading, None, "{path}");
     }

@@ -211,3 +211,27 @@ impl Leaf for LogTemplate {
         Ok(Self(template))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_ascii_with_tabs() {
+        let is = |text: &str| LogTemplate::parse(text, Class::String).is_ok();
+        let longest = "a".repeat(TEMPLATE_MAX);
+        for good in ["a", "a\tb ~", "%REQ(:PATH)%\t%USER%", &longest] {
+            assert!(is(good), "{good:?}");
+        }
+        for bad in [
+            "",
+            "a\nb",
+            "\u{1f}",
+            "\u{7f}",
+            "\u{e9}",
+            &format!("{longest}a"),
+        ] {
+            assert!(!is(bad), "{bad:?}");
+        }
+    }
+}

@@ -103,3 +103,20 @@ impl Leaf for AttributeText {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_is_a_line_of_text() {
+        let read = |text: &str| AttributeText::parse(text, Class::String).ok();
+        let longest = "\u{e9}".repeat(256);
+        for good in ["a", "the web ~", "\u{e9}", &longest] {
+            assert_eq!(read(good).map(|own| own.0).as_deref(), Some(good));
+        }
+        for bad in ["", "a\tb", "a\u{1f}", "\n", &format!("{longest}a")] {
+            assert!(read(bad).is_none(), "{bad:?}");
+        }
+    }
+}

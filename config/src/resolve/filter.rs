@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::reach::Few;
 use super::{catalogue, classes, clusters, count, policy, routes, size, srq, time};
 use crate::containers::Or;
+use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
@@ -97,10 +98,9 @@ fn groups(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Vec<FilterCl
         if let Some(matches) = &matches {
             earlier.check("cluster", matches, &name.span, reporter);
         }
-        let name = name.get().map_or("", String::as_str);
         let resolved = own.and_then(|own| group(name, own, matches?, reporter));
         match (resolved, &mut out) {
-            (Some(group), Some(list)) if !name.is_empty() => list.push(group),
+            (Some(group), Some(list)) => list.push(group),
             _ => out = None,
         }
     }
@@ -108,7 +108,7 @@ fn groups(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Vec<FilterCl
 }
 
 fn group(
-    name: &str,
+    name: &Field<String>,
     raw: &raw::FilterCluster,
     matches: RouteMatch,
     reporter: &mut Reporter<'_>,
@@ -120,7 +120,7 @@ fn group(
     let wait_queue = clusters::wait_queue(&raw.wait_queue, binds, reporter)?;
     let max_requests = raw.max_requests.get()?.value();
     Some(FilterCluster {
-        name: name.to_owned(),
+        name: name.get()?.clone(),
         matches,
         header: raw.header.get()?.0.clone(),
         metadata_key: raw.metadata_key.optional()?.map(|key| key.0.clone()),

@@ -207,7 +207,7 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
                 add(slash);
             }
         }
-        if is_exact && self.is_end[node] {
+        if is_exact {
             above.push(PathEnd::Exact(node));
         }
         above
@@ -291,6 +291,7 @@ mod tests {
     use proptest::sample::select;
 
     use super::*;
+    use crate::sources::Sources;
 
     fn host() -> impl Strategy<Value = HostPattern> {
         let names = select(&["a.b.c", "x.a.b.c", "b.c", "c", "a", "y.b.c"][..]);
@@ -314,6 +315,89 @@ mod tests {
         let hosts = vec(host(), 0..4);
         (hosts, path(), 0_u8..3)
             .prop_map(|(hosts, path, conditions)| (RouteMatch { hosts, path }, conditions))
+    }
+
+    #[test]
+    fn a_prefix_has_what_is_below_it() {
+        let (every, exact, prefix) = (
+            || PathPattern::Any,
+            |path: &str| PathPattern::Exact(path.to_owned()),
+            |path: &str| PathPattern::Prefix(path.to_owned()),
+        );
+        for (a, b, takes_all) in [
+            (every(), every(), true),
+            (every(), exact("/a"), true),
+            (exact("/a"), every(), false),
+            (prefix("/"), every(), true),
+            (prefix("/a"), every(), false),
+            (exact("/a"), exact("/a"), true),
+            (exact("/a"), exact("/a/b"), false),
+            (exact("/a"), prefix("/a"), false),
+            (prefix("/a"), exact("/a"), true),
+            (prefix("/a"), prefix("/a"), true),
+            (prefix("/a"), prefix("/a/b"), true),
+            (prefix("/a"), exact("/ab"), false),
+            (prefix("/a/"), exact("/a/b"), true),
+            (prefix("/a/"), exact("/a"), false),
+            (prefix("/a/b"), prefix("/a"), false),
+        ] {
+            let of = |path: &PathPattern| RouteMatch {
+                hosts: Vec::new(),
+                path: path.clone(),
+            };
+            assert_eq!(covers(&of(&a), &of(&b)), takes_all, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn a_domain_has_what_is_below_it() {
+        let (exact, suffix) = (
+            |host: &str| HostPattern::Exact(host.to_owned()),
+            |host: &str| HostPattern::Suffix(host.to_owned()),
+        );
+        for (a, b, takes_all) in [
+            (vec![], vec![], true),
+            (vec![], vec![exact("c")], true),
+            (vec![exact("c")], vec![], false),
+            (vec![exact("c")], vec![exact("c")], true),
+            (vec![exact("c")], vec![exact("c"), exact("d")], false),
+            (vec![exact("c"), exact("d")], vec![exact("d")], true),
+            (vec![suffix(".c")], vec![exact("b.c")], true),
+            // No name is left of its dot.
+            (vec![suffix(".c")], vec![exact(".c")], false),
+            (vec![suffix(".c")], vec![exact("c")], false),
+            (vec![suffix(".c")], vec![suffix(".c")], true),
+            (vec![suffix(".c")], vec![suffix(".b.c")], true),
+            (vec![suffix(".b.c")], vec![suffix(".c")], false),
+            (vec![exact("b.c")], vec![suffix(".c")], false),
+        ] {
+            let of = |hosts: &[HostPattern]| RouteMatch {
+                hosts: hosts.to_vec(),
+                path: PathPattern::Any,
+            };
+            assert_eq!(covers(&of(&a), &of(&b)), takes_all, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn later_ones_are_compared_with_the_first_thousand() {
+        let sources = Sources::of("test", &"x".repeat(2 * Few::MAX));
+        let mut reporter = Reporter::new(&sources);
+        let mut few = Few::default();
+        let mut check = |number: usize| {
+            let own = RouteMatch {
+                hosts: vec![HostPattern::Exact(number.to_string())],
+                path: PathPattern::Any,
+            };
+            few.check("cluster", &own, &(number..number + 1), &mut reporter);
+        };
+        (0..=Few::MAX).for_each(&mut check);
+        check(Few::MAX);
+        check(Few::MAX - 1);
+        let warnings = reporter.finish().unwrap();
+        let places = warnings.diagnostics().iter().map(|own| own.place.as_ref());
+        let columns: Vec<_> = places.map(|own| own.unwrap().column).collect();
+        assert_eq!(columns, [Few::MAX]);
     }
 
     proptest! {

@@ -81,6 +81,23 @@ fn a_file_is_written_in_several_ways() {
 }
 
 #[test]
+fn none_of_a_file_stands_by_for_one_with_a_part_of_its_own() {
+    let rpsq = cluster("endpoints_file: /x, dispatch: rpsq");
+    let read = |priority: u8| {
+        let file = format!(
+            "- {{address: 10.0.0.1:80, priority: 1}}\n\
+             - {{address: 10.0.0.2:80, priority: {priority}}}\n"
+        );
+        parse_endpoints(&file, "a", &rpsq).map(|all| all.len())
+    };
+    assert_eq!(read(1).unwrap(), 2);
+    let said = brief(&read(0).unwrap_err());
+    let expected = "this `dispatch` gives each endpoint its part: none can stand by for others | \
+                    use another, such as least_work, or leave `priority` out";
+    assert!(said.len() == 1 && said[0].ends_with(expected), "{said:?}");
+}
+
+#[test]
 fn what_is_wrong_with_a_file_is_said_with_its_line() {
     let host = "expected a host and a port, such as 127.0.0.1:8000 or web1.example:8000, or \
                 unix:/run/app.sock";

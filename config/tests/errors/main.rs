@@ -90,6 +90,23 @@ fn one_connection_of_http2_is_not_one_client_s() {
 }
 
 #[test]
+fn a_wildcard_is_issued_for_a_record_alone() {
+    let of = |challenge: &str| {
+        let text = format!(
+            "version: 1\nacme: {{directory_url: 'https://a.example/d', storage: /x, challenge: \
+             {challenge}}}\nlisteners:\n- address: 0.0.0.0:443\n  tls:\n    \
+             certificates: [{{acme: [b.example, '*.b.example']}}]\n{TAIL}"
+        );
+        parse(&text, "sprat.yaml", &|_| None).map_or_else(|e| brief(&e), |own| brief(&own.warnings))
+    };
+    let told = "6:39 a wildcard is issued for a record in its zone alone | have a command put it \
+                there: `challenge: {command: PROGRAM}` in `acme`, or list the names one by one";
+    assert_eq!(of("http-01"), [told]);
+    assert_eq!(of("tls-alpn-01"), [told]);
+    assert_eq!(of("{command: /bin/zone}"), [""; 0]);
+}
+
+#[test]
 fn rules_go_by_users_where_one_is_found_out() {
     let rules = "class_rules: [{match: {users: [anna]}, class: default}]\n";
     assert_eq!(
@@ -275,6 +292,11 @@ fn deadlines_are_checked() {
             "classes: {a: {soft_deadline: 3s, deadline: 2s}}\n",
             "5:30 the soft deadline is after the `deadline` | give it at most as much: from the \
              `deadline` on there is no value to fall",
+        ),
+        (
+            "uplink: {policy: edf}\n",
+            "5:18 warning: no class has a `deadline`: `policy: edf` orders by arrival | give a \
+             class a `deadline`, such as classes: {default: {deadline: 2s}}",
         ),
         (
             "uplink: {policy: vrd}\n",

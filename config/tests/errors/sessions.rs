@@ -98,16 +98,25 @@ fn requests_of_sessions_wait_for_their_endpoints() {
 
 #[test]
 fn a_cookie_is_said_as_browsers_read_it() {
-    let text = "version: 1\nlisteners: [{address: 0.0.0.0:80}]\nroutes: [{cluster: a}]\n\
-                clusters:\n  a:\n    endpoints: [d:1]\n    stateful_session:\n      \
-                cookie: {name: at, ttl: 90m, path: /a, attributes: [{name: SameSite, value: \
-                Strict}, {name: HttpOnly}, {name: Secure}, {name: Domain, value: a.example}]}\n";
-    let config = parse(text, "sprat.yaml", &|_| None).unwrap().config;
-    let session = config.clusters[0].stateful_session.as_ref().unwrap();
-    assert_eq!(
-        session.attributes,
-        "; Path=/a; HttpOnly; Max-Age=5400; SameSite=Strict; Secure; Domain=a.example"
-    );
+    for (cookie, expected) in [
+        (
+            "ttl: 90m, path: /a, attributes: [{name: SameSite, value: Strict}, {name: HttpOnly}, \
+             {name: Secure}, {name: Domain, value: a.example}]",
+            "; Path=/a; HttpOnly; Max-Age=5400; SameSite=Strict; Secure; Domain=a.example",
+        ),
+        ("ttl: 1ms", "; Path=/; HttpOnly; Max-Age=1"),
+        // Until the browser ends.
+        ("ttl: 0s", "; Path=/; HttpOnly"),
+    ] {
+        let text = format!(
+            "version: 1\nlisteners: [{{address: 0.0.0.0:80}}]\nroutes: [{{cluster: a}}]\n\
+             clusters:\n  a:\n    endpoints: [d:1]\n    stateful_session:\n      \
+             cookie: {{name: at, {cookie}}}\n"
+        );
+        let config = parse(&text, "sprat.yaml", &|_| None).unwrap().config;
+        let session = config.clusters[0].stateful_session.as_ref().unwrap();
+        assert_eq!(session.attributes, expected, "{cookie}");
+    }
 }
 
 #[test]

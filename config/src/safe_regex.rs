@@ -180,6 +180,8 @@ impl RegexRewrite {
 
 #[cfg(test)]
 mod tests {
+    use std::hash::DefaultHasher;
+
     use super::*;
 
     fn regex(text: &str) -> SafeRegex {
@@ -262,5 +264,26 @@ mod tests {
             told(r"\x"),
             "a backslash is followed by a digit, or by another"
         );
+    }
+
+    #[test]
+    fn expressions_are_the_same_if_they_are_written_the_same() {
+        let hash = |of: &SafeRegex| {
+            let mut hasher = DefaultHasher::new();
+            of.hash(&mut hasher);
+            hasher.finish()
+        };
+        let (one, same, other) = (regex("a|b"), regex("a|b"), regex("[ab]"));
+        assert_eq!(one, same);
+        assert_eq!(hash(&one), hash(&same));
+        assert_ne!(one, other);
+        assert_ne!(hash(&one), hash(&other));
+    }
+
+    #[test]
+    fn a_replacement_is_told_as_it_is_written() {
+        let rewrite = RegexRewrite::new(regex("^/(a+)"), r"/\\\1").unwrap();
+        assert_eq!(rewrite.pattern(), "^/(a+)");
+        assert_eq!(rewrite.substitution(), r"/\\\1");
     }
 }

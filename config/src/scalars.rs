@@ -100,20 +100,16 @@ impl<T: Leaf> Decode for T {
             Class::Integer | Class::Float => T::NUMBER,
             Class::Bool | Class::Null => false,
         };
-        if !class_fits {
-            // `8080` where text is needed reads well once quoted; `12` where
-            // a size with a unit is needed does not.
-            let quoting_helps = T::parse(&text.text, Class::String).is_ok()
-                && matches!(text.class, Class::Integer | Class::Float | Class::Bool);
-            if quoting_helps && T::TEXT {
-                cx.mismatch(&text.span, &expected(), &Found::NotText(&text.text));
-                return None;
-            }
+        // `8080` where text is needed reads well once quoted; `12` where a size with a unit
+        // is needed does not.
+        if !class_fits && T::TEXT && T::parse(&text.text, Class::String).is_ok() {
+            cx.mismatch(&text.span, &expected(), &Found::NotText(&text.text));
+            return None;
         }
         let fault = match T::parse(&text.text, text.class) {
             Ok(value) if class_fits => return Some(value),
-            Ok(_) if text.class == Class::String => Fault::help("write it without quotes"),
-            Ok(_) => Fault::PLAIN,
+            // Text that reads well does not fit where a number is needed.
+            Ok(_) => Fault::help("write it without quotes"),
             Err(fault) => fault,
         };
         report(&text, &expected(), fault, cx);

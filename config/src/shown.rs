@@ -159,4 +159,18 @@ mod tests {
         assert_eq!(after.json()["admin"], "off");
         assert_eq!(after.json()["runtime"]["workers"], 2);
     }
+
+    #[test]
+    fn plain_words_are_what_yaml_takes_them_for() {
+        let words = "{a: , b: ~, c: null, d: true, e: false, f: 'true', g: 'null', h: ''}";
+        let shown = shown(&format!(
+            "x-words: {words}\nx-numbers: [7, '7', 1.5, 1.50]\n"
+        ));
+        let words = json!({
+            "a": null, "b": null, "c": null, "d": true, "e": false,
+            "f": "true", "g": "null", "h": "",
+        });
+        assert_eq!(shown.json()["x-words"], words);
+        assert_eq!(shown.json()["x-numbers"], json!([7, "7", 1.5, "1.50"]));
+    }
 }

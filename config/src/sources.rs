@@ -143,10 +143,46 @@ fn char_boundary(text: &str, byte: usize) -> usize {
 fn line_range(text: &str, byte: usize) -> Range<usize> {
     let start = text[..byte].rfind('\n').map_or(0, |at| at + 1);
     let end = text[byte..].find('\n').map_or(text.len(), |at| byte + at);
-    let end = if text[start..end].ends_with('\r') && end > start {
-        end - 1
-    } else {
-        end
-    };
-    start..end
+    let line = &text[start..end];
+    start..start + line.strip_suffix('\r').unwrap_or(line).len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_cut_to_whole_characters_of_one_line() {
+        // Lines begin at bytes 0, 7 and 14; the letters of two bytes are at 0 and 10.
+        let sources = Sources::of("a.yaml", "ä: 1\r\nb: ü\r\nc: 2");
+        for (span, line, column, cut) in [
+            (0..2, 1, 1, 0..2),
+            // The second byte of a letter is the letter's.
+            (1..3, 1, 1, 0..3),
+            (10..11, 2, 4, 10..10),
+            (11..12, 2, 4, 10..12),
+            // A line ends before what breaks it.
+            (3..9, 1, 3, 3..5),
+            (5..7, 1, 5, 5..5),
+            (6..7, 1, 5, 5..5),
+            (7..14, 2, 1, 7..12),
+            (17..99, 3, 4, 17..18),
+        ] {
+            let place = sources.place(&span);
+            let told = (place.line, place.column, place.span);
+            assert_eq!(told, (line, column, cut), "{span:?}");
+            assert_eq!(place.file, "a.yaml");
+        }
+    }
+
+    #[test]
+    fn a_line_is_without_its_break() {
+        let sources = Sources::of("a.yaml", "a: 1\r\n\r\n\nb: 2\n");
+        let line = |byte| &sources.text()[sources.line_around(byte)];
+        assert_eq!([0, 3, 5].map(line), ["a: 1"; 3]);
+        assert_eq!([6, 8].map(line), [""; 2]);
+        assert_eq!([9, 12].map(line), ["b: 2"; 2]);
+        assert_eq!(sources.line_around(6), 6..6);
+        assert_eq!(sources.line_around(8), 8..8);
+    }
 }

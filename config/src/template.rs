@@ -269,4 +269,31 @@ mod tests {
         assert_eq!(Template::<Variable>::parse("%REQ(:X)%"), unknown("REQ(:X)"));
         assert_eq!(Template::<Variable>::parse("a %b% c"), unknown("b"));
     }
+
+    #[test]
+    fn a_text_without_variables_is_not_copied() {
+        for (text, expected) in [("", ""), ("plain", "plain"), ("100%%", "100%")] {
+            let template = Template::<Variable>::parse(text).unwrap();
+            let rendered = template.render(&mut |_, _| {});
+            assert!(
+                matches!(rendered, Cow::Borrowed(own) if own == expected.as_bytes()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_template_knows_how_it_is_written_and_whether_it_is_one_variable() {
+        for (text, sole) in [
+            ("%PROTOCOL%", Some(Variable::Protocol)),
+            ("%PROTOCOL%%%", None),
+            ("%PROTOCOL%%REQ(:PATH)%", None),
+            ("PROTOCOL", None),
+            ("", None),
+        ] {
+            let template = Template::<Variable>::parse(text).unwrap();
+            assert_eq!(template.as_str(), text);
+            assert_eq!(template.sole(), sole.as_ref(), "{text}");
+        }
+    }
 }

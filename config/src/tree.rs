@@ -437,3 +437,129 @@ impl Builder<'_, '_, '_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::sources::Sources;
+
+    use super::*;
+
+    /// The tree of a text that may come to so many nodes, or what is wrong with it.
+    fn read(text: &str, max_nodes: usize) -> Result<Rc<Node>, Vec<String>> {
+        let sources = Sources::of("test", text);
+        let mut reporter = Reporter::new(&sources);
+        let part = Part {
+            text,
+            start: 0,
+            max_nodes,
+        };
+        let root = parse_part(&part, &mut reporter);
+        match reporter.finish() {
+            Ok(_) => Ok(root.unwrap().unwrap()),
+            Err(errors) => Err(errors.lines().collect()),
+        }
+    }
+
+    #[test]
+    fn keys_and_long_texts_are_counted() {
+        let long = "x".repeat(300);
+        for (text, weight) in [
+            ("a", 1),
+            ("[a, b]", 3),
+            ("{a: 1}", 3),
+            ("{a: [b, c], d: 1}", 7),
+            ("{a: &a [b, c], d: *a}", 9),
+            (&long, 3),
+            (&format!("{{{long}: 1}}"), 5),
+            (&format!("{{a: {long}}}"), 5),
+        ] {
+            assert_eq!(read(text, MAX_NODES).unwrap().weight(), weight, "{text}");
+        }
+    }
+
+    #[test]
+    fn as_many_nodes_and_bytes_as_may_be_are_taken() {
+        assert!(read("{a: 1}", 3).is_ok());
+        assert_eq!(
+            read("{a: 1}", 2).unwrap_err(),
+            [
+                "test:1:1: the configuration comes to more than 500000 values (an alias counts as \
+                 all that it repeats)"
+            ]
+        );
+        let mut text = "a: 1\n#".to_owned();
+        text.push_str(&"x".repeat(MAX_BYTES - text.len()));
+        assert!(read(&text, MAX_NODES).is_ok());
+        text.push('x');
+        assert_eq!(
+            read(&text, MAX_NODES).unwrap_err(),
+            ["test:1:1: the file is larger than 1048576 bytes"]
+        );
+    }
+
+    #[test]
+    fn the_first_of_several_merged_mappings_wins() {
+        let text = "x: &a {k: 1, l: 1}\ny: &b {l: 2, m: 2}\nz: {<<: [*a, *b], k: 3}\n";
+        let root = read(text, MAX_NODES).unwrap();
+        let Kind::Mapping(entries) = &root.kind else {
+            panic!("{root:?}");
+        };
+        let Kind::Mapping(merged) = &entries[2].value.kind else {
+            panic!("{root:?}");
+        };
+        let merged: Vec<(&str, &str)> = merged
+            .iter()
+            .map(|entry| match &entry.value.kind {
+                Kind::Scalar(scalar) => (entry.key.as_str(), scalar.text.as_str()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(merged, [("k", "3"), ("l", "1"), ("m", "2")]);
+    }
+
+    #[test]
+    fn a_list_that_is_merged_has_mappings_alone() {
+        for list in ["[*a, 1]", "[[*a]]"] {
+            let text = format!("x: &a {{k: 1}}\nz: {{<<: {list}}}\n");
+            assert_eq!(
+                read(&text, MAX_NODES).unwrap_err(),
+                [
+                    "test:2:9: `<<` takes a mapping, or a list of them, to merge (such as `<<: \
+                     *defaults`)"
+                ]
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_pointed_at() {
+        let text = "a: b\nc: [${X}, d]\n";
+        let errors = crate::parse(text, "test", &|_| None).unwrap_err();
+        let lines: Vec<String> = errors.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "test:2:6: this is not YAML: while parsing a flow sequence, expected ',' or ']' \
+                 (inside [...] and {...}, quote a value with a variable: \"${NAME}\")"
+            ]
+        );
+        let place = errors.diagnostics()[0].place.as_ref().unwrap();
+        assert_eq!(text[place.span.clone()], *"{");
+    }
+
+    #[test]
+    fn slips_that_are_easily_made_have_help() {
+        let quote = "inside [...] and {...}, quote a value with a variable: \"${NAME}\"";
+        for (before, info, help) in [
+            ("a: [$", "did not find expected ','", Some(quote)),
+            ("a: \"${X}\" ", "did not find expected ','", Some(quote)),
+            ("a: [$\n", "did not find expected ','", None),
+            ("a: [$X", "did not find expected ','", None),
+            ("a:\n", "tabs disallowed", Some("indent with spaces")),
+        ] {
+            let text = format!("{before}{{X}}]\n");
+            let told = syntax_help(&text, before.len(), info);
+            assert_eq!(told.as_deref(), help, "{before}");
+        }
+    }
+}

@@ -260,4 +260,13 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_largest_value_is_below_two_to_the_63() {
+        assert_eq!(parse_bytes("9223372036854775807"), Ok((1 << 63) - 1));
+        for text in ["9223372036854775808", "8589934592GB"] {
+            let error = parse_bytes(text).unwrap_err();
+            assert_eq!(error.problem, UnitProblem::TooLarge, "{text}");
+        }
+    }
 }

@@ -163,4 +163,18 @@ mod tests {
         assert!(AllowedOrigin::Exact("https://a".to_owned()).is("https://A"));
         assert!(!AllowedOrigin::Exact("https://a".to_owned()).is("https://a.b"));
     }
+
+    #[test]
+    fn access_is_open_until_a_rule_is_given() {
+        let mut access = Access::default();
+        assert!(access.is_open());
+        access.rbac.push(RbacRule {
+            verdict: Verdict::Allow,
+            clients: Vec::new(),
+            certificate: None,
+            headers: Vec::new(),
+            users: Vec::new(),
+        });
+        assert!(!access.is_open());
+    }
 }

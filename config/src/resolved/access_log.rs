@@ -161,3 +161,48 @@ impl Default for RequestId {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_takes_requests_of_which_all_that_it_says_holds() {
+        let all = LogFilter::default();
+        let errors = LogFilter {
+            min_status: Some(400),
+            ..LogFilter::default()
+        };
+        let slow = LogFilter {
+            min_duration: Some(Duration::from_secs(2)),
+            ..LogFilter::default()
+        };
+        let classed = LogFilter {
+            classes: vec!["gold".to_owned(), "silver".to_owned()],
+            ..LogFilter::default()
+        };
+        let both = LogFilter {
+            min_status: Some(400),
+            min_duration: Some(Duration::from_secs(2)),
+            classes: vec!["gold".to_owned()],
+        };
+        for (status, ms, class, taken) in [
+            (Some(200), 0, "gold", [true, false, false, true, false]),
+            (
+                Some(399),
+                1999,
+                "bronze",
+                [true, false, false, false, false],
+            ),
+            (Some(400), 2000, "gold", [true, true, true, true, true]),
+            (Some(503), 2001, "silver", [true, true, true, true, false]),
+            (Some(404), 1999, "gold", [true, true, false, true, false]),
+            (Some(200), 3000, "gold", [true, false, true, true, false]),
+            (None, 3000, "bronze", [true, false, true, false, false]),
+        ] {
+            let takes = [&all, &errors, &slow, &classed, &both]
+                .map(|filter| filter.takes(status, Duration::from_millis(ms), class));
+            assert_eq!(takes, taken, "{status:?} {ms} {class}");
+        }
+    }
+}

@@ -95,3 +95,37 @@ impl Acme {
         self.storage.path.join("certificates")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::resolved::Span;
+
+    use super::*;
+
+    #[test]
+    fn files_in_the_storage_keep_their_names() {
+        let acme = Acme {
+            directory_url: "https://ca.example/directory".to_owned(),
+            email: None,
+            storage: FileAt {
+                path: "/var/acme".into(),
+                span: Span(0..0),
+            },
+            challenge: Challenge::Http01,
+            ca_file: None,
+        };
+        let account = "/var/acme/accounts/8af851fce1c2f9c2.json";
+        assert_eq!(acme.account(), PathBuf::from(account));
+        let file = |names: [&str; 2]| {
+            let names = names.map(str::to_owned).to_vec();
+            IssuedCertificate::new(&acme, names, Span(0..0)).file.path
+        };
+        let certificate = "/var/acme/certificates/_.example.org-ecabd4a8326cbc4e.pem";
+        let wild = file(["*.example.org", "example.org"]);
+        assert_eq!(wild, PathBuf::from(certificate));
+        // The names are the same: only the first one shows.
+        let apex = file(["example.org", "*.example.org"]);
+        let certificate = "/var/acme/certificates/example.org-ecabd4a8326cbc4e.pem";
+        assert_eq!(apex, PathBuf::from(certificate));
+    }
+}

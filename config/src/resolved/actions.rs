@@ -156,3 +156,31 @@ impl HeaderEdits {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_empty_if_there_is_none_of_any_kind() {
+        let field = || ("x-a".to_owned(), Template::parse("1").unwrap());
+        let none = HeaderEdits::default;
+        assert!(none().is_empty());
+        for edits in [
+            HeaderEdits {
+                remove: vec!["x-a".to_owned()],
+                ..none()
+            },
+            HeaderEdits {
+                set: vec![field()],
+                ..none()
+            },
+            HeaderEdits {
+                add: vec![field()],
+                ..none()
+            },
+        ] {
+            assert!(!edits.is_empty(), "{edits:?}");
+        }
+    }
+}

@@ -310,4 +310,12 @@ mod tests {
             [("class-0", 1), ("fresh", 2), ("class-2", 1)]
         );
     }
+
+    #[test]
+    fn patterns_are_written_as_in_a_file() {
+        let exact = TextPattern::Exact("text/css".to_owned());
+        assert_eq!(exact.to_string(), "text/css");
+        let prefix = TextPattern::Prefix("text/".to_owned());
+        assert_eq!(prefix.to_string(), "text/*");
+    }
 }

@@ -46,3 +46,14 @@ impl Algorithm {
         self as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codings_have_the_names_and_numbers_of_their_list() {
+        assert_eq!(Algorithm::ALL.map(Algorithm::name), ["zstd", "br", "gzip"]);
+        assert_eq!(Algorithm::ALL.map(Algorithm::index), [0, 1, 2]);
+    }
+}

@@ -178,3 +178,50 @@ impl RetryPolicy {
             || (self.is_on(RetryOn::StatusCodes) && self.status_codes.contains(&status))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_is_repeated_after_failures_that_come_later() {
+        use RetryOn::*;
+        let none: &[RetryOn] = &[];
+        for (num_retries, retry_on, repeats) in [
+            (2, none, false),
+            (2, &[ConnectFailure, RefusedStream][..], false),
+            (2, &[ConnectFailure, Reset], true),
+            (1, &[GatewayError], true),
+            (1, &[ServerError, RefusedStream], true),
+            (1, &[StatusCodes], true),
+            (0, &[Reset], false),
+            (0, &[ConnectFailure], false),
+        ] {
+            let policy = RetryPolicy {
+                retry_on: retry_on.to_vec(),
+                num_retries,
+                ..RetryPolicy::none()
+            };
+            let told = policy.repeats_what_was_sent();
+            assert_eq!(told, repeats, "{num_retries} {retry_on:?}");
+        }
+    }
+
+    #[test]
+    fn thresholds_are_those_of_the_checks() {
+        let thresholds = Thresholds {
+            healthy: 3,
+            unhealthy: 4,
+        };
+        let mut resilience = Resilience::default();
+        assert_eq!(resilience.thresholds(), None);
+        resilience.health_checks = Some(HealthChecks {
+            http: None,
+            interval: Duration::from_secs(5),
+            jitter_percent: 0,
+            timeout: Duration::from_secs(1),
+            thresholds,
+        });
+        assert_eq!(resilience.thresholds(), Some(thresholds));
+    }
+}

@@ -125,3 +125,48 @@ pub struct OverloadManager {
     /// How often memory is looked at; not zero.
     pub refresh_interval: Duration,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(bytes_per_s: u64, window_s: u64) -> MinRate {
+        MinRate {
+            bytes_per_s,
+            window: Duration::from_secs(window_s),
+        }
+    }
+
+    #[test]
+    fn under_load_a_rule_is_never_milder() {
+        let none = MinRates::default();
+        assert_eq!((none.of_request_body(), none.of_response()), (None, None));
+        let rates = MinRates {
+            request_body: Some(rate(100, 10)),
+            request_body_under_load: Some(rate(50, 5)),
+            response: Some(rate(200, 20)),
+            response_under_load: Some(rate(300, 30)),
+        };
+        let request = rates.of_request_body().unwrap();
+        assert_eq!(*request.at(false), rate(100, 10));
+        assert_eq!(*request.at(true), rate(100, 5));
+        let response = rates.of_response().unwrap();
+        assert_eq!(*response.at(false), rate(200, 20));
+        assert_eq!(*response.at(true), rate(300, 20));
+    }
+
+    #[test]
+    fn the_rule_is_the_same_under_load_unless_it_is_given() {
+        let rates = MinRates {
+            response: Some(rate(200, 20)),
+            request_body_under_load: Some(rate(50, 5)),
+            ..MinRates::default()
+        };
+        assert_eq!(rates.of_request_body(), None);
+        let same = MinRateRules {
+            idle: rate(200, 20),
+            under_load: rate(200, 20),
+        };
+        assert_eq!(rates.of_response(), Some(same));
+    }
+}

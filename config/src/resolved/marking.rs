@@ -17,3 +17,18 @@ impl Marking {
         self.code_points[mark.index()]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mark_has_its_code_point() {
+        let marking = Marking {
+            rule: Rule::PAPER,
+            code_points: [46, 10],
+        };
+        assert_eq!(marking.code_point(Mark::In), 46);
+        assert_eq!(marking.code_point(Mark::Out), 10);
+    }
+}

@@ -193,3 +193,47 @@ impl PathPattern {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_that_says_nothing_else_is_as_a_file_has_it() {
+        let text = "version: 1\nlisteners: [{address: '127.0.0.1:8080'}]\n\
+                    clusters: {a: {endpoints: ['127.0.0.1:1']}}\nroutes: [{cluster: a}]\n";
+        let config = crate::parse(text, "test.yaml", &|_| None).unwrap().config;
+        let cluster = Arc::clone(&config.clusters[0]);
+        assert_eq!(config.routes, [Route::to(cluster)]);
+    }
+
+    #[test]
+    fn a_route_takes_its_hosts_and_paths() {
+        let hosts = vec![
+            HostPattern::Exact("a.test".to_owned()),
+            HostPattern::Suffix(".example.org".to_owned()),
+        ];
+        let route = |path| RouteMatch {
+            hosts: hosts.clone(),
+            path,
+        };
+        let exact = route(PathPattern::Exact("/a".to_owned()));
+        let prefix = route(PathPattern::Prefix("/a".to_owned()));
+        let any = RouteMatch::default();
+        for (host, path, matches) in [
+            ("a.test", "/a", [true, true, true]),
+            ("A.Test", "/a/b", [false, true, true]),
+            ("b.a.test", "/a", [false, false, true]),
+            ("www.example.org", "/a", [true, true, true]),
+            ("x.WWW.Example.org", "/ab", [false, false, true]),
+            ("example.org", "/a", [false, false, true]),
+            (".example.org", "/a", [false, false, true]),
+            ("wwwexample.org", "/a", [false, false, true]),
+            ("org", "/a", [false, false, true]),
+            ("a.test", "/", [false, false, true]),
+        ] {
+            let told = [&exact, &prefix, &any].map(|own| own.matches(host, path));
+            assert_eq!(told, matches, "{host} {path}");
+        }
+    }
+}

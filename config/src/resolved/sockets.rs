@@ -133,3 +133,34 @@ impl fmt::Display for EndpointAddress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn port_0_is_any_port() {
+        for (text, is_any) in [
+            ("127.0.0.1:0", true),
+            ("[::]:0", true),
+            ("127.0.0.1:80", false),
+            ("unix:/run/sprat.sock", false),
+        ] {
+            let address: ListenAddress = text.parse().unwrap();
+            assert_eq!(address.is_any_port(), is_any, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_unix_socket_is_asked_as_localhost() {
+        let ip = EndpointAddress::Ip(SocketAddr::from(([127, 0, 0, 1], 8000)));
+        assert_eq!(ip.authority(), "127.0.0.1:8000");
+        let name = EndpointAddress::Name {
+            host: "web1.example".to_owned(),
+            port: 8000,
+        };
+        assert_eq!(name.authority(), "web1.example:8000");
+        let unix = EndpointAddress::Unix("/run/app.sock".into());
+        assert_eq!(unix.authority(), "localhost");
+    }
+}

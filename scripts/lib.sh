@@ -83,7 +83,7 @@ venv_with() {
     local venv=$ROOT/.tools/$1 package=$2 version=$3
     # All of what pip says is read: cut short by an early match, it would fail.
     venv_has() {
-        "$venv/bin/pip" --quiet show "$package" 2>/dev/null | grep -x "Version: $version" >/dev/null
+        "$venv/bin/pip" show "$package" 2>/dev/null | grep -x "Version: $version" >/dev/null
     }
     if ! venv_has; then
         mkdir -p "$ROOT/.tools"

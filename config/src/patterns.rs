@@ -175,7 +175,9 @@ impl Leaf for Dscp {
             let digit = lower.as_bytes().get(at)?.checked_sub(b'0')?;
             (digit <= highest).then_some(digit)
         };
-        let number = || lower.parse().ok().filter(|&number: &u8| number < 64);
+        // `parse` would take a sign.
+        let is_plain = lower.bytes().all(|byte| byte.is_ascii_digit());
+        let number = || lower.parse().ok().filter(|&own: &u8| is_plain && own < 64);
         let named = match (lower.get(..2), lower.len()) {
             // RFC 3246, RFC 8622, RFC 2474 and RFC 2597.
             (Some("de"), 7) if lower == "default" => Some(0),
@@ -322,7 +324,7 @@ mod tests {
             assert_eq!(read(text), Some(number), "{text}");
         }
         for bad in [
-            "", "64", "-1", "desktop", "deny", "efs", "cs8", "cs", "af01", "af10", "af00", "af44",
+            "", "64", "-1", "+5", "desktop", "deny", "efs", "cs8", "cs", "af01", "af10", "af00", "af44",
             "af51", "af1", "\u{e9}f",
         ] {
             assert_eq!(read(bad), None, "{bad}");

@@ -83,7 +83,7 @@ venv_with() {
     local venv=$ROOT/.tools/$1 package=$2 version=$3
     # All of what pip says is read: cut short by an early match, it would fail.
     venv_has() {
-        "$venv/bin/pip" --quiet show "$package" 2>/dev/null | grep -x "Version: $version" >/dev/null
+        "$venv/bin/pip" show "$package" 2>/dev/null | grep -x "Version: $version" >/dev/null
     }
     if ! venv_has; then
         mkdir -p "$ROOT/.tools"
@@ -151,6 +151,27 @@ ensure_rust() {
     version_at_least "${found:-0}" "$RUST_OLDEST" ||
         die "cargo in $CARGO_HOME/bin is ${found:-missing} after the installation of Rust $RUST_INSTALLED"
     say "Rust is in $CARGO_HOME/bin; for your own shell: . \"$CARGO_HOME/env\""
+}
+
+# build_release OPTION...: both programs, optimised, and by profile/ (scripts/profile.sh)
+# if this is the compiler that it was made with: the names in it are that compiler's, and
+# those of the features that both programs ask for together.
+build_release() {
+    local profile flags=${RUSTFLAGS:-}
+    if [ "$(rustc -V)" = "$(cat "$ROOT/profile/rustc")" ]; then
+        # Cargo looks at the name alone.
+        profile=$ROOT/target/profile/sprat-$(sha256sum "$ROOT/profile/sprat.profdata.gz" | cut -c 1-16).profdata
+        if [ ! -e "$profile" ]; then
+            mkdir -p "${profile%/*}"
+            gzip -dc "$ROOT/profile/sprat.profdata.gz" >"$profile.$$"
+            mv "$profile.$$" "$profile"
+        fi
+        # What has changed since then is compiled as if there was none.
+        flags+=" -Cprofile-use=$profile -Cllvm-args=-no-pgo-warn-mismatch"
+    else
+        warn "Not optimised by profile: profile/ is for $(cat "$ROOT/profile/rustc"), this is $(rustc -V)"
+    fi
+    RUSTFLAGS=$flags cargo build --release --locked "$@" -p sprat -p sprat-loadgen
 }
 
 # listening PORT: whether something accepts connections there on 127.0.0.1.

@@ -25,7 +25,7 @@ if [ "$("$ROOT/.tools/bin/cargo-deb" --version 2>/dev/null)" != "cargo-deb $CARG
 fi
 
 if [ -z "${PROGRAM:-}" ]; then
-    cargo build --release --locked -p sprat
+    build_release
     PROGRAM=$target/release/sprat
 fi
 rm -rf --one-file-system "$out"

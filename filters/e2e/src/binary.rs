@@ -147,6 +147,16 @@ mod tests {
         assert!(last_line(&run("true")).is_err());
     }
 
+    /// Tests ask for it side by side: what one runs must not be taken away by another.
+    #[test]
+    fn what_is_installed_is_not_installed_again() {
+        let first = find_envoy().unwrap();
+        let made = std::fs::metadata(&first).unwrap().created().unwrap();
+        let again = find_envoy().unwrap();
+        assert_eq!(again, first);
+        assert_eq!(std::fs::metadata(&again).unwrap().created().unwrap(), made);
+    }
+
     #[test]
     fn what_does_not_build_is_told() {
         let error = cdylib("sprat-no-such-package").unwrap_err().to_string();

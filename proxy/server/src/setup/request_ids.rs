@@ -69,12 +69,12 @@ fn is_identifier(text: &[u8]) -> bool {
 /// Returns a UUID of version 4 (RFC 9562 5.4) with these random bits.
 fn made(random: u128) -> HeaderValue {
     const HEX: &[u8; 16] = b"0123456789abcdef";
+    const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     let bits = (random & !(0xf000 << 64) & !(0xc000 << 48)) | (0x4000 << 64) | (0x8000 << 48);
     let mut text = [b'-'; 36];
-    let places = (0..36).filter(|at| ![8, 13, 18, 23].contains(at));
-    for (digit, at) in places.enumerate() {
-        let nibble = (bits >> (124 - 4 * digit)) & 0xf;
-        text[at] = HEX[usize::try_from(nibble).unwrap_or_default()];
+    for (byte, at) in bits.to_be_bytes().into_iter().zip(PLACES) {
+        text[at] = HEX[usize::from(byte >> 4)];
+        text[at + 1] = HEX[usize::from(byte & 0xf)];
     }
     HeaderValue::from_bytes(&text).expect("hexadecimal digits and hyphens")
 }

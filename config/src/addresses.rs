@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::decode::{Class, shortened};
-use crate::fields::without_root;
+use crate::fields::{is_port, without_root};
 use crate::resolved::{self, EndpointAddress, HostPattern, Network};
 use crate::scalars::{Fault, Leaf};
 
@@ -272,11 +272,6 @@ impl Leaf for DnsServer {
             None => Err(wrong_port(text).unwrap_or(Fault::PLAIN)),
         }
     }
-}
-
-/// A port's digits and nothing else.
-fn is_port(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }
 
 /// What is wrong with the port after a host or an IPv4 address, or an IPv6 one in

@@ -324,8 +324,8 @@ mod tests {
             assert_eq!(read(text), Some(number), "{text}");
         }
         for bad in [
-            "", "64", "-1", "+5", "desktop", "deny", "efs", "cs8", "cs", "af01", "af10", "af00", "af44",
-            "af51", "af1", "\u{e9}f",
+            "", "64", "-1", "+5", "desktop", "deny", "efs", "cs8", "cs", "af01", "af10", "af00",
+            "af44", "af51", "af1", "\u{e9}f",
         ] {
             assert_eq!(read(bad), None, "{bad}");
         }

@@ -72,7 +72,7 @@ load() {
 # The same packages as build_release: the features that they ask for are in the names.
 counting=$ROOT/target/counting
 say "Building a Sprat that counts, into $counting"
-CARGO_TARGET_DIR=$counting RUSTFLAGS="-Cprofile-generate=$counting/raw" \
+CARGO_TARGET_DIR=$counting RUSTFLAGS="-Cprofile-generate=$counting/raw $PROFILE_FLAGS" \
     cargo build --release --locked --quiet -p sprat -p sprat-loadgen
 SPRAT_BUILT=$counting/release measure_begin
 self_signed localhost

@@ -99,6 +99,43 @@ pub(crate) fn missing_in_book(tree: &Tree) -> Vec<String> {
         .collect()
 }
 
+const DECISIONS: &str = "docs/decisions/";
+
+/// Decisions that the table of all does not lead to, and rows that lead to none or stand in
+/// another order than their numbers'.
+pub(crate) fn unlisted_decisions(tree: &Tree) -> Vec<String> {
+    let table = format!("{DECISIONS}README.md");
+    let number = |text: &str| {
+        text.split_once(['.', ' '])
+            .and_then(|(n, _)| n.parse::<u32>().ok())
+    };
+    let rows = tree.files.get(&table).map(String::as_str);
+    let rows: Vec<(u32, &str)> = (rows.unwrap_or_default().lines())
+        .filter_map(|row| {
+            let page = link_targets(row).last()?;
+            Some((number(row.strip_prefix("| ")?)?, page))
+        })
+        .collect();
+    let mut told: Vec<(u32, &str)> = Vec::new();
+    for (path, text) in tree.with_extension("md") {
+        if let Some(page) = path.strip_prefix(DECISIONS) {
+            let decisions = prose(text).filter_map(|(_, line)| number(line.strip_prefix("**")?));
+            told.extend(decisions.map(|number| (number, page)));
+        }
+    }
+    told.sort_unstable();
+    let missing = told.iter().filter(|one| !rows.contains(one));
+    let mut found: Vec<String> = missing
+        .map(|(number, page)| format!("{table}: decision {number} of {page} has no row"))
+        .collect();
+    let extra = rows.iter().filter(|row| !told.contains(row));
+    found.extend(extra.map(|(number, page)| format!("{table}: {page} has no decision {number}")));
+    if !rows.is_sorted_by(|a, b| a.0 < b.0) {
+        found.push(format!("{table}: its numbers are not in order"));
+    }
+    found
+}
+
 /// `[text](target)` and `![text](target "title")` -> `target`
 fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
@@ -230,6 +267,28 @@ fn pages_that_are_not_in_the_book_are_found() {
         [
             "docs/SUMMARY.md: docs/a.md is in the book twice",
             "docs/SUMMARY.md: docs/d.md is not in the book: give it a line",
+        ]
+    );
+}
+
+#[test]
+fn decisions_without_a_row_are_found() {
+    let rows = "| number | decision | topic |\n| ---: | --- | --- |\n\
+                | 2 | B | [a](a.md) |\n| 1 | A | [a](a.md) |\n| 3 | C | [a](a.md) |\n";
+    let tree = Tree::of(&[
+        ("docs/decisions/README.md", rows),
+        (
+            "docs/decisions/a.md",
+            "**1. A.** It is **3. so.**\n\n**2. B** (x)\n",
+        ),
+        ("docs/decisions/b.md", "**4. D.** And **why**.\n"),
+    ]);
+    assert_eq!(
+        unlisted_decisions(&tree),
+        [
+            "docs/decisions/README.md: decision 4 of b.md has no row",
+            "docs/decisions/README.md: a.md has no decision 3",
+            "docs/decisions/README.md: its numbers are not in order",
         ]
     );
 }

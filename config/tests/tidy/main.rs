@@ -92,6 +92,11 @@ fn every_page_is_in_the_book() {
 }
 
 #[test]
+fn every_decision_is_in_their_table() {
+    assert_none(&documents::unlisted_decisions(&Tree::checkout()));
+}
+
+#[test]
 fn make_targets_in_documents_exist() {
     assert_none(&documents::unknown_targets(&Tree::checkout()));
 }

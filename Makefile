@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run demo test checks mutants build profile install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load bench-observability reproduce
+.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load bench-observability reproduce
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -31,11 +31,7 @@ mutants: ## Mutation tests of what changed since BASE (ALL=1: of the core and co
 
 build: ## Build both binaries, optimised, into target/release
 	@scripts/setup-run.sh
-	@scripts/build.sh
-
-profile: ## Make the compiler's profile anew, from a Sprat that counts under load (profile/)
-	@scripts/setup-run.sh
-	@scripts/profile.sh
+	cargo build --release --locked -p sprat -p sprat-loadgen
 
 book: ## Build the documents as a book, into target/book, and follow its links (OPEN=1)
 	@scripts/setup-run.sh

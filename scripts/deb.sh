@@ -25,7 +25,7 @@ if [ "$("$ROOT/.tools/bin/cargo-deb" --version 2>/dev/null)" != "cargo-deb $CARG
 fi
 
 if [ -z "${PROGRAM:-}" ]; then
-    build_release
+    cargo build --release --locked -p sprat
     PROGRAM=$target/release/sprat
 fi
 rm -rf --one-file-system "$out"

@@ -35,7 +35,7 @@ need python3 python3
 if [ -n "${SPRAT_BUILT:-}" ]; then
     target=$(realpath "$SPRAT_BUILT")
 else
-    build_release --quiet
+    cargo build --release --locked --quiet -p sprat -p sprat-loadgen
     target=${CARGO_TARGET_DIR:-target}/release
 fi
 work=$(mktemp -d)

@@ -153,32 +153,6 @@ ensure_rust() {
     say "Rust is in $CARGO_HOME/bin; for your own shell: . \"$CARGO_HOME/env\""
 }
 
-# What programs that count and those that are built by a profile are both built with: LLVM
-# would else put small functions into others before it counts, where those are built for
-# size as well (a megabyte of them).
-PROFILE_FLAGS=-Cllvm-args=-disable-preinline
-
-# build_release OPTION...: both programs, optimised, and by profile/ (scripts/profile.sh)
-# if this is the compiler that it was made with: the names in it are that compiler's, and
-# those of the features that both programs ask for together.
-build_release() {
-    local profile flags=${RUSTFLAGS:-}
-    if [ "$(rustc -V)" = "$(cat "$ROOT/profile/rustc")" ]; then
-        # Cargo looks at the name alone.
-        profile=$ROOT/target/profile/sprat-$(sha256sum "$ROOT/profile/sprat.profdata.gz" | cut -c 1-16).profdata
-        if [ ! -e "$profile" ]; then
-            mkdir -p "${profile%/*}"
-            gzip -dc "$ROOT/profile/sprat.profdata.gz" >"$profile.$$"
-            mv "$profile.$$" "$profile"
-        fi
-        # What has changed since then is compiled as if there was none.
-        flags+=" -Cprofile-use=$profile $PROFILE_FLAGS -Cllvm-args=-no-pgo-warn-mismatch"
-    else
-        warn "Not optimised by profile: profile/ is for $(cat "$ROOT/profile/rustc"), this is $(rustc -V)"
-    fi
-    RUSTFLAGS=$flags cargo build --release --locked "$@" -p sprat -p sprat-loadgen
-}
-
 # listening PORT: whether something accepts connections there on 127.0.0.1.
 listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 

@@ -32,7 +32,7 @@ origins_up() {
 sprat_ready() { curl -fsS --max-time 1 -o /dev/null "http://$ADMIN/readyz" 2>/dev/null; }
 
 say "Building Sprat (a few minutes the first time)"
-build_release --quiet
+cargo build --release --locked --quiet -p sprat -p sprat-loadgen
 target=${CARGO_TARGET_DIR:-target}/release
 
 require_free "${ORIGINS[@]}" "${PROXY##*:}" "${ADMIN##*:}"

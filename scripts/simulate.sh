@@ -10,7 +10,7 @@ SEED=${SEED:-7}
 RESULTS=${RESULTS:-results/simulation}
 
 cd "$ROOT"
-build_release --quiet
+cargo build --release --locked --quiet -p sprat-loadgen
 simulate() {
     "${CARGO_TARGET_DIR:-target}/release/sprat-loadgen" simulate "$@" --seed "$SEED" --output "$RESULTS"
     say

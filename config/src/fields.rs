@@ -263,4 +263,42 @@ mod tests {
         assert_eq!(without_root("."), ".");
         assert_eq!(without_root(""), "");
     }
+
+    #[test]
+    fn hosts_lose_their_port() {
+        for (authority, host) in [
+            ("example.org", Some("example.org")),
+            ("example.org:8080", Some("example.org")),
+            ("example.org:", Some("example.org")),
+            ("example.org.:80", Some("example.org")),
+            (".", Some(".")),
+            ("[::1]:80", Some("::1")),
+            ("[::1]", Some("::1")),
+            ("a%c3%A4", Some("a%c3%A4")),
+            ("a%zz", None),
+            ("a%", None),
+            ("a%c", None),
+            ("%%41", None),
+            ("a:b", None),
+            ("a:99999", None),
+            ("a:+80", None),
+            ("[::1]:+80", None),
+            ("a%2:80", None),
+            ("[::1", None),
+            ("[]", None),
+            ("[::1]80", None),
+            ("", None),
+            (":80", None),
+            ("user@host", None),
+            ("a b", None),
+            ("a/b", None),
+            ("A-z_0.~9:80", Some("A-z_0.~9")),
+            ("!$&'()*+,;=", Some("!$&'()*+,;=")),
+            ("[fe80::1%25eth0]", None),
+            ("[]:80", None),
+            ("[1.2.3.4]", Some("1.2.3.4")),
+        ] {
+            assert_eq!(host_without_port(authority), host, "{authority}");
+        }
+    }
 }

@@ -472,37 +472,4 @@ mod tests {
         assert_eq!(any.target(&absolute).unwrap(), "/b/x?y");
         assert_eq!(any.target(&Uri::from_static("*")).unwrap(), "*");
     }
-
-    #[test]
-    fn hosts_lose_their_port() {
-        for (authority, host) in [
-            ("example.org", Some("example.org")),
-            ("example.org:8080", Some("example.org")),
-            ("example.org:", Some("example.org")),
-            ("example.org.:80", Some("example.org")),
-            (".", Some(".")),
-            ("[::1]:80", Some("::1")),
-            ("[::1]", Some("::1")),
-            ("a%c3%A4", Some("a%c3%A4")),
-            ("a%zz", None),
-            ("a%", None),
-            ("a%c", None),
-            ("%%41", None),
-            ("a:b", None),
-            ("a:99999", None),
-            ("a:+80", None),
-            ("[::1]:+80", None),
-            ("a%2:80", None),
-            ("[::1", None),
-            ("[]", None),
-            ("[::1]80", None),
-            ("", None),
-            (":80", None),
-            ("user@host", None),
-            ("a b", None),
-            ("a/b", None),
-        ] {
-            assert_eq!(host_without_port(authority), host, "{authority}");
-        }
-    }
 }

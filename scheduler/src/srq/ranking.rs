@@ -160,7 +160,9 @@ impl ClassSpec {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Progress, Trigger};
     use super::*;
+    use crate::{Mark, Size};
 
     #[test]
     fn a_class_of_no_deadline_has_those_of_srq_alone() {
@@ -190,5 +192,30 @@ mod tests {
             let soft = Some(5 * second);
             assert_eq!(terms(own(soft), config), Some((5 * second, 7 * second)));
         }
+    }
+
+    #[test]
+    fn keys_change_by_themselves_only_while_srq_orders() {
+        let change = |trigger| {
+            let config = Config {
+                trigger,
+                ..Config::bytes()
+            };
+            let ranking = Ranking::new(&Discipline::Srq(config.into()), &[ClassSpec::default()]);
+            ranking.unwrap().changes_at(&FlowView {
+                level: 0,
+                seq: 1,
+                arrival: Time::ZERO,
+                size: Size::Exact(1),
+                attained: 0,
+                turn: 0,
+                class: 0,
+                progress: Progress::default(),
+                mark: Mark::default(),
+            })
+        };
+        let deadline = Config::bytes().deadline;
+        assert_eq!(change(Trigger::Always), Some(Time::ZERO + deadline));
+        assert_eq!(change(Trigger::Waiting(1)), None);
     }
 }

@@ -130,7 +130,7 @@ async function tryControls(page) {
   await page.keyboard.press("ArrowRight");
   expect(await page.locator("input[name=range]:checked").inputValue() === "5", "arrows choose the range");
   await page.keyboard.press("ArrowLeft");
-  await page.locator("summary").focus();
+  await page.locator("#queue-details summary").focus();
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.querySelectorAll("#queue-table tr").length > 0);
   await page.keyboard.press("Enter");
@@ -163,17 +163,25 @@ async function tryWidths(page, directory) {
   await page.setViewportSize({ width: 1440, height: 900 });
 }
 
-/** What the page makes of a field that not every server has. */
+/** The gain, which a server tells once it has something to compare. */
 async function tryGain(browser, admin, directory) {
   const { page, wrong } = await open(browser, admin, { colorScheme: "dark" });
-  expect(!(await page.locator("#gain").isVisible()), "there is no gain where none is told");
-  const stats = await page.evaluate(() => fetch("stats").then((own) => own.json()));
-  const event = (name, data) => `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
-  const body = event("stats", { ...stats, gain: { ratio: 3.42 } });
+  const { gain, ...others } = await page.evaluate(() => fetch("stats").then((own) => own.json()));
+  const body = `event: stats\ndata: ${JSON.stringify(others)}\n\n`;
   await page.route("**/events", (route) => route.fulfill({ contentType: "text/event-stream", body }));
   await page.reload();
+  await page.locator("#legend span").first().waitFor();
+  expect(!(await page.locator("#gain").isVisible()), "there is no gain where none is told");
+  await page.unroute("**/events");
+  await page.reload();
   await page.locator("#gain").waitFor({ state: "visible" });
-  expect(await page.locator("#gain-number").textContent() === "3.4×", "the gain is shown");
+  const number = await page.locator("#gain-number").textContent();
+  expect(/^\d+(\.\d)?×$/.test(number), `the gain is a number: ${number}`);
+  await page.locator("#gain-details summary").click();
+  await page.waitForFunction(() => ["gain-sizes", "gain-networks"]
+    .every((id) => document.querySelectorAll(`#${id} tr`).length > 0));
+  const networks = await page.locator("#gain-networks").textContent();
+  expect(networks.includes("127.0.0.0/"), `the clients' network is named: ${networks}`);
   await page.screenshot({ path: join(directory, "gain.png") });
   expect(wrong.length === 0, wrong.join("; "));
   await page.context().close();

@@ -167,11 +167,18 @@ async function tryWidths(page, directory) {
 async function tryGain(browser, admin, directory) {
   const { page, wrong } = await open(browser, admin, { colorScheme: "dark" });
   const { gain, ...others } = await page.evaluate(() => fetch("stats").then((own) => own.json()));
-  const body = `event: stats\ndata: ${JSON.stringify(others)}\n\n`;
-  await page.route("**/events", (route) => route.fulfill({ contentType: "text/event-stream", body }));
-  await page.reload();
-  await page.locator("#legend span").first().waitFor();
+  const told = async (stats) => {
+    const body = `event: stats\ndata: ${JSON.stringify(stats)}\n\n`;
+    await page.unroute("**/events");
+    await page.route("**/events", (route) => route.fulfill({ contentType: "text/event-stream", body }));
+    await page.reload();
+    await page.locator("#legend span").first().waitFor();
+  };
+  await told(others);
   expect(!(await page.locator("#gain").isVisible()), "there is no gain where none is told");
+  await told({ ...others, gain: { ...gain, ratio: 3.42 } });
+  await page.locator("#gain").waitFor({ state: "visible" });
+  expect(await page.locator("#gain-number").textContent() === "3.4×", "the gain is shown");
   await page.unroute("**/events");
   await page.reload();
   await page.locator("#gain").waitFor({ state: "visible" });

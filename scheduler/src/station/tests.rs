@@ -291,14 +291,19 @@ fn a_class_has_its_pool() {
     assert!(matches!(station.poll(), Some(Event::Started { ticket, .. }) if ticket == second));
 }
 
-#[test]
-fn intervals_are_learnt_from_those_who_have_not_finished_too() {
-    let mut station = Station::new(StationConfig {
+/// Two endpoints, whose intervals of sizes are learnt.
+fn learning() -> Station {
+    Station::new(StationConfig {
         dispatch: Dispatch::Sita(Intervals::Learnt),
         scope: Scope::Endpoint,
         max_requests: 1000,
         ..config(2)
-    });
+    })
+}
+
+#[test]
+fn intervals_are_learnt_from_those_who_have_not_finished_too() {
+    let mut station = learning();
     let before = station.intervals().unwrap().to_vec();
     for _ in 0..256 {
         let (small, _) = started(station.arrive(at(0), &sized(1000)));

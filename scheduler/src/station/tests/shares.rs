@@ -154,12 +154,7 @@ fn that_responses_overtake_is_seen_in_the_order_in_which_they_came() {
 
 #[test]
 fn sizes_that_are_known_are_learnt_when_requests_come() {
-    let mut station = Station::new(StationConfig {
-        dispatch: Dispatch::Sita(Intervals::Learnt),
-        scope: Scope::Endpoint,
-        max_requests: 1000,
-        ..config(2)
-    });
+    let mut station = learning();
     let before = station.intervals().unwrap().to_vec();
     for _ in 0..256 {
         let (small, _) = started(station.arrive(at(0), &sized(1000)));

@@ -320,3 +320,30 @@ fn a_demo_shows_two_systems_and_says_how_they_did() {
         "{summary}"
     );
 }
+
+/// The origin serves one connection at a time, so the second client is answered only if
+/// it has seen that the first one left.
+#[test]
+fn an_origin_that_waits_sees_that_a_client_has_left_within_its_body() {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    let origin = sprat_loadgen::origin::start(&sprat_loadgen::origin::Origin {
+        connections_max: 1,
+        ..Default::default()
+    })
+    .unwrap();
+    let ask = |text: &str| {
+        let mut stream = TcpStream::connect(origin.addresses[0]).unwrap();
+        let patience = Some(Duration::from_secs(30));
+        stream.set_read_timeout(patience).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        stream
+    };
+    let post = "POST /size/1/a?delay=1h HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nhalf";
+    drop(ask(post));
+    let mut answer = String::new();
+    ask("GET /size/1/a HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        .read_to_string(&mut answer)
+        .unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}

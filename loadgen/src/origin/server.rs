@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{Either, Full};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -190,14 +190,20 @@ async fn http1(stream: TcpStream, headers: Arc<HeaderMap>, work: Option<Arc<serv
 /// Answers a request. One that asks for a fault is put into `broken` and never
 /// answered: the task that drives the connection takes the socket from there.
 async fn answer(
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     headers: Arc<HeaderMap>,
     work: Option<Arc<service::Server>>,
     broken: Rc<Cell<Option<Recipe>>>,
 ) -> Result<Reply, Infallible> {
     let mut reply = match recipe_of(&request) {
         Ok(recipe) => {
-            serve_work(&recipe, request.method(), work.as_deref()).await;
+            let method = request.method().clone();
+            tokio::select! {
+                biased;
+                () = serve_work(&recipe, &method, work.as_deref()) => {}
+                // What is answered now is read by nobody, but it ends the connection.
+                () = client_left(request.body_mut()) => {}
+            }
             if recipe.fault.is_some() {
                 broken.set(Some(recipe));
                 return std::future::pending().await;
@@ -208,6 +214,18 @@ async fn answer(
     };
     add(&mut reply, &headers);
     Ok(reply)
+}
+
+/// Reads a request's body to throw it away, and returns once the client has left before
+/// its end. Of a body that is not read hyper does not see that: the connection would keep
+/// its descriptor until the response is due.
+async fn client_left(body: &mut Incoming) {
+    while let Some(frame) = body.frame().await {
+        if frame.is_err() {
+            return;
+        }
+    }
+    std::future::pending().await
 }
 
 /// Adds the header fields of every response.

@@ -40,6 +40,15 @@ impl TraceId {
     pub fn bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
+
+    /// Returns its text, in ASCII.
+    pub fn digits(self) -> [u8; 32] {
+        let mut text = [0; 32];
+        let (first, last) = text.split_at_mut(16);
+        first.copy_from_slice(&digits((self.0 >> 64) as u64));
+        last.copy_from_slice(&digits(self.0 as u64));
+        text
+    }
 }
 
 impl SpanId {
@@ -51,6 +60,11 @@ impl SpanId {
     /// Returns its bytes, the first of the text first.
     pub fn bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
+    }
+
+    /// Returns its text, in ASCII.
+    pub fn digits(self) -> [u8; 16] {
+        digits(self.0)
     }
 }
 
@@ -94,18 +108,11 @@ pub struct TraceContext {
 impl TraceContext {
     /// Returns the value of `traceparent` for who is asked under a span.
     pub fn traceparent(&self, span: SpanId) -> HeaderValue {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
         let flags = u8::from(self.is_sampled) | (u8::from(self.is_random) * RANDOM);
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
-        let mut put = |at: usize, bytes: &[u8]| {
-            for (pair, byte) in text[at..].chunks_exact_mut(2).zip(bytes) {
-                pair[0] = HEX[usize::from(byte >> 4)];
-                pair[1] = HEX[usize::from(byte & 15)];
-            }
-        };
-        put(3, &self.trace.bytes());
-        put(36, &span.bytes());
-        put(53, &[flags]);
+        text[3..35].copy_from_slice(&self.trace.digits());
+        text[36..52].copy_from_slice(&span.digits());
+        text[54] |= flags;
         HeaderValue::from_bytes(&text).expect("hexadecimal digits and hyphens")
     }
 }
@@ -165,6 +172,21 @@ impl Parent {
     }
 }
 
+/// Returns hexadecimal digits, the highest first, eight at a time: each four bits become a
+/// byte, and a byte above nine becomes a letter.
+fn digits(value: u64) -> [u8; 16] {
+    const ONES: u64 = u64::MAX / 255;
+    let half = |value: u64| {
+        let pairs = (value | (value << 16)) & 0x0000_ffff_0000_ffff;
+        let bytes = (pairs | (pairs << 8)) & 0x00ff_00ff_00ff_00ff;
+        let nibbles = (bytes | (bytes << 4)) & (ONES * 0x0f);
+        let letters = ((nibbles + ONES * 6) >> 4) & ONES;
+        nibbles + ONES * u64::from(b'0') + letters * u64::from(b'a' - b'0' - 10)
+    };
+    let both = (u128::from(half(value >> 32)) << 64) | u128::from(half(value & 0xffff_ffff));
+    both.to_be_bytes()
+}
+
 /// Reads digits, of which those above nine are lower case.
 fn hex(text: &[u8]) -> Option<u128> {
     text.iter().try_fold(0_u128, |all, byte| {
@@ -209,6 +231,19 @@ mod tests {
             is_random: false,
         };
         assert_eq!(context.traceparent(own.span), GOOD);
+    }
+
+    #[test]
+    fn digits_are_those_that_are_shown() {
+        for value in [0, 1, 0x0123_4567_89ab_cdef, 0xfedc_ba98_7654_3210, u64::MAX] {
+            assert_eq!(digits(value), *format!("{value:016x}").as_bytes());
+            let trace = TraceId(u128::from(value) << 64 | u128::from(!value));
+            assert_eq!(trace.digits(), *trace.to_string().as_bytes());
+        }
+        for shift in 0..64 {
+            let value = 0x9ac3_f5a0_1b2d_4e68_u64.rotate_left(shift);
+            assert_eq!(digits(value), *format!("{value:016x}").as_bytes());
+        }
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn rejected(mut body: &[u8]) -> Option<(u64, String)> {
             match field {
                 (1, Value::Number(spans)) => told.0 = spans,
                 (2, Value::Bytes(text)) => {
-                    told.1 = crate::bounded(&String::from_utf8_lossy(text)).into_owned();
+                    told.1 = crate::bounded(&String::from_utf8_lossy(text)).to_owned();
                 }
                 _ => {}
             }

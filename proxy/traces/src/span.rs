@@ -1,8 +1,6 @@
 //! Spans, encoded as they are sent: `opentelemetry.proto.trace.v1`, of which the numbers of
 //! fields are.
 
-use std::borrow::Cow;
-
 use crate::context::{SpanId, TraceContext};
 use crate::protobuf;
 
@@ -157,13 +155,13 @@ impl<'a> Attributes<'a> {
 }
 
 /// Returns a text, cut where it is longer than a span's may be.
-pub fn bounded(text: &str) -> Cow<'_, str> {
+pub fn bounded(text: &str) -> &str {
+    if text.len() <= MAX_TEXT {
+        return text;
+    }
     let is_end = |at: &usize| text.is_char_boundary(*at);
     let end = (0..=MAX_TEXT).rev().find(is_end).unwrap_or_default();
-    match text.len() > MAX_TEXT {
-        true => Cow::Borrowed(&text[..end]),
-        false => Cow::Borrowed(text),
-    }
+    &text[..end]
 }
 
 #[cfg(test)]

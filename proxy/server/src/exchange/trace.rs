@@ -267,7 +267,7 @@ type Attributes<'a, 'b> = &'a mut sprat_traces::Attributes<'b>;
 
 impl Head {
     fn of(parts: &Parts, is_secure: bool) -> Self {
-        let text = |text: &str| bounded(text).into_owned();
+        let text = |text: &str| bounded(text).to_owned();
         let authority = parts.uri.authority().map(|own| own.as_str());
         let host = parts.headers.get(HOST).and_then(|own| own.to_str().ok());
         let agent = parts.headers.get(USER_AGENT).map(HeaderValue::as_bytes);

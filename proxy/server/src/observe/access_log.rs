@@ -7,7 +7,9 @@
 mod free;
 mod line;
 mod needs;
+mod object;
 mod queue;
+mod values;
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};

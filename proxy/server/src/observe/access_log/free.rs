@@ -10,6 +10,7 @@ use sprat_sizes::Layer;
 use sprat_upstream::SessionOutcome;
 
 use super::line::{Line, escape, escaped, millis, source_of};
+use super::values;
 
 /// Writes an object with these keys, as a line.
 pub(super) fn write_object(
@@ -20,7 +21,7 @@ pub(super) fn write_object(
     let mut value = Vec::new();
     for (at, (key, template)) in keys.iter().enumerate() {
         out.push(if at == 0 { b'{' } else { b',' });
-        serde_json::to_writer(&mut *out, key)?;
+        values::string(key, out)?;
         out.push(b':');
         value.clear();
         match template.sole() {
@@ -46,10 +47,9 @@ pub(super) fn write_object(
 /// Writes a string of JSON; what is no UTF-8 as `\xHH`.
 fn write_string(value: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     match str::from_utf8(value) {
-        Ok(text) => serde_json::to_writer(out, text)?,
-        Err(_) => serde_json::to_writer(out, &escaped(value)?)?,
+        Ok(text) => values::string(text, out),
+        Err(_) => values::string(&escaped(value)?, out),
     }
-    Ok(())
 }
 
 /// Writes text as a line: of what fields tell, nothing can end a line or a quotation.
@@ -79,7 +79,7 @@ fn put(line: &Line, field: &LogField, out: &mut Vec<u8>) -> io::Result<bool> {
     match field {
         LogField::Shared(variable) => return put_shared(line, variable, out),
         LogField::StartTime => write!(out, "{:.3}", line.started())?,
-        LogField::StartTimeClf => write!(out, "{}", line.started_clf())?,
+        LogField::StartTimeClf => values::clf_time(line.started(), out),
         LogField::StartTimeUnix => {
             let ms = line.started().as_millisecond();
             write!(out, "{}.{:03}", ms.div_euclid(1_000), ms.rem_euclid(1_000))?;

@@ -2,7 +2,6 @@
 //! name.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +10,6 @@ use std::time::{Duration, SystemTime};
 use http::header::{HOST, REFERER, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, Version};
-use serde::Serialize;
 use sprat_config::resolved::{Cluster, LogFormat};
 use sprat_net::error::Reason;
 use sprat_net::screen::Malformed;
@@ -22,6 +20,8 @@ use sprat_upstream::{Member, SessionOutcome};
 
 use super::free;
 use super::needs::{Kept, Needs};
+use super::object::Object;
+use super::values;
 use sprat_net::tls::TlsTerms;
 
 /// One request, as the worker saw it.
@@ -185,61 +185,10 @@ fn authority(target: &Uri) -> Option<HeaderValue> {
     HeaderValue::try_from(target.authority()?.as_str()).ok()
 }
 
-/// A line in JSON; the order of the fields is that of the output.
-#[derive(Serialize)]
-struct JsonLine<'a> {
-    #[serde(serialize_with = "shown_as")]
-    time: fmt::Arguments<'a>,
-    #[serde(serialize_with = "shown_as")]
-    client: SocketAddr,
-    method: Option<&'a str>,
-    host: Option<&'a str>,
-    path: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_line: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    matched_path: Option<&'a str>,
-    status: Option<u16>,
-    bytes: u64,
-    size: Option<u64>,
-    size_source: &'static str,
-    size_layer: Option<&'static str>,
-    duration_ms: f64,
-    acknowledged_ms: Option<f64>,
-    wait_ms: f64,
-    queue_wait_ms: f64,
-    slowdown: Option<f64>,
-    class: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a str>,
-    cluster: Option<&'a str>,
-    endpoint: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session: Option<&'static str>,
-    reason: Option<&'static str>,
-    aborted: bool,
-    protocol: Option<&'static str>,
-    user_agent: Option<Cow<'a, str>>,
-    referer: Option<Cow<'a, str>>,
-    request_id: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    span_id: Option<String>,
-    listener: &'a str,
-    tls_version: Option<&'static str>,
-    tls_cipher: Option<&'static str>,
-}
-
 impl Line {
     pub(super) fn started(&self) -> jiff::Timestamp {
         let started = self.ended.checked_sub(self.duration).unwrap_or(self.ended);
         jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
-    }
-
-    /// Returns when the request began, as the common log format has it.
-    pub(super) fn started_clf(&self) -> impl fmt::Display {
-        self.started().strftime("%d/%b/%Y:%H:%M:%S +0000")
     }
 
     /// As `X-Forwarded-For` has it: a client of IPv4 is that on a socket of IPv6, too.
@@ -269,43 +218,58 @@ impl Line {
     fn write_json(&self, out: &mut Vec<u8>) -> io::Result<()> {
         let request = self.request.as_deref();
         let host = request.and_then(|request| request.host.as_ref());
-        let line = JsonLine {
-            time: format_args!("{:.3}", self.started()),
-            client: self.client(),
-            method: request.map(|request| request.method.as_str()),
-            host: host.and_then(|host| host.to_str().ok()),
-            path: request.map(Asked::path),
-            request_line: self.unread_line.as_deref().map(escaped).transpose()?,
-            matched_path: request.and_then(|request| request.matched.as_deref()),
-            status: self.status.map(|status| status.as_u16()),
-            bytes: self.bytes,
-            size: self.known.bytes(),
-            size_source: source_of(self.known),
-            size_layer: self.layer.map(Layer::name),
-            duration_ms: millis(self.duration),
-            acknowledged_ms: self.acknowledged.map(millis),
-            wait_ms: millis(self.wait),
-            queue_wait_ms: millis(self.queue_wait),
-            slowdown: self.rounded_slowdown(),
-            class: &self.class,
-            user: self.user.as_deref(),
-            cluster: self.cluster.as_ref().map(|cluster| cluster.name.as_str()),
-            endpoint: self.endpoint.as_ref().map(|member| member.label.as_str()),
-            session: self.session.map(SessionOutcome::name),
-            reason: self.reason.map(Reason::name),
-            aborted: self.aborted,
-            protocol: request.map(Asked::version),
-            user_agent: shown(request.and_then(|own| own.user_agent.as_ref()))?,
-            referer: shown(request.and_then(|own| own.referer.as_ref()))?,
-            request_id: shown(self.request_id.as_ref())?,
-            trace_id: self.trace.map(|own| own.trace.to_string()),
-            span_id: self.trace.map(|own| own.span.to_string()),
-            listener: &self.listener,
-            tls_version: self.tls.map(|tls| tls.version),
-            tls_cipher: self.tls.map(|tls| tls.cipher),
-        };
-        serde_json::to_writer(&mut *out, &line)?;
-        out.push(b'\n');
+        let mut line = Object::begin(out);
+        line.member("time", Some(self.started()), values::time);
+        line.member("client", Some(self.client()), values::address);
+        line.text("method", request.map(|request| request.method.as_str()))?;
+        line.text("host", host.and_then(|host| host.to_str().ok()))?;
+        line.text("path", request.map(Asked::path).as_deref())?;
+        if let Some(unread) = self.unread_line.as_deref() {
+            line.text("request_line", Some(&escaped(unread)?))?;
+        }
+        if let Some(matched) = request.and_then(|request| request.matched.as_deref()) {
+            line.text("matched_path", Some(matched))?;
+        }
+        let status = self.status.map(|status| status.as_u16());
+        line.number("status", status.map(u64::from));
+        line.number("bytes", Some(self.bytes));
+        line.number("size", self.known.bytes());
+        line.word("size_source", Some(source_of(self.known)));
+        line.word("size_layer", self.layer.map(Layer::name));
+        line.member("duration_ms", Some(self.duration), values::millis);
+        line.member("acknowledged_ms", self.acknowledged, values::millis);
+        line.member("wait_ms", Some(self.wait), values::millis);
+        line.member("queue_wait_ms", Some(self.queue_wait), values::millis);
+        line.member("slowdown", self.slowdown, |slowdown, out| {
+            values::thousandths((slowdown * 1e3).round() as u64, out);
+        });
+        line.text("class", Some(&self.class))?;
+        if let Some(user) = self.user.as_deref() {
+            line.text("user", Some(user))?;
+        }
+        let cluster = self.cluster.as_ref().map(|cluster| cluster.name.as_str());
+        let endpoint = self.endpoint.as_ref().map(|member| member.label.as_str());
+        line.text("cluster", cluster)?;
+        line.text("endpoint", endpoint)?;
+        if let Some(session) = self.session {
+            line.word("session", Some(session.name()));
+        }
+        line.word("reason", self.reason.map(Reason::name));
+        line.member("aborted", Some(self.aborted), values::flag);
+        line.word("protocol", request.map(Asked::version));
+        let user_agent = request.and_then(|own| own.user_agent.as_ref());
+        let referer = request.and_then(|own| own.referer.as_ref());
+        line.text("user_agent", shown(user_agent)?.as_deref())?;
+        line.text("referer", shown(referer)?.as_deref())?;
+        line.text("request_id", shown(self.request_id.as_ref())?.as_deref())?;
+        if let Some(own) = &self.trace {
+            line.member("trace_id", Some(&own.trace.digits()[..]), values::word);
+            line.member("span_id", Some(&own.span.digits()[..]), values::word);
+        }
+        line.text("listener", Some(&self.listener))?;
+        line.word("tls_version", self.tls.map(|tls| tls.version));
+        line.word("tls_cipher", self.tls.map(|tls| tls.cipher));
+        line.end();
         Ok(())
     }
 
@@ -313,14 +277,15 @@ impl Line {
     /// in ms, slowdown, class, duration in ms and endpoint; and the path that rules were
     /// matched with, if it is not the client's.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
-        let time = self.started_clf();
         write!(out, "{} - ", self.client().ip())?;
         match self.user.as_deref() {
             // A space would begin the next field.
             Some(user) if !user.is_empty() => escape(user.replace(' ', "_").as_bytes(), out)?,
             _ => out.push(b'-'),
         }
-        write!(out, " [{time}] \"")?;
+        out.extend_from_slice(b" [");
+        values::clf_time(self.started(), out);
+        out.extend_from_slice(b"] \"");
         let request = self.request.as_deref();
         match request {
             // What was refused for it may have quotes.
@@ -380,11 +345,6 @@ pub(super) fn escaped(text: &[u8]) -> io::Result<String> {
     let mut out = Vec::with_capacity(text.len());
     escape(text, &mut out)?;
     String::from_utf8(out).map_err(io::Error::other)
-}
-
-/// Serializes what is shown of a value, without a string between.
-fn shown_as<S: serde::Serializer>(value: &impl fmt::Display, out: S) -> Result<S::Ok, S::Error> {
-    out.collect_str(value)
 }
 
 /// Returns the value of a header field as text; what is no UTF-8 as `\xHH`.

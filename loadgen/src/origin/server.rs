@@ -225,7 +225,7 @@ async fn client_left(body: &mut Incoming) {
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// Adds the header fields of every response.

@@ -6,7 +6,8 @@
 //! It is asked when the client sends something, when the connection ends, and between
 //! times that grow with what a response has taken already, so that what is found late is
 //! late by an eighth at most. Where nothing else was written since, the kernel also knows
-//! when the last acknowledgement came, to a tick of its clock (1 to 10 ms).
+//! when the last acknowledgement came, to a tick of its clock (1 to 10 ms): it is asked for
+//! that where some of the response was missing a tick ago.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -14,8 +15,10 @@ use std::future::pending;
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_getres};
 use socket2::SockRef;
 use sprat_net::network;
 use sprat_net::sys;
@@ -163,7 +166,9 @@ impl Unacknowledged {
         let mut last_heard = None;
         while let Some(response) = self.pop_if(|response| response.end <= had) {
             let at = match missing {
-                0 => *last_heard.get_or_insert_with(|| heard_at(socket, now)),
+                0 if now - response.missing_at >= tick() => {
+                    *last_heard.get_or_insert_with(|| heard_at(socket, now))
+                }
                 _ => now,
             };
             response.delivery.acknowledged(at.max(response.missing_at));
@@ -199,6 +204,15 @@ impl Unacknowledged {
         let age = now - responses.front()?.written_at;
         Some(now + (age / 8).max(LEAST_INTERVAL))
     }
+}
+
+/// The time between two ticks of the kernel's clock.
+fn tick() -> Duration {
+    static TICK: LazyLock<Duration> = LazyLock::new(|| {
+        let tick = clock_getres(ClockId::MonotonicCoarse);
+        Duration::try_from(tick).unwrap_or_default()
+    });
+    *TICK
 }
 
 /// When the client was heard last.

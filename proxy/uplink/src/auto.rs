@@ -160,6 +160,11 @@ impl AutoRate {
         self.searches.load(Relaxed) % 2 == 1
     }
 
+    /// Whether there is a search that wants to be told of what happens.
+    pub(super) fn is_watching(&self) -> bool {
+        self.is_on() && !self.rests.load(Relaxed)
+    }
+
     /// Whether the search with this number is not over.
     pub(super) fn goes_on(&self, search: u64) -> bool {
         // The thread may be here before its number is.

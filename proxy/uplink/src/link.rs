@@ -339,7 +339,7 @@ impl WorkerLink {
 
     /// A client's socket has taken bytes.
     pub(super) fn on_write(&self, writer: &Writer<'_>) {
-        if self.is_auto() {
+        if self.link.auto.is_watching() {
             let position = self.link.lock().desk.egress().stats().wire_bytes;
             self.link.auto.on_write(self.link.now(), position, writer);
         }
@@ -347,7 +347,7 @@ impl WorkerLink {
 
     /// A connection is set up, or ends, with packets that carry nothing.
     pub(super) fn on_overhead(&self, wire_bytes: u64) {
-        if self.is_auto() {
+        if self.link.auto.is_watching() {
             self.link.auto.on_overhead(self.link.now(), wire_bytes);
         }
     }

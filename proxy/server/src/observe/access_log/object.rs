@@ -13,7 +13,7 @@ pub(super) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Begins an object.
+    /// Begins an object, which has no member yet.
     pub(super) fn begin(out: &'a mut Vec<u8>) -> Self {
         Self { out, before: b'{' }
     }

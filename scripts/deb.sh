@@ -25,7 +25,9 @@ if [ "$("$ROOT/.tools/bin/cargo-deb" --version 2>/dev/null)" != "cargo-deb $CARG
 fi
 
 if [ -z "${PROGRAM:-}" ]; then
-    cargo build --release --locked -p sprat
+    # Both, as `make build` does: alone it would ask for other features of what they share,
+    # and all that would be compiled once more.
+    cargo build --release --locked -p sprat -p sprat-loadgen
     PROGRAM=$target/release/sprat
 fi
 rm -rf --one-file-system "$out"

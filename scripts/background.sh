@@ -41,7 +41,7 @@ case $UPLINK in
     *mbit) rate_bits=$((${UPLINK%mbit} * 1000000)) ;;
     *) die "UPLINK is a number of mbit here, such as 10mbit" ;;
 esac
-lab_begin sprat-background background sprat sprat-loadgen
+lab_begin sprat-background background
 
 stop_all() {
     stop_process background 1

@@ -32,7 +32,7 @@ FIRST_PORT=9610
 
 cd "$ROOT"
 case " $SYSTEMS " in *" none "*) ;; *) die "SYSTEMS needs none: the others are compared with it" ;; esac
-measure_begin sprat-loadgen
+measure_begin
 # shellcheck disable=SC2086  # systems are words
 envoy_prepare $SYSTEMS
 mkdir -p "$RESULTS"

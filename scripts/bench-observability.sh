@@ -23,7 +23,7 @@ OFF=127.0.0.1:9222 ON=127.0.0.1:9223 ADMIN=127.0.0.1:9224
 
 cd "$ROOT"
 need h2load nghttp2-client
-measure_begin sprat sprat-loadgen
+measure_begin
 mkdir -p "$RESULTS"
 
 # config LISTENER COUNTERFACTUAL: what both have.

@@ -42,7 +42,7 @@ for system in $SYSTEMS; do
     available+=" $system"
 done
 
-measure_begin sprat sprat-loadgen
+measure_begin
 
 sprat_config() {
     cat <<YAML

@@ -24,7 +24,7 @@ READ_WITHIN_S=60
 
 cd "$ROOT"
 need python3 python3
-measure_begin sprat sprat-loadgen
+measure_begin
 mkdir -p "$RESULTS"
 
 # start_sprat BUFFER

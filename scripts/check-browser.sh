@@ -21,7 +21,7 @@ PROXY=localhost:9428
 
 cd "$ROOT"
 browser_begin
-measure_begin sprat
+measure_begin
 self_signed localhost
 require_free "$ORIGIN_PORT"
 start_process origin node "$modules/check.mjs" serve "$ORIGIN_PORT"

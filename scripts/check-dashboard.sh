@@ -24,7 +24,7 @@ out=${OUT:-$ROOT/results/work/dashboard}
 cd "$ROOT"
 browser_begin
 cp scripts/browser/dashboard.mjs "$modules/"
-measure_begin sprat
+measure_begin
 mkdir -p "$out"
 # shellcheck disable=SC2086  # they are words
 require_free $ORIGINS "${DEAD##*:}" "${PROXY##*:}" "${ADMIN##*:}"

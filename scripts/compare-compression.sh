@@ -19,7 +19,7 @@ RESULTS=${RESULTS:-results/compare-compression}
 
 cd "$ROOT"
 need python3 python3
-lab_begin sprat-text compare-compression sprat sprat-loadgen
+lab_begin sprat-text compare-compression
 
 # start COMPRESSOR: in the farm's namespace; its log has each body's size.
 start() {

@@ -18,7 +18,7 @@ ADMIN=127.0.0.1:9900
 
 cd "$ROOT"
 need python3 python3
-lab_begin sprat-fair compare-counterfactual sprat sprat-loadgen
+lab_begin sprat-fair compare-counterfactual
 
 # start POLICY: in the farm's namespace, which has its own 127.0.0.1.
 start() {

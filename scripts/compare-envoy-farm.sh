@@ -34,7 +34,7 @@ RATE=2000000
 
 cd "$ROOT"
 [ "$SERVERS" -le 3 ] || die "SERVERS is 3 at most: the ports after those of two pools are taken"
-measure_begin sprat-loadgen
+measure_begin
 # shellcheck disable=SC2086  # filters are words
 envoy_prepare $FILTERS
 

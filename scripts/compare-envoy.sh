@@ -28,7 +28,7 @@ WORKERS=2
 ADMIN=127.0.0.1:9901
 
 cd "$ROOT"
-lab_begin sprat-envoy compare-envoy sprat sprat-loadgen
+lab_begin sprat-envoy compare-envoy
 # shellcheck disable=SC2086  # systems are words
 envoy_prepare $SYSTEMS
 

@@ -30,7 +30,7 @@ ORIGINS=(127.0.0.1:9301 127.0.0.1:9302 127.0.0.1:9303 127.0.0.1:9304)
 PROBE='head_probe: {budget: 50ms, max_concurrent: 64}'
 
 cd "$ROOT"
-measure_begin sprat sprat-loadgen
+measure_begin
 
 # start_sprat ENDPOINTS KEYS [ROUTE_KEYS]: further keys of the cluster, in YAML,
 # and of the route.

@@ -20,7 +20,7 @@ SYSTEMS=${SYSTEMS:-nginx sprat-fair sprat-srpt}
 
 cd "$ROOT"
 lab_needs nginx
-lab_begin sprat-http2 compare-http2 sprat sprat-loadgen
+lab_begin sprat-http2 compare-http2
 
 # start SYSTEM: in the farm's namespace.
 start() {

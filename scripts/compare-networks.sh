@@ -31,7 +31,7 @@ cd "$ROOT"
 need ip iproute2
 need ethtool ethtool
 lab_needs nginx
-measure_begin sprat sprat-loadgen
+measure_begin
 network=sprat-networks-$$
 described=/run/sprat-network/$network.json
 # The links are what measures: nothing else goes before them.

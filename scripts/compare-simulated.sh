@@ -16,7 +16,7 @@ RUNS=${RUNS:-$RESULTS/runs}
 cd "$ROOT"
 mkdir -p "$RESULTS"
 [ -d "$RUNS" ] || die "there are no runs in $RUNS: sudo make compare-networks"
-measure_begin sprat-loadgen
+measure_begin
 
 # figure_of FILE SYSTEM COLUMN: of a replay's summary.
 figure_of() {

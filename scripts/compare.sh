@@ -25,7 +25,7 @@ if ! has haproxy; then
     case " $SYSTEMS " in *" haproxy "*) say "haproxy is left out: it is not installed" ;; esac
     SYSTEMS=${SYSTEMS/haproxy/}
 fi
-lab_begin "sprat-compare${TLS:+-tls}" compare sprat sprat-loadgen
+lab_begin "sprat-compare${TLS:+-tls}" compare
 
 url=http://$FARM:8080 connection=new tls_of_nginx='' tls_of_sprat=''
 if [ -n "$TLS" ]; then

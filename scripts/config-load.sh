@@ -22,7 +22,7 @@ ADMIN=127.0.0.1:9911
 ORIGIN=127.0.0.1:9912
 
 cd "$ROOT"
-measure_begin sprat sprat-loadgen
+measure_begin
 mkdir -p "$RESULTS"
 
 SPRAT_CONFIG=$work/farm.yaml cargo bench --quiet --locked -p sprat-config --bench load >"$work/bench.log" 2>&1 ||

@@ -12,7 +12,6 @@ MAX_PROGRAM_BYTES=15000000
 READY_WITHIN_S=30
 
 cd "$ROOT"
-target=${CARGO_TARGET_DIR:-$ROOT/target}
 out=$ROOT/target/package
 need lintian lintian
 need dpkg-shlibdeps dpkg-dev
@@ -25,10 +24,8 @@ if [ "$("$ROOT/.tools/bin/cargo-deb" --version 2>/dev/null)" != "cargo-deb $CARG
 fi
 
 if [ -z "${PROGRAM:-}" ]; then
-    # Both, as `make build` does: alone it would ask for other features of what they share,
-    # and all that would be compiled once more.
-    cargo build --release --locked -p sprat -p sprat-loadgen
-    PROGRAM=$target/release/sprat
+    build_programs
+    PROGRAM=$target/sprat
 fi
 rm -rf --one-file-system "$out"
 PROGRAM=$PROGRAM PREFIX=/usr DESTDIR=$out/root scripts/install.sh

@@ -42,8 +42,7 @@ trap 'say; say "Stopping"; stop_all; exit 0' INT TERM
 require_free "${ORIGINS[@]}" "$port" "${ADMIN##*:}"
 
 say "Building the farm and the $kind filter (a few minutes the first time)"
-cargo build --release --locked --quiet -p sprat-loadgen
-target=${CARGO_TARGET_DIR:-$ROOT/target}/release
+build_programs
 envoy_prepare "$kind"
 if [ "$kind" = wasm ]; then
     sed "s#target/sprat-filter.wasm#$SPRAT_FILTER_WASM#" "$file" >"$work/envoy.yaml"

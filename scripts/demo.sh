@@ -30,7 +30,7 @@ if [ -n "$ONCE" ]; then
     browser_begin
     cp scripts/browser/demo.mjs "$modules/"
 fi
-lab_begin sprat-demo demo sprat sprat-loadgen
+lab_begin sprat-demo demo
 
 # use SYSTEM: what is started from now on is in that system's farm.
 use() {

@@ -31,13 +31,7 @@ MEAN_WIRE_BYTES=6053
 cd "$ROOT"
 need curl curl
 need python3 python3
-# As for the other measurements: binaries that are built already.
-if [ -n "${SPRAT_BUILT:-}" ]; then
-    target=$(realpath "$SPRAT_BUILT")
-else
-    cargo build --release --locked --quiet -p sprat -p sprat-loadgen
-    target=${CARGO_TARGET_DIR:-target}/release
-fi
+build_programs
 work=$(mktemp -d)
 mkdir -p "$RESULTS"
 origin_pids=() sprat_pid='' errors_pid='' replay_pid=''

@@ -15,7 +15,7 @@ ADMIN=127.0.0.1:9900
 
 cd "$ROOT"
 need python3 python3
-measure_begin sprat sprat-loadgen
+measure_begin
 start_origin 127.0.0.1:9101
 cat >"$work/sprat.yaml" <<YAML
 version: 1

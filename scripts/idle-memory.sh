@@ -13,7 +13,7 @@ RESULTS=${RESULTS:-results/idle-memory}
 PLAIN=127.0.0.1:18480 SECURE=127.0.0.1:18443 ORIGIN=127.0.0.1:18401
 
 cd "$ROOT"
-measure_begin sprat sprat-loadgen
+measure_begin
 [ "$(ulimit -n)" -gt $((CONNECTIONS + 200)) ] ||
     die "$(ulimit -n) open files are allowed here: give CONNECTIONS less than that, or raise the limit"
 self_signed idle.example

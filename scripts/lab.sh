@@ -7,14 +7,14 @@ FARM=198.18.0.1
 # Where its servers listen, beside the proxy.
 LAB_ORIGINS='127.0.0.1:9101 127.0.0.1:9102 127.0.0.1:9103'
 
-# lab_begin NAME TARGET PACKAGE...: as measure_begin, with a farm in which
+# lab_begin NAME TARGET: as measure_begin, with a farm in which
 # everything is started, and a client that replays. TARGET is of the Makefile.
 lab_begin() {
     lab=$1
     [ "$(id -u)" = 0 ] || die "the lab is made of network namespaces, which needs root: sudo make $2"
     need ip iproute2
     need ethtool ethtool
-    measure_begin "${@:3}"
+    measure_begin
     within=(ip netns exec "$lab-farm")
     from=(ip netns exec "$lab-client")
     at_end+=(lab_down)

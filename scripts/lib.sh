@@ -153,6 +153,18 @@ ensure_rust() {
     say "Rust is in $CARGO_HOME/bin; for your own shell: . \"$CARGO_HOME/env\""
 }
 
+# build_programs: Sprat and the load generator, optimised; $target is the directory that
+# has them. Both, whoever asks: one alone would want other features of what they share, and
+# all that would be compiled once more. SPRAT_BUILT names a directory that has them already.
+build_programs() {
+    if [ -n "${SPRAT_BUILT:-}" ]; then
+        target=$(realpath "$SPRAT_BUILT")
+        return
+    fi
+    (cd "$ROOT" && cargo build --release --locked --quiet -p sprat -p sprat-loadgen)
+    target=${CARGO_TARGET_DIR:-$ROOT/target}/release
+}
+
 # listening PORT: whether something accepts connections there on 127.0.0.1.
 listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 

@@ -7,20 +7,12 @@ READY_WITHIN_S=${READY_WITHIN_S:-20}
 # namespaces there.
 within=() from=()
 
-# measure_begin PACKAGE...: builds the packages optimised ($target has their
-# binaries; SPRAT_BUILT names a directory with built ones instead) and makes a
-# scratch directory ($work). Whatever happens, the end stops
-# what was started, last first, then runs what stands in `at_end`, last first.
+# measure_begin: builds the programs (build_programs) and makes a scratch directory
+# ($work). Whatever happens, the end stops what was started, last first, then runs what
+# stands in `at_end`, last first.
 measure_begin() {
-    local package packages=()
     need curl curl
-    for package in "$@"; do packages+=(-p "$package"); done
-    if [ -n "${SPRAT_BUILT:-}" ]; then
-        target=$(realpath "$SPRAT_BUILT")
-    else
-        cargo build --release --locked --quiet "${packages[@]}"
-        target=${CARGO_TARGET_DIR:-$ROOT/target}/release
-    fi
+    build_programs
     # As many open connections as this machine allows, in every system alike.
     ulimit -n "$(ulimit -H -n)"
     work=$(mktemp -d)

@@ -13,6 +13,6 @@ set -euo pipefail
 RESULTS=${RESULTS:-results/papers}
 
 cd "$ROOT"
-cargo build --release --locked --quiet -p sprat-loadgen
-"${CARGO_TARGET_DIR:-target}/release/sprat-loadgen" reproduce ${PAPER:+"$PAPER"} \
+build_programs
+"$target/sprat-loadgen" reproduce ${PAPER:+"$PAPER"} \
     ${QUICK:+--quick} --output "$RESULTS"

@@ -32,8 +32,7 @@ origins_up() {
 sprat_ready() { curl -fsS --max-time 1 -o /dev/null "http://$ADMIN/readyz" 2>/dev/null; }
 
 say "Building Sprat (a few minutes the first time)"
-cargo build --release --locked --quiet -p sprat -p sprat-loadgen
-target=${CARGO_TARGET_DIR:-target}/release
+build_programs
 
 require_free "${ORIGINS[@]}" "${PROXY##*:}" "${ADMIN##*:}"
 # In sessions of their own: Ctrl-C is for this script, which then stops them in

@@ -10,9 +10,9 @@ SEED=${SEED:-7}
 RESULTS=${RESULTS:-results/simulation}
 
 cd "$ROOT"
-cargo build --release --locked --quiet -p sprat-loadgen
+build_programs
 simulate() {
-    "${CARGO_TARGET_DIR:-target}/release/sprat-loadgen" simulate "$@" --seed "$SEED" --output "$RESULTS"
+    "$target/sprat-loadgen" simulate "$@" --seed "$SEED" --output "$RESULTS"
     say
 }
 simulate link --load 0.5,0.7,0.9

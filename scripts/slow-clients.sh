@@ -32,7 +32,7 @@ GONE_WITHIN_S=30
 cd "$ROOT"
 need slowhttptest slowhttptest
 need taskset util-linux
-measure_begin sprat sprat-loadgen
+measure_begin
 mkdir -p "$RESULTS"
 # What else changes a response's time is the same in every measurement. The proxy has
 # a core, and what talks to it has the rest. Slow clients, which would be elsewhere,

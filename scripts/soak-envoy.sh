@@ -31,7 +31,7 @@ SAMPLE_EVERY_S=2
 GROWTH_PERCENT=15
 
 cd "$ROOT"
-measure_begin sprat-loadgen
+measure_begin
 # shellcheck disable=SC2086  # filters are words
 envoy_prepare $FILTERS
 mkdir -p "$RESULTS"

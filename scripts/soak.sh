@@ -36,7 +36,7 @@ END_WITHIN_S=90
 
 cd "$ROOT"
 need python3 python3
-measure_begin sprat sprat-loadgen
+measure_begin
 mkdir -p "$RESULTS"
 self_signed soak.example
 

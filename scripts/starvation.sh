@@ -32,7 +32,7 @@ case $UPLINK in
     *) die "UPLINK is a number of mbit here, such as 10mbit" ;;
 esac
 need python3 python3
-lab_begin sprat-starve starvation sprat sprat-loadgen
+lab_begin sprat-starve starvation
 mkdir -p "$RESULTS"
 clients=$ROOT/scripts/starvation-clients.py
 

@@ -26,6 +26,7 @@ cd "$ROOT"
 need python3 python3
 measure_begin
 mkdir -p "$RESULTS"
+cores_awake
 
 # start_sprat BUFFER
 start_sprat() {
@@ -42,7 +43,7 @@ clusters:
 buffer: {response: $1, max_total_memory: 128MB}
 routes: [{cluster: one_worker}]
 YAML
-    start_process sprat "$target/sprat" run -c "$work/sprat.yaml"
+    start_process sprat "${sprat_core[@]}" "$target/sprat" run -c "$work/sprat.yaml"
     wait_for sprat "http://$PROXY/size/10/probe"
 }
 

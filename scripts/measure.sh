@@ -25,6 +25,23 @@ measure_begin() {
     trap 'exit 143' TERM
 }
 
+# cores_awake: for times of a tenth of a millisecond. What else changes them is the same
+# in every measurement: the proxy has a core ($sprat_core, before its command), what talks to
+# it has the rest, and no core ever sleeps, for to wake it takes as long as to answer.
+cores_awake() {
+    local cores core
+    need taskset util-linux
+    sprat_core=() cores=$(nproc)
+    if [ "$cores" -gt 1 ]; then
+        sprat_core=(taskset -c $((cores - 1)))
+        from=(taskset -c "0-$((cores - 2))")
+        within=("${from[@]}")
+    fi
+    for core in $(seq 0 $((cores - 1))); do
+        start_process "awake-$core" taskset -c "$core" chrt --idle 0 bash -c 'while :; do :; done'
+    done
+}
+
 measure_end() {
     local status=$? index
     trap - EXIT

@@ -31,23 +31,12 @@ GONE_WITHIN_S=30
 
 cd "$ROOT"
 need slowhttptest slowhttptest
-need taskset util-linux
 measure_begin
 mkdir -p "$RESULTS"
-# What else changes a response's time is the same in every measurement. The proxy has
-# a core, and what talks to it has the rest. Slow clients, which would be elsewhere,
-# have what time is left, for slowhttptest at times asks for all there is. No core ever
-# sleeps: to wake it takes as long as to answer.
+cores_awake
+# Slow clients, which would be elsewhere, have what time is left, for slowhttptest at times
+# asks for all there is.
 left_over=(chrt --idle 0)
-sprat_core=() cores=$(nproc)
-if [ "$cores" -gt 1 ]; then
-    sprat_core=(taskset -c $((cores - 1)))
-    from=(taskset -c "0-$((cores - 2))")
-    within=("${from[@]}")
-fi
-for core in $(seq 0 $((cores - 1))); do
-    start_process "awake-$core" taskset -c "$core" "${left_over[@]}" bash -c 'while :; do :; done'
-done
 
 # sprat_config RATE TIMEOUT_S MIN_RATES
 #
@@ -106,7 +95,9 @@ attack() {
     start_process slow "${left_over[@]}" slowhttptest "${options[@]}"
 }
 
-# await_attack: until most slow clients are there.
+# await_attack: until most slow clients are there, and no more is sent to them: what
+# their sockets take until they are full is a download like any other's, which the link
+# carries at its rate, and a small response waits for the grant that is under way.
 await_attack() {
     local tenths=600
     until [ "$(gauge sprat_open_connections)" -ge $((CONNECTIONS * ENOUGH_PERCENT / 100)) ]; do
@@ -114,6 +105,13 @@ await_attack() {
         [ "$tenths" -gt 0 ] || die "only $(gauge sprat_open_connections) slow clients of $CONNECTIONS came"
         tenths=$((tenths - 1))
         sleep 0.1
+    done
+    local sent=-1 before=-2
+    while [ "$sent" != "$before" ]; do
+        [ "$tenths" -gt 0 ] || die "the slow clients are sent more and more: $sent bytes"
+        tenths=$((tenths - 5))
+        sleep 0.5
+        before=$sent sent=$(gauge sprat_response_bytes_total)
     done
 }
 

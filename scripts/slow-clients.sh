@@ -126,27 +126,37 @@ median() {
         awk '{ ms[NR] = $1 } END { printf "%.3f\n", ms[int((NR + 1) / 2)] }'
 }
 
+# tcp_memory: the share of what the kernel lets all sockets of this host take, of which
+# those of the slow clients and of the origin are a part. With all of it taken every
+# connection is slow, whoever serves it.
+tcp_memory() {
+    awk -v most="$(cut -f 3 /proc/sys/net/ipv4/tcp_mem)" \
+        '$1 == "TCP:" { printf "%.2f", $NF / most }' /proc/net/sockstat
+}
+
 # round RATE KIND: one measurement, as a line of CSV; its last field is the ratio.
 round() {
-    local before with there after
+    local before with there memory after
     before=$(median)
     attack "$2"
     await_attack
     with=$(median)
+    memory=$(tcp_memory)
     there=$(gauge sprat_open_connections)
     [ "$there" -ge $((CONNECTIONS * ENOUGH_PERCENT / 100)) ] || die "the slow clients left meanwhile: $there are there"
     stop_process slow
     # Their connections are gone before the next are counted.
     until [ "$(gauge sprat_open_connections)" -le 1 ]; do sleep 0.1; done
     after=$(median)
-    awk -v what="$1,$2,$there" -v before="$before" -v after="$after" -v with="$with" \
+    awk -v what="$1,$2,$there,$memory" -v before="$before" -v after="$after" -v with="$with" \
         'BEGIN { without = before < after ? before : after
             printf "%s,%s,%s,%s,%.2f\n", what, before, with, after, with / without }'
 }
 
-start_origin "$ORIGIN"
+# The memory of an origin elsewhere would not be of this host's.
+start_origin "$ORIGIN" --notsent-lowat 16KB
 failed=0
-echo 'rate,kind,slow_clients,median_ms_before,median_ms_with,median_ms_after,ratio' >"$RESULTS/latency.csv"
+echo 'rate,kind,slow_clients,tcp_memory,median_ms_before,median_ms_with,median_ms_after,ratio' >"$RESULTS/latency.csv"
 for rate in $RATES; do
     start_sprat "$rate" 600 off
     median >/dev/null

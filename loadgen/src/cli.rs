@@ -13,6 +13,14 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A number of bytes, from 1 to 1GB.
+pub(crate) fn size(text: &str) -> Result<u32, String> {
+    match units::parse_bytes(text).map_err(|error| error.to_string())? {
+        bytes @ 1..=0x4000_0000 => Ok(bytes as u32),
+        _ => Err("must be from 1 to 1GB".to_owned()),
+    }
+}
+
 /// A span of time, not zero.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     match units::parse_duration(text).map_err(|error| error.to_string())? {

@@ -79,6 +79,9 @@ pub struct OriginArgs {
     /// The most connections open at once; more wait to be accepted
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
+    /// Bytes that the kernel may hold unsent for a connection
+    #[arg(long, value_name = "SIZE", default_value = "128KB", value_parser = cli::size)]
+    notsent_lowat: u32,
 }
 
 /// A server, or several with the same settings in one process.
@@ -94,6 +97,9 @@ pub struct Origin {
     pub service: Option<Service>,
     /// The most connections open at once, over all threads.
     pub connections_max: u32,
+    /// Bytes that the kernel may hold unsent for a connection. An origin elsewhere would
+    /// have memory of its own; this one must not take that of what is measured.
+    pub unsent_bytes: u32,
 }
 
 impl Default for Origin {
@@ -105,6 +111,7 @@ impl Default for Origin {
             headers: HeaderMap::new(),
             service: None,
             connections_max: 50_000,
+            unsent_bytes: 128 << 10,
         }
     }
 }
@@ -131,6 +138,7 @@ pub fn run(args: &OriginArgs) -> anyhow::Result<()> {
             },
         }),
         connections_max: connections_max as u32,
+        unsent_bytes: args.notsent_lowat,
     })?;
     for address in &running.addresses {
         println!("serving http://{address}/size/<bytes>/<id>");

@@ -33,10 +33,6 @@ pub(super) type Reply = Response<Either<ContentBody, Full<Bytes>>>;
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4096;
 
-/// Bytes that the kernel holds unsent for a connection. An origin of one's own
-/// would have memory of its own; this one must not take that of what is measured.
-const UNSENT_BYTES: u32 = 128 << 10;
-
 /// After a failed accept (no descriptors left), before the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -67,6 +63,7 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
             servers.push(Server {
                 listener,
                 work: work.clone(),
+                unsent_bytes: origin.unsent_bytes,
             });
         }
         addresses.push(address);
@@ -88,6 +85,7 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
 struct Server {
     listener: StdListener,
     work: Option<Arc<service::Server>>,
+    unsent_bytes: u32,
 }
 
 /// Binds, so that other threads can bind the same address if `shared`. Not
@@ -136,7 +134,7 @@ async fn accept(server: Server, headers: Arc<HeaderMap>, room: Arc<Semaphore>) {
                 let headers = headers.clone();
                 let work = server.work.clone();
                 tokio::task::spawn_local(async move {
-                    connection(stream, headers, work).await;
+                    connection(stream, headers, work, server.unsent_bytes).await;
                     drop(permit);
                 });
             }
@@ -150,9 +148,10 @@ async fn connection(
     stream: TcpStream,
     headers: Arc<HeaderMap>,
     work: Option<Arc<service::Server>>,
+    unsent_bytes: u32,
 ) {
     if stream.set_nodelay(true).is_err()
-        || (SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES)).is_err()
+        || (SockRef::from(&stream).set_tcp_notsent_lowat(unsent_bytes)).is_err()
     {
         return; // Gone already.
     }

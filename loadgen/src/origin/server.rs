@@ -200,7 +200,7 @@ async fn answer(
             tokio::select! {
                 biased;
                 () = serve_work(&recipe, &method, work.as_deref()) => {}
-                // What is answered now is read by nobody, but it ends the connection.
+                // The client does not read what is answered now, but that ends the connection.
                 () = client_left(request.body_mut()) => {}
             }
             if recipe.fault.is_some() {

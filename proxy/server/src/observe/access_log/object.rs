@@ -46,7 +46,7 @@ impl<'a> Object<'a> {
     ///
     /// # Errors
     ///
-    /// It makes no JSON.
+    /// The text makes no JSON.
     #[inline(always)]
     pub(super) fn text(&mut self, name: &'static str, value: Option<&str>) -> io::Result<()> {
         let mut outcome = Ok(());

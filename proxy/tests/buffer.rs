@@ -165,13 +165,14 @@ fn without_a_buffer_they_wait_in_vain() {
     assert_eq!(proxy.metric(&["sprat_buffered_bytes"]), 0.0);
 }
 
-/// However many do not read, no more is held than the bound says.
+/// However many do not read, no more is held than the bound says. Of each body some 600 KB are
+/// in the client's socket and the library's buffer, and count for nothing: they are larger.
 #[test]
 fn the_bound_of_all_holds() {
     let (origin, _) = one_worker();
-    let more = "buffer: {response: {memory: 800KB}, max_total_memory: 2MB}\n";
+    let more = "buffer: {response: {memory: 1500KB}, max_total_memory: 4MB}\n";
     let proxy = serve(&origin, BRIEF, more);
-    let most = (2 << 20) as f64;
+    let most = (4 << 20) as f64;
     let held = || proxy.metric(&["sprat_buffered_bytes", "memory"]);
     let spent = || proxy.metric(&["sprat_buffer_fallbacks_total", "\"max_total_memory\""]);
     let early = || proxy.metric(&["sprat_buffered_early_ends_total"]);
@@ -179,7 +180,7 @@ fn the_bound_of_all_holds() {
     loop {
         assert!(readers.len() < 30, "{} are held", held());
         let (before, done) = (spent(), early());
-        readers.push(unreading(&proxy, "/700000"));
+        readers.push(unreading(&proxy, "/1400000"));
         wait_for("its response", || early() > done || spent() > before);
         assert!(held() <= most, "{}", held());
         // Who has no place in it holds one at the backend, as without a buffer; unless the
@@ -191,7 +192,7 @@ fn the_bound_of_all_holds() {
     }
     assert!(spent() > 0.0 && held() > most / 2.0, "{}", held());
     for mut reader in readers {
-        assert!(reader.message().text() == body(700_000));
+        assert!(reader.message().text() == body(1_400_000));
         assert!(held() <= most, "{}", held());
     }
     proxy.wait_metric(&["sprat_buffered_bytes"], 0.0);

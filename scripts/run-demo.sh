@@ -33,6 +33,8 @@ sprat_ready() { curl -fsS --max-time 1 -o /dev/null "http://$ADMIN/readyz" 2>/de
 
 say "Building Sprat (a few minutes the first time)"
 build_programs
+# Not on the terminal: a line for each request would push what to try out of sight.
+access_log=$target/demo-access.log
 
 require_free "${ORIGINS[@]}" "${PROXY##*:}" "${ADMIN##*:}"
 # In sessions of their own: Ctrl-C is for this script, which then stops them in
@@ -41,26 +43,37 @@ setsid "$target/sprat-loadgen" origin "${ORIGINS[@]/#/--listen=127.0.0.1:}" &
 origin_pid=$!
 wait_ready "the demo farm (sprat-loadgen origin)" "$origin_pid" origins_up ||
     die "the demo cannot start; the messages are above"
-setsid "$target/sprat" run -c "$CONFIG" &
+setsid "$target/sprat" run -c "$CONFIG" >"$access_log" &
 sprat_pid=$!
 wait_ready sprat "$sprat_pid" sprat_ready || die "the demo cannot start; the messages are above"
 
 cat <<TRY
 
-Sprat serves http://$PROXY from three demo origins, over an uplink of 10 Mbit/s
-($CONFIG). In another terminal:
+Sprat serves http://$PROXY/size/<bytes>/<any name> from three demo origins, over an
+uplink of 10 Mbit/s ($CONFIG).
+
+  In a browser, the dashboard, with the queue as it stands:
+    http://$ADMIN/
+
+In another terminal:
 
   A large response that takes some 16 seconds, and a small one that does not wait
   behind it:
     curl -so /dev/null http://$PROXY/size/20000000/large &
     curl -so /dev/null -w '%{size_download} bytes in %{time_total} s\n' http://$PROXY/size/1000/small
 
-  What it counts, and whether it is ready:
+  A minute with a queue, to watch on the dashboard: twenty downloads, and small
+  responses beside them. The large number there is what these gain:
+    for i in \$(seq 20); do curl -so /dev/null http://$PROXY/size/4000000/\$i & done
+    for i in \$(seq 200); do curl -so /dev/null http://$PROXY/size/1000/\$i; sleep 0.3; done
+
+  What it counts, and whether it is ready; a line for each request:
     curl http://$ADMIN/metrics
     curl http://$ADMIN/readyz
+    tail -f $access_log
 
-  The same traffic through nginx and through Sprat, in a lab (needs root):
-    make compare
+  nginx and Sprat side by side, the same requests, on a page that moves (needs root):
+    sudo make demo
 
 Ctrl-C stops it all.
 TRY

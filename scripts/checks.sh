@@ -55,7 +55,7 @@ check-browser | 8 | alone | make check-browser | PRIORITIES=all | browser | | pr
 check-dashboard | 8 | alone | make check-dashboard | WATCH_S=1 | dashboard | moved>=10 wrong<=0 | proxy scripts/browser
 test-compose | 30 | any | make test-compose | | composed | checks>=1 | proxy Dockerfile docker docker-compose.yml
 bench | 10 | alone | make bench | | benches | look_up_ns<=200 | scheduler/src scheduler/benches
-mutants | 30 | any | make mutants | | mutated | missed<=0 | scheduler config mutants
+mutants | 30 | any | ALL=1 FOR_MIN=${MUTANTS_MIN:-25} make mutants | MUTANTS_MIN=1 | mutated | missed<=0 | scheduler config mutants
 slow-clients | 25 | alone | ROUNDS=${ROUNDS:-5} make slow-clients | ROUNDS=1 CONNECTIONS=200 BAR=1000 | slow_clients | worst<=1.2 | proxy
 buffering | 5 | alone | make buffering | ROUNDS=1 REQUESTS=500 BAR=1000 | buffering | worst<=1.2 | proxy
 background | 25 | alone | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy

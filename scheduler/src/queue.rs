@@ -211,6 +211,13 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    impl RankHeap {
+        /// Returns how many slots there is memory for.
+        pub(crate) fn room(&self) -> usize {
+            self.0.capacity()
+        }
+    }
+
     fn rank(key: u64, slot: u32) -> Rank {
         Rank {
             level: 0,

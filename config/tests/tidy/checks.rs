@@ -1,4 +1,5 @@
-//! A rule about checks that are run by hand: `make checks` knows them all.
+//! Rules about checks that are run by hand: `make checks` knows them all, and those that it
+//! runs beside each other listen on no port in common.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ const NO_CHECKS: [&str; 11] = [
     "build", "checks", "clean", "filter", "fmt", "help", "install", "lint", "run", "schema", "test",
 ];
 
-/// Checks that the table of `make checks` has not, and targets in it that are not there.
+/// Checks that the table of `make checks` has not, targets in it that are not there, and
+/// checks that run beside each other on one port.
 pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     let of = |name: &str| tree.files.get(name).map(String::as_str).unwrap_or_default();
     let targets: BTreeSet<&str> = of("Makefile").lines().filter_map(target_name).collect();
@@ -24,7 +26,45 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     let gone = called
         .difference(&targets)
         .map(|target| format!("{TABLE}: the Makefile has no target {target}"));
-    forgotten.chain(gone).collect()
+    let shared = shared_ports(tree, of(TABLE));
+    forgotten.chain(gone).chain(shared).collect()
+}
+
+/// Several checks at `link` run at a time, with one at `any`, on one loopback interface, but
+/// for those in a lab, whose namespaces have one each.
+fn shared_ports(tree: &Tree, table: &str) -> Vec<String> {
+    let beside = rows(table).filter_map(|row| {
+        let place = row.split('|').nth(2)?.trim();
+        let target = called_target(row)?;
+        let script = tree.files.get(&format!("scripts/{target}.sh"))?;
+        let is_beside = ["link", "any"].contains(&place) && !script.contains("/lab.sh");
+        is_beside.then(|| (place, target, ports(script)))
+    });
+    let beside: Vec<_> = beside.collect();
+    let mut complaints = Vec::new();
+    for (at, (place, target, own)) in beside.iter().enumerate() {
+        for (other_place, other, ports) in &beside[at + 1..] {
+            let together = *place == "link" || *other_place == "link";
+            let common = own.intersection(ports).next();
+            if let (true, Some(port)) = (together && target != other, common) {
+                complaints.push(format!(
+                    "{TABLE}: {target} and {other} run beside each other, and both use port {port}"
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+/// The ports of the loopback interface that a script names.
+fn ports(script: &str) -> BTreeSet<&str> {
+    let after = |mark| script.split(mark).skip(1);
+    let named = after("127.0.0.1:").chain(after("PORT="));
+    let digits = named.map(|text| {
+        let end = text.find(|letter: char| !letter.is_ascii_digit());
+        &text[..end.unwrap_or(text.len())]
+    });
+    digits.filter(|port| port.len() >= 4).collect()
 }
 
 /// The lines of the script's table.
@@ -39,6 +79,24 @@ fn called_target(row: &str) -> Option<&str> {
     let command = row.split('|').nth(3)?;
     let (_, after) = command.split_once("make ")?;
     after.split_whitespace().next()
+}
+
+#[test]
+fn checks_beside_each_other_on_one_port_are_found() {
+    let table = "    cat <<'TABLE'\na | 5 | any | make a | | f |\nb | 5 | any | make b | | f |\n\
+                 c | 5 | link | make c | | f |\nd | 5 | link | make d | | f |\n\
+                 e | 5 | alone | make e | | f |\nTABLE\n";
+    let tree = Tree::of(&[
+        ("Makefile", "a: ## A\nb: ## B\nc: ## C\nd: ## D\ne: ## E\n"),
+        (TABLE, table),
+        ("scripts/a.sh", "ONE=127.0.0.1:9501 TWO=127.0.0.1:9502\n"),
+        ("scripts/b.sh", "curl http://127.0.0.1:9501/\n"),
+        ("scripts/c.sh", "FIRST_PORT=9502\n"),
+        ("scripts/d.sh", ". \"$ROOT/scripts/lab.sh\"\nPORT=9502\n"),
+        ("scripts/e.sh", "PORT=9502\n"),
+    ]);
+    let both = "a and c run beside each other, and both use port 9502";
+    assert_eq!(complaints(&tree), [format!("scripts/checks.sh: {both}")]);
 }
 
 #[test]

@@ -80,3 +80,25 @@ impl Front {
         self.ready.len() - usize::from(self.shown.is_some())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_many_flows_needed_is_given_back() {
+        let (mut front, mut positions) = (Front::default(), Positions::default());
+        let rank = |slot| Rank {
+            level: 0,
+            band: 0,
+            key: 0,
+            seq: u64::from(slot),
+        };
+        (0..100).for_each(|slot| drop(front.insert(&mut positions, slot, rank(slot))));
+        (1..100).for_each(|slot| drop(front.remove(&mut positions, slot)));
+        assert!(front.ready.room() >= 100);
+        front.fit(1);
+        assert!(front.ready.room() <= 8, "{}", front.ready.room());
+        assert_eq!(front.shown(), Some(0));
+    }
+}

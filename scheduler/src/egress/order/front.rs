@@ -94,8 +94,12 @@ mod tests {
             key: 0,
             seq: u64::from(slot),
         };
-        (0..100).for_each(|slot| drop(front.insert(&mut positions, slot, rank(slot))));
-        (1..100).for_each(|slot| drop(front.remove(&mut positions, slot)));
+        for slot in 0..100 {
+            front.insert(&mut positions, slot, rank(slot));
+        }
+        for slot in 1..100 {
+            front.remove(&mut positions, slot);
+        }
         assert!(front.ready.room() >= 100);
         front.fit(1);
         assert!(front.ready.room() <= 8, "{}", front.ready.room());

@@ -115,11 +115,11 @@ impl Route {
     }
 }
 
-/// Collects the values of `cluster` and `fallback`.
+/// Collects the values of `cluster`.
 fn collect(keys: &Map, found: &mut BTreeSet<String>) {
     for (key, value) in keys {
         match value {
-            Value::Text(name) if key == "cluster" || key == "fallback" => {
+            Value::Text(name) if key == "cluster" => {
                 found.insert(name.clone());
             }
             Value::Map(inner) => collect(inner, found),

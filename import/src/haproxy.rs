@@ -199,8 +199,8 @@ fn frontend(section: &Section, rules: &mut Rules<'_>, backends: &mut Backends<'_
 /// The backends, and the clusters that have been made of them.
 struct Backends<'s> {
     sections: BTreeMap<&'s str, &'s Section>,
-    /// The clusters of each, and of its backups.
-    made: BTreeMap<String, Option<(String, Option<String>)>>,
+    /// The cluster of each.
+    made: BTreeMap<String, Option<String>>,
     parts: Vec<Part>,
     depth: usize,
 }
@@ -231,27 +231,17 @@ impl Backends<'_> {
             Some(made) => made.clone(),
             None => {
                 let name = self.name_for(&section.name);
-                let parts = backends::parts(section, &name, rules.ledger);
-                let made = parts.map(|(main, backup)| {
-                    let names = (
-                        main.name.clone(),
-                        backup.as_ref().map(|own| own.name.clone()),
-                    );
-                    self.parts.push(main);
-                    self.parts.extend(backup);
-                    names
-                });
+                let made = backends::part(section, &name, rules.ledger);
+                self.parts.extend(made.clone());
+                let made = made.map(|own| own.name);
                 self.made.insert(section.name.clone(), made.clone());
                 made
             }
         };
-        let Some((cluster, fallback)) = made else {
+        let Some(cluster) = made else {
             return vec![spot.respond(503)];
         };
         let mut keys = vec![("cluster".to_owned(), text(cluster))];
-        if let Some(fallback) = fallback {
-            keys.push(("fallback".to_owned(), text(fallback)));
-        }
         keys.extend(backends::route_keys(section, rules.ledger));
         spot.put_edits(&mut keys);
         vec![spot.route(keys)]

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod document;
+mod endpoints;
 mod files;
 mod haproxy;
 mod ledger;

@@ -154,8 +154,9 @@ fn backends_become_clusters() {
             cluster.max_requests,
             cluster.connect_timeout.as_secs()
         ),
-        (2, 9, 3)
+        (1, 9, 3)
     );
+    assert_eq!(cluster.endpoints[1].priority, 1, "{}", imported.yaml);
     assert!(
         cluster.resilience.health_checks.is_some(),
         "{}",

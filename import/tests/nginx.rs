@@ -415,20 +415,39 @@ fn upstreams_become_clusters() {
         proxy_ssl_verify on; proxy_next_upstream error http_502; } } }";
     let imported = import(text);
     let config = parsed(&imported);
-    assert_eq!(config.clusters.len(), 2);
+    assert_eq!(config.clusters.len(), 1);
     let cluster = &config.clusters[0];
-    assert_eq!(
-        (cluster.endpoints.len(), cluster.endpoints[0].weight),
-        (2, 2)
+    let endpoints = cluster.endpoints.iter();
+    let endpoints = endpoints.map(|own| (own.address.to_string(), own.weight, own.priority));
+    let expected = [
+        ("10.0.0.1:8000", 2, 0),
+        ("10.0.0.2:443", 1, 1),
+        ("unix:/x", 1, 0),
+    ];
+    assert!(endpoints.eq(expected.map(|(address, weight, priority)| (
+        address.to_owned(),
+        weight,
+        priority
+    ))));
+    let notes: Vec<_> = imported
+        .summary
+        .exceptions()
+        .map(ToString::to_string)
+        .collect();
+    assert!(
+        notes.iter().any(|own| own.contains("five of seven")),
+        "{notes:?}"
     );
-    assert_eq!(cluster.endpoints[1].address.to_string(), "unix:/x");
+    let alone = import(&text.replace("server unix:/x;", ""));
+    let mut notes = alone.summary.exceptions().map(ToString::to_string);
+    assert!(
+        !notes.any(|own| own.contains("five of seven")),
+        "{}",
+        alone.yaml
+    );
     assert_eq!((cluster.max_requests, cluster.max_idle_connections), (9, 8));
     assert_eq!(cluster.connect_timeout.as_secs(), 2);
     assert!(cluster.tls.is_some());
-    let Action::Forward(forward) = &config.routes[0].action else {
-        panic!("{}", imported.yaml);
-    };
-    assert_eq!(forward.fallback.as_ref().unwrap().name, "u-backup");
     assert!(
         config.routes[0]
             .retry
@@ -444,15 +463,14 @@ fn sessions_are_kept_by_a_cookie() {
         server { listen 80; location / { proxy_pass http://u; } } }";
     let imported = import(text);
     let config = parsed(&imported);
-    let session = |index: usize| config.clusters[index].stateful_session.as_ref();
-    let kept = session(0).unwrap();
+    let kept = config.clusters[0].stateful_session.as_ref().unwrap();
     assert_eq!(kept.cookie, "srv");
     assert_eq!(
         kept.attributes,
         "; Path=/a; HttpOnly; Max-Age=3600; Secure; SameSite=Strict"
     );
-    // The backups are another cluster, and a cookie is of one.
-    assert!(session(1).is_none(), "{}", imported.yaml);
+    let priorities = config.clusters[0].endpoints.iter().map(|own| own.priority);
+    assert!(priorities.eq([0, 1]), "a session may be one with a backup");
     let other = import(&text.replace("sticky cookie srv", "sticky route srv"));
     assert!(parsed(&other).clusters[0].stateful_session.is_none());
 }

@@ -735,6 +735,26 @@ fn run(text: &str, more: &[&str]) -> (String, String, bool) {
 }
 
 #[test]
+fn a_backup_takes_over_from_a_server_that_is_away() {
+    let (away, backup) = (free_address(), echo(0));
+    let nginx = format!(
+        "http {{ upstream u {{ server {away}; server {} backup; }}\n\
+         server {{ listen 80; location / {{ proxy_pass http://u; }} }} }}",
+        backup.address
+    );
+    let haproxy = format!(
+        "defaults\n mode http\nlisten l\n bind :80\n server a {away}\n server b {} backup\n",
+        backup.address
+    );
+    for (name, text) in [("nginx.conf", nginx), ("haproxy.cfg", haproxy)] {
+        let proxy = imported(name, &text);
+        for _ in 0..5 {
+            assert_eq!(proxy.connect().ask(get("/")).status(), 200, "{name}");
+        }
+    }
+}
+
+#[test]
 fn the_command_prints_the_configuration_and_tells_what_is_lost() {
     let text = "http { server { listen 80; sub_filter a b;\n location / { proxy_pass http://10.0.0.1; } } }";
     let (yaml, told, succeeds) = run(text, &[]);

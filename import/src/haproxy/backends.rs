@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use super::parse::{Line, Section};
 use crate::document::Part;
+use crate::endpoints::{Endpoint, Endpoints};
 use crate::ledger::Ledger;
 use crate::sessions::{self, Cookie};
 use crate::sockets::{BAD_PATH, is_path};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
-/// The servers of a backend.
+/// What a backend says of its servers.
 #[derive(Default)]
-struct Servers {
-    main: Vec<Value>,
-    backup: Vec<Value>,
+struct Backend {
+    endpoints: Endpoints,
     max_conn: Option<u64>,
     tls: Option<Map>,
     http2: bool,
@@ -29,14 +29,9 @@ struct Checks {
     fall: Option<u64>,
 }
 
-/// Returns the clusters of a backend: its servers, and those that are its backups. None if
-/// no server of it can be one.
-pub(super) fn parts(
-    section: &Section,
-    name: &str,
-    ledger: &mut Ledger,
-) -> Option<(Part, Option<Part>)> {
-    let mut servers = Servers::default();
+/// Returns the cluster of a backend. None if no server of it can be an endpoint.
+pub(super) fn part(section: &Section, name: &str, ledger: &mut Ledger) -> Option<Part> {
+    let mut own = Backend::default();
     let defaults: Vec<String> = section
         .all(&["default-server"])
         .iter()
@@ -46,7 +41,7 @@ pub(super) fn parts(
         })
         .collect();
     for line in section.all(&["server"]) {
-        servers.add(line, &defaults, ledger);
+        own.add(line, &defaults, ledger);
     }
     for line in section.all(&["server-template"]) {
         ledger.not(
@@ -54,46 +49,18 @@ pub(super) fn parts(
             "list the servers, or a name of which DNS tells the addresses",
         );
     }
-    let (main, backup) = match servers.main.is_empty() {
-        true => (std::mem::take(&mut servers.backup), Vec::new()),
-        false => (
-            std::mem::take(&mut servers.main),
-            std::mem::take(&mut servers.backup),
-        ),
-    };
-    if main.is_empty() {
+    let Some(endpoints) = own.endpoints.written(ledger) else {
         ledger.not(section.id, "no server is left, so its routes answer 503");
         return None;
-    }
-    let keys = cluster_keys(section, &servers, ledger);
-    let part = |name: String, endpoints: Vec<Value>, title: &str| {
-        let mut own = vec![("endpoints".to_owned(), Value::List(endpoints))];
-        // One cookie is of one cluster.
-        let is_whole = title.is_empty();
-        let mut keys = keys.clone();
-        keys.retain(|(key, _)| is_whole || key != sessions::KEY);
-        own.extend(keys);
-        Part {
-            from: section.id,
-            title: format!(
-                "{}: {} {}{title}",
-                section.place, section.kind, section.name
-            ),
-            name,
-            keys: own,
-        }
     };
-    let mut first = part(name.to_owned(), main, "");
-    if backup.is_empty() {
-        return Some((first, None));
-    }
-    first
-        .keys
-        .push(("healthy_panic_threshold".to_owned(), word(0)));
-    Some((
-        first,
-        Some(part(format!("{name}-backup"), backup, ", its backups")),
-    ))
+    let mut keys = vec![("endpoints".to_owned(), endpoints)];
+    keys.extend(cluster_keys(section, &own, ledger));
+    Some(Part {
+        from: section.id,
+        title: format!("{}: {} {}", section.place, section.kind, section.name),
+        name: name.to_owned(),
+        keys,
+    })
 }
 
 /// Returns the path of a Unix socket, as `bind` and `server` name one.
@@ -102,7 +69,7 @@ pub(super) fn unix_path(address: &str) -> Option<&str> {
     path.starts_with('/').then_some(path)
 }
 
-impl Servers {
+impl Backend {
     fn add(&mut self, line: &Line, defaults: &[String], ledger: &mut Ledger) {
         let address = line.word(2);
         let rest = line.words.get(3..).unwrap_or_default();
@@ -172,19 +139,16 @@ impl Servers {
             Some(told) => ledger.nearly(line.id, told),
             None => ledger.carried(line.id),
         }
-        let address = text(address);
-        let endpoint = match weight {
-            1 => address,
-            weight => map([("address", address), ("weight", word(weight.min(1000)))]),
-        };
-        match has("backup") {
-            true => self.backup.push(endpoint),
-            false => self.main.push(endpoint),
-        }
+        self.endpoints.add(Endpoint {
+            id: line.id,
+            address,
+            weight: weight.min(1000),
+            is_backup: has("backup"),
+        });
     }
 }
 
-fn cluster_keys(section: &Section, servers: &Servers, ledger: &mut Ledger) -> Map {
+fn cluster_keys(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Map {
     let mut out = vec![("dispatch".to_owned(), dispatch(section, ledger))];
     let mut put = |key: &str, value: Value| out.push((key.to_owned(), value));
     if let Some(count) = servers.max_conn {
@@ -280,7 +244,7 @@ fn dispatch(section: &Section, ledger: &mut Ledger) -> Value {
     found
 }
 
-fn health_checks(section: &Section, servers: &Servers, ledger: &mut Ledger) -> Option<Value> {
+fn health_checks(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Option<Value> {
     let option = section.option("httpchk");
     let sends = section.all(&["http-check", "send"]);
     let expects = section.all(&["http-check", "expect"]);

@@ -77,14 +77,14 @@ impl<'a> Converter<'a, '_> {
         let path = path(location, asked, parts.uri.as_deref())?;
         let told = self.told(&location.scope)?;
         let way = self.way(&there, &parts);
-        let led = self.clusters.lead(&way, pass.id, self.ledger);
-        let led = led.ok_or("no server of its upstream is left")?;
+        let cluster = self.clusters.lead(&way, pass.id, self.ledger);
+        let cluster = cluster.ok_or("no server of its upstream is left")?;
         self.ledger.carried(location.directive.id);
         self.ledger.carried(pass.id);
         let read = location.scope.one("proxy_read_timeout");
         let read = read.and_then(|own| time(own.arg(0), 1000));
         let mut keys = vec![
-            ("cluster".to_owned(), text(led.cluster)),
+            ("cluster".to_owned(), text(cluster)),
             ("path".to_owned(), text(path)),
             (
                 "timeout".to_owned(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::parse::Directive;
 use super::scope::Scope;
 use crate::document::Part;
+use crate::endpoints::{Endpoint, Endpoints};
 use crate::ledger::{Id, Ledger};
 use crate::sessions::{self, Cookie};
 use crate::sockets::{BAD_PATH, is_path};
@@ -34,22 +35,8 @@ pub(super) struct Tls {
 /// The clusters that routes have asked for.
 pub(super) struct Clusters<'a> {
     upstreams: BTreeMap<&'a str, &'a Directive>,
-    names: BTreeMap<(Way, Which), String>,
+    names: BTreeMap<Way, String>,
     parts: Vec<Part>,
-}
-
-/// Which servers of an upstream a cluster has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Which {
-    Main,
-    Backup,
-}
-
-/// What a route is told of a cluster.
-pub(super) struct Led {
-    pub(super) cluster: String,
-    /// The cluster of the servers that are marked `backup`.
-    pub(super) fallback: Option<String>,
 }
 
 impl<'a> Clusters<'a> {
@@ -72,56 +59,28 @@ impl<'a> Clusters<'a> {
 
     /// Returns the cluster for a way to an upstream; none if no server of it can be one.
     /// `from` is the directive that names it.
-    pub(super) fn lead(&mut self, way: &Way, from: Id, ledger: &mut Ledger) -> Option<Led> {
-        let upstream = self.upstreams.get(&*way.target).copied();
-        if let Some(name) = self.names.get(&(way.clone(), Which::Main)) {
-            return Some(Led {
-                cluster: name.clone(),
-                fallback: self.names.get(&(way.clone(), Which::Backup)).cloned(),
-            });
+    pub(super) fn lead(&mut self, way: &Way, from: Id, ledger: &mut Ledger) -> Option<String> {
+        if let Some(name) = self.names.get(way) {
+            return Some(name.clone());
         }
-        let Some(upstream) = upstream else {
-            let keys = vec![(
-                "endpoints".to_owned(),
-                Value::List(vec![text(with_port(&way.target, way.tls.is_some()))]),
-            )];
-            let title = way.target.clone();
-            let cluster = self.add(way, Which::Main, (from, title), keys);
-            return Some(Led {
-                cluster,
-                fallback: None,
-            });
+        let Some(upstream) = self.upstreams.get(&*way.target).copied() else {
+            let endpoint = text(with_port(&way.target, way.tls.is_some()));
+            let keys = vec![("endpoints".to_owned(), Value::List(vec![endpoint]))];
+            return Some(self.add(way, (from, way.target.clone()), keys));
         };
         ledger.carried(upstream.id);
-        let servers = Servers::read(upstream, way.tls.is_some(), ledger);
-        let (main, backup) = match servers.main.is_empty() {
-            true => (&servers.backup, None),
-            false => (&servers.main, Some(&servers.backup)),
-        };
-        if main.is_empty() {
+        let own = Upstream::read(upstream, way.tls.is_some(), ledger);
+        let Some(endpoints) = own.endpoints.written(ledger) else {
             ledger.not(upstream.id, "no server is left, so its routes answer 502");
             return None;
-        }
-        let backup = backup.filter(|own| !own.is_empty());
+        };
         let title = format!("{}: upstream {}", upstream.place, upstream.arg(0));
-        let mut keys = vec![("endpoints".to_owned(), Value::List(main.clone()))];
-        keys.extend(upstream_keys(upstream, &servers, ledger));
-        if backup.is_some() {
-            keys.push(("healthy_panic_threshold".to_owned(), word(0)));
-        }
-        let cluster = self.add(way, Which::Main, (upstream.id, title.clone()), keys);
-        let fallback = backup.map(|backup| {
-            let mut keys = vec![("endpoints".to_owned(), Value::List(backup.clone()))];
-            keys.extend(upstream_keys(upstream, &servers, ledger));
-            // One cookie is of one cluster.
-            keys.retain(|(key, _)| key != sessions::KEY);
-            let title = format!("{title}, its backups");
-            self.add(way, Which::Backup, (upstream.id, title), keys)
-        });
-        Some(Led { cluster, fallback })
+        let mut keys = vec![("endpoints".to_owned(), endpoints)];
+        keys.extend(upstream_keys(upstream, &own, ledger));
+        Some(self.add(way, (upstream.id, title), keys))
     }
 
-    fn add(&mut self, way: &Way, part: Which, (from, title): (Id, String), keys: Map) -> String {
+    fn add(&mut self, way: &Way, (from, title): (Id, String), keys: Map) -> String {
         let valid = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let mut base: String = way
             .target
@@ -131,9 +90,6 @@ impl<'a> Clusters<'a> {
         base.truncate(48);
         if base.is_empty() {
             base.push_str("backend");
-        }
-        if part == Which::Backup {
-            base.push_str("-backup");
         }
         // Keys of YAML: what reads as a number or a word would be none.
         if !base.starts_with(|c: char| c.is_ascii_alphabetic()) || is_word(&base) {
@@ -153,7 +109,7 @@ impl<'a> Clusters<'a> {
             name: name.clone(),
             keys,
         });
-        self.names.insert((way.clone(), part), name.clone());
+        self.names.insert(way.clone(), name.clone());
         name
     }
 }
@@ -216,17 +172,16 @@ fn way_keys(way: &Way) -> Map {
     out
 }
 
-/// The servers of an upstream.
+/// What an upstream says of its servers.
 #[derive(Default)]
-struct Servers {
-    main: Vec<Value>,
-    backup: Vec<Value>,
+struct Upstream {
+    endpoints: Endpoints,
     max_conns: Option<u64>,
     max_fails: Option<u64>,
     fail_timeout: Option<Duration>,
 }
 
-impl Servers {
+impl Upstream {
     fn read(upstream: &Directive, tls: bool, ledger: &mut Ledger) -> Self {
         let mut out = Self::default();
         for server in upstream.inner().iter().filter(|own| own.name == "server") {
@@ -278,19 +233,16 @@ impl Servers {
             Some(told) => ledger.nearly(server.id, told),
             None => ledger.carried(server.id),
         }
-        let address = text(with_port(target, tls));
-        let endpoint = match weight {
-            0 | 1 => address,
-            weight => map([("address", address), ("weight", word(weight.min(1000)))]),
-        };
-        match flags.contains(&"backup") {
-            true => self.backup.push(endpoint),
-            false => self.main.push(endpoint),
-        }
+        self.endpoints.add(Endpoint {
+            id: server.id,
+            address: with_port(target, tls),
+            weight: weight.clamp(1, 1000),
+            is_backup: flags.contains(&"backup"),
+        });
     }
 }
 
-fn upstream_keys(upstream: &Directive, servers: &Servers, ledger: &mut Ledger) -> Map {
+fn upstream_keys(upstream: &Directive, servers: &Upstream, ledger: &mut Ledger) -> Map {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| out.push((key.to_owned(), value));
     put("dispatch", dispatch(upstream, ledger));

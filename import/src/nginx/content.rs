@@ -366,14 +366,11 @@ impl<'a> Converter<'a, '_> {
         if parts.uri.as_deref().is_some_and(drops_query) {
             self.ledger.nearly(pass.id, "the query is passed on, too");
         }
-        let Some(led) = self.clusters.lead(&way, pass.id, self.ledger) else {
+        let Some(cluster) = self.clusters.lead(&way, pass.id, self.ledger) else {
             return Ok(here.respond(502));
         };
         let mut put = |key: &str, value: Value| route.keys.push((key.to_owned(), value));
-        put("cluster", text(led.cluster));
-        if let Some(fallback) = led.fallback {
-            put("fallback", text(fallback));
-        }
+        put("cluster", text(cluster));
         if let Some((key, value)) = rewrite {
             put(key, value);
         }
@@ -473,10 +470,10 @@ impl<'a> Converter<'a, '_> {
                     self.clusters.lead(&way, own.id, self.ledger)
                 });
             match led {
-                Some(led) => {
+                Some(cluster) => {
                     let told = "copies go to the same path, with the fields of the request itself";
                     self.ledger.nearly(own.id, told);
-                    found.push(map([("cluster", text(led.cluster))]));
+                    found.push(map([("cluster", text(cluster))]));
                 }
                 None => self.ledger.not(own.id, "it is not known where copies go"),
             }

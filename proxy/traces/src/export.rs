@@ -1,15 +1,16 @@
 //! The thread that sends spans, and the queue that it takes them from.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
 use sprat_config::resolved::Otlp;
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep, timeout_at};
+use sprat_net::permit::Count;
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::sleep;
 
 use crate::collector::Collector;
 use crate::metrics::{Dropped, TraceStats};
@@ -35,23 +36,32 @@ pub struct Queue {
 #[derive(Debug)]
 struct Room {
     most: usize,
-    waiting: AtomicUsize,
+    /// So many are sent together, and wait for no others.
+    max_batch: usize,
+    waiting: Count,
+    /// Tells the thread that spans have come.
+    come: Notify,
+    /// Tells the thread that a batch has come.
+    full: Notify,
     stats: Arc<TraceStats>,
 }
 
 impl Room {
     fn take(&self, spans: usize) -> bool {
-        let fits = |waiting: usize| Some(waiting + spans).filter(|all| *all <= self.most);
-        let waiting = &self.waiting;
-        let taken = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
-        if taken.is_ok() {
+        let has_room = self.waiting.take(spans, self.most);
+        if has_room {
             self.stats.queued(spans);
         }
-        taken.is_ok()
+        has_room
+    }
+
+    /// Whether there is enough for a batch.
+    fn is_full(&self) -> bool {
+        self.waiting.used() >= self.max_batch
     }
 
     fn give_back(&self, spans: usize) {
-        self.waiting.fetch_sub(spans, Ordering::Relaxed);
+        self.waiting.give_back(spans);
         self.stats.unqueued(spans);
     }
 }
@@ -65,7 +75,11 @@ impl Queue {
         }
         if self.spans.send(spans).is_err() {
             self.room.give_back(count);
-            self.room.stats.dropped(Dropped::Shutdown, count);
+            return self.room.stats.dropped(Dropped::Shutdown, count);
+        }
+        self.room.come.notify_one();
+        if self.room.is_full() {
+            self.room.full.notify_one();
         }
     }
 }
@@ -86,7 +100,10 @@ impl Exporter {
         let (open, closed) = watch::channel(());
         let room = Arc::new(Room {
             most: config.max_queue_size,
-            waiting: AtomicUsize::new(0),
+            max_batch: config.max_export_batch_size,
+            waiting: Count::default(),
+            come: Notify::new(),
+            full: Notify::new(),
             stats: Arc::clone(stats),
         });
         let sending = Sending {
@@ -95,7 +112,6 @@ impl Exporter {
             closed,
             room: Arc::clone(&room),
             resource: resource(config),
-            max_batch: config.max_export_batch_size,
             delay: config.schedule_delay,
             in_hand: 0,
             is_failing: false,
@@ -139,7 +155,6 @@ struct Sending {
     room: Arc<Room>,
     /// `ResourceSpans.resource` and what else is the same in each request.
     resource: Vec<u8>,
-    max_batch: usize,
     delay: Duration,
     /// Spans that are taken from the queue and not yet with the collector.
     in_hand: usize,
@@ -180,18 +195,46 @@ impl Sending {
     }
 
     /// Waits for spans, and takes those that are sent together; none when no more come.
+    ///
+    /// The thread is woken by the first of them, and by the one that fills the batch: to be
+    /// woken by each costs more than to make them.
     async fn gather(&mut self) -> Option<Vec<u8>> {
         let mut encoded = Vec::new();
-        let first = self.queued.recv().await?;
-        self.take(&first, &mut encoded);
-        let until = Instant::now() + self.delay;
-        while self.in_hand < self.max_batch {
-            match timeout_at(until, self.queued.recv()).await {
-                Ok(Some(more)) => self.take(&more, &mut encoded),
-                Ok(None) | Err(_) => break,
+        while self.in_hand == 0 {
+            let is_closed = self.wait().await;
+            while self.in_hand < self.room.max_batch
+                && let Ok(spans) = self.queued.try_recv()
+            {
+                self.take(&spans, &mut encoded);
+            }
+            if is_closed && self.in_hand == 0 {
+                return None;
             }
         }
         Some(self.envelope(&encoded))
+    }
+
+    /// Waits until there is something to send, and others need not be waited for; returns
+    /// whether no more come.
+    async fn wait(&mut self) -> bool {
+        // What is told never changes, but ends.
+        let mut is_closed = self.closed.has_changed().is_err();
+        while self.room.waiting.used() == 0 && !is_closed {
+            tokio::select! {
+                () = self.room.come.notified() => {}
+                _ = self.closed.changed() => is_closed = true,
+            }
+        }
+        let mut delay = pin!(sleep(self.delay));
+        // A batch that has been sent meanwhile may have been told of, too.
+        while !self.room.is_full() && !is_closed && !delay.is_elapsed() {
+            tokio::select! {
+                () = self.room.full.notified() => {}
+                _ = self.closed.changed() => is_closed = true,
+                () = &mut delay => {}
+            }
+        }
+        is_closed
     }
 
     fn take(&mut self, spans: &Spans, encoded: &mut Vec<u8>) {

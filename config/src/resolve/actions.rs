@@ -10,9 +10,9 @@ use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{
-    Action, Cluster, Conditions, DirectResponse, ErrorPage, FileAt, Forward, HeaderEdits,
-    Maintenance, Mirror, Page, PageSource, Redirect, RedirectPath, RegexRewrite, Span, Template,
-    ValueIs, ValueMatch, Weighted,
+    Action, Cluster, Conditions, DirectResponse, EndpointAddress, ErrorPage, FileAt, Forward,
+    HeaderEdits, Maintenance, Mirror, Page, PageSource, Redirect, RedirectPath, RegexRewrite, Span,
+    Template, ValueIs, ValueMatch, Weighted,
 };
 
 /// The keys that say what a route does, of which it has one.
@@ -190,6 +190,9 @@ fn forward(
     }
     raw.request_mirror_policies.get()?;
     let clusters = clusters?;
+    if raw.fallback.given {
+        warn_of_fallback(&raw.fallback.span, &clusters, reporter);
+    }
     if raw.weighted_clusters.given && clusters.iter().all(|own| own.weight == 0) {
         let message = "no cluster has a weight: no request could go anywhere".to_owned();
         let help = "give one of them a weight of 1 or more".to_owned();
@@ -201,6 +204,31 @@ fn forward(
         fallback: fallback?,
         mirrors: mirrors?,
     })
+}
+
+/// Warns of a fallback that no request gets, for no cluster before it is ever without an
+/// endpoint in use.
+fn warn_of_fallback(span: &Range<usize>, clusters: &[Weighted], reporter: &mut Reporter<'_>) {
+    let has_name = |own: &Cluster| {
+        let mut all = own.endpoints.iter();
+        own.endpoints_file.is_some()
+            || all.any(|own| matches!(own.address, EndpointAddress::Name { .. }))
+    };
+    let is_checked = |own: &Cluster| own.resilience.health_checks.is_some();
+    let all = || clusters.iter().map(|own| &*own.cluster);
+    let is_reached =
+        |own: &Cluster| has_name(own) || (is_checked(own) && own.resilience.panic_percent == 0);
+    if all().any(is_reached) {
+        return;
+    }
+    let message = "no request comes to this fallback".to_owned();
+    let help = if all().any(is_checked) {
+        "a cluster uses all its endpoints when most are out: give it `healthy_panic_threshold: 0`"
+    } else {
+        "without `health_checks` no endpoint is known to be out; one that stands by in the same \
+         cluster (`priority: 1`) takes over with the first connection that fails"
+    };
+    reporter.warning(span, message, Some(help.to_owned()));
 }
 
 fn redirect(

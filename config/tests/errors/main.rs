@@ -574,6 +574,46 @@ routes:
 }
 
 #[test]
+fn a_fallback_that_no_request_comes_to_is_a_warning() {
+    let warnings = |cluster: &str| {
+        let text = format!(
+            "\
+version: 1
+listeners: [{{address: 0.0.0.0:80}}]
+clusters:
+  a: {{{cluster}}}
+  b: {{endpoints: ['192.0.2.2:1']}}
+routes: [{{cluster: a, fallback: b}}]
+"
+        );
+        let loaded = parse(&text, "sprat.yaml", &|_| None).unwrap();
+        brief(&loaded.warnings)
+    };
+    let address = "endpoints: ['192.0.2.1:1']";
+    let checks = format!("{address}, health_checks: {{http_health_check: {{path: /}}}}");
+    assert_eq!(
+        warnings(address),
+        ["6:33 warning: no request comes to this fallback | \
+          without `health_checks` no endpoint is known to be out; one that stands by in the same \
+          cluster (`priority: 1`) takes over with the first connection that fails"]
+    );
+    assert_eq!(
+        warnings(&checks),
+        [
+            "6:33 warning: no request comes to this fallback | a cluster uses all its endpoints \
+          when most are out: give it `healthy_panic_threshold: 0`"
+        ]
+    );
+    for reached in [
+        &*format!("{checks}, healthy_panic_threshold: 0"),
+        "endpoints: ['a.example:1']",
+        "endpoints_file: /etc/a.yaml",
+    ] {
+        assert_eq!(warnings(reached), [""; 0], "{reached}");
+    }
+}
+
+#[test]
 fn a_path_that_no_request_has_is_a_warning() {
     let file = |listener: &str| {
         format!(

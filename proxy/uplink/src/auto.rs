@@ -37,6 +37,17 @@ const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
 /// What is told between two polls at most; of what is over only the bytes count.
 const EVENTS_MAX: usize = 4096;
 
+/// While no link has been found, sockets are asked about after so many writes in a row,
+/// and after one more each [`ASK_EVERY`]: to ask after each of 20,000 a second costs a
+/// tenth of the CPU time, and delays are as well told by some of them.
+const ASKS_MAX: u32 = 64;
+
+/// The time that one of [`ASKS_MAX`] takes to come back.
+const ASK_EVERY: Duration = Duration::from_micros(200);
+
+/// Bytes of no one that is followed, told of so soon after others, count as sent with them.
+const TOGETHER: Duration = Duration::from_micros(100);
+
 /// A socket that has acknowledged nothing for so long is given up.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
@@ -51,6 +62,8 @@ pub(crate) struct AutoRate {
     queue_us: AtomicU64,
     /// Nothing is late, and nothing is to be told.
     rests: AtomicBool,
+    /// A link has been found: its rate is searched for by all that is sent on it.
+    is_engaged: AtomicBool,
     followed: Mutex<Followed>,
     written: Condvar,
 }
@@ -64,6 +77,8 @@ struct Followed {
     events: Vec<(Time, Event)>,
     /// Where the turns of those that the gate does not ask about have got to.
     turn: u64,
+    /// When all of [`ASKS_MAX`] will have come back.
+    asks_whole_at: Time,
 }
 
 /// What the thread is told.
@@ -112,6 +127,7 @@ impl AutoRate {
             effective_rate_bits_per_s: AtomicU64::new(0),
             queue_us: AtomicU64::new(0),
             rests: AtomicBool::new(false),
+            is_engaged: AtomicBool::new(false),
             followed: Mutex::new(Followed::default()),
             written: Condvar::new(),
         }
@@ -127,7 +143,13 @@ impl AutoRate {
         if self.rests.load(Relaxed) {
             return;
         }
-        // Before the lock: it is a system call.
+        if !self.is_engaged.load(Relaxed) {
+            let mut followed = self.lock();
+            if !followed.may_ask(now) {
+                return followed.pass_over(now, writer);
+            }
+        }
+        // Without the lock: it is a system call.
         let Ok(info) = tcp_info(&writer.fd) else {
             return;
         };
@@ -197,6 +219,7 @@ impl AutoRate {
         if self.is_on() {
             self.searches.fetch_add(1, Relaxed);
             self.rests.store(false, Relaxed);
+            self.is_engaged.store(false, Relaxed);
             self.queue_us.store(0, Relaxed);
             *self.lock() = Followed::default();
         }
@@ -300,6 +323,30 @@ impl AutoRate {
 }
 
 impl Followed {
+    /// Whether a socket may be asked about after a write; one fewer may after that.
+    fn may_ask(&mut self, now: Time) -> bool {
+        let whole_at = self.asks_whole_at.max(now);
+        let may = whole_at.since(now) <= ASK_EVERY * (ASKS_MAX - 1);
+        if may {
+            self.asks_whole_at = whole_at + ASK_EVERY;
+        }
+        may
+    }
+
+    /// Notes what a socket has taken that is not asked about: as if it had left at once.
+    fn pass_over(&mut self, now: Time, writer: &Writer<'_>) {
+        let wire_bytes = writer.cost.segment_bytes(writer.bytes);
+        if let Some(socket) = self.sockets.get_mut(&writer.socket) {
+            socket.written = writer.written;
+            socket.written_at = now;
+            socket.told += wire_bytes;
+        }
+        match self.events.last_mut() {
+            Some((at, Event::Overhead(sum))) if now.since(*at) < TOGETHER => *sum += wire_bytes,
+            _ => self.tell(now, Event::Overhead(wire_bytes)),
+        }
+    }
+
     /// Notes that a socket has taken bytes; whether it is followed.
     fn follow(&mut self, now: Time, writer: &Writer<'_>, info: &TcpInfo) -> bool {
         if let Some(socket) = self.sockets.get_mut(&writer.socket) {
@@ -437,6 +484,7 @@ fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate, config: &GateConfig)
         if !link.set_found_rate(search, control.rate_bits_per_s) {
             return;
         }
+        auto.is_engaged.store(gate.is_engaged(), Relaxed);
         let found = gate.found();
         auto.publish(config, found);
         let found = found.map(|found| found.rate_bits_per_s);
@@ -534,18 +582,50 @@ mod tests {
         assert_eq!(told(&auto), 5 * COST.segment_bytes(1000));
     }
 
+    /// Whether it was asked about or not, what a socket has taken is told once.
+    #[test]
+    fn of_many_writes_some_are_asked_about_and_all_are_told() {
+        let auto = AutoRate::new();
+        let (mut socket, mut client) = connected();
+        let mut all = 0;
+        let wrote = |auto: &AutoRate| {
+            let events = &auto.lock().events;
+            let is_write = |(_, event): &&(Time, Event)| matches!(event, Event::Wrote(_));
+            events.iter().filter(is_write).count()
+        };
+        let mut write_each = |auto: &AutoRate, us: u64, times: u64, began: Time| {
+            for number in 0..times {
+                all += 1000;
+                let now = began + Duration::from_micros(us * number);
+                write(auto, now, 1, &mut socket, 1000, all);
+                client.read_exact(&mut [0; 1000]).unwrap();
+            }
+        };
+        write_each(&auto, 0, 200, ms(1));
+        assert_eq!(wrote(&auto), ASKS_MAX as usize);
+        write_each(&auto, 50, 100, ms(2));
+        // 5 have come back in the millisecond between, and 24 come back in 5 ms.
+        assert_eq!(wrote(&auto), ASKS_MAX as usize + 5 + 24);
+        // Once a link is found, all of them are.
+        auto.is_engaged.store(true, Relaxed);
+        write_each(&auto, 0, 100, ms(10));
+        assert_eq!(wrote(&auto), ASKS_MAX as usize + 5 + 24 + 100);
+        assert_eq!(told(&auto), 400 * COST.segment_bytes(1000));
+    }
+
     #[test]
     fn sockets_that_have_nothing_on_the_way_do_not_fill_the_table() {
         let auto = AutoRate::new();
         let mut pairs: Vec<_> = (0..80).map(|_| connected()).collect();
-        for (key, (socket, client)) in pairs.iter_mut().enumerate() {
-            write(&auto, ms(0), key as u64, socket, 100, 100);
+        for (key, (socket, client)) in (0_u32..).zip(&mut pairs) {
+            let now = Time::ZERO + key * ASK_EVERY;
+            write(&auto, now, key.into(), socket, 100, 100);
             client.read_exact(&mut [0; 100]).unwrap();
         }
         assert_eq!(ask(&auto, ms(40)), 0, "the gate may still ask about them");
         let mut turns = 0;
         while !auto.lock().sockets.is_empty() {
-            assert!(ask(&auto, ms(60)) <= OTHERS_MAX);
+            assert!(ask(&auto, ms(80)) <= OTHERS_MAX);
             turns += 1;
             assert!(turns < 10_000);
         }

@@ -203,7 +203,7 @@ check-kubernetes: ## Hold config/kubernetes and config/kustomize against the pub
 
 schema: ## Write the configuration's JSON Schema, and the references in docs/
 	UPDATE=1 cargo test --locked -p sprat-config --test schema
-	UPDATE=1 cargo test --locked -p sprat --test metrics document::
+	UPDATE=1 cargo test --locked -p sprat --test e2e metrics::document::
 
 clean: ## Remove what was built, and the tools installed here
 	cargo clean

@@ -163,6 +163,8 @@ idle() {
         printf 'GET /size/100/idle HTTP/1.1\r\nHost: idle\r\n\r\n' >&"$fd"
         read -r -t 5 -u "$fd" line || die "$1 did not answer connection $i"
     done
+    # What was only needed for a moment is given back.
+    sleep 3
     after=$(resident_kb "${pid_of[$1]}")
     for fd in "${fds[@]}"; do
         exec {fd}>&-

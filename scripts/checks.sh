@@ -42,7 +42,7 @@ module | 5 | any | make module | | bytes_of_module | | filters
 filter-reproducible | 12 | any | make filter-reproducible | | hash_of_filter | | filters
 simulate | 10 | any | make simulate | | simulated | | scheduler/src measure/src loadgen/src
 reproduce | 15 | any | QUICK=1 make reproduce | PAPER=EH99 | reproduced | reproduced>=90 not_run<=20 | scheduler/src measure/src loadgen/src loadgen/papers
-idle-memory | 8 | any | make idle-memory | CONNECTIONS=1000 | idle_memory | | proxy
+idle-memory | 8 | any | make idle-memory | CONNECTIONS=1000 | idle_memory | plain<=10000 | proxy
 http2-memory | 5 | any | make http2-memory | CONNECTIONS=200 | http2_memory | | proxy
 fault-simulation | 25 | any | make fault-simulation | SEEDS=200 | passed_tests | passed>=1 | proxy proxy/tests/faults
 fuzz-smoke | 10 | any | make fuzz-smoke | EACH_S=2 | fuzzed | | proxy filters fuzz
@@ -68,7 +68,7 @@ compare-http2 | 10 | link | make compare-http2 | REQUESTS=1000 | compared | srpt
 compare-counterfactual | 25 | link | make compare-counterfactual | REQUESTS=500 LOADS=0.7 | counterfactual | failed<=0 | proxy
 compare-compression | 15 | link | make compare-compression | REQUESTS=500 LOADS=0.7 BAR=1000 | compression | worst<=1.2 | proxy
 compare-farm | 35 | link | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
-bench-peers | 25 | alone | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=16000 | proxy
+bench-peers | 25 | alone | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=10000 | proxy
 bench-observability | 8 | alone | make bench-observability | PAIRS=1 REQUESTS=5000 BAR=0 | observed | ratio<=1.03 | proxy
 compare-envoy | 30 | link | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters
 compare-envoy-farm | 15 | link | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0 | proxy filters

@@ -7,4 +7,4 @@ set -euo pipefail
 cd "$ROOT"
 # A WebSocket has two descriptors in the test and two in Sprat.
 ulimit -n 16384 || die "it takes 16384 descriptors: raise the hard limit (ulimit -Hn)"
-cargo test --locked -p sprat --test endurance -- --ignored --nocapture
+cargo test --locked -p sprat --test e2e endurance -- --ignored --nocapture

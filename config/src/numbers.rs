@@ -142,12 +142,9 @@ impl Leaf for RequestsPercent {
 fn percent(text: &str, least: u8, most: u8) -> Result<u8, Fault> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let percent = number
-        .parse()
-        .ok()
-        .filter(|_| digits && !number.starts_with("00"));
+    let percent = number.parse().ok().filter(|_| digits);
     match percent.filter(|percent| (least..=most).contains(percent)) {
-        Some(percent) if text.ends_with('%') => Ok(percent),
+        Some(percent) if text == format!("{percent}%") => Ok(percent),
         Some(percent) => Err(Fault::new(
             format!("`{text}` is no part of the link"),
             format!("write {percent}%"),
@@ -248,6 +245,7 @@ mod tests {
             ("100%", Some(100), None),
             ("101%", None, None),
             ("+5%", None, None),
+            ("05%", None, None),
             ("005%", None, None),
             ("00%", None, None),
             ("5.0%", None, None),
@@ -256,7 +254,9 @@ mod tests {
         ] {
             assert_eq!((share(text), floor(text)), (share_is, floor_is), "{text}");
         }
-        assert_eq!(help::<SharePercent>("5").as_deref(), Some("write 5%"));
+        for text in ["5", "05%", "005"] {
+            assert_eq!(help::<SharePercent>(text).as_deref(), Some("write 5%"));
+        }
         assert_eq!(help::<SharePercent>("+5"), None);
     }
 

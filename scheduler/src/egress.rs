@@ -91,8 +91,8 @@ impl Egress {
         self.next_seq += 1;
         let flow = Flow::new(now, &spec, view);
         let id = self.flows.insert(flow);
-        self.order.open(now, &mut self.flows, id.slot, spec.lane);
-        self.ledger.open(&mut self.flows[id.slot]);
+        self.order.open(now, &mut self.flows, id.slot(), spec.lane);
+        self.ledger.open(&mut self.flows[id.slot()]);
         Ok(id)
     }
 
@@ -117,8 +117,8 @@ impl Egress {
         }
         self.ledger.recount(flow);
         match bytes {
-            0 => self.order.remove(now, &mut self.flows, id.slot),
-            _ => self.enqueue(now, id.slot),
+            0 => self.order.remove(now, &mut self.flows, id.slot()),
+            _ => self.enqueue(now, id.slot()),
         }
         self.observe(now);
     }
@@ -178,19 +178,19 @@ impl Egress {
             let unused = was - is;
             (self.order).unpass(flow, granted - bytes, bytes == 0);
             self.link.give_back(now, unused);
-            (self.order).give_back(now, &mut self.flows, id.slot, unused);
-            let flow = &mut self.flows[id.slot];
+            (self.order).give_back(now, &mut self.flows, id.slot(), unused);
+            let flow = &mut self.flows[id.slot()];
             self.ledger.give_back(flow, granted - bytes, unused);
         } else if bytes > granted {
             let beyond = is - was;
             self.order.count_unmarked(flow, bytes - granted);
             self.link.take(now, beyond);
-            let written = (id.slot, beyond);
+            let written = (id.slot(), beyond);
             (self.order).charge_more(now, &mut self.flows, &self.link, written);
-            let flow = &mut self.flows[id.slot];
+            let flow = &mut self.flows[id.slot()];
             self.ledger.extend(flow, bytes - granted, beyond);
             if flow.waits() {
-                self.enqueue(now, id.slot);
+                self.enqueue(now, id.slot());
             }
         }
     }
@@ -207,7 +207,7 @@ impl Egress {
         flow.view.size = size;
         self.ledger.recount(flow);
         if flow.waits() {
-            self.enqueue(now, id.slot);
+            self.enqueue(now, id.slot());
         }
     }
 
@@ -239,7 +239,7 @@ impl Egress {
         };
         self.order.count_unmarked(flow, bytes);
         if flow.waits() {
-            self.enqueue(now, id.slot);
+            self.enqueue(now, id.slot());
         }
     }
 
@@ -254,9 +254,9 @@ impl Egress {
             return;
         };
         flow.offered_bytes = 0;
-        self.order.close(now, &mut self.flows, id.slot);
-        self.flows.remove(id.slot);
-        self.ledger.close(&mut self.flows[id.slot]);
+        self.order.close(now, &mut self.flows, id.slot());
+        self.flows.remove(id.slot());
+        self.ledger.close(&mut self.flows[id.slot()]);
         self.observe(now);
     }
 

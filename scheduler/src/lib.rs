@@ -28,6 +28,7 @@ pub mod resolution;
 pub mod retries;
 mod sfd;
 mod size;
+mod slots;
 pub mod srq;
 pub mod station;
 mod time;

@@ -40,6 +40,7 @@ pub use waiting::{Order, Scope};
 pub use crate::classes::ClassSpec;
 use crate::dispatch::{Balancer, Dispatch, EndpointSpec};
 use crate::limits::Shortage;
+use crate::slots::{Key, Slots};
 use crate::{Size, Time};
 
 /// The parameters of a station.
@@ -104,16 +105,18 @@ impl StationConfig {
 
 /// A request at a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket {
-    slot: u32,
-    generation: u32,
-}
+pub struct Ticket(Key);
 
 impl Ticket {
     /// A small integer, unique among the present requests, for the driver's
     /// tables.
     pub fn index(self) -> usize {
-        self.slot as usize
+        self.0.index()
+    }
+
+    /// Returns the number of its slot.
+    fn slot(self) -> u32 {
+        self.0.slot()
     }
 }
 
@@ -202,8 +205,7 @@ pub struct Station {
     scope: Scope,
     queues: Queues,
     admission: Admission,
-    slots: Vec<Slot>,
-    vacant: Vec<u32>,
+    slots: Slots<Slot>,
     next_seq: u64,
     events: VecDeque<Event>,
     sizes: MeanSize,
@@ -218,7 +220,6 @@ pub struct Station {
 
 #[derive(Clone, Debug)]
 struct Slot {
-    generation: u32,
     state: State,
     class: usize,
     /// What it counts for at its endpoint.
@@ -273,8 +274,7 @@ impl Station {
             length: AveragedLength::new(config.admission.averaging),
             max_active: config.max_active,
             repeats: Repeats::new(config.retry_budget),
-            slots: Vec::new(),
-            vacant: Vec::new(),
+            slots: Slots::default(),
             next_seq: 0,
             events: VecDeque::new(),
             shortage: Shortage::default(),
@@ -311,7 +311,7 @@ impl Station {
             return Verdict::Refuse(self.refuse(arrival.class, reason));
         }
         let ticket = self.seat(now, arrival);
-        self.slots[ticket.index()].session = session;
+        self.slots[ticket.slot()].session = session;
         let verdict = self.place(now, ticket);
         if !matches!(verdict, Verdict::Refuse(_)) {
             self.learn(ticket, arrival.size);
@@ -357,7 +357,7 @@ impl Station {
             return;
         };
         let bytes = self.sizes.expected(size);
-        let slot = &mut self.slots[ticket.index()];
+        let slot = &mut self.slots[ticket.slot()];
         let before = std::mem::replace(&mut slot.bytes, bytes);
         self.endpoints.resize(endpoint, before, bytes);
         self.learn(ticket, size);
@@ -413,7 +413,7 @@ impl Station {
 
     /// Requests in service, waiting, or between two attempts.
     pub fn active(&self) -> usize {
-        self.slots.len() - self.vacant.len()
+        self.slots.len()
     }
 
     /// Returns the number of requests that wait.

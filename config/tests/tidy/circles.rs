@@ -12,30 +12,19 @@ use crate::tree::Tree;
 /// Modules that may import each other in a circle.
 const AT_MOST: usize = 3;
 
-/// Crates with a larger circle, which may not grow; lower them as it shrinks.
-const LARGER: [(&str, usize); 1] = [("filters/envoy-module/src/", 6)];
-
 /// What each module imports.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Says which circles are larger than they may be, or smaller than is said above.
+/// Says which circles are larger than they may be.
 pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for (root, graph) in graphs(tree) {
         let largest = largest_circle(&graph);
-        let known = LARGER.iter().find(|(larger, _)| *larger == root);
-        let most = known.map_or(AT_MOST, |&(_, most)| most);
-        if largest.len() > most {
+        if largest.len() > AT_MOST {
             let names = largest.join(", ");
             complaints.push(format!(
-                "{root}: {} modules import each other in a circle, {most} may: {names}",
+                "{root}: {} modules import each other in a circle, {AT_MOST} may: {names}",
                 largest.len()
-            ));
-        } else if known.is_some() && largest.len() < most {
-            complaints.push(format!(
-                "{root}: the largest circle has {} modules: lower `LARGER` in {}",
-                largest.len(),
-                file!()
             ));
         }
     }

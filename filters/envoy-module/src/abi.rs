@@ -135,13 +135,6 @@ const STOP_ITERATION_AND_WATERMARK: u32 = 2;
 /// buffer's limit.
 const STOP_ALL_AND_WATERMARK: u32 = 4;
 
-/// Has timers of this thread fire when they are due, not up to 50 us later.
-pub(crate) fn wake_on_time() {
-    // SAFETY: sets a number of the calling thread. Where it fails, timers are
-    // late, which the pacer makes up for.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
-}
-
 /// Keeps this library in memory: its thread and its uplinks outlive the
 /// configuration that loaded it.
 fn stay_loaded() {
@@ -247,12 +240,16 @@ unsafe fn hook<T>(
 }
 
 /// Runs what is of no stream; none after a panic.
-pub(crate) fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
+fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(run));
     if done.is_err() {
-        log(LOG_ERROR, "sprat: a panic was caught");
+        log_panic();
     }
     done.ok()
+}
+
+fn log_panic() {
+    log(LOG_ERROR, "sprat: a panic was caught");
 }
 
 #[cfg(test)]

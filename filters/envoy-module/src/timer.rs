@@ -5,16 +5,27 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use sprat_scheduler::Time;
 
-use crate::abi;
-
 const NEVER: u64 = u64::MAX;
+
+/// How much later than they are due this thread's timers may fire, in place of 50 us.
+const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
+
+/// Is told of each panic that was caught here.
+static ON_PANIC: OnceLock<fn()> = OnceLock::new();
+
+/// Has panics of the thread told, which goes on after them. To be called once.
+pub(crate) fn on_panic(tell: fn()) {
+    ON_PANIC.get_or_init(|| tell);
+}
 
 /// A number that no client foresees, another for each `index`.
 pub(crate) fn chance(index: u64) -> u64 {
@@ -94,6 +105,15 @@ fn thread() -> &'static Thread {
     &THREAD
 }
 
+/// Ticks something. After a panic it sleeps until a stream arms it.
+fn tick(inner: &dyn Tick) -> Option<Time> {
+    let ticked = catch_unwind(AssertUnwindSafe(|| inner.tick(now())));
+    if ticked.is_err() {
+        ON_PANIC.get().inspect(|tell| tell());
+    }
+    ticked.ok().flatten()
+}
+
 impl Thread {
     fn adopt(&'static self, new: &Arc<Ticking<dyn Tick>>) -> io::Result<()> {
         let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +135,8 @@ impl Thread {
     }
 
     fn run(&self) {
-        abi::wake_on_time();
+        // Where it fails timers are late, which the pacer makes up for.
+        let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK_NS));
         let mut care = self.care();
         loop {
             care.retain(|own| own.strong_count() > 0);
@@ -128,10 +149,8 @@ impl Thread {
                 for own in alive.iter().filter(|own| due_ns(own) <= now_ns) {
                     // First, or what is armed meanwhile would be lost.
                     own.due_ns.store(NEVER, Ordering::Release);
-                    // After a panic this one sleeps until somebody arms it.
-                    let next = abi::guarded(|| own.inner.tick(now())).flatten();
-                    own.due_ns
-                        .fetch_min(next.map_or(NEVER, Time::as_nanos), Ordering::AcqRel);
+                    let next = tick(&own.inner).map_or(NEVER, Time::as_nanos);
+                    own.due_ns.fetch_min(next, Ordering::AcqRel);
                 }
                 drop(alive);
                 care = self.care();

@@ -86,7 +86,7 @@ impl Keeper {
             thread: None,
         };
         own.prepare(config)?;
-        own.follow(config);
+        own.commit(config);
         Ok(own)
     }
 
@@ -121,7 +121,7 @@ impl Keeper {
 
     /// Goes on with what a configuration wants. What failed is tried again at once: the
     /// operator may have put right what was wrong.
-    pub fn follow(&self, config: &Config) {
+    pub fn commit(&self, config: &Config) {
         self.wanted.send_replace(Wanted::of(config));
     }
 

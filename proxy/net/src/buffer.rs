@@ -12,8 +12,8 @@ use sprat_config::resolved::{BufferTotals, Config, ResponseBuffer};
 
 use self::files::Files;
 pub use self::scratch::{Batch, Scratch};
+use crate::permit::{Permit, Permits};
 use crate::problem::Problem;
-use crate::read_ahead::Pool;
 
 /// Why no more of a body is kept, so that it goes on as its client takes it, or sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +55,10 @@ impl Fallback {
 /// The room for buffered bodies of a process, and what is counted of its use.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    memory: Arc<AtomicUsize>,
+    memory: Permits,
     memory_max: AtomicUsize,
-    file: AtomicU64,
-    file_max: AtomicU64,
+    file: Permits,
+    file_max: AtomicUsize,
     early: AtomicU64,
     fallbacks: [AtomicU64; Fallback::ALL.len()],
     /// The log knows that files cannot be written.
@@ -78,22 +78,28 @@ impl Buffers {
     /// Makes the room of this extent. What is held beyond it stays until it is passed on.
     pub fn resize(&self, totals: BufferTotals) {
         self.memory_max.store(totals.memory_bytes, Relaxed);
-        self.file_max.store(totals.file_bytes, Relaxed);
+        let file_bytes = usize::try_from(totals.file_bytes).unwrap_or(usize::MAX);
+        self.file_max.store(file_bytes, Relaxed);
     }
 
     /// Returns a share of nothing so far of the memory.
-    pub fn memory(&self) -> Pool {
-        Pool::of(&self.memory, self.memory_max.load(Relaxed))
+    pub fn memory(&self) -> Permit {
+        self.memory.none(self.memory_max.load(Relaxed))
+    }
+
+    /// Returns a share of nothing so far of the files.
+    fn files_share(&self) -> Permit {
+        self.file.none(self.file_max.load(Relaxed))
     }
 
     /// Returns the bytes in memory.
     pub fn memory_bytes(&self) -> usize {
-        self.memory.load(Relaxed)
+        self.memory.used()
     }
 
     /// Returns the bytes in files.
-    pub fn file_bytes(&self) -> u64 {
-        self.file.load(Relaxed)
+    pub fn file_bytes(&self) -> usize {
+        self.file.used()
     }
 
     /// Returns how many responses an endpoint had done with before their clients had.
@@ -130,19 +136,6 @@ impl Buffers {
 
     fn files(&self) -> &Files {
         self.files.get_or_init(Files::start)
-    }
-
-    /// Takes room in files; false if there is not as much.
-    fn take_file(&self, bytes: u64) -> bool {
-        let max = self.file_max.load(Relaxed);
-        let taken = self.file.fetch_update(Relaxed, Relaxed, |used| {
-            used.checked_add(bytes).filter(|sum| *sum <= max)
-        });
-        taken.is_ok()
-    }
-
-    fn give_back_file(&self, bytes: u64) {
-        self.file.fetch_sub(bytes, Relaxed);
     }
 }
 

@@ -12,6 +12,7 @@ pub mod background;
 pub mod begun;
 pub mod buffer;
 pub mod client;
+pub mod clock;
 pub mod coding;
 #[cfg(test)]
 #[path = "../../../scheduler/tests/operations/corpus.rs"]
@@ -27,6 +28,7 @@ pub mod hpack;
 pub mod listening;
 pub mod metrics;
 pub mod network;
+pub mod permit;
 pub mod places;
 pub mod poll;
 pub mod problem;

@@ -12,7 +12,6 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
@@ -22,67 +21,7 @@ use tokio::task::AbortHandle;
 
 pub use self::reading::Reading;
 use crate::buffer::Buffers;
-
-/// A share in the room that many bodies have.
-#[derive(Debug)]
-pub struct Pool {
-    used: Arc<AtomicUsize>,
-    bound: usize,
-    /// Bytes of `used` that are this body's.
-    own: usize,
-}
-
-impl Pool {
-    /// Returns a share of nothing so far in a pool of which `used` bytes are taken.
-    pub fn of(used: &Arc<AtomicUsize>, bound: usize) -> Self {
-        Self {
-            used: Arc::clone(used),
-            bound,
-            own: 0,
-        }
-    }
-
-    fn has_room(&self) -> bool {
-        self.used.load(Relaxed) < self.bound
-    }
-
-    /// Takes as many bytes; false if there are not as many.
-    pub fn take(&mut self, bytes: usize) -> bool {
-        let taken = self.used.fetch_update(Relaxed, Relaxed, |used| {
-            used.checked_add(bytes).filter(|sum| *sum <= self.bound)
-        });
-        if taken.is_ok() {
-            self.own += bytes;
-        }
-        taken.is_ok()
-    }
-
-    fn give_back(&mut self, bytes: usize) {
-        self.used.fetch_sub(bytes, Relaxed);
-        self.own -= bytes;
-    }
-
-    /// Parts with so many of its bytes, which stay taken.
-    pub fn split(&mut self, bytes: usize) -> Self {
-        self.own -= bytes;
-        Self {
-            used: Arc::clone(&self.used),
-            bound: self.bound,
-            own: bytes,
-        }
-    }
-
-    /// Takes over what is another's share of the same room.
-    fn join(&mut self, mut other: Self) {
-        self.own += std::mem::take(&mut other.own);
-    }
-}
-
-impl Drop for Pool {
-    fn drop(&mut self) {
-        self.give_back(self.own);
-    }
-}
+use crate::permit::Permit;
 
 /// Why the rest of a body does not come.
 #[derive(Debug, thiserror::Error)]
@@ -110,9 +49,9 @@ impl<B: Body<Data = Bytes> + Unpin + 'static> ReadAhead<B> {
     }
 
     /// Returns a body of which at most `bound` bytes are read ahead, and no more than
-    /// the pool has room for. When all of it has been read, `at_end` is told its length.
-    pub fn new(body: B, bound: usize, pool: Pool, at_end: impl FnOnce(u64) + 'static) -> Self {
-        Self::start(Reading::new(body, bound, pool, Box::new(at_end)))
+    /// `room` takes. When all of it has been read, `at_end` is told its length.
+    pub fn new(body: B, bound: usize, room: Permit, at_end: impl FnOnce(u64) + 'static) -> Self {
+        Self::start(Reading::new(body, bound, room, Box::new(at_end)))
     }
 
     /// Returns a body that is read ahead into memory, and then into a file, as its route
@@ -123,8 +62,8 @@ impl<B: Body<Data = Bytes> + Unpin + 'static> ReadAhead<B> {
         buffers: &Arc<Buffers>,
         at_end: impl FnOnce(u64) + 'static,
     ) -> Self {
-        let (bound, pool) = (rules.memory_bytes, buffers.memory());
-        let reading = Reading::new(body, bound, pool, Box::new(at_end));
+        let (bound, room) = (rules.memory_bytes, buffers.memory());
+        let reading = Reading::new(body, bound, room, Box::new(at_end));
         Self::start(reading.counted_by(buffers, rules.file.as_ref()))
     }
 
@@ -192,6 +131,7 @@ mod tests {
     use tokio::task::{LocalSet, yield_now};
 
     use super::*;
+    use crate::permit::Permits;
 
     /// A body of frames that come one for each turn of the runtime, if `slow`.
     struct Script {
@@ -239,15 +179,14 @@ mod tests {
     fn ahead(
         body: Script,
         bound: usize,
-        used: &Arc<AtomicUsize>,
+        used: &Permits,
     ) -> (ReadAhead<Script>, Rc<Cell<Option<u64>>>) {
         let told = Rc::new(Cell::new(None));
         let at_end = {
             let told = Rc::clone(&told);
             move |bytes| told.set(Some(bytes))
         };
-        let pool = Pool::of(used, 100);
-        (ReadAhead::new(body, bound, pool, at_end), told)
+        (ReadAhead::new(body, bound, used.none(100), at_end), told)
     }
 
     async fn turns() {
@@ -266,9 +205,9 @@ mod tests {
             assert_eq!((told.get(), left.get()), (Some(30), 0));
             assert!(matches!(&body, ReadAhead::Ahead(_, None)));
             assert_eq!(body.size_hint().exact(), Some(30));
-            assert_eq!(used.load(Relaxed), 30);
+            assert_eq!(used.used(), 30);
             assert_eq!(body.collect().await.unwrap().to_bytes().len(), 30);
-            assert_eq!(used.load(Relaxed), 0);
+            assert_eq!(used.used(), 0);
         })
         .await;
     }
@@ -277,18 +216,18 @@ mod tests {
     async fn no_more_is_held_than_the_bounds_say_and_one_frame() {
         let run = LocalSet::new();
         run.run_until(async {
-            let used = Arc::<AtomicUsize>::default();
+            let used = Permits::default();
             let (body, left) = Script::new(&[30; 10], true);
             let (mut first, told) = ahead(body, 64, &used);
             turns().await;
             // 30, 60 and 90: there is room below 64.
-            assert_eq!((used.load(Relaxed), left.get()), (90, 7));
-            // The pool has 10 left, too few for a frame; there is room for the one
+            assert_eq!((used.used(), left.get()), (90, 7));
+            // There are 10 left, too few for a frame; there is room for the one
             // that keeps it going, which counts for nothing.
             let (body, other_left) = Script::new(&[30; 10], true);
             let (second, _) = ahead(body, 64, &used);
             turns().await;
-            assert_eq!((used.load(Relaxed), other_left.get()), (90, 9));
+            assert_eq!((used.used(), other_left.get()), (90, 9));
             drop(second);
             assert_eq!(told.get(), None);
             let mut bytes = 0;
@@ -297,7 +236,7 @@ mod tests {
                 turns().await;
             }
             assert_eq!((bytes, told.get()), (300, Some(300)));
-            assert_eq!(used.load(Relaxed), 0);
+            assert_eq!(used.used(), 0);
         })
         .await;
     }
@@ -306,7 +245,7 @@ mod tests {
     async fn a_client_that_goes_leaves_nothing() {
         let run = LocalSet::new();
         run.run_until(async {
-            let used = Arc::<AtomicUsize>::default();
+            let used = Permits::default();
             let (body, _) = Script::new(&[30; 10], true);
             let (body, told) = ahead(body, 64, &used);
             turns().await;
@@ -317,7 +256,7 @@ mod tests {
             drop(body);
             turns().await;
             assert!(alive.upgrade().is_none());
-            assert_eq!((used.load(Relaxed), told.get()), (0, None));
+            assert_eq!((used.used(), told.get()), (0, None));
         })
         .await;
     }
@@ -326,7 +265,7 @@ mod tests {
     async fn a_failure_comes_after_what_was_read_before_it_and_ends_nothing_well() {
         let run = LocalSet::new();
         run.run_until(async {
-            let used = Arc::<AtomicUsize>::default();
+            let used = Permits::default();
             let (mut body, _) = Script::new(&[10], true);
             body.frames.push_back(Err("broken"));
             let (mut body, told) = ahead(body, 64, &used);
@@ -352,7 +291,7 @@ mod tests {
             let (mut body, _) = Script::new(&[10], false);
             let trailers = http::HeaderMap::new();
             body.frames.push_back(Ok(Frame::trailers(trailers)));
-            let (mut body, told) = ahead(body, 64, &Arc::default());
+            let (mut body, told) = ahead(body, 64, &Permits::default());
             assert_eq!(told.get(), Some(10));
             for _ in 0..2 {
                 assert_eq!(body.size_hint().exact(), None);

@@ -25,6 +25,7 @@ mod retry;
 pub(crate) mod service;
 mod session;
 mod side;
+mod size;
 mod spare;
 mod trace;
 pub(crate) mod tunnel;
@@ -132,9 +133,9 @@ async fn pass_on(
         Err(reason) => return answer::refuse(stream, reason, json, record).await,
     };
     exchange.announce_close(&mut response);
-    let known = exchange.plan.known(&response, &mut record).await;
+    exchange.plan.believe_head(&response, &mut record).await;
     if let Some(lease) = &record.lease {
-        lease.resize(known);
+        lease.resize(record.size.size());
     }
     let bounds = exchange.plan.bounds(&record);
     stream.begin_response(Some(bounds));
@@ -142,8 +143,8 @@ async fn pass_on(
         .plan
         .keep_session(&mut record, response.headers_mut());
     record.finish_head(&mut response);
-    let (response, known) = buffering::keep(&mut record, response, known);
-    answer::respond(stream, response, known, json, record).await
+    let response = buffering::keep(&mut record, response);
+    answer::respond(stream, response, json, record).await
 }
 
 /// The body of a request that is not passed on.

@@ -44,6 +44,12 @@ impl PartialEq for What {
     }
 }
 
+/// What another catalogue needs, and the threads for what is new of it.
+pub struct Prepared {
+    wanted: Vec<What>,
+    fresh: Vec<(What, Background)>,
+}
+
 impl Keeper {
     /// Starts the keeper of a catalogue that is in use from now on.
     ///
@@ -56,20 +62,21 @@ impl Keeper {
             saves: Arc::new(AtomicBool::new(true)),
             tasks: Vec::new(),
         };
-        keeper.follow(catalogue, config)?;
+        let prepared = keeper.prepare(catalogue, config)?;
+        keeper.commit(catalogue, prepared);
         Ok(keeper)
     }
 
-    /// Another catalogue is in use.
+    /// Makes ready what another catalogue needs.
     ///
     /// # Errors
     ///
     /// No thread can be had; all is as before.
-    pub fn follow(
-        &mut self,
-        catalogue: &Arc<Catalogue>,
+    pub fn prepare(
+        &self,
+        catalogue: &Catalogue,
         config: &config::Catalogue,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Prepared> {
         let manifests = catalogue.manifests.iter();
         let manifests = manifests.map(|(_, manifest)| What::Manifest(Arc::clone(manifest)));
         let snapshot = config.snapshot.iter().cloned().map(What::Snapshot);
@@ -81,6 +88,11 @@ impl Keeper {
                 fresh.extend(self.begin(what, catalogue)?);
             }
         }
+        Ok(Prepared { wanted, fresh })
+    }
+
+    /// Looks after another catalogue from now on.
+    pub fn commit(&mut self, catalogue: &Arc<Catalogue>, Prepared { wanted, fresh }: Prepared) {
         self.present.store(Arc::clone(catalogue));
         let tasks = std::mem::take(&mut self.tasks);
         let (kept, over): (Vec<_>, Vec<_>) = tasks
@@ -88,7 +100,6 @@ impl Keeper {
             .partition(|(what, _)| wanted.contains(what));
         over.into_iter().for_each(|(_, thread)| thread.join());
         self.tasks = kept.into_iter().chain(fresh).collect();
-        Ok(())
     }
 
     fn begin(

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use sprat_config::resolved as config;
+use sprat_net::clock;
 use sprat_scheduler::catalogue::{Estimator, KeyHasher};
 
 pub use asked::{Asked, Destination, Lesson};
@@ -103,14 +104,14 @@ impl Catalogue {
             catalogue.restore(&snapshot.path);
         }
         // After the snapshot, for it may bring the secret of the keys.
-        catalogue.follow(config, None);
+        catalogue.fill(config, None);
         Ok(catalogue)
     }
 
     /// Now, in seconds of Unix time that never go back.
     pub(crate) fn now_s(&self) -> u32 {
         self.started_unix_s
-            .saturating_add(seconds(self.started.elapsed()))
+            .saturating_add(seconds(clock::now() - self.started))
     }
 
     /// Whether no layer could know anything.

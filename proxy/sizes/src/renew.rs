@@ -34,13 +34,13 @@ pub(super) fn hasher(config: &config::Catalogue) -> Option<KeyHasher> {
 }
 
 impl Catalogue {
-    /// The same for another configuration; `own` is its present one. What was
+    /// Prepares the same for another configuration; `own` is its present one. What was
     /// learnt stays, unless its keys are made in another way.
     ///
     /// # Errors
     ///
     /// The address of a store that makes no sense, or no thread for it.
-    pub fn renewed(&self, own: &config::Config, config: &config::Config) -> anyhow::Result<Self> {
+    pub fn prepare(&self, own: &config::Config, config: &config::Config) -> anyhow::Result<Self> {
         let (before, after) = (&own.catalogue, &config.catalogue);
         let (store, store_thread) = match before.shared == after.shared && before.ttl == after.ttl {
             true => (self.store.clone(), None),
@@ -61,7 +61,7 @@ impl Catalogue {
                 Arc::new(Learnt::new(after.max_bytes, after.ttl))
             }
         };
-        let mut renewed = Self {
+        let mut prepared = Self {
             learnt,
             manifests: Vec::new(),
             document_roots: Vec::new(),
@@ -76,8 +76,8 @@ impl Catalogue {
             started: self.started,
             started_unix_s: self.started_unix_s,
         };
-        renewed.follow(config, Some((self, own)));
-        Ok(renewed)
+        prepared.fill(config, Some((self, own)));
+        Ok(prepared)
     }
 
     /// Takes what was learnt into a table of another size.
@@ -91,8 +91,8 @@ impl Catalogue {
         table
     }
 
-    /// What goes by clusters, routes and files.
-    pub(super) fn follow(
+    /// Fills in what goes by clusters, routes and files.
+    pub(super) fn fill(
         &mut self,
         config: &config::Config,
         before: Option<(&Self, &config::Config)>,

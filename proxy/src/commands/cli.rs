@@ -336,7 +336,11 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
     let mut out = io::stdout().lock();
     let written = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
-    written.context("cannot write to standard output")
+    match written {
+        // Who reads it has seen enough: `sprat explain ... | head`.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
 }
 
 /// Errors of a command are for people, not for the log.

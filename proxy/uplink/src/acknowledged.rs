@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_getres};
 use socket2::SockRef;
+use sprat_net::clock;
 use sprat_net::network;
 use sprat_net::sys;
 use tokio::sync::Notify;
@@ -100,7 +101,7 @@ impl Unacknowledged {
         if is_gone || network::is_simulated() {
             return;
         }
-        let now = Instant::now();
+        let now = clock::now();
         let mut responses = self.responses.borrow_mut();
         let given_up = match responses.len() {
             RESPONSES_MAX.. => responses.pop_front(),
@@ -122,7 +123,7 @@ impl Unacknowledged {
     /// Something has come from the client, which may acknowledge something.
     pub(super) fn heard(&self) {
         if !self.responses.borrow().is_empty() {
-            self.look(Instant::now());
+            self.look(clock::now());
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use sprat_net::clock;
 use sprat_scheduler::srq;
 use sprat_scheduler::{
     ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, GroupId, Pacer, Time,
@@ -247,7 +248,7 @@ impl PacedLink {
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time::ZERO + self.epoch.elapsed()
+        Time::ZERO + clock::now().saturating_duration_since(self.epoch)
     }
 
     /// No code panics while it holds the lock; if one did, the queue is still

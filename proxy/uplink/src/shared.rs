@@ -61,7 +61,7 @@ impl SharedUplink {
     /// # Errors
     ///
     /// As [`SharedUplink::new`].
-    pub fn renewed(
+    pub fn prepare(
         &self,
         (own, wanted): (&config::Uplink, &config::Uplink),
         classes: &config::Classes,

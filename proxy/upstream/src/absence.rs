@@ -2,14 +2,15 @@
 //! anew, say.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use sprat_net::permit::Count;
 use sprat_scheduler::health::Backoff;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Upstream, take_one};
+use super::Upstream;
 
 /// Between two attempts of one request: soon at first, for a restart takes little time,
 /// and a few times a second later.
@@ -27,7 +28,7 @@ pub const WAIT_RESULTS: [&str; 2] = ["served", "given_up"];
 /// The requests of a cluster that wait while its endpoints are away.
 #[derive(Debug, Default)]
 pub struct Absence {
-    waiting: AtomicUsize,
+    waiting: Count,
     /// Told when an endpoint is back.
     returned: Notify,
     /// How waiting ended, by [`WAIT_RESULTS`].
@@ -37,12 +38,12 @@ pub struct Absence {
 impl Absence {
     /// Returns the number of requests that wait.
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Relaxed)
+        self.waiting.used()
     }
 
     /// An endpoint may be back: those that wait try it.
     pub(super) fn end(&self) {
-        if self.waiting.load(Relaxed) > 0 {
+        if self.waiting.used() > 0 {
             self.returned.notify_waiters();
         }
     }
@@ -68,7 +69,7 @@ impl Upstream {
         let absence = &self.station.absence;
         let pending = self.config.resilience.max_pending_requests;
         let bound = self.config.wait_queue.max_requests.min(pending);
-        take_one(&absence.waiting, bound).then(|| Awaiting {
+        absence.waiting.take(1, bound).then(|| Awaiting {
             absence: Arc::clone(absence),
             until: now + within,
             pauses: 0,
@@ -101,7 +102,7 @@ impl Awaiting {
 
 impl Drop for Awaiting {
     fn drop(&mut self) {
-        self.absence.waiting.fetch_sub(1, Relaxed);
+        self.absence.waiting.give_back(1);
         self.absence.ends[usize::from(!self.is_served)].fetch_add(1, Relaxed);
     }
 }

@@ -4,7 +4,6 @@ use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use http::uri::Scheme;
@@ -14,6 +13,7 @@ use hyper_util::rt::TokioIo;
 use sprat_config::resolved::{Cluster, UpstreamHttp2};
 use sprat_net::error::Reason;
 use sprat_net::network;
+use sprat_net::permit::Count;
 use sprat_net::proxy_protocol::{self, Ends};
 use sprat_net::screen::Screened;
 use sprat_net::tls::ClusterTls;
@@ -29,7 +29,7 @@ use super::interim::Hears;
 use super::members::{Logical, Member, Target};
 use super::sender::Single;
 use super::transport::Transport;
-use super::{Breaker, Endpoint, Sender, Shared, Upstream, take_one};
+use super::{Breaker, Endpoint, Sender, Shared, Upstream};
 
 /// How often idle connections are asked for.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
@@ -46,14 +46,14 @@ pub struct Slot {
 
 impl Slot {
     fn take(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
-        if !take_one(&shared.connections, upstream.config.max_connections) {
+        if !shared.connections.take(1, upstream.config.max_connections) {
             return None;
         }
         if !upstream
             .breaker
             .take(upstream.config.resilience.max_connections)
         {
-            shared.connections.fetch_sub(1, Relaxed);
+            shared.connections.give_back(1);
             return None;
         }
         Some(Self::counted(upstream, shared, false))
@@ -62,8 +62,8 @@ impl Slot {
     /// One for a connection that is no longer a request's but a tunnel's: it is
     /// open, whatever the bound.
     pub(super) fn keep(upstream: &Upstream, shared: &Arc<Shared>) -> Self {
-        shared.connections.fetch_add(1, Relaxed);
-        shared.tunnels.fetch_add(1, Relaxed);
+        shared.connections.add(1);
+        shared.tunnels.add(1);
         upstream.breaker.add();
         Self::counted(upstream, shared, true)
     }
@@ -96,7 +96,7 @@ impl Slot {
                     let mut all = endpoints.iter();
                     all.any(|other| other.member.counts.has_spare())
                 }
-                false => shared.idle.load(Relaxed) > 0 || shared.is_closing(bound),
+                false => shared.idle.used() > 0 || shared.is_closing(bound),
             };
             if !hope {
                 return None;
@@ -110,30 +110,30 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.endpoint.connections.fetch_sub(1, Relaxed);
+        self.endpoint.connections.give_back(1);
         if self.is_tunnel {
-            self.endpoint.tunnels.fetch_sub(1, Relaxed);
+            self.endpoint.tunnels.give_back(1);
         }
         self.cluster.give_back();
-        if self.endpoint.wanted.load(Relaxed) > 0 {
+        if self.endpoint.wanted.used() > 0 {
             self.endpoint.freed.notify_one();
         }
     }
 }
 
 /// A request that waits for a connection to be closed.
-struct Wanted<'a>(&'a AtomicUsize);
+struct Wanted<'a>(&'a Count);
 
 impl<'a> Wanted<'a> {
-    fn one(wanted: &'a AtomicUsize) -> Self {
-        wanted.fetch_add(1, Relaxed);
+    fn one(wanted: &'a Count) -> Self {
+        wanted.add(1);
         Self(wanted)
     }
 }
 
 impl Drop for Wanted<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.give_back(1);
     }
 }
 

@@ -3,17 +3,16 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use sprat_config::resolved::Cluster;
 use sprat_net::proxy_protocol::Ends;
 use tokio::time::Instant;
 
+use super::Sender;
 use super::members::Member;
 use super::multiplexed::Pool;
 use super::sender::Single;
 use super::stats::EndpointStats;
-use super::{Sender, take_one};
 
 /// A connection that is kept for further requests.
 struct Idle {
@@ -60,7 +59,7 @@ impl Endpoint {
         let mut idle = self.idle.borrow_mut();
         while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
             let kept = idle.remove(at)?;
-            self.member.counts.idle.fetch_sub(1, Relaxed);
+            self.member.counts.idle.give_back(1);
             if kept.sender.is_ready() && now < kept.since + config.idle_timeout {
                 return Some(Sender::Http1(kept.sender));
             }
@@ -85,7 +84,7 @@ impl Endpoint {
             return;
         }
         let mut idle = self.idle.borrow_mut();
-        if !take_one(&self.member.counts.idle, config.max_idle_connections) {
+        if !self.member.counts.idle.take(1, config.max_idle_connections) {
             // Those of clients that have gone make way for those that are here.
             if ends.is_none() || idle.pop_front().is_none() {
                 return;
@@ -109,20 +108,20 @@ impl Endpoint {
         let before = idle.len();
         idle.retain(|kept| !kept.sender.is_closed() && now < kept.since + config.idle_timeout);
         let closed = before - idle.len();
-        self.member.counts.idle.fetch_sub(closed, Relaxed);
+        self.member.counts.idle.give_back(closed);
     }
 
     /// Closes an idle connection, if there is one.
     pub(super) fn close_one(&self) {
         if !self.pool.close_one() && self.idle.borrow_mut().pop_front().is_some() {
-            self.member.counts.idle.fetch_sub(1, Relaxed);
+            self.member.counts.idle.give_back(1);
         }
     }
 
     /// Closes every idle connection.
     pub(super) fn close_idle(&self) {
         let closed = std::mem::take(&mut *self.idle.borrow_mut());
-        self.member.counts.idle.fetch_sub(closed.len(), Relaxed);
+        self.member.counts.idle.give_back(closed.len());
         self.pool.close_idle();
     }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use sprat_net::clock;
 use sprat_net::gather::Unheard;
 use sprat_net::tls::ClusterTls;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -41,7 +42,7 @@ impl Heard {
         Silence {
             heard: Arc::clone(self),
             bytes: self.bytes.load(Relaxed),
-            since: Instant::now(),
+            since: clock::now(),
         }
     }
 }
@@ -69,7 +70,7 @@ impl Silence {
 
     /// Whether it goes on, and has for longer than a round trip takes.
     pub(super) fn is_long(&self) -> bool {
-        self.has_heard_nothing() && self.since.elapsed() > END_IS_SEEN_WITHIN
+        self.has_heard_nothing() && clock::now() - self.since > END_IS_SEEN_WITHIN
     }
 
     /// Whether a connection that has just ended had been closed before the request

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::Body;
 use sprat_config::resolved::BufferedBody;
 use sprat_net::buffer::Buffers;
-use sprat_net::read_ahead::{Pool, ReadAhead};
+use sprat_net::read_ahead::ReadAhead;
 use tokio::time::Instant;
 
 use super::{Lease, Upstream};
@@ -106,13 +106,8 @@ impl Upstream {
                     let held = Rc::clone(&held);
                     move |bytes| held.release(Instant::now(), bytes)
                 };
-                let pool = &self.shared.read_ahead;
-                ReadAhead::new(
-                    body,
-                    bounds.per_response,
-                    Pool::of(pool, bounds.total),
-                    at_end,
-                )
+                let room = self.shared.read_ahead.none(bounds.total);
+                ReadAhead::new(body, bounds.per_response, room, at_end)
             }
         };
         (body, held)

@@ -44,7 +44,7 @@ impl Keeper {
             thread: None,
         };
         keeper.prepare(clusters)?;
-        keeper.follow(clusters);
+        keeper.commit(clusters);
         Ok(keeper)
     }
 
@@ -79,9 +79,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// Goes on with these. Those that it has already are not disturbed; those
+    /// Goes on with these clusters. Those that it has already are not disturbed; those
     /// that are no longer among them are not asked any more.
-    pub fn follow(&self, clusters: &[Arc<SharedCluster>]) {
+    pub fn commit(&self, clusters: &[Arc<SharedCluster>]) {
         self.present.send_replace(clusters.to_vec());
     }
 

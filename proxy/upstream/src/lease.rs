@@ -1,7 +1,6 @@
 //! A request's hold on an endpoint, and between two attempts.
 
 use std::rc::Rc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use http::HeaderValue;
 use sprat_net::error::Reason;
@@ -51,7 +50,7 @@ impl Place {
         let config = &self.upstream.config;
         let counts = &self.upstream.endpoint(self.slot).member.counts;
         let of_cluster = config.resilience.max_connections;
-        counts.connections.load(Relaxed) < config.max_connections
+        counts.connections.used() < config.max_connections
             && !self.upstream.breaker.is_open(of_cluster)
     }
 }
@@ -61,7 +60,7 @@ impl Lease {
     pub(super) fn new(upstream: &Rc<Upstream>, ticket: Ticket, slot: usize, class: usize) -> Self {
         let endpoint = upstream.endpoint(slot);
         let counts = &endpoint.member.counts;
-        counts.outstanding.fetch_add(1, Relaxed);
+        counts.outstanding.add(1);
         Self {
             upstream: Rc::clone(upstream),
             endpoint,
@@ -230,7 +229,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.end_well();
         let counts = &self.endpoint.member.counts;
-        counts.outstanding.fetch_sub(1, Relaxed);
+        counts.outstanding.give_back(1);
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.cancel(ticket);
         }

@@ -34,7 +34,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
@@ -46,6 +46,7 @@ use sprat_scheduler::station::{Arrival, Refusal, Session, Ticket};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use sprat_net::permit::Count;
 use sprat_net::tls::ClusterTls;
 
 pub use absence::{Absence, Awaiting, WAIT_RESULTS};
@@ -71,19 +72,19 @@ pub use stats::{ClusterStats, EndpointStats};
 #[derive(Debug, Default)]
 pub struct Shared {
     /// The number of requests in progress.
-    pub outstanding: AtomicUsize,
+    pub outstanding: Count,
     /// Open connections, idle ones included.
-    pub connections: AtomicUsize,
+    pub connections: Count,
     /// The connections of these that have switched to another protocol: they are no
     /// request's any more.
-    tunnels: AtomicUsize,
+    tunnels: Count,
     /// The number of idle connections.
-    pub idle: AtomicUsize,
+    pub idle: Count,
     /// Active checks that passed, and that failed.
     pub checks: [AtomicU64; 2],
     /// Requests that wait for another worker's idle connection to be closed,
     /// because no further one may be opened.
-    wanted: AtomicUsize,
+    wanted: Count,
     /// Told when a connection is closed while one is wanted.
     freed: Notify,
 }
@@ -97,23 +98,16 @@ impl Shared {
 
     /// Whether some of the connections are idle, or being closed.
     fn has_spare(&self) -> bool {
-        self.idle.load(Relaxed) > 0 || self.connections.load(Relaxed) > self.busy()
+        self.idle.used() > 0 || self.connections.used() > self.busy()
     }
 
     /// Connections in use, or streams where one carries several: by those who do
     /// not wait for one.
     fn busy(&self) -> usize {
-        let outstanding = self.outstanding.load(Relaxed);
-        let waiting = self.wanted.load(Relaxed);
-        outstanding.saturating_sub(waiting) + self.tunnels.load(Relaxed)
+        let outstanding = self.outstanding.used();
+        let waiting = self.wanted.used();
+        outstanding.saturating_sub(waiting) + self.tunnels.used()
     }
-}
-
-/// Takes one of at most `bound`; false if there is none left.
-fn take_one(count: &AtomicUsize, bound: usize) -> bool {
-    count
-        .fetch_update(Relaxed, Relaxed, |now| (now < bound).then_some(now + 1))
-        .is_ok()
 }
 
 /// What has become of a session.
@@ -379,7 +373,7 @@ impl Upstream {
     pub fn give_way(&self) {
         for endpoint in &*self.endpoints.borrow() {
             let wanted = &endpoint.member.counts.wanted;
-            if wanted.load(Relaxed) > 0 || self.breaker.is_wanted() {
+            if wanted.used() > 0 || self.breaker.is_wanted() {
                 endpoint.close_one();
             }
         }

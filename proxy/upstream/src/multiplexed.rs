@@ -3,7 +3,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use http::uri::Scheme;
@@ -75,7 +74,7 @@ impl Carrier {
     /// Takes it into use, or for one request more.
     fn enter(self: &Rc<Self>) -> StreamSender {
         if self.streams.replace(self.streams.get() + 1) == 0 {
-            self.shared.idle.fetch_sub(1, Relaxed);
+            self.shared.idle.give_back(1);
         }
         StreamSender {
             sender: self.sender.clone(),
@@ -141,7 +140,7 @@ impl Drop for StreamSender {
         carrier.streams.set(carrier.streams.get() - 1);
         if carrier.is_idle() {
             carrier.idle_since.set(Instant::now());
-            carrier.shared.idle.fetch_add(1, Relaxed);
+            carrier.shared.idle.add(1);
             if let Some(pool) = carrier.pool.upgrade()
                 && (pool.retired.get() || carrier.is_silent())
             {
@@ -184,7 +183,7 @@ impl Pool {
             shared: Arc::clone(shared),
             _wanted: wanted,
         });
-        shared.idle.fetch_add(1, Relaxed);
+        shared.idle.add(1);
         let stream = carrier.enter();
         self.open.carriers.borrow_mut().push(carrier);
         stream
@@ -230,6 +229,6 @@ impl Pool {
 impl Drop for Carrier {
     fn drop(&mut self) {
         // The last request has left, so that it counts as idle.
-        self.shared.idle.fetch_sub(1, Relaxed);
+        self.shared.idle.give_back(1);
     }
 }

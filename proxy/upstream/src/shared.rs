@@ -1,11 +1,11 @@
 //! What all workers know of a cluster.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use sprat_config::resolved::{Cluster, Config, FileAt};
+use sprat_net::permit::Permits;
 use sprat_net::problem::Problem;
 use sprat_net::tls::ClusterTls;
 use sprat_scheduler::station::StationConfig;
@@ -29,7 +29,7 @@ pub struct SharedCluster {
     /// How many connections there are to all endpoints.
     pub breaker: Arc<Breaker>,
     /// Bytes that are read ahead of clients.
-    pub read_ahead: Arc<AtomicUsize>,
+    pub read_ahead: Permits,
     /// What is known of the file with its endpoints, if it has one.
     pub listing: Arc<Listing>,
     pub(super) overload_page: Option<Bytes>,
@@ -88,7 +88,7 @@ impl SharedCluster {
             station,
             decides,
             breaker: before.map_or_else(Arc::default, |before| Arc::clone(&before.breaker)),
-            read_ahead: before.map_or_else(Arc::default, |before| Arc::clone(&before.read_ahead)),
+            read_ahead: before.map_or_else(Permits::default, |before| before.read_ahead.clone()),
             listing,
             overload_page,
             tls,

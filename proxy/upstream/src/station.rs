@@ -12,6 +12,7 @@ use std::time::Duration;
 use slab::Slab;
 use sprat_config::resolved::{Admission, Class, Cluster};
 use sprat_config::stations::{self, SizeUse};
+use sprat_net::clock;
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::health::Health;
 use sprat_scheduler::station::{
@@ -205,7 +206,7 @@ impl SharedStation {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Decisions, Time) -> T) -> T {
-        self.change_at(Instant::now(), change)
+        self.change_at(clock::now(), change)
     }
 
     fn change_at<T>(&self, now: Instant, change: impl FnOnce(&mut Decisions, Time) -> T) -> T {

@@ -2,19 +2,18 @@
 
 mod pauses;
 
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 
 use super::types::{FlowId, FlowSpec};
 use crate::discipline::FlowView;
 use crate::marking::FlowMarks;
+use crate::slots::Slots;
 use crate::{Mark, Time, WireCost};
 use pauses::Burst;
 
 /// An open flow and what it has left to send.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    generation: u32,
-    pub(super) open: bool,
     /// Whether it has been granted anything.
     pub(super) begun: bool,
     /// Whether its driver has said that all of it has been offered.
@@ -61,8 +60,6 @@ impl Flow {
     /// Returns a flow that has nothing to write yet.
     pub(super) fn new(now: Time, spec: &FlowSpec, view: FlowView) -> Self {
         Self {
-            generation: 0,
-            open: true,
             begun: false,
             is_complete: false,
             is_express: false,
@@ -84,78 +81,60 @@ impl Flow {
         }
     }
 
-    /// Whether it waits for a grant.
+    /// Whether it waits for a grant; one that is closed has nothing to write.
     pub(super) fn waits(&self) -> bool {
-        self.open && self.offered_bytes > 0
+        self.offered_bytes > 0
     }
 }
 
 /// The flows by their slots.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flows {
-    slots: Vec<Flow>,
-    /// Slots of closed flows, to be used again.
-    vacant: Vec<u32>,
-}
+pub(super) struct Flows(Slots<Flow>);
 
 impl Flows {
     /// Counts the open flows.
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.vacant.len()
+        self.0.len()
     }
 
     /// Gives a flow a slot.
-    pub(super) fn insert(&mut self, mut flow: Flow) -> FlowId {
-        let slot = match self.vacant.pop() {
-            Some(slot) => {
-                let place = &mut self.slots[slot as usize];
-                flow.generation = place.generation.wrapping_add(1);
-                *place = flow;
-                slot
-            }
-            None => {
-                flow.generation = 1;
-                self.slots.push(flow);
-                self.slots.len() as u32 - 1
-            }
-        };
-        self.id(slot)
+    pub(super) fn insert(&mut self, flow: Flow) -> FlowId {
+        FlowId(self.0.insert(flow))
     }
 
     /// Gives a flow's slot to the next one.
     pub(super) fn remove(&mut self, slot: u32) {
-        self[slot].open = false;
-        self.vacant.push(slot);
+        self.0.remove(slot);
     }
 
     /// Returns the open flow of that name.
     pub(super) fn get_mut(&mut self, id: FlowId) -> Option<&mut Flow> {
-        self.slots
-            .get_mut(id.slot as usize)
-            .filter(|flow| flow.open && flow.generation == id.generation)
+        self.0.get_mut(id.0)
     }
 
     /// Returns the open flow of that name, to look at.
     pub(super) fn get(&self, id: FlowId) -> Option<&Flow> {
-        self.slots
-            .get(id.slot as usize)
-            .filter(|flow| flow.open && flow.generation == id.generation)
+        self.0.get(id.0)
     }
 
     /// Returns the name of a slot's flow.
     pub(super) fn id(&self, slot: u32) -> FlowId {
-        let generation = self[slot].generation;
-        FlowId { slot, generation }
+        FlowId(self.0.key(slot))
+    }
+
+    /// Whether a slot's flow is open.
+    pub(super) fn is_open(&self, slot: u32) -> bool {
+        self.0.is_taken(slot)
     }
 
     /// Iterates over all slots, those of closed flows too.
-    pub(super) fn slots(&self) -> std::ops::Range<u32> {
-        0..self.slots.len() as u32
+    pub(super) fn slots(&self) -> Range<u32> {
+        self.0.numbers()
     }
 
     /// Iterates over the open flows.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Flow> {
-        self.slots.iter().filter(|flow| flow.open)
+        self.0.iter()
     }
 }
 
@@ -163,12 +142,12 @@ impl Index<u32> for Flows {
     type Output = Flow;
 
     fn index(&self, slot: u32) -> &Flow {
-        &self.slots[slot as usize]
+        &self.0[slot]
     }
 }
 
 impl IndexMut<u32> for Flows {
     fn index_mut(&mut self, slot: u32) -> &mut Flow {
-        &mut self.slots[slot as usize]
+        &mut self.0[slot]
     }
 }

@@ -44,7 +44,7 @@ impl Ledger {
     /// Counts a flow that is closed.
     pub(super) fn close(&mut self, flow: &mut Flow) {
         self.classes[flow.class()].open_flows -= 1;
-        self.recount(flow);
+        self.set_unsent(flow, 0);
     }
 
     /// Counts a grant on the flow and on the link.
@@ -92,13 +92,15 @@ impl Ledger {
     /// Takes what a flow has left into the sums.
     pub(super) fn recount(&mut self, flow: &mut Flow) {
         let left = match flow.view.size.bytes() {
-            _ if !flow.open => 0,
             Some(bytes) => {
                 bytes.saturating_sub(flow.view.attained.saturating_add(flow.granted_bytes))
             }
             None => 0,
         };
-        let unsent_bytes = left.max(flow.offered_bytes);
+        self.set_unsent(flow, left.max(flow.offered_bytes));
+    }
+
+    fn set_unsent(&mut self, flow: &mut Flow, unsent_bytes: u64) {
         let sum = match flow.is_express {
             true => &mut self.express_unsent_bytes,
             false => &mut self.unsent_bytes[flow.class()],

@@ -143,7 +143,7 @@ impl Order {
         }
         self.changes = RankQueue::default();
         for slot in flows.slots() {
-            if flows[slot].open {
+            if flows.is_open(slot) {
                 self.reopen(now, flows, slot);
                 if !is_same {
                     self.enter_queues(&mut flows[slot]);

@@ -108,7 +108,7 @@ impl Egress {
         let last = survey.next_slot.saturating_add(PIECE_SLOTS).min(end);
         for slot in survey.next_slot..last {
             let flow = &self.flows[slot];
-            if flow.open {
+            if self.flows.is_open(slot) {
                 let seen = self.look(now, slot);
                 let standing = Standing {
                     state: seen.state,

@@ -1,6 +1,7 @@
 //! What a driver tells an uplink, and is told.
 
 use crate::counterfactual::Network;
+use crate::slots::Key;
 use crate::{ClassSpec, Discipline, MAX_CLASSES, Marking, Size, Time, WireCost};
 
 #[cfg(doc)]
@@ -8,29 +9,28 @@ use crate::{Egress, Guard};
 
 /// The identity of an open flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId {
-    pub(super) slot: u32,
-    pub(super) generation: u32,
-}
+pub struct FlowId(pub(super) Key);
 
 impl FlowId {
     /// A small integer, unique among the open flows, for the driver's tables.
     pub fn index(self) -> usize {
-        self.slot as usize
+        self.0.index()
+    }
+
+    /// Returns the number of its slot.
+    pub(super) fn slot(self) -> u32 {
+        self.0.slot()
     }
 }
 
 /// The identity of an open group of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct GroupId {
-    pub(super) slot: u32,
-    pub(super) generation: u32,
-}
+pub struct GroupId(pub(super) Key);
 
 impl GroupId {
     /// A small integer, unique among the open groups, for a driver's tables.
     pub(crate) fn index(self) -> usize {
-        self.slot as usize
+        self.0.index()
     }
 }
 
@@ -260,15 +260,6 @@ pub struct EgressClassStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_groups_index_is_its_slot() {
-        let group = |slot| GroupId {
-            slot,
-            generation: 3,
-        };
-        assert_eq!([0, 1, 7].map(|slot| group(slot).index()), [0, 1, 7]);
-    }
 
     /// The last number of a slot is none, and so is that of a place in a heap.
     #[test]

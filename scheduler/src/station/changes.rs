@@ -12,7 +12,7 @@ impl Station {
     /// slot is not given to another before.
     pub fn set_endpoints(&mut self, now: Time, specs: &[EndpointSpec]) -> Vec<usize> {
         let new = self.endpoints.replace(now, specs);
-        for slot in &mut self.slots {
+        for slot in self.slots.all_mut() {
             slot.tried.forget(new);
             slot.unreached.forget(new);
         }
@@ -67,7 +67,7 @@ impl Station {
     fn turn_out_stranded(&mut self, now: Time) {
         for slot in self.queues.members(0) {
             let ticket = self.ticket(slot);
-            let has_tried = !self.slots[ticket.index()].tried.is_empty();
+            let has_tried = !self.slots[ticket.slot()].tried.is_empty();
             if has_tried && !self.has_untried(ticket) {
                 self.turn_out(now, ticket, RefusalReason::NoEndpoint);
             }
@@ -82,7 +82,7 @@ impl Station {
                 continue;
             }
             self.unqueue(ticket, queue);
-            self.slots[ticket.index()].state = State::Away;
+            self.slots[ticket.slot()].state = State::Away;
             let event = match self.place(now, ticket) {
                 Verdict::Start { ticket, endpoint } => Event::Started { ticket, endpoint },
                 Verdict::Wait { .. } => continue,

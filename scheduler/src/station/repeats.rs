@@ -82,8 +82,8 @@ impl Station {
             return Again::Denied;
         };
         self.release(ticket, endpoint, false);
-        self.slots[ticket.index()].state = State::Away;
-        let slot = &mut self.slots[ticket.index()];
+        self.slots[ticket.slot()].state = State::Away;
+        let slot = &mut self.slots[ticket.slot()];
         slot.tried.add(endpoint);
         if !sent {
             slot.unreached.add(endpoint);
@@ -95,7 +95,7 @@ impl Station {
         } else if self.has_untried(ticket) {
             Again::Elsewhere
         } else {
-            let slot = &mut self.slots[ticket.index()];
+            let slot = &mut self.slots[ticket.slot()];
             slot.tried = slot.unreached;
             if sent || self.has_untried(ticket) {
                 Again::Here
@@ -113,7 +113,7 @@ impl Station {
         if self.state(ticket) != State::Away {
             return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
         }
-        self.slots[ticket.index()].placed = now;
+        self.slots[ticket.slot()].placed = now;
         self.place(now, ticket)
     }
 
@@ -128,7 +128,7 @@ impl Station {
         if self.belongs(ticket) != Belongs::Anywhere {
             return None;
         }
-        let first = &self.slots[ticket.index()];
+        let first = &self.slots[ticket.slot()];
         let class = first.class;
         if self.stats[class].running >= self.classes[class].max_concurrency
             || self.active() >= self.max_active
@@ -162,14 +162,14 @@ impl Station {
             Belongs::Nowhere => return false,
             Belongs::Anywhere => {}
         }
-        let tried = self.slots[ticket.index()].tried;
+        let tried = self.slots[ticket.slot()].tried;
         let mut present = self.endpoints.present().iter();
         present.any(|&slot| self.endpoints.is_usable(slot) && !tried.has(slot))
     }
 
     fn count_repeat(&mut self, ticket: Ticket) -> bool {
         let active = self.active();
-        let slot = &mut self.slots[ticket.index()];
+        let slot = &mut self.slots[ticket.slot()];
         if !slot.repeated {
             if !self.repeats.budget.allows(self.repeats.active, active) {
                 self.repeats.denied += 1;

@@ -29,7 +29,7 @@ impl Station {
     /// Returns where a request may go at present, as far as its session goes. An endpoint
     /// that drains keeps the strict sessions that it has; others go elsewhere.
     pub(super) fn belongs(&self, ticket: Ticket) -> Belongs {
-        let slot = &self.slots[ticket.index()];
+        let slot = &self.slots[ticket.slot()];
         let Some(session) = slot.session else {
             return Belongs::Anywhere;
         };

@@ -12,22 +12,17 @@ const ASIDE_MAX: usize = 16;
 
 impl Station {
     pub(super) fn state(&self, ticket: Ticket) -> State {
-        match self.slots.get(ticket.index()) {
-            Some(slot) if slot.generation == ticket.generation => slot.state,
-            _ => State::Vacant,
-        }
+        self.slots
+            .get(ticket.0)
+            .map_or(State::Vacant, |slot| slot.state)
     }
 
     pub(super) fn ticket(&self, slot: u32) -> Ticket {
-        Ticket {
-            slot,
-            generation: self.slots[slot as usize].generation,
-        }
+        Ticket(self.slots.key(slot))
     }
 
     pub(super) fn seat(&mut self, now: Time, arrival: &Arrival) -> Ticket {
         let slot = Slot {
-            generation: 0,
             state: State::Vacant,
             class: arrival.class,
             bytes: self.sizes.expected(arrival.size),
@@ -46,15 +41,8 @@ impl Station {
     }
 
     /// Gives a request a slot.
-    pub(super) fn sit(&mut self, mut slot: Slot) -> Ticket {
-        let Some(index) = self.vacant.pop() else {
-            self.slots.push(slot);
-            return self.ticket(self.slots.len() as u32 - 1);
-        };
-        let place = &mut self.slots[index as usize];
-        slot.generation = place.generation.wrapping_add(1);
-        *place = slot;
-        self.ticket(index)
+    pub(super) fn sit(&mut self, slot: Slot) -> Ticket {
+        Ticket(self.slots.insert(slot))
     }
 
     /// Has the balancer learn a request's size as soon as it is known for
@@ -62,7 +50,7 @@ impl Station {
     /// Learning from finished ones alone would see too few large ones where
     /// they are slow, give their endpoint more of them, and slow them further.
     pub(super) fn learn(&mut self, ticket: Ticket, size: Size) {
-        let slot = &mut self.slots[ticket.index()];
+        let slot = &mut self.slots[ticket.slot()];
         if let (Size::Exact(bytes), false) = (size, slot.learnt) {
             slot.learnt = true;
             self.balancer.observe(bytes);
@@ -71,7 +59,7 @@ impl Station {
 
     /// Starts a request or has it wait, if there is room for it.
     pub(super) fn place(&mut self, now: Time, ticket: Ticket) -> Verdict {
-        let class = self.slots[ticket.index()].class;
+        let class = self.slots[ticket.slot()].class;
         let in_limit = self.stats[class].running < self.classes[class].max_concurrency;
         match self.scope {
             Scope::Cluster => {
@@ -107,21 +95,21 @@ impl Station {
             Belongs::At(_) => true,
             Belongs::Anywhere => present.any(|&slot| self.endpoints.is_usable(slot)),
         };
-        match healthy || !self.slots[ticket.index()].tried.is_empty() {
+        match healthy || !self.slots[ticket.slot()].tried.is_empty() {
             true => RefusalReason::NoEndpoint,
             false => RefusalReason::NoHealthyEndpoint,
         }
     }
 
     pub(super) fn start_now(&mut self, ticket: Ticket, endpoint: usize) -> Verdict {
-        let class = self.slots[ticket.index()].class;
+        let class = self.slots[ticket.slot()].class;
         self.stats[class].started += 1;
         self.start(ticket, endpoint);
         Verdict::Start { ticket, endpoint }
     }
 
     pub(super) fn start(&mut self, ticket: Ticket, endpoint: usize) {
-        let slot = &mut self.slots[ticket.index()];
+        let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Running(endpoint);
         slot.seq = self.next_seq;
         self.next_seq += 1;
@@ -131,7 +119,7 @@ impl Station {
     }
 
     pub(super) fn wait(&mut self, now: Time, ticket: Ticket, queue: usize) -> Verdict {
-        let class = &self.classes[self.slots[ticket.index()].class];
+        let class = &self.classes[self.slots[ticket.slot()].class];
         let (level, drop_late) = (class.level, class.drop_late);
         // First of all: no request gives way to one that is turned away.
         if drop_late && self.is_late(queue, ticket) {
@@ -145,7 +133,7 @@ impl Station {
             let worst = self.ticket(worst);
             self.turn_out(now, worst, RefusalReason::Displaced);
         }
-        let slot = &mut self.slots[ticket.index()];
+        let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Waiting(queue);
         slot.seq = self.next_seq;
         self.next_seq += 1;
@@ -155,13 +143,13 @@ impl Station {
             self.endpoints.expect(queue, level, slot.bytes);
         }
         self.queues
-            .insert(now, queue, ticket.slot, &self.entry(ticket.slot));
+            .insert(now, queue, ticket.slot(), &self.entry(ticket.slot()));
         Verdict::Wait { ticket }
     }
 
     /// What a waiting request's place in its queue depends on.
     pub(super) fn entry(&self, slot: u32) -> Entry {
-        let slot = &self.slots[slot as usize];
+        let slot = &self.slots[slot];
         let class = &self.classes[slot.class];
         Entry {
             class: slot.class,
@@ -178,7 +166,7 @@ impl Station {
     /// Whether a request that joins this queue would begin past its deadline,
     /// as fast as requests have been served of late.
     pub(super) fn is_late(&self, queue: usize, ticket: Ticket) -> bool {
-        let class = &self.classes[self.slots[ticket.index()].class];
+        let class = &self.classes[self.slots[ticket.slot()].class];
         let ahead = self.queues.ahead(queue, class.level);
         let wait = self.drain.time_for(ahead);
         class
@@ -195,7 +183,7 @@ impl Station {
         if self.endpoints.priorities().are_alike() || belongs != Belongs::Anywhere {
             return self.choose(now, ticket, with_room, (belongs, None));
         }
-        let drawn = (self.endpoints.priorities()).draw(mix(self.slots[ticket.index()].random));
+        let drawn = (self.endpoints.priorities()).draw(mix(self.slots[ticket.slot()].random));
         let count = self.endpoints.priorities().len();
         let places = std::iter::once(drawn).chain((0..count).filter(|&place| place != drawn));
         let has_left = self.has_untried_serving(ticket);
@@ -220,7 +208,7 @@ impl Station {
     /// Returns whether there is an endpoint in use, of a priority that serves, that a request
     /// has not tried.
     fn has_untried_serving(&self, ticket: Ticket) -> bool {
-        let (endpoints, tried) = (&self.endpoints, self.slots[ticket.index()].tried);
+        let (endpoints, tried) = (&self.endpoints, self.slots[ticket.slot()].tried);
         let serves = |slot: usize| endpoints.priorities().serves(endpoints.priority(slot));
         let mut present = endpoints.present().iter();
         present.any(|&slot| endpoints.is_usable(slot) && !tried.has(slot) && serves(slot))
@@ -235,7 +223,7 @@ impl Station {
         with_room: bool,
         (belongs, priority): (Belongs, Option<(usize, u8)>),
     ) -> Option<usize> {
-        let slot = &self.slots[ticket.index()];
+        let slot = &self.slots[ticket.slot()];
         let class = &self.classes[slot.class];
         let bound = self.queues.bound_for(class.drop_thresholds.1);
         let by_endpoint = self.scope == Scope::Endpoint;
@@ -288,7 +276,7 @@ impl Station {
 
     /// The request is no longer at its endpoint.
     pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize, whole: bool) {
-        let slot = &mut self.slots[ticket.index()];
+        let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Vacant;
         let level = self.classes[slot.class].level;
         self.stats[slot.class].running -= 1;
@@ -298,37 +286,35 @@ impl Station {
 
     /// The request is no longer in its queue.
     pub(super) fn unqueue(&mut self, ticket: Ticket, queue: usize) {
-        let slot = &mut self.slots[ticket.index()];
+        let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Vacant;
         let level = self.classes[slot.class].level;
         self.stats[slot.class].waiting -= 1;
         if self.scope == Scope::Endpoint {
             self.endpoints.unexpect(queue, level, slot.bytes);
         }
-        self.queues.remove(queue, slot.class, ticket.slot);
+        self.queues.remove(queue, slot.class, ticket.slot());
     }
 
     pub(super) fn vacate(&mut self, ticket: Ticket) {
-        let slot = &mut self.slots[ticket.index()];
+        let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Vacant;
-        slot.generation = slot.generation.wrapping_add(1);
         if std::mem::take(&mut slot.repeated) {
             self.repeats.ended();
         }
-        // Tickets hold the generation before: they are void now.
-        self.vacant.push(ticket.slot);
+        self.slots.remove(ticket.slot());
     }
 
     /// A request that has not been seated anywhere is refused.
     pub(super) fn turn_away(&mut self, ticket: Ticket, reason: RefusalReason) -> Verdict {
-        let class = self.slots[ticket.index()].class;
+        let class = self.slots[ticket.slot()].class;
         self.vacate(ticket);
         Verdict::Refuse(self.refuse(class, reason))
     }
 
     /// A waiting request is refused.
     pub(super) fn turn_out(&mut self, now: Time, ticket: Ticket, reason: RefusalReason) {
-        let class = self.slots[ticket.index()].class;
+        let class = self.slots[ticket.slot()].class;
         self.leave(now, ticket, false);
         let refusal = self.refuse(class, reason);
         self.events.push_back(Event::Refused { ticket, refusal });
@@ -367,7 +353,7 @@ impl Station {
     /// Gives those that wait the places that their values of `now` give them.
     pub(super) fn renew_places(&mut self, now: Time) {
         while let Some(slot) = self.queues.changed(now) {
-            let State::Waiting(queue) = self.slots[slot as usize].state else {
+            let State::Waiting(queue) = self.slots[slot].state else {
                 return;
             };
             let entry = self.entry(slot);
@@ -400,13 +386,13 @@ impl Station {
                 Scope::Endpoint => self.endpoints.has_room(queue).then_some(queue),
             };
             let Some(endpoint) = endpoint else {
-                let slot = &self.slots[ticket.index()];
+                let slot = &self.slots[ticket.slot()];
                 let is_free = slot.tried.is_empty() && slot.session.is_none();
                 if is_free || aside.len() == ASIDE_MAX {
                     return;
                 }
-                self.queues.remove(queue, slot.class, ticket.slot);
-                aside.push(ticket.slot);
+                self.queues.remove(queue, slot.class, ticket.slot());
+                aside.push(ticket.slot());
                 continue;
             };
             if self.has_missed(now, ticket) {
@@ -421,7 +407,7 @@ impl Station {
 
     /// Whether a request that is dropped when late is late now.
     pub(super) fn has_missed(&self, now: Time, ticket: Ticket) -> bool {
-        let slot = &self.slots[ticket.index()];
+        let slot = &self.slots[ticket.slot()];
         let class = &self.classes[slot.class];
         let deadline = class.deadline.filter(|_| class.drop_late);
         deadline.is_some_and(|after| now > slot.arrived + after)

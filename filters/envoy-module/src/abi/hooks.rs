@@ -19,6 +19,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_program_init() -> *const
     let found = guarded(|| match Callbacks::find() {
         Ok(found) => {
             CALLBACKS.get_or_init(|| found);
+            timer::on_panic(log_panic);
             stay_loaded();
             true
         }

@@ -13,7 +13,7 @@ use sprat_config::resolved::BufferFile;
 use tokio::sync::oneshot;
 
 use super::{Buffers, Fallback};
-use crate::read_ahead::Pool;
+use crate::permit::Permit;
 
 /// Bytes that are read at a time.
 const READ_BYTES: u64 = 64 << 10;
@@ -24,7 +24,7 @@ pub struct Batch {
     /// The data, in order.
     pub data: Vec<Bytes>,
     /// The share of the memory that it has.
-    pub share: Pool,
+    pub share: Permit,
 }
 
 impl Batch {
@@ -44,8 +44,8 @@ pub struct Scratch {
     end: u64,
     /// Where is read next.
     at: u64,
-    /// Bytes that count as used of all files: the most that it has had.
-    taken: u64,
+    /// The file's share of the room for all: the most bytes that it has had.
+    room: Permit,
     writing: Option<(oneshot::Receiver<Written>, u64)>,
     reading: Option<oneshot::Receiver<io::Result<Bytes>>>,
 }
@@ -62,7 +62,7 @@ impl Scratch {
             file: None,
             end: 0,
             at: 0,
-            taken: 0,
+            room: buffers.files_share(),
             writing: None,
             reading: None,
         }
@@ -103,11 +103,10 @@ impl Scratch {
         if end > self.rules.max_bytes {
             return Err((Fallback::MaxSize, batch));
         }
-        let more = end.saturating_sub(self.taken);
-        if !self.buffers.take_file(more) {
+        let needed = usize::try_from(end).unwrap_or(usize::MAX);
+        if !self.room.extend(needed.saturating_sub(self.room.amount())) {
             return Err((Fallback::TotalFile, batch));
         }
-        self.taken += more;
         let (sender, written) = oneshot::channel();
         let (file, at) = (self.file.clone(), self.end);
         let directory = self.rules.directory.path.clone();
@@ -193,7 +192,6 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.buffers.give_back_file(self.taken);
         if let Some(file) = self.file.take() {
             // To free the blocks of a large file takes a while.
             self.buffers.files().give(move || drop(file));

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use sprat_config::resolved::BufferFile;
 
-use super::{Broken, Pool};
+use super::Broken;
 use crate::begun::with_held;
 use crate::buffer::{Batch, Buffers, Fallback, Scratch};
+use crate::permit::Permit;
 
 /// What has been read of a body, and not been asked for.
 pub struct Reading<B: Body> {
@@ -25,7 +26,7 @@ pub struct Reading<B: Body> {
     spill: Option<Box<Spill>>,
     /// One frame may be held whatever the bounds, so that the body goes on.
     bound: usize,
-    pool: Pool,
+    room: Permit,
     /// Bytes that have been read, wherever they are, and not been asked for.
     held: u64,
     /// Bytes that the body has had so far.
@@ -58,7 +59,7 @@ enum End<E> {
 /// Frames that are in memory.
 #[derive(Default)]
 struct Queue {
-    /// Each with whether it counts as part of the pool's: one frame that it has no room for
+    /// Each with whether it counts as part of the room's: one frame that it has no place for
     /// is on its way all the same.
     frames: VecDeque<(Frame<Bytes>, bool)>,
     bytes: usize,
@@ -104,7 +105,7 @@ impl Spill {
     }
 
     /// Takes the data that waits, but for trailers, to be written.
-    fn batch(&mut self, pool: &mut Pool) -> Batch {
+    fn batch(&mut self, room: &mut Permit) -> Batch {
         let (mut data, mut counted) = (Vec::new(), 0);
         while (self.back.frames.front()).is_some_and(|(frame, _)| frame.is_data()) {
             let Some((frame, is_counted)) = self.back.pop() else {
@@ -113,15 +114,15 @@ impl Spill {
             counted += if is_counted { length(&frame) } else { 0 };
             data.extend(frame.into_data());
         }
-        let share = pool.split(counted);
+        let share = room.split(counted);
         Batch { data, share }
     }
 
-    /// Puts back what could not be written; all of it counts as what the pool has no room
+    /// Puts back what could not be written; all of it counts as what the room has no place
     /// for, unless its share is as large.
-    fn put_back(&mut self, batch: Batch, pool: &mut Pool) {
-        let mut left = batch.share.own;
-        pool.join(batch.share);
+    fn put_back(&mut self, batch: Batch, room: &mut Permit) {
+        let mut left = batch.share.amount();
+        room.join(batch.share);
         let mut before = Queue::default();
         for data in batch.data {
             let is_counted = data.len() <= left;
@@ -139,13 +140,13 @@ impl Spill {
 type Read<E> = Result<Frame<Bytes>, Broken<E>>;
 
 impl<B: Body> Reading<B> {
-    pub(super) fn new(body: B, bound: usize, pool: Pool, at_end: Box<dyn FnOnce(u64)>) -> Self {
+    pub(super) fn new(body: B, bound: usize, room: Permit, at_end: Box<dyn FnOnce(u64)>) -> Self {
         Self {
             body: Some(body),
             front: Queue::default(),
             spill: None,
             bound,
-            pool,
+            room,
             held: 0,
             read: 0,
             has_trailers: false,
@@ -192,7 +193,7 @@ impl<B: Body> Reading<B> {
             spill.is_some_and(|own| !own.has_failed && own.back.is_empty() && own.writing == 0);
         is_on_its_way
             || self.is_empty()
-            || (!is_over && self.front.bytes + bytes < self.bound && self.pool.has_room())
+            || (!is_over && self.front.bytes + bytes < self.bound && self.room.has_room())
     }
 
     /// Counts once that no more is kept for now.
@@ -239,7 +240,7 @@ impl<B: Body> Reading<B> {
     /// Keeps a frame that has come.
     fn keep(&mut self, frame: Frame<Bytes>) {
         let bytes = length(&frame);
-        let is_counted = self.pool.take(bytes);
+        let is_counted = self.room.extend(bytes);
         self.held += bytes as u64;
         self.read += bytes as u64;
         self.has_trailers |= frame.is_trailers();
@@ -270,7 +271,7 @@ impl<B: Body> Reading<B> {
                     Err(batch) => {
                         spill.has_failed = true;
                         match batch {
-                            Some(batch) => spill.put_back(batch, &mut self.pool),
+                            Some(batch) => spill.put_back(batch, &mut self.room),
                             None => {
                                 self.lose(io::Error::other("no thread has written it"));
                                 return;
@@ -286,12 +287,12 @@ impl<B: Body> Reading<B> {
                 return;
             }
             spill.scratch.reuse();
-            let batch = spill.batch(&mut self.pool);
+            let batch = spill.batch(&mut self.room);
             let bytes = batch.bytes();
             match spill.scratch.write(batch) {
                 Ok(()) => spill.writing = usize::try_from(bytes).unwrap_or(usize::MAX),
                 Err((reason, batch)) => {
-                    spill.put_back(batch, &mut self.pool);
+                    spill.put_back(batch, &mut self.room);
                     self.fall_back(reason);
                     return;
                 }
@@ -373,7 +374,7 @@ impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
                 let bytes = length(&frame);
                 self.held -= bytes as u64;
                 if is_counted {
-                    self.pool.give_back(bytes);
+                    self.room.shrink(bytes);
                 }
                 if self.has_room()
                     && let Some(reader) = self.reader.take()
@@ -386,7 +387,7 @@ impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
                 Some(spill) if spill.scratch.unread() > 0 => {
                     match ready!(spill.scratch.poll_read(cx)) {
                         Ok(data) => {
-                            let is_counted = self.pool.take(data.len());
+                            let is_counted = self.room.extend(data.len());
                             self.front.push(Frame::data(data), is_counted);
                         }
                         Err(error) => self.lose(error),

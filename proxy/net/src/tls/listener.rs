@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
@@ -21,6 +20,7 @@ use super::certificates::{Certificates, Served};
 use super::files::{Files, Reloadable};
 use super::pem;
 use super::{HTTP_1, HTTP_2, provider, versions};
+use crate::permit::{Permit, Permits};
 use crate::problem::Problem;
 
 /// Sessions remembered for clients that take no tickets; about 200 bytes each.
@@ -34,7 +34,7 @@ pub struct ListenerTls {
     files: Files,
     current: ArcSwap<Current>,
     /// Handshakes in progress, over all workers.
-    handshakes: Arc<AtomicUsize>,
+    handshakes: Permits,
 }
 
 /// What the files hold.
@@ -106,13 +106,13 @@ impl ListenerTls {
         }
     }
 
-    /// The same for a listener that had `before`: its handshakes are counted on, and
+    /// Prepares the same for a listener that had `before`: its handshakes are counted on, and
     /// its clients' sessions resumed where that depends on nothing but the client.
     ///
     /// # Errors
     ///
     /// As [`ListenerTls::of`].
-    pub fn in_place_of(
+    pub fn prepare(
         before: &Self,
         listener: &config::Listener,
     ) -> anyhow::Result<Option<Arc<Self>>> {
@@ -123,7 +123,7 @@ impl ListenerTls {
         let made = made.and_then(|resumption| Self::with(&listener.name, config, resumption));
         match made {
             Ok((own, _)) => Ok(Some(Arc::new(Self {
-                handshakes: Arc::clone(&before.handshakes),
+                handshakes: before.handshakes.clone(),
                 ..own
             }))),
             Err(problems) => Err(pem::failure("listener", &listener.name, &problems)),
@@ -166,7 +166,7 @@ impl ListenerTls {
             files,
             config: config.clone(),
             current: ArcSwap::from_pointee(current),
-            handshakes: Arc::default(),
+            handshakes: Permits::default(),
         };
         Ok((own, warnings))
     }
@@ -198,21 +198,8 @@ impl ListenerTls {
     }
 
     /// A place for a handshake; none if all are taken.
-    pub fn begin(&self) -> Option<Handshaking<'_>> {
-        let bound = self.config.max_handshakes;
-        let taken = self
-            .handshakes
-            .fetch_update(Relaxed, Relaxed, |now| (now < bound).then_some(now + 1));
-        taken.is_ok().then(|| Handshaking(&self.handshakes))
-    }
-}
-
-/// A handshake in progress.
-pub struct Handshaking<'a>(&'a AtomicUsize);
-
-impl Drop for Handshaking<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+    pub fn begin(&self) -> Option<Permit> {
+        self.handshakes.take(1, self.config.max_handshakes)
     }
 }
 

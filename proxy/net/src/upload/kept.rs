@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::{Progress, Upload, UploadError};
 use crate::buffer::{Batch, Buffers, Fallback, Scratch};
 use crate::error::Reason;
-use crate::read_ahead::Pool;
+use crate::permit::Permit;
 
 /// What there is of a body: in memory, then in a file, then the piece that neither had room
 /// for.
@@ -26,7 +26,7 @@ pub(super) struct Kept {
     /// All of the body is here.
     is_whole: bool,
     /// Memory that counts as used.
-    share: Pool,
+    share: Permit,
     /// Bytes of the body that are here.
     bytes: u64,
     /// Bytes of them that were sent, in this turn.
@@ -97,7 +97,7 @@ impl Kept {
         self.bytes += data.len() as u64;
         let has_file = self.scratch.as_ref().is_some_and(|own| !own.is_empty());
         let fits = before.saturating_add(data.len()) <= memory_bytes;
-        if !has_file && fits && self.share.take(data.len()) {
+        if !has_file && fits && self.share.extend(data.len()) {
             self.first.push(data);
             return Ok(());
         }

@@ -18,6 +18,7 @@ mod http2_stream;
 mod interim;
 mod io;
 mod multiplexed;
+mod parked;
 mod preface;
 mod serve;
 mod service;
@@ -36,6 +37,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::{HeaderMap, HeaderValue};
 use sprat_config::classify::Certificate;
+use sprat_net::clock;
 use sprat_net::error::Reason;
 use sprat_net::framing::RequestWatch;
 use sprat_net::proxy_protocol::Ends;
@@ -352,7 +354,7 @@ impl Connection {
             && let Some(record) = self.finishing.take()
         {
             record.complete();
-            self.only.begin_wait(Instant::now());
+            self.only.begin_wait(clock::now());
         }
     }
 }

@@ -13,6 +13,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_net::begun::{Begun, with_held};
+use sprat_net::clock;
 use sprat_net::coding::Coded;
 use sprat_net::error::Reason;
 use sprat_net::gather::Gathered;
@@ -24,7 +25,6 @@ use sprat_uplink::{
     Course as _, FirstTurn, Granted, Marked, MarkedBytes, Outlet, Paced, WireMarks, go_ahead,
     head_bytes, pace, send_ahead,
 };
-use tokio::time::Instant;
 
 use crate::client::connection::Stream;
 use crate::exchange::bounds::network;
@@ -32,15 +32,14 @@ use crate::exchange::record::Record;
 use crate::exchange::tunnel::Tunnel;
 pub(crate) use own::{answer_options, give, refuse};
 
-/// Sends an upstream's response, whose size is `known` as well as it is.
+/// Sends an upstream's response.
 pub(crate) async fn respond(
     stream: &Stream,
     response: Response<ReadAhead<Coded<Begun<Incoming>>>>,
-    known: Size,
     accepts_json: bool,
     mut record: Box<Record>,
 ) -> Response<Body> {
-    record.known = known;
+    let size = record.size.size();
     if let Some(later) = record.later.take() {
         let classifier = &record.generation().classifier;
         record.class = classifier.reclassify(record.class, &later, &Head(response.headers()));
@@ -60,9 +59,9 @@ pub(crate) async fn respond(
             response.map(Inner::Upstream)
         }
         Outlet::Marked(mark) => {
-            response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, known))))
+            response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, size))))
         }
-        Outlet::Gauged(gauge) if response.body().is_end_stream() || known == Size::Exact(0) => {
+        Outlet::Gauged(gauge) if response.body().is_end_stream() || size == Size::Exact(0) => {
             send_ahead(gauge, record.class, head_bytes(stream, &response)).await;
             response.map(Inner::Upstream)
         }
@@ -74,7 +73,7 @@ pub(crate) async fn respond(
                 ..generation.first_turn(record.class, record.client)
             };
             let noted = record.trace.as_ref().and_then(|own| own.wait("uplink"));
-            let paced = pace(stream, gauge, known, turn, response).await;
+            let paced = pace(stream, gauge, size, turn, response).await;
             drop(noted);
             if let (Some(trace), Ok(_)) = (&record.trace, &paced) {
                 trace.begin_pacing();
@@ -185,7 +184,7 @@ impl Body {
                 Inner::PacedPage(paced) => record.wait = paced.waited(),
                 Inner::Upstream(_) | Inner::Marked(_) | Inner::Local(_) => {}
             }
-            let now = Instant::now();
+            let now = clock::now();
             record.release_upstream(now);
             self.stream.finish(record, now);
         }
@@ -349,7 +348,7 @@ impl Drop for Body {
         // A response without a body is never polled; hyper drops it unread. A backend
         // may say that it ends only after its head, as HTTP/2 can.
         let is_empty = matches!(self.inner, Inner::Local(_) | Inner::PacedPage(_))
-            || (self.record.as_ref()).is_some_and(|record| record.known == Size::Exact(0));
+            || (self.record.as_ref()).is_some_and(|record| record.size.size() == Size::Exact(0));
         if self.is_end_stream() || (is_empty && self.stream.is_responding()) {
             self.finish();
         }

@@ -1,7 +1,7 @@
 //! An attempt: a request at one endpoint, to the head of the answer.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -9,6 +9,7 @@ use http::header::HOST;
 use http::{Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
+use sprat_net::clock;
 use sprat_net::error::{Fault, Reason};
 use sprat_net::upload::{Progress, RequestBody};
 use sprat_scheduler::health::Outcome;
@@ -71,8 +72,9 @@ impl Exchange<'_> {
 
     /// Sends the request to the lease's endpoint. A kept connection that the
     /// endpoint had closed meanwhile is no failure: a new one is opened, once for
-    /// a request, so that endpoints that die of it do not get it over and over.
-    async fn send(
+    /// a request, so that endpoints that die of it do not get it over and over. No trace
+    /// tells of it.
+    pub(super) async fn send(
         &self,
         mut lease: Lease,
         mut request: Request<RequestBody>,
@@ -80,7 +82,7 @@ impl Exchange<'_> {
     ) -> Result<Answer, Box<Failed>> {
         let endpoint = Rc::clone(lease.endpoint());
         let stats = &endpoint.stats;
-        let mut began = Instant::now();
+        let mut began = clock::now();
         // What an attempt may take begins with it.
         let tried_until = self.plan.route.retry.per_try_timeout;
         let tried_until = tried_until.map(|bound| began + bound);
@@ -99,7 +101,7 @@ impl Exchange<'_> {
                     self.blame_endpoint(&lease, reason);
                     return Err(self.failed(lease, Some(request), Failure::Unreached, reason));
                 }
-                began = Instant::now();
+                began = clock::now();
             }
             self.name_host(&lease, &mut request);
             let put = self.put_body(&mut request);
@@ -116,20 +118,16 @@ impl Exchange<'_> {
             }
             self.listen(&mut request);
             let (silence, answer) = sender.try_send_request(request);
-            let answer = self.relay(answer);
             due.sent.inspect(|sent| sent.note(&silence));
+            // Each pinned where it is: they are large, and a move is a copy.
+            let answer = pin!(answer);
+            let answer = pin!(self.relay(answer));
             let error = match self.wait(due, tried_until, began, answer).await {
                 Ok(Ok(response)) => {
                     return self.judge(lease, spare.filter(|_| safe), response, began);
                 }
                 Ok(Err(error)) => error,
-                Err(reason) => {
-                    self.run_out(&mut lease, reason);
-                    // The route's own bounds are not for one attempt alone.
-                    let again = spare.filter(|_| safe && reason == Reason::PerTryTimeout);
-                    let again = again.map(Spare::request);
-                    return Err(self.failed(lease, again, Failure::Reset, reason));
-                }
+                Err(reason) => return Err(self.out_of_time(lease, spare.filter(|_| safe), reason)),
             };
             let mut broken = self.broken(error, spare, safe, silence.is_refused());
             let is_untouched = broken.failure == Failure::Untouched;
@@ -151,6 +149,14 @@ impl Exchange<'_> {
                 }
             }
         }
+    }
+
+    /// Returns what an attempt comes to that has taken longer than it may.
+    fn out_of_time(&self, mut lease: Lease, spare: Option<Spare>, reason: Reason) -> Box<Failed> {
+        self.run_out(&mut lease, reason);
+        // The route's own bounds are not for one attempt alone.
+        let again = spare.filter(|_| reason == Reason::PerTryTimeout);
+        self.failed(lease, again.map(Spare::request), Failure::Reset, reason)
     }
 
     /// Decides what follows an attempt that broke.
@@ -251,7 +257,7 @@ impl Exchange<'_> {
         response: Response<Incoming>,
         began: Instant,
     ) -> Result<Answer, Box<Failed>> {
-        let heard = Instant::now();
+        let heard = clock::now();
         lease.endpoint().stats.heads.took(heard - began);
         let policy = &self.plan.route.retry;
         let status = response.status().as_u16();
@@ -330,9 +336,8 @@ impl Exchange<'_> {
         due: Due<'_>,
         tried_until: Option<Instant>,
         sent: Instant,
-        answer: impl Future<Output = T>,
+        mut answer: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, Reason> {
-        let mut answer = pin!(answer);
         let until = || {
             let owed = self.owed(sent);
             let bound = self.bound(due, tried_until);
@@ -351,7 +356,7 @@ impl Exchange<'_> {
             if let Some(upload) = &self.upload {
                 upload.tell_when_done(cx.waker());
             }
-            let now = first.take().unwrap_or_else(Instant::now);
+            let now = first.take().unwrap_or_else(clock::now);
             let (at, reason) = until();
             if now >= at {
                 return Poll::Ready(Err(reason));

@@ -31,19 +31,17 @@ const X_ACCEL_BUFFERING: &str = "x-accel-buffering";
 pub(super) type Kept = Response<ReadAhead<Coded<Begun<Incoming>>>>;
 
 /// Has a response's body read ahead of its client, if its route or its cluster says so;
-/// its endpoint's place is free when that has sent it all. Returns what is `known` of its
-/// size, too, which may be more than before.
-pub(super) fn keep(
-    record: &mut Record,
-    response: Response<Coded<Begun<Incoming>>>,
-    known: Size,
-) -> (Kept, Size) {
+/// its endpoint's place is free when that has sent it all. Of one that is here whole by then
+/// the size is certain.
+pub(super) fn keep(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> Kept {
     let response = read_ahead(record, response);
-    let known = match (known, response.body()) {
-        (Size::Exact(_), _) | (_, ReadAhead::Direct(_)) => known,
-        (_, body) => body.size_hint().exact().map_or(known, Size::Exact),
-    };
-    (response, known)
+    if let body @ ReadAhead::Ahead(..) = response.body()
+        && let Some(bytes) = body.size_hint().exact()
+        && !matches!(record.size.size(), Size::Exact(_))
+    {
+        record.size.is_exactly(bytes);
+    }
+    response
 }
 
 fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> Kept {
@@ -114,7 +112,8 @@ impl Exchange<'_> {
         let (Some(rules), Some(upload)) = (rules, &self.upload) else {
             return Ok(());
         };
-        let mut kept = pin!(self.relay(upload.keep(rules, &self.plan.generation.buffers)));
+        let keeping = pin!(upload.keep(rules, &self.plan.generation.buffers));
+        let mut kept = pin!(self.relay(keeping));
         let began = Instant::now();
         let deadline = self.plan.deadline(record);
         poll_fn(|cx| {

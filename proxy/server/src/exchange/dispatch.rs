@@ -11,6 +11,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use sprat_net::begun::Begun;
+use sprat_net::clock;
 use sprat_net::coding::Coded;
 use sprat_net::error::{Advice, Reason, accepts_html};
 use sprat_net::headers;
@@ -19,7 +20,7 @@ use sprat_scheduler::retries::History;
 use sprat_scheduler::station::{Refusal, RefusalReason};
 use sprat_uplink::Course as _;
 use sprat_upstream::SessionOutcome;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::Plan;
 use super::absence::Patience;
@@ -69,7 +70,9 @@ impl Exchange<'_> {
         loop {
             record.endpoint = Some(Rc::clone(lease.endpoint()));
             let outcome = match self.plan.route.retry.hedge_delay {
-                None => self.attempt(lease, request, due).await,
+                // Not by way of the other, whose room would have its own beside it.
+                None if !self.is_traced() => self.send(lease, request, due).await,
+                None => Box::pin(self.attempt(lease, request, due)).await,
                 Some(delay) => Box::pin(self.hedged(lease, request, due, delay)).await,
             };
             let failed = match outcome {
@@ -90,6 +93,11 @@ impl Exchange<'_> {
             }
             self.note(|history| history.repeats += 1);
         }
+    }
+
+    fn is_traced(&self) -> bool {
+        let trace = self.plan.trace.as_ref();
+        trace.is_some_and(|trace| trace.is_recorded())
     }
 
     /// Waits a moment for what follows the head of a response of HTTP/2, whose endpoint
@@ -146,7 +154,7 @@ impl Exchange<'_> {
         if let Some(outcome) = poll_once(dispatched.as_mut()).await {
             return Ok(outcome);
         }
-        let began = Instant::now();
+        let began = clock::now();
         let _noted = self
             .plan
             .trace
@@ -158,9 +166,10 @@ impl Exchange<'_> {
             None => Ok(dispatched.await),
             Some(at) => timeout_at(at, dispatched).await,
         };
-        record.queue_wait += began.elapsed();
+        let waited = clock::now() - began;
+        record.queue_wait += waited;
         let stats = self.plan.upstream.counters();
-        stats.queue_waits.took(began.elapsed());
+        stats.queue_waits.took(waited);
         outcome.map_err(|_| Reason::RouteTimeout)
     }
 

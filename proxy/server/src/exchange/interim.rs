@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -153,8 +153,7 @@ impl Exchange<'_> {
     }
 
     /// Waits for the answer to a request; interim responses before it are passed on.
-    pub(super) async fn relay<T>(&self, answer: impl Future<Output = T>) -> T {
-        let mut answer = pin!(answer);
+    pub(super) async fn relay<T>(&self, mut answer: Pin<&mut impl Future<Output = T>>) -> T {
         let Some(interims) = &self.interims else {
             return answer.await;
         };

@@ -6,19 +6,17 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, LOCATION, TE, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
-use http_body::Body as _;
+use http::{HeaderValue, Method, Request, Response, Version};
+use http_body::Body;
 use hyper::body::Incoming;
 use sprat_config::classify::Asked;
 use sprat_config::resolved::{Algorithm, BodyBound};
-use sprat_net::begun::Begun;
-use sprat_net::coding::{Coded, negotiate};
+use sprat_net::coding::negotiate;
 use sprat_net::error::{Advice, Reason};
 use sprat_net::headers::{self, Client, Head};
 use sprat_net::upload::{LeastRate, RequestBody};
-use sprat_scheduler::Size;
 use sprat_scheduler::station::Arrival;
-use sprat_sizes::{Destination, Found, Patience, Prober};
+use sprat_sizes::{Destination, Patience, Prober};
 use sprat_uplink::Course as _;
 use sprat_upstream::{SessionId, Upstream, affinity_hash};
 use tokio::time::Instant;
@@ -30,6 +28,7 @@ use super::interim::Interims;
 use super::local::Local;
 use super::mirror;
 use super::probe::Heads;
+use super::size::Sizes;
 use super::trace::Trace;
 use super::upgrade::Offer;
 use super::{access, bounds, buffering, path};
@@ -377,23 +376,15 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Has the catalogue asked; notes what it says.
-    async fn ask(&self, record: &mut Record, looking: impl Future<Output = Option<Found>>) -> Size {
-        self.stream.wait();
-        let found = looking.await;
-        record.layer = found.map(|found| found.layer);
-        found.map_or(Size::Unknown, |found| found.size)
-    }
-
     /// What the cluster is told of the request.
     pub(super) async fn arrival(
         &self,
         record: &mut Record,
         request: &Request<RequestBody>,
     ) -> Arrival {
-        let size = match &self.asked {
-            _ if !self.upstream.wants_size() => Size::Unknown,
-            _ if self.head_only => Size::Exact(0),
+        match &self.asked {
+            _ if !self.upstream.wants_size() => {}
+            _ if self.head_only => record.size.is_exactly(0),
             Some(asked) => {
                 let upstream = &Heads(self.upstream);
                 let patience = match self.upstream.wants_size_now() {
@@ -401,21 +392,18 @@ impl<'a> Plan<'a> {
                     // It can start at once, whatever its size.
                     false => Patience::None,
                 };
-                let catalogue = &self.generation.catalogue;
-                let stats = &self.connection.serving.stats.catalogue;
-                let looking = catalogue.lookup_with_source(asked, patience, stats);
-                self.ask(record, looking).await
+                let sizes = Sizes::of(self.generation, self.stream);
+                record.size.at_request(asked, patience, sizes).await;
             }
-            None => Size::Unknown,
-        };
-        record.expected = size;
+            None => {}
+        }
         let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
             true => self.generation.uplink.backlog(self.class),
             false => Default::default(),
         };
         Arrival {
             class: self.class,
-            size,
+            size: record.size.size(),
             hash: self.hash,
             random: fastrand::u64(..),
             channel_backlog,
@@ -437,48 +425,11 @@ impl<'a> Plan<'a> {
         self.route.timeout.map(|timeout| record.started() + timeout)
     }
 
-    /// What is known of the size of the response's body; has the catalogue
-    /// learn what can be learnt.
-    pub(super) async fn known(
-        &self,
-        response: &Response<Coded<Begun<Incoming>>>,
-        record: &mut Record,
-    ) -> Size {
-        let catalogue = &self.generation.catalogue;
-        let stats = &self.connection.serving.stats.catalogue;
-        let asked = self.asked.as_ref();
-        let lesson = asked.map(|asked| catalogue.lesson(asked, response.headers()));
-        let teaches = response.status() == StatusCode::OK;
-        let length = match self.head_only {
-            true => content_length(response.headers()),
-            false => response.body().size_hint().exact(),
-        };
-        if let (true, Some(lesson), Some(length)) = (teaches, &lesson, length) {
-            if !self.head_only {
-                record.compare(lesson, length);
-            }
-            catalogue.learn(lesson, length);
-        }
-        let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
-        if self.head_only || bodiless.contains(&response.status()) {
-            return Size::Exact(0);
-        }
-        if let Some(length) = length {
-            return Size::Exact(length);
-        }
-        let Some(lesson) = lesson else {
-            return Size::Unknown;
-        };
-        let size = match record.expected {
-            Size::Unknown => {
-                let looking = catalogue.lookup_of_response(&lesson, stats);
-                self.ask(record, looking).await
-            }
-            expected => expected,
-        };
-        record.expected = size;
-        record.lesson = teaches.then(|| Box::new(lesson));
-        size
+    /// Believes what a response's head says of its size; has the catalogue learn it.
+    pub(super) async fn believe_head<B: Body>(&self, response: &Response<B>, record: &mut Record) {
+        let sizes = Sizes::of(self.generation, self.stream);
+        let (size, asked) = (&mut record.size, self.asked.as_deref());
+        size.at_head(response, self.head_only, asked, sizes).await;
     }
 }
 

@@ -8,15 +8,16 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use sprat_config::classify::Later;
+use sprat_net::clock;
 use sprat_net::error::{Advice, Fault, Reason};
 use sprat_net::screen::Malformed;
 use sprat_net::upload::{Progress, Upload};
 use sprat_scheduler::{Size, WireCost};
-use sprat_sizes::{Layer, Lesson};
 use sprat_uplink::{Course as _, Delivery};
 use sprat_upstream::{Endpoint, Held, Lease, SessionOutcome};
 use tokio::time::{Instant, sleep};
 
+use super::size::{SizeBelief, Sizes};
 use super::trace::{Ended, Trace};
 use crate::client::connection::Stream;
 use crate::observe::access_log::{Asked, Kept, Line, Logs};
@@ -50,10 +51,8 @@ pub(crate) struct Record {
     answered: Option<Instant>,
     /// Bytes of the body handed to the client's connection.
     pub(crate) bytes: u64,
-    /// The size expected when it came, as far as that was asked for.
-    pub(crate) expected: Size,
-    /// The size known when the response started.
-    pub(crate) known: Size,
+    /// How large the response's body is, as far as that is believed.
+    pub(crate) size: SizeBelief,
     /// How long its bytes waited for the uplink.
     pub(crate) wait: Duration,
     /// How long it waited for an endpoint.
@@ -88,11 +87,6 @@ pub(crate) struct Record {
     pub(crate) place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
     pub(crate) upload: Option<Rc<Upload>>,
-    /// What the response teaches when it has gone out, if its size was not
-    /// announced.
-    pub(crate) lesson: Option<Box<Lesson>>,
-    /// Who in the catalogue knew the size, if anyone was asked and did.
-    pub(crate) layer: Option<Layer>,
     /// The connection has switched to another protocol: what follows is no
     /// response.
     pub(crate) tunnelled: bool,
@@ -136,7 +130,7 @@ impl Record {
         Box::new(Self {
             stream: stream.clone(),
             generation,
-            started: Instant::now(),
+            started: clock::now(),
             request,
             request_id: None,
             trace: None,
@@ -145,8 +139,7 @@ impl Record {
             status: None,
             answered: None,
             bytes: 0,
-            expected: Size::Unknown,
-            known: Size::Unknown,
+            size: SizeBelief::none(),
             wait: Duration::ZERO,
             queue_wait: Duration::ZERO,
             advice: None,
@@ -164,8 +157,6 @@ impl Record {
             held: None,
             place: None,
             upload: None,
-            lesson: None,
-            layer: None,
             tunnelled: false,
             reason: None,
             done: false,
@@ -256,7 +247,7 @@ impl Record {
     /// The head of a response is on its way to the client.
     pub(crate) fn respond(&mut self, status: StatusCode) {
         self.status = Some(status);
-        self.answered.get_or_insert_with(Instant::now);
+        self.answered.get_or_insert_with(clock::now);
     }
 
     /// Notes the first thing that went wrong.
@@ -269,17 +260,6 @@ impl Record {
         };
         if self.reason.is_none() {
             self.reason = Some(reason);
-        }
-    }
-
-    /// The response's body has so many bytes: how right was the catalogue?
-    pub(crate) fn compare(&self, lesson: &Lesson, bytes: u64) {
-        if let (Some(layer), Some(said)) = (self.layer, self.expected.bytes()) {
-            let stats = &self.stream.connection.serving.stats;
-            stats.catalogue.compare(layer, said, bytes);
-            if layer == Layer::HeadProbe && said != bytes {
-                self.generation.catalogue.probe_lied(lesson);
-            }
         }
     }
 
@@ -303,7 +283,7 @@ impl Record {
     /// Has a task woken when the endpoint has sent all: the size of what is buffered is
     /// known then, if it was not.
     pub(crate) fn tell_end(&self, waker: &Waker) {
-        if let (Some(held), false) = (&self.held, matches!(self.known, Size::Exact(_))) {
+        if let (Some(held), false) = (&self.held, matches!(self.size.size(), Size::Exact(_))) {
             held.tell_end(waker);
         }
     }
@@ -372,7 +352,7 @@ impl Record {
             held.cancel();
         }
         self.end_upload(!aborted);
-        let duration = self.started.elapsed();
+        let duration = clock::now() - self.started;
         let generation = &self.generation;
         let stats = &self.stream.connection.serving.stats;
         let counters = &generation.classes[self.class];
@@ -406,7 +386,7 @@ impl Record {
         let is_stream = self.tunnelled || self.stream.has_paused();
         let slowdown = match (generation.uplink.rate_bits_per_s(), self.answered) {
             (Some(rate), Some(answered)) if !is_stream => {
-                let own = answered.elapsed();
+                let own = clock::now() - answered;
                 let own = own.saturating_sub(self.stream.upstream_silence());
                 slowdown(self.bytes, own, rate)
             }
@@ -419,9 +399,9 @@ impl Record {
             counters.observe(self.bytes, duration);
             cluster.inspect(|cluster| cluster.durations.took(duration));
             // How much of an event stream somebody has heard says nothing of the next.
-            if let Some(lesson) = self.lesson.take().filter(|_| !is_stream) {
-                self.compare(&lesson, self.bytes);
-                self.generation.catalogue.learn(&lesson, self.bytes);
+            if !is_stream {
+                let sizes = Sizes::of(&self.generation, &self.stream);
+                self.size.at_end(self.bytes, sizes);
             }
         }
         self.trace(slowdown.filter(|_| !aborted), aborted);
@@ -471,6 +451,14 @@ impl Record {
         self.status.filter(|_| !got_nothing)
     }
 
+    /// The size that was known when the response began, as lines tell it.
+    fn told_size(&self) -> Size {
+        match self.status {
+            Some(_) if !self.tunnelled => self.size.size(),
+            _ => Size::Unknown,
+        }
+    }
+
     fn line(
         &mut self,
         duration: Duration,
@@ -503,8 +491,8 @@ impl Record {
             unread_line: self.unread_line.take(),
             status: self.sent_status().or(self.reason.map(|r| r.facts().status)),
             bytes: self.bytes,
-            known: self.known,
-            layer: self.layer,
+            size: self.told_size(),
+            size_layer: self.size.source(),
             wait: self.wait,
             queue_wait: self.queue_wait,
             slowdown: slowdown.filter(|_| !aborted),

@@ -147,6 +147,11 @@ impl Trace {
         })
     }
 
+    /// Whether its spans are sent.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recorded.is_some()
+    }
+
     /// Begins an attempt at an endpoint, which is told of the attempt's own span.
     pub(super) fn attempt(
         self: &Rc<Self>,

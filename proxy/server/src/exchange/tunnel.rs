@@ -13,6 +13,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use sprat_net::counters::Counter;
 use sprat_net::error::Reason;
+use sprat_net::permit::Permit;
 use sprat_uplink::{Bursts, WireMarks};
 use sprat_upstream::ConnectionPlace;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
@@ -20,7 +21,6 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::client::connection::{Connection, Io, Switched};
 use crate::exchange::record::Record;
-use crate::setup::listener::Place;
 use sprat_net::poll::now_or_never;
 
 /// A connection that has switched protocols, before the client's side is
@@ -33,7 +33,7 @@ pub(crate) struct Tunnel {
     /// The bytes of the buffer in each direction.
     pub(crate) buffer_bytes: usize,
     /// Among those of the listener, and those of the endpoint.
-    pub(crate) places: (Place, ConnectionPlace),
+    pub(crate) places: (Permit, ConnectionPlace),
 }
 
 impl Switched for Tunnel {

@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use sprat_net::error::Reason;
 use sprat_net::headers::{self, tokens};
+use sprat_net::permit::Permit;
 use tokio::time::timeout;
 
 use super::Plan;
@@ -15,14 +16,13 @@ use crate::client::connection::Stream;
 use crate::exchange::answer::{self, Body};
 use crate::exchange::record::Record;
 use crate::exchange::tunnel::Tunnel;
-use crate::setup::listener::Place;
 use crate::setup::routing::Route;
 
 /// What a client would switch to, as far as its route allows.
 pub(super) struct Offer {
     protocols: HeaderValue,
     /// The place that the tunnel keeps.
-    place: Place,
+    place: Permit,
 }
 
 impl Offer {

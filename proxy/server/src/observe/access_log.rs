@@ -13,7 +13,8 @@ mod values;
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -177,13 +178,18 @@ impl Writer {
     }
 }
 
-type Buffer = BufWriter<Box<dyn Write + Send>>;
+/// Bytes that are written at a time, and that are kept while they cannot be.
+const CHUNK: usize = 64 << 10;
+
+type Sink = Box<dyn Write + Send>;
 
 /// A log that is open, and how it fares.
 struct Output {
-    buffer: Buffer,
-    /// Lines in the buffer that may not be in the file.
-    unwritten: u64,
+    sink: Sink,
+    /// What the log has not taken, to be tried again.
+    kept: Vec<u8>,
+    /// The most that is kept.
+    room: usize,
     /// Lines lost since the log could last be written; none if it can.
     failing: Option<u64>,
     /// Where lost lines are counted.
@@ -191,42 +197,60 @@ struct Output {
 }
 
 impl Output {
-    fn new(buffer: Buffer) -> Self {
+    fn new(sink: Sink) -> Self {
         Self {
-            buffer,
-            unwritten: 0,
+            sink,
+            kept: Vec::new(),
+            room: CHUNK,
             failing: None,
             lost: &LINES_LOST,
         }
     }
 
-    /// Writes a line, or counts it as lost.
-    fn write(&mut self, line: &[u8]) {
-        let room = self.buffer.capacity() - self.buffer.buffer().len();
-        if line.len() > room {
-            self.flush();
-        }
-        // Of what does not fit nothing is written while the buffer cannot be emptied.
-        match self.buffer.write_all(line) {
-            Ok(()) => self.unwritten += 1,
-            Err(error) => {
-                self.complain(&error);
+    /// Writes lines. What does not go out is kept as far as there is room, or counted as
+    /// lost.
+    fn write(&mut self, lines: &[u8]) {
+        let written = if self.flush() { self.put(lines) } else { 0 };
+        for line in lines[written..].split_inclusive(|&byte| byte == b'\n') {
+            if self.kept.len() + line.len() <= self.room {
+                self.kept.extend_from_slice(line);
+            } else {
                 self.lose(1);
             }
         }
     }
 
-    /// Empties the buffer; what does not go out is kept, and tried again.
-    fn flush(&mut self) {
-        match self.buffer.flush() {
-            Ok(()) => {
-                self.unwritten = 0;
-                if let Some(lost) = self.failing.take() {
-                    tracing::warn!(lost, "the access log can be written again");
+    /// Writes what was kept; returns whether all of it went out.
+    fn flush(&mut self) -> bool {
+        if !self.kept.is_empty() {
+            let mut kept = std::mem::take(&mut self.kept);
+            kept.drain(..self.put(&kept));
+            self.kept = kept;
+        }
+        self.kept.is_empty()
+    }
+
+    /// Writes text; returns how many bytes went out.
+    fn put(&mut self, text: &[u8]) -> usize {
+        let mut written = 0;
+        while written < text.len() {
+            match self.sink.write(&text[written..]) {
+                Ok(0) => {
+                    self.complain(&io::ErrorKind::WriteZero.into());
+                    return written;
+                }
+                Ok(bytes) => written += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.complain(&error);
+                    return written;
                 }
             }
-            Err(error) => self.complain(&error),
         }
+        if let Some(lost) = self.failing.take() {
+            tracing::warn!(lost, "the access log can be written again");
+        }
+        written
     }
 
     fn complain(&mut self, error: &io::Error) {
@@ -243,33 +267,38 @@ impl Output {
 
     /// Ends the log: what cannot be written by now is lost.
     fn close(mut self) {
-        self.flush();
-        if self.unwritten > 0 {
-            self.lose(self.unwritten);
+        if !self.flush() {
+            self.lose(memchr::memchr_iter(b'\n', &self.kept).count() as u64);
             let lost = self.failing;
             tracing::error!(lost, "an access log that cannot be written is closed");
         }
-        // Dropped, the buffer would be tried once more.
-        drop(self.buffer.into_parts());
     }
 }
 
-fn open(target: &LogTarget) -> io::Result<Buffer> {
-    let out: Box<dyn Write + Send> = match target {
-        LogTarget::Stdout => Box::new(io::stdout()),
+fn open(target: &LogTarget) -> io::Result<Sink> {
+    Ok(match target {
+        LogTarget::Stdout => Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
         LogTarget::File(path) => Box::new(open_file(path)?),
         LogTarget::Syslog(target) => Box::new(Messages::open(target, false)?),
-    };
-    Ok(BufWriter::with_capacity(64 << 10, out))
+    })
 }
 
 fn open_file(path: &PathBuf) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-fn write_all(lines: &Receiver, mut out: Output, target: &LogTarget, reopen: &AtomicBool) {
+/// Returns the length of the lines that are written together: all that fit, or the first.
+fn chunk(lines: &[u8]) -> usize {
+    let end = match memchr::memrchr(b'\n', &lines[..lines.len().min(CHUNK)]) {
+        Some(last) => last,
+        None => memchr::memchr(b'\n', lines).unwrap_or(lines.len() - 1),
+    };
+    end + 1
+}
+
+fn write_all(queue: &Receiver, mut out: Output, target: &LogTarget, reopen: &AtomicBool) {
     let mut text = Vec::new();
-    while lines.receive(&mut text) {
+    while queue.receive(&mut text) {
         if reopen.swap(false, Ordering::Relaxed) {
             match open(target) {
                 Ok(fresh) => std::mem::replace(&mut out, Output::new(fresh)).close(),
@@ -277,14 +306,13 @@ fn write_all(lines: &Receiver, mut out: Output, target: &LogTarget, reopen: &Ato
             }
         }
         // What has gathered goes out in few writes.
-        let mut begun = 0;
-        for end in memchr::memchr_iter(b'\n', &text) {
-            let line = &text[begun..=end];
-            out.write(line);
-            lines.written(line.len());
-            begun = end + 1;
+        let mut rest = &text[..];
+        while !rest.is_empty() {
+            let (lines, after) = rest.split_at(chunk(rest));
+            out.write(lines);
+            queue.written(lines.len());
+            rest = after;
         }
-        out.flush();
     }
     out.close();
 }
@@ -399,21 +427,28 @@ mod tests {
         let disk = Disk::default();
         let full = |full| disk.0.lock().unwrap().0 = full;
         static LOST: AtomicU64 = AtomicU64::new(0);
-        let mut out = Output::new(BufWriter::with_capacity(4, Box::new(disk.clone())));
-        out.lost = &LOST;
+        let mut out = Output::new(Box::new(disk.clone()));
+        (out.lost, out.room) = (&LOST, 4);
         full(true);
         out.write(b"1\n");
-        out.flush();
-        assert_eq!((out.unwritten, out.failing), (1, Some(0)));
-        out.write(b"2\n");
-        out.write(b"3\n");
-        assert_eq!((out.unwritten, out.failing), (2, Some(1)));
+        assert_eq!((&*out.kept, out.failing), (&b"1\n"[..], Some(0)));
+        out.write(b"2\n3\n");
+        assert_eq!((&*out.kept, out.failing), (&b"1\n2\n"[..], Some(1)));
         full(false);
         out.write(b"4\n");
-        out.flush();
-        assert_eq!((out.unwritten, out.failing), (0, None));
+        assert_eq!((&*out.kept, out.failing), (&b""[..], None));
         assert_eq!(disk.0.lock().unwrap().1, b"1\n2\n4\n");
         assert_eq!(LOST.load(Ordering::Relaxed), 1);
         out.close();
+    }
+
+    #[test]
+    fn lines_that_do_not_fit_are_written_after_those_that_do() {
+        let lines = [vec![b'a'; CHUNK - 2], b"\n".to_vec(), b"bc\n".to_vec()].concat();
+        assert_eq!(chunk(&lines), CHUNK - 1);
+        assert_eq!(chunk(&lines[CHUNK - 1..]), 3);
+        let long = [vec![b'a'; 2 * CHUNK], b"\nb\n".to_vec()].concat();
+        assert_eq!(chunk(&long), 2 * CHUNK + 1);
+        assert_eq!(chunk(b"\n"), 1);
     }
 }

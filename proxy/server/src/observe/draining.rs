@@ -4,10 +4,11 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use sprat_net::permit::{Count, Permit, Permits};
 
 /// At the end, a writer that takes nothing for so long is given up.
 const STALLED_AFTER: Duration = Duration::from_secs(2);
@@ -19,11 +20,8 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) fn queue<T>(most: usize) -> (Sender<T>, Receiver<T>) {
     // The room bounds the channel.
     let (lines, receiver) = mpsc::channel();
-    let room = Arc::new(Room {
-        waiting: Arc::default(),
-        most,
-    });
-    (Sender { lines, room }, receiver)
+    let room = Permits::default();
+    (Sender { lines, room, most }, receiver)
 }
 
 /// The writer's end of a queue.
@@ -33,14 +31,16 @@ pub(crate) type Receiver<T> = mpsc::Receiver<Queued<T>>;
 #[derive(Debug)]
 pub(crate) struct Sender<T> {
     lines: mpsc::Sender<Queued<T>>,
-    room: Arc<Room>,
+    room: Permits,
+    most: usize,
 }
 
 impl<T> Clone for Sender<T> {
     fn clone(&self) -> Self {
         Self {
             lines: self.lines.clone(),
-            room: Arc::clone(&self.room),
+            room: self.room.clone(),
+            most: self.most,
         }
     }
 }
@@ -49,45 +49,14 @@ impl<T> Sender<T> {
     /// Queues a line that takes `size` of the room; false if there is no room for it, or
     /// no writer any more.
     pub(crate) fn send(&self, line: T, size: usize) -> bool {
-        let queued = Room::take(&self.room, size).map(|place| Queued { line, place });
+        let place = self.room.take(size, self.most);
+        let queued = place.map(|place| Queued { line, place });
         queued.is_some_and(|queued| self.lines.send(queued).is_ok())
     }
 
     /// Returns how much of the room is in use, as it changes.
-    pub(crate) fn waiting(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.room.waiting)
-    }
-}
-
-/// How much waits in a queue.
-#[derive(Debug)]
-struct Room {
-    waiting: Arc<AtomicUsize>,
-    most: usize,
-}
-
-impl Room {
-    fn take(room: &Arc<Self>, size: usize) -> Option<Place> {
-        let fits = |waiting: usize| waiting.checked_add(size).filter(|&all| all <= room.most);
-        let waiting = &room.waiting;
-        let taken = waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
-        taken.ok().map(|_| Place {
-            size,
-            room: Arc::clone(room),
-        })
-    }
-}
-
-/// A part of a queue's room, until it is dropped.
-#[derive(Debug)]
-struct Place {
-    size: usize,
-    room: Arc<Room>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.room.waiting.fetch_sub(self.size, Ordering::Relaxed);
+    pub(crate) fn waiting(&self) -> Arc<Count> {
+        self.room.count()
     }
 }
 
@@ -97,7 +66,7 @@ pub(crate) struct Queued<T> {
     line: T,
     /// Held for its end.
     #[expect(dead_code, reason = "to be dropped")]
-    place: Place,
+    place: Permit,
 }
 
 impl<T> Deref for Queued<T> {
@@ -112,7 +81,7 @@ impl<T> Deref for Queued<T> {
 #[derive(Debug)]
 pub(crate) struct Writing {
     thread: JoinHandle<()>,
-    waiting: Arc<AtomicUsize>,
+    waiting: Arc<Count>,
 }
 
 /// Why a writer has not written all.
@@ -132,7 +101,7 @@ impl Writing {
     /// No thread can be had.
     pub(crate) fn start(
         name: &str,
-        waiting: Arc<AtomicUsize>,
+        waiting: Arc<Count>,
         write: impl FnOnce() + Send + 'static,
     ) -> std::io::Result<Self> {
         let thread = std::thread::Builder::new().name(name.to_owned());
@@ -154,7 +123,7 @@ impl Writing {
     ///
     /// Not all is written.
     pub(crate) fn join(self) -> Result<(), Unwritten> {
-        let waiting = || self.waiting.load(Ordering::Relaxed);
+        let waiting = || self.waiting.used();
         let begun = Instant::now();
         let (mut before, mut moved) = (waiting(), begun);
         while !self.thread.is_finished() {
@@ -193,7 +162,7 @@ mod tests {
         assert!(sender.send('g', 10));
         drop(lines);
         assert!(!sender.send('h', 1), "no one is left to write it");
-        assert_eq!(sender.room.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(sender.room.used(), 0);
     }
 
     #[test]

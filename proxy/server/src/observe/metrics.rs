@@ -16,7 +16,6 @@ mod requests;
 mod table;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use arc_swap::ArcSwap;
 use sprat_acme::{ACME, AcmeView};
@@ -25,6 +24,7 @@ use sprat_config::resolved::{Cluster, Config};
 use sprat_net::buffer::Buffers;
 use sprat_net::counters::Counter;
 use sprat_net::metrics::Scraped;
+use sprat_net::permit::Permits;
 use sprat_net::tls::{ListenerTls, TLS, TlsView};
 use sprat_scheduler::station::ClassStats;
 use sprat_sizes::{CATALOGUE, Catalogue, CatalogueView};
@@ -94,8 +94,8 @@ impl Metrics {
         }
     }
 
-    /// Another configuration is served by.
-    pub(crate) fn follow(&self, sources: Sources<'_>) {
+    /// Tells of another configuration from now on.
+    pub(crate) fn commit(&self, sources: Sources<'_>) {
         let present = Present::new(&self.workers, &self.reloads, sources);
         self.present.store(Arc::new(present));
     }
@@ -208,7 +208,7 @@ struct ClusterView {
     name: String,
     config: Arc<Cluster>,
     breaker: Arc<Breaker>,
-    read_ahead: Arc<AtomicUsize>,
+    read_ahead: Permits,
     station: Arc<SharedStation>,
     listing: Arc<Listing>,
 }
@@ -220,7 +220,7 @@ impl ClusterView {
             name: cluster.name.clone(),
             config: Arc::clone(cluster),
             breaker: Arc::clone(&shared.breaker),
-            read_ahead: Arc::clone(&shared.read_ahead),
+            read_ahead: shared.read_ahead.clone(),
             station: Arc::clone(&shared.station),
             listing: Arc::clone(&shared.listing),
         };

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, Cluster, Config};
@@ -10,6 +9,7 @@ use sprat_net::counters::{
     ByReason, Counter, Histogram, SIZE_CLASS_NAMES, Seconds, Slowdowns, size_class,
 };
 use sprat_net::error::Reason;
+use sprat_net::permit::Permits;
 use sprat_net::proxy_protocol::HeaderStats;
 use sprat_net::tls::HandshakeStats;
 use tokio::time::Instant;
@@ -85,7 +85,7 @@ pub(crate) struct ListenerView {
     /// The name in the configuration.
     pub(crate) name: String,
     /// The number of open connections.
-    pub(crate) open: Arc<AtomicUsize>,
+    pub(crate) open: Permits,
     /// The counters of each worker.
     pub(crate) stats: Arc<[Arc<ListenerStats>]>,
 }
@@ -135,6 +135,10 @@ pub(crate) struct WorkerStats {
     pub(crate) marked_bytes: [Counter; 2],
     /// Connections that are open (gauge).
     pub(crate) open_connections: Counter,
+    /// Those of them that are parked (gauge).
+    pub(crate) parked_connections: Counter,
+    /// How often one was parked so far.
+    pub(crate) parks: Counter,
     /// Requests in progress (gauge).
     pub(crate) open_requests: Counter,
     /// Requests that failed, by [`Reason::index`].

@@ -129,7 +129,7 @@ impl Reloader {
         // It may have begun to stop meanwhile.
         serves()?;
         let present = present.as_mut().context("the server is stopping")?;
-        let taken = present.follow(next, &changes)?;
+        let taken = present.commit(next, &changes)?;
         Ok((changes.until_restart().to_vec(), taken))
     }
 
@@ -268,7 +268,7 @@ impl Next {
             tracer,
             trace_stats,
         };
-        let assembly = Arc::new(own.renewed(config, outlets)?);
+        let assembly = Arc::new(own.prepare(config, outlets)?);
         let known = |id| own.listeners.iter().any(|listener| listener.id == id);
         let fresh = assembly.listeners.iter();
         let fresh: Vec<_> = fresh
@@ -305,7 +305,7 @@ pub(crate) fn start_tracer(
 impl Present {
     /// Hands another configuration to the workers; they have taken it when
     /// what is returned ends.
-    fn follow(&mut self, next: Next, changes: &Changes) -> anyhow::Result<Receiver<()>> {
+    fn commit(&mut self, next: Next, changes: &Changes) -> anyhow::Result<Receiver<()>> {
         let Next {
             assembly,
             writers,
@@ -319,9 +319,11 @@ impl Present {
         self.acme
             .prepare(&assembly.config)
             .context("cannot start a thread")?;
-        self.keeper
-            .follow(&assembly.catalogue, &assembly.config.catalogue)?;
+        let kept = self
+            .keeper
+            .prepare(&assembly.catalogue, &assembly.config.catalogue)?;
         // Nothing fails from here on.
+        self.keeper.commit(&assembly.catalogue, kept);
         tls::look(&assembly.tls(), &assembly.cluster_tls());
         assembly
             .uplink
@@ -338,9 +340,9 @@ impl Present {
                 tracing::warn!("a worker has ended, or begun to");
             }
         }
-        self.metrics.follow(assembly.sources());
-        self.health.follow(&assembly.clusters);
-        self.acme.follow(&assembly.config);
+        self.metrics.commit(assembly.sources());
+        self.health.commit(&assembly.clusters);
+        self.acme.commit(&assembly.config);
         if let Some(before) = std::mem::replace(&mut self.tls, tls) {
             before.join();
         }

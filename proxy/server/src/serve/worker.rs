@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use slab::Slab;
 use sprat_net::error::Reason;
 use sprat_net::handover::Lent;
+use sprat_net::sys;
 use sprat_uplink::{Granting, Uplink};
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, LocalOptions};
@@ -33,6 +34,9 @@ use crate::setup::serving::Serving;
 
 /// How often idle upstream connections are looked at.
 const REAP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// So many connections that were parked leave some megabytes free, in many pieces.
+const GIVES_BACK_AFTER: u64 = 512;
 
 /// How long connections that are cut get to end.
 const CUT_BOUND: Duration = Duration::from_secs(2);
@@ -284,8 +288,19 @@ fn lend(acceptors: &[Acceptor], to: &Sender<io::Result<Lent>>) {
     }
 }
 
+/// Gives memory back to the kernel when many connections were parked since `parks` of them,
+/// and none is in need of the worker meanwhile: it takes a few milliseconds.
+fn give_back(stats: &WorkerStats, parks: &mut u64) {
+    let now = stats.parks.get();
+    if now >= *parks + GIVES_BACK_AFTER && stats.open_requests.get() == 0 {
+        *parks = now;
+        sys::release_free_memory();
+    }
+}
+
 async fn reap(worker: Rc<Worker>) {
     let mut ticks = interval(REAP_INTERVAL);
+    let mut parks = 0;
     loop {
         tokio::select! {
             _ = ticks.tick() => {
@@ -294,6 +309,7 @@ async fn reap(worker: Rc<Worker>) {
                 let generation = worker.serving.generation();
                 generation.upstreams.iter().for_each(|upstream| upstream.reap(now));
                 worker.granting.borrow_mut().retain(|granting| !granting.is_unused());
+                give_back(&worker.serving.stats, &mut parks);
             }
             () = worker.reclaim.notified() => {
                 let generation = worker.serving.generation();

@@ -98,17 +98,17 @@ impl Assembly {
         })
     }
 
-    /// For another configuration, with all that it leaves as it is. Nothing
-    /// changes for those who use this one.
+    /// Prepares another configuration, with all that it leaves as it is. Nothing changes for
+    /// those who use this one.
     ///
     /// # Errors
     ///
     /// What the configuration names cannot be had.
-    pub(crate) fn renewed(&self, config: Config, outlets: Outlets) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(&self, config: Config, outlets: Outlets) -> anyhow::Result<Self> {
         let own = &self.config;
         let uplink = self
             .uplink
-            .renewed((&own.uplink, &config.uplink), &config.classes)?;
+            .prepare((&own.uplink, &config.uplink), &config.classes)?;
         let _resolved = self.names.resolve(&config.clusters)?;
         let named = |own: &'_ Arc<SharedCluster>| (own.config.name.clone(), Arc::clone(own));
         let known: HashMap<_, _> = self.clusters.iter().map(named).collect();
@@ -128,7 +128,7 @@ impl Assembly {
             names: Arc::clone(&self.names),
             listeners: listeners(&config, &self.listeners)?,
             classifier: Arc::new(Classifier::new(&config.classes)),
-            catalogue: Arc::new(self.catalogue.renewed(own, &config)?),
+            catalogue: Arc::new(self.catalogue.prepare(own, &config)?),
             log: outlets.log,
             tracer: outlets.tracer,
             trace_stats: outlets.trace_stats,
@@ -203,7 +203,7 @@ fn listeners(
     let kept = kept(&known, &config.listeners);
     let listener = |(listener, kept): (&Listener, Option<usize>)| match kept {
         Some(own) if before[own].config == *listener => Ok(Arc::clone(&before[own])),
-        Some(own) => before[own].changed(listener),
+        Some(own) => before[own].prepare(listener),
         None => {
             let id = NEXT_LISTENER.fetch_add(1, Relaxed);
             ListenerState::new(listener, id, ListenerShared::new(listener, workers)?)

@@ -8,13 +8,13 @@ mod overload;
 mod rate;
 
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
 use sprat_net::client::{ClientKey, Prefixes};
 use sprat_net::error::{Advice, Reason};
+use sprat_net::permit::Count;
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Shortage, Tallies};
 use tokio::time::Instant;
@@ -50,7 +50,7 @@ pub(crate) struct ListenerLimits {
     requests: Option<Mutex<Tallies<ClientKey>>>,
     max_requests: usize,
     /// The number of requests in progress.
-    open_requests: AtomicUsize,
+    open_requests: Count,
     /// Whether requests were turned away for want of a place a short while ago.
     shortage: Mutex<Shortage>,
     epoch: Instant,
@@ -74,7 +74,7 @@ impl ListenerLimits {
                 connections: tallies(client.max_connections),
                 requests: tallies(client.max_requests),
                 max_requests: limits.max_requests.unwrap_or(usize::MAX),
-                open_requests: AtomicUsize::new(0),
+                open_requests: Count::default(),
                 shortage: Mutex::default(),
                 epoch: Instant::now(),
                 rate: limits.rate_limit.as_ref().map(RateLimiter::new),
@@ -96,7 +96,7 @@ impl ListenerLimits {
     /// Returns whether requests need the places that others hold: all are taken, and
     /// one was turned away a short while ago.
     pub(crate) fn is_short_of_places(&self) -> bool {
-        let is_full = self.open_requests.load(Relaxed) >= self.max_requests;
+        let is_full = self.open_requests.used() >= self.max_requests;
         is_full && lock(&self.shortage).lasts(self.now())
     }
 
@@ -119,15 +119,14 @@ impl ListenerLimits {
 
     /// A place for a request of this client.
     fn request(self: &Arc<Self>, client: ClientKey) -> Result<RequestPlace, Reason> {
-        if self.open_requests.fetch_add(1, Relaxed) >= self.max_requests {
-            self.open_requests.fetch_sub(1, Relaxed);
+        if !self.open_requests.take(1, self.max_requests) {
             lock(&self.shortage).miss(self.now());
             return Err(Reason::ListenerFull);
         }
         if let Some(open) = &self.requests
             && !lock(open).enter(client)
         {
-            self.open_requests.fetch_sub(1, Relaxed);
+            self.open_requests.give_back(1);
             return Err(Reason::ClientFull);
         }
         Ok(RequestPlace {
@@ -166,7 +165,7 @@ pub(crate) struct RequestPlace {
 
 impl Drop for RequestPlace {
     fn drop(&mut self) {
-        self.limits.open_requests.fetch_sub(1, Relaxed);
+        self.limits.open_requests.give_back(1);
         if let Some(open) = &self.limits.requests {
             lock(open).leave(&self.client);
         }

@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
 
 use anyhow::Context as _;
@@ -14,6 +13,7 @@ use sprat_config::resolved::{ListenAddress, Listener};
 use sprat_net::handover::Inherited;
 use sprat_net::headers::Forwarder;
 use sprat_net::listening::{FileRights, ListeningSocket, SocketFile};
+use sprat_net::permit::{Permit, Permits};
 use sprat_net::tls::ListenerTls;
 
 use crate::observe::stats::{ListenerStats, ListenerView};
@@ -69,11 +69,11 @@ pub(crate) struct ListenerShared {
     /// What each worker counts of it.
     pub(crate) stats: Arc<[Arc<ListenerStats>]>,
     /// The number of open connections.
-    connections: Arc<AtomicUsize>,
+    connections: Permits,
     /// The connections of these that have switched to another protocol.
-    tunnels: Arc<AtomicUsize>,
+    tunnels: Permits,
     /// Connections that have not told yet whose they are.
-    arriving: Arc<AtomicUsize>,
+    arriving: Permits,
     /// Where its sockets stand, once it has some, if that is on IP addresses.
     stands_on: Arc<OnceLock<Vec<SocketAddr>>>,
     /// The file of its Unix socket, if it has one; a hold on the socket is a hold on it.
@@ -91,9 +91,9 @@ impl ListenerShared {
             stats: (0..workers).map(|_| Arc::default()).collect(),
             tls: ListenerTls::of(config)?,
             limits: ListenerLimits::new(config),
-            connections: Arc::default(),
-            tunnels: Arc::default(),
-            arriving: Arc::default(),
+            connections: Permits::default(),
+            tunnels: Permits::default(),
+            arriving: Permits::default(),
             stands_on: Arc::default(),
             file: Arc::default(),
         })
@@ -140,17 +140,17 @@ impl ListenerState {
         }))
     }
 
-    /// The same with other bounds.
+    /// Prepares the same with other bounds.
     ///
     /// # Errors
     ///
     /// As [`ListenerState::new`], or a file for TLS that cannot be used.
-    pub(crate) fn changed(&self, config: &Listener) -> anyhow::Result<Arc<Self>> {
+    pub(crate) fn prepare(&self, config: &Listener) -> anyhow::Result<Arc<Self>> {
         let own = &self.config;
         let mut shared = self.shared.clone();
         if own.tls != config.tls || own.name != config.name {
             shared.tls = match &self.shared.tls {
-                Some(before) => ListenerTls::in_place_of(before, config)?,
+                Some(before) => ListenerTls::prepare(before, config)?,
                 None => ListenerTls::of(config)?,
             };
         }
@@ -165,40 +165,24 @@ impl ListenerState {
     pub(crate) fn view(&self) -> ListenerView {
         ListenerView {
             name: self.config.name.clone(),
-            open: Arc::clone(&self.shared.connections),
+            open: self.shared.connections.clone(),
             stats: Arc::clone(&self.shared.stats),
         }
     }
 
     /// Room for one more connection; none if there are as many as may be.
-    pub(crate) fn take_place(&self) -> Option<Place> {
-        Place::take(&self.shared.connections, self.config.max_connections)
+    pub(crate) fn take_place(&self) -> Option<Permit> {
+        self.shared.connections.take(1, self.config.max_connections)
     }
 
     /// The same for a connection that has to tell first whose it is.
-    pub(crate) fn take_arrival(&self) -> Option<Place> {
-        Place::take(&self.shared.arriving, self.config.max_connections)
+    pub(crate) fn take_arrival(&self) -> Option<Permit> {
+        self.shared.arriving.take(1, self.config.max_connections)
     }
 
     /// The same for a connection that switches to another protocol.
-    pub(crate) fn take_tunnel(&self) -> Option<Place> {
-        Place::take(&self.shared.tunnels, self.config.max_tunnels)
-    }
-}
-
-/// A place among those that a listener has; given back when dropped.
-pub(crate) struct Place(Arc<AtomicUsize>);
-
-impl Place {
-    fn take(open: &Arc<AtomicUsize>, bound: usize) -> Option<Self> {
-        let place = Self(Arc::clone(open));
-        (open.fetch_add(1, Relaxed) < bound).then_some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+    pub(crate) fn take_tunnel(&self) -> Option<Permit> {
+        self.shared.tunnels.take(1, self.config.max_tunnels)
     }
 }
 

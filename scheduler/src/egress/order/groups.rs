@@ -6,6 +6,7 @@
 use super::front::{Change, Front};
 use crate::egress::types::{GroupId, Precedence};
 use crate::queue::{Positions, Rank};
+use crate::slots::Slots;
 
 /// The rank within its group of a flow that the discipline ranks so, and
 /// that has sent `attained` bytes. All flows that are compared are of one
@@ -36,8 +37,7 @@ pub(super) struct Member {
 /// The groups of an uplink.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
-    slots: Vec<Group>,
-    vacant: Vec<u32>,
+    slots: Slots<Group>,
     positions: Positions,
     /// Flows that are ready and not in the queue.
     hidden: usize,
@@ -45,8 +45,6 @@ pub(super) struct Groups {
 
 #[derive(Clone, Debug, Default)]
 struct Group {
-    generation: u32,
-    open: bool,
     /// One for each class that a flow of the group has had: an operator's
     /// classes come before what a client says. Where clients share the link one
     /// for each client whose flows are ready, for what one says is no concern
@@ -70,39 +68,28 @@ struct Lane {
 
 impl Groups {
     pub(super) fn open(&mut self) -> GroupId {
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(Group::default());
-            self.slots.len() as u32 - 1
-        });
-        let group = &mut self.slots[slot as usize];
-        group.generation = group.generation.wrapping_add(1);
-        group.open = true;
-        GroupId {
-            slot,
-            generation: group.generation,
-        }
+        GroupId(self.slots.insert_left())
     }
 
     /// Flows that are still open then are by themselves; those that are ready
     /// and were not in the queue.
     pub(super) fn close(&mut self, id: GroupId) -> Vec<u32> {
-        let Some(group) = group_mut(&mut self.slots, id) else {
+        let Some(group) = self.slots.get_mut(id.0) else {
             return Vec::new();
         };
-        group.open = false;
         let mut freed = Vec::new();
         for lane in &mut group.lanes {
             self.hidden -= lane.front.hidden();
             freed.extend(lane.front.clear(&mut self.positions));
         }
         group.lanes.clear();
-        self.vacant.push(id.slot);
+        self.slots.remove(id.0.slot());
         freed
     }
 
     /// No flow is ready any more: those that are, are to be inserted anew.
     pub(super) fn clear(&mut self) {
-        for group in &mut self.slots {
+        for group in self.slots.all_mut() {
             for lane in &mut group.lanes {
                 lane.front.clear(&mut self.positions);
             }
@@ -113,8 +100,7 @@ impl Groups {
 
     /// A flow's place; none if the group is not open.
     pub(super) fn member(&self, group: GroupId, precedence: Precedence) -> Option<Member> {
-        let open = self.slots.get(group.slot as usize);
-        open.filter(|found| found.open && found.generation == group.generation)?;
+        self.slots.get(group.0)?;
         Some(Member { group, precedence })
     }
 
@@ -131,7 +117,7 @@ impl Groups {
         slot: u32,
         (rank, attained): (Rank, u64),
     ) -> Option<Change> {
-        let group = group_mut(&mut self.slots, member.group)?;
+        let group = self.slots.get_mut(member.group.0)?;
         let at = match group.lanes.iter().position(|lane| lane.key == key) {
             Some(at) => at,
             None => {
@@ -150,7 +136,7 @@ impl Groups {
 
     /// A flow is no longer ready. None if its group is gone.
     pub(super) fn remove(&mut self, member: Member, key: LaneKey, slot: u32) -> Option<Change> {
-        let group = group_mut(&mut self.slots, member.group)?;
+        let group = self.slots.get_mut(member.group.0)?;
         let Some(at) = group.lanes.iter().position(|lane| lane.key == key) else {
             return Some(Change::default());
         };
@@ -164,10 +150,4 @@ impl Groups {
         }
         Some(change)
     }
-}
-
-fn group_mut(slots: &mut [Group], id: GroupId) -> Option<&mut Group> {
-    slots
-        .get_mut(id.slot as usize)
-        .filter(|group| group.open && group.generation == id.generation)
 }

@@ -132,11 +132,7 @@ impl Model {
                     ..sized(bytes)
                 };
                 let verdict = self.station.arrive(now, &arrival);
-                let none = Ticket {
-                    slot: u32::MAX,
-                    generation: 0,
-                };
-                self.settle(none, class, verdict);
+                self.settle(Ticket(Key::NONE), class, verdict);
             }
             Step::Finish(which) if !self.running.is_empty() => {
                 let (ticket, ..) = self.running.swap_remove(which % self.running.len());
@@ -203,7 +199,7 @@ impl Model {
         let stats = self.station.stats().iter();
         let left = stats.map(|class| class.running + class.waiting);
         assert_eq!(left.sum::<usize>(), 0);
-        assert_eq!(self.station.vacant.len(), self.station.slots.len());
+        assert_eq!(self.station.slots.len(), 0);
     }
 
     fn settle(&mut self, ticket: Ticket, class: usize, verdict: Verdict) {
@@ -251,14 +247,14 @@ impl Model {
         // or one whose request has tried the endpoints with room.
         if self.scope == Scope::Cluster && room {
             let idle = |&(ticket, class): &(Ticket, usize)| {
-                let tried = station.slots[ticket.index()].tried != Tried::default();
+                let tried = station.slots[ticket.slot()].tried != Tried::default();
                 tried || (class == 1 && limited == 1)
             };
             assert!(self.waiting.iter().all(idle), "an endpoint idles");
         }
         // And for one that may come to have room.
         for &(ticket, _) in &self.waiting {
-            let has_tried = !station.slots[ticket.index()].tried.is_empty();
+            let has_tried = !station.slots[ticket.slot()].tried.is_empty();
             assert!(
                 !has_tried || station.has_untried(ticket),
                 "it waits for nobody"

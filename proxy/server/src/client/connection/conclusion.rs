@@ -29,7 +29,7 @@ const LINGER: Duration = Duration::from_secs(30);
 pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, io: Io) {
     tracing::trace!(peer = %connection.peer, bytes = connection.written(), "connection ends");
     match &end {
-        End::Closed | End::Idle | End::HeadTimeout => connection.settle(),
+        End::Closed | End::Idle | End::Parked | End::HeadTimeout => connection.settle(),
         // hyper has sent its answer to a bad head after what was before it.
         End::Failed(error) if error.is_parse() => connection.settle(),
         End::Failed(_) | End::Cut(_) | End::Http2 => {}
@@ -42,7 +42,7 @@ pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, 
         End::HeadTimeout => refuse::<S>(connection, Reason::HeadTimeout, io).await,
         // Under TLS an end that is not said could be an attacker's.
         End::Idle if connection.secured().is_some() => farewell(io).await,
-        End::Closed | End::Idle | End::Cut(_) | End::Http2 => {}
+        End::Closed | End::Idle | End::Parked | End::Cut(_) | End::Http2 => {}
     }
 }
 

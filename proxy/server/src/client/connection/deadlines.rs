@@ -30,7 +30,7 @@ impl Connection {
             Phase::Idle { since } => Some(since + self.idle_bound()),
             _ => None,
         };
-        let next = [request, self.only.next_deadline(listener)];
+        let next = [request, self.only.next_deadline(listener), self.parks_at()];
         let next = next.into_iter().flatten().min();
         let deadlines = [
             next.filter(|_| !self.is_finishing()),
@@ -51,7 +51,7 @@ impl Connection {
     /// Whether the socket has still to take the end of a response. Until then
     /// the client can't be late with its next request, though it may have sent
     /// some of it.
-    fn is_finishing(&self) -> bool {
+    pub(super) fn is_finishing(&self) -> bool {
         self.finishing.borrow().is_some()
     }
 
@@ -67,7 +67,7 @@ impl Connection {
 
     /// How long it may be without a request; one that has been told that it ends,
     /// as long as it takes to hear of it.
-    fn idle_bound(&self) -> Duration {
+    pub(super) fn idle_bound(&self) -> Duration {
         let is_leaving = self.http2.get().is_some_and(|http2| http2.leaving.get());
         let bound = self.listener.config.idle_timeout;
         match is_leaving {
@@ -119,7 +119,7 @@ impl Connection {
                 Some(if begun { End::HeadTimeout } else { End::Idle })
             }
             Phase::Idle { since } if past(now, since, self.idle_bound()) => Some(End::Idle),
-            _ => None,
+            _ => self.parks_at().filter(|at| *at <= now).map(|_| End::Parked),
         }
     }
 }

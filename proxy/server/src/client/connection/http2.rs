@@ -18,6 +18,7 @@ use hyper::server::conn::http2;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
 use sprat_config::resolved::Priorities;
+use sprat_net::clock;
 use sprat_net::error::Reason;
 use sprat_net::network;
 use sprat_net::screen::{self, Malformed, Peer, Screened};
@@ -139,7 +140,7 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
         }
         // Before hyper drops the streams, whose records ask for it.
         End::Cut(reason) => connection.cut.set(Some(reason)),
-        End::Closed | End::Idle | End::Failed(_) | End::HeadTimeout | End::Http2 => {}
+        End::Closed | End::Idle | End::Parked | End::Failed(_) | End::HeadTimeout | End::Http2 => {}
     }
 }
 
@@ -250,7 +251,7 @@ impl Drop for Open {
             http2.interims.borrow_mut().forget(own);
         }
         if open == 0 {
-            let since = Instant::now();
+            let since = clock::now();
             connection.only.phase.set(Phase::Idle { since });
             connection.wake();
         }
@@ -273,7 +274,7 @@ async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
         *own.waker.borrow_mut() = Some(cx.waker().clone());
         loop {
             if let Some(running) = task.as_mut().as_pin_mut()
-                && running.poll(cx).is_ready()
+                && clock::turn(|| running.poll(cx)).is_ready()
             {
                 task.set(None);
             }

@@ -216,6 +216,15 @@ impl Io {
         Self(Layer::Tls(Box::new(stream)))
     }
 
+    /// Ready once there may be something to read, which is left where it is.
+    pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let socket = match &self.0 {
+            Layer::Plain(socket) => socket,
+            Layer::Tls(stream) => stream.get_ref().0,
+        };
+        socket.stream().poll_read_ready(cx)
+    }
+
     /// Ready once the connection of a client that sends nothing more has failed.
     pub(crate) fn poll_failure(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         match &mut self.0 {

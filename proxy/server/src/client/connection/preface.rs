@@ -99,6 +99,16 @@ impl Prefaced {
         self.io
     }
 
+    /// Returns the connection itself, to look at.
+    pub(super) fn io(&self) -> &Io {
+        &self.io
+    }
+
+    /// Gives this first to who reads next: it was read already.
+    pub(super) fn put_back(&mut self, read: Bytes) {
+        self.look = Look::Over(Some(Box::new(read)));
+    }
+
     /// Reads until it is clear what is spoken.
     fn look(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         while let Look::Matching(matched) = self.look {

@@ -6,10 +6,12 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
+use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
+use sprat_net::clock;
 use sprat_net::error::Reason;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
@@ -28,6 +30,8 @@ pub(super) enum End {
     Failed(hyper::Error),
     /// A kept connection was not used again.
     Idle,
+    /// A kept connection is not used for now.
+    Parked,
     /// The head did not arrive.
     HeadTimeout,
     /// The connection must end in the middle.
@@ -64,8 +68,8 @@ pub(crate) async fn serve<S: Service>(connection: Rc<Connection>, stream: TcpStr
         let io = Prefaced::known(io, &connection);
         return Box::pin(http2::serve::<S>(connection, io)).await;
     }
-    let io = TokioIo::new(Prefaced::new(io, &connection));
-    let service = service_fn({
+    let mut io = Prefaced::new(io, &connection);
+    let mut service = service_fn({
         let connection = Rc::clone(&connection);
         move |request| {
             let stream = Stream::only(&connection);
@@ -76,25 +80,43 @@ pub(crate) async fn serve<S: Service>(connection: Rc<Connection>, stream: TcpStr
             Box::into_pin(Box::write(place, work))
         }
     });
-    let mut http = connection.listener.http.serve_connection(io, service);
-    let end = drive(&connection, Pin::new(&mut http)).await;
-    if let End::Cut(reason) = &end {
-        // Before hyper drops the response, whose record asks for it.
-        connection.cut.set(Some(*reason));
-    }
-    let parts = http.into_parts();
+    let (end, early) = loop {
+        let (end, parts) = {
+            // Boxed: a connection that is parked does not carry its room.
+            let http = &connection.listener.http;
+            let mut http = Box::new(http.serve_connection(TokioIo::new(io), service));
+            let end = drive(&connection, Pin::new(&mut *http)).await;
+            if let End::Cut(reason) = &end {
+                // Before hyper drops the response, whose record asks for it.
+                connection.cut.set(Some(*reason));
+            }
+            (end, http.into_parts())
+        };
+        (io, service) = (parts.io.into_inner(), parts.service);
+        let early = parts.read_buf;
+        if !matches!(end, End::Parked) {
+            break (end, early);
+        }
+        if early.is_empty() {
+            // It keeps all of a buffer, even so.
+            drop(early);
+            if let Some(end) = connection.park(io.io()).await {
+                break (end, Bytes::new());
+            }
+        } else {
+            // It has come at the last moment.
+            io.put_back(early);
+        }
+    };
     if let (End::Closed, Some(switched)) = (&end, connection.switched.take()) {
         connection.settle();
-        let client = parts.io.into_inner().into_inner();
-        return switched.run(connection, client, parts.read_buf).await;
+        return switched.run(connection, io.into_inner(), early).await;
     }
-    let io = parts.io;
     // Boxed: an idle connection does not carry the room that its end needs.
     if let End::Http2 = end {
-        Box::pin(http2::serve::<S>(connection, io.into_inner().rewound())).await;
+        Box::pin(http2::serve::<S>(connection, io.rewound())).await;
     } else {
-        let io = io.into_inner().into_inner();
-        Box::pin(conclude::<S>(&connection, end, io)).await;
+        Box::pin(conclude::<S>(&connection, end, io.into_inner())).await;
     }
 }
 
@@ -127,10 +149,18 @@ pub(super) async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&m
             if shuts_down {
                 http.as_mut().shut_down();
             }
-            match http.as_mut().poll(cx) {
+            // A turn each: what a deadline has brought here sees that it has passed.
+            let outcome = clock::turn(|| {
+                let outcome = http.as_mut().poll(cx);
+                if outcome.is_pending() {
+                    connection.settle();
+                }
+                outcome
+            });
+            match outcome {
                 Poll::Ready(Ok(())) => return Poll::Ready(End::Closed),
                 Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
-                Poll::Pending => connection.settle(),
+                Poll::Pending => {}
             }
             if H::IS_FIRST && connection.http2.get().is_some() {
                 return Poll::Ready(End::Http2);

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use sprat_net::clock;
 use sprat_net::error::Reason;
 use sprat_scheduler::Time;
 use sprat_uplink::Outlet;
@@ -26,7 +27,7 @@ impl Connection {
         let phase = &self.only.phase;
         match phase.get() {
             Phase::Idle { .. } => phase.set(Phase::Head {
-                since: Instant::now(),
+                since: clock::now(),
                 begun: true,
             }),
             Phase::Head {
@@ -54,7 +55,7 @@ impl Connection {
 
     fn on_frames(&self, http2: &Http2, bytes: &[u8]) {
         let mut watch = http2.watch.borrow_mut();
-        watch.read(Instant::now(), bytes, self.written.get());
+        watch.read(clock::now(), bytes, self.written.get());
         if watch.is_flooded() {
             self.cut(Reason::Http2Flood);
         }
@@ -62,7 +63,7 @@ impl Connection {
 
     /// The client speaks HTTP/2, and has said so with these bytes.
     pub(super) fn speak_http2(&self, bytes: &[u8]) {
-        let now = Instant::now();
+        let now = clock::now();
         let http2 = self.http2.get_or_init(|| Http2::new(now));
         self.only.phase.set(Phase::Idle { since: now });
         self.on_frames(http2, bytes);
@@ -77,7 +78,7 @@ impl Connection {
         if self.write_blocked.since().is_none() {
             return;
         }
-        let now = Instant::now();
+        let now = clock::now();
         self.write_blocked.end(now);
         if let Some(drain) = &mut *self.drain.borrow_mut() {
             drain.resume(now);
@@ -112,26 +113,26 @@ impl Connection {
         let mut drain = self.drain.borrow_mut();
         match &mut *drain {
             Some(drain) if !began => self.judge(drain, socket),
-            Some(drain) => drain.wait(Instant::now()),
+            Some(drain) => drain.wait(clock::now()),
             None => {
                 let rules = self.listener.config.limits.min_rates.of_response();
                 *drain = rules.map(|rules| {
                     let taken = Taken::of(socket, self.written.get());
-                    Box::new(Drain::new(rules, Instant::now(), taken))
+                    Box::new(Drain::new(rules, clock::now(), taken))
                 });
             }
         }
         if began {
-            self.write_blocked.begin(Instant::now());
+            self.write_blocked.begin(clock::now());
             // From now on it is the client who is waited for: the upstream may
             // have sent more, which is not read.
-            self.only.end_silence(Instant::now());
+            self.only.end_silence(clock::now());
         }
     }
 
     /// Cuts a client that has taken too little of what it asked for.
     fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
-        let now = Instant::now();
+        let now = clock::now();
         let queued_here = matches!(self.outlet, Outlet::Marked(_));
         let taken = || Taken::of(socket, self.written.get());
         match drain.look(now, taken, queued_here, self.is_pressed()) {

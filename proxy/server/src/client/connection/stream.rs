@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
+use sprat_net::clock;
 use sprat_net::error::Reason;
 use sprat_net::framing::Slips;
 use sprat_scheduler::Precedence;
@@ -188,7 +189,7 @@ impl Stream {
         state.has_begun.set(false);
         state.has_paused.set(false);
         let judged = bounds.is_some_and(|bounds| bounds.is_judged);
-        state.left_since.set(judged.then(Instant::now));
+        state.left_since.set(judged.then(clock::now));
         state.held_up.set(Duration::ZERO);
     }
 
@@ -287,7 +288,7 @@ impl Course for Stream {
         let was_silent = state.upstream_silent_since.get().is_some();
         let is_judged = state.left_since.get().is_some();
         if was_silent || is_judged {
-            let now = Instant::now();
+            let now = clock::now();
             match (is_judged, was_silent) {
                 // It was read at once.
                 (true, true) => state.left_since.set(Some(now)),
@@ -302,7 +303,7 @@ impl Course for Stream {
     fn upstream_silent(&self) {
         let state = self.state();
         if state.upstream_silent_since.get().is_none() {
-            let now = Instant::now();
+            let now = clock::now();
             state.upstream_silent_since.set(Some(now));
             state.resume(now);
         }

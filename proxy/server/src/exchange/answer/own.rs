@@ -102,7 +102,7 @@ async fn answer(
     }
     record.finish_head(&mut response);
     let bytes = response.body().len() as u64;
-    record.known = Size::Exact(bytes);
+    record.size.is_exactly(bytes);
     record.respond(response.status());
     let text = |text| Inner::Local(Some(text));
     let response = match stream.connection.outlet() {
@@ -110,11 +110,11 @@ async fn answer(
         Outlet::Gauged(gauge) if bytes > SMALL_BYTES => {
             let turn = record.generation().first_turn(record.class, record.client);
             let whole = response.map(Full::new);
-            match pace(stream, gauge, record.known, turn, whole).await {
+            match pace(stream, gauge, Size::Exact(bytes), turn, whole).await {
                 Ok(paced) => paced.map(|paced| Inner::PacedPage(Box::new(paced))),
                 Err(reason) => {
                     record.fail(reason);
-                    record.known = Size::Exact(0);
+                    record.size.is_exactly(0);
                     reason.response(false).map(|_| text(Bytes::new()))
                 }
             }

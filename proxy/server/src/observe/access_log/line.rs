@@ -20,7 +20,7 @@ use sprat_upstream::{Member, SessionOutcome};
 
 use super::free;
 use super::needs::{Kept, Needs};
-use super::object::Object;
+use super::object::{Object, name};
 use super::values;
 use sprat_net::tls::TlsTerms;
 
@@ -58,9 +58,9 @@ pub(crate) struct Line {
     /// The bytes of the body that were sent.
     pub(crate) bytes: u64,
     /// The size known when the response started.
-    pub(crate) known: Size,
+    pub(crate) size: Size,
     /// Who in the catalogue knew it before the response did.
-    pub(crate) layer: Option<Layer>,
+    pub(crate) size_layer: Option<Layer>,
     /// How long its bytes waited for the uplink.
     pub(crate) wait: Duration,
     /// How long it waited for an endpoint.
@@ -219,56 +219,70 @@ impl Line {
         let request = self.request.as_deref();
         let host = request.and_then(|request| request.host.as_ref());
         let mut line = Object::begin(out);
-        line.member("time", Some(self.started()), values::time);
-        line.member("client", Some(self.client()), values::address);
-        line.text("method", request.map(|request| request.method.as_str()))?;
-        line.text("host", host.and_then(|host| host.to_str().ok()))?;
-        line.text("path", request.map(Asked::path).as_deref())?;
+        line.member(name!("time"), Some(self.started()), values::time);
+        line.member(name!("client"), Some(self.client()), values::address);
+        line.text(
+            name!("method"),
+            request.map(|request| request.method.as_str()),
+        )?;
+        line.text(name!("host"), host.and_then(|host| host.to_str().ok()))?;
+        line.text(name!("path"), request.map(Asked::path).as_deref())?;
         if let Some(unread) = self.unread_line.as_deref() {
-            line.text("request_line", Some(&escaped(unread)?))?;
+            line.text(name!("request_line"), Some(&escaped(unread)?))?;
         }
         if let Some(matched) = request.and_then(|request| request.matched.as_deref()) {
-            line.text("matched_path", Some(matched))?;
+            line.text(name!("matched_path"), Some(matched))?;
         }
         let status = self.status.map(|status| status.as_u16());
-        line.number("status", status.map(u64::from));
-        line.number("bytes", Some(self.bytes));
-        line.number("size", self.known.bytes());
-        line.word("size_source", Some(source_of(self.known)));
-        line.word("size_layer", self.layer.map(Layer::name));
-        line.member("duration_ms", Some(self.duration), values::millis);
-        line.member("acknowledged_ms", self.acknowledged, values::millis);
-        line.member("wait_ms", Some(self.wait), values::millis);
-        line.member("queue_wait_ms", Some(self.queue_wait), values::millis);
-        line.member("slowdown", self.slowdown, |slowdown, out| {
+        line.number(name!("status"), status.map(u64::from));
+        line.number(name!("bytes"), Some(self.bytes));
+        line.number(name!("size"), self.size.bytes());
+        line.word(name!("size_source"), Some(source_of(self.size)));
+        line.word(name!("size_layer"), self.size_layer.map(Layer::name));
+        line.member(name!("duration_ms"), Some(self.duration), values::millis);
+        line.member(name!("acknowledged_ms"), self.acknowledged, values::millis);
+        line.member(name!("wait_ms"), Some(self.wait), values::millis);
+        line.member(
+            name!("queue_wait_ms"),
+            Some(self.queue_wait),
+            values::millis,
+        );
+        line.member(name!("slowdown"), self.slowdown, |slowdown, out| {
             values::thousandths((slowdown * 1e3).round() as u64, out);
         });
-        line.text("class", Some(&self.class))?;
+        line.text(name!("class"), Some(&self.class))?;
         if let Some(user) = self.user.as_deref() {
-            line.text("user", Some(user))?;
+            line.text(name!("user"), Some(user))?;
         }
         let cluster = self.cluster.as_ref().map(|cluster| cluster.name.as_str());
         let endpoint = self.endpoint.as_ref().map(|member| member.label.as_str());
-        line.text("cluster", cluster)?;
-        line.text("endpoint", endpoint)?;
+        line.text(name!("cluster"), cluster)?;
+        line.text(name!("endpoint"), endpoint)?;
         if let Some(session) = self.session {
-            line.word("session", Some(session.name()));
+            line.word(name!("session"), Some(session.name()));
         }
-        line.word("reason", self.reason.map(Reason::name));
-        line.member("aborted", Some(self.aborted), values::flag);
-        line.word("protocol", request.map(Asked::version));
+        line.word(name!("reason"), self.reason.map(Reason::name));
+        line.member(name!("aborted"), Some(self.aborted), values::flag);
+        line.word(name!("protocol"), request.map(Asked::version));
         let user_agent = request.and_then(|own| own.user_agent.as_ref());
         let referer = request.and_then(|own| own.referer.as_ref());
-        line.text("user_agent", shown(user_agent)?.as_deref())?;
-        line.text("referer", shown(referer)?.as_deref())?;
-        line.text("request_id", shown(self.request_id.as_ref())?.as_deref())?;
+        line.text(name!("user_agent"), shown(user_agent)?.as_deref())?;
+        line.text(name!("referer"), shown(referer)?.as_deref())?;
+        line.text(
+            name!("request_id"),
+            shown(self.request_id.as_ref())?.as_deref(),
+        )?;
         if let Some(own) = &self.trace {
-            line.member("trace_id", Some(&own.trace.digits()[..]), values::word);
-            line.member("span_id", Some(&own.span.digits()[..]), values::word);
+            line.member(
+                name!("trace_id"),
+                Some(&own.trace.digits()[..]),
+                values::word,
+            );
+            line.member(name!("span_id"), Some(&own.span.digits()[..]), values::word);
         }
-        line.text("listener", Some(&self.listener))?;
-        line.word("tls_version", self.tls.map(|tls| tls.version));
-        line.word("tls_cipher", self.tls.map(|tls| tls.cipher));
+        line.text(name!("listener"), Some(&self.listener))?;
+        line.word(name!("tls_version"), self.tls.map(|tls| tls.version));
+        line.word(name!("tls_cipher"), self.tls.map(|tls| tls.cipher));
         line.end();
         Ok(())
     }
@@ -306,7 +320,7 @@ impl Line {
             out.push(b'"');
         }
         out.push(b' ');
-        match self.known.bytes() {
+        match self.size.bytes() {
             Some(size) => write!(out, "{size}")?,
             None => out.push(b'-'),
         }
@@ -405,8 +419,8 @@ pub(super) mod tests {
             unread_line: None,
             status: Some(StatusCode::OK),
             bytes: 1234,
-            known: Size::Exact(1234),
-            layer: Some(Layer::Learnt),
+            size: Size::Exact(1234),
+            size_layer: Some(Layer::Learnt),
             queue_wait: Duration::ZERO,
             wait: Duration::from_micros(1500),
             slowdown: Some(2.0),
@@ -491,7 +505,7 @@ pub(super) mod tests {
              \"-\" \"say \\x22hi\\x22\\x5C \\xC3\\xA9\" 1234 1.500 2.000 gold 250.000 -\n"
         );
         line.request = None;
-        line.known = Size::Unknown;
+        line.size = Size::Unknown;
         line.slowdown = None;
         assert!(
             text(&line, &LogFormat::Combined)

@@ -5,40 +5,63 @@ use std::io;
 
 use super::values;
 
+/// The name of a member, with what stands around it: what is known when Sprat is built is
+/// written in one piece.
+#[derive(Clone, Copy)]
+pub(super) struct Name {
+    /// The text before a value.
+    pub(super) before: &'static [u8],
+    /// The whole member where it has no value.
+    pub(super) null: &'static [u8],
+}
+
+/// Makes a [`Name`] of a literal that needs no escape.
+macro_rules! name {
+    ($name:literal) => {
+        $crate::observe::access_log::object::Name {
+            before: concat!(",\"", $name, "\":").as_bytes(),
+            null: concat!(",\"", $name, "\":null").as_bytes(),
+        }
+    };
+}
+pub(super) use name;
+
 /// A line that is one object.
 pub(super) struct Object<'a> {
     out: &'a mut Vec<u8>,
-    /// What stands before the next member.
-    before: u8,
+    /// Where the object begins in the text.
+    begun: usize,
 }
 
 impl<'a> Object<'a> {
-    /// Begins an object, which has no member yet.
+    /// Begins an object, which gets one member at least.
     pub(super) fn begin(out: &'a mut Vec<u8>) -> Self {
-        Self { out, before: b'{' }
+        let begun = out.len();
+        Self { out, begun }
     }
 
     /// Ends the object, and with it the line.
     pub(super) fn end(self) {
         self.out.extend_from_slice(b"}\n");
+        // In place of the first member's comma.
+        self.out[self.begun] = b'{';
     }
 
-    /// Writes a member, whose name needs no escape; `null` where it has no value.
+    /// Writes a member; `null` where it has no value.
     // Inlined, as all that writes members, so that a name is no call but a store.
     #[inline(always)]
     pub(super) fn member<T>(
         &mut self,
-        name: &'static str,
+        name: Name,
         value: Option<T>,
         write: impl FnOnce(T, &mut Vec<u8>),
     ) {
-        let before = std::mem::replace(&mut self.before, b',');
-        self.out.extend_from_slice(&[before, b'"']);
-        self.out.extend_from_slice(name.as_bytes());
-        self.out.extend_from_slice(b"\":");
         match value {
-            Some(value) => write(value, self.out),
-            None => self.out.extend_from_slice(b"null"),
+            Some(value) => {
+                self.out.extend_from_slice(name.before);
+                write(value, self.out);
+            }
+            None => self.out.extend_from_slice(name.null),
         }
     }
 
@@ -48,7 +71,7 @@ impl<'a> Object<'a> {
     ///
     /// The text makes no JSON.
     #[inline(always)]
-    pub(super) fn text(&mut self, name: &'static str, value: Option<&str>) -> io::Result<()> {
+    pub(super) fn text(&mut self, name: Name, value: Option<&str>) -> io::Result<()> {
         let mut outcome = Ok(());
         self.member(name, value, |value, out| {
             outcome = values::string(value, out);
@@ -58,13 +81,13 @@ impl<'a> Object<'a> {
 
     /// Writes a text of a few that are known.
     #[inline(always)]
-    pub(super) fn word(&mut self, name: &'static str, value: Option<&'static str>) {
+    pub(super) fn word(&mut self, name: Name, value: Option<&'static str>) {
         self.member(name, value.map(str::as_bytes), values::word);
     }
 
     /// Writes a whole number.
     #[inline(always)]
-    pub(super) fn number(&mut self, name: &'static str, value: Option<u64>) {
+    pub(super) fn number(&mut self, name: Name, value: Option<u64>) {
         self.member(name, value, values::number);
     }
 }

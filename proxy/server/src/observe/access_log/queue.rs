@@ -4,9 +4,10 @@
 //! A worker that has a line never waits for the disk. The writer is woken for the first
 //! line, and then gathers: to be woken for each would cost more than to write it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use sprat_net::permit::Count;
 
 /// Text that may wait for the writer, and as much again that it is writing.
 const QUEUE_BYTES: usize = 16 << 20;
@@ -32,7 +33,7 @@ struct Shared {
     /// There is a first line, or the end.
     changed: Condvar,
     /// Bytes that are not written yet.
-    unwritten: Arc<AtomicUsize>,
+    unwritten: Arc<Count>,
 }
 
 #[derive(Default)]
@@ -66,7 +67,7 @@ impl Sender {
         }
         let is_first = pending.text.is_empty();
         pending.text.extend_from_slice(line);
-        self.0.unwritten.fetch_add(line.len(), Ordering::Relaxed);
+        self.0.unwritten.add(line.len());
         drop(pending);
         if is_first {
             self.0.changed.notify_one();
@@ -75,7 +76,7 @@ impl Sender {
     }
 
     /// Returns how many bytes are not written yet, as it changes.
-    pub(super) fn unwritten(&self) -> Arc<AtomicUsize> {
+    pub(super) fn unwritten(&self) -> Arc<Count> {
         Arc::clone(&self.0.unwritten)
     }
 }
@@ -108,7 +109,7 @@ impl Receiver {
 
     /// Notes that so many bytes were written, or given up.
     pub(super) fn written(&self, bytes: usize) {
-        self.0.unwritten.fetch_sub(bytes, Ordering::Relaxed);
+        self.0.unwritten.give_back(bytes);
     }
 }
 
@@ -129,9 +130,9 @@ mod tests {
         let mut text = b"left over".to_vec();
         assert!(receiver.receive(&mut text));
         assert_eq!(text, b"a\nb\n");
-        assert_eq!(sender.unwritten().load(Ordering::Relaxed), 4);
+        assert_eq!(sender.unwritten().used(), 4);
         receiver.written(2);
-        assert_eq!(sender.unwritten().load(Ordering::Relaxed), 2);
+        assert_eq!(sender.unwritten().used(), 2);
         assert!(sender.send(b"c\n"));
         drop(sender);
         assert!(receiver.receive(&mut text), "what came before the end");

@@ -38,16 +38,27 @@ fn has_escapes(text: &[u8]) -> bool {
     };
     // The last eight may be looked at twice.
     let Some(last) = text.last_chunk() else {
-        let is_escaped = |byte: &u8| matches!(byte, 0..=0x1f | b'"' | b'\\');
-        return text.iter().any(is_escaped);
+        let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
+            let is_escaped = |byte: &u8| matches!(byte, 0..=0x1f | b'"' | b'\\');
+            return text.iter().any(is_escaped);
+        };
+        let halves = [u32::from_le_bytes(*first), u32::from_le_bytes(*last)].map(u64::from);
+        let both = halves[0] | halves[1] << 32;
+        return within(&both.to_le_bytes()) & TOPS != 0;
     };
     let words = text.as_chunks().0.iter();
     words.fold(within(last), |found, word| found | within(word)) & TOPS != 0
 }
 
 /// Writes a whole number.
-pub(super) fn number(value: impl itoa::Integer, out: &mut Vec<u8>) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+pub(super) fn number(value: u64, out: &mut Vec<u8>) {
+    // Most are small, and pieces of a known width are no call.
+    match value {
+        0..10 => out.push(b'0' + value as u8),
+        10..100 => out.extend_from_slice(&decimal(value)[1..]),
+        100..1_000 => out.extend_from_slice(&decimal(value)),
+        _ => out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes()),
+    }
 }
 
 /// Writes whether something is so.
@@ -63,14 +74,12 @@ pub(super) fn millis(duration: Duration, out: &mut Vec<u8>) {
 /// Writes so many thousandths as a number with a fraction: `1.5`, `2.0`.
 pub(super) fn thousandths(count: u64, out: &mut Vec<u8>) {
     number(count / 1_000, out);
-    let digits = decimal(count % 1_000);
-    let length = match digits {
-        [_, b'0', b'0'] => 1,
-        [_, _, b'0'] => 2,
-        _ => 3,
-    };
-    out.push(b'.');
-    out.extend_from_slice(&digits[..length]);
+    let [a, b, c] = decimal(count % 1_000);
+    match (b, c) {
+        (b'0', b'0') => out.extend_from_slice(&[b'.', a]),
+        (_, b'0') => out.extend_from_slice(&[b'.', a, b]),
+        _ => out.extend_from_slice(&[b'.', a, b, c]),
+    }
 }
 
 /// Writes an address with its port, within quotes.
@@ -80,10 +89,10 @@ pub(super) fn address(address: SocketAddr, out: &mut Vec<u8>) {
         SocketAddr::V4(own) => {
             let [a, b, c, d] = own.ip().octets();
             for (octet, after) in [(a, b'.'), (b, b'.'), (c, b'.'), (d, b':')] {
-                number(octet, out);
+                number(octet.into(), out);
                 out.push(after);
             }
-            number(own.port(), out);
+            number(own.port().into(), out);
         }
         SocketAddr::V6(own) => out.extend_from_slice(own.to_string().as_bytes()),
     }
@@ -120,7 +129,7 @@ fn second((last, text): &mut (i64, String), second: i64, form: &str, out: &mut V
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Returns the three digits of a number below 1,000.
+/// Returns the last three digits of a number.
 fn decimal(number: u64) -> [u8; 3] {
     [100, 10, 1].map(|unit| b'0' + (number / unit % 10) as u8)
 }
@@ -163,22 +172,27 @@ mod tests {
         }
     }
 
-    /// Each byte that has another spelling, at each place of a word and behind it.
+    /// Each byte that has another spelling, at each place of texts below and above a word.
     #[test]
     fn every_escape_is_found() {
-        for byte in 0_u8..=127 {
-            for at in 0..11 {
-                let mut text = [b'a'; 11];
+        let places = (1..12).flat_map(|length| (0..length).map(move |at| (length, at)));
+        for (length, at) in places {
+            for byte in 0_u8..=127 {
+                let mut text = vec![b'a'; length];
                 text[at] = byte;
                 let text = str::from_utf8(&text).unwrap();
                 let own = written(|out| string(text, out).unwrap());
                 assert_eq!(own, serde_json::to_string(text).unwrap());
-                assert_eq!(
-                    has_escapes(text.as_bytes()),
-                    own.len() > text.len() + 2,
-                    "{own}"
-                );
+                let is_longer = own.len() > length + 2;
+                assert_eq!(has_escapes(text.as_bytes()), is_longer, "{own}");
             }
+        }
+    }
+
+    #[test]
+    fn numbers_have_their_digits() {
+        for value in (0..2_000).chain([9_999, 10_000, u64::MAX]) {
+            assert_eq!(written(|out| number(value, out)), value.to_string());
         }
     }
 

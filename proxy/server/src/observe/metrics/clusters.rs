@@ -100,7 +100,7 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
         }),
     Row::gauge("sprat_read_ahead_bytes", CLUSTER,
         "Bytes of responses that have been read ahead of their clients",
-        |now, out| each(now, out, |cluster, _| cluster.read_ahead.load(Relaxed))),
+        |now, out| each(now, out, |cluster, _| cluster.read_ahead.used())),
 ] };
 
 /// Returns the clusters whose endpoints stand in a file.

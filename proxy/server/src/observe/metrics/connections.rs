@@ -1,7 +1,5 @@
 //! What `/metrics` tells of clients' connections, tunnels and logs.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use sprat_net::counters::Counter;
 use sprat_net::metrics::{Labels, Row, Series, Topic};
 use sprat_net::proxy_protocol::HEADER_RESULTS;
@@ -26,10 +24,13 @@ pub(super) static CONNECTIONS: Topic<Snapshot> = Topic { title: "Listeners, conn
         |now, out| each(now, out, |own| &own.connections)),
     Row::gauge("sprat_listener_open_connections", LISTENER,
         "Client connections open at a listener, to compare with its max_connections",
-        |now, out| now.view.listeners.iter().for_each(|own| out.put(&[&own.name], own.open.load(Relaxed)))),
+        |now, out| now.view.listeners.iter().for_each(|own| out.put(&[&own.name], own.open.used()))),
     Row::gauge("sprat_open_connections", NONE,
         "Client connections open, those of listeners that are gone included",
         |now, out| out.one(now.sum(|own| &own.open_connections))),
+    Row::gauge("sprat_parked_connections", NONE,
+        "Client connections that are kept and not used for now, which take little memory",
+        |now, out| out.one(now.sum(|own| &own.parked_connections))),
     Row::counter("sprat_refused_connections_total", LISTENER.and("reason", Refused::ALL.len()),
         "Client connections closed at once: the listener has as many as it may, the client has, or memory is short",
         |now, out| for own in &now.view.listeners {

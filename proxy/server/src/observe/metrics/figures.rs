@@ -4,7 +4,6 @@
 //! Lists are bounded: clusters, endpoints and flows, each with its number in all beside.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
@@ -348,8 +347,8 @@ fn endpoint(cluster: &str, member: &Member, state: &EndpointCondition) -> Value 
         "configured_weight": state.configured_weight,
         "ejected_for_ms": state.ejected_for.map(|time| time.as_millis() as u64),
         "passes_checks": state.passes_checks,
-        "outstanding": member.counts.outstanding.load(Relaxed),
-        "connections": member.counts.connections.load(Relaxed),
+        "outstanding": member.counts.outstanding.used(),
+        "connections": member.counts.connections.used(),
         "requests": requests,
         "errors": member.stats.iter().map(errors).sum::<u64>(),
     })

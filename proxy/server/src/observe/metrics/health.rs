@@ -1,7 +1,5 @@
 //! What `/endpoints` says of endpoints' health, and which breakers are open.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use serde_json::{Value, json};
 use sprat_upstream::Condition;
 
@@ -38,8 +36,8 @@ impl ClusterView {
                 "configured_weight": endpoint.configured_weight,
                 "ejected_for_ms": endpoint.ejected_for.map(|time| time.as_millis() as u64),
                 "passes_checks": endpoint.passes_checks,
-                "outstanding": shared.outstanding.load(Relaxed),
-                "connections": shared.connections.load(Relaxed),
+                "outstanding": shared.outstanding.used(),
+                "connections": shared.connections.used(),
             })
         });
         let breakers = self.breakers(&condition).into_iter();

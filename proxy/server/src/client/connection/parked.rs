@@ -1,0 +1,87 @@
+//! Connections on which nothing happens, which cost little.
+//!
+//! A kept connection that its client does not use for a moment is taken back from the HTTP
+//! library, with whose buffers and states it would take 14 kB, and its socket alone is
+//! watched. With the first byte the library serves it as if it were new. What has come and
+//! gone on it (which bytes began a request, who the client is) stands in [`Connection`], and
+//! so goes on.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use sprat_net::counters::Counter;
+use tokio::time::{Instant, sleep_until};
+
+use super::io::Io;
+use super::serve::End;
+use super::{Connection, Phase};
+
+/// How long a connection is unused before it is parked: longer than from one request of a
+/// page to the next, for to begin anew costs some microseconds.
+const AFTER: Duration = Duration::from_secs(2);
+
+/// Counts a connection that is parked, until this is dropped.
+struct Parked<'a>(&'a Counter);
+
+impl<'a> Parked<'a> {
+    fn of(count: &'a Counter) -> Self {
+        count.increment();
+        Self(count)
+    }
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        self.0.decrement();
+    }
+}
+
+impl Connection {
+    /// When it is to be parked, if nothing happens until then.
+    pub(super) fn parks_at(&self) -> Option<Instant> {
+        match self.only.phase.get() {
+            Phase::Idle { since } if self.may_park() => Some(since + AFTER),
+            _ => None,
+        }
+    }
+
+    /// Whether all that there was to read and to write is read and written.
+    fn may_park(&self) -> bool {
+        self.http2.get().is_none()
+            && !self.is_finishing()
+            && !self.has_finished_sending.get()
+            && !self.draining.get()
+            && self.write_blocked.since().is_none()
+            && self.interim.borrow().is_empty()
+            && self.watch.borrow().is_between()
+    }
+
+    /// Waits until something has come from a client that is parked; or its end, if it ends
+    /// before.
+    pub(super) async fn park(&self, io: &Io) -> Option<End> {
+        let stats = &self.serving.stats;
+        stats.parks.increment();
+        let _parked = Parked::of(&stats.parked_connections);
+        let mut timer = pin!(sleep_until(Instant::now() + self.idle_bound()));
+        poll_fn(|cx| {
+            self.register(cx);
+            if let Some(reason) = self.cut_reason() {
+                return Poll::Ready(Some(End::Cut(reason)));
+            }
+            if self.draining.get() {
+                return Poll::Ready(Some(End::Closed));
+            }
+            if io.poll_readable(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            let Phase::Idle { since } = self.only.phase.get() else {
+                return Poll::Ready(None);
+            };
+            timer.as_mut().reset(since + self.idle_bound());
+            timer.as_mut().poll(cx).map(|()| Some(End::Idle))
+        })
+        .await
+    }
+}

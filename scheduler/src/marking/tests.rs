@@ -158,8 +158,13 @@ fn what_did_not_leave_is_taken_back() {
                 let known = flow;
                 marking.pass(&mut flow, Time::ZERO, 1_448);
                 marking.take_back(&mut flow, 1_448, true);
-                let at = flow.last;
-                assert_eq!(flow, FlowMarks { last: at, ..known });
+                let (has_sent, last) = (flow.has_sent, flow.last);
+                let taken_back = FlowMarks {
+                    has_sent,
+                    last,
+                    ..known
+                };
+                assert_eq!(flow, taken_back);
                 // A part of it: the packet has left, and was the next of k.
                 marking.pass(&mut flow, Time::ZERO, 1_448);
                 marking.take_back(&mut flow, 448, false);

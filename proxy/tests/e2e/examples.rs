@@ -159,6 +159,7 @@ fn every_route_of_every_example_serves() {
             .filter_map(|route| Some((request_for(route)?, route)));
         let asked: Vec<_> = asked.collect();
         for (request, route) in &asked {
+            eprintln!("{path:?}: {request}");
             let answer = client.ask(request);
             let served = match &route.action {
                 Action::Forward(_) => answer.status() == 200 && answer.text().contains(" /"),

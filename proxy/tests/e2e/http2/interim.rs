@@ -509,7 +509,8 @@ fn interim_responses_go_to_their_own_streams() {
                     tokio::spawn(async move {
                         let path = format!("/{}/{}/{round}-{n}", n % 4, 7 * (n % 50));
                         let asked = ask_new(&client, &path, None, |_| ());
-                        if n % 3 == 1 {
+                        // 18 of 90: of 20 that it has not looked at yet, the library says goodbye.
+                        if n % 5 == 1 {
                             // It may have been answered already.
                             let bound = Duration::from_micros(40 * n);
                             let _ = tokio::time::timeout(bound, asked).await;

@@ -78,6 +78,7 @@ fn webstone_bytes(p: f64) -> u64 {
 
 /// Random numbers whose sequence depends on the seed alone, not on how the
 /// `rand` crate derives its distributions.
+#[derive(Clone, Debug)]
 pub(crate) struct Dice(Pcg64);
 
 impl Dice {

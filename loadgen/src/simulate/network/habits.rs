@@ -34,10 +34,4 @@ impl Habits {
         by_time: false,
         receive: (32 << 10, 32 << 10),
     };
-
-    /// RFC 2988's of the year 2000: no timeout below a second.
-    pub(super) const RFC_2988: Self = Self {
-        rto_least: Duration::from_secs(1),
-        ..Self::LINUX_2_2
-    };
 }

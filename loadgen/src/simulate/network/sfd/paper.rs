@@ -20,12 +20,13 @@ const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
 }
 
 /// The paper's figures 3 to 13 and tables 4 to 7.
-pub(in crate::simulate) const EXPERIMENTS: [Experiment; 10] = [
+pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
     Experiment {
         paper: "SFD02",
         name: "medium",
-        about: "The dumbbell at medium load, every queue with the same requests. TCP as of \
-                2002: Reno, a first window of 2, three duplicates or a timeout of a second.",
+        about: "The dumbbell with sessions 15 s apart, every queue with the same sessions. TCP is \
+                that of the paper's simulator in 2002: Reno without SACK, a first window of 2, \
+                20 packets at most, timeouts of a second, and of 6 s before a round trip.",
         plots: &[
             plot(
                 "figure-03",
@@ -42,71 +43,37 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 10] = [
                 linear_x: true,
             },
         ],
-        expected_s: (30.0, 60.0),
+        expected_s: (150.0, 750.0),
         parameters: |scale| format!("{:?}", args(scale, Load::Medium, 2)),
-        run: |scale| medium(&args(scale, Load::Medium, 2), &FIGURES),
+        run: |scale| medium(&args(scale, Load::Medium, 2)),
     },
     Experiment {
         paper: "SFD02",
         name: "medium-today",
-        about: "The same with today's TCP: a first window of 10 segments, RACK and probes.",
+        about: "The dumbbell with today's TCP, a first window of 10 segments, RACK and probes, at the \
+                utilisation that the paper prints.",
         plots: &[plot("today-07", "All sizes, today's first window")],
-        expected_s: (15.0, 30.0),
+        expected_s: (40.0, 200.0),
         parameters: |scale| format!("{:?}", args(scale, Load::Medium, 10)),
         run: today,
     },
     Experiment {
         paper: "SFD02",
         name: "light",
-        about: "The dumbbell at light load.",
+        about: "The dumbbell with sessions 25 s apart.",
         plots: &[plot("figure-10a", "Light load")],
-        expected_s: (10.0, 20.0),
+        expected_s: (20.0, 100.0),
         parameters: |scale| format!("{:?}", args(scale, Load::Light, 2)),
         run: |scale| other_load(&args(scale, Load::Light, 2), "figure-10a"),
     },
     Experiment {
         paper: "SFD02",
         name: "heavy",
-        about: "The dumbbell at heavy load.",
+        about: "The dumbbell with sessions 9 s apart.",
         plots: &[plot("figure-10b", "Heavy load")],
-        expected_s: (20.0, 40.0),
+        expected_s: (40.0, 200.0),
         parameters: |scale| format!("{:?}", args(scale, Load::Heavy, 2)),
         run: |scale| other_load(&args(scale, Load::Heavy, 2), "figure-10b"),
-    },
-    Experiment {
-        paper: "SFD02",
-        name: "medium-gap",
-        about: "The dumbbell with sessions 15 s apart, as the paper's table 3 has them at medium \
-                load, whatever part of the link that uses.",
-        plots: &[
-            plot(
-                "gap-03",
-                "Sessions 15 s apart: DT, no long flows, long ones in pieces",
-            ),
-            plot("gap-07", "Sessions 15 s apart: DT, RED, SFD"),
-            plot("gap-08a", "Sessions 15 s apart: SFD, P-SFD, S-SFD"),
-        ],
-        expected_s: (30.0, 60.0),
-        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Medium, 2))),
-        run: |scale| medium(&with_gap(args(scale, Load::Medium, 2)), &GAP_FIGURES),
-    },
-    Experiment {
-        paper: "SFD02",
-        name: "light-gap",
-        about: "The dumbbell with sessions 25 s apart, as the paper has them at light load.",
-        plots: &[plot("gap-10a", "Sessions 25 s apart")],
-        expected_s: (10.0, 20.0),
-        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Light, 2))),
-        run: |scale| other_load(&with_gap(args(scale, Load::Light, 2)), "gap-10a"),
-    },
-    Experiment {
-        paper: "SFD02",
-        name: "heavy-gap",
-        about: "The dumbbell with sessions 9 s apart, as the paper has them at heavy load.",
-        plots: &[plot("gap-10b", "Sessions 9 s apart")],
-        expected_s: (30.0, 60.0),
-        parameters: |scale| format!("{:?}", with_gap(args(scale, Load::Heavy, 2))),
-        run: |scale| other_load(&with_gap(args(scale, Load::Heavy, 2)), "gap-10b"),
     },
     Experiment {
         paper: "SFD02",
@@ -114,20 +81,20 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 10] = [
         about: "Ten clients behind links of their own, 1.5 Mbit/s and 5 to 50 ms, and a file \
                 transfer among the web pages: what the second tier is the paper only draws.",
         plots: &[plot("figure-12", "Two tiers of clients")],
-        expected_s: (20.0, 40.0),
+        expected_s: (40.0, 200.0),
         parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Medium, 2), routes::TIERS),
         run: routes::two_tiers,
     },
     Experiment {
         paper: "SFD02",
         name: "network-limited",
-        about: "Server processors in front of the dumbbell, at a tenth of their load: first come \
-                first served, or shortest first, by the core's station.",
+        about: "Server processors in the servers of the dumbbell, at a tenth of their load: first come \
+                first served, or shortest first.",
         plots: &[plot(
             "figure-13a",
             "From the request, the network is the limit",
         )],
-        expected_s: (15.0, 30.0),
+        expected_s: (40.0, 200.0),
         parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Medium, 2), routes::NETWORK),
         run: |scale| routes::end_to_end(scale, &routes::NETWORK, "figure-13a"),
     },
@@ -139,34 +106,30 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 10] = [
             "figure-13b",
             "From the request, the servers are the limit",
         )],
-        expected_s: (15.0, 30.0),
+        expected_s: (40.0, 200.0),
         parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Light, 2), routes::SERVERS),
         run: |scale| routes::end_to_end(scale, &routes::SERVERS, "figure-13b"),
     },
 ];
 
 pub(super) fn args(scale: Scale, load: Load, first_window: u32) -> SfdArgs {
+    let tcp = match first_window {
+        2 => Tcp::Of2002,
+        _ => Tcp::Today,
+    };
     SfdArgs {
         load,
         gap: None,
         first_window,
-        tcp: match first_window {
-            2 => Tcp::Of2002,
-            _ => Tcp::Today,
+        tcp,
+        seconds: match tcp {
+            Tcp::Today => scale.pick(20, 1_000, 3_000),
+            // The paper's.
+            Tcp::Of2002 => scale.pick(200, 10_000, 10_000),
         },
-        seconds: scale.pick(20, 1_000, 3_000),
-        runs: scale.pick(1, 5, 10),
+        runs: scale.pick(1, 4, 20),
         seed: 7,
         output: None,
-    }
-}
-
-/// The gap between sessions that the paper's table 3 prints, with which the link is used
-/// more than the same table says.
-fn with_gap(args: SfdArgs) -> SfdArgs {
-    SfdArgs {
-        gap: Some(args.load.gap_s()),
-        ..args
     }
 }
 
@@ -215,12 +178,8 @@ fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
     both.map_or(f64::NAN, |(own, other)| own / other)
 }
 
-/// The names of the plots of figures 3, 7, 8a and 8b.
-const FIGURES: [&str; 4] = ["figure-03", "figure-07", "figure-08a", "figure-08b"];
-const GAP_FIGURES: [&str; 4] = ["gap-03", "gap-07", "gap-08a", "gap-08b"];
-
 /// Runs every queue at medium load.
-fn medium(args: &SfdArgs, plots: &[&str; 4]) -> anyhow::Result<Measured> {
+fn medium(args: &SfdArgs) -> anyhow::Result<Measured> {
     let mut ways = Way::ALL.to_vec();
     ways.extend([Way::Threshold(25), Way::Threshold(35)]);
     let all = found(args, &ways)?;
@@ -266,26 +225,26 @@ fn medium(args: &SfdArgs, plots: &[&str; 4]) -> anyhow::Result<Measured> {
     improvements(dt, s_sfd, &mut measured);
     draw(
         &mut measured,
-        plots[0],
+        "figure-03",
         &all,
         &[Way::Droptail, Way::NoLong, Way::Pieces],
         15.0,
     );
     draw(
         &mut measured,
-        plots[1],
+        "figure-07",
         &all,
         &[Way::Droptail, Way::Red, SFD],
         1_100.0,
     );
     draw(
         &mut measured,
-        plots[2],
+        "figure-08a",
         &all,
         &[Way::Droptail, SFD, P_SFD, S_SFD],
         1_100.0,
     );
-    draw(&mut measured, plots[3], &all, &thresholds, 1_100.0);
+    draw(&mut measured, "figure-08b", &all, &thresholds, 1_100.0);
     Ok(measured)
 }
 

@@ -3,23 +3,13 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use sprat_scheduler::dispatch::Dispatch;
-use sprat_scheduler::station::{Order, Scope, StationConfig};
-use sprat_scheduler::{ClassSpec, Time};
-
+use super::dumbbell::{self, Flow, Processor, Setup};
 use super::findings::Latencies;
 use super::paper::{S_SFD, args, less};
-use super::traffic::{CLIENTS, Load, requests};
-use super::{SfdArgs, WARM_UP, Way, calibrate, plan};
-use crate::links::LinkSettings;
-use crate::simulate::arrivals;
-use crate::simulate::farm::{self, Service, endpoint};
-use crate::simulate::network::plan::{ClientPlan, Request};
-use crate::simulate::network::system::System;
-use crate::simulate::network::world;
+use super::sessions::offered_packets_per_s;
+use super::traffic::{CLIENTS, Load};
+use super::{SfdArgs, Way, calibrate, setup};
 use crate::simulate::papers::{Measured, Scale, on_all_cores};
-use crate::simulate::sizes::Sizes;
 
 /// The second tier of clients, of which the paper's text says nothing.
 #[derive(Clone, Copy, Debug)]
@@ -27,19 +17,16 @@ pub(super) struct Tiers {
     clients: u32,
     rate_bits_per_s: u64,
     delays_ms: (u64, u64),
-    /// The bytes of a transfer, and the seconds between two.
-    transfer: (u64, f64),
+    /// The packets of a transfer, and the seconds between two.
+    transfer: (u32, f64),
 }
 
 pub(super) const TIERS: Tiers = Tiers {
     clients: 10,
     rate_bits_per_s: 1_500_000,
     delays_ms: (5, 50),
-    transfer: (2 << 20, 30.0),
+    transfer: (2 << 10, 30.0),
 };
-
-/// A long transfer is told from a page's object by its size.
-const TRANSFER_CLIENT: u32 = TIERS.clients;
 
 /// What one queue came to in two tiers.
 struct Tiered {
@@ -90,7 +77,6 @@ fn delay_ms(client: u32) -> u64 {
 }
 
 fn tiered(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Tiered> {
-    let length = WARM_UP + Duration::from_secs(args.seconds.into());
     let mut found = Tiered {
         latencies: Latencies::default(),
         each: vec![Latencies::default(); TIERS.clients as usize],
@@ -98,63 +84,29 @@ fn tiered(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Tiered> {
     };
     let mut transfers = 0.0;
     for run in 0..u64::from(args.runs) {
-        let seed = args.seed + run;
-        let mut plan = plan(seed, way, &with_transfers(seed, length, gap_s), args);
-        let wide = plan.clients[0].clone();
-        let client = |index| tier_client(&wide, index);
-        plan.clients = (0..TIERS.clients).map(client).collect();
-        plan.clients.push(wide);
-        let again = || format!("two tiers, {} with seed {seed}", way.name());
-        let (_, took) = world::run_each(&plan, System::Fair).with_context(again)?;
-        for (request, took) in plan.requests.iter().zip(took.transmission) {
-            let seconds = took.as_secs_f64();
-            if request.at.as_nanos() < WARM_UP.as_nanos() as u64 {
-                continue;
-            }
-            if request.client == TRANSFER_CLIENT {
-                found.goodput += request.bytes as f64 * 8.0 / seconds;
+        // A link of its own behind the client's of the dumbbell, with a router's queue.
+        let tail = |client| {
+            let delay = dumbbell::ACCESS + Duration::from_millis(delay_ms(client));
+            (TIERS.rate_bits_per_s, delay)
+        };
+        let setup = Setup {
+            clients: (0..TIERS.clients).map(tail).collect(),
+            transfer: Some(TIERS.transfer),
+            ..setup(args, way, args.seed + run, gap_s)
+        };
+        for flow in dumbbell::run(&setup)?.flows {
+            let bytes = u64::from(flow.packets) << 10;
+            if flow.is_transfer {
+                found.goodput += bytes as f64 * 8.0 / flow.transmission_s;
                 transfers += 1.0;
                 continue;
             }
-            found.latencies.add(request.bytes, seconds);
-            found.each[request.client as usize].add(request.bytes, seconds);
+            found.latencies.add(bytes, flow.transmission_s);
+            found.each[flow.client].add(bytes, flow.transmission_s);
         }
     }
     found.goodput /= transfers;
     Ok(found)
-}
-
-/// A client of the second tier, with a queue of the router's size before its own link.
-fn tier_client(wide: &ClientPlan, index: u32) -> ClientPlan {
-    let delay = Duration::from_millis(delay_ms(index));
-    ClientPlan {
-        link: LinkSettings {
-            rate_bits_per_s: Some(TIERS.rate_bits_per_s),
-            delay: wide.link.delay + delay,
-            ..wide.link.clone()
-        },
-        up_delay: wide.up_delay + delay,
-        ..wide.clone()
-    }
-}
-
-/// The web's requests over the clients of the second tier, and the transfers.
-fn with_transfers(seed: u64, length: Duration, gap_s: f64) -> Vec<Request> {
-    let mut asked = requests(seed, length, gap_s);
-    for (index, request) in asked.iter_mut().enumerate() {
-        // Two clients of the second tier for each of the dumbbell's.
-        request.client += CLIENTS * (index as u32 % (TIERS.clients / CLIENTS));
-    }
-    let (bytes, every_s) = TIERS.transfer;
-    let count = (length.as_secs_f64() / every_s) as u64;
-    asked.extend((0..count).map(|index| Request {
-        at: Time::from_nanos((index as f64 * every_s * 1e9) as u64),
-        client: TRANSFER_CLIENT,
-        bytes,
-        after: None,
-    }));
-    asked.sort_by_key(|request| request.at);
-    asked
 }
 
 /// Pearson's coefficient of pairs.
@@ -191,12 +143,12 @@ pub(super) const SERVERS: Limit = Limit {
 pub(super) fn end_to_end(scale: Scale, limit: &Limit, plot: &str) -> anyhow::Result<Measured> {
     let args = args(scale, limit.link, 2);
     let gap_s = calibrate(&args)?;
-    let orders = [("FCFS", Order::Fcfs), ("STF", Order::Size)];
+    let orders = [("FCFS", false), ("STF", true)];
     let mut measured = Measured::default();
     let mut means = Vec::new();
-    for (order_name, order) in orders {
+    for (order_name, shortest) in orders {
         let ways = [Way::Droptail, S_SFD];
-        let run = |&way: &Way| served(&args, limit, order, way, gap_s);
+        let run = |&way: &Way| served(&args, limit, shortest, way, gap_s);
         for (name, own) in ["DT", "SFD"].iter().zip(on_all_cores(&ways, run)?) {
             let name = format!("{name}+{order_name}");
             for (kb, seconds) in own.by_kb() {
@@ -221,97 +173,27 @@ pub(super) fn end_to_end(scale: Scale, limit: &Limit, plot: &str) -> anyhow::Res
     Ok(measured)
 }
 
-/// Returns the latencies from the request on: the processor's, and then the network's.
+/// Returns the latencies from the request on: the processor's, and then the network's. The
+/// processors' rate makes the load with what the sessions ask for on average.
 fn served(
     args: &SfdArgs,
     limit: &Limit,
-    order: Order,
+    shortest: bool,
     way: Way,
     gap_s: f64,
 ) -> anyhow::Result<Latencies> {
-    let length = WARM_UP + Duration::from_secs(args.seconds.into());
     let mut latencies = Latencies::default();
+    let offered = offered_packets_per_s(gap_s) / f64::from(CLIENTS);
     for run in 0..u64::from(args.runs) {
-        let seed = args.seed + run;
-        let asked = requests(seed, length, gap_s);
-        let processed = process(&asked, limit.processors, order, length)?;
-        let mut later: Vec<(usize, Request)> = (asked.iter().zip(&processed))
-            .map(|(request, took)| Request {
-                at: request.at + *took,
-                ..*request
-            })
-            .enumerate()
-            .collect();
-        later.sort_by_key(|(_, request)| request.at);
-        let sorted: Vec<Request> = later.iter().map(|(_, request)| *request).collect();
-        let plan = plan(seed, way, &sorted, args);
-        let again = || format!("{} after processors, seed {seed}", way.name());
-        let (_, took) = world::run_each(&plan, System::Fair).with_context(again)?;
-        for ((index, _), took) in later.iter().zip(took.response) {
-            let request = &asked[*index];
-            if request.at.as_nanos() >= WARM_UP.as_nanos() as u64 {
-                let whole = processed[*index] + took;
-                latencies.add(request.bytes, whole.as_secs_f64());
-            }
-        }
+        let setup = Setup {
+            processor: Some(Processor {
+                packets_per_s: offered / limit.processors,
+                shortest,
+            }),
+            ..setup(args, way, args.seed + run, gap_s)
+        };
+        let add = |flow: Flow| latencies.add(u64::from(flow.packets) << 10, flow.response_s);
+        dumbbell::run(&setup)?.flows.into_iter().for_each(add);
     }
     Ok(latencies)
-}
-
-/// Returns how long each request takes at the processor of its server, which serves one at a
-/// time, at a rate that makes the load.
-fn process(
-    asked: &[Request],
-    load: f64,
-    order: Order,
-    length: Duration,
-) -> anyhow::Result<Vec<Duration>> {
-    let bytes: u64 = asked.iter().map(|request| request.bytes).sum();
-    let offered = bytes as f64 / length.as_secs_f64() / f64::from(CLIENTS);
-    let mut took = vec![Duration::ZERO; asked.len()];
-    for server in 0..CLIENTS {
-        let own = || {
-            asked
-                .iter()
-                .enumerate()
-                .filter(|(_, own)| own.client == server)
-        };
-        let arrivals = own().map(|(_, request)| arrivals::Request {
-            at: request.at,
-            bytes: request.bytes,
-            resource: 0.0,
-            class: 0.0,
-            random: 0,
-        });
-        let requests = own().count().max(1);
-        let station = StationConfig {
-            max_requests: 1,
-            order,
-            scope: Scope::Cluster,
-            ..StationConfig::new(
-                Dispatch::LeastRequest,
-                vec![endpoint(0)],
-                vec![ClassSpec::default()],
-                requests,
-            )
-        };
-        let plan = farm::Plan {
-            station,
-            service: Service {
-                request_bytes: 0.0,
-                bytes_per_s: offered / load,
-                shares: false,
-            },
-            seed: 0,
-            requests,
-            sizes: Sizes::Workload,
-            gap_s: 0.0,
-            class_shares: vec![1.0],
-        };
-        let served = farm::serve(&plan, arrivals)?;
-        for ((index, _), served) in own().zip(served) {
-            took[index] = Duration::from_secs_f64(served.response_s);
-        }
-    }
-    Ok(took)
 }

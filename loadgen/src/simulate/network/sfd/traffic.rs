@@ -14,15 +14,15 @@ pub(super) const CLIENTS: u32 = 5;
 pub(super) const THRESHOLD_BYTES: u64 = 15 << 10;
 
 /// The mean number of pages in a session, and of objects in a page.
-const PAGES: f64 = 100.0;
-const OBJECTS: f64 = 3.0;
+pub(super) const PAGES: f64 = 100.0;
+pub(super) const OBJECTS: f64 = 3.0;
 
 /// Seconds between pages, and between a page's objects.
-const PAGE_GAP_S: f64 = 10.0;
-const OBJECT_GAP_S: f64 = 0.01;
+pub(super) const PAGE_GAP_S: f64 = 10.0;
+pub(super) const OBJECT_GAP_S: f64 = 0.01;
 
 /// The Lomax distribution (Pareto II) with a mean of 12 KB and a shape of 1.2.
-const SHAPE: f64 = 1.2;
+pub(super) const SHAPE: f64 = 1.2;
 const SCALE_BYTES: f64 = 12.0 * 1024.0 * (SHAPE - 1.0);
 
 /// No object is larger: one in 20,000 would be.
@@ -59,6 +59,15 @@ impl Load {
             Self::Light => 0.30,
             Self::Medium => 0.40,
             Self::Heavy => 0.70,
+        }
+    }
+
+    /// The paper's number of sessions.
+    pub(super) fn sessions(self) -> u32 {
+        match self {
+            Self::Light => 1_000,
+            Self::Medium => 1_250,
+            Self::Heavy => 1_400,
         }
     }
 

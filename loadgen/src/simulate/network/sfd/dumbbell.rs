@@ -1,0 +1,612 @@
+//! The paper's dumbbell with the paper's TCP: sessions, servers, links and queues in virtual
+//! time.
+//!
+//! Responses cross a server's link, the bottleneck and a client's link. What goes the other
+//! way, requests and acknowledgements, meets no queue (SFD02 4.1) and takes its delay.
+//! Acknowledgements of requests share the bottleneck with the responses, as in the paper's
+//! simulator.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use anyhow::ensure;
+use sprat_scheduler::Time;
+use sprat_scheduler::marking::Marker;
+
+use super::reno::{Sender, Sink};
+use super::sessions::{Page, Session};
+use super::traffic::CLIENTS;
+use super::{BOTTLENECK, Way};
+use crate::links::{Amount, Link, LinkSettings, Mark, Packet};
+use crate::workload::Dice;
+
+/// Bytes of a packet with data, of one without, and of a request with its headers.
+const DATA_BYTES: u32 = 1_040;
+const BARE_BYTES: u32 = 40;
+const REQUEST_BYTES: u32 = 48;
+
+/// The most packets of a flow that is short, and of a piece of a long one.
+const SHORT_PACKETS: u32 = 15;
+
+/// Bits per second and delay of the links of servers and clients.
+pub(super) const ACCESS_BITS_PER_S: u64 = 10_000_000;
+pub(super) const ACCESS: Duration = Duration::from_millis(10);
+const MIDDLE: Duration = Duration::from_millis(20);
+
+/// Flows that the router remembers.
+const MARKED_FLOWS: usize = 65_536;
+
+/// What a run needs.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) seed: u64,
+    pub(super) way: Way,
+    /// The mean seconds between sessions, and how many there are.
+    pub(super) gap_s: f64,
+    pub(super) sessions: u32,
+    /// What is not measured at the beginning, and what is.
+    pub(super) warm_up: Duration,
+    pub(super) measured: Duration,
+    /// The links of the clients that have sessions: rate and delay.
+    pub(super) clients: Vec<(u64, Duration)>,
+    /// The servers' processors, if they take time.
+    pub(super) processor: Option<Processor>,
+    /// A long transfer to a client of its own, of so many packets every so many seconds.
+    pub(super) transfer: Option<(u32, f64)>,
+}
+
+/// A server's processor, which serves one request at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Processor {
+    pub(super) packets_per_s: f64,
+    /// The shortest task first; else the first come.
+    pub(super) shortest: bool,
+}
+
+/// A response that is over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Flow {
+    pub(super) packets: u32,
+    pub(super) client: usize,
+    pub(super) is_transfer: bool,
+    /// From its first packet to its last, at the client.
+    pub(super) transmission_s: f64,
+    /// The same from the request on.
+    pub(super) response_s: f64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    pub(super) flows: Vec<Flow>,
+    /// The part of the bottleneck that was used.
+    pub(super) utilisation: f64,
+    /// The part of the packets that its queue dropped.
+    pub(super) loss: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Session(u32),
+    Page(u32),
+    Object(u32),
+    Link(usize),
+    /// A packet reaches a server.
+    Up(Content),
+    Timer(usize),
+    Processed(usize),
+    Transfer,
+    WarmedUp,
+}
+
+/// What a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Content {
+    connection: usize,
+    number: u32,
+    is_ack: bool,
+}
+
+/// Which page an object is of, and who asked for it when.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    page: Option<u32>,
+    client: usize,
+    server: usize,
+    packets: u32,
+    at: Time,
+}
+
+/// Both ends of a connection: a request's, or a response's.
+struct Connection {
+    asked: Asked,
+    is_response: bool,
+    sender: Sender,
+    sink: Sink,
+    began: Time,
+    /// The packets of its message, and those of pieces to come.
+    packets: u32,
+    left: u32,
+    is_complete: bool,
+    timer: Option<Time>,
+}
+
+/// A page that is being asked for.
+struct Asking {
+    session: u32,
+    page: Page,
+    launched: usize,
+    done: usize,
+}
+
+#[derive(Default)]
+struct Server {
+    /// What waits, by what decides and the order of arrival.
+    waiting: BinaryHeap<Reverse<(u32, u64)>>,
+    tasks: Vec<Asked>,
+    at_work: Option<usize>,
+}
+
+struct World<'a> {
+    setup: &'a Setup,
+    now: Time,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    scheduled: u64,
+    /// Of the servers, the bottleneck, of the clients.
+    links: Vec<Link<Content>>,
+    alarms: Vec<Option<Time>>,
+    marker: Option<Marker<usize>>,
+    sessions: Vec<Session>,
+    pages: Vec<Asking>,
+    connections: Vec<Option<Box<Connection>>>,
+    servers: Vec<Server>,
+    dice: Dice,
+    marks: Dice,
+    run: Run,
+    before: (Amount, Amount, Amount),
+}
+
+/// The bottleneck's place among the links.
+const MIDDLE_LINK: usize = CLIENTS as usize;
+
+/// Runs the sessions of a setup.
+///
+/// # Errors
+/// When the counters of the bottleneck do not add up.
+pub(super) fn run(setup: &Setup) -> anyhow::Result<Run> {
+    let mut world = World::new(setup);
+    world.run();
+    world.finish()
+}
+
+/// Arrived, dropped and delivered at a link so far.
+fn amounts(link: &Link<Content>) -> (Amount, Amount, Amount) {
+    let counters = link.counters();
+    let [first, second] = counters.marks;
+    (
+        first.arrived.plus(second.arrived),
+        first.dropped().plus(second.dropped()),
+        counters.delivered,
+    )
+}
+
+impl<'a> World<'a> {
+    fn new(setup: &'a Setup) -> Self {
+        let access = LinkSettings {
+            rate_bits_per_s: Some(ACCESS_BITS_PER_S),
+            delay: ACCESS,
+            ..LinkSettings::default()
+        };
+        let mut settings = vec![access.clone(); CLIENTS as usize];
+        settings.push(LinkSettings {
+            rate_bits_per_s: Some(BOTTLENECK),
+            delay: MIDDLE,
+            queue: setup.way.queue(),
+            ..LinkSettings::default()
+        });
+        settings.extend(setup.clients.iter().map(|&(rate, delay)| LinkSettings {
+            rate_bits_per_s: Some(rate),
+            delay,
+            ..LinkSettings::default()
+        }));
+        // The transfer's client.
+        settings.push(access);
+        let links = settings.into_iter().enumerate();
+        let links: Vec<_> = links
+            .map(|(place, own)| Link::new(own, setup.seed ^ place as u64, Time::ZERO))
+            .collect();
+        let server = |_| Server::default();
+        Self {
+            now: Time::ZERO,
+            events: BinaryHeap::new(),
+            scheduled: 0,
+            alarms: vec![None; links.len()],
+            links,
+            marker: setup
+                .way
+                .marking()
+                .map(|own| Marker::new(own, MARKED_FLOWS)),
+            sessions: Vec::new(),
+            pages: Vec::new(),
+            connections: Vec::new(),
+            servers: (0..CLIENTS).map(server).collect(),
+            dice: Dice::new(setup.seed),
+            marks: Dice::new(setup.seed ^ 0x5eed),
+            run: Run::default(),
+            before: Default::default(),
+            setup,
+        }
+    }
+
+    fn run(&mut self) {
+        let end = Time::ZERO + self.setup.warm_up + self.setup.measured;
+        self.schedule(self.setup.warm_up, Event::WarmedUp);
+        self.schedule(Duration::ZERO, Event::Session(0));
+        if self.setup.transfer.is_some() {
+            self.schedule(Duration::ZERO, Event::Transfer);
+        }
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            if at > end {
+                break;
+            }
+            self.now = at;
+            self.happen(event);
+        }
+    }
+
+    fn finish(mut self) -> anyhow::Result<Run> {
+        let (arrived, dropped, delivered) = amounts(&self.links[MIDDLE_LINK]);
+        ensure!(
+            arrived.packets >= dropped.packets + delivered.packets,
+            "the bottleneck delivered {} and dropped {} of {} packets",
+            delivered.packets,
+            dropped.packets,
+            arrived.packets
+        );
+        let (before_arrived, before_dropped, before_delivered) = self.before;
+        let bits = (delivered.bytes - before_delivered.bytes) as f64 * 8.0;
+        self.run.utilisation = bits / self.setup.measured.as_secs_f64() / BOTTLENECK as f64;
+        let sent = (arrived.packets - before_arrived.packets).max(1);
+        self.run.loss = (dropped.packets - before_dropped.packets) as f64 / sent as f64;
+        Ok(self.run)
+    }
+
+    fn schedule(&mut self, after: Duration, event: Event) {
+        self.schedule_at(self.now + after, event);
+    }
+
+    fn schedule_at(&mut self, at: Time, event: Event) {
+        self.scheduled += 1;
+        self.events.push(Reverse((at, self.scheduled, event)));
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Session(number) => self.begin_session(number),
+            Event::Page(session) => self.begin_page(session),
+            Event::Object(page) => self.begin_object(page),
+            Event::Link(place) => self.pass(place),
+            Event::Up(content) => self.arrive(content),
+            Event::Timer(c) => self.on_timer(c),
+            Event::Processed(server) => self.processed(server),
+            Event::Transfer => self.begin_transfer(),
+            Event::WarmedUp => self.before = amounts(&self.links[MIDDLE_LINK]),
+        }
+    }
+
+    // Users.
+
+    fn begin_session(&mut self, number: u32) {
+        let clients = self.setup.clients.len();
+        self.sessions
+            .push(Session::new(self.setup.seed, number, clients));
+        self.begin_page(number);
+        if number + 1 < self.setup.sessions {
+            let gap = Duration::from_secs_f64(self.dice.exponential() * self.setup.gap_s);
+            self.schedule(gap, Event::Session(number + 1));
+        }
+    }
+
+    fn begin_page(&mut self, session: u32) {
+        let Some(page) = self.sessions[session as usize].page() else {
+            return;
+        };
+        self.pages.push(Asking {
+            session,
+            page,
+            launched: 0,
+            done: 0,
+        });
+        self.begin_object(self.pages.len() as u32 - 1);
+    }
+
+    fn begin_object(&mut self, number: u32) {
+        let asking = &mut self.pages[number as usize];
+        let object = asking.page.objects[asking.launched];
+        asking.launched += 1;
+        let is_last = asking.launched == asking.page.objects.len();
+        let asked = Asked {
+            page: Some(number),
+            client: self.sessions[asking.session as usize].client,
+            server: asking.page.server,
+            packets: object.packets,
+            at: self.now,
+        };
+        if !is_last {
+            self.schedule(Duration::from_secs_f64(object.gap_s), Event::Object(number));
+        }
+        if self.setup.way == Way::NoLong && object.packets > SHORT_PACKETS {
+            self.object_done(number);
+        } else {
+            self.connect(asked, false, (1, 0));
+        }
+    }
+
+    /// An object is there; after the last one the user reads.
+    fn object_done(&mut self, number: u32) {
+        let asking = &mut self.pages[number as usize];
+        asking.done += 1;
+        if asking.done < asking.page.objects.len() {
+            return;
+        }
+        let session = asking.session;
+        asking.page.objects = Vec::new();
+        let pause_s = self.sessions[session as usize].pause_s();
+        self.schedule(Duration::from_secs_f64(pause_s), Event::Page(session));
+    }
+
+    fn begin_transfer(&mut self) {
+        let Some((packets, every_s)) = self.setup.transfer else {
+            return;
+        };
+        let asked = Asked {
+            page: None,
+            client: self.setup.clients.len(),
+            server: 0,
+            packets,
+            at: self.now,
+        };
+        self.connect(asked, true, (packets, 0));
+        self.schedule(Duration::from_secs_f64(every_s), Event::Transfer);
+    }
+
+    // Servers.
+
+    /// A request has come.
+    fn on_request(&mut self, asked: Asked) {
+        let Some(processor) = self.setup.processor else {
+            self.respond(asked);
+            return;
+        };
+        let server = &mut self.servers[asked.server];
+        let number = server.tasks.len();
+        server.tasks.push(asked);
+        let key = if processor.shortest { asked.packets } else { 0 };
+        server.waiting.push(Reverse((key, number as u64)));
+        self.work(asked.server);
+    }
+
+    /// Has an idle processor begin with what comes next.
+    fn work(&mut self, place: usize) {
+        let Some(processor) = self.setup.processor else {
+            return;
+        };
+        let server = &mut self.servers[place];
+        if server.at_work.is_some() {
+            return;
+        }
+        if let Some(Reverse((_, number))) = server.waiting.pop() {
+            server.at_work = Some(number as usize);
+            let packets = f64::from(server.tasks[number as usize].packets);
+            let takes = Duration::from_secs_f64(packets / processor.packets_per_s);
+            self.schedule(takes, Event::Processed(place));
+        }
+    }
+
+    fn processed(&mut self, place: usize) {
+        let server = &mut self.servers[place];
+        if let Some(number) = server.at_work.take() {
+            let asked = server.tasks[number];
+            self.respond(asked);
+        }
+        self.work(place);
+    }
+
+    fn respond(&mut self, asked: Asked) {
+        let most = match self.setup.way {
+            Way::Pieces => SHORT_PACKETS,
+            _ => u32::MAX,
+        };
+        let first = asked.packets.min(most);
+        self.connect(asked, true, (first, asked.packets - first));
+    }
+
+    // Connections.
+
+    fn connect(&mut self, asked: Asked, is_response: bool, (packets, left): (u32, u32)) {
+        let mut out = Vec::new();
+        let connection = Connection {
+            asked,
+            is_response,
+            sender: Sender::new(self.now, packets, &mut out),
+            sink: Sink::default(),
+            began: self.now,
+            packets,
+            left,
+            is_complete: false,
+            timer: None,
+        };
+        self.connections.push(Some(Box::new(connection)));
+        self.emit(self.connections.len() - 1, &out);
+    }
+
+    /// Sends packets of a connection, and sets its timer.
+    fn emit(&mut self, c: usize, numbers: &[u32]) {
+        let Some(connection) = self.connections[c].as_deref_mut() else {
+            return;
+        };
+        let is_response = connection.is_response;
+        let due = connection.sender.timer_at();
+        // A timer that was put off is looked at again when it rings.
+        if let Some(at) = due
+            && connection.timer.is_none_or(|set| at < set)
+        {
+            connection.timer = Some(at);
+            self.schedule_at(at, Event::Timer(c));
+        }
+        for &number in numbers {
+            let bytes = match (number, is_response) {
+                (0, _) => BARE_BYTES,
+                (_, true) => DATA_BYTES,
+                (_, false) => REQUEST_BYTES,
+            };
+            let content = Content {
+                connection: c,
+                number,
+                is_ack: false,
+            };
+            self.send(content, bytes, is_response);
+        }
+    }
+
+    fn on_timer(&mut self, c: usize) {
+        let Some(connection) = self.connections[c].as_deref_mut() else {
+            return;
+        };
+        if connection.timer != Some(self.now) {
+            return;
+        }
+        connection.timer = None;
+        let mut out = Vec::new();
+        connection.sender.on_timer(self.now, &mut out);
+        self.emit(c, &out);
+    }
+
+    /// A packet has reached the end that it is for.
+    fn arrive(&mut self, content: Content) {
+        let c = content.connection;
+        let Some(connection) = self.connections[c].as_deref_mut() else {
+            return;
+        };
+        if content.is_ack {
+            let mut out = Vec::new();
+            let sender = &mut connection.sender;
+            sender.on_ack(self.now, content.number, &mut out);
+            match sender.is_done() {
+                true => self.is_over(c),
+                false => self.emit(c, &out),
+            }
+            return;
+        }
+        let upto = connection.sink.receive(content.number);
+        let is_response = connection.is_response;
+        if upto > connection.packets && !connection.is_complete {
+            connection.is_complete = true;
+            self.complete(c);
+        }
+        let ack = Content {
+            connection: c,
+            number: upto,
+            is_ack: true,
+        };
+        self.send(ack, BARE_BYTES, !is_response);
+    }
+
+    /// A message is complete at its receiver: notes a response.
+    fn complete(&mut self, c: usize) {
+        let Some(own) = self.connections[c].as_deref() else {
+            return;
+        };
+        if own.is_response && own.began >= Time::ZERO + self.setup.warm_up {
+            self.run.flows.push(Flow {
+                packets: own.packets,
+                client: own.asked.client,
+                is_transfer: own.asked.page.is_none(),
+                transmission_s: self.now.since(own.began).as_secs_f64(),
+                response_s: self.now.since(own.asked.at).as_secs_f64(),
+            });
+        }
+    }
+
+    /// A sender knows that all has come: the next message follows.
+    fn is_over(&mut self, c: usize) {
+        let Some(own) = self.connections[c].take() else {
+            return;
+        };
+        if !own.is_response {
+            self.on_request(own.asked);
+        } else if own.left > 0 {
+            let piece = own.left.min(SHORT_PACKETS);
+            self.connect(own.asked, true, (piece, own.left - piece));
+        } else if let Some(page) = own.asked.page {
+            self.object_done(page);
+        }
+    }
+
+    // Links.
+
+    fn send(&mut self, content: Content, bytes: u32, is_down: bool) {
+        let Some(own) = self.connections[content.connection].as_deref() else {
+            return;
+        };
+        let asked = own.asked;
+        if is_down {
+            self.offer(asked.server, self.now, content, bytes);
+            return;
+        }
+        let tail = self.setup.clients.get(asked.client);
+        let delay = tail.map_or(ACCESS, |own| own.1) + MIDDLE + ACCESS;
+        self.schedule(delay, Event::Up(content));
+    }
+
+    fn offer(&mut self, place: usize, at: Time, content: Content, bytes: u32) {
+        let mark = match &mut self.marker {
+            Some(marker) if place == MIDDLE_LINK => {
+                let draw = self.marks.uniform();
+                marker.mark(&content.connection, at, bytes.into(), draw)
+            }
+            _ => Mark::In,
+        };
+        let packet = Packet {
+            bytes,
+            mark,
+            content,
+        };
+        // The link counts what it refuses.
+        let _ = self.links[place].offer(at, packet);
+        self.set_alarm(place);
+    }
+
+    fn set_alarm(&mut self, place: usize) {
+        if let Some(due) = self.links[place].next_event()
+            && self.alarms[place].is_none_or(|at| due < at)
+        {
+            self.alarms[place] = Some(due);
+            self.schedule_at(due, Event::Link(place));
+        }
+    }
+
+    /// Takes what has reached the far end of a link.
+    fn pass(&mut self, place: usize) {
+        if self.alarms[place] == Some(self.now) {
+            self.alarms[place] = None;
+        }
+        while let Some((due, packet)) = self.links[place].take_due(self.now) {
+            let content = packet.content;
+            if place < MIDDLE_LINK {
+                self.offer(MIDDLE_LINK, due, content, packet.bytes);
+            } else if place > MIDDLE_LINK {
+                self.arrive(content);
+            } else if let Some(own) = self.connections[content.connection].as_deref() {
+                let client = MIDDLE_LINK + 1 + own.asked.client;
+                self.offer(client, due, content, packet.bytes);
+            }
+        }
+        self.set_alarm(place);
+    }
+}
+
+#[cfg(test)]
+#[path = "dumbbell/tests.rs"]
+mod tests;

@@ -205,9 +205,11 @@ impl<'a> World<'a> {
             queue: setup.way.queue(),
             ..LinkSettings::default()
         });
+        // All routers have the queue (SFD02 4.1), those before the clients too.
         settings.extend(setup.clients.iter().map(|&(rate, delay)| LinkSettings {
             rate_bits_per_s: Some(rate),
             delay,
+            queue: setup.way.queue(),
             ..LinkSettings::default()
         }));
         // The transfer's client.
@@ -552,7 +554,12 @@ impl<'a> World<'a> {
         };
         let asked = own.asked;
         if is_down {
-            self.offer(asked.server, self.now, content, bytes);
+            let packet = Packet {
+                bytes,
+                mark: Mark::In,
+                content,
+            };
+            self.offer(asked.server, self.now, packet);
             return;
         }
         let tail = self.setup.clients.get(asked.client);
@@ -560,19 +567,16 @@ impl<'a> World<'a> {
         self.schedule(delay, Event::Up(content));
     }
 
-    fn offer(&mut self, place: usize, at: Time, content: Content, bytes: u32) {
-        let mark = match &mut self.marker {
-            Some(marker) if place == MIDDLE_LINK => {
-                let draw = self.marks.uniform();
-                marker.mark(&content.connection, at, bytes.into(), draw)
-            }
-            _ => Mark::In,
+    /// The mark of a packet that comes to the router by the servers; the next ones go by it.
+    fn mark(&mut self, at: Time, packet: &Packet<Content>) -> Mark {
+        let Some(marker) = &mut self.marker else {
+            return Mark::In;
         };
-        let packet = Packet {
-            bytes,
-            mark,
-            content,
-        };
+        let draw = self.marks.uniform();
+        marker.mark(&packet.content.connection, at, packet.bytes.into(), draw)
+    }
+
+    fn offer(&mut self, place: usize, at: Time, packet: Packet<Content>) {
         // The link counts what it refuses.
         let _ = self.links[place].offer(at, packet);
         self.set_alarm(place);
@@ -592,15 +596,16 @@ impl<'a> World<'a> {
         if self.alarms[place] == Some(self.now) {
             self.alarms[place] = None;
         }
-        while let Some((due, packet)) = self.links[place].take_due(self.now) {
+        while let Some((due, mut packet)) = self.links[place].take_due(self.now) {
             let content = packet.content;
             if place < MIDDLE_LINK {
-                self.offer(MIDDLE_LINK, due, content, packet.bytes);
+                packet.mark = self.mark(due, &packet);
+                self.offer(MIDDLE_LINK, due, packet);
             } else if place > MIDDLE_LINK {
                 self.arrive(content);
             } else if let Some(own) = self.connections[content.connection].as_deref() {
                 let client = MIDDLE_LINK + 1 + own.asked.client;
-                self.offer(client, due, content, packet.bytes);
+                self.offer(client, due, packet);
             }
         }
         self.set_alarm(place);

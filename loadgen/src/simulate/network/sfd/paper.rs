@@ -101,13 +101,13 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
     Experiment {
         paper: "SFD02",
         name: "server-limited",
-        about: "The same with processors loaded to 0.8, and light load on the link.",
+        about: "The same with processors loaded to 0.8.",
         plots: &[plot(
             "figure-13b",
             "From the request, the servers are the limit",
         )],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Light, 2), routes::SERVERS),
+        parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Medium, 2), routes::SERVERS),
         run: |scale| routes::end_to_end(scale, &routes::SERVERS, "figure-13b"),
     },
 ];

@@ -133,10 +133,11 @@ pub(super) const NETWORK: Limit = Limit {
     link: Load::Medium,
 };
 
-/// The servers' processors are the limit.
+/// The servers' processors are the limit. The link's load is medium, as it is in the paper
+/// unless it says otherwise (4.1).
 pub(super) const SERVERS: Limit = Limit {
     processors: 0.8,
-    link: Load::Light,
+    link: Load::Medium,
 };
 
 /// Runs first come first served and shortest task first before drop-tail and S-SFD.

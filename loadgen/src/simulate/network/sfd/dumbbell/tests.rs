@@ -92,3 +92,22 @@ fn the_shortest_task_first_is_faster_than_the_first() {
     };
     assert!(mean_s(true) < mean_s(false));
 }
+
+#[test]
+fn marks_count_in_the_routers_before_the_clients_too() {
+    // Behind slow links of their own the bottleneck has no queue.
+    let mean_s = |way| {
+        let setup = Setup {
+            clients: vec![(300_000, ACCESS); CLIENTS as usize],
+            ..setup(way)
+        };
+        let run = run(&setup).unwrap();
+        let short = run.flows.iter().filter(|own| own.packets <= SHORT_PACKETS);
+        let (sum, count) = short.fold((0.0, 0.0), |(sum, count), own| {
+            (sum + own.transmission_s, count + 1.0)
+        });
+        sum / count
+    };
+    let (droptail, sfd) = (mean_s(Way::Droptail), mean_s(Way::Virtual(Variant::Sfd)));
+    assert!(sfd < 0.9 * droptail, "{sfd} s, {droptail} s");
+}

@@ -43,9 +43,9 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
                 linear_x: true,
             },
         ],
-        expected_s: (150.0, 750.0),
-        parameters: |scale| format!("{:?}", args(scale, Load::Medium, 2)),
-        run: |scale| medium(&args(scale, Load::Medium, 2)),
+        expected_s: (280.0, 560.0),
+        parameters: |scale| format!("{:?}", of_medium(scale)),
+        run: |scale| medium(&of_medium(scale)),
     },
     Experiment {
         paper: "SFD02",
@@ -130,6 +130,15 @@ pub(super) fn args(scale: Scale, load: Load, first_window: u32) -> SfdArgs {
         runs: scale.pick(1, 4, 20),
         seed: 7,
         output: None,
+    }
+}
+
+/// The paper's main experiment, with more runs than the others: sizes are so heavy-tailed that
+/// what SFD gains differs by some points between four runs and other four.
+fn of_medium(scale: Scale) -> SfdArgs {
+    SfdArgs {
+        runs: scale.pick(1, 10, 20),
+        ..args(scale, Load::Medium, 2)
     }
 }
 

@@ -44,7 +44,7 @@ pub struct ReproduceArgs {
     /// Figures and tables of the paper, such as 9 or 'table IV' [default: all]
     #[arg(value_name = "FIGURE", requires = "paper")]
     pub figures: Vec<String>,
-    /// Short runs and few seeds, and nothing over real sockets: under 15 minutes
+    /// Short runs and few seeds, and nothing over real sockets: under 20 minutes
     #[arg(long)]
     pub quick: bool,
     /// Run again what has been run

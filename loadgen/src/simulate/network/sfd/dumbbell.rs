@@ -153,7 +153,7 @@ struct World<'a> {
     now: Time,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     scheduled: u64,
-    /// Of the servers, the bottleneck, of the clients.
+    /// The links of the servers, then the bottleneck, then those of the clients.
     links: Vec<Link<Content>>,
     alarms: Vec<Option<Time>>,
     marker: Option<Marker<usize>>,

@@ -16,7 +16,7 @@ fn setup(way: Way) -> Setup {
     }
 }
 
-/// Of one session at a time on an idle network, the response of each size.
+/// Seconds that a response of so many packets takes on an idle network.
 fn alone(packets: u32) -> f64 {
     let setup = Setup {
         sessions: 1,
@@ -49,7 +49,7 @@ fn users_wait_so_that_sessions_never_flood_the_link() {
         ..setup(Way::Droptail)
     };
     let run = run(&crowded).unwrap();
-    assert!(run.utilisation > 0.9, "{}", run.utilisation);
+    assert!(run.utilisation > 0.8, "{}", run.utilisation);
     // A third is lost where pages come whether the last is there or not.
     assert!(run.loss < 0.2, "{}", run.loss);
 }

@@ -32,8 +32,8 @@ impl Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<T> {
     values: Vec<T>,
-    /// Of each slot, odd while there is a value in it. Beside the values, most of which are
-    /// aligned to more.
+    /// Generations by slot, odd while there is a value in it. They stand beside the values,
+    /// most of which are aligned to more.
     generations: Vec<u32>,
     /// Those without a value, to be used again.
     vacant: Vec<u32>,

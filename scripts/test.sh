@@ -4,7 +4,7 @@
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 
-DISK_MB=14000
+DISK_MB=8000
 
 cd "$ROOT"
 # A fresh checkout is built once: what would only make the next build quicker

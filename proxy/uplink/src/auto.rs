@@ -45,7 +45,8 @@ const ASKS_MAX: u32 = 64;
 /// The time that one of [`ASKS_MAX`] takes to come back.
 const ASK_EVERY: Duration = Duration::from_micros(200);
 
-/// Bytes of no one that is followed, told of so soon after others, count as sent with them.
+/// Bytes that the kernel is not asked about, written so soon after others, count as sent with
+/// them.
 const TOGETHER: Duration = Duration::from_micros(100);
 
 /// A socket that has acknowledged nothing for so long is given up.

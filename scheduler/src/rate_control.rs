@@ -18,7 +18,8 @@
 //! - the *queue*: the least, over the last few departures, of the round trip
 //!   less the base round trip of the client's network;
 //! - the pacer's rate: anchor x (1 + (target - queue) / reaction), which
-//!   keeps half a segment waiting, and the link busy, while there is a backlog;
+//!   keeps half a segment waiting, and the link busy, while there is a backlog (behind a
+//!   gate also a part of the round trip: a rate too low hides itself);
 //! - growth: a backlog that shows no queue although the link took what it was
 //!   given raises the anchor in steps, each of which waits for evidence sent
 //!   after the one before (BBR's Startup);
@@ -74,6 +75,14 @@ const GAIN_MIN: f64 = 0.5;
 /// And at most this (BBR's ProbeBW_UP).
 const GAIN_MAX: f64 = 1.25;
 
+/// And at most this where a proven link is followed.
+const GAIN_MAX_CAUTIOUS: f64 = 1.1;
+
+/// Where a link is proven, what waits on it is kept longer by this part of a round trip
+/// without a queue: a shorter queue is not told from none, and a link that is held empty
+/// carries less than it could.
+const KEPT_OF_BASE: f64 = 0.2;
+
 /// Below this gain for long, the delay that causes it is put to the test.
 const DOUBT_GAIN: f64 = 0.9;
 
@@ -119,6 +128,8 @@ pub struct RateControl {
     drain: Drain,
     held: Held,
     control: Control,
+    /// The round trip without a queue, on average of what was heard, in seconds.
+    base_s: f64,
 }
 
 /// How long the link took everything while more was waiting.
@@ -182,6 +193,7 @@ impl RateControl {
             growth: Growth::default(),
             drain: Drain::default(),
             held: Held::default(),
+            base_s: 0.0,
             control: Control {
                 rate_bits_per_s: anchor,
             },
@@ -299,7 +311,16 @@ impl RateControl {
 
     /// The queueing delay to keep while backlogged, in seconds.
     fn target(&self) -> f64 {
-        0.5 * self.segment() + (self.poll_interval / 4.0).max(0.000_25)
+        0.5 * self.segment() + (self.poll_interval / 4.0).max(0.000_25) + self.kept()
+    }
+
+    /// What is kept waiting beyond that where a link is proven, in seconds.
+    fn kept(&self) -> f64 {
+        if self.config.cautious {
+            KEPT_OF_BASE * self.base_s
+        } else {
+            0.0
+        }
     }
 
     /// The minimum of the delays is taken over so long, in seconds.
@@ -352,6 +373,7 @@ impl RateControl {
             .observe(now, probe.network, rtt.min(min_rtt), queued, notable);
         self.drain.found_lower |= lower;
         let base = self.bases.get(probe.network);
+        self.base_s += (base.as_secs_f64() - self.base_s) / 64.0;
         let own = probe.burst as f64 * 8.0 / self.anchor;
         let delay = (rtt.saturating_sub(base).as_secs_f64() - own).max(0.0);
         let point = Point {

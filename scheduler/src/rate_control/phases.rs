@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{BusySpan, DOUBT_GAIN, GAIN_MAX, GAIN_MIN, Growth, Held, RateControl, UNSEEN_STEPS};
+use super::{
+    BusySpan, DOUBT_GAIN, GAIN_MAX, GAIN_MAX_CAUTIOUS, GAIN_MIN, Growth, Held, RateControl,
+    UNSEEN_STEPS,
+};
 use crate::Time;
 
 impl RateControl {
@@ -17,7 +20,17 @@ impl RateControl {
                 GAIN_MIN / 2.0
             };
         }
-        gain.clamp(GAIN_MIN, if self.config.cautious { 1.0 } else { GAIN_MAX })
+        gain.clamp(GAIN_MIN, self.gain_most(now))
+    }
+
+    /// A search behind a gate sends more than it believes the link carries only for what
+    /// it keeps waiting.
+    fn gain_most(&self, now: Time) -> f64 {
+        if self.config.cautious {
+            (1.0 + self.kept() / self.reaction(now)).min(GAIN_MAX_CAUTIOUS)
+        } else {
+            GAIN_MAX
+        }
     }
 
     /// A queue of ours falls when less is sent. A delay that does not fall is
@@ -173,6 +186,18 @@ mod tests {
         assert_eq!(control.gain(at(1), 0.001), GAIN_MAX);
         control.config.cautious = true;
         assert_eq!(control.gain(at(1), 0.001), 1.0);
+    }
+
+    #[test]
+    fn a_proven_link_keeps_a_fifth_of_a_round_trip_waiting() {
+        let mut control = control();
+        control.base_s = 0.01;
+        assert_eq!(control.target(), TARGET_S);
+        control.config.cautious = true;
+        assert_eq!(control.target(), TARGET_S + 0.002);
+        assert_eq!(control.gain_most(at(1)), 1.0 + 0.002 / REACTION_S);
+        control.base_s = 0.1;
+        assert_eq!(control.gain_most(at(1)), GAIN_MAX_CAUTIOUS);
     }
 
     #[test]

@@ -137,6 +137,9 @@ fn a_delay_is_over_the_base_and_less_the_writes_own_time() {
     assert_eq!(departed_at, at(30));
     assert!(is_near(delay, 0.010 - SEGMENT_S), "{delay}");
     assert_eq!(control.confirmed_sent_at, at(20));
+    // The base is 10 ms; of two in 64 its average has heard.
+    let average = 0.010 * (1.0 - (63.0f64 / 64.0).powi(2));
+    assert!(is_near(control.base_s, average), "{}", control.base_s);
 }
 
 #[test]

@@ -142,6 +142,24 @@ fn the_right_rate_is_near_the_bound_and_the_gate_does_no_harm_where_auto_does() 
     assert!(gated.mean_ms < 1.5 * named.mean_ms, "{}", gated.mean_ms);
 }
 
+/// In these a search that kept half a segment waiting took 4 to 7% of the goodput.
+#[test]
+fn auto_does_no_harm_in_random_networks_in_which_it_did() {
+    for seed in [9, 26, 110] {
+        let plan = networks::random(seed, 3000).plan(seed);
+        let outcomes = [System::Fair, System::Unlimited, System::Auto]
+            .map(|system| (system, world::run(&plan, system).unwrap()));
+        let measured = Measured {
+            name: String::new(),
+            seed,
+            bound_ms: None,
+            outcomes: outcomes.to_vec(),
+        };
+        let verdict = Verdict::of(&measured, &measured.outcomes[2].1).unwrap();
+        assert_eq!(verdict.breaches(), [""; 0], "{seed}: {verdict:?}");
+    }
+}
+
 #[test]
 fn every_named_network_serves_everybody() {
     for network in networks::named(120) {

@@ -18,10 +18,10 @@ pub(super) enum Event {
     Sender(u32),
     /// A connection's delayed acknowledgement.
     DelayedAck(u32),
-    /// The timer of the pacer.
-    Wake,
-    /// The kernel is asked about the connections.
-    Poll,
+    /// The timer of a pacer.
+    Wake(u32),
+    /// The kernel is asked about the connections of a pacer.
+    Poll(u32),
 }
 
 /// Events in the order of their times, and of their coming at one time.

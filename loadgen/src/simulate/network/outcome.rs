@@ -88,7 +88,7 @@ pub(super) struct Ends<'a> {
     pub(super) shared: Option<&'a Link<Content>>,
     pub(super) clients: &'a [Client],
     pub(super) connections: &'a [Connection],
-    pub(super) paced: Option<&'a Paced>,
+    pub(super) paced: &'a [Paced],
 }
 
 /// What a run came to.
@@ -164,7 +164,7 @@ impl Outcome {
             dropped,
             sent: counted.sent_packets,
             again: again.sum(),
-            rate_mbit_per_s: ends.paced.map(|p| p.rate_bits_per_s() as f64 / 1e6),
+            rate_mbit_per_s: ends.paced.first().map(|p| p.rate_bits_per_s() as f64 / 1e6),
             events: counted.events,
         })
     }
@@ -246,8 +246,10 @@ fn check_bytes(plan: &Plan, now: Time, counted: &Counted, ends: &Ends<'_>) -> an
         received == asked && counted.received == asked,
         "of {asked} bytes {received} were received"
     );
-    if let Some(paced) = ends.paced {
-        let granted = paced.desk.egress().stats().granted_bytes;
+    if !ends.paced.is_empty() {
+        let each = ends.paced.iter();
+        let granted = each.map(|paced| paced.desk.egress().stats().granted_bytes);
+        let granted = granted.sum::<u64>();
         ensure!(granted == asked, "of {asked} bytes {granted} were granted");
     }
     Ok(())

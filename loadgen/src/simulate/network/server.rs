@@ -33,6 +33,8 @@ const HORIZON: Duration = Duration::from_millis(250);
 
 /// A proxy that paces.
 pub(super) struct Paced {
+    /// Its number: of the client, where each has one.
+    number: u32,
     /// Flows are woken by the numbers of their connections.
     pub(super) desk: Desk<u32>,
     pub(super) wake: Alarm,
@@ -42,19 +44,36 @@ pub(super) struct Paced {
 }
 
 impl Paced {
-    /// The proxy of a system; none for one that paces nothing.
-    pub(super) fn of(system: System, plan: &Plan) -> Option<Self> {
+    /// What paces in a system: nothing, one for all, or one for each client.
+    pub(super) fn of(system: System, plan: &Plan) -> Vec<Self> {
+        let count = match system {
+            System::Fair => 0,
+            System::Clients(_) | System::ClientsAuto => plan.clients.len() as u32,
+            _ => 1,
+        };
+        (0..count)
+            .map(|number| Self::new(system, plan, number))
+            .collect()
+    }
+
+    fn new(system: System, plan: &Plan, number: u32) -> Self {
         let gated = |named_bits_per_s| {
             let config = GateConfig { named_bits_per_s };
             (0, Some(AutoRate::gated(plan.seed, &config)))
         };
         let (rate, auto) = match system {
-            System::Fair => return None,
-            System::Unlimited => (UNLIMITED_BITS_PER_S, None),
+            System::Fair | System::Unlimited => (UNLIMITED_BITS_PER_S, None),
+            System::Clients(percent) => {
+                let own = plan.clients[number as usize].link.rate_bits_per_s;
+                (
+                    own.map_or(UNLIMITED_BITS_PER_S, |own| own * percent / 100),
+                    None,
+                )
+            }
             System::Named => (plan.named_bits_per_s.unwrap_or(UNLIMITED_BITS_PER_S), None),
             System::Rate(rate) => (rate, None),
             System::Watched(rate) => gated(rate.or(plan.named_bits_per_s)),
-            System::Auto => gated(None),
+            System::Auto | System::ClientsAuto => gated(None),
             System::Search => (0, Some(AutoRate::alone(plan.seed))),
         };
         let rate = auto.as_ref().map_or(rate, AutoRate::rate_bits_per_s);
@@ -62,13 +81,14 @@ impl Paced {
             max_flows: plan.requests.len().max(1),
             ..EgressPolicy::new(plan.discipline.clone())
         };
-        Some(Self {
+        Self {
+            number,
             desk: Desk::new(Egress::new(Pacer::new(rate), policy)),
             wake: Alarm::default(),
             poll_alarm: Alarm::default(),
             auto,
-            dice: Dice::new(plan.seed ^ 0x5eed),
-        })
+            dice: Dice::new(plan.seed ^ 0x5eed ^ (u64::from(number) << 16)),
+        }
     }
 
     /// Returns the rate of the pacer.
@@ -127,7 +147,8 @@ impl Paced {
         if let Some(auto) = &mut self.auto {
             let position = self.desk.egress().stats().wire_bytes;
             if let Some(at) = auto.wrote(now, c, connection, position) {
-                self.poll_alarm.set(events, Some(at), Event::Poll);
+                self.poll_alarm
+                    .set(events, Some(at), Event::Poll(self.number));
             }
         }
     }

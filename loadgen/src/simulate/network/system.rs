@@ -25,6 +25,10 @@ pub(super) enum System {
     /// By size, at the rate that [`RateControl`](sprat_scheduler::RateControl) finds
     /// without a gate.
     Search,
+    /// By size among each client's own, at so many hundredths of its own link's rate.
+    Clients(u64),
+    /// By size among each client's own, at the rate that is found for it as by `Auto`.
+    ClientsAuto,
 }
 
 impl System {
@@ -49,6 +53,8 @@ impl fmt::Display for System {
             Self::Watched(Some(bits_per_s)) => write!(f, "watched-{}kbit", bits_per_s / 1000),
             Self::Auto => f.write_str("auto"),
             Self::Search => f.write_str("search"),
+            Self::Clients(percent) => write!(f, "clients-{percent}"),
+            Self::ClientsAuto => f.write_str("clients-auto"),
         }
     }
 }
@@ -58,6 +64,7 @@ impl FromStr for System {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let rate = |text| units::parse_bit_rate(text).ok().filter(|rate| *rate > 0);
+        let percent = |text: &str| text.parse().ok().filter(|percent| *percent > 0);
         let system = match text {
             "fair" => Some(Self::Fair),
             "unlimited" => Some(Self::Unlimited),
@@ -65,15 +72,18 @@ impl FromStr for System {
             "watched" => Some(Self::Watched(None)),
             "auto" => Some(Self::Auto),
             "search" => Some(Self::Search),
-            _ => match text.strip_prefix("watched-") {
-                Some(text) => rate(text).map(|rate| Self::Watched(Some(rate))),
-                None => rate(text).map(Self::Rate),
+            "clients-auto" => Some(Self::ClientsAuto),
+            _ => match text.split_once('-') {
+                Some(("watched", text)) => rate(text).map(|rate| Self::Watched(Some(rate))),
+                Some(("clients", text)) => percent(text).map(Self::Clients),
+                _ => rate(text).map(Self::Rate),
             },
         };
         system.ok_or_else(|| {
             format!(
                 "`{text}` is no system: fair, unlimited, named, watched, auto, search, a rate \
-                 such as 11mbit, or watched-11mbit"
+                 such as 11mbit, watched-11mbit, clients-100 (per cent of each client's own \
+                 rate), or clients-auto"
             )
         })
     }
@@ -90,11 +100,21 @@ mod tests {
             System::Watched(Some(11_000_000)),
             System::Rate(11_000_000),
             System::Rate(500_000),
+            System::Clients(110),
+            System::ClientsAuto,
         ];
         for system in System::USUAL.into_iter().chain(systems) {
             assert_eq!(system.to_string().parse(), Ok(system));
         }
-        for text in ["", "0mbit", "fast", "10", "watched-", "watched-0mbit"] {
+        for text in [
+            "",
+            "0mbit",
+            "fast",
+            "10",
+            "watched-",
+            "watched-0mbit",
+            "clients-0",
+        ] {
             assert!(text.parse::<System>().is_err(), "{text}");
         }
     }

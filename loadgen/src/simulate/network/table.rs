@@ -136,7 +136,14 @@ impl<'a> Table<'a> {
 
 /// Whether a system is held to do no harm: one that finds the rate itself.
 fn is_judged(system: System) -> bool {
-    matches!(system, System::Watched(_) | System::Auto | System::Search)
+    matches!(
+        system,
+        System::Watched(_)
+            | System::Auto
+            | System::Search
+            | System::Clients(_)
+            | System::ClientsAuto
+    )
 }
 
 fn judged(one: &Measured) -> impl Iterator<Item = (System, Verdict)> {

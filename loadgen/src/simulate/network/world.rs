@@ -54,7 +54,8 @@ pub(super) struct World<'a> {
     clients: Vec<Client>,
     connections: Vec<Connection>,
     algorithm: Algorithm,
-    paced: Option<Paced>,
+    /// What paces: nothing, one for all, or one for each client.
+    paced: Vec<Paced>,
     /// Where the server's own queue is the shared link's.
     local: Option<Local>,
     /// The router before the shared link, if it marks packets.
@@ -104,7 +105,7 @@ pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, 
         shared: shared.as_ref(),
         clients,
         connections,
-        paced: paced.as_ref(),
+        paced,
     };
     let outcome = Outcome::of(plan, *now, counted, &ends)?;
     Ok((outcome, world.counted.into_times()))
@@ -150,9 +151,10 @@ impl<'a> World<'a> {
     }
 
     fn run(&mut self) {
-        if let Some(paced) = self.paced.as_mut().filter(|paced| paced.polls()) {
-            let first = Some(Time::ZERO);
-            paced.poll_alarm.set(&mut self.events, first, Event::Poll);
+        for (number, paced) in self.paced.iter_mut().enumerate() {
+            let first = paced.polls().then_some(Time::ZERO);
+            let poll = Event::Poll(number as u32);
+            paced.poll_alarm.set(&mut self.events, first, poll);
         }
         let last = self.plan.requests.last().map_or(Time::ZERO, |r| r.at);
         let end = last + DRAIN;
@@ -209,12 +211,12 @@ impl<'a> World<'a> {
                     self.acknowledge(c, ack);
                 }
             }
-            Event::Wake => {
-                if self.paced.as_mut().is_some_and(|p| p.wake.rings(self.now)) {
-                    self.grant();
+            Event::Wake(number) => {
+                if self.paced[number as usize].wake.rings(self.now) {
+                    self.grant(number);
                 }
             }
-            Event::Poll => self.poll(),
+            Event::Poll(number) => self.poll(number),
         }
     }
 
@@ -465,7 +467,8 @@ impl<'a> World<'a> {
         let index = connection.request as usize;
         let bytes = self.plan.requests[index].bytes + RESPONSE_HEAD_BYTES;
         self.send(c, BARE_BYTES, Kind::Bare);
-        let Some(paced) = &mut self.paced else {
+        let number = self.pacer_of(c);
+        let Some(paced) = self.paced.get_mut(number as usize) else {
             self.connections[c as usize].sender.write(self.now, bytes);
             self.transmit(c);
             self.close_if_over(c);
@@ -477,12 +480,24 @@ impl<'a> World<'a> {
         }
         paced.open(self.now, c, connection, bytes);
         self.offer_flow(c);
-        self.grant();
+        self.grant(number);
+    }
+
+    /// The number of the pacer that a connection's responses wait for.
+    fn pacer_of(&self, c: u32) -> u32 {
+        if self.paced.len() > 1 {
+            self.connections[c as usize].client
+        } else {
+            0
+        }
     }
 
     /// Says what a flow could write now.
     fn offer_flow(&mut self, c: u32) {
-        let Some(paced) = &mut self.paced else { return };
+        let number = self.pacer_of(c) as usize;
+        let Some(paced) = self.paced.get_mut(number) else {
+            return;
+        };
         let outlet = &mut self.connections[c as usize].outlet;
         if let Some(flow) = outlet.flow {
             let held = outlet.left.min(HELD_MAX);
@@ -490,9 +505,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Makes the grants that are due.
-    fn grant(&mut self) {
-        while let Some(paced) = &mut self.paced {
+    /// Makes the grants of a pacer that are due.
+    fn grant(&mut self, number: u32) {
+        while let Some(paced) = self.paced.get_mut(number as usize) {
             let Some(&c) = paced.desk.next(self.now) else {
                 break;
             };
@@ -504,11 +519,11 @@ impl<'a> World<'a> {
             outlet.pending = bytes;
             self.push(c);
         }
-        if let Some(paced) = &mut self.paced
+        if let Some(paced) = self.paced.get_mut(number as usize)
             && let Some(until) = paced.desk.next_wakeup()
         {
             let at = Some(until + paced.lateness());
-            paced.wake.set(&mut self.events, at, Event::Wake);
+            paced.wake.set(&mut self.events, at, Event::Wake(number));
         }
     }
 
@@ -528,7 +543,10 @@ impl<'a> World<'a> {
             connection.sender.write(self.now, bytes);
             self.transmit(c);
         }
-        let Some(paced) = &mut self.paced else { return };
+        let number = self.pacer_of(c) as usize;
+        let Some(paced) = self.paced.get_mut(number) else {
+            return;
+        };
         let connection = &mut self.connections[c as usize];
         if written > 0 {
             paced.wrote(self.now, c, connection, &mut self.events);
@@ -609,18 +627,18 @@ impl<'a> World<'a> {
         let outlet = &connection.outlet;
         if outlet.pending > 0 && 2 * connection.sender.unsent() < outlet.unsent_max {
             self.push(c);
-            self.grant();
+            self.grant(self.pacer_of(c));
         }
     }
 
     // The controller.
 
-    fn poll(&mut self) {
-        if let Some(paced) = &mut self.paced
-            && paced.poll_alarm.rings(self.now)
-        {
+    fn poll(&mut self, number: u32) {
+        let paced = &mut self.paced[number as usize];
+        if paced.poll_alarm.rings(self.now) {
             let next = paced.poll(self.now, &mut self.connections);
-            paced.poll_alarm.set(&mut self.events, next, Event::Poll);
+            let poll = Event::Poll(number);
+            paced.poll_alarm.set(&mut self.events, next, poll);
         }
     }
 }

@@ -274,4 +274,13 @@ mod tests {
         assert_eq!(bounded(7), 7);
         assert_eq!(bounded(usize::MAX), u32::MAX as usize - 1);
     }
+    #[test]
+    fn open_groups_are_numbered_from_0_and_numbers_come_again() {
+        let policy = EgressPolicy::new(Discipline::Srpt);
+        let mut egress = crate::Egress::new(crate::Pacer::exact(8_000_000), policy);
+        let groups: [GroupId; 3] = std::array::from_fn(|_| egress.open_group());
+        assert_eq!(groups.map(GroupId::index), [0, 1, 2]);
+        egress.close_group(Time::ZERO, groups[1]);
+        assert_eq!(egress.open_group().index(), 1);
+    }
 }

@@ -60,6 +60,15 @@ const IDLE_S: f32 = 0.001;
 /// one client's own queue.
 const FALL_MOST: f64 = 0.25;
 
+/// Shorter queues tell nothing, in seconds.
+const NOTABLE_S: f32 = 0.002;
+
+/// Nor do these, until so many delays were heard where no queue was to be expected: until
+/// then it is not known how far they vary by themselves, and jitter of some milliseconds
+/// looks like one link or other for a moment.
+const UNKNOWN_S: f32 = 0.012;
+const QUIET: u32 = 3;
+
 /// Acknowledgements that could tell, before a link is believed in.
 const NEEDED: f32 = 25.0;
 
@@ -165,6 +174,8 @@ pub struct Gate {
     floors: Vec<(Time, usize)>,
     /// What clients' delays are off by without a queue, on average.
     noise_s: f32,
+    /// Delays heard where no queue was to be expected.
+    quiet: u32,
     /// When an acknowledgement last told anything.
     learnt_at: Time,
     pulses: Pulses,
@@ -199,6 +210,7 @@ impl Gate {
             delays: DelayWindow::default(),
             floors: Vec::new(),
             noise_s: 0.0,
+            quiet: 0,
             learnt_at: Time::ZERO,
             pulses: Pulses::default(),
             attention: Attention::default(),
@@ -405,10 +417,16 @@ impl Gate {
         let idle = predicted[least] < IDLE_S;
         if probe.is_clean && idle {
             client.vary(delay_s);
+            self.quiet = self.quiet.saturating_add(1);
         }
         if !client.trust(idle) {
             return;
         }
+        let least_s = if self.quiet < QUIET {
+            UNKNOWN_S
+        } else {
+            NOTABLE_S
+        };
         let seen = Observation {
             client: probe.network,
             predicted,
@@ -416,6 +434,7 @@ impl Gate {
             clean: probe.is_clean,
             in_pulse: self.pulses.sent(probe.sent_at),
             noise_s: client.noise_s,
+            least_s,
             clip_s,
         };
         self.noise_s += (seen.noise_s - self.noise_s) / 64.0;
@@ -431,9 +450,10 @@ impl Gate {
     /// The slowest link that is possible at all: above what was refuted of late, and not
     /// below what was delivered.
     fn least_rate(&self, now: Time) -> usize {
-        let delivered = 0.95 * self.delivered.most(now, Duration::from_secs(10));
+        let delivered = self.delivered.most(now, Duration::from_secs(10));
         let floors = self.floors.iter().map(|(_, index)| *index);
-        floors.max().unwrap_or(0).max(index_of(delivered.max(1.0)))
+        let floor = floors.max().unwrap_or(0);
+        delivered.map_or(floor, |rate| floor.max(index_of(0.95 * rate)))
     }
 
     /// Errors of the bank add up while it is busy; what came back soon corrects it.
@@ -475,9 +495,11 @@ impl Gate {
         }
     }
 
-    /// The link that explains the delays, in bits per second, if one does.
+    /// The link that explains the delays, in bits per second, if one does. None does before
+    /// it is known what was delivered: for a moment jitter looks like some link or other,
+    /// and what is then held back to it hides that it carries more.
     fn explained(&self, now: Time, needed: f32) -> Option<f64> {
-        let delivered = self.delivered.most(now, Duration::from_millis(1100));
+        let delivered = self.delivered.most(now, Duration::from_millis(1100))?;
         let clients = self.clients.heard_since(now - 3 * SECOND);
         let most = self.ceiling_bits_per_s as f64;
         let best = self.evidence.best(0.93 * delivered, most, needed, clients);

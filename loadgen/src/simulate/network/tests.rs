@@ -142,10 +142,12 @@ fn the_right_rate_is_near_the_bound_and_the_gate_does_no_harm_where_auto_does() 
     assert!(gated.mean_ms < 1.5 * named.mean_ms, "{}", gated.mean_ms);
 }
 
-/// In these a search that kept half a segment waiting took 4 to 7% of the goodput.
+/// In the first three a search that kept half a segment waiting took 3 to 7% of the
+/// goodput, and in the others jitter was taken for a link within the first 170 ms, and the mean
+/// was 1.8 to 8.7 times what it is without.
 #[test]
 fn auto_does_no_harm_in_random_networks_in_which_it_did() {
-    for seed in [9, 26, 110] {
+    for seed in [26, 38, 110, 2893, 8251, 8807] {
         let plan = networks::random(seed, 3000).plan(seed);
         let outcomes = [System::Fair, System::Unlimited, System::Auto]
             .map(|system| (system, world::run(&plan, system).unwrap()));
@@ -158,6 +160,21 @@ fn auto_does_no_harm_in_random_networks_in_which_it_did() {
         let verdict = Verdict::of(&measured, &measured.outcomes[2].1).unwrap();
         assert_eq!(verdict.breaches(), [""; 0], "{seed}: {verdict:?}");
     }
+}
+
+/// Eight clients behind 2 Mbit/s each: at the rates of their own links what is small goes
+/// first, and at twice their rates nothing waits here.
+#[test]
+fn each_clients_own_link_is_paced_where_that_is_asked_for() {
+    let network = networks::named(3000)
+        .into_iter()
+        .find(|network| network.name == "8 x own 2M, idle link");
+    let plan = network.unwrap().plan(0);
+    let mean_ms = |system| world::run(&plan, system).unwrap().mean_ms;
+    let unlimited = mean_ms(System::Unlimited);
+    assert!(mean_ms(System::Clients(100)) < 0.7 * unlimited);
+    assert!(mean_ms(System::ClientsAuto) < 0.8 * unlimited);
+    assert!(mean_ms(System::Clients(200)) > 0.9 * unlimited);
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(super) struct Observation<'a> {
     pub(super) in_pulse: bool,
     /// What the client's delay is off by with no queue at all.
     pub(super) noise_s: f32,
+    /// Shorter queues tell nothing, in seconds.
+    pub(super) least_s: f32,
     /// Beyond this, queues are full and drop.
     pub(super) clip_s: f32,
 }
@@ -74,12 +76,13 @@ impl Evidence {
         let Observation {
             delay_s,
             noise_s,
+            least_s,
             clip_s,
             ..
         } = *seen;
         for (index, &predicted_s) in seen.predicted.iter().enumerate() {
             let byte_s = bank.byte_s(index);
-            let notable_s = (1.5 * SEGMENT * byte_s).max(0.002);
+            let notable_s = (1.5 * SEGMENT * byte_s).max(least_s);
             if predicted_s <= notable_s.max(2.0 * noise_s) {
                 continue;
             }
@@ -208,6 +211,7 @@ mod tests {
                 clean: true,
                 in_pulse: false,
                 noise_s: 0.0,
+                least_s: 0.002,
                 clip_s: 0.2,
             };
             evidence.add(now, &bank, &seen);
@@ -253,6 +257,7 @@ mod tests {
             clean: false,
             in_pulse: false,
             noise_s,
+            least_s: 0.002,
             clip_s,
         };
         evidence.add(Time::ZERO, &Bank::new(), &seen);

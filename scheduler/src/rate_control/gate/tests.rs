@@ -419,6 +419,7 @@ fn observe(gate: &mut Gate, now: Time, count: usize, index: usize, delay_s: f32)
             clean: false,
             in_pulse: false,
             noise_s: 0.0,
+            least_s: NOTABLE_S,
             clip_s: 1.0,
         };
         gate.evidence.add(now, &gate.bank, &seen);
@@ -544,7 +545,7 @@ fn what_is_acknowledged_is_no_longer_under_way() {
     assert!(gate.sockets.is_empty());
     // In full segments, less what is rounded: 4684 and 10,455 bytes in a quarter of a second.
     gate.delivered.add(at(500), 0);
-    let most = gate.delivered.most(at(500), SECOND);
+    let most = gate.delivered.most(at(500), SECOND).unwrap();
     assert!((most - 15_139.0 * 32.0).abs() < 1e-6, "{most}");
 }
 
@@ -596,6 +597,25 @@ fn noise_is_of_clean_probes_over_an_idle_link() {
         let noise_s = gate.clients.get(at(200), 1).noise_s;
         let expected_s = if is_noise { 0.000_75 } else { 0.0 };
         assert!((noise_s - expected_s).abs() < 1e-6, "{predicted_s}");
+        assert_eq!(gate.quiet, if is_noise { 2 } else { 0 });
+    }
+}
+
+#[test]
+fn short_queues_tell_nothing_before_delays_without_one_were_heard() {
+    for (quiet, predicted_s, tells) in [
+        (2, 0.012, false),
+        (2, 0.013, true),
+        (3, 0.005, true),
+        (3, 0.002, false),
+    ] {
+        let mut gate = gate();
+        gate.quiet = quiet;
+        gate.clients.get(at(0), 1).trust(true);
+        // The first comes back as if there were no queue.
+        learn(&mut gate, predicted_s, false);
+        let refuted = gate.evidence.refuted_share(index_of(1e8)) > 0.0;
+        assert_eq!(refuted, tells, "{quiet} {predicted_s}");
     }
 }
 
@@ -672,9 +692,10 @@ fn a_floor_takes_the_place_of_lower_ones() {
 }
 
 /// Gives the gate `count` acknowledgements that the bank's link of about 10 Mbit/s explains,
-/// and returns the rate of that link.
+/// where little was delivered, and returns the rate of that link.
 fn explained(mut gate: Gate, count: usize) -> (Gate, f64) {
     let link = index_of(1e7);
+    deliver(&mut gate, at(100_000), 1e6);
     gate.decided_at = at(100_000);
     observe(&mut gate, at(100_000), count, link, 0.1);
     (gate, rate_of(link))
@@ -720,19 +741,24 @@ fn a_link_explains_the_delays_of_as_many_clients_as_were_heard() {
     }
     // One of two.
     assert_eq!(gate.explained(now, NEEDED), None);
-    assert_eq!(gate.explained(now + 3 * SECOND, NEEDED), None);
-    assert_eq!(gate.explained(now + 3 * SECOND + NANO, NEEDED), Some(link));
+    let later = now + 3 * SECOND;
+    deliver(&mut gate, later, 1e6);
+    assert_eq!(gate.explained(later, NEEDED), None);
+    assert_eq!(gate.explained(later + NANO, NEEDED), Some(link));
 }
 
 #[test]
 fn a_link_that_explains_the_delays_is_not_slower_than_what_was_delivered() {
-    let now = at(100_000);
+    let now = at(100_250);
     for (part, explains) in [(1.03, true), (1.5, false)] {
         let (mut gate, link) = explained(gate(), 30);
         deliver(&mut gate, now, part * link);
         assert_eq!(gate.explained(now, NEEDED).is_some(), explains, "{part}");
-        let later = gate.explained(now + 1101 * MS, NEEDED);
-        assert_eq!(later, Some(link));
+        // What was delivered before tells no more, and nothing does.
+        let later = now + 1101 * MS;
+        assert_eq!(gate.explained(later, NEEDED), None);
+        deliver(&mut gate, later, 1e6);
+        assert_eq!(gate.explained(later, NEEDED), Some(link));
     }
 }
 

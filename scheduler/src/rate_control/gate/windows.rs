@@ -8,6 +8,12 @@ use crate::Time;
 /// Delivery is measured over so long.
 const BIN: Duration = Duration::from_millis(250);
 
+/// Where nothing else was measured, what has come in so long will do.
+const BIN_LEAST: Duration = Duration::from_millis(100);
+
+/// What took longer was a pause, and is no measurement.
+const BIN_MOST: Duration = Duration::from_secs(1);
+
 /// Measurements kept: ten seconds and a little.
 const BINS_MAX: usize = 44;
 
@@ -25,8 +31,7 @@ impl Delivered {
     pub(super) fn add(&mut self, now: Time, bytes: u64) {
         let passed = now.since(self.since);
         if passed >= BIN {
-            let rate = self.bytes as f64 * 8.0 / passed.as_secs_f64();
-            self.bins.push_back((now, rate));
+            self.bins.extend(self.rate(now).map(|rate| (now, rate)));
             if self.bins.len() > BINS_MAX {
                 self.bins.pop_front();
             }
@@ -36,10 +41,19 @@ impl Delivered {
         self.bytes += bytes;
     }
 
-    /// The most that was delivered in bits per second, in the last `time`.
-    pub(super) fn most(&self, now: Time, time: Duration) -> f64 {
+    /// The most that was delivered in bits per second, in the last `time`, if anything
+    /// was measured.
+    pub(super) fn most(&self, now: Time, time: Duration) -> Option<f64> {
         let recent = self.bins.iter().filter(|(at, _)| now.since(*at) <= time);
-        recent.map(|(_, rate)| *rate).fold(0.0, f64::max)
+        let most = recent.map(|(_, rate)| *rate).max_by(f64::total_cmp);
+        most.or_else(|| self.rate(now))
+    }
+
+    /// What is delivered at present, in bits per second.
+    fn rate(&self, now: Time) -> Option<f64> {
+        let passed = now.since(self.since);
+        let is_known = (BIN_LEAST..=BIN_MOST).contains(&passed);
+        is_known.then(|| self.bytes as f64 * 8.0 / passed.as_secs_f64())
     }
 }
 
@@ -116,10 +130,31 @@ mod tests {
             let bytes = if (500..1500).contains(&ms) { 1000 } else { 125 };
             delivered.add(at(ms), bytes);
         }
-        let most = delivered.most(at(2000), Duration::from_secs(10));
+        let most = delivered.most(at(2000), Duration::from_secs(10)).unwrap();
         assert!((7.9e6..8.1e6).contains(&most), "{most}");
         let late = delivered.most(at(2000), Duration::from_millis(300));
+        let late = late.unwrap();
         assert!((0.9e6..1.2e6).contains(&late), "{late}");
+    }
+
+    #[test]
+    fn a_pause_is_not_what_was_delivered() {
+        let most = |times: [u64; 3]| {
+            let mut delivered = Delivered::default();
+            for ms in times {
+                delivered.add(at(ms), 1000);
+            }
+            delivered.most(at(times[2]), SECOND)
+        };
+        const SECOND: Duration = Duration::from_secs(1);
+        assert_eq!(most([10, 20, 250]), Some(64_000.0));
+        assert_eq!(most([10, 20, 1000]), Some(16_000.0));
+        assert_eq!(most([10, 20, 1001]), None);
+        assert_eq!(most([5000, 5249, 5250]), Some(64_000.0));
+        // Before the first quarter of a second is over.
+        assert_eq!(most([10, 20, 99]), None);
+        assert_eq!(most([10, 20, 100]), Some(240_000.0));
+        assert_eq!(most([10, 20, 200]), Some(120_000.0));
     }
 
     #[test]

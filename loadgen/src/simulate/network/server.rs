@@ -33,7 +33,7 @@ const HORIZON: Duration = Duration::from_millis(250);
 
 /// A proxy that paces.
 pub(super) struct Paced {
-    /// Its number: of the client, where each has one.
+    /// The number of the client, where each has a pacer of its own; otherwise 0.
     number: u32,
     /// Flows are woken by the numbers of their connections.
     pub(super) desk: Desk<u32>,

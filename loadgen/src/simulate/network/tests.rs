@@ -111,6 +111,19 @@ fn connections_that_are_kept_save_the_handshake() {
     assert!((fresh.mean_ms - kept.mean_ms - handshake_ms / 2.0).abs() < 1e-6);
 }
 
+/// Compares a system with doing nothing.
+fn verdict(plan: &Plan, system: System) -> Verdict {
+    let outcomes = [System::Fair, System::Unlimited, system]
+        .map(|system| (system, world::run(plan, system).unwrap()));
+    let measured = Measured {
+        name: String::new(),
+        seed: plan.seed,
+        bound_ms: None,
+        outcomes: outcomes.to_vec(),
+    };
+    Verdict::of(&measured, &measured.outcomes[2].1).unwrap()
+}
+
 #[test]
 fn the_right_rate_is_near_the_bound_and_the_gate_does_no_harm_where_auto_does() {
     let all = networks::named(1500);
@@ -126,18 +139,10 @@ fn the_right_rate_is_near_the_bound_and_the_gate_does_no_harm_where_auto_does() 
     assert!(fair.mean_ms > 4.0 * named.mean_ms);
     // Clients behind slow links of their own: their queues are taken for ours.
     let own = of("8 x own 2M, idle link");
-    let outcomes = [System::Unlimited, System::Search, System::Auto]
-        .map(|system| (system, world::run(&own, system).unwrap()));
-    let measured = Measured {
-        name: String::new(),
-        seed: 0,
-        bound_ms: None,
-        outcomes: outcomes.to_vec(),
-    };
-    let verdict = Verdict::of(&measured, &measured.outcomes[1].1).unwrap();
-    assert!(verdict.breaches().contains(&"goodput"), "{verdict:?}");
-    let verdict = Verdict::of(&measured, &measured.outcomes[2].1).unwrap();
-    assert_eq!(verdict.breaches(), [""; 0], "{verdict:?}");
+    let searched = verdict(&own, System::Search);
+    assert!(searched.breaches().contains(&"goodput"), "{searched:?}");
+    let gated = verdict(&own, System::Auto);
+    assert_eq!(gated.breaches(), [""; 0], "{gated:?}");
     let gated = world::run(&near, System::Auto).unwrap();
     assert!(gated.mean_ms < 1.5 * named.mean_ms, "{}", gated.mean_ms);
 }
@@ -149,15 +154,7 @@ fn the_right_rate_is_near_the_bound_and_the_gate_does_no_harm_where_auto_does() 
 fn auto_does_no_harm_in_random_networks_in_which_it_did() {
     for seed in [26, 38, 110, 2893, 8251, 8807] {
         let plan = networks::random(seed, 3000).plan(seed);
-        let outcomes = [System::Fair, System::Unlimited, System::Auto]
-            .map(|system| (system, world::run(&plan, system).unwrap()));
-        let measured = Measured {
-            name: String::new(),
-            seed,
-            bound_ms: None,
-            outcomes: outcomes.to_vec(),
-        };
-        let verdict = Verdict::of(&measured, &measured.outcomes[2].1).unwrap();
+        let verdict = verdict(&plan, System::Auto);
         assert_eq!(verdict.breaches(), [""; 0], "{seed}: {verdict:?}");
     }
 }

@@ -77,7 +77,7 @@ impl Catalogue {
             route: to.route,
             kind: self.kinds[to.route],
             groups: Groups::new(self.kinds[to.route], to.target.path()),
-            names: self.goes_by_names(to.route).then(names),
+            names: self.sources.go_by_names(to.route).then(names),
         }))
     }
 

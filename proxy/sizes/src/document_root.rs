@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sprat_config::resolved::DocumentRoot as Config;
+use sprat_net::problem::Problem;
 use sprat_scheduler::catalogue::{Answers, Key};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::layer::Answer;
+use super::found::Answer;
 
 /// Files that are looked at at a time: a file system that hangs holds no more
 /// threads than these.
@@ -106,13 +107,13 @@ fn decode(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Looks whether there is a directory, and one may look for files in it.
-///
-/// # Errors
-///
-/// There is none, or one may not.
-pub(super) fn inspect(config: &Config) -> io::Result<()> {
-    config.path.canonicalize()?.join(".").metadata().map(drop)
+/// What is wrong with a directory where files are looked up.
+pub(super) fn inspect(config: &Config) -> Option<Problem> {
+    let look = |real: PathBuf| real.join(".").metadata();
+    let error = config.path.canonicalize().and_then(look).err()?;
+    let message = format!("the document root {}: {error}", config.path.display());
+    let help = "the backends' files are to be readable there; until then sizes are not found so";
+    Some(Problem::missing(&config.span, message).help(help))
 }
 
 /// The size of a regular file below the directory. May wait for the disk.

@@ -77,10 +77,10 @@ impl Keeper {
         catalogue: &Catalogue,
         config: &config::Catalogue,
     ) -> anyhow::Result<Prepared> {
-        let manifests = catalogue.manifests.iter();
+        let manifests = catalogue.sources.manifests.iter();
         let manifests = manifests.map(|(_, manifest)| What::Manifest(Arc::clone(manifest)));
         let snapshot = config.snapshot.iter().cloned().map(What::Snapshot);
-        let store = catalogue.store.iter().cloned().map(What::Store);
+        let store = catalogue.sources.store.iter().cloned().map(What::Store);
         let wanted: Vec<What> = manifests.chain(snapshot).chain(store).collect();
         let mut fresh = Vec::new();
         for what in &wanted {
@@ -129,7 +129,7 @@ impl Keeper {
                     move || last(),
                 ))
             }
-            What::Store(_) => lock(&catalogue.store_thread).take().map(Ok),
+            What::Store(_) => lock(&catalogue.sources.store_thread).take().map(Ok),
         };
         let begun = begun.transpose();
         let thread = begun.context("cannot start a thread of the catalogue")?;

@@ -12,17 +12,16 @@ mod asked;
 mod corpus;
 mod document_root;
 pub mod dump;
-mod inspect;
+mod found;
 mod keeper;
-mod layer;
 mod learnt;
 mod manifest;
 mod metrics;
 pub mod offline;
 mod persist;
 mod probe;
-mod renew;
 pub mod snapshot;
+mod sources;
 mod store;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,41 +29,27 @@ use std::time::{Duration, SystemTime};
 
 use sprat_config::resolved as config;
 use sprat_net::clock;
-use sprat_scheduler::catalogue::{Estimator, KeyHasher};
+use sprat_scheduler::catalogue::{Estimator, EstimatorConfig, KeyHasher};
 
 pub use asked::{Asked, Destination, Lesson};
-use document_root::DocumentRoot;
 pub use dump::Dump;
-pub use inspect::inspect;
+pub use found::{Found, Patience};
 pub use keeper::Keeper;
-use layer::Answer;
-pub use layer::{Found, Layer, Patience};
 use learnt::Learnt;
-use manifest::Manifest;
 pub use metrics::{CATALOGUE, CatalogueNow, CatalogueView, LayerStats};
-use probe::RouteProbes;
 pub use probe::{Probe, Prober, Probing};
-use renew::{hasher, new_estimator, start_store};
-use store::Store;
+use sources::Sources;
+pub use sources::{Layer, inspect};
+use sprat_config::identity::Identity;
 use tokio::time::Instant;
-
-use sprat_net::background::Background;
 
 /// What is known of sizes, shared by all workers.
 #[derive(Debug)]
 pub struct Catalogue {
     learnt: Arc<Learnt>,
-    /// Each with the index of its cluster; none for every one.
-    manifests: Vec<(Option<usize>, Arc<Manifest>)>,
-    /// The document root of each route.
-    document_roots: Vec<Option<Arc<DocumentRoot>>>,
-    /// The probes of each route.
-    probes: Vec<Option<Arc<RouteProbes>>>,
+    sources: Sources,
     /// By route: what its estimates go by.
     kinds: Vec<usize>,
-    store: Option<Arc<Store>>,
-    /// Until [`Keeper`] takes it.
-    store_thread: Mutex<Option<Background>>,
     estimator: Option<Arc<Mutex<Estimator>>>,
     hasher: KeyHasher,
     vary: Vec<String>,
@@ -80,32 +65,74 @@ impl Catalogue {
     ///
     /// # Errors
     ///
-    /// A name that no header field has.
+    /// The address of a store that makes no sense, or no thread for it.
     pub fn new(config: &config::Config, random: (u64, u64)) -> anyhow::Result<Self> {
         let own = &config.catalogue;
-        let (store, store_thread) = start_store(own)?.unzip();
         let (started, unix) = (Instant::now(), SystemTime::UNIX_EPOCH.elapsed());
         let mut catalogue = Self {
             learnt: Arc::new(Learnt::new(own.max_bytes, own.ttl)),
-            manifests: Vec::new(),
-            document_roots: Vec::new(),
-            probes: Vec::new(),
-            kinds: Vec::new(),
-            store,
-            store_thread: Mutex::new(store_thread),
+            sources: Sources::default(),
+            kinds: kinds(config),
             estimator: own.estimator.clone().map(new_estimator),
-            hasher: hasher(own).unwrap_or(KeyHasher::new(random)),
+            hasher: shared_hasher(own).unwrap_or(KeyHasher::new(random)),
             vary: own.vary.clone(),
-            clusters: Vec::new(),
+            clusters: names(config),
             started,
             started_unix_s: unix.map_or(0, seconds),
         };
         if let Some(snapshot) = &own.snapshot {
-            catalogue.restore(&snapshot.path);
+            catalogue.restore(&snapshot.path, own.shared.is_some());
         }
         // After the snapshot, for it may bring the secret of the keys.
-        catalogue.fill(config, None);
+        catalogue.sources = Sources::prepare(config, catalogue.hasher, None)?;
         Ok(catalogue)
+    }
+
+    /// Prepares the same for another configuration; `own` is its present one. What was
+    /// learnt stays, unless its keys are made in another way.
+    ///
+    /// # Errors
+    ///
+    /// The address of a store that makes no sense, or no thread for it.
+    pub fn prepare(&self, own: &config::Config, config: &config::Config) -> anyhow::Result<Self> {
+        let (before, after) = (&own.catalogue, &config.catalogue);
+        let hasher = shared_hasher(after).unwrap_or(self.hasher);
+        let estimator = match before.estimator == after.estimator {
+            true => self.estimator.clone(),
+            false => after.estimator.clone().map(new_estimator),
+        };
+        let same_keys = hasher == self.hasher && before.vary == after.vary;
+        let same_table = before.max_bytes == after.max_bytes && before.ttl == after.ttl;
+        let learnt = match (same_keys, same_table) {
+            (true, true) => Arc::clone(&self.learnt),
+            (true, false) => Arc::new(self.moved(Learnt::new(after.max_bytes, after.ttl))),
+            (false, _) => {
+                tracing::warn!("learnt sizes are forgotten: their keys are made in another way");
+                Arc::new(Learnt::new(after.max_bytes, after.ttl))
+            }
+        };
+        Ok(Self {
+            learnt,
+            sources: Sources::prepare(config, hasher, Some((&self.sources, own)))?,
+            kinds: kinds(config),
+            estimator,
+            hasher,
+            vary: after.vary.clone(),
+            clusters: names(config),
+            started: self.started,
+            started_unix_s: self.started_unix_s,
+        })
+    }
+
+    /// Takes what was learnt into a table of another size.
+    fn moved(&self, table: Learnt) -> Learnt {
+        let now_s = self.now_s();
+        for part in 0..self.learnt.parts() {
+            for (packed, asked_again) in self.learnt.entries(part, now_s) {
+                table.restore(packed, asked_again, now_s);
+            }
+        }
+        table
     }
 
     /// Now, in seconds of Unix time that never go back.
@@ -116,17 +143,7 @@ impl Catalogue {
 
     /// Whether no layer could know anything.
     fn is_off(&self) -> bool {
-        self.learnt.is_off()
-            && self.estimator.is_none()
-            && self.manifests.is_empty()
-            && self.store.is_none()
-            && self.document_roots.iter().all(Option::is_none)
-            && self.probes.iter().all(Option::is_none)
-    }
-
-    /// Whether a layer goes by more than hashes.
-    fn goes_by_names(&self, route: usize) -> bool {
-        !self.manifests.is_empty() || self.document_roots[route].is_some()
+        self.learnt.is_off() && self.estimator.is_none() && self.sources.are_none()
     }
 
     /// What is known of the size of the response to a request, and who knows
@@ -140,10 +157,8 @@ impl Catalogue {
         if let Some(found) = self.in_memory(asked, stats) {
             return Some(found);
         }
-        if !matches!(patience, Patience::None)
-            && self.waits_on(asked.route)
-            && let Some(found) = Box::pin(self.ask_around(asked, &patience, stats)).await
-        {
+        let asking = self.sources.ask_around(self, asked, &patience, stats);
+        if let Some(found) = asking.await {
             return Some(found);
         }
         let estimator = self.estimator.as_ref()?;
@@ -171,60 +186,7 @@ impl Catalogue {
                 return Some(Found::new(Layer::Learnt, known));
             }
         }
-        let names = asked.names.as_ref()?;
-        let covers = |cluster: &Option<usize>| cluster.is_none_or(|own| own == asked.cluster);
-        let mut manifests = self.manifests.iter().filter(|(cluster, _)| covers(cluster));
-        let first = manifests.next()?;
-        let keys = manifest::keys(&self.hasher, &names.host, names.target.as_str());
-        let listed = std::iter::once(first).chain(manifests);
-        let bytes = listed
-            .filter_map(|(_, manifest)| manifest.get(&keys))
-            .next();
-        stats.count(Layer::Manifest, bytes.is_some());
-        bytes.map(|bytes| Found::written_down(Layer::Manifest, bytes))
-    }
-
-    /// Whether there is a layer that makes a request wait.
-    fn waits_on(&self, route: usize) -> bool {
-        self.document_roots[route].is_some() || self.probes[route].is_some() || self.store.is_some()
-    }
-
-    /// Asks the layers that make a request wait.
-    async fn ask_around(
-        self: &Arc<Self>,
-        asked: &Asked,
-        patience: &Patience<'_>,
-        stats: &LayerStats,
-    ) -> Option<Found> {
-        let names = asked.names.as_ref();
-        if let (Some(root), Some(names)) = (&self.document_roots[asked.route], names) {
-            let path = names.upstream.path();
-            let key = self.hasher.url("", "", path);
-            let answer = root.look_up(key, path, self.now_s()).await;
-            stats.count_answer(Layer::DocumentRoot, answer);
-            if let Answer::Size(bytes) = answer {
-                return Some(Found::written_down(Layer::DocumentRoot, bytes));
-            }
-        }
-        if let (Some(probes), Patience::Probe(prober)) = (&self.probes[asked.route], patience) {
-            let answer = probes.look_up(self, asked, prober).await;
-            stats.count_answer(Layer::HeadProbe, answer);
-            if let Answer::Size(bytes) = answer {
-                return Some(Found::written_down(Layer::HeadProbe, bytes));
-            }
-        }
-        let told = self.store.as_ref()?.look_up(&asked.resource).await;
-        let Ok(told) = told else {
-            stats.count_answer(Layer::Shared, Answer::Failed);
-            return None;
-        };
-        stats.count(Layer::Shared, told.is_some());
-        let told = told?;
-        // Next time nobody need ask.
-        let (bytes, fields) = (told.known.bytes, told.fields);
-        self.learnt
-            .learn(&asked.resource, bytes, fields, self.now_s());
-        Some(Found::new(Layer::Shared, told.known))
+        self.sources.in_memory(asked, &self.hasher, stats)
     }
 
     /// Remembers the size of a response.
@@ -233,7 +195,7 @@ impl Catalogue {
         if let Some(estimator) = &self.estimator {
             lock(estimator).observe(&lesson.asked.groups, bytes);
         }
-        if let Some(store) = &self.store {
+        if let Some(store) = &self.sources.store {
             store.teach(&lesson.asked.resource, bytes, lesson.fields);
         }
     }
@@ -247,10 +209,32 @@ impl Catalogue {
 
     /// A response has another size than a probe had told.
     pub fn probe_lied(&self, lesson: &Lesson) {
-        if let Some(probes) = &self.probes[lesson.asked.route] {
+        if let Some(probes) = &self.sources.probes[lesson.asked.route] {
             probes.lied(&lesson.asked);
         }
     }
+}
+
+/// The keys' hasher of those who share: theirs must be the same.
+fn shared_hasher(config: &config::Catalogue) -> Option<KeyHasher> {
+    let shared = config.shared.as_ref()?;
+    Some(KeyHasher::from_phrase(shared.phrase.as_bytes()))
+}
+
+fn new_estimator(config: EstimatorConfig) -> Arc<Mutex<Estimator>> {
+    Arc::new(Mutex::new(Estimator::new(config)))
+}
+
+/// By route: what its estimates go by.
+fn kinds(config: &config::Config) -> Vec<usize> {
+    let number = |route| Identity::of(route).number();
+    config.routes.iter().map(number).collect()
+}
+
+/// The names of the clusters.
+fn names(config: &config::Config) -> Vec<String> {
+    let clusters = config.clusters.iter();
+    clusters.map(|cluster| cluster.name.clone()).collect()
 }
 
 fn seconds(duration: Duration) -> u32 {

@@ -8,7 +8,7 @@ use sprat_net::counters::{Counter, Histogram, Scale, Total};
 use sprat_net::metrics::{Labels, Per, Row, Topic};
 use sprat_scheduler::catalogue::TableStats;
 
-use super::layer::Answer;
+use super::found::Answer;
 use super::manifest::Manifest;
 use super::probe::ProbeCounts;
 use super::store::Health;
@@ -144,7 +144,7 @@ impl CatalogueView {
     /// Returns what goes on at the moment.
     pub fn now(self: &Arc<Self>) -> CatalogueNow {
         let mut probes = ProbeCounts::default();
-        let routes = self.catalogue.probes.iter().flatten();
+        let routes = self.catalogue.sources.probes.iter().flatten();
         routes.for_each(|own| probes += own.counts());
         let (bytes, capacity) = self.catalogue.learnt.bytes_and_capacity();
         CatalogueNow {
@@ -173,12 +173,17 @@ impl CatalogueNow {
     }
 
     fn manifests(&self) -> impl Iterator<Item = (Cow<'_, str>, &Manifest)> {
-        let all = self.view.catalogue.manifests.iter();
+        let all = self.view.catalogue.sources.manifests.iter();
         all.map(|(_, own)| (own.config().path.to_string_lossy(), &**own))
     }
 
     fn store(&self) -> impl Iterator<Item = &Health> {
-        self.view.catalogue.store.iter().map(|store| store.health())
+        self.view
+            .catalogue
+            .sources
+            .store
+            .iter()
+            .map(|store| store.health())
     }
 }
 

@@ -9,8 +9,8 @@ use super::{Catalogue, snapshot};
 
 impl Catalogue {
     /// Takes in a snapshot; one that cannot be used is left alone, and the log
-    /// says why.
-    pub(super) fn restore(&mut self, path: &Path) {
+    /// says why. Who shares a store keeps the secret of its keys.
+    pub(super) fn restore(&mut self, path: &Path, shares: bool) {
         let header = match snapshot::verify(path) {
             Ok(Some(header)) => header,
             Ok(None) => return tracing::info!(?path, "no snapshot of sizes yet"),
@@ -25,7 +25,7 @@ impl Catalogue {
                 "the snapshot of sizes is not used: it was made with `vary: [{then}]`"
             );
         }
-        if self.store.is_some() && header.secret != self.hasher.secret() {
+        if shares && header.secret != self.hasher.secret() {
             return tracing::warn!(
                 ?path,
                 "the snapshot of sizes is not used: it was made without the shared store's phrase"

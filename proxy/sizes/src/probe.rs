@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
 
-use super::layer::Answer;
+use super::found::Answer;
 use super::{Asked, Catalogue};
 
 /// A probe under way: the answer's status and fields, once its endpoint has given them.

@@ -24,6 +24,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use siphasher::sip::SipHasher13;
+use sprat_config::resolved::Snapshot;
+use sprat_net::problem::Problem;
+use sprat_net::writable::replaceable;
 use sprat_scheduler::catalogue::Packed;
 
 const MAGIC: [u8; 8] = *b"SPRATSZ\0";
@@ -32,6 +35,26 @@ const END: u32 = u32::MAX;
 
 /// Entries in one piece at most, so that a wrong count costs no memory.
 const MAX_PIECE: usize = 1 << 16;
+
+/// What is wrong with the file: it is read at the start, if it is there, and written beside.
+pub(super) fn inspect(config: &Snapshot) -> Vec<Problem> {
+    let path = config.path.display();
+    let written = replaceable(&config.path).err().map(|wrong| {
+        let message = format!("cannot write the snapshot {path}: {wrong}");
+        let help = "make the directory, and let the user that Sprat runs as write there";
+        Problem::missing(&config.span, message).help(help)
+    });
+    let read = match written {
+        None => verify(&config.path).err(),
+        Some(_) => None,
+    };
+    let read = read.map(|error| {
+        let message = format!("cannot read the snapshot {path}: {error:#}");
+        let help = "sizes are learnt anew, and it is overwritten";
+        Problem::doubtful(&config.span, message).help(help)
+    });
+    written.into_iter().chain(read).collect()
+}
 
 /// What stands before the entries.
 #[derive(Clone, Debug, PartialEq)]

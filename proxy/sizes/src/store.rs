@@ -27,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 
 use sprat_net::background::Background;
+use sprat_net::problem::Problem;
 use sprat_net::store_connection::StoreConnection;
 
 /// Failures in a row after which the store is left alone.
@@ -139,9 +140,16 @@ impl Health {
 /// # Errors
 ///
 /// The address makes no sense.
-pub(super) fn client(config: &Config) -> anyhow::Result<Client> {
+fn client(config: &Config) -> anyhow::Result<Client> {
     let opened = Client::open(config.url.as_str());
     opened.context("the address of the shared store (`catalogue.shared.url`)")
+}
+
+/// What is wrong with a store's address. The store itself need not be there.
+pub(super) fn inspect(config: &Config) -> Option<Problem> {
+    let error = client(config).err()?;
+    let help = "an address is such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock";
+    Some(Problem::at(&config.span, format!("{error:#}")).help(help))
 }
 
 impl Store {

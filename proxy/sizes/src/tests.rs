@@ -8,12 +8,12 @@ use super::*;
 fn catalogue(max_bytes: usize) -> Catalogue {
     Catalogue {
         learnt: Arc::new(Learnt::new(max_bytes, Duration::from_secs(60))),
-        manifests: Vec::new(),
-        document_roots: vec![None],
-        probes: vec![None],
+        sources: Sources {
+            document_roots: vec![None],
+            probes: vec![None],
+            ..Sources::default()
+        },
         kinds: vec![0],
-        store: None,
-        store_thread: Mutex::new(None),
         estimator: None,
         hasher: KeyHasher::new((1, 2)),
         vary: vec!["accept-encoding".to_owned()],
@@ -112,7 +112,7 @@ fn a_snapshot_brings_sizes_back_into_a_table_of_another_size() {
     assert_eq!(before.save(&path).unwrap(), 1000);
     let mut after = catalogue(2 << 20);
     after.hasher = KeyHasher::new((3, 4));
-    after.restore(&path);
+    after.restore(&path, false);
     for n in 0..500 {
         let asked = asked(&after, &format!("/{n}"), "gzip");
         assert_eq!(look_up(&after, &asked), Some(n));
@@ -120,34 +120,19 @@ fn a_snapshot_brings_sizes_back_into_a_table_of_another_size() {
     // One that tells variants apart by something else cannot use it.
     let mut other = catalogue(1 << 20);
     other.vary.clear();
-    other.restore(&path);
+    other.restore(&path, false);
     assert_eq!(other.learnt.stats().entries, 0);
     // Those who share a store keep the secret that they share.
     let mut sharing = catalogue(1 << 20);
-    let (store, thread) = Store::start(
-        &config::SharedStore {
-            url: "redis://127.0.0.1:1/0".to_owned(),
-            span: config::Span::default(),
-            prefix: "test:".to_owned(),
-            phrase: "phrase".to_owned(),
-            budget: Duration::from_millis(1),
-            max_queued: 1,
-            pause: Duration::from_secs(1),
-        },
-        60,
-    )
-    .unwrap();
     sharing.hasher = KeyHasher::from_phrase(b"phrase");
-    sharing.store = Some(Arc::new(store));
-    sharing.restore(&path);
+    sharing.restore(&path, true);
     assert_eq!(sharing.learnt.stats().entries, 0);
     assert_eq!(sharing.hasher, KeyHasher::from_phrase(b"phrase"));
-    thread.join();
     // Nor is a damaged one used.
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[100] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let mut cold = catalogue(1 << 20);
-    cold.restore(&path);
+    cold.restore(&path, false);
     assert_eq!(cold.learnt.stats().entries, 0);
 }

@@ -1,59 +1,14 @@
-//! The catalogue's layers, and what they say.
+//! What a layer of the catalogue says, and how long it is waited for.
 
 use sprat_scheduler::Size;
 use sprat_scheduler::catalogue::Known;
 
+use super::Layer;
 use super::probe::Prober;
 
 /// How far a size is trusted that an operator or a build wrote down: files change, and
 /// backends compress.
 const WRITTEN_DOWN: f32 = 0.9;
-
-/// Where a size comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// Sizes learnt from earlier responses.
-    Learnt,
-    /// A file that lists sizes.
-    Manifest,
-    /// The files that the backends serve.
-    DocumentRoot,
-    /// A HEAD request to the backend.
-    HeadProbe,
-    /// What other proxies have learnt.
-    Shared,
-    /// Other responses of the same kind.
-    Estimator,
-}
-
-impl Layer {
-    /// In the order in which they are asked.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Learnt,
-        Self::Manifest,
-        Self::DocumentRoot,
-        Self::HeadProbe,
-        Self::Shared,
-        Self::Estimator,
-    ];
-
-    /// The name in metrics and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Learnt => "learnt",
-            Self::Manifest => "manifest",
-            Self::DocumentRoot => "document_root",
-            Self::HeadProbe => "head_probe",
-            Self::Shared => "shared",
-            Self::Estimator => "estimator",
-        }
-    }
-
-    /// A small integer, for tables.
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-}
 
 /// What a layer says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,11 +45,12 @@ wasm32_build() {
     fi
     apt_install rustc-web cargo-web rust-web-src lld-19
     # -Zbuild-std is the nightly feature that RUSTC_BOOTSTRAP lets a stable
-    # compiler use; it has no --locked. A directory of its own: two compilers
-    # share no build.
+    # compiler use; it has no --locked. With optimize_for_size a sort is some
+    # hundred bytes, not five thousand for each type. A directory of its own: two
+    # compilers share no build.
     RUSTFLAGS="$flags --remap-path-prefix=$(/usr/bin/rustc --print sysroot)=rust" \
         RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=wasm-ld-19 \
-        /usr/bin/cargo build --target "$WASM32" -Zbuild-std=std,panic_abort \
+        /usr/bin/cargo build --target "$WASM32" -Zbuild-std=std,panic_abort -Zbuild-std-features=optimize_for_size \
         --target-dir "$target_dir/debian-web" "$@"
     wasm32_dir=$target_dir/debian-web/$WASM32
 }

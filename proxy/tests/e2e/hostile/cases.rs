@@ -32,7 +32,7 @@ const CLOSED: &[u16] = &[];
 
 const LENGTHS: &str =
     "RFC 9112 6.1, 6.3: both lengths, or two that differ, are how requests are smuggled";
-const CODINGS: &str = "RFC 9112 6.1: a coding that is not understood ends where nobody knows";
+const CODINGS: &str = "RFC 9112 6.1: a body in an unknown coding has no known end";
 const NUMBER: &str = "RFC 9110 8.6: digits and nothing else";
 const CHUNKS: &str = "RFC 9112 7.1: after a chunk that cannot be read nothing can";
 const CHUNK_LINES: &str =

@@ -55,7 +55,7 @@ impl Leaf for Pattern {
     }
 }
 
-/// What stands in the place of a match.
+/// The text that stands in the place of a match.
 #[derive(Clone, Debug)]
 pub(crate) struct Substitution(pub(crate) String);
 
@@ -424,7 +424,7 @@ impl Leaf for UserPattern {
 mod tests {
     use super::*;
 
-    /// What a text is read as; none if it is refused.
+    /// Returns what a text is read as; none if it is refused.
     fn read<T: Leaf>(text: &str) -> Option<T> {
         T::parse(text, Class::String).ok()
     }
@@ -433,7 +433,7 @@ mod tests {
         T::parse(text, Class::String).err().unwrap()
     }
 
-    /// `length` bytes of a text that is valid wherever letters are.
+    /// Returns `length` bytes of a text that is valid wherever letters are.
     fn letters(length: usize) -> String {
         "a".repeat(length)
     }

@@ -18,7 +18,7 @@ const MAX_PATH_BYTES: usize = 107;
 /// A Unix socket's address, as a part of a schema's pattern.
 const UNIX_PATTERN: &str = "unix:/[ -~]{1,106}";
 
-/// The path of a Unix socket; none if the text is something else.
+/// Reads the path of a Unix socket; none if the text is something else.
 fn unix_path(text: &str) -> Option<Result<PathBuf, Fault>> {
     let instead = |path: &str| {
         let path = shortened(path.trim_start_matches('/'));
@@ -177,7 +177,7 @@ impl Leaf for Backend {
     }
 }
 
-/// Who may use a file: its permissions, in octal.
+/// The permissions of a file, in octal, which say which users may use it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileMode(pub(crate) u32);
 
@@ -274,8 +274,8 @@ impl Leaf for DnsServer {
     }
 }
 
-/// What is wrong with the port after a host or an IPv4 address, or an IPv6 one in
-/// brackets, if that is what is wrong.
+/// Returns what is wrong with the port after a host or an IPv4 address, or an IPv6 one in brackets,
+/// if that is what is wrong.
 fn wrong_port(text: &str) -> Option<Fault> {
     let (host, port) = text.rsplit_once(':')?;
     let bare = host
@@ -291,7 +291,7 @@ fn wrong_port(text: &str) -> Option<Fault> {
     (is_host && is_word && !is_port(port)).then(|| not_a_port(text, port))
 }
 
-/// The end of a text stands where a port should, and is none.
+/// Returns the fault of a text whose end stands where a port should, and is none.
 fn not_a_port(text: &str, port: &str) -> Fault {
     Fault {
         part: Some(text.len() - port.len()..text.len()),
@@ -300,7 +300,7 @@ fn not_a_port(text: &str, port: &str) -> Fault {
     }
 }
 
-/// A name that DNS could know: not an address with a slip in it.
+/// Returns whether a text is a name that DNS could know, and no address with a slip in it.
 fn is_host_name(host: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -588,11 +588,11 @@ impl Leaf for UrlPath {
     }
 }
 
-/// What to do about a character that has no place in a request's target.
+/// The help for a character that has no place in a request's target.
 pub(crate) const ENCODE: &str = "percent-encode it, as it stands in the request (a space is %20)";
 
-/// What begins with a slash and is `what`; `wrong` says of a character what to do if
-/// it has no place there.
+/// Reads a text that is to begin with a slash; `what` names it in errors, and `wrong` returns the
+/// help for a character that has no place in it.
 pub(crate) fn from_slash(
     text: &str,
     what: &str,
@@ -616,7 +616,7 @@ pub(crate) fn from_slash(
     }
 }
 
-/// What a `Host` header may say: a host, and a port if need be.
+/// The value of a `Host` header: a host, and a port if need be.
 #[derive(Clone, Debug)]
 pub(crate) struct HostHeader(pub(crate) String);
 

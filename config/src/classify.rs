@@ -13,21 +13,21 @@ use crate::resolved::{
 /// The urgency of a request that does not say (RFC 9218 4.1).
 const DEFAULT_URGENCY: u8 = 3;
 
-/// Where clients say that they are prefetching (WHATWG Fetch 2.2.7, and its
+/// The fields by which clients say that they are prefetching (WHATWG Fetch 2.2.7, and its
 /// predecessor).
 const PURPOSES: [&str; 2] = ["sec-purpose", "purpose"];
 
-/// What classes go by.
+/// The properties of a request that rules go by.
 pub struct Asked<'a, F: ?Sized> {
     /// The client's address; none if it has none (a Unix socket).
     pub client: Option<IpAddr>,
     /// The code point that its connection was marked with.
     pub dscp: Option<u8>,
-    /// What it has shown, if it has.
+    /// The certificate that the client has shown, if it has.
     pub certificate: Option<Certificate<'a>>,
     /// The user that its route has found out; none where that is not known (yet).
     pub user: Option<&'a str>,
-    /// Without port; empty if there is none.
+    /// The host without its port; empty if there is none.
     pub host: &'a str,
     /// The path of the target.
     pub path: &'a str,
@@ -37,7 +37,7 @@ pub struct Asked<'a, F: ?Sized> {
     pub fields: &'a F,
 }
 
-/// What a client's certificate says that it is.
+/// The names in a client's certificate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Certificate<'a> {
     /// Names of hosts in its subjectAltName, in lower case.
@@ -102,7 +102,7 @@ impl Classifier {
         }
     }
 
-    /// The class of a request that no rule matches.
+    /// Returns the class of a request that no rule matches.
     pub fn default_class(&self) -> usize {
         self.default
     }
@@ -117,7 +117,7 @@ impl Classifier {
         &self.names[class]
     }
 
-    /// Whether a rule looks at the connection's code point.
+    /// Returns whether a rule looks at the connection's code point.
     pub fn wants_dscp(&self) -> bool {
         self.rules.iter().any(|rule| !rule.matches.dscp.is_empty())
     }
@@ -127,7 +127,7 @@ impl Classifier {
         self.rules.iter().any(|rule| !rule.matches.users.is_empty())
     }
 
-    /// The class of a request.
+    /// Returns the class of a request, and the rule that gave it.
     pub fn classify<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> Classified {
         let fits = |rule: &Rule| rule.matches.response_types.is_empty() && rule.matches(asked);
         let rule = self.rules.iter().position(fits);
@@ -137,8 +137,8 @@ impl Classifier {
         }
     }
 
-    /// What may change a request's class when its response comes; `None` if
-    /// nothing does.
+    /// Returns the rules that may change a request's class when its response comes; `None` if there
+    /// are none.
     pub fn later<F: Fields + ?Sized>(
         &self,
         asked: &Asked<'_, F>,
@@ -153,8 +153,7 @@ impl Classifier {
         (!later.is_empty()).then_some(later)
     }
 
-    /// The class of a response whose request was given `class` and these later
-    /// rules.
+    /// Returns the class of a response whose request was given `class` and these later rules.
     pub fn reclassify(
         &self,
         class: usize,
@@ -195,7 +194,7 @@ impl Rule {
     }
 }
 
-/// Whether one of them fits; an empty list is not looked at.
+/// Returns whether an item of the list fits, or the list is empty.
 fn any<T>(list: &[T], fits: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(fits)
 }
@@ -249,8 +248,8 @@ fn has_type(fields: &(impl Fields + ?Sized), pattern: &TextPattern) -> bool {
     })
 }
 
-/// `u` of the `Priority` field; the last one counts, and what is not a number
-/// from 0 to 7 is ignored (RFC 9218 4).
+/// Returns `u` of the `Priority` field; the last one counts, and what is not a number from 0 to 7
+/// is ignored (RFC 9218 4).
 fn urgency(fields: &(impl Fields + ?Sized)) -> u8 {
     let mut last = None;
     fields.any("priority", &mut |text| {
@@ -293,7 +292,7 @@ class_rules:
         Classifier::new(&config.classes)
     }
 
-    /// A request for a path from a client of no account.
+    /// Returns a request for a path, from a client without an address.
     fn asked<'a>(
         path: &'a str,
         fields: &'a [(&'a str, &'a str)],
@@ -310,7 +309,7 @@ class_rules:
         }
     }
 
-    /// The class of a request `METHOD host path`, with header fields.
+    /// Returns the class of a request `METHOD host path`, with header fields.
     fn class_from(client: &str, dscp: Option<u8>, line: &str, fields: &[(&str, &str)]) -> String {
         let classifier = classifier(FILE);
         let mut parts = line.split(' ');

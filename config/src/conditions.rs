@@ -29,13 +29,13 @@ pub struct Conditions {
 pub struct ValueMatch {
     /// The name of a field, a parameter or a cookie.
     pub name: String,
-    /// What one of its values must look like.
+    /// The form that one of its values must have.
     pub value: ValueIs,
-    /// The request must not have it.
+    /// Whether the request must not have it.
     pub invert: bool,
 }
 
-/// What a value must look like.
+/// The form that a value must have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ValueIs {
     /// Every value will do.

@@ -18,7 +18,7 @@ use crate::interpolate::interpolate;
 use crate::sources::Sources;
 use crate::tree::{self, Entry, Kind, Node};
 
-/// What reading a value needs besides the value.
+/// The state that reading a value needs besides the value.
 pub(crate) struct Context<'a, 't> {
     pub(crate) reporter: &'a mut Reporter<'t>,
     pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
@@ -71,7 +71,7 @@ impl<'a, 't> Context<'a, 't> {
         left.is_some()
     }
 
-    /// The tree of a default, which is read once.
+    /// Returns the tree of a default, which is read once.
     pub(crate) fn default(&mut self, yaml: &'static str) -> Rc<Node> {
         let known = self.defaults.entry(yaml);
         Rc::clone(known.or_insert_with(|| default_node(yaml)))
@@ -90,7 +90,7 @@ impl<'a, 't> Context<'a, 't> {
         self.mismatch_with(span, expected, found, help);
     }
 
-    /// As [`mismatch`](Self::mismatch), with help of the caller's own.
+    /// Reports a [`mismatch`](Self::mismatch), with help of the caller's own.
     pub(crate) fn mismatch_with(
         &mut self,
         span: &Range<usize>,
@@ -109,8 +109,7 @@ impl<'a, 't> Context<'a, 't> {
         self.reporter.error(span, message, help);
     }
 
-    /// The word that was meant by one that means the same elsewhere, or is
-    /// close to it.
+    /// Returns the word that was meant by one that means the same elsewhere, or is close to it.
     fn meant(&self, text: &str) -> Option<&'static str> {
         let none = ["false", "no", "none", "disabled", "disable"].contains(&text);
         let mut words = self.words.iter().copied();
@@ -120,7 +119,7 @@ impl<'a, 't> Context<'a, 't> {
         }
     }
 
-    /// A scalar with its variables put in.
+    /// Returns a scalar's text with its variables put in; none once an error has been reported.
     pub(crate) fn scalar(&mut self, node: &Node, expected: Expected<'_>) -> Option<Text> {
         let scalar = match &node.kind {
             Kind::Scalar(scalar) => scalar,
@@ -165,7 +164,7 @@ impl<'a, 't> Context<'a, 't> {
         Some(text)
     }
 
-    /// The entries of a mapping.
+    /// Returns the entries of a mapping; none once an error has been reported.
     pub(crate) fn mapping<'n>(
         &mut self,
         node: &'n Node,
@@ -193,10 +192,10 @@ impl<'a, 't> Context<'a, 't> {
     }
 }
 
-/// What stands where something else should.
+/// The kind of value that stands where something else should.
 pub(crate) enum Found<'a> {
     Text(&'a str),
-    /// What YAML takes for a number or a truth value.
+    /// A text that YAML takes for a number or a truth value.
     NotText(&'a str),
     Nothing,
     List,
@@ -215,7 +214,7 @@ impl std::fmt::Display for Found<'_> {
     }
 }
 
-/// At most 60 characters of what was written, on one line.
+/// Returns at most 60 characters of what was written, on one line.
 pub(crate) fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {
@@ -224,7 +223,7 @@ pub(crate) fn shortened(text: &str) -> String {
     short.replace(|c: char| c.is_control(), " ")
 }
 
-/// The closest of the known words, if one is close.
+/// Returns the closest of the known words, if one is close.
 pub(crate) fn similar<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     if text.len() > 64 {
         return None;
@@ -246,12 +245,12 @@ pub(crate) struct Text {
     pub(crate) text: String,
     pub(crate) class: Class,
     pub(crate) span: Range<usize>,
-    /// Where the text starts in the file, if it stands there as it is.
+    /// The byte at which the text starts in the file, if it stands there as it is.
     start: Option<usize>,
 }
 
 impl Text {
-    /// The place of a part of the text.
+    /// Returns the place of a part of the text.
     pub(crate) fn part(&self, part: Range<usize>) -> Range<usize> {
         match self.start {
             Some(start) if part.start < part.end => start + part.start..start + part.end,
@@ -260,7 +259,7 @@ impl Text {
     }
 }
 
-/// YAML 1.2's core schema, as far as it matters here.
+/// The class of a text in YAML 1.2's core schema, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Null,
@@ -268,7 +267,7 @@ pub(crate) enum Class {
     Integer,
     Float,
     String,
-    /// From a variable: whatever is needed.
+    /// The text of a variable, which is taken for whatever is needed.
     Any,
 }
 
@@ -302,10 +301,10 @@ impl Class {
 
 /// A type that can be read from the tree.
 pub(crate) trait Decode: Sized + 'static {
-    /// What it looks like, for an error's text, with an article.
+    /// Returns what the value looks like, for an error's text, with an article.
     fn expected() -> Cow<'static, str>;
 
-    /// The name of its definition in the schema; none to write it in place.
+    /// Returns the name of the type's definition in the schema; none to write it in place.
     fn name() -> Option<&'static str> {
         None
     }
@@ -313,7 +312,7 @@ pub(crate) trait Decode: Sized + 'static {
     /// Returns the JSON Schema of the value.
     fn schema(generator: &mut SchemaGenerator) -> Schema;
 
-    /// Reads it. None once an error has been reported.
+    /// Reads the value; none once an error has been reported.
     fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self>;
 }
 
@@ -341,11 +340,11 @@ impl<T: Decode> JsonSchema for Of<T> {
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<T> {
-    /// None if it is wrong, which was reported, or optional and absent.
+    /// The value; none if it is wrong, which was reported, or optional and absent.
     pub(crate) value: Option<T>,
     /// The bytes of the value, or of what encloses it if it is absent.
     pub(crate) span: Range<usize>,
-    /// Written in the file.
+    /// Whether the value is written in the file.
     pub(crate) given: bool,
 }
 
@@ -364,7 +363,7 @@ impl<T> Field<T> {
         self.value.as_ref()
     }
 
-    /// For an optional field: none if it is wrong, `Some(None)` if absent.
+    /// Returns the value of an optional field: none if it is wrong, `Some(None)` if absent.
     pub(crate) fn optional(&self) -> Option<Option<&T>> {
         (self.value.is_some() || !self.given).then_some(self.value.as_ref())
     }
@@ -376,13 +375,13 @@ impl<T: Copy> Field<T> {
     }
 }
 
-/// The tree of a default.
+/// Reads the tree of a default.
 pub(crate) fn default_node(yaml: &'static str) -> Rc<Node> {
     let sources = Sources::of("default", yaml);
     tree::parse(yaml, &mut Reporter::new(&sources)).expect("a default is YAML")
 }
 
-/// A default, written in YAML as an operator would write it, as JSON.
+/// Makes JSON of a default, which is written in YAML as an operator would write it.
 pub(crate) fn default_json(node: &Node) -> Value {
     match &node.kind {
         Kind::Scalar(scalar) if scalar.plain && Class::of(&scalar.text) != Class::String => {

@@ -12,7 +12,7 @@ use crate::sources::{Place, Sources, WrittenAt};
 /// apart, so that warnings never crowd an error out.
 const MAX_OF_EACH: usize = 1000;
 
-/// How bad it is.
+/// The severity of a complaint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The file cannot be used.
@@ -24,13 +24,13 @@ pub enum Severity {
 /// One complaint about a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity of this complaint.
     pub severity: Severity,
-    /// What is wrong, in one line.
+    /// The fault, in one line.
     pub message: String,
-    /// What to do about it.
+    /// The help: what to do about it.
     pub help: Option<String>,
-    /// Where; none if it is the whole file, or that could not be read.
+    /// The place in the file; none if it is the whole file, or that could not be read.
     pub place: Option<Place>,
 }
 
@@ -47,7 +47,7 @@ pub struct Errors {
 impl std::error::Error for Errors {}
 
 impl Errors {
-    /// A file that could not be read.
+    /// Returns the error of a file that could not be read.
     pub(crate) fn unreadable(name: &str, message: String) -> Self {
         Self {
             sources: Sources::of(name, ""),
@@ -80,7 +80,7 @@ impl Errors {
         self
     }
 
-    /// All of them, in the file's order.
+    /// Returns all complaints, in the file's order.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
@@ -120,19 +120,19 @@ impl Errors {
         }
     }
 
-    /// Whether the file cannot be used.
+    /// Returns whether the file cannot be used.
     pub fn has_errors(&self) -> bool {
         self.diagnostics
             .iter()
             .any(|d| d.severity == Severity::Error)
     }
 
-    /// Whether there is nothing to say.
+    /// Returns whether there is no complaint.
     pub fn is_empty(&self) -> bool {
         self.diagnostics.is_empty()
     }
 
-    /// As text for a terminal, in colour or plain.
+    /// Returns the complaints as text for a terminal, in colour or plain.
     pub fn render(&self, colour: bool) -> String {
         let renderer = if colour {
             Renderer::styled()
@@ -148,7 +148,7 @@ impl Errors {
         shown.join("\n\n")
     }
 
-    /// Each in a line of its own, for a log: `file:line:column: message (help)`.
+    /// Returns each complaint in a line of its own, for a log: `file:line:column: message (help)`.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.diagnostics.iter().map(|diagnostic| {
             let place = diagnostic.place.as_ref();
@@ -264,7 +264,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// The warnings alone if there is no error.
+    /// Returns the warnings alone if there is no error, else all complaints as the error.
     pub(crate) fn finish(self) -> Result<Errors, Errors> {
         let mut diagnostics = self.found.diagnostics;
         sort(&mut diagnostics);
@@ -279,7 +279,7 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// In the file's order.
+/// Sorts complaints in the file's order.
 fn sort(diagnostics: &mut [Diagnostic]) {
     diagnostics.sort_by_key(|d| d.place.as_ref().map(|p| (p.span.start, p.span.end)));
 }
@@ -291,7 +291,7 @@ mod tests {
     const FILE: &str = "version: 1\nlisteners: [{address: 127.0.0.1:80}]\n\
                         clusters: {farm: {endpoints: [a:1]}}\nroutes: [{cluster: farm}]\n";
 
-    /// What there is to say of a file that is right: nothing.
+    /// Returns the complaints about a file that is right: none.
     fn nothing() -> Errors {
         crate::parse(FILE, "test", &|_| None).unwrap().warnings
     }

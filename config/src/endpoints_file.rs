@@ -82,7 +82,7 @@ fn significant(text: &str) -> impl Iterator<Item = &str> {
     lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Whether a file whose first line this is has YAML, or JSON, in it.
+/// Returns whether a file whose first line this is has YAML or JSON in it.
 fn is_yaml(first: &str) -> bool {
     // An address of IPv6 begins as a list does.
     first.starts_with(['-', '[', '{']) && first.parse::<SocketAddr>().is_err()

@@ -5,12 +5,11 @@ use sprat_scheduler::catalogue::{KeyHasher, MAX_VARY};
 
 /// The header fields of a request or a response.
 pub trait Fields {
-    /// Calls `see` with each value of the fields of this name, which is in
-    /// lower case, until it answers true; whether it did. Values that are no
-    /// text are passed over.
+    /// Calls `see` with each value of the fields of this name, which is in lower case, until it
+    /// answers true; returns whether it did. Values that are no text are passed over.
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool;
 
-    /// Whether there is such a field, whatever its value.
+    /// Returns whether there is such a field, whatever its value.
     fn contains(&self, name: &str) -> bool {
         self.any(name, &mut |_| true)
     }
@@ -23,8 +22,8 @@ impl Fields for [(&str, &str)] {
     }
 }
 
-/// Hashes of the values of a request's fields by which variants of a resource
-/// may be told apart.
+/// Returns hashes of the values of a request's fields by which variants of a resource may be told
+/// apart.
 pub fn variant_values(
     hasher: &KeyHasher,
     vary: &[String],
@@ -40,7 +39,7 @@ pub fn variant_values(
     values
 }
 
-/// Those of the fields that a response's `Vary` names: bit `n` for the `n`-th.
+/// Returns which of the fields a response's `Vary` names: bit `n` for the `n`-th.
 pub fn varies_by(vary: &[String], response: &(impl Fields + ?Sized)) -> u8 {
     let mut fields = 0;
     response.any("vary", &mut |text| {
@@ -55,7 +54,7 @@ pub fn varies_by(vary: &[String], response: &(impl Fields + ?Sized)) -> u8 {
     fields
 }
 
-/// The length of a body that a head announces, if it does so once and plainly.
+/// Returns the length of a body that a head announces, if it does so once and plainly.
 pub fn announced_length(head: &(impl Fields + ?Sized)) -> Option<u64> {
     let (mut length, mut count) = (None, 0);
     head.any("content-length", &mut |text| {
@@ -69,7 +68,7 @@ pub fn announced_length(head: &(impl Fields + ?Sized)) -> Option<u64> {
     length.filter(|_| alone)
 }
 
-/// What the answer to a HEAD request tells of the size of the one to GET.
+/// Returns the size of the answer to GET, as far as the answer to a HEAD request tells it.
 pub fn probed_size(status: u16, head: &(impl Fields + ?Sized)) -> Option<u64> {
     announced_length(head).filter(|_| status == 200)
 }
@@ -93,7 +92,7 @@ pub const NOT_PROBED: [&str; 14] = [
     "transfer-encoding",
 ];
 
-/// Whether a client with these fields takes problem details (RFC 9457).
+/// Returns whether a client with these fields takes problem details (RFC 9457).
 pub fn accepts_json(request: &(impl Fields + ?Sized)) -> bool {
     let ranges = ["*/*", "application/*", "json"];
     !request.contains("accept")
@@ -102,8 +101,8 @@ pub fn accepts_json(request: &(impl Fields + ?Sized)) -> bool {
         })
 }
 
-/// The body of an answer that is no response of a backend: problem details
-/// (RFC 9457), or text if the client takes no JSON; its content type first.
+/// Returns the content type and the body of an answer that is no response of a backend: problem
+/// details (RFC 9457), or text if the client takes no JSON.
 pub fn problem(
     accepts_json: bool,
     status: u16,
@@ -126,9 +125,9 @@ pub fn problem(
     }
 }
 
-/// The host in a `Host` field or an authority, without port, without the
-/// brackets of an IPv6 address and without the dot that may end a name (RFC 3986
-/// 3.2.2: the same name); none if it is no host.
+/// Returns the host in a `Host` field or an authority; none if it is no host. The port is left out,
+/// and so are the brackets of an IPv6 address and the dot that may end a name (RFC 3986 3.2.2: the
+/// same name).
 pub fn host_without_port(authority: &str) -> Option<&str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -157,7 +156,7 @@ pub fn host_without_port(authority: &str) -> Option<&str> {
     port_is_valid.then_some(host)
 }
 
-/// Whether it is RFC 3986 3.2.2's reg-name. Each request asks, so that bytes are told
+/// Returns whether a host is RFC 3986 3.2.2's reg-name. Each request asks, so that bytes are told
 /// apart by a bit, not by a search.
 fn is_name(host: &str) -> bool {
     let mut is_encoded = false;
@@ -176,13 +175,13 @@ fn is_name(host: &str) -> bool {
     !is_encoded || host.split('%').skip(1).all(has_digits)
 }
 
-/// Whether it is a port's digits and nothing else (RFC 3986 3.2.3): `parse` would take a
-/// sign.
+/// Returns whether a text is a port's digits and nothing else (RFC 3986 3.2.3): `parse` would take
+/// a sign.
 pub(crate) fn is_port(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }
 
-/// A name without the dot of DNS's root, which may end it.
+/// Returns a name without the dot of DNS's root, which may end it.
 pub(crate) fn without_root(name: &str) -> &str {
     match name.strip_suffix('.') {
         Some(host) if !host.is_empty() => host,

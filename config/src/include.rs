@@ -35,7 +35,7 @@ const NAMED: [&str; 2] = ["clusters", "classes"];
 
 /// A configuration's tree, and where it comes from.
 pub(crate) struct Gathered {
-    /// None after a reported error that leaves no tree.
+    /// The tree; none after a reported error that leaves no tree.
     pub(crate) root: Option<Rc<Node>>,
     pub(crate) sources: Sources,
     pub(crate) found: Found,

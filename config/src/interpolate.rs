@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// What is wrong with a variable, and where in the text.
+/// A fault in a variable, and its place in the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) span: Range<usize>,
@@ -13,8 +13,8 @@ pub(crate) struct Fault {
 /// Bytes that a value may have once its variables are put in.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// The text with its variables put in; none if there are none to put in.
-/// Values are not looked into again.
+/// Returns the text with its variables put in; none if there are none to put in. Values are not
+/// looked into again.
 pub(crate) fn interpolate(
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,

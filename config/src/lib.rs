@@ -66,7 +66,7 @@ const SAVE_AS_UTF8: &str = "save it as UTF-8";
 /// Bytes that are read of a file; the parser refuses one that long.
 const MAX_BYTES_READ: u64 = (1 << 20) + 1;
 
-/// Looks up an environment variable.
+/// A function that looks up an environment variable.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A configuration that can be used.
@@ -74,15 +74,15 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub struct Loaded<T = Config> {
     /// The configuration as it was resolved.
     pub config: T,
-    /// What is allowed but surely not meant; shown like errors.
+    /// The warnings of what is allowed but surely not meant; shown like errors.
     pub warnings: Errors,
-    /// What it was read from: files, and directories whose names decide which files are
+    /// The files that it was read from, and the directories whose names decide which files are
     /// included. Empty for text by itself.
     pub read: Vec<PathBuf>,
 }
 
-/// The process's environment, to be passed as `env`. A variable that is not
-/// UTF-8 counts as not set.
+/// Returns a variable of the process's environment; to be passed as `env`. One that is not UTF-8
+/// counts as not set.
 pub fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -214,13 +214,13 @@ fn read_as<R: decode::Decode, T>(
     })
 }
 
-/// The file's JSON Schema (draft 2020-12), made from the types that read it; `schema.json`
+/// Returns the file's JSON Schema (draft 2020-12), made from the types that read it; `schema.json`
 /// has it for programs that only print it.
 pub fn schema() -> serde_json::Value {
     schema_of::<raw::File>("Sprat configuration")
 }
 
-/// The same of an Envoy filter's configuration.
+/// Returns the JSON Schema of an Envoy filter's configuration.
 pub fn filter_schema() -> serde_json::Value {
     schema_of::<raw::Filter>("Configuration of Sprat's Envoy filters")
 }

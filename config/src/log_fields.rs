@@ -8,17 +8,17 @@ use crate::template::{Named, Variable};
 /// A field of a line of the access log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogField {
-    /// What header templates can tell, too.
+    /// A field that header templates can tell, too.
     Shared(Variable),
-    /// When the head of the request had been read.
+    /// The time when the head of the request had been read.
     StartTime,
-    /// The same as the common log format has it.
+    /// The start time as the common log format has it.
     StartTimeClf,
-    /// The same in seconds since 1970.
+    /// The start time in seconds since 1970.
     StartTimeUnix,
     /// The time to the end of the response.
     Duration,
-    /// The same in seconds.
+    /// The duration in seconds.
     DurationSeconds,
     /// The time until the client had acknowledged all of the response.
     Acknowledged,
@@ -32,9 +32,9 @@ pub enum LogField {
     BytesSent,
     /// The size that was known when the response began.
     Size,
-    /// How well the size was known.
+    /// The certainty of the size: exact, estimated or unknown.
     SizeSource,
-    /// Who in the catalogue knew the size.
+    /// The layer of the catalogue that knew the size.
     SizeLayer,
     /// The client's address with its port.
     RemoteAddressWithPort,
@@ -58,17 +58,17 @@ pub enum LogField {
     MatchedPath,
     /// The priority class of the request.
     Class,
-    /// The user who asked.
+    /// The user that was found for the request.
     User,
-    /// What became of the request's session.
+    /// The outcome for the request's session: kept, new, moved or refused.
     Session,
-    /// Why the request failed.
+    /// The reason why the request failed.
     Details,
     /// Whether the response ended before its end.
     Aborted,
 }
 
-/// What a field's value is in JSON.
+/// The type of a field's value in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogValue {
     /// A string of text.
@@ -95,15 +95,15 @@ impl LogValue {
 pub struct LogFieldFacts {
     /// The name, as it is written between percent signs.
     pub name: &'static str,
-    /// What its value is in JSON.
+    /// The type of its value in JSON.
     pub value: LogValue,
     /// The unit of a number; empty if it counts nothing.
     pub unit: &'static str,
-    /// What the field tells of a request.
+    /// The meaning of the field: what it tells of a request.
     pub meaning: &'static str,
     /// A value that it could have.
     pub example: &'static str,
-    /// None for a row that stands for a field of each name.
+    /// The field; none for a row that stands for a field of each name.
     field: Option<LogField>,
 }
 
@@ -143,7 +143,7 @@ const fn shared(
     text(name, meaning, example, LogField::Shared(variable))
 }
 
-/// A row that stands for the header fields of a message, each by its name.
+/// Returns a row that stands for the header fields of a message, each by its name.
 const fn headers(
     name: &'static str,
     meaning: &'static str,
@@ -217,7 +217,7 @@ pub(crate) const SECRET_HEADERS: [&str; 4] = [
 ];
 
 impl LogField {
-    /// Returns what its value is in JSON.
+    /// Returns the type of its value in JSON.
     pub fn value(&self) -> LogValue {
         let row = LOG_FIELDS
             .iter()

@@ -238,7 +238,7 @@ impl Leaf for FileName {
     }
 }
 
-/// What keys in a store begin with.
+/// The prefix of keys in a store.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyPrefix(pub(crate) String);
 
@@ -309,7 +309,7 @@ impl Leaf for Device {
 mod tests {
     use super::*;
 
-    /// Whether a text is taken.
+    /// Returns whether a text is taken.
     fn is<T: Leaf>(text: &str) -> bool {
         T::parse(text, Class::String).is_ok()
     }

@@ -199,12 +199,12 @@ impl Leaf for OutShare {
 mod tests {
     use super::*;
 
-    /// What a text is read as; none if it is refused.
+    /// Returns what a text is read as; none if it is refused.
     fn read<T: Leaf>(text: &str) -> Option<T> {
         T::parse(text, Class::Any).ok()
     }
 
-    /// What to write instead of a text that is refused.
+    /// Returns what to write instead of a text that is refused.
     fn help<T: Leaf>(text: &str) -> Option<String> {
         T::parse(text, Class::Any)
             .err()

@@ -8,14 +8,14 @@
 
 use std::borrow::Cow;
 
-/// What a listener makes of its requests' paths.
+/// The rules by which a listener brings its requests' paths into normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRules {
-    /// Decode what needs no encoding, and resolve dot segments.
+    /// Whether what needs no encoding is decoded, and dot segments are resolved.
     pub normalize: bool,
-    /// Take several slashes for one.
+    /// Whether several slashes are taken for one.
     pub merge_slashes: bool,
-    /// What to do about `%2F` and `%5C`.
+    /// The treatment of `%2F` and `%5C`.
     pub escaped_slashes: EscapedSlashes,
 }
 
@@ -29,24 +29,24 @@ impl Default for PathRules {
     }
 }
 
-/// What to do about a slash or a backslash that is encoded: some servers take it for one
-/// that separates segments.
+/// The treatment of a slash or a backslash that is encoded: some servers take it for one that
+/// separates segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscapedSlashes {
-    /// Leave it in its segment, where rules hold for both readings.
+    /// The encoding stays in its segment, where rules hold for both readings.
     KeepUnchanged,
     /// The request is refused.
     RejectRequest,
-    /// Take it for a slash, and send the client there.
+    /// The encoding is taken for a slash, and the client is sent to that path.
     UnescapeAndRedirect,
-    /// Take it for a slash.
+    /// The encoding is taken for a slash.
     UnescapeAndForward,
 }
 
 /// A path in normal form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalPath<'a> {
-    /// Borrowed if it was normal before.
+    /// The path; borrowed if it was normal before.
     pub path: Cow<'a, str>,
     /// Whether the client is to ask for this path instead.
     pub redirects: bool,
@@ -55,7 +55,7 @@ pub struct NormalPath<'a> {
     pub other_reading: Option<String>,
 }
 
-/// Why a path has no normal form.
+/// The reason why a path has no normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abnormal {
     /// The path's dot segments lead above the root.
@@ -111,7 +111,7 @@ impl PathRules {
         Ok(Some(read.path.into_owned()))
     }
 
-    /// Whether there is surely nothing to do.
+    /// Returns whether a path surely needs no change.
     fn is_normal(&self, path: &[u8]) -> bool {
         let mut before = 0;
         for (at, &byte) in path.iter().enumerate() {
@@ -129,7 +129,7 @@ impl PathRules {
         true
     }
 
-    /// Whether the encoding that a text begins with may change.
+    /// Returns whether the encoding that a text begins with may change.
     fn changes(&self, text: &[u8]) -> bool {
         let own = encoded(text);
         match own {
@@ -142,7 +142,7 @@ impl PathRules {
         }
     }
 
-    /// Decodes, once, what is to be decoded; and whether a slash was.
+    /// Decodes, once, what is to be decoded, and returns whether a slash was.
     fn decode(&self, path: &str) -> Result<(String, bool), Abnormal> {
         let (mut out, mut unescaped) = (String::with_capacity(path.len()), false);
         let mut rest = path;
@@ -177,7 +177,7 @@ impl PathRules {
     }
 }
 
-/// The byte whose encoding a text begins with.
+/// Returns the byte whose encoding a text begins with.
 fn encoded(text: &[u8]) -> Option<u8> {
     let digit = |at: usize| char::from(*text.get(at)?).to_digit(16);
     let (high, low) = (digit(1)?, digit(2)?);
@@ -189,7 +189,7 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Whether a dot segment is what this begins with.
+/// Returns whether a text begins with a dot segment.
 fn is_dots(text: &[u8]) -> bool {
     let segment = text.split(|&byte| byte == b'/').next();
     matches!(segment, Some(b"." | b".."))
@@ -221,7 +221,7 @@ fn without_dots(path: &str) -> Result<String, Abnormal> {
     Ok(out)
 }
 
-/// Whether one of the parts between encoded slashes is a dot segment.
+/// Returns whether one of the parts between encoded slashes is a dot segment.
 fn hides_dots(segment: &str) -> bool {
     let mut parts = segment.split("%2F").flat_map(|part| part.split("%5C"));
     segment.contains('%') && parts.any(|part| matches!(part, "." | ".."))

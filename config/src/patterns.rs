@@ -197,12 +197,12 @@ impl Leaf for Dscp {
 mod tests {
     use super::*;
 
-    /// What a text is read as; none if it is refused.
+    /// Returns what a text is read as; none if it is refused.
     fn read<T: Leaf>(text: &str) -> Option<T> {
         T::parse(text, Class::Any).ok()
     }
 
-    /// What to write instead of a text that is refused; panics where it is taken.
+    /// Returns what to write instead of a text that is refused; panics where it is taken.
     fn help<T: Leaf>(text: &str) -> Option<String> {
         match T::parse(text, Class::Any) {
             Ok(_) => panic!("{text} is taken"),

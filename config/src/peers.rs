@@ -1,5 +1,5 @@
 //! The words of nginx, HAProxy, Envoy, Caddy and Traefik that stand for something that
-//! Sprat names otherwise: who writes one by habit is told ours.
+//! Sprat names otherwise: an operator who writes one by habit is told ours.
 
 /// Returns what to write in place of another proxy's word; none if it is no such word.
 pub(crate) fn ours(word: &str) -> Option<&'static str> {
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// What is told to be written is accepted.
+    /// Checks that what the advice says to write is accepted.
     #[test]
     fn dispatches_that_are_told_are_dispatches() {
         let told = WORDS.iter().filter_map(|(_, told)| {

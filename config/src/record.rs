@@ -24,7 +24,7 @@ pub(crate) struct Key {
     pub(crate) expected: fn() -> Cow<'static, str>,
 }
 
-/// What it means that a key is absent.
+/// The meaning of a key's absence.
 #[derive(Clone, Copy)]
 pub(crate) enum Presence {
     Required,
@@ -60,7 +60,7 @@ impl<R: Record> Record for Box<R> {
     }
 }
 
-/// What is read from a name, or from a mapping with it and parameters.
+/// A type that is read from a name, or from a mapping with it and parameters.
 pub(crate) trait Variants {
     /// The names, in the order of the definition.
     const NAMES: &'static [&'static str];
@@ -153,13 +153,13 @@ pub(crate) fn decode<R: Record>(
 /// Keys that a record's description names; of more it names a few.
 const MAX_LISTED: usize = 12;
 
-/// What a record looks like, for an error's text: the keys that it must have,
-/// or else those that it may.
+/// Returns what a record looks like, for an error's text: the keys that it must have, or else those
+/// that it may.
 pub(crate) fn expected<R: Record>() -> Cow<'static, str> {
     described(R::KEYS).into()
 }
 
-/// The same, once for all records: a filter's program has no room for one of each.
+/// Returns that text, once for all records: a filter's program has no room for one of each.
 fn described(keys: &[Key]) -> String {
     let required = |key: &&Key| matches!(key.presence, Presence::Required);
     let none_required = !keys.iter().any(|key| required(&key));
@@ -172,7 +172,7 @@ fn described(keys: &[Key]) -> String {
     format!("a mapping with {names}{others}")
 }
 
-/// A record's schema; `tag` adds a key with a fixed value.
+/// Returns a record's schema; `tag` adds a key with a fixed value.
 pub(crate) fn schema<R: Record>(
     tag: Option<(&'static str, &'static str)>,
     generator: &mut SchemaGenerator,
@@ -401,8 +401,8 @@ macro_rules! variants {
 }
 pub(crate) use variants;
 
-/// A name and the mapping that its parameters are read from, which is empty
-/// where the name stands alone.
+/// Returns a name and the mapping that its parameters are read from, which is empty where the name
+/// stands alone.
 pub(crate) fn named(
     node: &Node,
     expected: Expected<'_>,

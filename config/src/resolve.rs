@@ -46,8 +46,8 @@ type Timeout = raw::Timeout;
 /// Classes that the kernel can tell apart, and that the bands are defined for.
 const MAX_CLASSES: usize = 16;
 
-/// The whole file; none if there is an error in it, which was reported. Every
-/// part is checked, whatever is wrong with the others.
+/// Resolves the whole file; none if there is an error in it, which was reported. Every part is
+/// checked, whatever is wrong with the others.
 pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Config> {
     if file.include.given {
         let message = "`include` stands in a file, and this is text by itself".to_owned();
@@ -123,7 +123,7 @@ fn runtime(raw: &raw::Runtime) -> Option<Runtime> {
 /// Permissions of a listener's Unix socket: those of its user and its group.
 const LISTENER_MODE: u32 = 0o660;
 
-/// Permissions of the admin listener's: its user's alone.
+/// Permissions of the admin listener's Unix socket: those of its user alone.
 const ADMIN_MODE: u32 = 0o600;
 
 fn admin<W>(
@@ -227,7 +227,7 @@ fn listener(
     })
 }
 
-/// A number whose bound is below 2^32.
+/// Narrows a number whose bound is below 2^32 to 32 bits.
 pub(super) fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
@@ -242,7 +242,7 @@ fn http2(raw: &raw::Http2) -> Option<Http2> {
     })
 }
 
-/// `Some(None)` if it is off.
+/// Resolves the PROXY protocol of a listener; `Some(None)` if it is off.
 fn proxy_protocol<W>(raw: &Field<Or<W, raw::ProxyProtocol>>) -> Option<Option<ProxyProtocol>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);
@@ -296,7 +296,7 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
     })
 }
 
-/// `Some(None)` if clients are not told apart.
+/// Resolves the key by which clients share the link; `Some(None)` if they are not told apart.
 fn share(raw: &Field<Or<NoShare, raw::ClientBy>>) -> Option<Option<ClientBy>> {
     match raw.get()?.value() {
         None => Some(None),
@@ -304,7 +304,7 @@ fn share(raw: &Field<Or<NoShare, raw::ClientBy>>) -> Option<Option<ClientBy>> {
     }
 }
 
-/// Where clients cannot share the link.
+/// Returns whether clients can share the link if they are to, and reports why not.
 fn share_fits(
     raw: &raw::Uplink,
     share: Option<&Option<ClientBy>>,
@@ -334,7 +334,7 @@ fn share_fits(
     false
 }
 
-/// What the kernel engine cannot do.
+/// Returns whether the kernel engine can do what is asked of it, and reports what it cannot.
 fn kernel_fits(
     raw: &raw::Uplink,
     rate: Option<Rate>,
@@ -451,7 +451,7 @@ pub(super) fn bytes<const MIN: u64, const MAX: u64>(
     field.copied().map(|Bytes(bytes)| size(bytes))
 }
 
-/// A number that fits wherever it is counted in memory.
+/// Returns a number as it is counted in memory, cut to the most that fits.
 pub(super) fn size(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

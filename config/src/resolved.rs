@@ -62,33 +62,33 @@ pub use tracing::*;
 pub struct Config {
     /// The number of threads, and the shutdown.
     pub runtime: Runtime,
-    /// Where the admin listener stands; none if switched off.
+    /// The admin listener; none if it is switched off.
     pub admin: Option<Admin>,
     /// The listeners, at least one.
     pub listeners: Vec<Listener>,
     /// The scarce link towards the clients.
     pub uplink: Uplink,
-    /// In the order of the file; the actions of routes point into it.
+    /// The clusters in the order of the file, which the actions of routes share.
     pub clusters: Vec<Arc<Cluster>>,
     /// The routes, of which the first match wins.
     pub routes: Vec<Route>,
     /// Priority classes, and which requests belong to them.
     pub classes: Classes,
-    /// Whom to turn away when there is too much to do.
+    /// The rules by which requests are turned away when there is too much to do.
     pub admission: Admission,
     /// The access logs; none if switched off.
     pub access_log: Vec<AccessLog>,
     /// The traces that requests have; none if switched off.
     pub tracing: Option<Tracing>,
-    /// What is known of sizes before a response begins.
+    /// The sources that tell a response's size before the response begins.
     pub catalogue: Catalogue,
     /// The authority that issues certificates; none if switched off.
     pub acme: Option<Acme>,
-    /// What to stop doing as memory runs short; none if switched off.
+    /// The bounds on the process's memory; none if switched off.
     pub overload_manager: Option<OverloadManager>,
-    /// What buffered bodies may take together.
+    /// The bounds that all buffered bodies share.
     pub buffer: BufferTotals,
-    /// What the file says, for who wants to see it.
+    /// The file's keys and values as the operator is shown them, without secrets.
     pub shown: Shown,
 }
 
@@ -106,37 +106,37 @@ impl Config {
 pub struct Runtime {
     /// Worker threads, each with its own event loop; at least 1.
     pub workers: usize,
-    /// How long open requests may go on after SIGTERM.
+    /// The longest time that open requests go on after SIGTERM.
     pub drain_timeout: Duration,
-    /// How often to look whether the file has changed; none: never.
+    /// The interval at which the file is checked for changes; none if it is not checked.
     pub reload_interval: Option<Duration>,
 }
 
 /// The admin listener and its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admin {
-    /// Loopback unless the operator says otherwise.
+    /// The address that it binds: loopback unless the operator says otherwise.
     pub address: ListenAddress,
-    /// Who may connect, where that is a Unix socket: its file's permissions.
+    /// The permissions of a Unix socket's file, which say which users may connect.
     pub mode: u32,
-    /// Whose that file is.
+    /// The user and the group that own a Unix socket's file.
     pub owner: SocketOwner,
-    /// What a request may call it, beside `localhost` and IP addresses.
+    /// The names that a request may call it by, beside `localhost` and IP addresses.
     pub hosts: Vec<HostPattern>,
-    /// The token that it wants for what is not for everyone.
+    /// The file with the token that requests need for what is not open to all.
     pub token_file: Option<FileAt>,
 }
 
 /// A socket that clients connect to, and the bounds on what they may do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
-    /// Unique among the listeners; its address when not named.
+    /// The name, unique among the listeners; the address if none is given.
     pub name: String,
     /// The address that the listener binds.
     pub address: ListenAddress,
-    /// Who may connect, where that is a Unix socket: its file's permissions.
+    /// The permissions of a Unix socket's file, which say which users may connect.
     pub mode: u32,
-    /// Whose that file is.
+    /// The user and the group that own a Unix socket's file.
     pub owner: SocketOwner,
     /// Open connections; one over it is closed at once.
     pub max_connections: usize,
@@ -146,15 +146,14 @@ pub struct Listener {
     pub max_header_fields: usize,
     /// Bytes of a request's body; `None` is without bound (it is streamed).
     pub max_body_bytes: Option<u64>,
-    /// From the first byte (or the accept) to the end of the head.
+    /// The time from the first byte (or the accept) to the end of the head.
     pub header_timeout: Duration,
-    /// Between two requests on a kept connection.
+    /// The time between two requests on a kept connection.
     pub idle_timeout: Duration,
-    /// Without a byte of progress in either direction while a request is open
-    /// and the client is the one that keeps it waiting.
+    /// The time without a byte of progress in either direction, while a request is open and the
+    /// client is the one that keeps it waiting.
     pub stream_idle_timeout: Duration,
-    /// Whether a client that closes its sending side has gone, whatever it waits
-    /// for.
+    /// Whether a client that closes its sending side is taken to have gone, whatever it waits for.
     pub abort_on_close: bool,
     /// Connections that have switched to another protocol; one over it is
     /// answered 503.
@@ -162,29 +161,28 @@ pub struct Listener {
     /// Bytes that the kernel may hold unsent for a connection
     /// (`TCP_NOTSENT_LOWAT`).
     pub max_unsent_bytes: u32,
-    /// What its clients may take.
+    /// The bounds on what the listener's clients may take.
     pub limits: ListenerLimits,
     /// The forwarding headers that requests get.
     pub forwarding: Forwarding,
-    /// How requests get identifiers; none if they get none.
+    /// The rule by which requests get identifiers; none if they get none.
     pub request_id: Option<RequestId>,
-    /// What is made of paths before rules are matched.
+    /// The rules that bring paths into normal form before routes and classes are matched.
     pub paths: PathRules,
-    /// What is done about fields with an underscore in their name.
+    /// The treatment of fields with an underscore in their name.
     pub underscores: HeadersWithUnderscores,
-    /// None if it is switched off.
+    /// The bounds of HTTP/2 with clients; none if it is switched off.
     pub http2: Option<Http2>,
-    /// None for plain text.
+    /// The TLS that is spoken with clients; none for plain text.
     pub tls: Option<ListenerTls>,
-    /// None if connections are their clients' own.
+    /// The PROXY protocol of load balancers in front; none if connections are their clients' own.
     pub proxy_protocol: Option<ProxyProtocol>,
 }
 
-/// What is done about fields with an underscore in their name, which some backends take for
-/// a hyphen.
+/// The treatment of fields with an underscore in their name, where some backends see a hyphen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadersWithUnderscores {
-    /// Such requests pass as they are.
+    /// The request passes as it is.
     #[default]
     Allow,
     /// The request is refused.
@@ -193,10 +191,10 @@ pub enum HeadersWithUnderscores {
     DropHeader,
 }
 
-/// What is said to the backend about the client (RFC 7239).
+/// The fields that tell the backend about the client (RFC 7239).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forwarding {
-    /// Send `X-Forwarded-For`, `-Proto`, `-Host`.
+    /// Whether `X-Forwarded-For`, `-Proto` and `-Host` are sent.
     pub x_forwarded: bool,
     /// Whether `Forwarded` (RFC 7239) is sent.
     pub forwarded: bool,
@@ -210,31 +208,31 @@ pub struct Forwarding {
 /// The scarce link towards the clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Uplink {
-    /// How fast to send.
+    /// The rate to send at.
     pub rate: Rate,
     /// Whether a fixed rate gives way to a slower link that is found.
     pub adapt: bool,
-    /// Whom to serve first.
+    /// The order in which responses are sent.
     pub policy: Discipline,
-    /// Who enforces the order.
+    /// The engine that enforces the order.
     pub engine: Engine,
     /// Responses in progress; one over it is answered 503.
     pub max_flows: usize,
     /// Arrivals on the fast path above this multiple of their moving average
     /// drop to the ordinary order (TOCS03 2.2.3).
     pub guard_factor: f64,
-    /// The percent of the link for what has gone longest without being served.
+    /// The percent of the link for the response that has gone longest without being served.
     pub floor_percent: u8,
-    /// Whether it is worked out what `fair` would have given the same responses.
+    /// Whether the uplink works out what `fair` would have given the same responses.
     pub counterfactual: bool,
-    /// How many networks of clients have sums of their own in it; 0 if none is told apart.
+    /// The number of client networks whose gain over `fair` is told apart; 0 for none.
     pub counterfactual_networks: usize,
-    /// How those are told apart who share the link evenly; `None` if responses are
-    /// ordered without regard to whose they are.
+    /// The key by which clients share the link evenly; `None` if responses are ordered without
+    /// regard to whose they are.
     pub share: Option<ClientBy>,
-    /// Which code points responses bear; `None` if they bear none.
+    /// The code points that responses bear; `None` if they bear none.
     pub marking: Option<Marking>,
-    /// With whom the rate is divided; `None` if the link is this instance's alone.
+    /// The link's other instances, which share its rate; `None` if the link is this one's alone.
     pub shared: Option<SharedUplink>,
 }
 
@@ -245,27 +243,27 @@ pub struct SharedUplink {
     pub url: String,
     /// The key that stands for the link.
     pub key: String,
-    /// How long an instance is believed to live that the store does not hear of.
+    /// The time for which an instance that the store does not hear of is believed to live.
     pub lease: Duration,
-    /// Instances to divide among until the store has told of them.
+    /// The number of instances to divide among until the store has told of them.
     pub instances: usize,
 }
 
-/// How fast to send, counted on the wire with all headers.
+/// The rate to send at, counted on the wire with all headers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// A rate in bits per second.
     Fixed(u64),
-    /// Found by watching the queue that builds up.
+    /// A rate that is found by watching the queue that builds up.
     Auto,
-    /// No pacing: everything at once.
+    /// An unlimited rate: everything is sent at once, without pacing.
     Unlimited,
 }
 
-/// Who enforces the order.
+/// The engine that enforces the order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Engine {
-    /// Sprat decides who writes next. No privileges.
+    /// Sprat decides which response is written next, and needs no privileges for it.
     Pace,
     /// `SO_PRIORITY` and the kernel's queueing discipline (TOCS03).
     Kernel(KernelEngine),
@@ -296,50 +294,50 @@ pub struct Cluster {
     pub name: String,
     /// The endpoints, at least one.
     pub endpoints: Vec<Endpoint>,
-    /// How the endpoints' names are resolved.
+    /// The resolution of the endpoints' names.
     pub dns: Dns,
-    /// How an endpoint is chosen.
+    /// The rule by which an endpoint is chosen.
     pub dispatch: Dispatch,
-    /// What is hashed, if `dispatch` goes by affinity.
+    /// The part of a request that is hashed, if `dispatch` goes by affinity.
     pub hash_key: HashKey,
-    /// How requests stay with an endpoint; none if they do not.
+    /// The sessions that bind requests to an endpoint; none if requests are not bound.
     pub stateful_session: Option<StatefulSession>,
     /// Requests in service at each endpoint; `usize::MAX` is without bound.
     pub max_requests: usize,
-    /// How much of responses is read ahead of their clients; `None` is nothing.
+    /// The bytes of responses that are read ahead of their clients; `None` if none are.
     pub read_ahead: Option<ReadAhead>,
-    /// Those that wait for an endpoint.
+    /// The order and the bounds of requests that wait for an endpoint.
     pub wait_queue: WaitQueue,
-    /// How long an endpoint that has come back takes to get its full share.
+    /// The time in which an endpoint that has come back gets its full share.
     pub slow_start: Duration,
-    /// When endpoints are used, and how many requests it takes.
+    /// The rules by which endpoints go out of use, and the bounds on the cluster as a whole.
     pub resilience: Resilience,
     /// An HTML file for browsers that are answered 503.
     pub overload_page: Option<FileAt>,
-    /// To open a connection to an endpoint.
+    /// The longest time that opening a connection to an endpoint may take.
     pub connect_timeout: Duration,
     /// Connections to each endpoint, over all workers; a request over it is
     /// answered 503.
     pub max_connections: usize,
     /// The file that has the endpoints, in place of `endpoints`, which is empty then.
     pub endpoints_file: Option<EndpointsFile>,
-    /// How long a request waits for an endpoint where none can be reached; none: not at all.
+    /// The time that a request waits while no endpoint can be reached; none if it does not wait.
     pub wait_for_endpoint: Option<Duration>,
     /// Idle connections kept to each endpoint, over all workers.
     pub max_idle_connections: usize,
-    /// How long an idle connection is kept.
+    /// The time that an idle connection is kept.
     pub idle_timeout: Duration,
     /// Bytes of a response's head.
     pub max_header_bytes: usize,
-    /// None for plain text.
+    /// The TLS that is spoken with the endpoints; none for plain text.
     pub tls: Option<ClusterTls>,
-    /// Connections begin with a header of this version.
+    /// The version of the PROXY protocol whose header begins connections; none if there is none.
     pub proxy_protocol: Option<ProxyVersion>,
-    /// Speak HTTP/2 with the endpoints.
+    /// The bounds of HTTP/2 with the endpoints; none if it is switched off.
     pub http2: Option<UpstreamHttp2>,
 }
 
-/// How much of responses is held for clients that take them slowly.
+/// The bytes of responses that are held for clients that take them slowly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAhead {
     /// Bytes of each response.
@@ -353,7 +351,7 @@ pub struct ReadAhead {
 pub struct EndpointsFile {
     /// The path of the file, and where the configuration names it.
     pub at: FileAt,
-    /// How often to look whether it has changed.
+    /// The interval at which the file is checked for changes.
     pub interval: Duration,
 }
 
@@ -366,13 +364,13 @@ pub struct Endpoint {
     pub weight: u32,
     /// The sizes in bytes, from and to (inclusive), that it is for.
     pub size_range: Option<(u64, u64)>,
-    /// For requests of the highest class alone.
+    /// Whether the endpoint is for requests of the highest class alone.
     pub reserved: bool,
-    /// 0 is served by first; others as far as those before have failed.
+    /// The priority: 0 is used first, and each other one as far as those before it have failed.
     pub priority: u8,
 }
 
-/// What the hash of a request is made of, for dispatch by affinity.
+/// The part of a request that is hashed, for dispatch by affinity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HashKey {
     /// Host, path and query.
@@ -384,12 +382,12 @@ pub enum HashKey {
 /// Requests that wait for an endpoint.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitQueue {
-    /// Who goes first among those of one level.
+    /// The order of waiting requests of one level.
     pub order: WaitOrder,
-    /// What a request waits for.
+    /// The endpoints that a request waits for: any of the cluster, or the one chosen for it.
     pub scope: WaitScope,
     /// The most requests in each queue.
     pub max_requests: usize,
-    /// How long one may wait; `None` is without bound.
+    /// The longest wait of a request; `None` is without bound.
     pub timeout: Option<Duration>,
 }

@@ -90,9 +90,9 @@ impl Hash for SafeRegex {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RegexRewrite {
     pattern: SafeRegex,
-    /// As it is written: `\1` is the first group, `\\` a backslash.
+    /// The substitution as it is written: `\1` is the first group, `\\` a backslash.
     substitution: String,
-    /// The same, in pieces.
+    /// The substitution in pieces.
     pieces: Vec<Piece>,
 }
 

@@ -14,10 +14,10 @@ use crate::units::{self, UnitError, UnitProblem};
 
 /// A value that holds a variable: its text is known only later.
 pub(crate) const VARIABLE: &str = r"\$\{";
-/// What an operator may name things.
+/// The pattern of names that an operator may give.
 pub(crate) const NAME_PATTERN: &str = "^[A-Za-z0-9._-]{1,64}$";
 
-/// Why a name will not do.
+/// Checks a name; the error says which names will do.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let valid = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     if (1..=64).contains(&name.len()) && name.bytes().all(valid) {
@@ -27,7 +27,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// What is wrong with a scalar beyond not being what was expected.
+/// A fault in a scalar, beyond not being what was expected.
 pub(crate) struct Fault {
     pub(crate) part: Option<Range<usize>>,
     pub(crate) message: Option<String>,
@@ -35,7 +35,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// Not what was expected, and no more to say.
+    /// The fault of a scalar that is not what was expected, with no more to say.
     pub(crate) const PLAIN: Self = Self {
         part: None,
         message: None,
@@ -57,7 +57,7 @@ impl Fault {
         }
     }
 
-    /// Returns the same of a text with so many bytes more before it.
+    /// Returns the fault of a text with so many bytes more before it.
     pub(crate) fn after(self, bytes: usize) -> Self {
         let part = self.part;
         Self {
@@ -71,7 +71,7 @@ impl Fault {
 pub(crate) trait Leaf: Sized + 'static {
     fn expected() -> Cow<'static, str>;
 
-    /// The parts of the schema that say what is accepted; variables are added.
+    /// Returns the parts of the schema that say what is accepted; variables are added.
     fn accepts() -> Value;
 
     /// Whether a plain number will do, and plain text.
@@ -143,17 +143,17 @@ macro_rules! words {
 words! {
     /// The word `off`: not at all.
     Off = "off",
-    /// Found out by Sprat.
+    /// The word `auto`: found out by Sprat.
     Auto = "auto",
     /// The word `unlimited`: without a bound.
     Unlimited = "unlimited",
-    /// At all times, busy or not.
+    /// The word `always`: at all times, busy or not.
     Always = "always",
-    /// Clients do not share the link.
+    /// The word `none`: clients do not share the link.
     NoShare = "none",
     /// The word `paper`: what the paper chose.
     Paper = "paper",
-    /// Found from what passes.
+    /// The word `learnt`: found from what passes.
     LearntWord = "learnt",
     /// The word `two-class`: TOCS03 3.4's two classes.
     TwoClass = "two-class",
@@ -255,7 +255,7 @@ impl Decode for Flag {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<const MIN: u64, const MAX: u64>(pub(crate) u64);
 
-/// As many bytes as can be written.
+/// The most bytes that can be written.
 pub(crate) const MAX_SIZE: u64 = (1 << 63) - 1;
 
 impl<const MIN: u64, const MAX: u64> Leaf for Bytes<MIN, MAX> {

@@ -1,5 +1,4 @@
-//! A configuration as it is shown to who runs the program: what the file says, with
-//! secrets left out.
+//! A configuration as the operator is shown it: what the file says, with secrets left out.
 
 use serde_json::{Map, Number, Value};
 
@@ -11,7 +10,7 @@ const SECRETS: [&str; 1] = ["phrase"];
 /// Mappings whose values are secrets: a key below another.
 const SECRET_MAPPINGS: [(&str, &str); 1] = [("otlp", "headers")];
 
-/// What stands in the place of a secret.
+/// The text that stands in the place of a secret.
 const HIDDEN: &str = "(not shown)";
 
 /// A configuration's file as JSON: the keys that it gives, variables as they are
@@ -24,7 +23,7 @@ impl Shown {
         Self(value(root, ""))
     }
 
-    /// The file's keys and values; null for a configuration that is of no file.
+    /// Returns the file's keys and values; null for a configuration that is of no file.
     pub fn json(&self) -> &Value {
         &self.0
     }
@@ -92,7 +91,7 @@ fn of_scalar(scalar: &Scalar) -> Value {
     without_credentials(text).into()
 }
 
-/// A URL's user and password are secrets (RFC 3986 3.2.1).
+/// Hides a URL's user and password, which are secrets (RFC 3986 3.2.1).
 fn without_credentials(text: &str) -> String {
     let inside = text.split_once("://");
     match inside.and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {

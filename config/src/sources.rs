@@ -10,13 +10,13 @@ pub struct Place {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// In bytes of the file, after those of the files that were read before it.
+    /// The range of bytes in the texts of all files together, in the order in which they were read.
     pub span: Range<usize>,
 }
 
-/// Where something is written, for people.
+/// A line of a file, as people are told of it.
 #[derive(Clone, Debug)]
 pub struct WrittenAt {
     /// The line, counted from 1.
@@ -34,7 +34,7 @@ impl fmt::Display for WrittenAt {
     }
 }
 
-/// Where something stands does not change what it means.
+/// Any two are equal: where something stands does not change what it means.
 impl PartialEq for WrittenAt {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -47,7 +47,7 @@ impl PartialEq for WrittenAt {
 pub(crate) struct Sources {
     /// Each file's text with a line break after it.
     text: String,
-    /// In the order of the text; never empty.
+    /// The files in the order of the text; never empty.
     files: Vec<Source>,
 }
 
@@ -80,12 +80,12 @@ impl Sources {
         start
     }
 
-    /// The texts of all files.
+    /// Returns the texts of all files.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// The name of the file that includes the others.
+    /// Returns the name of the file that includes the others.
     pub(crate) fn name(&self) -> &str {
         &self.files[0].name
     }
@@ -130,7 +130,7 @@ impl Sources {
     }
 }
 
-/// The last character boundary at or before a byte.
+/// Returns the last character boundary at or before a byte.
 fn char_boundary(text: &str, byte: usize) -> usize {
     let mut at = byte.min(text.len());
     while !text.is_char_boundary(at) {
@@ -139,7 +139,7 @@ fn char_boundary(text: &str, byte: usize) -> usize {
     at
 }
 
-/// The line around a byte, without its line break.
+/// Returns the line around a byte, without its line break.
 fn line_range(text: &str, byte: usize) -> Range<usize> {
     let start = text[..byte].rfind('\n').map_or(0, |at| at + 1);
     let end = text[byte..].find('\n').map_or(text.len(), |at| byte + at);

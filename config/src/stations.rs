@@ -1,5 +1,5 @@
-//! What the core's [`Station`](sprat_scheduler::station::Station) is told of
-//! a configuration.
+//! The configuration of the core's [`Station`](sprat_scheduler::station::Station), made
+//! from the file's.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use sprat_scheduler::station::{Admission as StationAdmission, ClassSpec, Station
 
 use crate::resolved::{Admission, Class, Dispatch, WaitOrder, WaitQueue};
 
-/// A station of these endpoints, of which each serves `max_requests` at a
-/// time.
+/// Returns the configuration of a station of these endpoints, each of which serves `max_requests`
+/// at a time.
 pub fn station_config(
     (endpoints, max_requests): (Vec<EndpointSpec>, usize),
     dispatch: &Dispatch,
@@ -41,12 +41,12 @@ pub fn station_config(
     }
 }
 
-/// What a station uses a response's size for, before it is asked for.
+/// The uses that a station has for a response's size before the response is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeUse {
-    /// Where the request goes, or whether it is turned away.
+    /// Whether sizes decide where a request goes, or whether it is turned away.
     pub decides: bool,
-    /// Whether the class orders those who wait.
+    /// Whether waiting requests are ordered by size.
     pub orders: bool,
 }
 
@@ -68,7 +68,7 @@ impl SizeUse {
         }
     }
 
-    /// Whether it uses it at all.
+    /// Returns whether the station uses sizes at all.
     pub fn ever(self) -> bool {
         self.decides || self.orders
     }

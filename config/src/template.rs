@@ -24,7 +24,7 @@ pub trait Named: Sized {
     fn named(name: &str) -> Option<Self>;
 }
 
-/// What a template may say of a request and its response.
+/// A property of a request or its response that a template may name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Variable {
     /// The client's address, without its port.
@@ -121,7 +121,7 @@ pub(crate) const NAMES: [&str; 16] = [
     "UPSTREAM_HOST",
 ];
 
-/// What is wrong with a template, and the variable that is.
+/// A fault in a template, with the variable at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TemplateFault {
     /// A percent sign begins a variable that does not end.

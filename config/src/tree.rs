@@ -27,15 +27,15 @@ const MAX_DEPTH: usize = 32;
 /// A YAML node and its place.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// In bytes; of a mapping in block style, its first key.
+    /// The bytes of the node; those of its first key or item if it is in block style.
     pub(crate) span: Range<usize>,
     pub(crate) kind: Kind,
-    /// Nodes below, and this one.
+    /// The number of nodes below, and this one.
     weight: usize,
 }
 
 impl Node {
-    /// A mapping that is not in the file as such.
+    /// Makes a mapping that is not in the file as such.
     pub(crate) fn mapping(span: Range<usize>, entries: Vec<Entry>) -> Rc<Self> {
         Rc::new(Self {
             span,
@@ -44,7 +44,7 @@ impl Node {
         })
     }
 
-    /// The items of several lists, one after the other.
+    /// Makes a list of the items of several lists, one after the other.
     pub(crate) fn sequence(span: Range<usize>, items: Vec<Rc<Self>>) -> Rc<Self> {
         Rc::new(Self {
             span,
@@ -53,7 +53,7 @@ impl Node {
         })
     }
 
-    /// How many nodes the node stands for, with itself.
+    /// Returns the number of nodes that this one stands for, with itself.
     pub(crate) fn weight(&self) -> usize {
         self.weight
     }
@@ -74,9 +74,9 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Scalar {
     pub(crate) text: String,
-    /// Neither quoted nor tagged `!!str`: `1` is a number.
+    /// Whether it is neither quoted nor tagged `!!str`: `1` is a number.
     pub(crate) plain: bool,
-    /// Where the text starts in the file, if it stands there letter by letter.
+    /// The byte at which the text starts in the file, if it stands there letter by letter.
     pub(crate) text_start: Option<usize>,
 }
 
@@ -96,8 +96,7 @@ pub(crate) struct Part<'t> {
     pub(crate) max_nodes: usize,
 }
 
-/// The single document in `text`; none if there was a reported error that
-/// leaves no tree.
+/// Reads the single document in `text`; none if there was a reported error that leaves no tree.
 pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Rc<Node>> {
     let part = Part {
         text,
@@ -159,7 +158,7 @@ pub(crate) fn parse_part(
     Ok(builder.root)
 }
 
-/// What to do about the slips that are easily made.
+/// Returns the help for slips that are easily made.
 fn syntax_help(text: &str, at: usize, info: &str) -> Option<String> {
     let before = text.get(..at)?;
     let line = before.rsplit('\n').next()?;
@@ -188,7 +187,7 @@ enum OpenKind {
     Sequence(Vec<Rc<Node>>),
     Mapping {
         entries: Vec<Entry>,
-        /// Where each key stands, to find those given twice.
+        /// The place of each key, to find those given twice.
         seen: HashMap<String, usize>,
         merged: Vec<Rc<Node>>,
         key: Option<(String, Range<usize>)>,
@@ -343,8 +342,8 @@ impl Builder<'_, '_, '_> {
         self.close(kind, span, open.anchor)
     }
 
-    /// YAML 1.1's merge key: keys written out win over merged ones, and
-    /// earlier mappings over later ones.
+    /// Merges mappings by YAML 1.1's merge key: keys written out win over merged ones, and earlier
+    /// mappings over later ones.
     fn merge(&mut self, node: &Node, known: &mut HashSet<String>, entries: &mut Vec<Entry>) {
         match &node.kind {
             Kind::Mapping(others) => {
@@ -444,7 +443,7 @@ mod tests {
 
     use super::*;
 
-    /// The tree of a text that may come to so many nodes, or what is wrong with it.
+    /// Reads a text that may come to so many nodes; the error is what is wrong with it.
     fn read(text: &str, max_nodes: usize) -> Result<Rc<Node>, Vec<String>> {
         let sources = Sources::of("test", text);
         let mut reporter = Reporter::new(&sources);

@@ -9,15 +9,15 @@ use std::time::Duration;
 pub struct UnitError {
     /// The text that was found.
     pub found: String,
-    /// What can be written, with an example.
+    /// The description of what can be written, with an example.
     pub expected: &'static str,
     /// The part of [`found`](Self::found) that is wrong, in bytes.
     pub part: Range<usize>,
-    /// What is wrong with that part.
+    /// The problem with that part.
     pub problem: UnitProblem,
 }
 
-/// What is wrong with a quantity.
+/// A problem with a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitProblem {
     /// The text does not begin with a decimal number.
@@ -36,7 +36,7 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
 
-/// Lower case; the first of each factor is the one that is written.
+/// The units of bytes in lower case; the first of each factor is the one that is written.
 const BYTES: Units = &[
     ("gb", GIB),
     ("gib", GIB),
@@ -65,30 +65,30 @@ const DURATIONS: Units = &[
     ("ns", 1),
 ];
 
-/// What [`parse_bytes`] takes, for error messages.
+/// The description of what [`parse_bytes`] takes, for error messages.
 pub const BYTES_EXPECTED: &str = "a size in bytes, such as 512, 20KB or 1.5MB";
-/// What [`parse_bit_rate`] takes, for error messages.
+/// The description of what [`parse_bit_rate`] takes, for error messages.
 pub const BIT_RATE_EXPECTED: &str = "a rate in bits per second, such as 512kbit, 10mbit or 2.5gbit";
-/// What [`parse_duration`] takes, for error messages.
+/// The description of what [`parse_duration`] takes, for error messages.
 pub const DURATION_EXPECTED: &str = "a span of time, such as 250ms, 10s, 5m or 1h";
 
-/// Bytes: `512`, `512B`, `1KB` (= 1024), `1KiB`, `10MB`, `1.5GB`.
+/// Reads bytes: `512`, `512B`, `1KB` (= 1024), `1KiB`, `10MB`, `1.5GB`.
 pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     let plain = text.trim().bytes().all(|b| b.is_ascii_digit());
     scaled(text, BYTES_EXPECTED, BYTES, plain.then_some(1))
 }
 
-/// Bits per second: `9600bit`, `512kbit`, `10mbit`, `2.5gbit`, as tc(8) has it.
+/// Reads bits per second: `9600bit`, `512kbit`, `10mbit`, `2.5gbit`, as tc(8) has it.
 pub fn parse_bit_rate(text: &str) -> Result<u64, UnitError> {
     scaled(text, BIT_RATE_EXPECTED, BIT_RATES, None)
 }
 
-/// A span of time: `250ms`, `10s`, `5m`, `1h`.
+/// Reads a span of time: `250ms`, `10s`, `5m`, `1h`.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     scaled(text, DURATION_EXPECTED, DURATIONS, None).map(Duration::from_nanos)
 }
 
-/// Bytes in the largest unit that divides them: what [`parse_bytes`] reads.
+/// Writes bytes in the largest unit that divides them: what [`parse_bytes`] reads.
 pub fn format_bytes(bytes: u64) -> String {
     match unscaled(bytes, BYTES) {
         (bytes, "b") => bytes.to_string(),
@@ -96,15 +96,14 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Bits per second in the largest unit that divides them: what
-/// [`parse_bit_rate`] reads.
+/// Writes bits per second in the largest unit that divides them: what [`parse_bit_rate`] reads.
 pub fn format_bit_rate(bits_per_s: u64) -> String {
     let (number, unit) = unscaled(bits_per_s, BIT_RATES);
     format!("{number}{unit}")
 }
 
-/// A span of time in the largest unit that divides it: what
-/// [`parse_duration`] reads, up to 292 years.
+/// Writes a span of time in the largest unit that divides it: what [`parse_duration`] reads, up to
+/// 292 years.
 pub fn format_duration(duration: Duration) -> String {
     match u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) {
         0 => "0s".to_owned(),
@@ -122,8 +121,8 @@ fn unscaled(value: u64, units: Units) -> (u64, &'static str) {
         .map_or((value, ""), |(unit, factor)| (value / factor, unit))
 }
 
-/// A decimal number and a unit, in whole multiples of the smallest unit
-/// (rounded down). `unit_default` is the factor where no unit is written.
+/// Reads a decimal number and a unit, in whole multiples of the smallest unit (rounded down).
+/// `unit_default` is the factor where no unit is written.
 fn scaled(
     text: &str,
     expected: &'static str,
@@ -172,8 +171,7 @@ fn scaled(
     .ok_or_else(|| fail(start..end, UnitProblem::TooLarge))
 }
 
-/// The digits before and after the point; at most nine after, so that nothing
-/// overflows.
+/// Returns the digits before and after the point; at most nine after, so that nothing overflows.
 fn decimal(number: &str) -> Option<(&str, &str)> {
     let (whole, fraction) = match number.split_once('.') {
         Some((whole, fraction)) => (whole, Some(fraction)),

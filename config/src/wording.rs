@@ -3,7 +3,7 @@
 use crate::decode::{Context, Expected, shortened, similar};
 use crate::tree::Node;
 
-/// `a`, `b` and `c`.
+/// Returns words as a list: `a`, `b` and `c`.
 pub(crate) fn listed<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let mut words: Vec<_> = words.into_iter().map(|word| format!("`{word}`")).collect();
     match words.pop() {
@@ -12,13 +12,13 @@ pub(crate) fn listed<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     }
 }
 
-/// The lines of a doc comment as one paragraph.
+/// Joins the lines of a doc comment to one paragraph.
 pub(crate) fn paragraph(doc: &[&str]) -> String {
     let lines: Vec<_> = doc.iter().map(|line| line.trim()).collect();
     lines.join(" ")
 }
 
-/// `a`, `b` or `c`.
+/// Returns words as a choice: `a`, `b` or `c`.
 pub(crate) fn alternatives(known: &[&'static str]) -> String {
     let listed = listed(known.iter().copied());
     match listed.rsplit_once(" and ") {
@@ -27,7 +27,7 @@ pub(crate) fn alternatives(known: &[&'static str]) -> String {
     }
 }
 
-/// The word in a scalar, among those known.
+/// Reads a scalar's word, which is to be one of those known.
 pub(crate) fn choose(
     node: &Node,
     expected: Expected<'_>,

@@ -20,7 +20,7 @@ pub(crate) enum PathIs {
     Regex(String),
 }
 
-/// Which requests a route takes.
+/// The requests that a route takes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Match {
     pub(crate) hosts: Vec<String>,
@@ -72,7 +72,7 @@ pub(crate) struct Route {
     pub(crate) from: Id,
     pub(crate) title: String,
     pub(crate) matches: Match,
-    /// What it does: one action, and what goes with it.
+    /// The keys of the route: one action, and what goes with it.
     pub(crate) keys: Map,
     /// Whether it takes requests alone that came in plain text.
     pub(crate) is_for_plain: bool,
@@ -108,7 +108,7 @@ impl Route {
         found
     }
 
-    /// Has it answer 403 to all.
+    /// Makes the route answer 403 to all requests.
     pub(crate) fn refuse(&mut self) {
         self.keys = vec![("direct_response".to_owned(), map([("status", word(403))]))];
         self.is_for_plain = false;
@@ -157,7 +157,7 @@ pub(crate) struct Document {
     pub(crate) top: Map,
 }
 
-/// What begins a file in which one part is tried.
+/// The beginning of a file in which one part is tried.
 const HEAD: &str = "version: 1\nadmin: off\n";
 
 /// Returns what is wrong with a configuration, in a line.
@@ -230,7 +230,7 @@ impl Document {
         });
     }
 
-    /// Has routes that Sprat would not accept refuse what they are for.
+    /// Makes routes that Sprat would not accept refuse what they are for.
     fn repair_routes(&mut self, ledger: &mut Ledger) {
         let known: BTreeSet<String> = self.clusters.iter().map(|own| own.name.clone()).collect();
         self.routes.retain_mut(|route| {

@@ -35,13 +35,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why nothing could be made of a configuration.
+/// The reason why nothing could be made of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {told}")]
 pub struct Fault {
-    /// Where it is wrong.
+    /// The place at which the configuration is wrong.
     pub place: Place,
-    /// What is wrong, and what was expected.
+    /// The message: what is wrong, and what was expected.
     pub told: String,
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn import(
     document.finish(&mut ledger, ("haproxy", path))
 }
 
-/// Whether a section is of HTTP: HAProxy's default is TCP.
+/// Returns whether a section is of HTTP: HAProxy's default is TCP.
 fn is_http(section: &Section) -> bool {
     section
         .one(&["mode"])
@@ -312,7 +312,7 @@ fn merge(found: Vec<(&Section, Vec<Route>)>, document: &mut Document, ledger: &m
     document.routes.extend(routes);
 }
 
-/// Has all responses be of a class, if a filter bounds their rate.
+/// Puts all responses into a class, if a filter bounds their rate.
 fn limits(section: &Section, document: &mut Document, ledger: &mut Ledger) {
     for line in section.all(&["filter", "bwlim-out"]) {
         let rate = line

@@ -1,11 +1,11 @@
-//! What became of each directive.
+//! The outcome of each directive.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::files::Place;
 
-/// What became of a directive.
+/// The outcome of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// Sprat does the same, or needs no such thing.
@@ -16,16 +16,16 @@ pub enum Outcome {
     Not,
 }
 
-/// A directive, and what became of it.
+/// A directive, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where the directive stands.
+    /// The place at which the directive stands.
     pub place: Place,
     /// The directive as it is written, shortened.
     pub directive: String,
-    /// What became of it.
+    /// The outcome of the directive.
     pub outcome: Outcome,
-    /// What differs or what to do; empty where nothing does.
+    /// The remark: what differs or what to do; empty where nothing does.
     pub told: String,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// What became of all directives.
+/// The outcomes of all directives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Every directive, in the order of the files.
@@ -109,7 +109,7 @@ impl Ledger {
         self.entries.len() - 1
     }
 
-    /// Sets what became of a directive; of several outcomes the worst one stays.
+    /// Sets the outcome of a directive; of several outcomes the worst one stays.
     pub(crate) fn set(&mut self, id: Id, outcome: Outcome, told: impl Into<String>) {
         let told = told.into();
         let verdict = &mut self.entries[id].verdict;
@@ -130,7 +130,7 @@ impl Ledger {
         self.set(id, Outcome::Not, told);
     }
 
-    /// Whether something was said of a directive.
+    /// Returns whether something was said of a directive.
     pub(crate) fn is_settled(&self, id: Id) -> bool {
         self.entries[id].verdict.is_some()
     }

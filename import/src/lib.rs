@@ -48,11 +48,11 @@ pub const MAX_ROUTES: usize = 10_000;
 pub struct Imported {
     /// The configuration in YAML, which `sprat check` accepts.
     pub yaml: String,
-    /// What became of each directive, in the order of the files.
+    /// The outcome of each directive, in the order of the files.
     pub summary: Summary,
 }
 
-/// What an operator wants of an import.
+/// The options that an operator has for an import.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The ports whose servers are wanted, if servers of several ports differ; empty if

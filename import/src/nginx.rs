@@ -164,7 +164,7 @@ fn compressor(scope: &Scope<'_>, ledger: &mut Ledger) -> Map {
     vec![("compressor".to_owned(), Value::Map(out))]
 }
 
-/// Whether a directive, or one within it, tells backends whom clients are.
+/// Returns whether a directive, or one within it, tells backends the addresses of clients.
 fn tells_of_clients(own: &Directive) -> bool {
     let names = ["proxy_set_header", "grpc_set_header"];
     let tells = names.contains(&&*own.name)
@@ -214,7 +214,7 @@ fn real_addresses(http: &[Directive], ledger: &mut Ledger) -> (Vec<String>, bool
     (trusted, takes)
 }
 
-/// Whether a directive says that responses are compressed, or are not, somewhere.
+/// Returns whether a directive says that responses are compressed, or are not, somewhere.
 fn compresses(name: &str) -> bool {
     matches!(name, "gzip" | "brotli" | "zstd")
 }

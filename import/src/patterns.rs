@@ -389,7 +389,7 @@ fn leading(expression: &str) -> String {
     out
 }
 
-/// Whether there are alternatives outside of all groups.
+/// Returns whether there are alternatives outside of all groups.
 fn has_alternatives(text: &str) -> bool {
     let mut found = false;
     walk(text, &mut |_, c, depth| found |= c == '|' && depth == 0);

@@ -4,7 +4,7 @@ use crate::document::{Match, PathIs};
 use crate::patterns::{self, Pattern};
 use crate::yaml::{Value, text, word};
 
-/// What a condition asks of a request.
+/// A condition that a request meets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Delta {
     Methods(Vec<String>),
@@ -20,14 +20,14 @@ pub(crate) enum Delta {
     Always(bool),
 }
 
-/// What the paths of a match have in common, and no other paths.
+/// A property that the paths of a match have in common, and no other paths.
 #[derive(Clone, Copy)]
 pub(crate) enum Common<'c> {
     /// The text that they begin with.
     Prefix(&'c str),
     /// An expression that is found in them.
     Expression(&'c Pattern),
-    /// Nothing that is known.
+    /// The paths have nothing in common that is known.
     Nothing,
 }
 
@@ -121,7 +121,7 @@ fn within(
     }
 }
 
-/// Whether an expression is found in every path.
+/// Returns whether an expression is found in every path.
 pub(crate) fn takes_all(pattern: &Pattern) -> bool {
     let all = [
         "^", "", ".*", "^.*", "^.*$", "(.*)", "^(.*)", "^(.*)$", "^/", "/", "^/(.*)$", "^/(.*)",
@@ -130,7 +130,7 @@ pub(crate) fn takes_all(pattern: &Pattern) -> bool {
     all.contains(&&*pattern.text)
 }
 
-/// Whether a pattern of hosts takes all that another one does.
+/// Returns whether a pattern of hosts takes all that another one does.
 pub(crate) fn covers(own: &str, other: &str) -> bool {
     match own.strip_prefix('*') {
         Some(suffix) => {

@@ -12,7 +12,7 @@ pub(crate) const KEY: &str = "stateful_session";
 #[derive(Debug, Default)]
 pub(crate) struct Cookie<'a> {
     pub(crate) name: &'a str,
-    /// None until the browser is closed.
+    /// The time that the cookie lasts; without it, until the browser is closed.
     pub(crate) ttl: Option<Duration>,
     pub(crate) path: Option<&'a str>,
     pub(crate) domain: Option<&'a str>,

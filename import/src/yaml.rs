@@ -123,7 +123,7 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether a text needs no quotes, in a line of other values either.
+/// Returns whether a text needs no quotes, in a line of other values either.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let Some(first) = text.bytes().next() else {

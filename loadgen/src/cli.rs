@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sprat_config::units;
 
-/// A link's rate in bits per second, not zero.
+/// Parses a link's rate in bits per second, not zero.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     match units::parse_bit_rate(text).map_err(|error| error.to_string())? {
         0 => Err("a rate of zero carries nothing".to_owned()),
@@ -13,7 +13,7 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A number of bytes, from 1 to 1GB.
+/// Parses a number of bytes, from 1 to 1GB.
 pub(crate) fn size(text: &str) -> Result<u32, String> {
     match units::parse_bytes(text).map_err(|error| error.to_string())? {
         bytes @ 1..=0x4000_0000 => Ok(bytes as u32),
@@ -21,7 +21,7 @@ pub(crate) fn size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A span of time, not zero.
+/// Parses a span of time, not zero.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     match units::parse_duration(text).map_err(|error| error.to_string())? {
         Duration::ZERO => Err("must be longer than zero".to_owned()),
@@ -29,7 +29,7 @@ pub(crate) fn span(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A load: a share of the link, above 0 and at most 10.
+/// Parses a load: a share of the link, above 0 and at most 10.
 pub(crate) fn load(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(load) if load > 0.0 && load <= 10.0 => Ok(load),
@@ -37,8 +37,8 @@ pub(crate) fn load(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The commit of the source in the working directory, marked `-dirty` if
-/// tracked files differ; `None` outside a git repository.
+/// Returns the commit of the source in the working directory, marked `-dirty`
+/// if tracked files differ; `None` outside a git repository.
 pub(crate) fn commit() -> Option<String> {
     let output = Command::new("git")
         .args([

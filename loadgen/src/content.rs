@@ -87,16 +87,16 @@ fn mix(index: u64) -> u64 {
 pub struct Content {
     /// Size of the body, in bytes.
     pub bytes: u64,
-    /// Where in the sequence the body begins.
+    /// The place in the sequence at which the body begins.
     phase: usize,
     /// Words rather than letters and digits that nothing makes much smaller.
     words: bool,
 }
 
 impl Content {
-    /// The content of an origin path, with or without a query; `None` if the
-    /// path is not one. What stands before `/size/` does not count, so that a
-    /// gateway may take a prefix off. Of the query `text=1` alone counts: words.
+    /// Returns the content of an origin path, with or without a query; `None` if the
+    /// path is not one. What stands before `/size/` does not count, so that a gateway
+    /// may take a prefix off. Of the query `text=1` alone counts: words.
     pub fn of_path(path: &str) -> Option<Self> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let rest = &path[path.find("/size/")? + "/size/".len()..];
@@ -111,7 +111,7 @@ impl Content {
         })
     }
 
-    /// The same size in words, which a coder makes smaller, or in letters.
+    /// Returns the same size in words, which a coder makes smaller, or in letters.
     pub(crate) fn in_words(self, words: bool) -> Self {
         Self { words, ..self }
     }
@@ -129,7 +129,7 @@ impl Content {
         if self.words { &WORDS } else { &BLOCK }
     }
 
-    /// At most `bytes_max` bytes from `offset` on; empty at the end.
+    /// Returns at most `bytes_max` bytes from `offset` on; empty at the end.
     pub fn slice(&self, offset: u64, bytes_max: usize) -> Bytes {
         let left = self.bytes.saturating_sub(offset);
         self.stretch(
@@ -145,7 +145,7 @@ impl Content {
             .slice(start..start + len.min(SLICE_BYTES_MAX))
     }
 
-    /// Whether `body` is what stands at `offset`.
+    /// Returns whether the content has `body` at `offset`.
     pub fn matches(&self, offset: u64, body: &[u8]) -> bool {
         let mut offset = offset;
         body.chunks(SLICE_BYTES_MAX).all(|chunk| {

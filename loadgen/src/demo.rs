@@ -71,12 +71,12 @@ const FILES: u32 = 5_000;
 /// The share of responses that count as large: the figures of the largest 1%.
 const LARGE_SHARE: f64 = 0.01;
 
-/// How long a system's clients have to start.
+/// The time that a system's clients have to start.
 const START: Duration = Duration::from_millis(500);
 
 const SYSTEMS_MAX: usize = 4;
 
-/// What the page is told.
+/// The state that the page shows.
 struct Demo {
     names: Vec<String>,
     shown: Vec<Shown>,

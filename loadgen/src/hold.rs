@@ -43,7 +43,7 @@ pub struct HoldArgs {
     span: Option<Duration>,
 }
 
-/// What a connection is held by.
+/// A stream that holds a connection open, over TLS or plain TCP.
 trait Held: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Held for T {}
@@ -90,7 +90,7 @@ async fn hold(args: &HoldArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A connection that has had a response.
+/// Opens a connection and waits until it has had a response.
 async fn open(target: &Target, path: &str) -> anyhow::Result<Box<dyn Held>> {
     let stream = TcpStream::connect(target.address).await;
     let stream = stream.context("cannot connect")?;
@@ -133,7 +133,7 @@ async fn answered(stream: &mut Box<dyn Held>) -> anyhow::Result<()> {
     }
 }
 
-/// Whether the other end has closed.
+/// Returns whether the other end has closed.
 async fn is_closed(stream: &mut Box<dyn Held>) -> bool {
     let mut byte = [0];
     let reading = stream.read(&mut byte);

@@ -55,7 +55,7 @@ impl Bound {
     /// Every bound there is.
     pub const ALL: [Self; 2] = [Self::Srpt, Self::Sharing];
 
-    /// The system's name in results and reports.
+    /// Returns the system's name in results and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Srpt => "ideal-srpt",
@@ -67,23 +67,23 @@ impl Bound {
 /// One response to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// When it is asked for, in nanoseconds since the start of the trace. In
-    /// a partly open trace only the first job of a user keeps to this; a
-    /// later one is asked for when the one before it is done.
+    /// The time of the request, in nanoseconds since the start of the trace. In
+    /// a partly open trace only the first job of a user keeps to this; a later
+    /// one is asked for when the one before it is done.
     pub arrival_ns: u64,
-    /// How long the whole link needs for it.
+    /// The time that the whole link needs for the job, in nanoseconds.
     pub work_ns: u64,
-    /// Who asks, in a partly open trace.
+    /// The user who asks, in a partly open trace.
     pub user: Option<u32>,
 }
 
-/// When a job was asked for, and when its last byte was sent; nanoseconds
-/// since the start of the trace.
+/// The times at which a job was asked for and its last byte was sent, in
+/// nanoseconds since the start of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// When it was asked for.
+    /// The time at which the job was asked for.
     pub start_ns: u64,
-    /// When it was done.
+    /// The time at which the job was done.
     pub done_ns: u64,
 }
 
@@ -137,7 +137,7 @@ fn run(jobs: &[Job], mut server: impl Server) -> Vec<Served> {
     }
 }
 
-/// Which jobs wait for another of the same user.
+/// The jobs that wait for another of the same user.
 struct Followers {
     /// The user's next job after each.
     next: Vec<Option<usize>>,
@@ -160,7 +160,7 @@ impl Followers {
     }
 }
 
-/// The jobs that a trace makes for a link.
+/// Returns the jobs that a trace makes for a link.
 pub fn jobs(trace: &Trace, uplink_bits_per_s: u64, connection: Connection) -> Vec<Job> {
     let work_ns = |bytes| {
         let bits = u128::from(wire::response_bytes(bytes, connection)) * 8;

@@ -71,7 +71,7 @@ const FRAME_BYTES: u32 = 1514;
 const QUEUE_BYTES: u32 = 100 * FRAME_BYTES;
 /// Two full packets and what rounding takes.
 const BURST_BYTES_MIN: u64 = 3100;
-/// How late the kernel's timer may let the bucket be served.
+/// The bursts in a second that the depth allows for: the kernel's timer may be 0.5 ms late.
 const BURSTS_PER_S: u64 = 2000;
 
 /// Addresses from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks.
@@ -123,7 +123,7 @@ pub(crate) fn lab_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The bucket's depth for a rate.
+/// Returns the bucket's depth for a rate.
 ///
 /// A bucket smaller than a packet passes none, and two full packets are what
 /// tbf needs to send back to back: the floor, and more than enough at 10
@@ -137,7 +137,7 @@ pub fn burst_bytes(rate_bits_per_s: u64) -> u64 {
     (rate_bits_per_s / 8 / BURSTS_PER_S).max(BURST_BYTES_MIN)
 }
 
-/// What the farm's side of the link is limited to.
+/// The limits of the farm's side of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The rate from farm to client.
@@ -158,7 +158,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// The lab called `name`, whether it exists or not.
+    /// Names the lab `name`, whether it exists or not.
     pub fn new(name: &str) -> Self {
         Self {
             farm: format!("{name}-farm"),
@@ -217,7 +217,7 @@ impl Lab {
         Ok(removed)
     }
 
-    /// The link's device, rate and counters, as tc tells them.
+    /// Returns the link's device, rate and counters, as tc reports them.
     pub fn status(&self) -> anyhow::Result<String> {
         ensure!(
             namespaces()?.contains(&self.farm),
@@ -310,7 +310,7 @@ pub(crate) const HOST_SETTINGS: [(&str, &str); 3] = [
     ("ip_local_port_range", "10000 65535"),
 ];
 
-/// What limits the senders on the link.
+/// The congestion control of the senders on the link.
 const CONGESTION_CONTROL: &str = "cubic";
 
 /// Sets one of /proc/sys/net/ipv4. Key and value are constants of this file,
@@ -345,7 +345,7 @@ fn set_congestion_control(namespace: &str, device: &str) -> anyhow::Result<()> {
     .context("cannot put the link under cubic; the kernel may lack the module tcp_cubic")
 }
 
-/// What tc says of the token bucket.
+/// The token bucket's settings and counters, as tc reports them.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Counters {
     pub(crate) settings: String,

@@ -13,7 +13,7 @@
 //!   before;
 //! - [`Link::take_due`]: the next packet that has reached the far end by `now`, with the
 //!   moment when it did; to be repeated until it returns none;
-//! - [`Link::counters`]: what became of the packets so far.
+//! - [`Link::counters`]: the packets so far, counted by what the link did with them.
 //!
 //! Times do not go backwards. A caller may be late: a link keeps its own exact times, so
 //! that a packet is due when it would have been, and the moment that `take_due` tells is
@@ -61,6 +61,6 @@ pub struct Packet<T> {
     pub bytes: u32,
     /// The router's class of the packet.
     pub mark: Mark,
-    /// What the caller wants back at the far end.
+    /// The caller's own content, which comes back at the far end.
     pub content: T,
 }

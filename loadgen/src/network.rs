@@ -73,7 +73,7 @@ pub struct NetworkArgs {
     command: Vec<String>,
 }
 
-/// How long a command may take to end when it is told to.
+/// The time that a command may take to end after SIGTERM.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
 /// Runs the command; returns that of the command that was run.
@@ -127,7 +127,7 @@ async fn run_network(args: &NetworkArgs, plan: Plan) -> anyhow::Result<ExitCode>
     Ok(code)
 }
 
-/// What a signal asks for.
+/// A signal's request to the running network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     End,
@@ -240,7 +240,7 @@ impl Network {
     }
 }
 
-/// What shells add to a signal's number.
+/// The number that shells add to a signal's to make an exit code.
 const SIGNALLED: u8 = 128;
 
 /// Ends what a command has left behind.
@@ -257,7 +257,7 @@ fn code(status: ExitStatus) -> ExitCode {
     ExitCode::from(code.or(signal).unwrap_or(1))
 }
 
-/// What a command is told of the network.
+/// Returns the environment that describes the network to a command.
 fn environment(description: &Description, file: &Path) -> Vec<(String, String)> {
     let addresses = |host: &HostDescription| {
         let texts: Vec<String> = host.addresses.iter().map(ToString::to_string).collect();

@@ -93,7 +93,7 @@ pub struct Origin {
     pub threads: u16,
     /// Headers to add to each response.
     pub headers: HeaderMap,
-    /// What each address takes for its requests; nothing if `None`.
+    /// The time that each address takes for its requests; `None` for no time.
     pub service: Option<Service>,
     /// The most connections open at once, over all threads.
     pub connections_max: u32,

@@ -118,14 +118,14 @@ impl ReplayArgs {
 pub struct Target {
     /// The address of the server.
     pub address: SocketAddr,
-    /// What the Host header says.
+    /// The value of the Host header.
     pub authority: String,
-    /// None over plain text.
+    /// The client's side of TLS; `None` over plain text.
     pub(crate) tls: Option<Tls>,
 }
 
 impl Target {
-    /// A server that is asked in plain text.
+    /// Makes a target that is asked in plain text.
     pub fn plain(address: SocketAddr) -> Self {
         Self {
             address,
@@ -203,7 +203,7 @@ pub fn run(args: &ReplayArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A header field as it is sent, with its line end.
+/// Parses a header field into the line to send, with its line end.
 fn header(text: &str) -> Result<String, String> {
     let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
     let field = text.split_once(':').filter(|(name, value)| {
@@ -217,7 +217,7 @@ fn header(text: &str) -> Result<String, String> {
     }
 }
 
-/// A bar on stderr; indicatif shows none where that is no terminal.
+/// Makes a bar on stderr; indicatif shows none where that is no terminal.
 fn progress(requests: usize) -> indicatif::ProgressBar {
     let style = indicatif::ProgressStyle::with_template(
         "{elapsed_precise} {wide_bar} {human_pos}/{human_len} done, {per_sec}, {eta} left",
@@ -294,8 +294,8 @@ fn summary(info: &RunInfo, outcomes: &[Outcome], connection: Connection) -> Stri
     )
 }
 
-/// How late an open loop's requests started: a client that lacks CPU time
-/// offers another load than it says. Empty for other loops.
+/// Returns how late an open loop's requests started: a client that lacks CPU
+/// time offers another load than it says. Empty for other loops.
 fn lateness(info: &RunInfo, outcomes: &[Outcome]) -> String {
     let open = info
         .client
@@ -313,7 +313,7 @@ fn lateness(info: &RunInfo, outcomes: &[Outcome]) -> String {
     )
 }
 
-/// The failures by kind, in brackets; empty if there are none.
+/// Lists the failures by kind, in brackets; empty if there are none.
 fn failures(outcomes: &[Outcome]) -> String {
     let kinds: Vec<String> = results::Failure::ALL
         .into_iter()

@@ -90,8 +90,8 @@ pub fn reproduce(args: &ReproduceArgs, scale: Scale, code: &str) -> anyhow::Resu
     Ok(ran)
 }
 
-/// The experiments that the rows asked for are read from; those over real sockets only in a
-/// full run.
+/// Returns the experiments that the chosen rows are read from; those over real
+/// sockets only in a full run.
 fn wanted(
     args: &ReproduceArgs,
     scale: Scale,
@@ -108,7 +108,7 @@ fn wanted(
     Ok(runs.iter().filter(is_wanted).cloned().collect())
 }
 
-/// The papers with the rows that are asked for.
+/// Returns the papers with the rows that the command line asks for.
 fn chosen(args: &ReproduceArgs, papers: &[Paper]) -> anyhow::Result<Vec<Paper>> {
     let Some(name) = &args.paper else {
         return Ok(papers.to_vec());
@@ -163,7 +163,7 @@ fn write(
     Ok(())
 }
 
-/// The rows that were asked for, and how many there are by verdict.
+/// Lists the rows that the command line asks for, and how many there are by verdict.
 fn told(args: &ReproduceArgs, papers: &[Paper], found: &[Reproduced]) -> String {
     let is_asked = |own: &&Reproduced| {
         let name = args.paper.as_ref();

@@ -11,7 +11,7 @@ use sprat_measure::wire::Connection;
 
 use crate::table::{self, TableError, TableReader};
 
-/// What became of one request.
+/// The result of one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// Planned arrival, in seconds since the start of the trace.
@@ -20,7 +20,7 @@ pub struct Outcome {
     pub bytes: u64,
     /// Path of the URL.
     pub path: Box<str>,
-    /// When it really started, in seconds since the start of the run.
+    /// The request's real start, in seconds since the start of the run.
     pub start_s: f64,
     /// Milliseconds from just before connect to the last byte (or to the
     /// failure).
@@ -29,7 +29,7 @@ pub struct Outcome {
     pub received: u64,
     /// Status of the response; 0 if none came.
     pub status: u16,
-    /// Why it failed, if it did.
+    /// The kind of failure, if the request failed.
     pub error: Option<Failure>,
 }
 
@@ -40,19 +40,19 @@ impl Outcome {
     }
 }
 
-/// Why a request failed, in one word of the CSV.
+/// A kind of failure, one word of the CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Failure {
-    /// No connection, or no room for one more.
+    /// The client could not connect, or had no room for one more request.
     Connect,
     /// The connection was reset.
     Reset,
-    /// No end within the time allowed.
+    /// The response did not end within the time allowed.
     Timeout,
     /// The connection closed before the announced end, or the body was
     /// smaller than asked for.
     Short,
-    /// Not HTTP, more bytes than there should be, or the wrong bytes.
+    /// The response was not HTTP, was longer than it should be, or had the wrong bytes.
     Corrupt,
     /// A status other than 200.
     Status,
@@ -69,7 +69,7 @@ impl Failure {
         Self::Status,
     ];
 
-    /// The word in the CSV.
+    /// Returns the word in the CSV.
     pub fn word(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -112,7 +112,7 @@ pub fn read(file: &Path) -> Result<Vec<Outcome>, TableError> {
     from_reader(table::open(file)?, file)
 }
 
-/// As [`read`], from any input; `file` is for the messages.
+/// Reads like [`read`], but from any input; `file` is for the messages.
 pub fn from_reader(input: impl Read, file: &Path) -> Result<Vec<Outcome>, TableError> {
     let mut table = TableReader::new(input, file, &COLUMNS, &[])?;
     let mut outcomes = Vec::new();
@@ -147,7 +147,7 @@ pub fn write(outcomes: &[Outcome], file: &Path) -> Result<(), TableError> {
     table::create(file, |out| to_writer(outcomes, out))
 }
 
-/// As [`write()`], to any output.
+/// Writes like [`write()`], but to any output.
 pub fn to_writer(outcomes: &[Outcome], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(COLUMNS)?;
@@ -190,7 +190,7 @@ pub struct RunInfo {
     /// The commit of the source, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// How the client asked; absent for a computed bound.
+    /// The client of the replay; absent for a computed bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientInfo>,
     /// The network that the clients were in, if it was one of `network`.
@@ -206,11 +206,11 @@ pub struct RunInfo {
     pub goodput_bytes_per_s: f64,
 }
 
-/// How the client of a replay asked.
+/// The settings of a replay's client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientInfo {
-    /// What set the pace of requests.
+    /// The source of the pace of requests.
     pub mode: Mode,
     /// Whether connections were kept.
     pub connection: Connection,
@@ -228,7 +228,7 @@ pub struct ClientInfo {
     pub max_open: u64,
 }
 
-/// What sets the pace of requests.
+/// The source of the pace of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -281,8 +281,8 @@ impl RunInfo {
     }
 }
 
-/// Where the JSON of a results file stands: `nginx.csv` and `nginx.csv.gz`
-/// have `nginx.json`.
+/// Returns the path of the JSON of a results file: `nginx.csv` and
+/// `nginx.csv.gz` have `nginx.json`.
 pub fn info_path(results: &Path) -> PathBuf {
     let plain = if results.extension().is_some_and(|e| e == "gz") {
         results.with_extension("")

@@ -102,7 +102,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     }
 }
 
-/// A load below 1: above, there is no steady state to measure.
+/// Parses a load below 1: above, there is no steady state to measure.
 fn load(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(load) if load > 0.0 && load < 1.0 => Ok(load),
@@ -110,7 +110,7 @@ fn load(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share from 0 to 10.
+/// Parses a share from 0 to 10.
 fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=10.0).contains(&share) => Ok(share),
@@ -118,7 +118,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A quantum in bytes.
+/// Parses a quantum in bytes.
 fn quantum_bytes(text: &str) -> Result<u32, String> {
     let bytes = sprat_config::units::parse_bytes(text).map_err(|error| error.to_string())?;
     match u32::try_from(bytes) {

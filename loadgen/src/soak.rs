@@ -68,13 +68,13 @@ pub struct SoakArgs {
 pub struct Soak {
     /// The proxy to ask.
     pub target: Target,
-    /// How many requests are made in all.
+    /// The number of requests in all.
     pub requests: u64,
     /// Requests under way at once.
     pub clients: u32,
-    /// How many connections of HTTP/2 there are.
+    /// The number of HTTP/2 connections.
     pub http2: u32,
-    /// What is asked for.
+    /// The mix of requests.
     pub mix: Mix,
     /// A request without an end after this long is stuck.
     pub deadline: Duration,
@@ -115,7 +115,7 @@ pub fn run(args: &SoakArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Makes all requests and counts what became of them.
+/// Makes all requests and counts how they came out.
 ///
 /// # Errors
 /// When the runtime cannot be started.

@@ -18,7 +18,7 @@ pub struct TableError {
     pub file: PathBuf,
     /// The line, from 1, where one is to blame.
     pub line: Option<u64>,
-    /// What is wrong, and what was expected.
+    /// The fault, and what the reader expected instead.
     pub problem: String,
 }
 
@@ -27,7 +27,7 @@ fn line_suffix(line: Option<u64>) -> String {
 }
 
 impl TableError {
-    /// An error that concerns the whole of `file`.
+    /// Makes an error that concerns the whole of `file`.
     pub fn whole(file: &Path, problem: impl Display) -> Self {
         Self {
             file: file.to_owned(),
@@ -80,7 +80,7 @@ pub(crate) struct TableReader<R> {
     file: PathBuf,
     reader: csv::Reader<R>,
     record: csv::StringRecord,
-    /// Where each asked column stands in the file.
+    /// The index in the file of each asked column.
     columns: Vec<Option<usize>>,
     names: Vec<&'static str>,
 }
@@ -134,12 +134,12 @@ impl<R: Read> TableReader<R> {
         })
     }
 
-    /// Whether the optional column is there.
+    /// Returns whether the file has the optional column.
     pub(crate) fn has(&self, column: usize) -> bool {
         self.columns[column].is_some()
     }
 
-    /// The next row, or `None` at the end.
+    /// Reads the next row; returns `None` at the end.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>, TableError> {
         let line = self.reader.position().line();
         match self.reader.read_record(&mut self.record) {
@@ -180,14 +180,14 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The text of a column; empty if the file has no such column.
+    /// Returns the text of a column; empty if the file has no such column.
     pub(crate) fn text(&self, column: usize) -> &'a str {
         self.columns[column]
             .and_then(|index| self.record.get(index))
             .unwrap_or("")
     }
 
-    /// The value of a column; `expected` completes "is not ...".
+    /// Parses the value of a column; `expected` completes "is not ...".
     pub(crate) fn parse<T: FromStr>(&self, column: usize, expected: &str) -> Result<T, TableError> {
         let text = self.text(column);
         text.trim().parse().map_err(|_| {
@@ -198,7 +198,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// A time in seconds, not negative and within what clocks can add.
+    /// Parses a time in seconds, not negative and within what clocks can add.
     pub(crate) fn seconds(&self, column: usize) -> Result<f64, TableError> {
         const EXPECTED: &str = "a number of seconds, 0 to 1e12";
         let value: f64 = self.parse(column, EXPECTED)?;
@@ -212,7 +212,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// An error at this row.
+    /// Makes an error at this row.
     pub(crate) fn error(&self, problem: String) -> TableError {
         TableError {
             file: self.file.to_owned(),

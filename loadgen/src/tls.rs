@@ -21,8 +21,8 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    /// To a server that is asked for by this host, or by its address if the
-    /// host is none; with these application protocols.
+    /// Makes the client of a server by its name `host`, or by its address if
+    /// `host` is no name, with these application protocols.
     pub(crate) fn new(host: &str, address: SocketAddr, protocols: &[&[u8]]) -> Self {
         let provider = Arc::new(ring::default_provider());
         let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -27,7 +27,7 @@ pub struct Request {
     pub bytes: u64,
     /// Path of the URL, beginning with `/`.
     pub path: Box<str>,
-    /// Who asks, in a partly open trace.
+    /// The user who asks, in a partly open trace.
     pub user: Option<u32>,
 }
 
@@ -51,7 +51,7 @@ impl Trace {
         Self::from_reader(table::open(file)?, file)
     }
 
-    /// As [`Trace::read`], from any input; `file` is for the messages.
+    /// Reads like [`Trace::read`], but from any input; `file` is for the messages.
     pub fn from_reader(input: impl Read, file: &Path) -> Result<Self, TableError> {
         let mut table = TableReader::new(input, file, &COLUMNS, &OPTIONAL_COLUMNS)?;
         let has_users = table.has(3);
@@ -87,7 +87,7 @@ impl Trace {
         table::create(file, |out| self.to_writer(out))
     }
 
-    /// As [`Trace::write`], to any output.
+    /// Writes like [`Trace::write`], but to any output.
     pub fn to_writer(&self, out: impl Write) -> io::Result<()> {
         let mut csv = csv::Writer::from_writer(out);
         csv.write_record(
@@ -107,7 +107,7 @@ impl Trace {
         csv.flush()
     }
 
-    /// Whether the trace is partly open.
+    /// Returns whether the trace is partly open.
     pub fn has_users(&self) -> bool {
         self.requests
             .first()
@@ -133,8 +133,8 @@ impl Trace {
             .fold(0, u64::saturating_add)
     }
 
-    /// What the trace asks of a link: bytes over what the link carries while
-    /// requests arrive. `None` if they all arrive at once.
+    /// Returns the load that the trace puts on a link: bytes over what the link
+    /// carries while requests arrive. `None` if they all arrive at once.
     pub fn load(&self, connection: Connection, uplink_bits_per_s: u64) -> Option<Load> {
         let capacity_bytes = self.duration_s() * uplink_bits_per_s as f64 / 8.0;
         (capacity_bytes > 0.0).then(|| Load {
@@ -153,7 +153,7 @@ pub struct Load {
     pub payload: f64,
 }
 
-/// Why `path` cannot stand in a request line, if it cannot.
+/// Returns why `path` cannot stand in a request line, if it cannot.
 fn path_problem(path: &str) -> Option<&'static str> {
     if !path.starts_with('/') {
         Some("does not begin with `/`")

@@ -17,7 +17,7 @@ const TAIL_BYTES: f64 = 9.3 * 1024.0;
 const LARGEST_BYTES: f64 = 2.0 * 1024.0 * 1024.0;
 const TAIL_ALPHA: f64 = 1.2;
 
-/// The size, in bytes, below which the share `p` (0 to 1) of the files lies.
+/// Returns the size, in bytes, below which the share `p` (0 to 1) of the files lies.
 pub fn quantile_bytes(p: f64) -> u64 {
     let bytes = if p < 0.5 {
         SMALLEST_BYTES * (MEDIAN_BYTES / SMALLEST_BYTES).powf(p / 0.5)
@@ -65,7 +65,7 @@ impl Sizes {
     }
 }
 
-/// The size below which the share `p` of WebStone's requests lies.
+/// Returns the size below which the share `p` of WebStone's requests lies.
 fn webstone_bytes(p: f64) -> u64 {
     let mut share = 0.0;
     let mut sizes = WEBSTONE.iter().map(|&(bytes, percent)| {
@@ -114,17 +114,17 @@ pub struct Plan {
     pub seed: u64,
     /// The number of requests.
     pub requests: u32,
-    /// How many distinct files.
+    /// The number of distinct files.
     pub files: u32,
-    /// How large they are.
+    /// The distribution of the files' sizes.
     pub sizes: Sizes,
     /// Requests of each user in a partly open trace; `None` for an open one.
     pub requests_per_user: Option<u32>,
 }
 
-/// A trace of Poisson arrivals at mean rate 1 per second, each asking for a
-/// file chosen uniformly. With users, it is users who arrive, each asking for
-/// several files in turn.
+/// Generates a trace of Poisson arrivals at mean rate 1 per second, each asking
+/// for a file chosen uniformly. With users, it is users who arrive, each asking
+/// for several files in turn.
 pub fn generate(plan: &Plan) -> Trace {
     let sizes = plan.sizes.of_files(plan.files.max(1));
     let per_user = plan.requests_per_user.unwrap_or(1).max(1);
@@ -147,7 +147,7 @@ pub fn generate(plan: &Plan) -> Trace {
     Trace { requests }
 }
 
-/// The path at which an origin serves file number `id`.
+/// Returns the path at which an origin serves file number `id`.
 pub(crate) fn origin_path(bytes: u64, id: usize) -> Box<str> {
     format!("/size/{bytes}/{id}").into()
 }
@@ -171,7 +171,7 @@ pub fn scale_to_load(
     true
 }
 
-/// How the sizes of a set of responses are distributed.
+/// The distribution of the sizes of a set of responses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SizeSummary {
     /// The mean size in bytes.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// How values are laid out along an axis.
+/// The way in which values are laid out along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Values are drawn in proportion.
@@ -13,7 +13,7 @@ pub enum Scale {
     Log,
 }
 
-/// How a tick is written.
+/// The form in which a tick is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Labels are plain numbers.
@@ -22,10 +22,10 @@ pub enum Unit {
     Bytes,
 }
 
-/// One axis, with its ticks.
+/// An axis, with its ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows, with the unit.
+    /// The quantity that the axis shows, with the unit.
     pub title: String,
     scale: Scale,
     unit: Unit,
@@ -38,7 +38,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From zero to a round number at or above all of `values`.
+    /// Makes an axis from zero to a round number at or above all of `values`.
     pub fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
         let most = values.filter(|v| v.is_finite()).fold(0.0, f64::max);
         let most = if most > 0.0 { most } else { 1.0 };
@@ -47,7 +47,7 @@ impl Axis {
         Self::linear(title, 0.0, steps * step, step)
     }
 
-    /// From `low` to `high`, with ticks at the multiples of `step`.
+    /// Makes an axis from `low` to `high`, with ticks at the multiples of `step`.
     pub fn linear(title: &str, low: f64, high: f64, step: f64) -> Self {
         let first = (low / step - 1e-9).ceil() as i64;
         let last = (high / step + 1e-9).floor() as i64;
@@ -63,8 +63,8 @@ impl Axis {
         }
     }
 
-    /// Logarithmic, between the marks 1, 2 or 5 times a power of ten around
-    /// all positive `values`.
+    /// Makes a logarithmic axis between the marks 1, 2 or 5 times a power of ten around all
+    /// positive `values`.
     pub fn log(title: &str, unit: Unit, values: impl Iterator<Item = f64>) -> Self {
         let positive = values.filter(|v| v.is_finite() && *v > 0.0);
         let (least, most) = positive.fold((f64::INFINITY, 0.0f64), |(least, most), v| {
@@ -105,7 +105,7 @@ impl Axis {
         }
     }
 
-    /// Where `value` stands between the ends, from 0 to 1.
+    /// Returns the place of `value` between the ends, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -113,7 +113,7 @@ impl Axis {
         }
     }
 
-    /// How `value` is written.
+    /// Returns `value` as a tick shows it.
     fn label(&self, value: f64) -> String {
         match self.unit {
             Unit::Plain => number(value),
@@ -151,7 +151,7 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// A number without the noise of floating point.
+/// Writes a number without the noise of floating point.
 fn number(value: f64) -> String {
     let rounded = format!("{value:.6}");
     rounded
@@ -160,7 +160,7 @@ fn number(value: f64) -> String {
         .to_owned()
 }
 
-/// The least of 1, 2, 5 times a power of ten that is at least `step`.
+/// Returns the least of 1, 2, 5 times a power of ten that is at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powi(step.log10().floor() as i32);
     let multiples = [1.0, 2.0, 5.0, 10.0].into_iter();

@@ -33,7 +33,7 @@ pub struct VirtualLink<T> {
     sending: Option<Sending>,
     /// A flow that waits, alone, with more than such a run.
     whole: Option<FlowId>,
-    /// By the flows' index.
+    /// The open responses, by the flows' index.
     open: Vec<Open<T>>,
 }
 
@@ -45,23 +45,23 @@ struct Open<T> {
     response: T,
 }
 
-/// What was granted, and is leaving.
+/// The run that was granted, and is leaving.
 #[derive(Clone, Copy, Debug)]
 struct Sending {
     flow: FlowId,
     /// Payload bytes of the run, and what they cost.
     bytes: u64,
     wire_bytes: u64,
-    /// When its last byte leaves.
+    /// The time at which the last byte leaves.
     ends_at: Time,
 }
 
 /// A response that has been sent whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent<T> {
-    /// What the driver knows it by.
+    /// The response, as the driver knows it.
     pub response: T,
-    /// From its arrival until its last byte had left.
+    /// The time from the arrival until the last byte had left.
     pub took: Duration,
 }
 
@@ -234,7 +234,7 @@ impl<T: Copy> VirtualLink<T> {
         })
     }
 
-    /// Has a flow wait with as much as it may write in one run, `most` at most.
+    /// Makes a flow wait with as much as it may write in one run, `most` at most.
     fn offer(&mut self, now: Time, flow: FlowId, left_bytes: u64, most: u64) {
         let is_alone = self.egress.open_flows() == 1;
         let run_bytes = if is_alone { u64::MAX } else { self.run_bytes };
@@ -244,7 +244,7 @@ impl<T: Copy> VirtualLink<T> {
     }
 }
 
-/// Whether the flow that is first stays first while it is served and none arrives. Under
+/// Returns whether the flow that is first stays first while it is served and none arrives. Under
 /// disciplines that are not named here flows may take turns.
 fn keeps_on(discipline: &Discipline) -> bool {
     matches!(

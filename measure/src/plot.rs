@@ -15,7 +15,7 @@ use crate::axis::Axis;
 const OVERSAMPLING: u32 = 2;
 const PLOT_WIDTH: u32 = 1500;
 const PLOT_HEIGHT: u32 = 1000;
-/// What fits on a telephone, with the legend below.
+/// The size of a plot that fits on a telephone, with the legend below.
 const NARROW_WIDTH: u32 = 840;
 const NARROW_HEIGHT: u32 = 760;
 /// Units of a line of the legend.
@@ -29,8 +29,8 @@ const LIGHT_GRID: RGBColor = RGBColor(0xec, 0xec, 0xec);
 /// Sizes of text, in units of the canvas.
 const TITLE_SIZE: f64 = 36.0;
 const TEXT_SIZE: f64 = 28.0;
-/// What a character of sans-serif text takes on average, in its size; on the
-/// wide side, so that nothing runs into its neighbour.
+/// The average width of a character of sans-serif text, as a share of its size; on the wide side,
+/// so that nothing runs into its neighbour.
 const CHARACTER_WIDTH: f64 = 0.6;
 
 /// A picture that could not be drawn.
@@ -41,10 +41,10 @@ pub struct PlotError {
     problem: String,
 }
 
-/// What marks a line's points, so that lines differ without colour.
+/// The mark of a line's points, by which lines differ without colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
-    /// Nothing: for bounds, which are no measurements.
+    /// The points have no mark: for bounds, which are no measurements.
     None,
     /// A circle that is filled.
     Circle,
@@ -56,14 +56,14 @@ pub enum Marker {
     Diamond,
 }
 
-/// How a system looks in every chart.
+/// The look of a system in every chart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
     /// The colour of line, marker and bar.
     pub colour: RGBColor,
     /// Lengths of dash and gap; `None` is a solid line.
     pub dash: Option<(u32, u32)>,
-    /// On some of the line's points.
+    /// The marker on some of the line's points.
     pub marker: Marker,
 }
 
@@ -105,7 +105,7 @@ pub const STYLES: [Style; 6] = [
 /// A line of a chart, with its points.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// As the legend has it.
+    /// The name of the line in the legend.
     pub name: String,
     /// The style of the line.
     pub style: Style,
@@ -129,13 +129,13 @@ pub struct LineChart {
 /// A bar of a chart.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// To the left of the bar.
+    /// The name to the left of the bar.
     pub name: String,
     /// The style of the bar.
     pub style: Style,
     /// The length of the bar, in the axis's values.
     pub value: f64,
-    /// To the right of the bar.
+    /// The label to the right of the bar.
     pub label: String,
 }
 
@@ -157,7 +157,7 @@ type Pixels = (i32, i32);
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 impl LineChart {
-    /// The chart as SVG, with the legend to its right.
+    /// Draws the chart as SVG, with the legend to its right.
     ///
     /// # Errors
     /// If the library cannot draw it.
@@ -172,7 +172,7 @@ impl LineChart {
         })
     }
 
-    /// The chart as SVG that can be read on a telephone, with the legend below.
+    /// Draws the chart as SVG that can be read on a telephone, with the legend below.
     ///
     /// # Errors
     /// If the library cannot draw it.
@@ -245,8 +245,8 @@ impl LineChart {
     }
 }
 
-/// Which points of a line get its marker: all of a few; of many, some ten,
-/// at other places than the other lines'.
+/// Returns the points of a line that get its marker: all of a few; of many, some ten, at other
+/// places than the other lines'.
 fn marked(pixels: &[Pixels], index: usize, lines: usize) -> impl Iterator<Item = Pixels> {
     const MARKERS: usize = 10;
     let every = (pixels.len() / MARKERS).max(1);
@@ -255,7 +255,7 @@ fn marked(pixels: &[Pixels], index: usize, lines: usize) -> impl Iterator<Item =
 }
 
 impl BarChart {
-    /// The chart as SVG.
+    /// Draws the chart as SVG.
     ///
     /// # Errors
     /// If the library cannot draw it.
@@ -263,7 +263,7 @@ impl BarChart {
         self.svg_of(PLOT_WIDTH)
     }
 
-    /// The chart as SVG that can be read on a telephone.
+    /// Draws the chart as SVG that can be read on a telephone.
     ///
     /// # Errors
     /// If the library cannot draw it.
@@ -369,8 +369,8 @@ fn draw_marker(area: &Area<'_>, (x, y): Pixels, style: Style) -> Result<(), AnyE
     Ok(())
 }
 
-/// Text of `size` units. The library takes the height of a line, which is
-/// 1.24 of the font's size.
+/// Returns the style of text of `size` units. The library takes the height of a line, which is 1.24
+/// of the font's size.
 fn font(size: f64) -> TextStyle<'static> {
     (FontFamily::SansSerif, size * 1.24).into_font().color(&INK)
 }
@@ -379,7 +379,7 @@ fn text_width(text: &str) -> u32 {
     (text.chars().count() as f64 * TEXT_SIZE * CHARACTER_WIDTH) as u32
 }
 
-/// A picture with a title, on white.
+/// Draws a picture with a title, on white.
 fn picture(
     title: &str,
     size: (u32, u32),

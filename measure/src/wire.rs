@@ -29,7 +29,7 @@ pub enum Connection {
 }
 
 impl Connection {
-    /// Whether each request has one of its own.
+    /// Returns whether each request has a connection of its own.
     pub fn is_new(self) -> bool {
         self != Self::Keep
     }
@@ -60,18 +60,18 @@ pub fn set_up_bytes(connection: Connection) -> u64 {
     }
 }
 
-/// Bytes on the link for a response with a body of `payload` bytes: head,
-/// body, the headers of each segment, and the packets of the connection if it
-/// has one of its own. Under TLS also the handshake, and one record for each full
-/// segment, or fewer: a response served a grant at a time needs a record for each.
+/// Returns the bytes on the link for a response with a body of `payload` bytes: head, body, the
+/// headers of each segment, and the packets of the connection if it has one of its own. Under TLS
+/// also the handshake, and one record for each full segment, or fewer: a response served a grant at
+/// a time needs a record for each.
 pub fn response_bytes(payload: u64, connection: Connection) -> u64 {
     let exchange = payload.saturating_add(RESPONSE_HEAD_BYTES);
     let cost = exchange_cost(connection);
     (cost.bytes(exchange)).saturating_add(set_up_bytes(connection))
 }
 
-/// Milliseconds that a response needs on a link of `uplink_bits_per_s` that
-/// it has to itself. Slowdown is the response time over this.
+/// Returns the milliseconds that a response needs on a link of `uplink_bits_per_s` that it has to
+/// itself. Slowdown is the response time over this.
 pub fn alone_ms(payload: u64, connection: Connection, uplink_bits_per_s: u64) -> f64 {
     response_bytes(payload, connection) as f64 * 8_000.0 / uplink_bits_per_s as f64
 }

@@ -12,7 +12,7 @@ use crate::instrument::Instrumented;
 use crate::listing::{Genre, Mutant};
 use crate::tree::Tree;
 
-/// How often mutants are taken out before it is given up.
+/// The most rounds in which mutants are taken out before the build is given up.
 const ROUNDS_MAX: usize = 20;
 /// Complaints of the borrow checker: both branches move or borrow what one may.
 const OF_BORROWS: [&str; 12] = [
@@ -20,7 +20,7 @@ const OF_BORROWS: [&str; 12] = [
     "E0597", "E0716",
 ];
 
-/// What came of building a package's mutants.
+/// The outcome of building a package's mutants.
 #[derive(Default)]
 pub(crate) struct Built {
     /// Mutants that no compiler takes.
@@ -38,7 +38,7 @@ pub(crate) struct TestBinary {
     pub(crate) name: String,
     /// The file of the program.
     pub(crate) path: PathBuf,
-    /// Where it runs: the package's directory.
+    /// The directory that the program runs in: the package's.
     pub(crate) directory: PathBuf,
 }
 
@@ -124,7 +124,7 @@ fn take_out(
     Ok(())
 }
 
-/// The mutants that are in the text at all.
+/// Returns the mutants that are in the text at all.
 fn switched(files: &BTreeMap<String, Instrumented>) -> BTreeSet<u32> {
     let marks = files.values().flat_map(|file| &file.marks);
     marks

@@ -92,7 +92,7 @@ pub(crate) fn instrument(source: &str, mutants: &[(u32, &Mutant)]) -> anyhow::Re
     Ok(rendering.done)
 }
 
-/// Where lines begin, to turn places into bytes.
+/// The places where lines begin, to turn places into bytes.
 struct Lines<'a> {
     source: &'a str,
     starts: Vec<usize>,
@@ -122,7 +122,7 @@ struct Node {
     mutants: Vec<(u32, String)>,
 }
 
-/// How mutants are switched.
+/// The way in which mutants are switched.
 #[derive(Clone, Copy)]
 enum Way {
     /// An expression is one of several: the mutants' or the original.
@@ -202,7 +202,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Whether a type names an `impl Trait`.
+/// Returns whether a type names an `impl Trait`.
 fn has_impl(kind: &syn::Type) -> bool {
     struct Search(bool);
     impl<'ast> Visit<'ast> for Search {
@@ -215,7 +215,7 @@ fn has_impl(kind: &syn::Type) -> bool {
     search.0
 }
 
-/// Whether an expression is a chain that binds by `let`, and so cannot be wrapped.
+/// Returns whether an expression is a chain that binds by `let`, and so cannot be wrapped.
 fn has_let(expression: &syn::Expr) -> bool {
     match expression {
         syn::Expr::Let(_) => true,
@@ -393,7 +393,7 @@ mod tests {
     use super::*;
     use crate::listing::Span;
 
-    /// A mutant of what stands between two places of a text of one line.
+    /// Makes a mutant of what stands between two places of a text of one line.
     fn mutant(source: &str, genre: Genre, replaced: &str, replacement: &str) -> Mutant {
         let start = source.find(replaced).expect("it is in the source");
         let place = |at: usize| Place {
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a source, with the switch's name made short.
+    /// Returns a source with its mutants behind the switch, whose name is made short.
     fn rewritten(source: &str, changes: &[(Genre, &str, &str)]) -> String {
         let mutants: Vec<Mutant> = changes
             .iter()

@@ -12,7 +12,7 @@ pub(crate) struct Mutant {
     pub(crate) file: String,
     /// The package's name: `sprat-config`.
     pub(crate) package: String,
-    /// What kind of change it is.
+    /// The kind of change that it is.
     pub(crate) genre: Genre,
     /// The text that stands instead.
     pub(crate) replacement: String,

@@ -36,7 +36,7 @@ use tree::Tree;
 /// The exit status where mutants were missed, and no report is there to say so.
 const MISSED: u8 = 2;
 
-/// As long as it takes, for all that one would wait.
+/// The minutes to try mutants for where no bound is given: as long as anyone would wait.
 const A_DAY_MIN: u64 = 24 * 60;
 
 /// Processor time of a test; what takes longer has no part.
@@ -159,7 +159,7 @@ fn verdicts<'a>(
     Ok(verdicts)
 }
 
-/// A line for each mutant and what came of it.
+/// Returns a line for each mutant with its verdict.
 fn listed_with(mutants: &[(u32, &Mutant)], verdicts: &BTreeMap<u32, Verdict>) -> String {
     let lines = mutants.iter();
     let lines = lines.filter_map(|(number, mutant)| {
@@ -169,7 +169,7 @@ fn listed_with(mutants: &[(u32, &Mutant)], verdicts: &BTreeMap<u32, Verdict>) ->
     lines.collect()
 }
 
-/// The files of which every mutant has been tried.
+/// Returns the files of which every mutant has been tried.
 fn through<'a>(
     mutants: &[(u32, &'a Mutant)],
     verdicts: &BTreeMap<u32, Verdict>,

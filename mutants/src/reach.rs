@@ -20,7 +20,7 @@ const OF_THE_CHECKOUT: [&str; 1] = ["tidy"];
 /// A test, and how long it takes.
 #[derive(Clone, Debug)]
 pub(crate) struct Test {
-    /// Which of the programs has it.
+    /// The index of the program that has the test.
     pub(crate) binary: usize,
     /// The name that libtest has for it.
     pub(crate) name: String,
@@ -33,7 +33,7 @@ pub(crate) struct Test {
 pub(crate) struct Reach {
     /// Tests that pass, quickest first.
     pub(crate) tests: Vec<Test>,
-    /// For each mutant that is reached: indices of tests.
+    /// The indices of tests, for each mutant that is reached.
     pub(crate) of: BTreeMap<u32, Vec<usize>>,
     /// Tests that fail without any mutant, or take too long, by name.
     pub(crate) left_out: Vec<(String, Outcome)>,
@@ -85,7 +85,7 @@ pub(crate) fn record(
     Ok(gathered(found.into_inner().expect("no worker panics")))
 }
 
-/// What a test did by itself.
+/// The outcome of a test that was run by itself.
 struct Alone {
     outcome: Outcome,
     took: Duration,
@@ -142,7 +142,7 @@ fn alone(
     })
 }
 
-/// The names of a program's tests.
+/// Returns the names of a program's tests.
 fn names(binary: &TestBinary) -> anyhow::Result<Vec<String>> {
     let output = Command::new(&binary.path)
         .args(["--list", "--format", "terse"])

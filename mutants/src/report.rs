@@ -14,7 +14,7 @@ use crate::listing::Mutant;
 /// Mutants that do the same as the code, which no test can tell.
 const SAME: &str = include_str!("../same.txt");
 
-/// What came of a mutant.
+/// The verdict on a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     /// A test has failed.
@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     Missed,
     /// All tests have passed, and it is known to do the same.
     Same,
-    /// No compiler takes it.
+    /// The mutant is taken by no compiler.
     Unviable,
     /// The mutant cannot be switched at run time.
     NotTried,
@@ -36,7 +36,7 @@ pub(crate) enum Verdict {
 pub(crate) struct Row {
     /// The hash of its code, without comments and tests.
     pub(crate) hash: String,
-    /// How many mutants came to each verdict.
+    /// The number of mutants that came to each verdict.
     pub(crate) counts: BTreeMap<Verdict, usize>,
     /// Names of those missed.
     pub(crate) missed: Vec<String>,
@@ -45,7 +45,7 @@ pub(crate) struct Row {
 /// The report: files and their rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// By the files' paths.
+    /// The rows, by the files' paths.
     pub(crate) rows: BTreeMap<String, Row>,
 }
 
@@ -161,7 +161,7 @@ impl Report {
         self.rows.values().map(|row| row.count(verdict)).sum()
     }
 
-    /// Whether a file's row stands: its code is as it was then, and nothing was missed,
+    /// Returns whether a file's row stands: its code is as it was then, and nothing was missed,
     /// which a test since may catch.
     pub(crate) fn stands(&self, file: &str, hash: &str) -> bool {
         let row = self.rows.get(file);
@@ -187,7 +187,7 @@ fn read_row(line: &str) -> Option<(String, Row)> {
     (counts.len() == COLUMNS.len()).then(|| (file.to_owned(), row))
 }
 
-/// How many mutants of a file and a change are known to do the same.
+/// Counts the mutants that are known to do the same, by file and change.
 fn same(text: &str) -> BTreeMap<(&str, &str), usize> {
     let mut same = BTreeMap::new();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -218,7 +218,7 @@ pub(crate) fn hash(path: &Path) -> anyhow::Result<String> {
     Ok(hash.chars().take(10).collect())
 }
 
-/// The lines of a source that are code, up to the module of tests.
+/// Returns the lines of a source that are code, up to the module of tests.
 fn code(source: &str) -> String {
     let mut code = String::new();
     let mut lines = source.lines().peekable();

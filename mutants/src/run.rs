@@ -17,20 +17,20 @@ const ADDRESS_SPACE_BYTES: u64 = 8 << 30;
 const SIGXCPU: i32 = 24;
 const SIGKILL: i32 = 9;
 
-/// How a process of tests ended.
+/// The outcome of a process of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// All tests have passed.
     Passed,
-    /// One has failed, or the process has.
+    /// A test has failed, or the process has.
     Failed,
     /// The process looped, or waited, until its time was over.
     OutOfTime,
 }
 
-/// What a process of tests is told and allowed.
+/// The environment and the bounds of a process of tests.
 pub(crate) struct Terms<'a> {
-    /// What is added to the environment.
+    /// The variables that are added to the environment.
     pub(crate) environment: &'a [(&'a str, String)],
     /// Processor time, in seconds.
     pub(crate) cpu_s: u64,
@@ -106,7 +106,7 @@ fn watch(child: &mut Child, until: Instant) -> Option<Outcome> {
     }
 }
 
-/// The processor time of a process that ends, as long as it was not waited for: fields 14
+/// Returns the processor time of a process that ends, as long as it was not waited for: fields 14
 /// and 15 of proc_pid_stat(5), in hundredths of a second.
 fn processor_time(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();

@@ -10,18 +10,18 @@ use anyhow::{Context as _, ensure};
 use crate::instrument::{Instrumented, instrument};
 use crate::listing::Mutant;
 
-/// What is appended to a crate's root.
+/// The text that is appended to a crate's root.
 const SWITCH: &str = include_str!("switch.txt");
-/// What stands before it: the switch needs one function of the compiler's own, and
-/// mutants are not to be clean.
+/// The text that stands before it: the switch needs one function of the compiler's own, and mutants
+/// are not to be clean.
 const BEFORE: &str = "#![feature(core_intrinsics, const_eval_select)] #![allow(warnings, internal_features, \
      arithmetic_overflow, unconditional_panic, overflowing_literals, unconditional_recursion)] ";
 
 /// A copy of the checkout.
 pub(crate) struct Tree {
-    /// Where the checkout itself is.
+    /// The directory of the checkout itself.
     pub(crate) root: PathBuf,
-    /// Where the copy is.
+    /// The directory of the copy.
     pub(crate) copy: PathBuf,
 }
 

@@ -30,28 +30,28 @@ pub struct ClassSpec {
     /// station, over all its endpoints; on the uplink, responses that have
     /// begun and are not over.
     pub max_concurrency: usize,
-    /// What all of its responses together get of the uplink, in bits per
-    /// second on the wire (EH99 4, the third mechanism).
+    /// The rate that all of its responses together get of the uplink, in bits per second on
+    /// the wire (EH99 4, the third mechanism).
     pub rate_bits_per_s: Option<u64>,
-    /// Sends only while no other class has anything ready, or begun and not
-    /// yet over (EH99 7).
+    /// Whether it sends only while no other class has anything ready, or begun and not yet
+    /// over (EH99 7).
     pub idle_only: bool,
-    /// How long a request may wait before it is refused, so that what starves
-    /// frees what it holds (SDIS02 5.5).
+    /// The time that a request may wait before it is refused, so that what starves frees
+    /// what it holds (SDIS02 5.5).
     pub timeout: Option<Duration>,
     /// Shares of the queue's bound between which early discard takes more and
     /// more of the class's requests, and past which it takes all. At the
     /// second, an endpoint's queue is closed to the class (SDIS02 3.2).
     pub drop_thresholds: (f64, f64),
-    /// From arrival to when the response must have begun, for ordering by
+    /// The time from arrival to when the response must have begun, for ordering by
     /// deadline: the hard one (SRQ06's D), from which on it has no value.
     pub deadline: Option<Duration>,
-    /// From arrival to when the value begins to fall: the soft deadline (SRQ06's
+    /// The time from arrival to when the value begins to fall: the soft deadline (SRQ06's
     /// D'); the hard one if absent.
     pub soft_deadline: Option<Duration>,
-    /// A request that would begin after its deadline is refused, not delayed.
+    /// Whether a request that would begin after its deadline is refused, not delayed.
     pub drop_late: bool,
-    /// For ordering by value: the highest first (SRQ06's C).
+    /// The value of a request, for ordering by value: the highest first (SRQ06's C).
     pub value: u32,
 }
 
@@ -73,7 +73,7 @@ impl Default for ClassSpec {
     }
 }
 
-/// Whether the uplink's order by class is more than an order by level: then a
+/// Returns whether the uplink's order by class is more than an order by level: then a
 /// single queue, whose ranks begin with the level, is not enough.
 pub(crate) fn need_arbiter(classes: &[ClassSpec]) -> bool {
     let shared = |(index, class): (usize, &ClassSpec)| {

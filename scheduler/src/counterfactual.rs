@@ -36,7 +36,7 @@ const FLOWS_MAX: usize = 16_384;
 /// for which it had let others wait.
 const STEPS_MAX: u32 = 10_000;
 
-/// How often a response that its client slows down is looked at on the virtual link.
+/// The time after which a response that its client slows down is looked at again.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The most responses that are looked at so. Others are looked at when something happens to
@@ -47,10 +47,10 @@ const LOOKS_MAX: usize = 512;
 #[derive(Clone, Debug)]
 pub struct Counterfactual {
     egress: Egress,
-    /// How far the virtual link has come.
+    /// The time that the virtual link has come to.
     at: Time,
     due: Due,
-    /// By [`FlowId::index`] of the virtual link.
+    /// The responses, by [`FlowId::index`] of the virtual link.
     responses: Vec<Response>,
     /// The flow of each on the virtual link, by [`FlowId::index`] of the real one.
     flows: Vec<Option<Twins<FlowId>>>,
@@ -69,7 +69,7 @@ struct Twins<T> {
     fair: T,
 }
 
-/// When the virtual link's next grant is due.
+/// The time at which the virtual link's next grant is due.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     At(Time),
@@ -98,14 +98,14 @@ impl Counterfactual {
         }
     }
 
-    /// Has sums kept by the clients' networks, too, for so many of them: those with the most
+    /// Keeps sums by the clients' networks, too, for so many of them: those with the most
     /// responses. 0 tells none apart.
     pub fn tell_networks(&mut self, most: usize) {
         self.tally.networks.set_most(most);
     }
 
-    /// Whether there is a difference to be told: `fair` is `fair`, and `fcfs` asks for no
-    /// size either.
+    /// Returns whether there is a difference to measure: `fair` is `fair`, and `fcfs` asks
+    /// for no size either.
     pub fn is_of_use(discipline: &Discipline) -> bool {
         !matches!(discipline, Discipline::Fair | Discipline::Fcfs)
     }
@@ -296,7 +296,7 @@ impl Counterfactual {
     }
 }
 
-/// What happens on the real link.
+/// An event on the real link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<'a> {
     Open(Time, FlowId, FlowSpec),
@@ -419,8 +419,8 @@ impl Counterfactual {
         }
     }
 
-    /// Has a flow wait on the virtual link with what it could send there. Where that is less
-    /// than before it keeps its place: most of those that are held are back in a moment.
+    /// Offers on the virtual link what a flow could send there. Where that is less than
+    /// before it keeps its place: most of those that are held are back in a moment.
     fn ask(&mut self, flow: FlowId) {
         let response = &mut self.responses[flow.index()];
         let bytes = response.available_bytes(self.at);

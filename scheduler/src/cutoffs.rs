@@ -2,8 +2,7 @@
 
 use crate::histogram::SizeHistogram;
 
-/// Where one size class of [`crate::Discipline::Bands`] ends and the next
-/// begins.
+/// The bounds between the size classes of [`crate::Discipline::Bands`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cutoffs {
     /// Ascending bounds in bytes, 15 at most: a flow is in the first class
@@ -20,12 +19,12 @@ pub enum Cutoffs {
 }
 
 impl Cutoffs {
-    /// TOCS03 2.2.4's table: 1K, 2K, 5K, 20K, 50K.
+    /// Returns the cutoffs of TOCS03 2.2.4's table: 1K, 2K, 5K, 20K, 50K.
     pub fn paper() -> Self {
         Self::Fixed(PAPER.to_vec())
     }
 
-    /// TOCS03 3.4: two classes, split at 1K.
+    /// Returns the cutoff of TOCS03 3.4: two classes, split at 1K.
     pub fn two_class() -> Self {
         Self::Fixed(vec![1024])
     }
@@ -57,7 +56,7 @@ struct Learner {
 }
 
 impl SizeClasses {
-    /// Classes that end at `cutoffs`.
+    /// Returns classes that end at `cutoffs`.
     pub fn new(cutoffs: &Cutoffs) -> Self {
         match cutoffs {
             Cutoffs::Fixed(bounds) => {
@@ -81,12 +80,12 @@ impl SizeClasses {
         }
     }
 
-    /// The first class whose cutoff is at least `remaining` bytes, from 0.
+    /// Returns the first class whose cutoff is at least `remaining` bytes, from 0.
     pub fn class(&self, remaining: u64) -> u8 {
         self.cutoffs.partition_point(|&cutoff| cutoff < remaining) as u8
     }
 
-    /// The cutoffs in force, ascending.
+    /// Returns the cutoffs in force, ascending.
     pub fn cutoffs(&self) -> &[u64] {
         &self.cutoffs
     }
@@ -102,7 +101,7 @@ impl SizeClasses {
 }
 
 impl Learner {
-    /// New cutoffs when it is time to revise them.
+    /// Notes a size; returns new cutoffs when it is time to revise them.
     fn observe(&mut self, bytes: u64) -> Option<Vec<u64>> {
         self.sizes.observe(bytes);
         self.until_revision -= 1;

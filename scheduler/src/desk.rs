@@ -1,10 +1,10 @@
-//! Those who wait for the uplink: what every driver of an [`Egress`] does, be it a proxy, a
-//! filter or a simulator.
+//! The writers that wait for the uplink: what every driver of an [`Egress`] does, be it a
+//! proxy, a filter or a simulator.
 //!
-//! A writer waits with the bytes that it has in hand ([`Desk::wait`], [`Desk::ask`]). The driver makes the
-//! grants that are due ([`Desk::next`]) after each call that may have changed whose turn it
-//! is, and when [`Desk::next_wakeup`] says so, and wakes whom it is told to. A writer that
-//! is woken takes its turn ([`Desk::take`]).
+//! A writer waits with the bytes that it has in hand ([`Desk::wait`], [`Desk::ask`]). The
+//! driver makes the grants that are due ([`Desk::next`]) after each call that may have changed
+//! whose turn it is, and when [`Desk::next_wakeup`] says so, and wakes the writers that the
+//! desk names. A writer that is woken takes its turn ([`Desk::take`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::{
     AtCapacity, Counterfactual, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Time,
 };
 
-/// How long a head waits for the first bytes of its body, so that both go out in one
+/// The time that a head waits for the first bytes of its body, so that both go out in one
 /// segment. A backend that writes them separately does so within this.
 pub const HEAD_WAIT: Duration = Duration::from_millis(2);
 
-/// An uplink, and those who wait for it. `W` is what a driver wakes a writer by: a task's
+/// An uplink, and the writers that wait for it. `W` is what a driver wakes a writer by: a task's
 /// waker, or the number of a stream.
 #[derive(Clone, Debug)]
 pub struct Desk<W> {
@@ -28,29 +28,29 @@ pub struct Desk<W> {
     /// Heads held back for the first bytes of their bodies, the earliest first, and until
     /// when. Entries may be out of date.
     heads: VecDeque<(Time, FlowId)>,
-    /// When the next grant is due, as far as that is known since the last one that was not
-    /// made. An uplink that is asked when it could be made does not know of all that a class
-    /// waits for.
+    /// The time of the next grant, as the uplink gave it when it last made none. An uplink
+    /// that is asked when it could make one does not know of all that a class waits for.
     due: Due,
-    /// When the grant is due that a writer waits for, or until when the link's time is settled
-    /// with the counterfactual if that is later. Unlike `due` it stays until the grant is made.
+    /// The time of the grant that a writer waits for, or the time up to which the link's time
+    /// is settled with the counterfactual if that is later. Unlike `due` it stays until the
+    /// grant is made.
     awaited: Option<Time>,
-    /// What `fair` would have given the same writers.
+    /// The counterfactual: what `fair` would have given the same writers.
     counterfactual: Option<Compared>,
 }
 
 /// The writer of a flow, and what it waits for.
 #[derive(Clone, Debug)]
 struct Writer<W> {
-    /// None once the flow is closed.
+    /// The writer's flow; none once that is closed.
     flow: Option<FlowId>,
-    /// To be woken when it is granted something.
+    /// The handle that the driver wakes it by when it is granted something.
     waker: Option<W>,
     /// Whether it has asked and not yet looked: it is not woken.
     looks: bool,
     /// Bytes that it waits with.
     asked: u64,
-    /// Since when it has waited.
+    /// The time since which it has waited.
     asked_at: Time,
     /// Bytes granted and not yet taken.
     granted: u64,
@@ -60,7 +60,7 @@ struct Writer<W> {
     head: u64,
 }
 
-/// When the next grant is due.
+/// The time at which the next grant is due.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     At(Time),
@@ -69,12 +69,12 @@ enum Due {
     Unknown,
 }
 
-/// What a writer may write now.
+/// The bytes that a writer may write now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// The bytes granted, at least 1.
     pub bytes: u64,
-    /// How long they have waited.
+    /// The time that they have waited.
     pub waited: Duration,
 }
 
@@ -137,13 +137,13 @@ impl<W> Desk<W> {
         Ok(flow)
     }
 
-    /// Whether a flow is open.
+    /// Returns whether a flow is open.
     pub fn is_open(&self, flow: FlowId) -> bool {
         let writer = self.writers.get(flow.index());
         writer.is_some_and(|writer| writer.flow == Some(flow))
     }
 
-    /// Has a writer wait with the bytes that it has in hand, all together. What it has
+    /// Makes a writer wait with the bytes that it has in hand, all together. What it has
     /// taken before counts as written. Returns whether grants may be due by it.
     pub fn wait(&mut self, now: Time, flow: FlowId, bytes: u64) -> bool {
         let Some(writer) = self.writer(flow) else {
@@ -170,8 +170,8 @@ impl<W> Desk<W> {
         }
     }
 
-    /// The same for a writer that looks at once ([`Desk::take`]) whether it is its turn:
-    /// what it is granted before that wakes no writer.
+    /// Does the same for a writer that looks at once ([`Desk::take`]) whether it is its
+    /// turn: what it is granted before that wakes no writer.
     pub fn ask(&mut self, now: Time, flow: FlowId, bytes: u64) -> bool {
         if let Some(writer) = self.writer(flow) {
             writer.looks = true;
@@ -246,7 +246,7 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Makes the next grant that is due, and returns whom to wake by it. To be called until
+    /// Makes the next grant that is due, and returns the waker of its writer. To be called until
     /// it returns none.
     pub fn next(&mut self, now: Time) -> Option<&W> {
         self.release_heads(now);
@@ -280,7 +280,7 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Has the heads ask that have waited for long enough.
+    /// Offers the heads that have waited for long enough.
     fn release_heads(&mut self, now: Time) {
         while let Some(&(until, flow)) = self.heads.front() {
             if until > now {
@@ -329,7 +329,7 @@ impl<W> Desk<W> {
         writer.waker.as_ref().filter(|_| self.is_open(flow))
     }
 
-    /// Has a writer woken by this from now on.
+    /// Sets what a writer is woken by from now on.
     pub fn set_waker(&mut self, flow: FlowId, waker: W) {
         if let Some(writer) = self.writer(flow) {
             writer.waker = Some(waker);
@@ -348,16 +348,16 @@ impl<W> Desk<W> {
     }
 }
 
-/// What happens to the uplink itself, of which its counterfactual is told. Grants may be due
-/// afterwards.
+/// Events of the uplink itself, which the desk passes on to its counterfactual. Grants may
+/// be due afterwards.
 impl<W> Desk<W> {
-    /// Has what `fair` would have given the writers told from now on, or no longer. It knows
-    /// nothing of those who have a flow already.
+    /// Sets the counterfactual that the desk passes events on to from now on, if any. It
+    /// knows nothing of the writers that have a flow already.
     pub fn set_counterfactual(&mut self, counterfactual: Option<Counterfactual>) {
         self.counterfactual = counterfactual.map(Compared::new);
     }
 
-    /// Returns what `fair` would have given the writers, if that is told.
+    /// Returns the counterfactual, if the desk has one.
     pub fn counterfactual(&mut self) -> Option<&mut Counterfactual> {
         self.counterfactual.as_mut().map(Compared::link)
     }

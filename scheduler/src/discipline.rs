@@ -42,7 +42,7 @@ pub enum Discipline {
     Sfd(Sfd),
 }
 
-/// What a discipline may look at.
+/// The facts of a flow that a discipline may look at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowView {
     pub(crate) level: u8,
@@ -62,10 +62,10 @@ pub(crate) struct FlowView {
 }
 
 impl FlowView {
-    /// Bytes left, as far as known; what was attained if not known, or if the
-    /// flow has more to send than was said: it then never jumps ahead again.
-    /// That holds for exact sizes too, or a driver that counts one wrong would
-    /// have a flow with nothing left, and so ahead of all, without an end.
+    /// Returns the bytes left, as far as known; what was attained if not known, or if the
+    /// flow has more to send than was said: it then never jumps ahead again. That holds for
+    /// exact sizes too, or a driver that counts one wrong would have a flow with nothing
+    /// left, and so ahead of all, without an end.
     fn remaining(&self) -> u64 {
         match self.size.bytes() {
             Some(bytes) if self.attained < bytes => bytes - self.attained,
@@ -79,7 +79,7 @@ impl FlowView {
 pub(crate) struct Ranker {
     discipline: Discipline,
     classes: Option<SizeClasses>,
-    /// For disciplines that rank by deadline and value.
+    /// The ranking of disciplines that go by deadline and value.
     requests: Option<Ranking>,
 }
 
@@ -100,7 +100,7 @@ impl Ranker {
         &self.discipline
     }
 
-    /// Whether [`FlowView::turn`] takes part in the rank.
+    /// Returns whether [`FlowView::turn`] takes part in the rank.
     pub(crate) fn takes_turns(&self) -> bool {
         let by_requests = self.requests.as_ref().is_some_and(Ranking::takes_turns);
         by_requests || {
@@ -109,8 +109,8 @@ impl Ranker {
         }
     }
 
-    /// Whether clients may share the link under it: flows alone take part in the rounds of
-    /// some, and in the queues of `srq`.
+    /// Returns whether clients may share the link under it: flows alone take part in the
+    /// rounds of some, and in the queues of `srq`.
     pub(crate) fn knows_clients(&self) -> bool {
         use Discipline::{Bands, Fair, Sfd, Srq};
         !matches!(self.discipline, Fair | Bands(_) | Srq(_) | Sfd(_))
@@ -126,7 +126,7 @@ impl Ranker {
         self.requests.as_mut()
     }
 
-    /// Whether a flow may wait without an end while others come.
+    /// Returns whether a flow may wait without an end while others come.
     pub(crate) fn may_starve(&self) -> bool {
         use Discipline::{Edf, Fair, Fcfs, Srq};
         !matches!(self.discipline, Fcfs | Fair | Edf | Srq(_))
@@ -229,7 +229,7 @@ mod tests {
         ]
     }
 
-    /// The first has a deadline, the second has none.
+    /// Returns a ranker of two classes, of which the first has a deadline and the second has none.
     fn ranker(discipline: Discipline) -> Ranker {
         let deadline = Some(std::time::Duration::from_millis(1));
         let class = |deadline| ClassSpec {
@@ -239,7 +239,7 @@ mod tests {
         Ranker::new(discipline, &[class(deadline), class(None)])
     }
 
-    /// In the order of [`disciplines`]: a wrong answer costs an order or a warning.
+    /// Checks the answers in the order of [`disciplines`]: a wrong one costs an order or a warning.
     #[test]
     fn who_starves_and_who_takes_turns() {
         let yes = |answer: fn(&Ranker) -> bool| {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     proptest! {
-        /// No two flows rank the same, and a tie goes to the earlier.
+        /// Checks that no two flows rank the same, and that a tie goes to the earlier.
         #[test]
         fn the_order_is_total(one in view(), other in view()) {
             for discipline in disciplines() {
@@ -268,7 +268,7 @@ mod tests {
             }
         }
 
-        /// Whatever a discipline goes by, levels come first.
+        /// Checks that levels come first, whatever a discipline goes by.
         #[test]
         fn levels_come_first(one in view(), other in view()) {
             for discipline in disciplines() {
@@ -279,7 +279,7 @@ mod tests {
             }
         }
 
-        /// While a flow keeps to its size, sending only moves it forward.
+        /// Checks that sending only moves a flow forward while it keeps to its size.
         #[test]
         fn srpt_and_bands_never_demote_what_keeps_to_its_size(
             mut bytes in [0u64..100_000, 0..100_000, 0..100_000],

@@ -14,49 +14,49 @@ pub use intervals::Intervals;
 use intervals::SizeIntervals;
 use rotation::Rotation;
 
-/// How an endpoint is chosen.
+/// The rule by which an endpoint is chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Dispatch {
-    /// In turn, by weight (SDIS02's rr).
+    /// Each endpoint in turn, by weight (SDIS02's rr).
     RoundRobin,
-    /// At random, by weight.
+    /// An endpoint drawn at random, by weight.
     Random,
-    /// The less loaded of two drawn at random, by weight.
+    /// The less loaded of two endpoints drawn at random, by weight.
     P2c,
-    /// The one with the fewest requests for its weight (SDIS02's shortest
+    /// The endpoint with the fewest requests for its weight (SDIS02's shortest
     /// queue first, sqf).
     LeastRequest,
-    /// The one with the fewest requests of this one's level or above it
+    /// The endpoint with the fewest requests of this one's level or above it
     /// (SDIS02's psqf).
     Psqf,
-    /// As `Psqf`, with so many endpoints, the first, reserved for the highest
-    /// level (SDIS02's rpsq); endpoints may also be marked as reserved.
+    /// The endpoint that `Psqf` chooses, with the first `reserved` endpoints kept for
+    /// the highest level (SDIS02's rpsq); endpoints may also be marked as reserved.
     Rpsq {
         /// The number of endpoints reserved.
         reserved: usize,
     },
-    /// The one with the least work before this request, for its weight: all
-    /// bytes still to be answered where it serves in order; where it shares its
-    /// capacity, of each response at most as much as this one has.
+    /// The endpoint with the least work before this request, for its weight:
+    /// all bytes still to be answered where it serves in order; where it shares
+    /// its capacity, of each response at most as much as this one has.
     LeastWork,
-    /// By size: each endpoint has an interval of sizes, so that small requests
-    /// never wait behind large ones (size-interval task assignment;
-    /// Harchol-Balter, Crovella, Murta 1998). Within an interval, the least
-    /// loaded. Learnt intervals are let go of while all endpoints are seen to
-    /// share their capacity, where a small request does not wait: then as
-    /// `LeastWork`.
+    /// The least loaded endpoint of those whose interval of sizes holds the
+    /// request's, so that small requests never wait behind large ones
+    /// (size-interval task assignment; Harchol-Balter, Crovella, Murta 1998).
+    /// Learnt intervals are let go of while all endpoints are seen to share
+    /// their capacity, where a small request does not wait: then the choice is
+    /// that of `LeastWork`.
     Sita(Intervals),
-    /// By hash on a ring of points: the same resource goes to the same
-    /// endpoint, and few move when an endpoint comes or goes.
+    /// The endpoint that the hash finds on a ring of points: the same resource
+    /// goes to the same endpoint, and few move when an endpoint comes or goes.
     RingHash,
-    /// By hash, through a table that is as even as can be (Eisenbud et al.
-    /// 2016, section 3.4).
+    /// The endpoint that the hash finds in a table as even as can be (Eisenbud
+    /// et al. 2016, section 3.4).
     Maglev,
 }
 
 impl Dispatch {
-    /// Whether a request belongs to an endpoint, so that it must wait for that
-    /// one rather than for any.
+    /// Returns whether a request belongs to an endpoint, so that it must wait
+    /// for that one rather than for any.
     pub fn has_affinity(&self) -> bool {
         matches!(
             self,
@@ -64,7 +64,7 @@ impl Dispatch {
         )
     }
 
-    /// Whether it asks for the work that endpoints have.
+    /// Returns whether the choice asks for the work that endpoints have.
     pub fn counts_work(&self) -> bool {
         matches!(self, Self::LeastWork | Self::Sita(_))
     }
@@ -77,9 +77,9 @@ pub struct View {
     pub usable: bool,
     /// The endpoint's share, relative to the others; 0 counts as 1.
     pub weight: u64,
-    /// Requests that it serves or that wait for it.
+    /// Requests that the endpoint serves or that wait for it.
     pub requests: u64,
-    /// Those of them that are of the asked level or above it.
+    /// Requests among them that are of the asked level or above it.
     pub requests_ahead: u64,
     /// The expected bytes that it serves before the asked request.
     pub work_bytes: u64,
@@ -87,7 +87,7 @@ pub struct View {
     pub shared: bool,
 }
 
-/// What the choice may depend on.
+/// The properties of a request that the choice may depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// The expected size of the response.
@@ -96,7 +96,7 @@ pub struct Asked {
     pub highest: bool,
     /// The hash of the resource.
     pub hash: u64,
-    /// Drawn for this request by the caller.
+    /// A random number that the caller has drawn for this request.
     pub random: u64,
     /// The place of the priority that is asked, among those that there are: each takes
     /// turns of its own.
@@ -107,7 +107,7 @@ pub struct Asked {
 #[derive(Clone, Debug)]
 pub struct Balancer {
     chooser: Chooser,
-    /// One for each priority: those that stand by seldom have turns of their own.
+    /// The turns of each priority, so that one that seldom serves has its own.
     rotations: Vec<Rotation>,
     /// Endpoints that only the highest level may use.
     reserved: Vec<bool>,
@@ -124,7 +124,7 @@ enum Chooser {
     Maglev(Maglev),
 }
 
-/// What "least loaded" counts.
+/// The measure by which an endpoint is the least loaded.
 #[derive(Clone, Copy, Debug)]
 enum Load {
     Requests,
@@ -147,19 +147,19 @@ impl Load {
 pub struct EndpointSpec {
     /// The endpoint's share, relative to the others; at least 1.
     pub weight: u32,
-    /// For the highest level alone.
+    /// Whether the endpoint is for the highest level alone.
     pub reserved: bool,
     /// The sizes in bytes, from and to (inclusive), that it is for under
     /// [`Dispatch::Sita`]; `None`: as [`Intervals`] has it.
     pub size_range: Option<(u64, u64)>,
-    /// What a hash remembers it by: its address.
+    /// The number by which hashes and sessions know the endpoint, made of its address.
     pub identity: u64,
-    /// 0 is served by first; others as far as those before have failed.
+    /// The endpoint's priority: 0 serves first, others as far as those before have failed.
     pub priority: u8,
 }
 
 impl Balancer {
-    /// A choice among `endpoints`.
+    /// Creates a balancer that chooses among `endpoints`.
     pub fn new(dispatch: &Dispatch, endpoints: &[EndpointSpec]) -> Self {
         let chooser = match dispatch {
             Dispatch::RoundRobin => Chooser::InTurn,
@@ -190,7 +190,7 @@ impl Balancer {
         }
     }
 
-    /// The choice is among other endpoints now. What was learnt of sizes stays.
+    /// Makes `endpoints` those that are chosen among. What was learnt of sizes stays.
     pub fn replace(&mut self, dispatch: &Dispatch, endpoints: &[EndpointSpec]) {
         let mut changed = Self::new(dispatch, endpoints);
         if let (Chooser::Sized(intervals), Chooser::Sized(known)) =
@@ -208,8 +208,8 @@ impl Balancer {
         }
     }
 
-    /// Under [`Dispatch::Sita`], the interval of each endpoint: the sizes from
-    /// and to (inclusive).
+    /// Returns the interval of each endpoint under [`Dispatch::Sita`]: the
+    /// sizes from and to (inclusive).
     pub fn intervals(&self) -> Option<&[(u64, u64)]> {
         match &self.chooser {
             Chooser::Sized(intervals) => Some(intervals.ranges()),
@@ -217,8 +217,8 @@ impl Balancer {
         }
     }
 
-    /// The endpoint for a request; `None` if none may be chosen. `views` has
-    /// one for each endpoint.
+    /// Returns the endpoint for a request; `None` if none may be chosen.
+    /// `views` has one for each endpoint.
     pub fn pick(&mut self, views: &[View], asked: &Asked) -> Option<usize> {
         let reserved = &self.reserved;
         let usable = |index: usize| {
@@ -235,8 +235,8 @@ impl Balancer {
             Chooser::Sized(intervals) => {
                 let shared = |index: usize| views[index].shared || !usable(index);
                 if intervals.are_learnt() && (0..views.len()).all(shared) {
-                    // Nobody waits behind anybody: keeping sizes apart would
-                    // only leave capacity unused.
+                    // No request waits behind another: keeping sizes apart
+                    // would only leave capacity unused.
                     return rotation.least(views, |view| view.work_bytes, usable);
                 }
                 let range = intervals.nearest(asked.bytes, usable)?;
@@ -249,7 +249,7 @@ impl Balancer {
     }
 }
 
-/// An endpoint drawn by weight.
+/// Returns an endpoint drawn by weight.
 fn draw(views: &[View], random: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
     let candidates = || (0..views.len()).filter(|&index| usable(index));
     let total: u64 = candidates().map(|index| views[index].weight.max(1)).sum();
@@ -269,7 +269,7 @@ fn draw(views: &[View], random: u64, usable: impl Fn(usize) -> bool) -> Option<u
     )
 }
 
-/// The less loaded of two different endpoints drawn by weight.
+/// Returns the less loaded of two different endpoints drawn by weight.
 fn two_choices(views: &[View], random: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
     let first = draw(views, random, &usable)?;
     let other = |index: usize| index != first && usable(index);
@@ -280,14 +280,14 @@ fn two_choices(views: &[View], random: u64, usable: impl Fn(usize) -> bool) -> O
     Some(if heavier { second } else { first })
 }
 
-/// Whether `a` has less load for its weight than `b`.
+/// Returns whether `a` has less load for its weight than `b`.
 fn lighter(a: &View, b: &View, load: impl Fn(&View) -> u64) -> bool {
     // load / weight, without division.
     u128::from(load(a)) * u128::from(b.weight.max(1))
         < u128::from(load(b)) * u128::from(a.weight.max(1))
 }
 
-/// Another number from one: SplitMix64's finaliser (Steele, Lea, Flood 2014).
+/// Mixes a number into another with SplitMix64's finaliser (Steele, Lea, Flood 2014).
 pub(crate) fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -96,9 +96,9 @@ impl Egress {
         Ok(id)
     }
 
-    /// Has a flow wait for its turn with `bytes` that it could write at once, all
-    /// together and not in addition. With 0 it waits no longer. What it was granted before
-    /// counts as written.
+    /// Puts a flow in the queue with the `bytes` that it could write at once, all together
+    /// and not in addition. With 0 it waits no longer. What it was granted before counts as
+    /// written.
     pub fn offer(&mut self, now: Time, id: FlowId, bytes: u64) {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
@@ -282,7 +282,7 @@ impl Egress {
     }
 }
 
-/// What goes past the queue.
+/// Bytes that go past the queue, and changes of the link.
 impl Egress {
     /// Asks whether something small may go ahead of everything: a handshake, an interim or
     /// bodiless response, a local reply, a head whose size is not yet known. If so it is

@@ -17,8 +17,8 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// have been so many it is the mean of all.
 const AVERAGE_WINDOWS: u64 = 32;
 
-/// Nothing is a flood before so many windows have passed: a server that starts under
-/// load, as by an upgrade, has nothing yet to compare that load with.
+/// The number of windows before which nothing is a flood: a server that starts under load,
+/// as by an upgrade, has nothing yet to compare that load with.
 const FIRST_WINDOWS: u64 = 4;
 
 /// Bits of fraction in the moving average.
@@ -31,7 +31,7 @@ const FLOOD_MIN: u64 = 100;
 /// Watches arrivals on the fast path.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// In sixteenths, so that comparing needs no floats.
+    /// The multiple of the average that trips it, in sixteenths, so that comparing needs no floats.
     factor_x16: u64,
     window_start: Time,
     count: u64,
@@ -44,7 +44,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Trips when a window holds more than `factor` times the average.
+    /// Returns a guard that trips when a window holds more than `factor` times the average.
     pub fn new(factor: f64) -> Self {
         let mut guard = Self {
             factor_x16: 0,
@@ -75,12 +75,12 @@ impl Guard {
         !self.tripped
     }
 
-    /// Whether arrivals wait for their turns.
+    /// Returns whether arrivals wait for their turns.
     pub fn is_tripped(&self) -> bool {
         self.tripped
     }
 
-    /// How often it has tripped.
+    /// Returns how often the guard has tripped.
     pub fn trips(&self) -> u64 {
         self.trips
     }
@@ -125,7 +125,7 @@ impl Guard {
 mod tests {
     use super::*;
 
-    /// `count` arrivals in second `second`; how many of them went ahead.
+    /// Shows `count` arrivals in second `second`; returns how many of them went ahead.
     fn second(guard: &mut Guard, second: u64, count: u64) -> u64 {
         (0..count)
             .filter(|i| {
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_start_under_load_is_no_flood() {
         let mut guard = Guard::new(4.0);
-        // The first window has the probe of whoever starts it, no more.
+        // The first window has the probe of the tool that starts the server, no more.
         assert_eq!(second(&mut guard, 0, 1), 1);
         for s in 1..100 {
             assert_eq!(second(&mut guard, s, 1000), 1000, "second {s}");

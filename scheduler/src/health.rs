@@ -1,5 +1,5 @@
-//! Which endpoints of a cluster are to be used: as their answers show
-//! (outlier detection), and as those who ask them say (active checks).
+//! Which endpoints of a cluster are to be used: as their answers show (outlier
+//! detection), and as active checks of them say.
 //!
 //! A driver says how requests went ([`Health::observe`]) and how checks did
 //! ([`Health::checked`]), calls [`Health::expire`] when
@@ -22,7 +22,7 @@ use outliers::{Outliers, Record};
 
 use crate::Time;
 
-/// An endpoint is to be taken out of use, or back in.
+/// A change of an endpoint: it is to be taken out of use, or back in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The slot of the endpoint.
@@ -31,26 +31,26 @@ pub struct Change {
     pub out: bool,
 }
 
-/// Why an endpoint is out of use.
+/// The reason why an endpoint is out of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The endpoint's answers have ejected it, until this time.
     Ejected(Offence, Time),
-    /// What the checks say.
+    /// The endpoint fails its active checks.
     Unhealthy,
 }
 
-/// What is known of an endpoint.
+/// The health of an endpoint, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointHealth {
-    /// Until when its answers keep it out.
+    /// The time until which its answers keep the endpoint out.
     pub ejected_until: Option<Time>,
-    /// What the checks say; `None` before the first.
+    /// Whether the endpoint passes its checks; `None` before the first.
     pub passes_checks: Option<bool>,
 }
 
 impl EndpointHealth {
-    /// Not to be used.
+    /// Returns whether the endpoint is not to be used.
     pub fn is_out(&self) -> bool {
         self.ejected_until.is_some() || self.passes_checks == Some(false)
     }
@@ -74,8 +74,8 @@ struct Member {
 }
 
 impl Health {
-    /// Endpoints of which nothing is known, in the slots up to `endpoints`.
-    /// What is `None` is not looked at.
+    /// Creates the health of endpoints of which nothing is known, in the slots
+    /// up to `endpoints`. A rule that is `None` is not looked at.
     pub fn new(
         outliers: Option<OutlierConfig>,
         thresholds: Option<Thresholds>,
@@ -93,7 +93,7 @@ impl Health {
         }
     }
 
-    /// The slots that are in use now; of others all is forgotten.
+    /// Sets the slots that are in use now; what is known of others is forgotten.
     pub fn set_endpoints(&mut self, slots: &[usize]) {
         for (slot, member) in self.members.iter_mut().enumerate() {
             if !slots.contains(&slot) {
@@ -108,9 +108,9 @@ impl Health {
         }
     }
 
-    /// Goes on with what another knows: for each slot here, the slot of the same
-    /// endpoint there. What is not looked at here is forgotten, the counts of
-    /// ejections go on.
+    /// Takes over what another knows; `slots` has for each slot here that of
+    /// the same endpoint there. What is not looked at here is forgotten, the
+    /// counts of ejections go on.
     pub fn take_over(&mut self, before: &Self, slots: &[Option<usize>]) {
         for (slot, known) in slots.iter().enumerate() {
             let known = known.and_then(|slot| before.members.get(slot));
@@ -130,7 +130,7 @@ impl Health {
         }
     }
 
-    /// How a request went at an endpoint. `random` is a number drawn for it.
+    /// Takes in the outcome of a request at an endpoint. `random` is a number drawn for it.
     pub fn observe(&mut self, now: Time, endpoint: usize, outcome: Outcome, random: u64) {
         let Some(outliers) = &mut self.outliers else {
             return;
@@ -143,7 +143,7 @@ impl Health {
         }
     }
 
-    /// How an active check of an endpoint went.
+    /// Takes in the result of an active check of an endpoint.
     pub fn checked(&mut self, endpoint: usize, passed: bool) {
         let Some(thresholds) = self.thresholds else {
             return;
@@ -154,7 +154,8 @@ impl Health {
         }
     }
 
-    /// Does what is due. `random` is a number drawn for it.
+    /// Ends ejections that are over, and compares success rates at the end of an
+    /// interval. `random` is a number drawn for it.
     pub fn expire(&mut self, now: Time, random: u64) {
         for endpoint in 0..self.members.len() {
             if self.members[endpoint].record.is_over(now) {
@@ -186,19 +187,19 @@ impl Health {
         }
     }
 
-    /// When to call [`Health::expire`] next.
+    /// Returns when to call [`Health::expire`] next.
     pub fn next_wakeup(&self) -> Option<Time> {
         let outliers = self.outliers.as_ref()?;
         let ends = self.members.iter().filter_map(|m| m.record.ejected_until());
         ends.chain([outliers.next_sweep()]).min()
     }
 
-    /// What has changed; to be asked until `None`, after each other call.
+    /// Returns the next change, if any. Call it until `None` after each other call.
     pub fn poll(&mut self) -> Option<Change> {
         self.changes.pop_front()
     }
 
-    /// What is known of an endpoint.
+    /// Returns what is known of an endpoint.
     pub fn endpoint(&self, endpoint: usize) -> EndpointHealth {
         let Some(member) = self.members.get(endpoint) else {
             return EndpointHealth::default();
@@ -209,7 +210,7 @@ impl Health {
         }
     }
 
-    /// Why an endpoint is out of use, if it is.
+    /// Returns why an endpoint is out of use, if it is.
     pub fn cause(&self, endpoint: usize) -> Option<Cause> {
         let member = self.members.get(endpoint)?;
         let ejection = member.record.ejection();
@@ -218,14 +219,14 @@ impl Health {
         ejected.or(unhealthy)
     }
 
-    /// Ejections so far, by [`Ejection::index`].
+    /// Returns the number of ejections so far, by [`Ejection::index`].
     pub fn ejections(&self) -> [u64; Ejection::ALL.len()] {
         self.outliers
             .as_ref()
             .map_or_else(Default::default, Outliers::ejections)
     }
 
-    /// Ejections that the bound on their number has prevented, so far.
+    /// Returns the number of ejections so far that the bound on them has prevented.
     pub fn ejections_prevented(&self) -> u64 {
         self.outliers.as_ref().map_or(0, Outliers::prevented)
     }

@@ -1,6 +1,6 @@
 //! How sizes are distributed, in a fixed amount of memory.
 
-/// Steps per doubling: a bound is right within 9%.
+/// The number of steps per doubling: a bound is at most an eighth above its sizes.
 pub(crate) const STEPS: usize = 8;
 
 /// Sizes after which old ones count half.
@@ -15,14 +15,14 @@ pub(crate) struct SizeHistogram {
 }
 
 impl SizeHistogram {
-    /// Memory of its counts.
+    /// Bytes of memory that the counts take.
     pub(crate) const BYTES: usize = 64 * STEPS * size_of::<u64>();
 
     pub(crate) fn new() -> Self {
         Self::halving_at(HALVE_AT)
     }
 
-    /// One in which old sizes count half after so many new ones.
+    /// Creates a histogram in which old sizes count half after `halve_at` new ones.
     pub(crate) fn halving_at(halve_at: u64) -> Self {
         Self {
             counts: vec![0; 64 * STEPS],
@@ -40,7 +40,7 @@ impl SizeHistogram {
         }
     }
 
-    /// The upper bound of the step that holds the quantile.
+    /// Returns the upper bound of the step that holds the quantile, in bytes.
     pub(crate) fn quantile_per_mille(&self, per_mille: u64) -> u64 {
         let wanted = (self.total * per_mille).div_ceil(1000);
         let mut seen = 0;
@@ -53,14 +53,14 @@ impl SizeHistogram {
         upper_bound(self.counts.len() - 1)
     }
 
-    /// The share of sizes from `low` to `high`, as far as the steps tell; zero
-    /// if there is none.
+    /// Returns the share of sizes from `low` to `high`, as far as the steps
+    /// tell; zero if there is none.
     pub(crate) fn share_between(&self, low: u64, high: u64) -> f64 {
         let within: u64 = self.counts[step(low)..=step(high)].iter().sum();
         within as f64 / self.total.max(1) as f64
     }
 
-    /// Bounds that divide the bytes, with `each` more for a request, in
+    /// Returns bounds that divide the bytes, with `each` more for a request, in
     /// proportion to `shares`: as many as there are shares, less one.
     pub(crate) fn equal_load(&self, shares: &[u64], each: u64) -> Vec<u64> {
         let loads = self.counts.iter().enumerate().map(|(index, &count)| {
@@ -85,8 +85,8 @@ impl SizeHistogram {
     }
 }
 
-/// The step of the histogram that holds `bytes`: [`STEPS`] equal ones to each
-/// doubling.
+/// Returns the step of the histogram that holds `bytes`: [`STEPS`] equal ones
+/// to each doubling.
 pub(crate) fn step(bytes: u64) -> usize {
     let bytes = bytes.max(STEPS as u64);
     let octave = bytes.ilog2() as usize;
@@ -94,7 +94,7 @@ pub(crate) fn step(bytes: u64) -> usize {
     octave * STEPS + within
 }
 
-/// The largest size in a step.
+/// Returns the largest size in a step, in bytes.
 pub(crate) fn upper_bound(step: usize) -> u64 {
     let (octave, within) = (step / STEPS, step % STEPS);
     let width_log2 = octave.saturating_sub(STEPS.ilog2() as usize);

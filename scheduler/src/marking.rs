@@ -30,7 +30,7 @@ pub enum Mark {
 }
 
 impl Mark {
-    /// Both marks, in the order of counters.
+    /// The two marks, in the order of counters.
     pub const ALL: [Self; 2] = [Self::In, Self::Out];
 
     /// Returns the mark's place in an array of both.
@@ -65,7 +65,7 @@ pub enum Variant {
 /// The rule by which flows are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
-    /// How packets beyond the threshold are marked.
+    /// The marks of packets beyond the threshold.
     pub variant: Variant,
     /// A packet is IN while no more bytes than this went before it: the packet that
     /// crosses the threshold still is.
@@ -94,7 +94,7 @@ impl Marking {
         mark
     }
 
-    /// Has a flow that comes, or comes back, be new if it was idle for too long.
+    /// Counts a flow that comes, or comes back, as new if it was idle for too long.
     pub fn wake(&self, flow: &mut FlowMarks, now: Time) {
         if flow.has_sent && now.since(flow.last) > self.idle {
             flow.sent_bytes = 0;
@@ -150,7 +150,7 @@ impl Marking {
     }
 }
 
-/// What marking knows of one flow.
+/// The state of one flow that its marks follow from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMarks {
     /// Bytes sent since the flow was new.
@@ -161,13 +161,14 @@ pub struct FlowMarks {
     demoted: u32,
     /// Whether it has sent anything with a mark.
     has_sent: bool,
-    /// When it has last. Beside the flag, not an option: a table of flows is the smaller.
+    /// The time at which it last sent with a mark. A flag beside it, not an option, makes a table
+    /// of flows the smaller.
     last: Time,
 }
 
 impl FlowMarks {
-    /// Has the size of a response count as sent from its beginning: one above the
-    /// threshold is never within it.
+    /// Counts the size of a response as sent from its beginning: one above the threshold is
+    /// never within it.
     pub fn know(&mut self, bytes: u64) {
         self.known_bytes = bytes;
     }

@@ -18,12 +18,12 @@ pub struct Pacer {
     /// Fixed point, [`FRACTION`] bits.
     nanos_per_byte: u64,
     free_at: Time,
-    /// How long before `free_at` the next quantum may go. It keeps a link
-    /// busy that would else idle while a timer fires late; what it costs is
-    /// that much queue in the kernel.
+    /// The time by which the next quantum may go before `free_at`. It keeps a link busy
+    /// that would else idle while a timer fires late; what it costs is that much queue in
+    /// the kernel.
     ahead: Duration,
-    /// How much unused time is made up for when a timer fired late. More
-    /// than the lateness of timers would let bursts queue up after idle times.
+    /// The most unused time that is made up for when a timer fired late. More than the
+    /// lateness of timers would let bursts queue up after idle times.
     credit: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Pacer {
     /// Late wake-ups of a user-space timer on a busy machine stay below this.
     const TIMER_LATENESS: Duration = Duration::from_micros(200);
 
-    /// A link that is free now.
+    /// Returns a link that is free now.
     ///
     /// `rate_bits_per_s` counts what is on the wire; at least 1.
     pub fn new(rate_bits_per_s: u64) -> Self {
@@ -46,8 +46,8 @@ impl Pacer {
         pacer
     }
 
-    /// A link that is granted to at the exact moment it is free, for callers
-    /// whose timers are never late (the simulator).
+    /// Returns a link that is granted to at the exact moment it is free, for callers whose
+    /// timers are never late (the simulator).
     pub fn exact(rate_bits_per_s: u64) -> Self {
         Self {
             ahead: Duration::ZERO,
@@ -56,8 +56,8 @@ impl Pacer {
         }
     }
 
-    /// The same link for a driver whose timers are late by so much: it may
-    /// run ahead by half of it, and makes up for all of it.
+    /// Returns the same link for a driver whose timers are late by so much: it may run
+    /// ahead by half of it, and makes up for all of it.
     #[must_use]
     pub fn with_lateness(self, lateness: Duration) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Pacer {
         }
     }
 
-    /// When all that is debited will have left.
+    /// Returns when all that is debited will have left.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
@@ -78,7 +78,7 @@ impl Pacer {
         self.free_at = free_at;
     }
 
-    /// Bits per second on the wire.
+    /// Returns the rate, in bits per second on the wire.
     pub fn rate_bits_per_s(&self) -> u64 {
         self.rate_bits_per_s
     }
@@ -99,13 +99,13 @@ impl Pacer {
         self.nanos_per_byte = u64::try_from(nanos).unwrap_or(u64::MAX).max(1);
     }
 
-    /// How long the link takes for `wire_bytes`.
+    /// Returns how long the link takes for `wire_bytes`.
     pub fn time_for(&self, wire_bytes: u64) -> Duration {
         let nanos = (u128::from(wire_bytes) * u128::from(self.nanos_per_byte)) >> FRACTION;
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Bytes that the link carries in `time`.
+    /// Returns the bytes that the link carries in `time`.
     pub fn bytes_in(&self, time: Duration) -> u64 {
         let bytes = (time.as_nanos() << FRACTION) / u128::from(self.nanos_per_byte);
         u64::try_from(bytes).unwrap_or(u64::MAX)
@@ -124,7 +124,7 @@ impl Pacer {
         self.free_at = (self.free_at - self.time_for(wire_bytes)).max(earliest);
     }
 
-    /// When the next quantum may go; in the past if it may go now.
+    /// Returns when the next quantum may go; in the past if it may go now.
     pub fn next_grant_at(&self) -> Time {
         self.free_at - self.ahead
     }
@@ -135,7 +135,7 @@ impl Pacer {
         self.free_at + self.credit
     }
 
-    /// Bytes debited that cannot have left yet.
+    /// Returns the bytes debited that cannot have left yet.
     pub fn backlog(&self, now: Time) -> u64 {
         self.bytes_in(self.free_at.since(now))
     }

@@ -1,7 +1,7 @@
 //! An indexed heap: the ready flow with the least rank, in O(log n), with no
 //! allocation once it has grown to the number of flows.
 
-/// Where a flow stands in the order: the least goes first.
+/// The place of a flow in the order: the least goes first.
 ///
 /// The order of the fields *is* the policy, and `seq` makes it total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,7 +10,7 @@ pub struct Rank {
     pub level: u8,
     /// Size class, for disciplines that have them.
     pub band: u8,
-    /// What the discipline orders by inside a level and band.
+    /// The number that the discipline orders by inside a level and band.
     pub key: u64,
     /// Order of arrival, unique.
     pub seq: u64,
@@ -26,11 +26,11 @@ const WIDTH: usize = 4;
 /// Home of a slot that is in no heap among several.
 const NO_HOME: u16 = u16::MAX;
 
-/// Where each slot stands in the heap that it is in.
+/// The place of each slot in the heap that it is in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Positions {
     places: Vec<u32>,
-    /// Where each of several heaps has a number: that of the one that it is in.
+    /// The number of the heap that each slot is in, for owners that have several.
     homes: Vec<u16>,
 }
 
@@ -171,7 +171,7 @@ impl RankQueue {
         self.heap.first()
     }
 
-    /// All slots, the least rank first.
+    /// Returns all slots, the least rank first.
     pub(crate) fn sorted(&self) -> Vec<u32> {
         let mut all = self.heap.0.clone();
         all.sort_unstable();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted map: the same first, after any operations.
+        /// Checks against a sorted map: the same slot is first after any operations.
         #[test]
         fn behaves_like_a_sorted_map(ops in prop::collection::vec((0u32..40, 0u64..50, 0u8..3), 1..400)) {
             let mut queue = RankQueue::default();

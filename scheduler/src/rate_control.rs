@@ -72,14 +72,14 @@ pub const POLL_MAX: usize = 16;
 /// Holding back, the pacer still sends this part of the anchor.
 const GAIN_MIN: f64 = 0.5;
 
-/// And at most this (BBR's ProbeBW_UP).
+/// The most that the pacer sends, as a multiple of the anchor (BBR's ProbeBW_UP).
 const GAIN_MAX: f64 = 1.25;
 
-/// And at most this where a proven link is followed.
+/// The most that it sends where a proven link is followed, as a multiple of the anchor.
 const GAIN_MAX_CAUTIOUS: f64 = 1.1;
 
-/// Where a link is proven, what waits on it is kept longer by this part of a round trip
-/// without a queue: a shorter queue is not told from none, and a link that is held empty
+/// The queue that is kept on a proven link beyond that on others, as a part of a round trip
+/// without a queue: a shorter one is not told from none, and a link that is held empty
 /// carries less than it could.
 const KEPT_OF_BASE: f64 = 0.2;
 
@@ -90,7 +90,7 @@ const DOUBT_GAIN: f64 = 0.9;
 /// have been silent for so long.
 const UNTRUSTED_AFTER: Duration = Duration::from_millis(500);
 
-/// No acknowledgement at all for so long, in seconds, is a delay too: longer
+/// The seconds without any acknowledgement after which the silence is a delay too: longer
 /// than clients delay them (40 ms on Linux).
 const SILENCE: f64 = 0.06;
 
@@ -105,20 +105,20 @@ const BURST_MAX: u64 = 300_000;
 #[derive(Clone, Debug)]
 pub struct RateControl {
     config: RateControlConfig,
-    /// What the link is believed to carry, in bits per second.
+    /// The rate that the link is believed to carry, in bits per second.
     anchor: f64,
     /// [`Write::position`] of the newest write.
     position: u64,
-    /// When the newest write was made.
+    /// The time of the newest write.
     written_at: Time,
     probes: Probes,
     bases: BaseRtts,
     frontier: Option<Point>,
     /// Departure, queueing delay in seconds; in the order of departure.
     delays: VecDeque<(Time, f64)>,
-    /// When the newest write known to have arrived was sent.
+    /// The time at which the newest write known to have arrived was sent.
     confirmed_sent_at: Time,
-    /// When any write was last seen to have arrived.
+    /// The time at which any write was last seen to have arrived.
     heard_at: Time,
     span: BusySpan,
     polled_at: Time,
@@ -132,11 +132,11 @@ pub struct RateControl {
     base_s: f64,
 }
 
-/// How long the link took everything while more was waiting.
+/// The time for which the link took everything while more was waiting.
 #[derive(Clone, Debug, Default)]
 struct Growth {
     unqueued: f64,
-    /// When that began, and the frontier then.
+    /// The time at which that began, and the frontier then.
     began_at: Time,
     carried_from: u64,
     backlogged: f64,
@@ -155,7 +155,7 @@ struct Drain {
 /// Holding back against a delay that may not be ours.
 #[derive(Clone, Debug, Default)]
 struct Held {
-    /// For how long, less the time since it ended, in seconds.
+    /// The seconds of holding back, less the time since it ended.
     time: f64,
     /// The anchor before the holding back.
     anchor: f64,
@@ -166,7 +166,7 @@ struct Held {
 }
 
 impl RateControl {
-    /// Nothing is known but the configuration.
+    /// Returns a rate control that knows nothing but the configuration.
     pub fn new(mut config: RateControlConfig) -> Self {
         config.max_rate_bits_per_s = config.max_rate_bits_per_s.max(1);
         // A link may be named that is slower than what is never gone below.
@@ -206,12 +206,12 @@ impl RateControl {
         self.control
     }
 
-    /// What the link is believed to carry, in bits per second.
+    /// Returns the rate that the link is believed to carry, in bits per second.
     pub fn anchor_bits_per_s(&self) -> u64 {
         self.anchor as u64
     }
 
-    /// What waits on the link, as far as it is known.
+    /// Returns what waits on the link, as far as it is known.
     pub fn queue(&self) -> Duration {
         Duration::try_from_secs_f64(self.queue).unwrap_or(Duration::ZERO)
     }
@@ -234,14 +234,14 @@ impl RateControl {
         };
     }
 
-    /// The link is known not to be slower than this, in bits per second.
+    /// Raises the anchor to a rate that the link is known to carry, in bits per second.
     pub fn raise(&mut self, rate_bits_per_s: f64) {
         if self.anchor < rate_bits_per_s {
             self.set_anchor(rate_bits_per_s);
         }
     }
 
-    /// Bytes were written to a socket.
+    /// Notes that bytes were written to a socket.
     pub fn on_write(&mut self, now: Time, write: Write) {
         let burst = write.position.saturating_sub(self.position);
         self.position = self.position.max(write.position);
@@ -256,20 +256,20 @@ impl RateControl {
         });
     }
 
-    /// The socket is gone, or will not be asked again.
+    /// Forgets a socket that is gone, or will not be asked again.
     pub fn on_close(&mut self, socket: u64) {
         self.probes.forget(socket);
     }
 
-    /// What these samples say arrived some time ago, and says nothing of the link.
+    /// Drops the writes that arrived some time ago by these samples: they say nothing of the link.
     pub fn pass_over(&mut self, samples: &[SocketSample]) {
         for sample in samples {
             self.probes.drop_until(sample.socket, sample.bytes_acked);
         }
     }
 
-    /// The sockets to ask the kernel about in the next poll: at most
-    /// [`POLL_MAX`], those whose acknowledgement may have come.
+    /// Lists the sockets to ask the kernel about in the next poll: at most [`POLL_MAX`],
+    /// those whose acknowledgement may have come.
     pub fn wanted(&self, now: Time, sockets: &mut Vec<u64>) {
         sockets.clear();
         let due = |p: &&Probe| p.sent_at + self.bases.get(p.network) <= now;
@@ -287,7 +287,7 @@ impl RateControl {
         }
     }
 
-    /// The kernel was asked. `backlogged` says whether flows wait for a grant.
+    /// Takes in the samples of a poll. `backlogged` says whether flows wait for a grant.
     pub fn on_poll(&mut self, now: Time, samples: &[SocketSample], backlogged: bool) -> Control {
         let passed = now.since(self.polled_at).as_secs_f64();
         self.polled_at = now;
@@ -309,12 +309,12 @@ impl RateControl {
         SEGMENT_BITS / self.anchor
     }
 
-    /// The queueing delay to keep while backlogged, in seconds.
+    /// Returns the queueing delay to keep while backlogged, in seconds.
     fn target(&self) -> f64 {
         0.5 * self.segment() + (self.poll_interval / 4.0).max(0.000_25) + self.kept()
     }
 
-    /// What is kept waiting beyond that where a link is proven, in seconds.
+    /// Returns the part of the target that is kept only where a link is proven, in seconds.
     fn kept(&self) -> f64 {
         if self.config.cautious {
             KEPT_OF_BASE * self.base_s
@@ -323,13 +323,13 @@ impl RateControl {
         }
     }
 
-    /// The minimum of the delays is taken over so long, in seconds.
+    /// Returns the time that the minimum of the delays is taken over, in seconds.
     fn delay_window(&self) -> f64 {
         (6.0 * self.segment()).max(8.0 * self.poll_interval)
     }
 
-    /// A queue off its target is corrected in about this time, in seconds:
-    /// twice the age of what is known of it, at least, or the loop would swing.
+    /// Returns about how long it takes to correct a queue off its target, in seconds: twice
+    /// the delay window or four times the frontier's age at least, or the loop would swing.
     fn reaction(&self, now: Time) -> f64 {
         let stale = self
             .frontier

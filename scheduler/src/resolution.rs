@@ -9,45 +9,45 @@ use std::time::Duration;
 use crate::Time;
 use crate::health::{Backoff, lengthened};
 
-/// When a name is asked for again, and how long what is known of it stands.
+/// The rules for when a name is asked for again, and how long what is known of it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolutionConfig {
     /// Whether an answer's time to live counts.
     pub respect_ttl: bool,
-    /// Until an answer is asked for again whose time to live does not count.
+    /// The time until a name is asked for again where the time to live does not count.
     pub refresh: Duration,
     /// The shortest time to live.
     pub min_ttl: Duration,
-    /// The longest, not below the shortest.
+    /// The longest time to live, not below the shortest.
     pub max_ttl: Duration,
-    /// By how much each wait may be longer, in percent.
+    /// The most by which each wait may be longer, in percent.
     pub jitter_percent: u8,
     /// The waits after failures in a row.
     pub failure: Backoff,
-    /// How long addresses stand past the time at which they are asked for again
-    /// (RFC 8767 5); `None` is without bound.
+    /// The time for which addresses stand after the name is to be asked for
+    /// again (RFC 8767 5); `None` is without bound.
     pub max_stale: Option<Duration>,
-    /// Addresses that are used: the lowest.
+    /// The most addresses that are used: the lowest.
     pub max_addresses: usize,
 }
 
-/// What came of asking for a name.
+/// The answer to a question for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<A> {
-    /// At least one address; or none, of a kind, beside some of another.
+    /// The name has at least one address; or none, of a kind, beside some of another.
     Addresses {
-        /// In any order, perhaps some twice.
+        /// The addresses in any order, perhaps some twice.
         addresses: Vec<A>,
-        /// How long they are good for; `None` if the source has not said.
+        /// The time for which they are good; `None` if the source has not said.
         ttl: Option<Duration>,
     },
-    /// The name has none.
+    /// The name has no address.
     Nothing,
-    /// No name server could answer.
+    /// The question had no answer: no name server could give one.
     Failed,
 }
 
-/// What is known of a name with addresses of type `A`.
+/// The addresses of type `A` that a name has, and when to ask for it again.
 #[derive(Clone, Debug)]
 pub struct Resolution<A> {
     config: ResolutionConfig,
@@ -55,7 +55,7 @@ pub struct Resolution<A> {
     addresses: Vec<A>,
     /// The number of addresses of the last answer beyond the bound.
     unused: usize,
-    /// Until when the last answer that had any was good.
+    /// The time until which the last answer that had addresses was good.
     good_until: Option<Time>,
     /// The failures since then, in a row.
     failures: u32,
@@ -63,7 +63,7 @@ pub struct Resolution<A> {
 }
 
 impl<A: Ord> Resolution<A> {
-    /// A name that nothing is known of: it is due.
+    /// Creates the state of a name that nothing is known of: it is due.
     pub fn new(now: Time, config: ResolutionConfig) -> Self {
         Self {
             config,
@@ -75,18 +75,18 @@ impl<A: Ord> Resolution<A> {
         }
     }
 
-    /// Whether the name is to be asked for.
+    /// Returns whether the name is to be asked for.
     pub fn is_due(&self, now: Time) -> bool {
         self.due <= now
     }
 
-    /// When to look again: the name is due then, or its addresses too old.
+    /// Returns when to look again: the name is due then, or its addresses too old.
     pub fn next_wakeup(&self) -> Time {
         self.stale_at().map_or(self.due, |at| at.min(self.due))
     }
 
     /// Takes in an answer that came now; `random` is a number drawn for it.
-    /// Whether the addresses are others than before.
+    /// Returns whether the addresses are others than before.
     pub fn learn(&mut self, now: Time, answer: Answer<A>, random: u64) -> bool {
         let Answer::Addresses { addresses, ttl } = answer else {
             // What is known may be too old by now.
@@ -102,23 +102,23 @@ impl<A: Ord> Resolution<A> {
         self.set(addresses)
     }
 
-    /// Forgets addresses that have stood for too long. Whether there were any.
+    /// Forgets addresses that have stood for too long. Returns whether there were any.
     pub fn expire(&mut self, now: Time) -> bool {
         let is_stale = self.stale_at().is_some_and(|at| at <= now);
         is_stale && self.set(Vec::new())
     }
 
-    /// Those that are used, ascending.
+    /// Returns the addresses that are used, ascending.
     pub fn addresses(&self) -> &[A] {
         &self.addresses
     }
 
-    /// How many more the last answer had than are used.
+    /// Returns how many more addresses the last answer had than are used.
     pub fn unused(&self) -> usize {
         self.unused
     }
 
-    /// Answers without an address in a row.
+    /// Returns the number of answers without an address in a row.
     pub fn failures(&self) -> u32 {
         self.failures
     }
@@ -166,7 +166,7 @@ mod tests {
         max_addresses: 3,
     };
 
-    /// The longest that is drawn.
+    /// The random number that draws the longest wait.
     const MOST: u64 = u64::MAX;
 
     fn at(s: u64) -> Time {
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// In seconds, up; what is drawn is just below its bound.
+    /// Returns when the name is due, in seconds, rounded up: what is drawn is just below its bound.
     fn due_s(name: &Resolution<u32>) -> u64 {
         name.due.since(Time::ZERO).as_millis().div_ceil(1000) as u64
     }

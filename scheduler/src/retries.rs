@@ -9,7 +9,7 @@
 /// Connections of one endpoint that may refuse a request one after the other.
 pub const REFUSED_CONNECTIONS_MAX: u32 = 3;
 
-/// Which failures of a route's requests lead to a repetition, and how often.
+/// The failures of a route's requests that lead to a repetition, and how often they may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// The most repetitions of a request.
@@ -22,10 +22,10 @@ pub struct Allowance {
     pub reset: bool,
 }
 
-/// What was done for a request before the attempt that has failed.
+/// The efforts made for a request before the attempt that has failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// How often it was repeated so far.
+    /// The number of repetitions so far.
     pub repeats: u32,
     /// Connections in a row that have refused it, of the present endpoint.
     pub refused_connections: u32,
@@ -34,12 +34,12 @@ pub struct History {
     pub is_replaced: bool,
 }
 
-/// How an attempt has failed.
+/// The way in which an attempt has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The endpoint let no connection come about.
     Unreached,
-    /// No connection could be opened for want of something on this side, such as ports.
+    /// The proxy could open no connection for want of something of its own, such as ports.
     Shortage,
     /// The endpoint was about to end the connection, and did not read the request.
     RefusedConnection,
@@ -58,7 +58,7 @@ pub enum Failure {
 /// An attempt that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// How it has failed.
+    /// The way in which it has failed.
     pub failure: Failure,
     /// Whether its connection was kept from an earlier request, and dead before the
     /// endpoint could read this one.
@@ -68,7 +68,7 @@ pub struct Broken {
     pub is_repeatable: bool,
 }
 
-/// How a request goes on.
+/// The next step of a request whose attempt has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The request is sent again on a new connection to the same endpoint.
@@ -120,12 +120,12 @@ impl Allowance {
 }
 
 impl Failure {
-    /// Whether the endpoint has said nothing of why the connection ended.
+    /// Returns whether the endpoint has said nothing of why the connection ended.
     fn is_unexplained(self) -> bool {
         matches!(self, Self::Untouched | Self::Reset)
     }
 
-    /// Whether there was a connection at all.
+    /// Returns whether there was a connection at all.
     fn is_of_a_connection(self) -> bool {
         !matches!(self, Self::Unreached | Self::Shortage)
     }
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// What is allowed, what went before, how each failure breaks, and its step.
+    /// A row: what is allowed, what went before, how each failure breaks, and its step.
     type Row = (Allowance, History, fn(Failure) -> Broken, [Step; 8]);
 
     fn steps(allowance: Allowance, history: History, of: fn(Failure) -> Broken) -> [Step; 8] {

@@ -4,7 +4,7 @@ use crate::Marking;
 #[cfg(doc)]
 use crate::{Discipline, Size};
 
-/// Short flows first: what [`Discipline::Sfd`] is told.
+/// The parameters of [`Discipline::Sfd`], short flows first.
 ///
 /// SFD02's routers drop OUT packets before IN ones. A pacer drops nothing, so here IN goes
 /// before OUT within a level, and the flows of one mark take turns. A strict order would
@@ -13,7 +13,7 @@ use crate::{Discipline, Size};
 /// it, long flows take at most some twice as long (4.3).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sfd {
-    /// How flows are marked. A grant is the packet.
+    /// The marking of flows, in which a grant is the packet.
     pub marking: Marking,
     /// The part of the bytes, 0.9 at most, that OUT has while IN waits too; 0 is strict.
     pub out_share: f64,

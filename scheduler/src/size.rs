@@ -1,24 +1,24 @@
-/// What is known about how large a response is going to be, in bytes.
+/// The size that a response is going to have, in bytes, as far as it is known.
 ///
 /// A wrong size costs order, never correctness: a response that outgrows its
 /// estimate is ranked by what it has sent so far, and never jumps ahead again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// Announced by the response itself (`Content-Length`).
+    /// A size announced by the response itself (`Content-Length`).
     Exact(u64),
-    /// Predicted from earlier responses, a manifest or an estimator.
+    /// A size predicted from earlier responses, a manifest or an estimator.
     Estimate {
         /// The predicted size in bytes.
         bytes: u64,
-        /// How far the prediction is trusted, 0 to 1.
+        /// The trust in the prediction, 0 to 1.
         confidence: f32,
     },
-    /// Nothing is known of the size.
+    /// The size is not known.
     Unknown,
 }
 
 impl Size {
-    /// The known or predicted number of bytes.
+    /// Returns the known or predicted number of bytes.
     pub fn bytes(self) -> Option<u64> {
         match self {
             Self::Exact(bytes) | Self::Estimate { bytes, .. } => Some(bytes),

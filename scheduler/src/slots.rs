@@ -35,7 +35,7 @@ pub(crate) struct Slots<T> {
     /// Generations by slot, odd while there is a value in it. They stand beside the values,
     /// most of which are aligned to more.
     generations: Vec<u32>,
-    /// Those without a value, to be used again.
+    /// The slots without a value, to be used again.
     vacant: Vec<u32>,
 }
 
@@ -115,7 +115,7 @@ impl<T> Slots<T> {
         Key { slot, generation }
     }
 
-    /// Whether a slot has a value.
+    /// Returns whether a slot has a value.
     pub(crate) fn is_taken(&self, slot: u32) -> bool {
         self.generations[slot as usize] % 2 == 1
     }

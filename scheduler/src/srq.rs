@@ -68,7 +68,7 @@ pub struct Config {
     pub quantum_bounds: (u64, u64),
     /// Departures from a queue below which an interval says nothing of it.
     pub samples_min: u64,
-    /// When the queues order.
+    /// The condition under which the queues order.
     pub trigger: Trigger,
 }
 

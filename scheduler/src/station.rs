@@ -1,17 +1,17 @@
-//! A cluster's endpoints as a queueing system: who is served, who waits, who
-//! is refused.
+//! A cluster's endpoints as a queueing system: which requests are served, wait
+//! or are refused.
 //!
 //! A driver says that a request has come ([`Station::arrive`]), that one is
 //! over ([`Station::finish`]), that its client has gone ([`Station::cancel`])
 //! or that it is to be tried again ([`Station::step_back`]). After each it
-//! takes what has become of waiting requests from [`Station::poll`], and calls
+//! takes the events of waiting requests from [`Station::poll`], and calls
 //! [`Station::expire`] when [`Station::next_wakeup`] says so. Endpoints come
 //! and go ([`Station::set_endpoints`]), and are taken out of use and back in
 //! ([`Station::set_out`]).
 //!
 //! Admission is SDIS02's (section 3.2): early discard on the averaged length of
 //! the queues, lower classes first; then each endpoint's own thresholds, the
-//! others tried before a request is refused, and it is told why.
+//! others tried before a request is refused, and its client is told why.
 
 mod admission;
 mod changes;
@@ -46,39 +46,39 @@ use crate::{Size, Time};
 /// The parameters of a station.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StationConfig {
-    /// How an endpoint is chosen.
+    /// The rule by which an endpoint is chosen.
     pub dispatch: Dispatch,
     /// The endpoints, at least one.
     pub endpoints: Vec<EndpointSpec>,
-    /// Requests in service at each endpoint.
+    /// The most requests in service at each endpoint.
     pub max_requests: usize,
     /// The classes, at least one.
     pub classes: Vec<ClassSpec>,
-    /// Who goes first among those of one level.
+    /// The order of the waiting requests of one level.
     pub order: Order,
-    /// What a waiting request waits for.
+    /// The endpoints that a waiting request waits for.
     pub scope: Scope,
-    /// Requests that wait in each queue: for the cluster, or for each
+    /// The most requests that wait in each queue: for the cluster, or for each
     /// endpoint.
     pub max_waiting: usize,
-    /// How long an endpoint that has come back takes to get its full share.
+    /// The time after which an endpoint that has come back gets its full share.
     pub slow_start: Duration,
-    /// Whom to turn away.
+    /// The rules by which requests are turned away.
     pub admission: Admission,
-    /// Below this share of endpoints that are not out, in percent, all are
+    /// The share of endpoints that are not out, in percent, below which all are
     /// used: those that are left would be overrun.
     pub panic_percent: u8,
-    /// Requests in service and waiting, together.
+    /// The most requests in service, waiting or between two attempts, together.
     pub max_active: usize,
-    /// Requests that wait, in all queues together.
+    /// The most requests that wait, in all queues together.
     pub max_pending: usize,
-    /// How many of them may be repeated at a time.
+    /// The bound on requests that are repeated at a time.
     pub retry_budget: RetryBudget,
 }
 
 impl StationConfig {
-    /// One queue in the order of sizes; no bound but on who waits, no slow
-    /// start, no panic.
+    /// Creates parameters for one queue in the order of sizes: no bound but on
+    /// requests that wait, no slow start, no panic.
     pub fn new(
         dispatch: Dispatch,
         endpoints: Vec<EndpointSpec>,
@@ -108,8 +108,8 @@ impl StationConfig {
 pub struct Ticket(Key);
 
 impl Ticket {
-    /// A small integer, unique among the present requests, for the driver's
-    /// tables.
+    /// Returns a small integer, unique among the present requests, for the
+    /// driver's tables.
     pub fn index(self) -> usize {
         self.0.index()
     }
@@ -120,54 +120,54 @@ impl Ticket {
     }
 }
 
-/// What a driver says of a request.
+/// A request as its driver describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Index into the classes.
+    /// The index of its class.
     pub class: usize,
-    /// What is known of the response's size.
+    /// The response's size, as far as it is known.
     pub size: Size,
     /// The hash of the resource, for dispatch by affinity.
     pub hash: u64,
-    /// A number drawn for it.
+    /// A random number drawn for the request.
     pub random: u64,
-    /// How long what open responses have left would occupy the uplink, for
-    /// the overload rule of the channel.
+    /// The time for which what open responses have left would occupy the
+    /// uplink, for the overload rule of the channel.
     pub channel_backlog: Duration,
-    /// The part of it that goes before the request's class, or with it.
+    /// The part of that backlog that goes before the request's class, or with it.
     pub channel_ahead: Duration,
 }
 
-/// What becomes of a request.
+/// The station's decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Verdict {
-    /// To this endpoint, now.
+    /// The request goes to this endpoint now.
     Start {
-        /// To be given back by `finish`, `cancel` or `step_back`.
+        /// The ticket, to be given back by `finish`, `cancel` or `step_back`.
         ticket: Ticket,
         /// The slot of the endpoint.
         endpoint: usize,
     },
-    /// The request waits; `poll` will tell.
+    /// The request waits; `poll` tells when that ends.
     Wait {
-        /// To be given back by `cancel`, unless `poll` ends it.
+        /// The ticket, to be given back by `cancel`, unless `poll` ends it.
         ticket: Ticket,
     },
     /// The request is turned away.
     Refuse(Refusal),
 }
 
-/// What has become of a waiting request.
+/// The end of a request's wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
-    /// To this endpoint, now.
+    /// The request goes to this endpoint now.
     Started {
         /// The ticket of the request that starts.
         ticket: Ticket,
         /// The slot of the endpoint that it starts at.
         endpoint: usize,
     },
-    /// Turned away; the ticket is void.
+    /// The request is turned away; the ticket is void.
     Refused {
         /// The ticket of the request that is refused.
         ticket: Ticket,
@@ -176,20 +176,20 @@ pub enum Event {
     },
 }
 
-/// What happened so far to the requests of a class.
+/// The counters of the requests of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
     /// The number of requests that arrived.
     pub arrived: u64,
-    /// Went to an endpoint at once.
+    /// The number of times that a request started without a wait.
     pub started: u64,
-    /// Waited first; of them, see the next two.
+    /// The number of times that a request joined a queue.
     pub waited: u64,
     /// The number of requests that wait now.
     pub waiting: usize,
-    /// Are being served now.
+    /// The number of requests in service now.
     pub running: usize,
-    /// Turned away, by [`RefusalReason::index`].
+    /// Requests turned away, by [`RefusalReason::index`].
     pub refused: [u64; RefusalReason::ALL.len()],
 }
 
@@ -222,23 +222,23 @@ pub struct Station {
 struct Slot {
     state: State,
     class: usize,
-    /// What it counts for at its endpoint.
+    /// The bytes that the request counts for at its endpoint.
     bytes: u64,
     hash: u64,
     random: u64,
     arrived: Time,
-    /// When it came, or was to be tried again.
+    /// The time at which the request came, or was to be tried again.
     placed: Time,
     /// Order of coming to the queue, then of coming to the endpoint.
     seq: u64,
     tried: Tried,
-    /// Those of them that could not be reached: they are not tried again.
+    /// The tried endpoints that gave the request no connection: it does not try them again.
     unreached: Tried,
     /// The endpoint that the request belongs to, if it belongs to one.
     session: Option<Session>,
     /// Whether the request counts towards the retry budget.
     repeated: bool,
-    /// The balancer has learnt its size.
+    /// Whether the balancer has learnt its size.
     learnt: bool,
 }
 
@@ -249,7 +249,7 @@ enum State {
     Waiting(usize),
     /// The request is served at this endpoint.
     Running(usize),
-    /// Nowhere, between two attempts.
+    /// The request has no place, between two attempts.
     Away,
 }
 
@@ -286,12 +286,12 @@ impl Station {
         }
     }
 
-    /// A request has come. Its class's index must be one of the classes'.
+    /// Takes in a request that has come. Its class's index must be one of the classes'.
     pub fn arrive(&mut self, now: Time, arrival: &Arrival) -> Verdict {
         self.arrive_in(now, arrival, None)
     }
 
-    /// A request has come that belongs to an endpoint, if `session` says so.
+    /// Takes in a request that has come, and belongs to an endpoint if `session` says so.
     pub fn arrive_in(&mut self, now: Time, arrival: &Arrival, session: Option<Session>) -> Verdict {
         self.stats[arrival.class].arrived += 1;
         let verdict = self.take_in(now, arrival, session);
@@ -319,7 +319,7 @@ impl Station {
         verdict
     }
 
-    /// The response is over; `bytes` is how large it was.
+    /// Notes that the response is over; `bytes` is how large it was.
     pub fn finish(&mut self, now: Time, ticket: Ticket, bytes: u64) {
         let State::Running(_) = self.state(ticket) else {
             return;
@@ -330,7 +330,7 @@ impl Station {
         self.leave(now, ticket, true);
     }
 
-    /// The client has gone, or the request has failed: what it held is free.
+    /// Frees what a request holds whose client has gone, or that has failed.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) {
         self.leave(now, ticket, false);
     }
@@ -351,7 +351,7 @@ impl Station {
         }
     }
 
-    /// More is known of its size.
+    /// Notes that more is known of the response's size.
     pub fn resize(&mut self, ticket: Ticket, size: Size) {
         let State::Running(endpoint) = self.state(ticket) else {
             return;
@@ -363,7 +363,7 @@ impl Station {
         self.learn(ticket, size);
     }
 
-    /// Turns away those whose time is up.
+    /// Turns away the requests whose time in the queue is up.
     pub fn expire(&mut self, now: Time) {
         while let Some(slot) = self.queues.expired(now) {
             let ticket = self.ticket(slot);
@@ -371,13 +371,13 @@ impl Station {
         }
     }
 
-    /// When to call [`Station::expire`] next.
+    /// Returns when to call [`Station::expire`] next.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.queues.next_expiry()
     }
 
-    /// What has become of a waiting request; to be asked until `None`, after
-    /// each other call.
+    /// Returns the next event of a waiting request, if any. Call it until
+    /// `None` after each other call.
     pub fn poll(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -387,18 +387,18 @@ impl Station {
         &self.stats
     }
 
-    /// What an endpoint has to do: requests in service, and requests and
+    /// Returns the load of an endpoint: requests in service, and requests and
     /// expected bytes, waiting ones for it included.
     pub fn load(&self, endpoint: usize) -> EndpointLoad {
         self.endpoints.load(endpoint)
     }
 
-    /// Under size intervals, each endpoint's: from and to, inclusive.
+    /// Returns the interval of each endpoint under size intervals: from and to, inclusive.
     pub fn intervals(&self) -> Option<&[(u64, u64)]> {
         self.balancer.intervals()
     }
 
-    /// Whether a request that comes now need not wait, as far as endpoints go.
+    /// Returns whether a request that comes now need not wait, as far as endpoints go.
     pub fn has_room(&self) -> bool {
         let open = |&slot: &usize| self.endpoints.is_usable(slot) && self.endpoints.has_room(slot);
         self.queues.total() == 0 && self.endpoints.present().iter().any(open)
@@ -411,7 +411,7 @@ impl Station {
         is_full && (self.shortage.lasts(now) || self.queues.total() > 0)
     }
 
-    /// Requests in service, waiting, or between two attempts.
+    /// Returns the number of requests in service, waiting, or between two attempts.
     pub fn active(&self) -> usize {
         self.slots.len()
     }

@@ -35,12 +35,12 @@ impl WireCost {
         record_overhead: 0,
     };
 
-    /// Bytes on the wire for `payload` bytes written at once.
+    /// Returns the bytes on the wire for `payload` bytes written at once.
     pub fn bytes(&self, payload: u64) -> u64 {
         self.segment_bytes(self.stream_bytes(payload))
     }
 
-    /// Bytes that TCP is given for `payload` bytes written at once.
+    /// Returns the bytes that TCP is given for `payload` bytes written at once.
     pub fn stream_bytes(&self, payload: u64) -> u64 {
         match u64::from(self.record_overhead) {
             0 => payload,
@@ -48,13 +48,13 @@ impl WireCost {
         }
     }
 
-    /// Bytes on the wire for `stream` bytes that TCP is given at once.
+    /// Returns the bytes on the wire for `stream` bytes that TCP is given at once.
     pub fn segment_bytes(&self, stream: u64) -> u64 {
         let segments = stream.div_ceil(u64::from(self.mss.max(1)));
         stream.saturating_add(segments.saturating_mul(u64::from(self.segment_overhead)))
     }
 
-    /// The most payload that fits into `segments` segments, at least 1.
+    /// Returns the most payload that fits into `segments` segments, at least 1.
     pub fn payload_in(&self, segments: u64) -> u64 {
         let stream = u64::from(self.mss.max(1)).saturating_mul(segments);
         let each = u64::from(self.record_overhead);

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::told::{Flows, Looked, clean};
 
-/// For each of connecting, writing and reading.
+/// The time for each of connecting, writing and reading.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer that are read.
@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 8 << 20;
 /// Bytes of a file with a token that are read.
 const MAX_TOKEN_BYTES: u64 = 4096;
 
-/// What stands before the path of a Unix socket.
+/// The prefix of the path of a Unix socket.
 const UNIX: &str = "unix:";
 
 /// An admin listener and the token it wants.

@@ -480,7 +480,7 @@ mod tests {
     use crate::told::{Apart, Durations, Means, NetworkGain, SizeClass, SizeGain, Uplink};
     use crate::watch::tests::{flow, looked};
 
-    /// Responses that took as many milliseconds as their size's name has letters.
+    /// Makes responses that took as many milliseconds as their size's name has letters.
     fn size_class(size: &str, responses: u64) -> SizeClass {
         SizeClass {
             size: size.to_owned(),
@@ -552,7 +552,7 @@ mod tests {
         watch
     }
 
-    /// What a terminal of so many columns and lines shows.
+    /// Returns the lines of a terminal of so many columns and lines.
     fn shown(watch: &Watch, columns: u16, lines: u16, looks: Looks) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
         let page = page(watch, "127.0.0.1:9900", (columns, lines), looks);

@@ -20,16 +20,16 @@ use crate::page::{Looks, page};
 use crate::told::Looked;
 use crate::watch::{After, Watch};
 
-/// How long a key, or an answer, may wait to be seen.
+/// The longest time that a key, or an answer, may wait to be seen.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How often to look whether the terminal is still there.
+/// The time between two looks at whether the terminal is still there.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,
 };
 
-/// From a signal, or the terminal's end, to the end of the program.
+/// The time from a signal, or the terminal's end, to the end of the program.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Shows a server until a key or a signal says otherwise, or the terminal is gone.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 #[derive(Debug)]
 pub(crate) struct Looked {
     pub(crate) stats: Stats,
-    /// Why they are not there, if they are not.
+    /// The responses in progress; or the reason why they are not there.
     pub(crate) flows: Result<Flows, String>,
 }
 
@@ -31,7 +31,7 @@ fn cleaned<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(clean(&text.unwrap_or_default()))
 }
 
-/// What `/stats` tells of a server.
+/// The figures that `/stats` tells of a server.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Stats {
     pub(crate) at_unix_ms: u64,
@@ -84,7 +84,7 @@ pub(crate) struct Requests {
     pub(crate) by_code: BTreeMap<String, u64>,
 }
 
-/// How often something happened, by its reason.
+/// The number of times that something happened, by its reason.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Counted {
     #[serde(deserialize_with = "cleaned")]
@@ -100,10 +100,10 @@ pub(crate) struct SizeClass {
     pub(crate) durations_s: Durations,
 }
 
-/// How long responses took, since the server began.
+/// The times that responses took, since the server began.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Durations {
-    /// How many there were, by bounds of time.
+    /// The numbers of responses, by bounds of time.
     pub(crate) counts: Vec<u64>,
     /// The sum of all times.
     pub(crate) sum: f64,
@@ -194,7 +194,7 @@ pub(crate) struct Means {
     pub(crate) gain: Option<f64>,
 }
 
-/// What `/flows` tells of responses.
+/// The responses that `/flows` tells of.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Flows {
     pub(crate) is_paced: bool,

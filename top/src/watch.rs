@@ -17,7 +17,7 @@ const MOST_KEPT: usize = 64;
 /// The order of responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// That of their turns.
+    /// The order of their turns.
     #[default]
     Turn,
     /// The most that is left first.
@@ -48,14 +48,14 @@ impl Sort {
     }
 }
 
-/// What follows a key.
+/// The effect of a key on the program: it goes on, or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     Goes,
     Ends,
 }
 
-/// What is watched, and how.
+/// The looks at the server that is watched, and how they are shown.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     last: Option<Looked>,
@@ -63,12 +63,12 @@ pub(crate) struct Watch {
     before: Option<Stats>,
     /// The sizes of earlier looks, with their times, the oldest first.
     sizes: VecDeque<(u64, Vec<SizeClass>)>,
-    /// Why there is no answer at present.
+    /// The reason why there is no answer at present.
     pub(crate) trouble: Option<String>,
     pub(crate) sort: Sort,
     pub(crate) is_paused: bool,
     pub(crate) shows_help: bool,
-    /// What class, cluster, state or address must have in it.
+    /// The text that class, cluster, state or address must have in it.
     pub(crate) filter: String,
     pub(crate) is_typing: bool,
     /// Responses that are scrolled past.

@@ -28,7 +28,7 @@ use predict::{Plan, Policy};
 use report::Report;
 use traffic::Gathering;
 
-/// What a server does that schedules nothing.
+/// The policy of a server that schedules nothing.
 const BASELINE: &str = "fair";
 
 /// Rates that are tried, as multiples of the log's own, as far as the link carries them.
@@ -100,7 +100,7 @@ pub struct Args {
     pub threads: Option<u16>,
 }
 
-/// A rate as a multiple of the log's.
+/// Reads a rate as a multiple of the log's.
 fn times(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(times) if (0.01..=100.0).contains(&times) => Ok(times),
@@ -185,7 +185,7 @@ fn rate_of_load(load: f64) -> u64 {
     ((rate.max(1000.0) / unit).round() * unit) as u64
 }
 
-/// The policies that were asked for; or all that the configuration knows, but for those
+/// Returns the policies that were asked for; or all that the configuration knows, but for those
 /// that are nothing without parameters.
 fn policies(asked: &[String]) -> anyhow::Result<Vec<Policy>> {
     if asked.is_empty() {
@@ -215,7 +215,7 @@ fn baseline(policies: &[Policy]) -> usize {
     baseline.expect("the baseline has been added")
 }
 
-/// The rates in order, each once, the log's own among them.
+/// Returns the rates in order, each once, the log's own among them.
 fn rates(asked: Option<&[f64]>, load: f64) -> Vec<f64> {
     let mut rates = match asked {
         Some(rates) => rates.to_vec(),
@@ -227,7 +227,7 @@ fn rates(asked: Option<&[f64]>, load: f64) -> Vec<f64> {
     rates
 }
 
-/// The rates of which something can be said: in the place of those that the link does not
+/// Returns the rates of which something can be said: in the place of those that the link does not
 /// carry there is one that all but fills it.
 fn default_rates(load: f64) -> Vec<f64> {
     let carried = DEFAULT_RATES.into_iter().filter(|rate| rate * load < 1.0);

@@ -18,36 +18,36 @@ use crate::traffic::{Summary, Traffic};
 /// A policy to try.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// As the configuration has it.
+    /// The name of the policy, as the configuration has it.
     pub name: String,
     /// The uplink that it makes.
     pub uplink: Uplink,
 }
 
-/// What is to be predicted.
+/// The runs that are to be predicted.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The link's rate on the wire.
     pub uplink_bits_per_s: u64,
     /// Whether each response pays for a connection of its own.
     pub connection: Connection,
-    /// How many times as many requests come in the same time; 1 is among them.
+    /// The rates to try, as multiples of the log's own; 1 is among them.
     pub rates: Vec<f64>,
     /// The policies; `fair` is among them.
     pub policies: Vec<Policy>,
-    /// Which of them is what a server does today.
+    /// The index of the policy that stands for what a server does today.
     pub baseline: usize,
     /// Runs at a time, each on a thread of its own.
     pub threads: usize,
 }
 
-/// What came of it.
+/// The outcome of a plan.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// By policy, then by rate, in the plan's order.
+    /// The outcomes by policy, then by rate, in the plan's order.
     pub outcomes: Vec<Vec<Outcome>>,
-    /// By policy: how many times as many clients it serves as well as the baseline serves
-    /// those of today; none if the baseline has no figures.
+    /// The worth of each policy: how many times as many clients it serves as well as the baseline
+    /// serves those of today; none if the baseline has no figures.
     pub worths: Vec<Option<Worth>>,
     /// The number of simulated requests.
     pub simulated: u64,

@@ -16,7 +16,7 @@ use crate::predict::{self, CLASS_BOUNDS, Outcome, Plan, Prediction};
 use crate::traffic::{Notes, Summary};
 pub use terminal::{brief, terminal};
 
-/// What was predicted, in the order and units in which it is shown.
+/// The prediction, in the order and units in which it is shown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The log, and what it has.
@@ -25,11 +25,11 @@ pub struct Report {
     pub link: LinkPart,
     /// The classes of size that times are told by.
     pub size_classes: Vec<SizeClass>,
-    /// How many times as many requests come, ascending.
+    /// The rates, as multiples of the log's own, ascending.
     pub rates: Vec<f64>,
     /// The policy that gains are against.
     pub baseline: String,
-    /// What came of each policy.
+    /// The outcome of each policy.
     pub policies: Vec<PolicyPart>,
     /// The requests that were simulated in all.
     pub simulated_requests: u64,
@@ -54,11 +54,11 @@ pub struct LogPart {
     pub out_of_order: usize,
     /// Seconds that the furthest of those is behind.
     pub behind_s: f64,
-    /// When the first response was asked for.
+    /// The time at which the first response was asked for.
     pub began: String,
     /// Seconds from the first arrival to the last.
     pub span_s: f64,
-    /// What time stamps are rounded down to, in seconds.
+    /// The unit that time stamps are rounded down to, in seconds.
     pub grain_s: f64,
     /// Bytes of all responses with their heads.
     pub bytes: u64,
@@ -79,7 +79,7 @@ pub struct UnreadablePart {
     pub file: PathBuf,
     /// The line's number, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The reason why the line could not be read.
     pub reason: String,
     /// The beginning of the line.
     pub excerpt: String,
@@ -92,7 +92,7 @@ pub struct LinkPart {
     pub uplink_bits_per_s: u64,
     /// Whether each request has a connection of its own.
     pub connection: Connection,
-    /// What the log asks of the link: 1 is all of it.
+    /// The load that the log puts on the link: 1 is all of it.
     pub load: f64,
     /// The load of the busiest minute.
     pub peak_load: f64,
@@ -105,18 +105,18 @@ pub struct SizeClass {
     pub up_to_bytes: Option<u64>,
 }
 
-/// What came of a policy.
+/// The outcome of a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyPart {
     /// The policy, as the configuration has it.
     pub policy: String,
-    /// How many times as many clients it serves as well as the baseline serves today's.
+    /// The multiple of today's clients that it serves as well as the baseline serves these.
     pub clients: Option<Clients>,
-    /// By rate, in the report's order.
+    /// The outcomes by rate, in the report's order.
     pub rates: Vec<RatePart>,
 }
 
-/// How many times as many clients.
+/// A multiple of today's clients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clients {
@@ -128,16 +128,16 @@ pub enum Clients {
     Below(f64),
 }
 
-/// What came of a policy at a rate.
+/// The outcome of a policy at a rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct RatePart {
-    /// How many times as many requests come.
+    /// The rate, as a multiple of the log's own.
     pub rate: f64,
-    /// What they ask of the link.
+    /// The load that the requests put on the link.
     pub load: f64,
     /// The figures; none if the link is overloaded.
     pub figures: Option<FiguresPart>,
-    /// Why there are none.
+    /// The reason why there are no figures.
     pub overloaded: Option<&'static str>,
 }
 
@@ -148,14 +148,14 @@ pub struct FiguresPart {
     pub all: Times,
     /// Times of the largest 1%.
     pub largest_1_percent: Times,
-    /// By class of size.
+    /// The times by class of size.
     pub size_classes: Vec<Times>,
 }
 
 /// Response times and slowdowns of some responses; nulls in JSON if there are none.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Times {
-    /// How many there were.
+    /// The number of these responses.
     pub responses: u64,
     /// Response times in milliseconds.
     pub response_ms: Spread,
@@ -163,7 +163,7 @@ pub struct Times {
     pub slowdown: Spread,
 }
 
-/// How values are spread.
+/// The spread of values.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Spread {
     /// The mean, which is exact.

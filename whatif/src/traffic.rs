@@ -5,10 +5,10 @@ use sprat_scheduler::Time;
 
 use crate::log::{Entry, Format};
 
-/// One response to send, in 16 bytes.
+/// A response to send, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// When it is asked for, after the first of the log.
+    /// The time at which it is asked for, after the first of the log.
     pub at: Time,
     /// Bytes of the response, head included.
     pub bytes: u64,
@@ -19,20 +19,20 @@ pub struct Request {
 pub struct Traffic {
     /// Sorted by time; there is one at least.
     pub requests: Vec<Request>,
-    /// What was noted on the way.
+    /// The notes that were made on the way.
     pub notes: Notes,
 }
 
-/// What was noted of a log's times.
+/// The notes on a log's times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// When the first response was asked for: nanoseconds since 1970, UTC.
+    /// The time at which the first response was asked for: nanoseconds since 1970, UTC.
     pub began_ns: u64,
-    /// What time stamps are rounded down to, at most, in nanoseconds.
+    /// The unit that time stamps are rounded down to, at most, in nanoseconds.
     pub grain_ns: u64,
     /// Lines with a stamp before that of the line in front.
     pub out_of_order: usize,
-    /// How far the furthest of those is behind the latest before it, in nanoseconds.
+    /// The time by which the furthest of those is behind the latest before it, in nanoseconds.
     pub behind_ns: u64,
 }
 
@@ -97,7 +97,7 @@ fn draw(number: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// What a log asks of a link, in figures.
+/// The load that a log puts on a link, in figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// The number of responses.
@@ -112,17 +112,16 @@ pub struct Summary {
     pub p99_bytes: u64,
     /// The size of the largest response.
     pub max_bytes: u64,
-    /// What all of it takes of the link while requests arrive: 1 is all of it.
+    /// The part of the link that all of it takes while requests arrive: 1 is all of it.
     pub load: f64,
     /// The same of the busiest minute, which begins with a multiple of a minute after the
     /// first arrival.
     pub peak_load: f64,
-    /// Which of the requests are the largest 1%.
+    /// The largest 1% of the requests.
     pub largest: Largest,
 }
 
-/// Which requests are the largest 1%: of those that are as large as the smallest of them
-/// the last ones.
+/// The largest 1% of requests: of those that are as large as the smallest of them, the last ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Largest {
     bytes: u64,
@@ -144,7 +143,7 @@ impl Largest {
         }
     }
 
-    /// Whether a request belongs to them; `index` is its place in the order of arrival.
+    /// Returns whether a request belongs to them; `index` is its place in the order of arrival.
     pub fn has(&self, index: usize, bytes: u64) -> bool {
         bytes > self.bytes || (bytes == self.bytes && index >= self.from)
     }

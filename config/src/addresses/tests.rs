@@ -1,6 +1,6 @@
 use super::*;
 
-/// What a text is read as; none if it is refused.
+/// Returns what a text is read as; none if it is refused.
 fn read<T: Leaf>(text: &str) -> Option<T> {
     T::parse(text, Class::String).ok()
 }
@@ -9,7 +9,7 @@ fn fault<T: Leaf>(text: &str) -> Fault {
     T::parse(text, Class::String).err().unwrap()
 }
 
-/// What to do about a text that is not what was expected; empty if that is not said.
+/// Returns the help for a text that is not what was expected; empty if there is none.
 fn help<T: Leaf>(text: &str) -> String {
     let fault = fault::<T>(text);
     assert_eq!(fault.message, None, "{text}");

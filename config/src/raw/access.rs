@@ -1,4 +1,4 @@
-//! Who may ask, as it is written.
+//! The checks on requests, as they are written.
 
 use super::{CertificateMatch, HeaderMatch, HeaderValue, Timeout};
 use crate::actions::{EditedName, OriginPattern, Realm, UserPattern};

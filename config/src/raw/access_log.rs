@@ -1,4 +1,4 @@
-//! Where requests are written down, as it is written.
+//! Access logs, as they are written.
 
 use std::borrow::Cow;
 
@@ -85,7 +85,7 @@ impl Word for Stdout {
     const WORD: &'static str = "stdout";
 }
 
-/// How a line looks: as Sprat has it, or as the operator has.
+/// The format of a line: one of Sprat's, or the operator's own.
 #[derive(Clone, Debug)]
 pub(crate) enum AccessLogFormat {
     Fixed(FixedFormat),
@@ -141,7 +141,7 @@ impl Decode for AccessLogs {
     }
 }
 
-/// Where a syslog server listens.
+/// The address that a syslog server listens at.
 #[derive(Clone, Debug)]
 pub(crate) struct SyslogPlace(pub(crate) SyslogAddress);
 

@@ -163,7 +163,7 @@ choices! {
     }
 }
 
-/// What is asked of a server: a path, and a query if need be (RFC 9112 3.2.1).
+/// The target of a request to a server: a path, and a query if need be (RFC 9112 3.2.1).
 #[derive(Clone, Debug)]
 pub(crate) struct RequestTarget(pub(crate) String);
 

@@ -109,7 +109,7 @@ choices! {
     }
 }
 
-/// How clients are told apart.
+/// The key by which clients are told apart.
 #[derive(Clone, Debug)]
 pub(crate) enum ClientBy {
     Client(Field<ByClient>),

@@ -22,7 +22,7 @@ record! {
     }
 }
 
-/// What becomes of connections that may have no header.
+/// The treatment of connections that may have no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Others {
     Refuse,

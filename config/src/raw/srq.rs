@@ -6,7 +6,7 @@ use crate::numbers::{Factor, Ratio, Share, SharePercent};
 use crate::record::record;
 use crate::scalars::{Always, Count, Time};
 
-/// How many queues there may be.
+/// The number of queues, within its bounds.
 pub(crate) type QueueCount = Count<2, 16>;
 
 record! {

@@ -70,7 +70,7 @@ record! {
     }
 }
 
-/// What this system has.
+/// The word `system`: what this system has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct System;
 

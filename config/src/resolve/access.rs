@@ -1,4 +1,4 @@
-//! Who may ask: what a route says of it.
+//! The checks on requests that a route names.
 
 use super::actions::{header_values, values};
 use super::classes::certificate;
@@ -8,7 +8,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{Access, BasicAuth, Cors, ExtAuthz, FileAt, RbacRule, Span};
 
-/// Resolves who may use what a route leads to.
+/// Resolves the checks on requests for what a route leads to.
 pub(super) fn access(
     raw: &raw::Route,
     known: &mut Known<'_>,

@@ -14,7 +14,7 @@ use crate::resolved::*;
 /// Names of a certificate, as Let's Encrypt has it.
 const MAX_NAMES: usize = 100;
 
-/// The authority; `Some(None)` if it is off.
+/// Resolves the authority; `Some(None)` if it is off.
 pub(super) fn resolve<W>(raw: &Field<Or<W, raw::Acme>>) -> Option<Option<Acme>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);
@@ -38,8 +38,8 @@ pub(super) fn resolve<W>(raw: &Field<Or<W, raw::Acme>>) -> Option<Option<Acme>> 
     }))
 }
 
-/// A certificate that `acme` is to issue for these names; `Some(None)` stands for an
-/// authority with errors of its own.
+/// Resolves a certificate that `acme` is to issue for these names. `None` stands for an authority
+/// with errors of its own, `Some(None)` for none, which is reported.
 pub(super) fn certificate(
     names: &Field<List<CertificateName, 1>>,
     acme: Option<Option<&Acme>>,
@@ -75,7 +75,7 @@ pub(super) fn certificate(
     good.then(|| IssuedCertificate::new(acme, all, span))
 }
 
-/// No authority takes another proof for a wildcard.
+/// Reports a wildcard whose proof is no record in its zone: authorities take no other.
 fn wildcard(span: &Range<usize>, reporter: &mut Reporter<'_>) {
     let message = "a wildcard is issued for a record in its zone alone".to_owned();
     let help = "have a command put it there: `challenge: {command: PROGRAM}` in `acme`, or list \

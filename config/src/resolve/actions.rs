@@ -377,7 +377,7 @@ fn error_page(
     })
 }
 
-/// Resolves whom a route serves; none is everyone.
+/// Resolves a maintenance; `Some(None)` if every client is served.
 pub(super) fn maintenance<W>(raw: &Or<W, Seldom<raw::Maintenance>>) -> Option<Option<Maintenance>> {
     Some(match raw.value() {
         None => None,

@@ -22,7 +22,7 @@ struct Admin {
 }
 
 impl Addresses {
-    /// Those of the admin listener alone.
+    /// Returns the addresses that are taken at first: that of the admin listener alone.
     pub(super) fn of(admin: Option<&raw::Admin>) -> Self {
         let admin = admin.and_then(|admin| {
             Some(Admin {
@@ -37,10 +37,9 @@ impl Addresses {
         }
     }
 
-    /// A listener's address, which no other listener may have. Of two listeners one may
-    /// have all of a machine's addresses and the other a single one of these: their sockets
-    /// are all shared (`SO_REUSEPORT`), and the kernel prefers the single one's. The admin
-    /// listener's is not.
+    /// Takes a listener's address, which no other may have. Of two listeners one may have all of a
+    /// machine's addresses and the other a single one of these: their sockets are all shared
+    /// (`SO_REUSEPORT`), and the kernel prefers the single one's. The admin listener's is not.
     pub(super) fn add(&mut self, field: &Field<ListenAddress>, reporter: &mut Reporter<'_>) {
         let address = field.get().map(|address| canonical(&address.0));
         // Port 0 is a port of the kernel's choosing.
@@ -88,7 +87,7 @@ pub(super) fn mode(
     Some(given.unwrap_or(default))
 }
 
-/// Returns whose a socket's file is to be. That is for a Unix socket alone.
+/// Returns the owner of a socket's file, which is for a Unix socket alone.
 pub(super) fn owner(
     address: &Field<ListenAddress>,
     (user, group): (&Field<Account>, &Field<Account>),
@@ -126,7 +125,7 @@ fn fits<T>(
     Some(())
 }
 
-/// The address that packets have.
+/// Returns the address that packets have.
 fn canonical(address: &resolved::ListenAddress) -> resolved::ListenAddress {
     match address {
         resolved::ListenAddress::Ip(address) => canonical_ip(*address).into(),
@@ -145,8 +144,8 @@ fn overlap(a: &resolved::ListenAddress, b: &resolved::ListenAddress) -> bool {
     }
 }
 
-/// Whether the kernel lets only sockets that share both listen on both. All
-/// addresses of IPv6, `[::]`, are those of IPv4, too.
+/// Returns whether the kernel lets only shared sockets (`SO_REUSEPORT`) listen on both addresses.
+/// All addresses of IPv6, `[::]`, are those of IPv4, too.
 fn overlap_ip(a: SocketAddr, b: SocketAddr) -> bool {
     let (one, other) = (canonical_ip(a).ip(), canonical_ip(b).ip());
     let covers =

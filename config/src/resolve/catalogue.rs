@@ -133,7 +133,7 @@ pub(super) fn document_root(raw: &raw::DocumentRoot) -> Option<DocumentRoot> {
     })
 }
 
-/// Estimates by kind; `Some(None)` if switched off.
+/// Resolves estimates by kind; `Some(None)` if switched off.
 pub(super) fn estimator(raw: &Field<Or<Off, raw::Estimator>>) -> Option<Option<EstimatorConfig>> {
     let Some(estimator) = raw.get()?.value() else {
         return Some(None);
@@ -145,7 +145,7 @@ pub(super) fn estimator(raw: &Field<Or<Off, raw::Estimator>>) -> Option<Option<E
     }))
 }
 
-/// The fields that tell variants apart.
+/// Resolves the fields that tell variants apart.
 pub(super) fn vary(
     raw: &Field<List<FieldName, 0>>,
     reporter: &mut Reporter<'_>,

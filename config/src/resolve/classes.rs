@@ -15,7 +15,7 @@ use crate::wording::listed;
 /// Classes that are there without being configured.
 const BUILT_IN: [&str; 2] = ["default", "background"];
 
-/// Classes and rules; none if there is an error in one.
+/// Resolves classes and rules; none if there is an error in one.
 pub(super) fn resolve(
     classes: &Field<Named<raw::Class>>,
     rules: &Field<List<raw::ClassRule, 1>>,
@@ -107,7 +107,7 @@ fn class(name: &str, raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<Cl
     })
 }
 
-/// When the value of a class's responses begins to fall.
+/// Resolves the time when the value of a class's responses begins to fall.
 fn soft_deadline(
     raw: &raw::Class,
     deadline: Option<Duration>,
@@ -132,7 +132,8 @@ fn soft_deadline(
     None
 }
 
-/// From which share of the wait queue on some are discarded, and from which all.
+/// Resolves the shares of the wait queue from which some requests are discarded, and from which all
+/// are.
 fn drop_thresholds(raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<(f64, f64)> {
     let Some(discard) = raw.early_discard.get()?.value() else {
         return Some((1.0, 1.0));
@@ -147,7 +148,7 @@ fn drop_thresholds(raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<(f64
     Some((from, to))
 }
 
-/// A rule, the name of its class, and its line.
+/// Resolves a rule; returns it with the name of its class and its line.
 fn rule(
     field: &Field<raw::ClassRule>,
     names: &[&str],
@@ -253,7 +254,7 @@ pub(super) fn warn_unasked(
     }
 }
 
-/// Warns of rules that go by users where nothing finds out who the user is.
+/// Warns of rules that go by users where nothing finds out a request's user.
 pub(super) fn warn_unknown_users(
     rules: &[Field<raw::ClassRule>],
     finds_users: bool,
@@ -321,7 +322,7 @@ pub(super) fn warn_keys(
     }
 }
 
-/// Whom to turn away.
+/// Resolves the rules by which requests are turned away.
 pub(super) fn admission(raw: &raw::Admission) -> Option<Admission> {
     let channel = match raw.channel.get()?.value() {
         None => None,

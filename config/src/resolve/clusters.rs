@@ -1,4 +1,4 @@
-//! Clusters: their endpoints, how one is chosen, and who waits.
+//! Clusters: their endpoints, how one is chosen, and the requests that wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 
-/// In the order of the file; none for a cluster with an error in it.
+/// Resolves the clusters in the order of the file; none for one with an error in it.
 pub(super) fn resolve(
     file: &raw::File,
     reporter: &mut Reporter<'_>,
@@ -118,7 +118,7 @@ fn idle_fits(
     Some(())
 }
 
-/// How an endpoint is chosen of these, which names and files may change.
+/// Resolves how one of the endpoints is chosen; names and files may change which there are.
 fn dispatch_of(
     raw: &raw::Cluster,
     endpoints: &[Endpoint],
@@ -141,7 +141,7 @@ fn dispatch_of(
     Some(chosen)
 }
 
-/// The TLS of a cluster, which needs a name where an endpoint has none of its own.
+/// Resolves the TLS of a cluster, which needs a name where an endpoint has none of its own.
 fn tls_with_name(
     raw: &raw::Cluster,
     (endpoints, http2): (&[Endpoint], bool),
@@ -189,7 +189,7 @@ pub(crate) fn fits_cluster(
 /// The endpoints of a cluster, or the file that has them.
 type Source = (Vec<Endpoint>, Option<EndpointsFile>);
 
-/// What a file is looked at by, where nothing is said of it.
+/// The interval at which a file is checked for changes, where none is given.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the endpoints that are given, or the file that has them.
@@ -294,7 +294,7 @@ fn parameters(raw: &raw::WeightedEndpoint, reporter: &mut Reporter<'_>) -> Optio
     Some((weight, size_range, raw.reserved.copied()?.0, priority))
 }
 
-/// `Some(None)` if it is absent.
+/// Resolves an interval of sizes; `Some(None)` if it is absent.
 pub(super) fn size_range(
     raw: &Field<raw::SizeRange>,
     reporter: &mut Reporter<'_>,
@@ -313,7 +313,7 @@ pub(super) fn size_range(
     Some(Some((from, to)))
 }
 
-/// How one is chosen of as many as `ranges` has; each may say its sizes. Where
+/// Resolves how one is chosen of as many as `ranges` has, each of which may say its sizes. Where
 /// the number `grows`, each may stand for several.
 pub(super) fn dispatch(
     raw: &Field<raw::Dispatch>,
@@ -354,8 +354,8 @@ pub(super) fn dispatch(
     Some((dispatch, hash_key))
 }
 
-/// The intervals of `sita`: as many cutoffs as there are gaps between
-/// endpoints, unless every endpoint says what it is for.
+/// Resolves the intervals of `sita`: as many cutoffs as there are gaps between endpoints, unless
+/// every endpoint says what it is for.
 fn intervals(
     raw: &Field<raw::Dispatch>,
     sita: &raw::Sita,
@@ -403,8 +403,8 @@ fn intervals(
     Some(Intervals::Fixed(given))
 }
 
-/// The wait queue of what endpoints are chosen among; `binds` is what binds requests to
-/// one, if anything does.
+/// Resolves the wait queue before endpoints; `binds` says what binds requests to one of them, if
+/// anything does.
 pub(super) fn wait_queue(
     raw: &Field<raw::WaitQueue>,
     binds: Option<&str>,

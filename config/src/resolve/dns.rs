@@ -11,10 +11,11 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 
-/// Servers that one can give.
+/// Servers that an operator can give.
 const RESOLVERS_MAX: usize = 8;
 
-/// For a cluster with these endpoints; none if one of them is wrong.
+/// Resolves how the names of these endpoints are resolved; `endpoints` is none if one of them is
+/// wrong.
 pub(super) fn resolve(
     field: &Field<raw::Dns>,
     endpoints: Option<&[Endpoint]>,
@@ -61,8 +62,8 @@ pub(super) fn resolve(
 
 type Named<'a> = (&'a Field<raw::Timeout>, &'static str);
 
-/// A shortest and a longest time. Where one is given alone and passes the
-/// other's default, it stands for both.
+/// Resolves a shortest and a longest time. Where one is given alone and passes the other's default,
+/// it stands for both.
 fn ordered(
     (low, low_key): Named<'_>,
     (high, high_key): Named<'_>,
@@ -84,7 +85,7 @@ fn ordered(
     }
 }
 
-/// `Some(None)` for the system's.
+/// Resolves the servers to ask; `Some(None)` for the system's.
 fn resolvers(
     field: &Field<Or<raw::System, List<DnsServer, 1>>>,
     reporter: &mut Reporter<'_>,

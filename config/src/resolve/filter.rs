@@ -10,8 +10,8 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 
-/// The whole; none if there is an error in it, which was reported. Every part
-/// is checked, whatever is wrong with the others.
+/// Resolves the whole configuration; none if there is an error in it, which was reported. Every
+/// part is checked, whatever is wrong with the others.
 pub(crate) fn filter(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Filter> {
     let classes = classes::resolve(&raw.classes, &raw.class_rules, reporter);
     let rules = raw.class_rules.get().map_or(&[][..], |rules| &rules.0);

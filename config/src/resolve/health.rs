@@ -8,7 +8,7 @@ use crate::raw;
 use crate::resolved::*;
 use crate::scalars::{Count, Off, Unlimited};
 
-/// When a cluster's endpoints are used, and how many requests it takes.
+/// Resolves when a cluster's endpoints go out of use, and the bounds on it as a whole.
 pub(super) fn resilience(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Resilience> {
     let outlier_detection = match raw.outlier_detection.get()?.value() {
         None => None,
@@ -50,7 +50,7 @@ fn small<const MIN: u64, const MAX: u64>(raw: Count<MIN, MAX>) -> u32 {
     u32::try_from(raw.0).unwrap_or(u32::MAX)
 }
 
-/// `Some(None)` if it is off.
+/// Resolves a number; `Some(None)` if it is off.
 fn number<const MIN: u64, const MAX: u64>(
     raw: &Field<Or<Off, Count<MIN, MAX>>>,
 ) -> Option<Option<u32>> {
@@ -142,7 +142,7 @@ fn http_health_check(raw: &raw::HttpHealthCheck) -> Option<HttpHealthCheck> {
     })
 }
 
-/// Which requests of a route are repeated.
+/// Resolves which requests of a route are repeated.
 pub(super) fn retry_policy(raw: &raw::Route, reporter: &mut Reporter<'_>) -> Option<RetryPolicy> {
     let hedge_delay = match raw.hedge_policy.get()?.value() {
         None => None,

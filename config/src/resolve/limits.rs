@@ -74,7 +74,7 @@ fn rates_under_load(raw: &raw::MinRatesUnderLoad) -> Option<(MinRate, MinRate)> 
     Some((rate(&raw.request_body)?, rate(&raw.response)?))
 }
 
-/// A listener's or a route's.
+/// Resolves the rate limit of a listener or a route; `Some(None)` if it is off.
 pub(super) fn rate_limit(
     raw: &Field<Or<Off, Seldom<raw::RateLimit>>>,
 ) -> Option<Option<RateLimit>> {
@@ -94,7 +94,7 @@ pub(super) fn rate_limit(
     }))
 }
 
-/// How clients are told apart.
+/// Resolves the key by which clients are told apart.
 pub(super) fn client_by(raw: &raw::ClientBy) -> Option<ClientBy> {
     Some(match raw {
         raw::ClientBy::Client(word) => {

@@ -32,7 +32,7 @@ fn rule(
     })
 }
 
-/// Code points; `Some(None)` if there are none.
+/// Resolves code points; `Some(None)` if there are none.
 pub(super) fn marking(
     raw: &raw::Uplink,
     policy: Option<&Discipline>,

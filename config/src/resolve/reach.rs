@@ -11,8 +11,8 @@ use std::ops::Range;
 use crate::diagnostic::Reporter;
 use crate::resolved::{HostPattern, PathPattern, RouteMatch};
 
-/// Looks at what was kept, for one match; a hostile table of long paths below each other
-/// may want more, and is left unchecked from there.
+/// The most looks at kept matches for one match. A hostile table of long paths below each other may
+/// want more, and is left unchecked from there.
 const MAX_LOOKS: usize = 10_000;
 
 /// The number of what was not given: every host, no condition.
@@ -20,7 +20,7 @@ const NONE: usize = 0;
 
 /// The earlier matches of a table, each with its conditions, indexed.
 pub(super) struct Earlier<C> {
-    /// Each with where it is written, in bytes.
+    /// The matches that are kept, each with the byte at which it is written.
     kept: Vec<(RouteMatch, usize)>,
     /// The nodes of the tree of paths: from a segment to the node below.
     segments: Vec<HashMap<Box<str>, usize>>,
@@ -28,7 +28,7 @@ pub(super) struct Earlier<C> {
     /// Domains whose names below match, such as `.example.org`.
     domains: HashMap<String, usize>,
     conditions: HashMap<C, usize>,
-    /// Which of those kept end here.
+    /// The indices in `kept` of the matches that end at a path, a host and conditions.
     ends: HashMap<End, Vec<usize>>,
     /// Nodes of the tree that a path ends at.
     is_end: Vec<bool>,
@@ -220,7 +220,7 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
 pub(super) struct Few(Vec<(RouteMatch, usize)>);
 
 impl Few {
-    /// Those that later ones are compared with, as the cost is quadratic.
+    /// The most matches that later ones are compared with, as the cost is quadratic.
     const MAX: usize = 1000;
 
     /// Warns of a match that an earlier one leaves nothing to, or else keeps it.
@@ -258,7 +258,7 @@ fn numbered<K: Clone + Eq + Hash>(known: &mut HashMap<K, usize>, key: &K) -> usi
     }
 }
 
-/// Whether every request that `b` matches is matched by `a`.
+/// Returns whether every request that `b` matches is matched by `a`.
 fn covers(a: &RouteMatch, b: &RouteMatch) -> bool {
     let below = |path: &str, prefix: &str| {
         path.strip_prefix(prefix)

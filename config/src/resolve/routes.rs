@@ -27,10 +27,10 @@ use crate::wording::listed;
 
 /// The clusters that routes may name, and which of them one has named.
 pub(super) struct Known<'a> {
-    /// In the order of the file, with their places in it.
+    /// The names of all clusters in the order of the file, with their places in it.
     names: Vec<(&'a str, &'a Range<usize>)>,
     places: HashMap<&'a str, usize>,
-    /// Those that are right.
+    /// The clusters that have no error, by their names.
     clusters: HashMap<&'a str, &'a Arc<Cluster>>,
     used: Vec<bool>,
     /// Whether each route has named clusters that are there.
@@ -91,7 +91,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// In the order of the file.
+/// Resolves the routes, in the order of the file.
 pub(super) fn resolve(
     file: &raw::File,
     clusters: Option<&[Option<Arc<Cluster>>]>,

@@ -6,7 +6,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 
-/// `Some(None)` if it is off.
+/// Resolves the sessions of a cluster; `Some(None)` if they are off.
 pub(super) fn resolve<W>(
     raw: &Field<Or<W, raw::StatefulSession>>,
     reporter: &mut Reporter<'_>,
@@ -26,7 +26,7 @@ pub(super) fn resolve<W>(
     }))
 }
 
-/// What `Set-Cookie` has after the value.
+/// Returns what `Set-Cookie` has after the value.
 fn attributes(cookie: &raw::SessionCookie, reporter: &mut Reporter<'_>) -> Option<String> {
     let (name, path) = (&cookie.name.get()?.0, &cookie.path.get()?.0);
     let mut said = format!("; Path={path}; HttpOnly");
@@ -78,7 +78,7 @@ fn attributes(cookie: &raw::SessionCookie, reporter: &mut Reporter<'_>) -> Optio
     good.then_some(said)
 }
 
-/// Looks at an attribute beside those `given` before it.
+/// Checks an attribute beside those `given` before it.
 fn check(
     attribute: CookieAttributeName,
     value: Option<&str>,

@@ -10,7 +10,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::Classes;
 
-/// The parameters of `srq` on an uplink.
+/// Resolves the parameters of `srq` on an uplink.
 pub(super) fn uplink(raw: &raw::Srq, reporter: &mut Reporter<'_>) -> Option<Discipline> {
     let base = srq::Config::bytes();
     let queues = queues(&raw.queues, reporter);
@@ -58,7 +58,7 @@ fn queues(raw: &Field<raw::QueueBounds>, reporter: &mut Reporter<'_>) -> Option<
     Some((min, max))
 }
 
-/// The quanta to begin with. Without any the default ones, as many as there may be.
+/// Resolves the quanta to begin with. Without any the default ones, as many as there may be.
 fn quanta(
     raw: &raw::Srq,
     queues: Option<(usize, usize)>,
@@ -90,7 +90,7 @@ fn quanta(
     Some(quanta)
 }
 
-/// When the queues order.
+/// Resolves when the queues order.
 fn trigger<W>(raw: &Field<Or<W, raw::Busy>>, reporter: &mut Reporter<'_>) -> Option<Trigger> {
     let Some(busy) = raw.get()?.value() else {
         return Some(Trigger::Always);

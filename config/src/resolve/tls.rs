@@ -8,7 +8,7 @@ use crate::names::FilePath;
 use crate::raw;
 use crate::resolved::*;
 
-/// A listener's, with `http2` or without; `Some(None)` if it is off.
+/// Resolves a listener's TLS, with `http2` or without; `Some(None)` if it is off.
 pub(super) fn listener<W>(
     raw: &Field<Or<W, raw::ListenerTls>>,
     http2: Option<&Http2>,
@@ -38,7 +38,7 @@ pub(super) fn listener<W>(
     }))
 }
 
-/// A cluster's, with `http2` or without; `Some(None)` if it is off.
+/// Resolves a cluster's TLS, with `http2` or without; `Some(None)` if it is off.
 pub(super) fn cluster<W>(
     raw: &Field<Or<W, raw::ClusterTls>>,
     http2: bool,
@@ -74,7 +74,8 @@ pub(super) fn cluster<W>(
     }))
 }
 
-/// All that a listener shows: each is looked at, whatever is wrong with the others.
+/// Resolves the certificates that a listener shows: each is looked at, whatever is wrong with the
+/// others.
 fn certificates(
     raw: &Field<List<raw::ListenerCertificate, 1>>,
     acme: Option<Option<&Acme>>,

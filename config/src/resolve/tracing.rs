@@ -114,7 +114,7 @@ fn resource(raw: &raw::Otlp, reporter: &mut Reporter<'_>) -> Option<Vec<(String,
     Some(all)
 }
 
-/// Whether a batch has room in the queue.
+/// Returns whether a batch has room in the queue, and reports one that has none.
 fn queue_fits(raw: &raw::Otlp, reporter: &mut Reporter<'_>) -> bool {
     let (Some(queue), Some(batch)) = (
         count(&raw.max_queue_size),

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::{CertificateMatch, Cluster, FileAt, Network, Template, TextPattern, ValueMatch};
 
-/// Who may use what a route leads to.
+/// The checks on requests for what a route leads to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {
-    /// Which pages of other origins may use it; none is left to the backends.
+    /// The pages of other origins that may use it; none leaves that to the backends.
     pub cors: Option<Cors>,
     /// Users who name themselves with a password.
     pub basic_auth: Option<BasicAuth>,
@@ -20,19 +20,19 @@ pub struct Access {
 }
 
 impl Access {
-    /// Returns whether all may ask.
+    /// Returns whether every client may ask.
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns whether it finds out who the user is.
+    /// Returns whether the checks find out a request's user.
     pub fn finds_user(&self) -> bool {
         let asks = |own: &ExtAuthz| own.user_header.is_some();
         self.basic_auth.is_some() || self.ext_authz.as_ref().is_some_and(asks)
     }
 }
 
-/// What is done with a request.
+/// The decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The request is served.
@@ -41,10 +41,10 @@ pub enum Verdict {
     Deny,
 }
 
-/// A rule about who may ask; empty lists hold for all.
+/// A rule about which requests are served; an empty list holds for all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RbacRule {
-    /// What is done with requests that the rule is for.
+    /// The decision about requests that the rule is for.
     pub verdict: Verdict,
     /// Networks that clients are in.
     pub clients: Vec<Network>,
@@ -61,11 +61,11 @@ pub struct RbacRule {
 pub struct BasicAuth {
     /// The file with their names and hashes.
     pub users_file: FileAt,
-    /// What a browser shows.
+    /// The realm that a browser shows when it asks for the password.
     pub realm: String,
-    /// The field that tells the backend who asks, in lower case.
+    /// The field that tells the backend the user's name, in lower case.
     pub username_header: Option<String>,
-    /// How long a password that was right is not hashed again; none is never.
+    /// The time for which a password that was right is not hashed again; none if it always is.
     pub cache_ttl: Option<Duration>,
     /// Passwords that are hashed at a time.
     pub max_concurrent_hashes: usize,
@@ -80,24 +80,24 @@ pub struct ExtAuthz {
     pub cluster: Arc<Cluster>,
     /// The path that it is asked for.
     pub path: String,
-    /// From the question to the answer's head.
+    /// The time from the question to the head of the answer.
     pub timeout: Duration,
-    /// Fields of the request that it is told, in lower case.
+    /// Fields of the request that the server is told, in lower case.
     pub told: Vec<String>,
-    /// Fields that it is told, with their values.
+    /// Fields that the server is told besides, with their values.
     pub added: Vec<(String, Template)>,
     /// Fields of its answer that the backend gets, in lower case.
     pub passed_on: Vec<String>,
     /// The field of its answer that names the user, in lower case.
     pub user_header: Option<String>,
-    /// Requests are served while it cannot be asked.
+    /// Whether requests are served while the server cannot be asked.
     pub fails_open: bool,
 }
 
-/// Which pages of other origins may use what is served.
+/// The pages of other origins that may use what is served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cors {
-    /// The origins of pages that may.
+    /// The origins of these pages.
     pub origins: Vec<AllowedOrigin>,
     /// Methods beside the simple ones.
     pub methods: Vec<String>,
@@ -105,9 +105,9 @@ pub struct Cors {
     pub headers: Vec<String>,
     /// Fields of responses that pages may read.
     pub exposed: Vec<String>,
-    /// Pages may send cookies and passwords.
+    /// Whether pages may send cookies and passwords.
     pub credentials: bool,
-    /// How long browsers remember the answer.
+    /// The time for which browsers remember the answer.
     pub max_age: Duration,
 }
 

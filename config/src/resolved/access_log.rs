@@ -1,4 +1,4 @@
-//! Where requests are written down.
+//! Access logs: their targets, their formats and their filters.
 
 use std::net::{AddrParseError, SocketAddr};
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ pub use crate::log_fields::{LOG_FIELDS, LogField, LogFieldFacts, LogValue};
 pub struct AccessLog {
     /// The target that the log is written to.
     pub target: LogTarget,
-    /// Where that is written in the configuration.
+    /// The place of the target in the configuration.
     pub span: Span,
-    /// How a line looks.
+    /// The format of a line.
     pub format: LogFormat,
-    /// A request has a line if one of these takes it, or if there is none.
+    /// The filters: a request has a line if one of them takes it, or if there is none.
     pub filters: Vec<LogFilter>,
 }
 
-/// Where a log goes.
+/// The target that a log is written to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LogTarget {
     /// The standard output of the process.
@@ -36,11 +36,11 @@ pub enum LogTarget {
 /// A syslog server, and whose messages it gets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Syslog {
-    /// Where the server listens for messages.
+    /// The address that the server takes messages at.
     pub address: SyslogAddress,
     /// The number of the facility, up to 23 (RFC 5424 6.2.1).
     pub facility: u8,
-    /// What messages say that they are from.
+    /// The name of the program that messages say they are from.
     pub app_name: String,
 }
 
@@ -55,12 +55,12 @@ impl Syslog {
     }
 }
 
-/// Where a syslog server listens for datagrams.
+/// The address that a syslog server takes datagrams at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SyslogAddress {
-    /// On a local socket.
+    /// The path of a local socket.
     Local(PathBuf),
-    /// At an address, over UDP.
+    /// An address to send to over UDP.
     Udp(SocketAddr),
 }
 
@@ -85,7 +85,7 @@ pub(crate) const FACILITIES: [&str; 24] = [
 /// Text with fields of a request.
 pub type LogTemplate = Template<LogField>;
 
-/// How a line of an access log looks.
+/// The format of a line of an access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// One JSON object a line.
@@ -120,14 +120,14 @@ pub enum FixedFormat {
     Combined,
 }
 
-/// Takes requests of which all that is given holds.
+/// A filter that takes a request if all that is given holds for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFilter {
     /// The least status that it takes.
     pub min_status: Option<u16>,
     /// The least time to the end of the response.
     pub min_duration: Option<Duration>,
-    /// The names of the classes; none are all.
+    /// The names of the classes that it takes; empty for all.
     pub classes: Vec<String>,
 }
 
@@ -141,12 +141,12 @@ impl LogFilter {
     }
 }
 
-/// A request's identifier: which field has it, and who gives it.
+/// The identifiers of requests: the field that has them, and whether clients may give their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestId {
     /// The name of the field, in lower case.
     pub header: String,
-    /// Whether one that the client gives is taken over, if it may be one.
+    /// Whether an identifier that the client gives is taken over, if it may be one.
     pub preserve_external: bool,
     /// Whether the client gets it with the response.
     pub in_response: bool,

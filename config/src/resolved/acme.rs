@@ -10,24 +10,24 @@ use super::FileAt;
 pub struct Acme {
     /// The directory of the authority: `https://`.
     pub directory_url: String,
-    /// Where the authority writes to.
+    /// The address that the authority sends mail to.
     pub email: Option<String>,
     /// The directory for account, certificates and keys.
     pub storage: FileAt,
-    /// How the authority is shown that a name is ours.
+    /// The proof that the authority gets that a name is ours.
     pub challenge: Challenge,
     /// The authorities that are believed about the directory; none for the system's.
     pub ca_file: Option<FileAt>,
 }
 
-/// How an authority is shown that a name is ours.
+/// A proof that a name is ours.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Challenge {
-    /// By an answer to a request (RFC 8555 8.3).
+    /// An answer to a request (RFC 8555 8.3).
     Http01,
-    /// By a handshake (RFC 8737).
+    /// A TLS handshake (RFC 8737).
     TlsAlpn01,
-    /// By a record in the name's zone, which a command puts there (RFC 8555 8.4).
+    /// A record in the name's zone, which a command puts there (RFC 8555 8.4).
     Dns01(ChallengeCommand),
 }
 
@@ -43,10 +43,10 @@ pub struct ChallengeCommand {
 /// A certificate that is issued.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IssuedCertificate {
-    /// In lower case, each once, in the order of the file; at least one.
+    /// The names in lower case, each once, in the order of the file; at least one.
     pub names: Vec<String>,
-    /// Holds the key and the chain, in PEM, once the certificate is issued; where the
-    /// names are given.
+    /// The file that has the key and the chain, in PEM, once the certificate is issued. The span is
+    /// that of the names.
     pub file: FileAt,
 }
 

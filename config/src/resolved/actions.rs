@@ -7,7 +7,7 @@ use super::{Cluster, FileAt, Network};
 pub use crate::safe_regex::{RegexRewrite, SafeRegex};
 pub use crate::template::{Template, Variable};
 
-/// What a route does with a request.
+/// The action that a route takes on a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// The request goes to a cluster.
@@ -19,7 +19,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the action that all goes to one cluster.
+    /// Returns the action that sends all requests to one cluster.
     pub fn to(cluster: Arc<Cluster>) -> Self {
         let only = Weighted { cluster, weight: 1 };
         Self::Forward(Forward {
@@ -35,7 +35,7 @@ impl Action {
 pub struct Forward {
     /// The clusters that share the requests, at least one, of which one has a weight.
     pub clusters: Vec<Weighted>,
-    /// Where requests go while their cluster has no endpoint that is well.
+    /// The cluster that gets requests while their own has no endpoint that is well.
     pub fallback: Option<Arc<Cluster>>,
     /// The clusters that get copies of requests.
     pub mirrors: Vec<Mirror>,
@@ -55,14 +55,14 @@ pub struct Weighted {
 pub struct Mirror {
     /// The cluster that copies go to.
     pub cluster: Arc<Cluster>,
-    /// How many of a hundred requests are copied; 1 to 100.
+    /// The percent of requests that are copied; 1 to 100.
     pub percent: u32,
 }
 
-/// Where a client is sent.
+/// A redirect of the client to another URL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Redirect {
-    /// The new URL has the scheme `https`.
+    /// Whether the new URL has the scheme `https`.
     pub https: bool,
     /// The new host, with its port if it has one.
     pub host: Option<String>,
@@ -70,7 +70,7 @@ pub struct Redirect {
     pub port: Option<u16>,
     /// The path of the new URL.
     pub path: RedirectPath,
-    /// The query is left out.
+    /// Whether the query is left out.
     pub strip_query: bool,
     /// The status: 301, 302, 303, 307 or 308.
     pub status: u16,
@@ -101,45 +101,45 @@ pub struct DirectResponse {
 /// A body that is sent as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
-    /// Where the body is from.
+    /// The source of the body.
     pub source: PageSource,
     /// The value of `Content-Type`.
     pub content_type: String,
 }
 
-/// Where the body of an answer is from.
+/// The source of an answer's body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PageSource {
-    /// The configuration has it.
+    /// A text in the configuration.
     Text(String),
-    /// A file has it, of 1 MB at most.
+    /// A file, of 1 MB at most.
     File(FileAt),
 }
 
-/// What clients get in place of answers.
+/// A page that clients get in place of answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorPage {
     /// Statuses, from and to (inclusive).
     pub statuses: Vec<(u16, u16)>,
-    /// What is sent; none leaves the body as it is.
+    /// The body that is sent; none leaves the body as it is.
     pub page: Option<Page>,
     /// The status that the client gets instead.
     pub status: Option<u16>,
-    /// Whether it is for what backends answer, too.
+    /// Whether the page replaces what backends answer, too.
     pub intercept: bool,
 }
 
-/// While it is given, a few clients alone are served.
+/// A maintenance, in which a few clients alone are served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maintenance {
     /// Clients that are served as ever.
     pub exempt: Vec<Network>,
-    /// After how long the others are told to come again.
+    /// The time after which the other clients are told to come again.
     pub retry_after: Duration,
 }
 
-/// How the fields of a message's head are changed: first those to remove are removed,
-/// then those to set are set, then those to add are added.
+/// Changes to the fields of a message's head: first those to remove are removed, then those to set
+/// are set, then those to add are added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeaderEdits {
     /// Names in lower case.

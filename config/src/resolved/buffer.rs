@@ -2,12 +2,12 @@
 
 use super::FileAt;
 
-/// What the bodies of all routes may take together.
+/// The bounds that the bodies of all routes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferTotals {
-    /// How many bytes are in memory.
+    /// Bytes of all bodies in memory.
     pub memory_bytes: usize,
-    /// How many bytes are in files.
+    /// Bytes of all bodies in files.
     pub file_bytes: u64,
 }
 
@@ -20,34 +20,34 @@ impl Default for BufferTotals {
     }
 }
 
-/// What a route keeps of bodies.
+/// The buffering of a route's bodies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteBuffer {
-    /// What is kept of requests, before a place at the backend is taken; none passes them on as they
-    /// come.
+    /// The buffer that takes a request's body before a place at the backend is taken; none passes
+    /// the body on as it comes.
     pub request: Option<BufferedBody>,
-    /// What is kept of responses, while their clients take them.
+    /// The buffering of responses, while their clients take them.
     pub response: ResponseBuffer,
 }
 
-/// What is kept of responses.
+/// The buffering of responses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ResponseBuffer {
-    /// As much as the cluster's `read_ahead` says, where places are bounded.
+    /// The bounds of the cluster's `read_ahead`, where places are bounded.
     #[default]
     Auto,
-    /// Nothing is kept of them.
+    /// Responses are not kept.
     Off,
-    /// So much is kept of each.
+    /// So many bytes are kept of each response.
     On(BufferedBody),
 }
 
-/// How much is kept of a body.
+/// The bounds on what is kept of a body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BufferedBody {
     /// Bytes in memory, at least 1.
     pub memory_bytes: usize,
-    /// Where the rest goes; none passes it on as it comes.
+    /// The file that takes the rest; none passes the rest on as it comes.
     pub file: Option<BufferFile>,
 }
 

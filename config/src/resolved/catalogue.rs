@@ -6,17 +6,17 @@ use std::time::Duration;
 use super::Span;
 pub use sprat_scheduler::catalogue::EstimatorConfig;
 
-/// What is known of sizes before a response begins.
+/// The sources that tell a response's size before the response begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Catalogue {
     /// Bytes of memory for learnt sizes at most; zero switches them off.
     pub max_bytes: usize,
-    /// How long a learnt size is believed.
+    /// The time for which a learnt size is believed.
     pub ttl: Duration,
     /// Request header fields by which the variants of a resource are told
     /// apart, if the response's `Vary` names them; lower case, at most 4.
     pub vary: Vec<String>,
-    /// Where learnt sizes are kept over a restart; none if they are not.
+    /// The file that keeps learnt sizes over a restart; none if they are not kept.
     pub snapshot: Option<Snapshot>,
     /// Files that list sizes, in the order in which they are asked.
     pub manifests: Vec<Manifest>,
@@ -31,19 +31,19 @@ pub struct Catalogue {
 pub struct Manifest {
     /// The path of the file.
     pub path: PathBuf,
-    /// Where that is written in the configuration.
+    /// The place of the path in the configuration.
     pub span: Span,
-    /// How it is written.
+    /// The format of the file.
     pub format: ManifestFormat,
     /// The cluster whose responses it lists; none for every one.
     pub cluster: Option<String>,
     /// Bytes of the file at most.
     pub max_bytes: u64,
-    /// How often to look whether it has changed.
+    /// The interval at which the file is checked for changes.
     pub reload_interval: Duration,
 }
 
-/// How a manifest is written.
+/// The format of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManifestFormat {
     /// Comma-separated, with a line that names the columns.
@@ -55,34 +55,34 @@ pub enum ManifestFormat {
 /// A store that proxies share, over the Redis protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedStore {
-    /// Where it is: `redis://` or `unix://`.
+    /// The store's address: `redis://` or `unix://`.
     pub url: String,
-    /// Where that is written in the configuration.
+    /// The place of the address in the configuration.
     pub span: Span,
-    /// What its keys begin with.
+    /// The prefix of the store's keys.
     pub prefix: String,
-    /// The same for all who share.
+    /// The pass phrase, the same for all proxies that share the store.
     pub phrase: String,
-    /// How long a request waits at most.
+    /// The longest wait of a request for the store's answer.
     pub budget: Duration,
-    /// Sizes that wait to be written at most.
+    /// The most sizes that wait to be written.
     pub max_queued: usize,
-    /// How long it is left alone after failures.
+    /// The time for which the store is left alone after failures.
     pub pause: Duration,
 }
 
 /// HEAD requests that ask an endpoint for sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadProbe {
-    /// How long a request waits at most.
+    /// The longest wait of a request for a probe's answer.
     pub budget: Duration,
-    /// How long a probe may take.
+    /// The longest time that a probe may take.
     pub timeout: Duration,
     /// The most probes at a time.
     pub max_concurrent: usize,
-    /// How long what told nothing is left alone.
+    /// The time for which a resource whose probe told nothing is left alone.
     pub negative_ttl: Duration,
-    /// Memory for what is left alone.
+    /// Bytes of memory for resources that are left alone.
     pub max_bytes: usize,
 }
 
@@ -91,25 +91,25 @@ pub struct HeadProbe {
 pub struct DocumentRoot {
     /// The path of the directory.
     pub path: PathBuf,
-    /// Where that is written in the configuration.
+    /// The place of the path in the configuration.
     pub span: Span,
     /// The file that stands for a directory.
     pub index: String,
-    /// How long a request waits at most.
+    /// The longest wait of a request for a file's size.
     pub budget: Duration,
-    /// How long what was found is believed.
+    /// The time for which a file's size, or that there is no such file, is believed.
     pub ttl: Duration,
-    /// Memory for what was found.
+    /// Bytes of memory for what was found.
     pub max_bytes: usize,
 }
 
-/// Where learnt sizes are kept over a restart.
+/// A file that keeps learnt sizes over a restart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
     /// The path of the file.
     pub path: PathBuf,
-    /// Where that is written in the configuration.
+    /// The place of the path in the configuration.
     pub span: Span,
-    /// How often it is written.
+    /// The interval at which the file is written.
     pub interval: Duration,
 }

@@ -20,12 +20,12 @@ pub const LOWEST_LEVEL: u8 = 15;
 /// The classes, and which requests belong to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classes {
-    /// Those of the file in its order, then `default` and `background` unless
-    /// they are among them.
+    /// The classes of the file in its order, then `default` and `background` unless they are among
+    /// them.
     pub list: Vec<Class>,
     /// The class of a request that no rule matches.
     pub default: usize,
-    /// First match wins. The last one has prefetches in `background`.
+    /// The rules, of which the first match wins. The last one has prefetches in `background`.
     pub rules: Vec<ClassRule>,
 }
 
@@ -105,14 +105,14 @@ impl Classes {
 pub struct Class {
     /// The name, which no other class has.
     pub name: String,
-    /// What the core knows of it; its `timeout` is none.
+    /// The parameters that the scheduler goes by; its `timeout` is none.
     pub spec: ClassSpec,
-    /// How long a request may wait for an endpoint.
+    /// The longest wait of a request for an endpoint.
     pub queue_timeout: QueueTimeout,
 }
 
 impl Class {
-    /// A class that differs from others by its level alone.
+    /// Returns a class that differs from others by its level alone.
     pub fn of_level(name: &str, level: u8) -> Self {
         Self {
             name: name.to_owned(),
@@ -125,17 +125,17 @@ impl Class {
     }
 }
 
-/// How long a request may wait for an endpoint.
+/// The longest wait of a request for an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueTimeout {
-    /// As the cluster says.
+    /// The time that the cluster allows.
     Cluster,
-    /// So long; `None` is without bound.
+    /// A time of the class's own; `None` is without bound.
     Own(Option<Duration>),
 }
 
 impl QueueTimeout {
-    /// In a cluster that allows `cluster`.
+    /// Returns the longest wait in a cluster that allows `cluster`.
     pub fn or(self, cluster: Option<Duration>) -> Option<Duration> {
         match self {
             Self::Cluster => cluster,
@@ -144,18 +144,18 @@ impl QueueTimeout {
     }
 }
 
-/// Which requests belong to a class.
+/// A rule that gives requests a class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassRule {
-    /// What a request must look like.
+    /// The properties that a request must have.
     pub matches: ClassMatch,
     /// The class, as an index into [`Classes::list`].
     pub class: usize,
-    /// Where it stands in the file; none if it is built in.
+    /// The place of the rule in the file; none if it is built in.
     pub at: Option<WrittenAt>,
 }
 
-/// What a request must look like; what is empty is not looked at.
+/// The properties that a request must have; one that is empty is not looked at.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassMatch {
     /// One of these has the client's address.
@@ -204,10 +204,9 @@ pub struct CertificateMatch {
 /// A header field or a cookie that a request must have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldMatch {
-    /// Header fields' names are compared without regard to case, cookies'
-    /// with.
+    /// The name. That of a header field is compared without regard to case, that of a cookie with.
     pub name: String,
-    /// None is any value.
+    /// The value that it must have; none is any value.
     pub value: Option<TextPattern>,
 }
 
@@ -230,7 +229,7 @@ impl fmt::Display for TextPattern {
 }
 
 impl TextPattern {
-    /// Whether it is this text's.
+    /// Returns whether a text fits the pattern.
     pub fn matches(&self, text: &str) -> bool {
         match self {
             Self::Exact(exact) => text == exact,
@@ -239,12 +238,12 @@ impl TextPattern {
     }
 }
 
-/// Whom to turn away.
+/// The rules by which requests are turned away.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
     /// The time over which the length of wait queues is averaged.
     pub averaging: Duration,
-    /// What to do when the uplink is overloaded.
+    /// The rule for an overloaded uplink; none if there is none.
     pub channel: Option<ChannelRule>,
 }
 

@@ -5,7 +5,7 @@ use super::TextPattern;
 /// Responses that are compressed on their way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compressor {
-    /// What clients are offered, the best first.
+    /// The codings that clients are offered, the best first.
     pub algorithms: Vec<Algorithm>,
     /// Bytes of a body at least.
     pub min_content_length: u64,

@@ -3,30 +3,30 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// How the endpoints' names are resolved, and when that is done again.
+/// The resolution of the endpoints' names, and when it is done again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dns {
-    /// What a name stands for.
+    /// The endpoints that a name stands for.
     pub discovery: DnsType,
-    /// Whom to ask; none for whom the system asks. 8 at most.
+    /// The servers to ask, 8 at most; none for those that the system asks.
     pub resolvers: Option<Vec<SocketAddr>>,
-    /// Which addresses of a name are used.
+    /// The addresses of a name that are used.
     pub lookup_family: LookupFamily,
     /// Whether an answer's time to live counts.
     pub respect_dns_ttl: bool,
-    /// Until an answer is asked for again whose time to live does not count.
+    /// The time after which an answer is asked for again if its time to live does not count.
     pub refresh_rate: Duration,
     /// The shortest time to live.
     pub min_ttl: Duration,
-    /// The longest, not below the shortest.
+    /// The longest time to live, not below the shortest.
     pub max_ttl: Duration,
-    /// By how much a wait may be longer, in percent.
+    /// The percent by which a wait may be longer.
     pub jitter_percent: u8,
-    /// After the first failure, at most.
+    /// The longest wait after the first failure.
     pub failure_base_interval: Duration,
-    /// After any failure, at most; not below the first.
+    /// The longest wait after any failure; not below that after the first.
     pub failure_max_interval: Duration,
-    /// How long addresses stand past their time, while no server gives new ones;
+    /// The time for which addresses stand past their time to live, while no server gives new ones;
     /// `None` is without bound.
     pub max_stale: Option<Duration>,
     /// The bound on the wait for an answer, whichever server is asked.
@@ -35,7 +35,7 @@ pub struct Dns {
     pub max_addresses: usize,
 }
 
-/// What a name stands for.
+/// The endpoints that a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DnsType {
     /// Each of its addresses is an endpoint.
@@ -44,16 +44,16 @@ pub enum DnsType {
     Logical,
 }
 
-/// Which addresses of a name are used.
+/// The addresses of a name that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupFamily {
-    /// Those of IPv6, or of IPv4 if there are none.
+    /// The addresses of IPv6, or those of IPv4 if there are none.
     Auto,
     /// Addresses of IPv4 alone.
     V4Only,
     /// Addresses of IPv6 alone.
     V6Only,
-    /// Those of IPv4, or of IPv6 if there are none.
+    /// The addresses of IPv4, or those of IPv6 if there are none.
     V4Preferred,
     /// All addresses, of IPv4 and IPv6.
     All,

@@ -14,13 +14,13 @@ use super::{
 pub struct Filter {
     /// Priority classes, and which requests belong to them.
     pub classes: Classes,
-    /// What is known of sizes before a response begins; none if switched off.
+    /// The sources that tell a response's size before it begins; none if switched off.
     pub catalogue: Option<FilterCatalogue>,
     /// The scarce link towards the clients.
     pub uplink: FilterUplink,
-    /// Whom to turn away when there is too much to do.
+    /// The rules by which requests are turned away when there is too much to do.
     pub admission: Admission,
-    /// The first that matches has a request.
+    /// The clusters, of which the first that matches has a request.
     pub clusters: Vec<FilterCluster>,
     /// The field of the response's head that tells what was done, in lower
     /// case; none if switched off.
@@ -30,18 +30,18 @@ pub struct Filter {
 /// The scarce link towards the clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterUplink {
-    /// In bits per second on the wire; `None` is unlimited.
+    /// The rate in bits per second on the wire; `None` is unlimited.
     pub rate_bits_per_s: Option<u64>,
     /// The order in which responses are sent.
     pub policy: Discipline,
-    /// What is held of a response until its turn; none is what is safe in any
+    /// The part of a response that is held until its turn; none is what is safe in the filter's
     /// host.
     pub hold: Option<Hold>,
     /// Responses in progress; one over it is sent unpaced.
     pub max_flows: usize,
 }
 
-/// What a filter holds of a response.
+/// The part of a response that a filter holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     /// The response's head is held; its body passes.
@@ -50,12 +50,12 @@ pub enum Hold {
     Bodies,
 }
 
-/// What is known of sizes before a response begins.
+/// The sources that tell a response's size before the response begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterCatalogue {
     /// Bytes of memory for learnt sizes at most; zero switches them off.
     pub max_bytes: usize,
-    /// How long a learnt size is believed.
+    /// The time for which a learnt size is believed.
     pub ttl: Duration,
     /// The fields that tell variants apart, see [`Catalogue::vary`](super::Catalogue::vary).
     pub vary: Vec<String>,
@@ -68,7 +68,7 @@ pub struct FilterCatalogue {
 /// A resource whose size is known beforehand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedSize {
-    /// None is every host.
+    /// The host that is asked for; none is every host.
     pub host: Option<HostPattern>,
     /// Path, and query if there is one.
     pub target: String,
@@ -81,7 +81,7 @@ pub struct ListedSize {
 pub struct FilterCluster {
     /// The name, which no other cluster has.
     pub name: String,
-    /// Which requests are for it.
+    /// The requests that the cluster is for.
     pub matches: RouteMatch,
     /// The pools, at least one.
     pub pools: Vec<Pool>,
@@ -89,13 +89,13 @@ pub struct FilterCluster {
     pub header: String,
     /// The key in the metadata of `envoy.lb` that names the pool too.
     pub metadata_key: Option<String>,
-    /// How a pool is chosen.
+    /// The rule by which a pool is chosen.
     pub dispatch: Dispatch,
-    /// What is hashed, if `dispatch` goes by affinity.
+    /// The part of a request that is hashed, if `dispatch` goes by affinity.
     pub hash_key: HashKey,
     /// Requests in service at each pool; `usize::MAX` is without bound.
     pub max_requests: usize,
-    /// Those that wait for a pool.
+    /// The order and the bounds of requests that wait for a pool.
     pub wait_queue: WaitQueue,
     /// HEAD requests that ask a pool for sizes.
     pub head_probe: Option<FilterProbe>,
@@ -104,13 +104,13 @@ pub struct FilterCluster {
 /// One of Envoy's clusters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
-    /// As Envoy knows it.
+    /// The name that Envoy knows the cluster by.
     pub name: String,
     /// The pool's share, relative to the others; at least 1.
     pub weight: u32,
     /// The sizes in bytes, from and to (inclusive), that it is for.
     pub size_range: Option<(u64, u64)>,
-    /// For requests of the highest class alone.
+    /// Whether the pool is for requests of the highest class alone.
     pub reserved: bool,
 }
 
@@ -119,6 +119,6 @@ pub struct Pool {
 pub struct FilterProbe {
     /// Envoy's cluster that is asked.
     pub cluster: String,
-    /// When, how many, how long.
+    /// The bounds on probes: their times, their number and their memory.
     pub bounds: HeadProbe,
 }

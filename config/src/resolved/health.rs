@@ -6,14 +6,14 @@ pub use sprat_scheduler::health::{Backoff, OutlierConfig, SuccessRate, Threshold
 use sprat_scheduler::retries::Allowance;
 pub use sprat_scheduler::station::RetryBudget;
 
-/// When a cluster's endpoints are used, and how many requests it takes.
+/// The rules by which a cluster's endpoints go out of use, and the bounds on it as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resilience {
-    /// Ejects those whose answers are bad; `None`: never.
+    /// The ejection of endpoints whose answers are bad; `None` if there is none.
     pub outlier_detection: Option<OutlierConfig>,
-    /// Asks them; `None`: never.
+    /// The checks of endpoints; `None` if there are none.
     pub health_checks: Option<HealthChecks>,
-    /// Below this share of usable endpoints all are used.
+    /// The percent of usable endpoints below which all are used.
     pub panic_percent: u8,
     /// Connections to all endpoints; `usize::MAX` is without bound, so are the
     /// next two.
@@ -22,12 +22,12 @@ pub struct Resilience {
     pub max_pending_requests: usize,
     /// Requests in service and waiting.
     pub max_requests: usize,
-    /// Requests that are being repeated.
+    /// The bound on requests that are being repeated.
     pub retry_budget: RetryBudget,
 }
 
 impl Default for Resilience {
-    /// As a file has it that says nothing of it.
+    /// Returns what holds where a file says nothing of it.
     fn default() -> Self {
         Self {
             outlier_detection: None,
@@ -46,34 +46,34 @@ impl Default for Resilience {
 }
 
 impl Resilience {
-    /// How many checks in a row count, if there are any.
+    /// Returns how many checks in a row count; none if there are no checks.
     pub fn thresholds(&self) -> Option<Thresholds> {
         let checks = self.health_checks.as_ref();
         checks.map(|checks| checks.thresholds)
     }
 }
 
-/// How endpoints are asked whether they are well.
+/// The checks that ask endpoints whether they are well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthChecks {
-    /// What is asked; `None`: a connection is enough.
+    /// The request that is sent; `None` if a connection is enough.
     pub http: Option<HttpHealthCheck>,
-    /// Between two checks of an endpoint.
+    /// The time between two checks of an endpoint.
     pub interval: Duration,
-    /// An interval is shorter by up to this share.
+    /// The percent by which an interval may be shorter.
     pub jitter_percent: u8,
-    /// For a whole check.
+    /// The longest time that a whole check may take.
     pub timeout: Duration,
-    /// How many in a row count.
+    /// The numbers of checks in a row after which an endpoint is used again, or no longer.
     pub thresholds: Thresholds,
 }
 
 /// A request that an endpoint is to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpHealthCheck {
-    /// Begins with a slash.
+    /// The path, with a query if need be; begins with a slash.
     pub path: String,
-    /// `None`: the endpoint's address.
+    /// The `Host` of the request; `None` for the endpoint's address.
     pub host: Option<String>,
     /// The method of the request, such as GET.
     pub method: String,
@@ -81,16 +81,16 @@ pub struct HttpHealthCheck {
     pub expected_statuses: Vec<(u16, u16)>,
 }
 
-/// When a request is repeated.
+/// A failure that leads to a repetition of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryOn {
-    /// No connection to the endpoint can be opened.
+    /// The connection to the endpoint could not be opened.
     ConnectFailure,
     /// The request was left untouched.
     RefusedStream,
     /// The connection ended, or time was up, before a response began.
     Reset,
-    /// 502, 503 or 504.
+    /// A status of 502, 503 or 504.
     GatewayError,
     /// Any status of 500 to 599.
     ServerError,
@@ -98,28 +98,28 @@ pub enum RetryOn {
     StatusCodes,
 }
 
-/// Which requests of a route are repeated, and when.
+/// The rules by which a route's requests are repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// The failures after which a request is repeated: any of these.
     pub retry_on: Vec<RetryOn>,
-    /// Repetitions of a request; 0: none.
+    /// The most repetitions of a request; 0 for none.
     pub num_retries: u32,
-    /// From when an attempt has sent the request in full (without a body: from its
+    /// The time from when an attempt has sent the request in full (without a body: from its
     /// beginning) to its response's head.
     pub per_try_timeout: Option<Duration>,
     /// The statuses that [`RetryOn::StatusCodes`] means.
     pub status_codes: Vec<u16>,
-    /// Methods that are not idempotent, too.
+    /// Whether requests are repeated whose method is not idempotent, too.
     pub non_idempotent: bool,
-    /// Before an endpoint is tried again.
+    /// The wait before an endpoint is tried again.
     pub back_off: Backoff,
-    /// A second attempt is made beside the first one after so long.
+    /// The time after which a second attempt is made beside the first; none if there is none.
     pub hedge_delay: Option<Duration>,
 }
 
 impl Default for RetryPolicy {
-    /// As a file has it that says nothing of it.
+    /// Returns what holds where a file says nothing of it.
     fn default() -> Self {
         Self {
             retry_on: vec![RetryOn::ConnectFailure, RetryOn::RefusedStream],
@@ -150,7 +150,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether a request may be repeated that an endpoint has looked at.
+    /// Returns whether a request that an endpoint has looked at may be repeated.
     pub fn repeats_what_was_sent(&self) -> bool {
         let unsent = |on| matches!(on, RetryOn::ConnectFailure | RetryOn::RefusedStream);
         self.num_retries > 0 && !self.retry_on.iter().copied().all(unsent)
@@ -166,12 +166,12 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether something leads to a repetition.
+    /// Returns whether this failure leads to a repetition.
     pub fn is_on(&self, what: RetryOn) -> bool {
         self.retry_on.contains(&what)
     }
 
-    /// Whether a response of this status does.
+    /// Returns whether a response of this status leads to a repetition.
     pub fn is_on_status(&self, status: u16) -> bool {
         (self.is_on(RetryOn::ServerError) && (500..600).contains(&status))
             || (self.is_on(RetryOn::GatewayError) && (502..=504).contains(&status))

@@ -16,21 +16,21 @@ pub struct Http2 {
     pub max_streams: u32,
     /// Bytes of one request's body that may come before they are wanted.
     pub stream_window_bytes: u32,
-    /// The same for all of a connection.
+    /// Bytes of the bodies of all of a connection's requests that may come before they are wanted.
     pub connection_window_bytes: u32,
-    /// What counts of what clients say of their responses' priorities.
+    /// The part of clients' priorities for their responses that counts.
     pub priorities: Priorities,
-    /// Nothing else is spoken.
+    /// Whether HTTP/2 is spoken and nothing else.
     pub required: bool,
 }
 
-/// What of a client's priorities (RFC 9218) counts on its connection.
+/// The part of a client's priorities (RFC 9218) that counts on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priorities {
     /// Urgency, and whether a response is incremental.
     All,
     /// The urgency is honoured, `incremental` is not.
     Urgency,
-    /// Nothing: the policy's order is that of each connection, too.
+    /// Neither counts: the policy's order is that of each connection, too.
     None,
 }

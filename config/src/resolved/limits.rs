@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use sprat_scheduler::limits::{Bucket, HeapBounds, MinRate};
 
-/// What clients of a listener may take.
+/// The bounds on what clients of a listener may take.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListenerLimits {
     /// Requests in progress, over all workers; `None` is without bound.
@@ -54,17 +54,17 @@ pub struct MinRates {
     pub response_under_load: Option<MinRate>,
 }
 
-/// What a client must move at least, with and without load.
+/// The least rates that a client must keep, with and without load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MinRateRules {
-    /// While others do not need its place.
+    /// The least rate while others do not need the client's place.
     pub idle: MinRate,
     /// The least rate while others need the place.
     pub under_load: MinRate,
 }
 
 impl MinRateRules {
-    /// The rule that holds; `pressed` if others need the client's place.
+    /// Returns the rate that holds; `pressed` if others need the client's place.
     pub fn at(&self, pressed: bool) -> &MinRate {
         match pressed {
             true => &self.under_load,
@@ -74,12 +74,12 @@ impl MinRateRules {
 }
 
 impl MinRates {
-    /// The rules for request bodies; `None` if anything will do.
+    /// Returns the rates for request bodies; `None` if anything will do.
     pub fn of_request_body(&self) -> Option<MinRateRules> {
         rules(self.request_body, self.request_body_under_load)
     }
 
-    /// The rules for responses; `None` if anything will do.
+    /// Returns the rates for responses; `None` if anything will do.
     pub fn of_response(&self) -> Option<MinRateRules> {
         rules(self.response, self.response_under_load)
     }
@@ -96,33 +96,33 @@ fn rules(idle: Option<MinRate>, under_load: Option<MinRate>) -> Option<MinRateRu
     })
 }
 
-/// Requests of each client over time.
+/// The limit on requests of each client over time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RateLimit {
-    /// Whose requests count together.
+    /// The key by which requests count together.
     pub key: ClientBy,
-    /// How many, and how fast.
+    /// The number of requests that may come at once, and how fast more are allowed.
     pub bucket: Bucket,
     /// Clients that are told apart at a time.
     pub max_keys: usize,
 }
 
-/// How clients are told apart.
+/// The key by which clients are told apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ClientBy {
-    /// By address, cut as [`PerClient`] says.
+    /// The client's address, cut as [`PerClient`] says.
     Client,
-    /// By the value of this field (its name in lower case) of their requests; by
-    /// address where there is none.
+    /// The value of this field (its name in lower case) of the client's requests; the address where
+    /// there is none.
     Header(String),
 }
 
-/// What to stop doing as memory runs short.
+/// The bounds on the process's memory, and how often it is looked at.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverloadManager {
-    /// Where it begins to.
+    /// The bytes of memory at which requests and connections are refused, and exchanges ended.
     pub heap: HeapBounds,
-    /// How often memory is looked at; not zero.
+    /// The interval at which memory is looked at; not zero.
     pub refresh_interval: Duration,
 }
 

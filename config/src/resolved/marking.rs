@@ -2,10 +2,10 @@
 
 use sprat_scheduler::{Mark, Marking as Rule};
 
-/// Which code points the packets of responses bear.
+/// The code points that the packets of responses bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
-    /// What is IN and what is OUT. Under the policy `sfd` it is the policy's.
+    /// The rule that says what is IN and what is OUT. Under the policy `sfd` it is the policy's.
     pub rule: Rule,
     /// The code points of IN and OUT (RFC 2474), 0 to 63.
     pub code_points: [u8; 2],

@@ -12,8 +12,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether `ip` lies in the block (an IPv4-mapped IPv6 address counts as
-    /// the IPv4 one).
+    /// Returns whether `ip` lies in the block (an IPv4-mapped IPv6 address counts as the IPv4 one).
     pub fn contains(&self, ip: IpAddr) -> bool {
         let bits = |ip: IpAddr| match ip.to_canonical() {
             IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, true),

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::Network;
 
-/// What a load balancer in front says of each connection.
+/// The protocol by which a load balancer in front tells whose connection each is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProxyProtocol {
     /// The addresses of load balancers that are believed.
     pub trusted: Vec<Network>,
-    /// Whether others are served, without a header; closed if not.
+    /// Whether connections of others are served, without a header; closed if not.
     pub others_direct: bool,
-    /// From the connection's start to the end of the header.
+    /// The time from the connection's start to the end of the header.
     pub timeout: Duration,
     /// Bytes of a header.
     pub max_bytes: usize,

@@ -9,54 +9,54 @@ use super::{
 };
 pub use crate::conditions::{Conditions, ValueIs, ValueMatch};
 
-/// Which requests go where, or how they are answered.
+/// A route: the requests that it is for, and where they go or how they are answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// What a request must look like.
+    /// The host and the path that a request must have.
     pub matches: RouteMatch,
-    /// What it must look like besides.
+    /// The conditions that a request must meet besides.
     pub conditions: Conditions,
-    /// What the route does with requests.
+    /// The action that the route takes on requests.
     pub action: Action,
-    /// From the end of the request's head to the end of the response; `None`
-    /// is without bound.
+    /// The time from the end of the request's head to the end of the response; `None` is without
+    /// bound.
     pub timeout: Option<Duration>,
-    /// From the end of the request to the response's head.
+    /// The time from the end of the request to the response's head.
     pub response_timeout: Duration,
-    /// Between two chunks of the upstream's body (or of the request's, when it
-    /// is the upstream that does not take it).
+    /// The time between two chunks of the upstream's body (or of the request's, when it is the
+    /// upstream that does not take it).
     pub idle_timeout: Duration,
-    /// Which requests are repeated, and when.
+    /// The rules by which requests are repeated.
     pub retry: RetryPolicy,
-    /// Requests of each client over time.
+    /// The limit on requests of each client over time.
     pub rate_limit: Option<RateLimit>,
     /// Bytes of a request's body; none is the listener's bound.
     pub max_request_body: Option<BodyBound>,
-    /// Replaces the matched path prefix.
+    /// The path that replaces the matched prefix.
     pub prefix_rewrite: Option<String>,
-    /// Replaces what an expression matches in the path.
+    /// The replacement of what an expression matches in the path.
     pub regex_rewrite: Option<RegexRewrite>,
-    /// Replaces the `Host` that the upstream sees.
+    /// The `Host` that the upstream sees in place of the request's.
     pub host_rewrite: Option<String>,
-    /// How the heads of requests are changed.
+    /// Changes to the heads of requests.
     pub request_headers: HeaderEdits,
-    /// How the heads of responses are changed.
+    /// Changes to the heads of responses.
     pub response_headers: HeaderEdits,
-    /// What clients get in place of answers.
+    /// Pages that clients get in place of answers.
     pub error_pages: Vec<ErrorPage>,
-    /// While it is given, a few clients alone are served.
+    /// The maintenance, in which a few clients alone are served; none if there is none.
     pub maintenance: Option<Maintenance>,
-    /// Which clients may ask.
+    /// The checks on requests before they are served.
     pub access: Access,
-    /// How responses are compressed; none if they are not.
+    /// The compression of responses; none if there is none.
     pub compressor: Option<Compressor>,
-    /// What is kept of bodies for slow clients.
+    /// The buffering of bodies for slow clients.
     pub buffer: RouteBuffer,
     /// A directory that holds what the endpoints serve.
     pub document_root: Option<DocumentRoot>,
     /// HEAD requests that ask an endpoint for sizes.
     pub head_probe: Option<HeadProbe>,
-    /// Requests that switch to another protocol; none may, if none.
+    /// The switch of requests to another protocol; none if no request may.
     pub upgrade: Option<Upgrade>,
 }
 
@@ -108,7 +108,7 @@ impl Route {
 pub enum BodyBound {
     /// There is no bound.
     Unlimited,
-    /// As many bytes are taken.
+    /// A bound of so many bytes.
     Bytes(u64),
 }
 
@@ -118,13 +118,13 @@ pub struct Upgrade {
     /// The protocols that may be switched to, in lower case, without a
     /// version.
     pub protocols: Vec<String>,
-    /// Without a byte in either direction.
+    /// The time without a byte in either direction.
     pub idle_timeout: Duration,
     /// Bytes that have been read and not yet written, in each direction.
     pub buffer_bytes: usize,
 }
 
-/// What a request must look like to take a route.
+/// The host and the path that a request must have to take a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteMatch {
     /// Any of these hosts (empty: every host), lower case, without port.
@@ -142,14 +142,13 @@ pub enum HostPattern {
     Suffix(String),
 }
 
-/// Whether a host is one of these; an empty list has them all.
+/// Returns whether a host is one of these; an empty list has them all.
 pub fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(host))
 }
 
 impl HostPattern {
-    /// Whether it has this host, without port; the case of letters does not
-    /// count.
+    /// Returns whether the pattern has this host, without port; the case of letters does not count.
     pub fn matches(&self, host: &str) -> bool {
         match self {
             Self::Exact(name) => name.eq_ignore_ascii_case(host),
@@ -163,7 +162,7 @@ impl HostPattern {
 }
 
 impl RouteMatch {
-    /// Whether it has this host (without port) and path.
+    /// Returns whether a request's host (without port) and path fit.
     pub fn matches(&self, host: &str, path: &str) -> bool {
         host_matches(&self.hosts, host) && self.path.matches(path)
     }
@@ -182,7 +181,7 @@ pub enum PathPattern {
 }
 
 impl PathPattern {
-    /// Whether a path is the pattern's.
+    /// Returns whether a path is the pattern's.
     pub fn matches(&self, path: &str) -> bool {
         match self {
             Self::Any => true,

@@ -2,20 +2,20 @@
 
 use super::FileAt;
 
-/// How later requests of a session find the endpoint that had its first.
+/// The cookie by which later requests of a session find the endpoint that had its first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatefulSession {
     /// The name of the cookie that a session is known by.
     pub cookie: String,
-    /// What follows the cookie's value, from its first semicolon on.
+    /// The text that follows the cookie's value, from its first semicolon on.
     pub attributes: String,
     /// Whether a request is refused whose endpoint is gone or out of use.
     pub strict: bool,
-    /// Where the secret key is; none if it is the process's own.
+    /// The file with the secret key; none if the key is the process's own.
     pub key_file: Option<FileAt>,
 }
 
-/// What may be said of a cookie, beside its path and how long it is kept.
+/// An attribute of a cookie, beside its path and how long it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CookieAttributeName {
     /// The cookie is sent over TLS alone.

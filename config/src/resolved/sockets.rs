@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::Span;
 
-/// What stands before the path of a Unix socket.
+/// The prefix of a Unix socket's path.
 pub const UNIX: &str = "unix:";
 
 /// The `Host` of requests to a Unix socket that came without one.
@@ -71,7 +71,7 @@ impl fmt::Display for ListenAddress {
     }
 }
 
-/// Whose the file of a Unix socket is.
+/// The user and the group that own the file of a Unix socket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SocketOwner {
     /// The user; none for the one that Sprat runs as.
@@ -85,7 +85,7 @@ pub struct SocketOwner {
 pub struct AccountAt {
     /// The name or the number that is given.
     pub account: Account,
-    /// Where it is named.
+    /// The place in the configuration where it is named.
     pub span: Span,
 }
 
@@ -98,7 +98,7 @@ pub enum Account {
     Name(String),
 }
 
-/// Where an endpoint listens.
+/// The address that an endpoint listens at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum EndpointAddress {
     /// An IP address with its port, such as `127.0.0.1:8000`.

@@ -11,7 +11,7 @@ use super::IssuedCertificate;
 #[derive(Clone, Debug, Default)]
 pub struct Span(pub Range<usize>);
 
-/// Where something stands does not change what it means.
+/// Any two spans are equal: where something stands does not change what it means.
 impl PartialEq for Span {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -23,20 +23,20 @@ impl PartialEq for Span {
 pub struct FileAt {
     /// The path of the file.
     pub path: PathBuf,
-    /// Where it is named.
+    /// The place in the configuration where it is named.
     pub span: Span,
 }
 
 /// The TLS that a listener speaks with clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerTls {
-    /// At least one; the first is for names that none is for.
+    /// The certificates, at least one; the first is for names that none is for.
     pub certificates: Vec<ListenerCertificate>,
     /// The oldest version that is spoken.
     pub minimum_version: TlsVersion,
-    /// None if clients are not asked for certificates.
+    /// The certificates that clients are asked for; none if they are not asked.
     pub client_certificates: Option<ClientCertificates>,
-    /// From the connection's start to the end of the handshake.
+    /// The time from the connection's start to the end of the handshake.
     pub handshake_timeout: Duration,
     /// The most handshakes in progress.
     pub max_handshakes: usize,
@@ -51,9 +51,9 @@ pub struct ListenerTls {
 /// A certificate that a listener shows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ListenerCertificate {
-    /// One in files that are there.
+    /// A certificate in files that are there.
     Files(TlsCertificate),
-    /// One that an authority issues.
+    /// A certificate that an authority issues.
     Issued(IssuedCertificate),
 }
 
@@ -84,23 +84,23 @@ pub struct TlsCertificate {
     pub key: FileAt,
 }
 
-/// What clients have to show.
+/// The certificates that clients are asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientCertificates {
     /// The authorities that are believed.
     pub trusted_ca: FileAt,
-    /// Whether there must be one.
+    /// Whether a client must show one.
     pub mode: ClientCertificateMode,
-    /// What the authorities have revoked; none if that is not looked at.
+    /// The lists of what the authorities have revoked; empty if that is not looked at.
     pub crl_files: Vec<FileAt>,
-    /// What a list means whose time is over.
+    /// The meaning of a list whose time is over.
     pub expired_crl: ExpiredCrl,
 }
 
-/// What a list of revoked certificates means when its time is over.
+/// The meaning of a list of revoked certificates whose time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpiredCrl {
-    /// No certificate of its authority is taken.
+    /// Certificates of the list's authority are not taken.
     Deny,
     /// The list is believed all the same.
     Use,
@@ -129,23 +129,23 @@ pub enum TlsVersion {
 pub struct ClusterTls {
     /// The authorities that are believed.
     pub trusted_ca: TrustedCa,
-    /// What is asked for, in lower case; the endpoint's host if none.
+    /// The name that is asked for, in lower case; the endpoint's host if none.
     pub sni: Option<String>,
-    /// What is shown to a backend that asks.
+    /// The certificate that is shown to a backend that asks.
     pub client_certificate: Option<TlsCertificate>,
     /// The oldest version that is spoken.
     pub minimum_version: TlsVersion,
-    /// Whether certificates are looked at.
+    /// Whether the backends' certificates are looked at.
     pub verify: bool,
-    /// Speak HTTP/2, and nothing else.
+    /// Whether HTTP/2 is spoken and nothing else.
     pub http2: bool,
 }
 
 /// The authorities whose certificates are believed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrustedCa {
-    /// Those that this system believes; where that is said, or left open.
+    /// The authorities that this system believes; the span is where that is said, or left open.
     System(Span),
-    /// Those in a file.
+    /// The authorities in a file.
     File(FileAt),
 }

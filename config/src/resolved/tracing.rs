@@ -1,4 +1,4 @@
-//! Traces of requests, and who is told of them.
+//! Traces of requests, and the collector that gets them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::{FileAt, Span};
 /// The traces that requests have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tracing {
-    /// How many of the traces that begin here are sampled, in millionths.
+    /// The share of the traces that begin here that is sampled, in millionths.
     pub sampling_ppm: u32,
     /// Whether the sampled flag of a request's own `traceparent` decides.
     pub parent_based: bool,
@@ -26,13 +26,13 @@ pub struct Otlp {
     pub ca_file: Option<FileAt>,
     /// The attributes of the resource, `service.name` first.
     pub resource: Vec<(String, String)>,
-    /// For a request and its answer.
+    /// The longest time that a request to the collector and its answer may take.
     pub timeout: Duration,
     /// Spans that may wait to be sent.
     pub max_queue_size: usize,
-    /// Spans of a request.
+    /// The most spans of one request to the collector.
     pub max_export_batch_size: usize,
-    /// How long spans wait for others.
+    /// The longest time that spans wait for others.
     pub schedule_delay: Duration,
 }
 
@@ -49,6 +49,6 @@ pub struct CollectorEndpoint {
     pub authority: String,
     /// The path, with a query if there is one.
     pub path: String,
-    /// Where it is written.
+    /// The place in the configuration where it is written.
     pub span: Span,
 }

@@ -12,19 +12,19 @@ pub struct Answer {
     pub fields: Vec<(&'static str, String)>,
     /// The body of the answer.
     pub body: String,
-    /// For logs, in one word.
+    /// The reason in one word, for logs.
     pub reason: &'static str,
     /// Whether the client reads a status of gRPC's instead: it is then
     /// [`Answer::GRPC_STATUS`], if the host has not a better one.
     pub is_grpc: bool,
 }
 
-/// Whether a client is a browser that shows pages.
+/// Returns whether a client is a browser that shows pages.
 fn accepts_html(request: &(impl Fields + ?Sized)) -> bool {
     request.any("accept", &mut |value| value.contains("text/html"))
 }
 
-/// How a client wants to be told.
+/// The form in which a client reads a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Html,
@@ -34,7 +34,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// What a client with these fields reads best.
+    /// Returns the form that a client with these fields reads best.
     pub(crate) fn of(request: &(impl Fields + ?Sized)) -> Self {
         let grpc = |value: &str| value.starts_with("application/grpc");
         if request.any("content-type", &mut |value| grpc(value)) {
@@ -54,7 +54,7 @@ impl Answer {
     /// `UNAVAILABLE`: to be tried again after a while.
     pub const GRPC_STATUS: &str = "14";
 
-    /// A 503 that says why, and when to ask again (SDIS02's informed
+    /// Makes a 503 that says why the request is refused, and when to ask again (SDIS02's informed
     /// dropping).
     pub(crate) fn to_refused(refusal: &Refusal, form: Form) -> Self {
         let (reason, detail) = (refusal.reason.name(), refusal.reason.detail());

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use sprat_scheduler::{Pacer, Time};
 
-/// What is debited at most ahead of the link. Beyond that a record is from a
-/// clock that has been set back since.
+/// The most bytes that are debited ahead of the link. Beyond that a record is from a clock that has
+/// been set back since.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// The link is debited no further than that.
+/// Returns the latest time to which the link may be debited.
 pub(crate) fn latest(link: &Pacer, now: Time) -> Time {
     now + link.time_for(AHEAD_BYTES)
 }
 
-/// Whether that was no longer ago; nor is yet to come.
+/// Returns whether `at` is less than `within` ago, and no more than that ahead.
 pub(crate) fn is_recent(now: Time, at: Time, within: Duration) -> bool {
     now.since(at) < within && at <= now + within
 }

@@ -31,7 +31,7 @@ pub struct ResponseHead<'a> {
     pub end: bool,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The request goes on.
@@ -61,8 +61,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The filter of a worker. `seed` is drawn once for it; `worker` tells it
-    /// from others, and is not zero.
+    /// Makes the filter of a worker. `seed` is drawn once for it; `worker` tells it from others,
+    /// and is not zero.
     pub fn new(
         config: &resolved::Filter,
         seed: (u64, u64),
@@ -74,9 +74,9 @@ impl Filter {
         Self::build(config, uplink, false, sizes)
     }
 
-    /// The one filter of all workers, for a host that orders and paces responses by itself:
-    /// no head is held, and sizes are not shared. Those of one `secret` know sizes by the
-    /// same keys.
+    /// Makes the one filter of all workers, for a host that orders and paces responses by itself:
+    /// no head is held, and sizes are not shared. Those of one `secret` know sizes by the same
+    /// keys.
     pub fn of_all_workers(config: &resolved::Filter, secret: (u64, u64)) -> Self {
         let host_paces = config.uplink.rate_bits_per_s.is_some();
         let sizes = |own: &_| Sizes::of_all(own, secret);
@@ -122,23 +122,24 @@ impl Filter {
         }
     }
 
-    /// Whether nothing is switched on: no stream need be told of.
+    /// Returns whether nothing is switched on, so that the host need not tell the filter of any
+    /// stream.
     pub fn is_passive(&self) -> bool {
         let idle = self.groups.is_empty() && self.response_header.is_none();
         idle && self.uplink.is_none() && !self.host_paces
     }
 
-    /// What reads requests for [`Filter::request`].
+    /// Returns the reader of requests for [`Filter::request`].
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
     }
 
-    /// Whether anything goes by the client's address.
+    /// Returns whether any decision goes by the client's address.
     pub fn wants_client(&self) -> bool {
         self.reader.wants_client()
     }
 
-    /// A stream is over, whether complete or cut short.
+    /// Notes that a stream is over, whether complete or cut short.
     pub fn done(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         let Some(stream) = self.streams.remove(&id) else {
             return;
@@ -156,7 +157,7 @@ impl Filter {
         self.gauge_held(host);
     }
 
-    /// What [`Host::ask`] asked has been answered, or not in time.
+    /// Takes the answer to what [`Host::ask`] asked; none if it did not come in time.
     pub fn probed(
         &mut self,
         now: Time,
@@ -180,7 +181,8 @@ impl Filter {
         }
     }
 
-    /// To be called when [`Filter::next_wakeup`] says so; earlier does no harm.
+    /// Decides about the streams that are due. To be called when [`Filter::next_wakeup`] says so;
+    /// earlier does no harm.
     pub fn tick(&mut self, now: Time, host: &mut dyn Host) {
         while let Some(id) = self.probing.expired(now) {
             self.place(now, id, true, host);
@@ -195,7 +197,7 @@ impl Filter {
         self.gauge_held(host);
     }
 
-    /// When to call [`Filter::tick`]; never, while nothing waits.
+    /// Returns when to call [`Filter::tick`]; never, while nothing waits.
     pub fn next_wakeup(&self) -> Option<Time> {
         let groups = self.groups.iter().filter_map(Group::next_wakeup);
         let uplink = self.uplink.as_ref().and_then(Uplink::next_wakeup);
@@ -211,7 +213,7 @@ impl Filter {
     }
 }
 
-/// Seconds since the epoch of the host's clock.
+/// Returns the seconds since the epoch of the host's clock.
 fn seconds(now: Time) -> u32 {
     u32::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }

@@ -18,15 +18,15 @@ use crate::host::StreamId;
 #[derive(Debug)]
 pub(crate) struct Group {
     station: Station,
-    /// By [`Ticket::index`]: who waits.
+    /// The streams that wait, by [`Ticket::index`].
     holders: Vec<Option<StreamId>>,
     pub(crate) wants_size: bool,
 }
 
-/// What has become of a request.
+/// The station's decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Placed {
-    /// To the pool of this index.
+    /// The request goes to the pool of this index.
     Pool(Ticket, usize),
     /// The request waits for a pool.
     Waits(Ticket),
@@ -61,7 +61,7 @@ impl Group {
         }
     }
 
-    /// A request has come.
+    /// Asks the station to decide about a request that has come.
     pub(crate) fn arrive(&mut self, now: Time, id: StreamId, arrival: &Arrival) -> Placed {
         match self.station.arrive(now, arrival) {
             Verdict::Start { ticket, endpoint } => Placed::Pool(ticket, endpoint),
@@ -77,7 +77,7 @@ impl Group {
         }
     }
 
-    /// What has become of one that waited; to be asked until `None` after each
+    /// Returns the next decision about a request that waited. To be called until `None` after each
     /// other call.
     pub(crate) fn poll(&mut self) -> Option<(StreamId, Placed)> {
         loop {
@@ -92,17 +92,17 @@ impl Group {
         }
     }
 
-    /// More is known of the size of a request in service.
+    /// Notes that more is known of the size of a request in service.
     pub(crate) fn resize(&mut self, ticket: Ticket, size: Size) {
         self.station.resize(ticket, size);
     }
 
-    /// A response is over.
+    /// Notes that a response of `bytes` bytes is over.
     pub(crate) fn finish(&mut self, now: Time, ticket: Ticket, bytes: u64) {
         self.station.finish(now, ticket, bytes);
     }
 
-    /// A request is over without a response, or its client has gone.
+    /// Notes that a request is over without a response, or that its client has gone.
     pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) {
         if let Some(holder) = self.holders.get_mut(ticket.index()) {
             *holder = None;
@@ -115,7 +115,7 @@ impl Group {
         self.station.expire(now);
     }
 
-    /// When to call [`Group::expire`] next.
+    /// Returns when to call [`Group::expire`] next.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         self.station.next_wakeup()
     }

@@ -13,8 +13,8 @@ pub type StreamId = u64;
 /// The calls that a filter makes. None of them blocks, and none calls the
 /// filter back before it has returned.
 pub trait Host {
-    /// The value of a key that all workers share, and its version; the version
-    /// alone if it has none.
+    /// Returns the value of a key that all workers share, and its version; the version alone if it
+    /// has none.
     fn shared(&mut self, key: &str) -> (Option<Vec<u8>>, u32);
 
     /// Sets such a value; false if it is no longer of this version.
@@ -40,7 +40,7 @@ pub trait Host {
     /// Lets a held response go on; its client may have gone meanwhile.
     fn resume_response(&mut self, id: StreamId);
 
-    /// Whether [`Host::resume_response`] was called and has not taken effect yet.
+    /// Returns whether [`Host::resume_response`] was called and has not taken effect yet.
     fn resumes(&self, _id: StreamId) -> bool {
         false
     }
@@ -48,33 +48,32 @@ pub trait Host {
     /// Answers a held request in the backend's place.
     fn answer(&mut self, id: StreamId, answer: &Answer);
 
-    /// The fields of a request's head, which is held or at hand.
+    /// Returns the fields of a request's head, which is held or at hand.
     fn request_fields(&mut self, id: StreamId) -> Vec<(String, String)>;
 
-    /// Sends a request without a body to one of Envoy's clusters; what it is
-    /// called when [`Filter::probed`](crate::Filter::probed) tells its answer.
-    /// None if it cannot be sent.
+    /// Sends a request without a body to one of Envoy's clusters. Returns the token by which
+    /// [`Filter::probed`](crate::Filter::probed) tells its answer; none if it cannot be sent.
     fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32>;
 
-    /// For how long what is on its way occupies the uplink that the host
-    /// itself paces, and the part of it that goes before a class or with it.
+    /// Returns for how long what is on its way occupies the uplink that the host itself paces, and
+    /// the part of it that goes before a class or with it.
     fn backlog(&mut self, _now: Time, _class: usize) -> (Duration, Duration) {
         (Duration::ZERO, Duration::ZERO)
     }
 
-    /// The client's connection that a stream at hand is on, by a number that
-    /// never comes again; none if the host does not tell.
+    /// Returns the number of the client's connection that a stream at hand is on, which never comes
+    /// again; none if the host does not tell.
     fn connection(&mut self, _id: StreamId) -> Option<u64> {
         None
     }
 
-    /// By which other workers may have this one called, for
+    /// Returns the number by which other workers may have this one called, for
     /// [`Filter::tick`](crate::Filter::tick); none if they cannot.
     fn bell(&self) -> Option<u32> {
         None
     }
 
-    /// Has another worker called as soon as it has time.
+    /// Asks the host to call another worker as soon as that one has time.
     fn ring(&mut self, _bell: u32) {}
 
     /// Adds to a counter.

@@ -6,7 +6,7 @@ use sprat_config::fields::{Fields, variant_values};
 use sprat_config::resolved::{FilterCatalogue, HostPattern};
 use sprat_scheduler::catalogue::{Groups, Key, KeyHasher, Resource};
 
-/// What a request asks for, as far as sizes go.
+/// The keys of what a request asks for, as far as sizes go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) resource: Resource,
@@ -14,7 +14,7 @@ pub(crate) struct Asked {
     pub(crate) group: usize,
 }
 
-/// How keys are made, and what is listed under some.
+/// The recipe for keys, and the sizes that the configuration lists under some of them.
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(crate) vary: Vec<String>,
@@ -26,7 +26,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Made with this secret.
+    /// Makes keys with this secret.
     pub(crate) fn new(config: &FilterCatalogue, secret: (u64, u64)) -> Self {
         let hasher = KeyHasher::new(secret);
         let (mut manifest, mut below) = (Vec::new(), Vec::new());
@@ -51,13 +51,13 @@ impl Keys {
         }
     }
 
-    /// Whether the same keys stand for the same resources.
+    /// Returns whether the same keys stand for the same resources.
     pub(crate) fn agree_with(&self, other: &Self) -> bool {
         self.hasher == other.hasher && self.vary == other.vary
     }
 
-    /// What a request asks for; `target` is its path and query, and `group`
-    /// the number of what it is dispatched by.
+    /// Returns the keys of what a request asks for; `target` is its path and query, and `group` the
+    /// number of what it is dispatched by.
     pub(crate) fn asked(
         &self,
         group: usize,
@@ -75,7 +75,7 @@ impl Keys {
         }
     }
 
-    /// The size that the configuration's manifest has for it.
+    /// Returns the size that the configuration's manifest has for a host's target.
     pub(crate) fn listed(&self, (name, target): (&str, &str)) -> Option<u64> {
         if self.manifest.is_empty() && self.below.is_empty() {
             return None;

@@ -4,7 +4,7 @@ use sprat_scheduler::station::RefusalReason;
 
 use crate::sizes::Source;
 
-/// Something that only grows.
+/// A count that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// Requests, by the index of their class.
@@ -29,7 +29,7 @@ pub enum Counter {
     Conflicts,
 }
 
-/// What became of a HEAD request.
+/// The outcome of a HEAD request that was to tell a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// The probe told a size.
@@ -45,7 +45,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// All of them, in the order of their numbers.
+    /// All outcomes, in the order of their numbers.
     pub const ALL: [Self; 5] = [
         Self::Told,
         Self::Useless,
@@ -65,7 +65,7 @@ impl Probe {
     }
 }
 
-/// Something that goes up and down; of one worker.
+/// A figure of one worker that goes up and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {
     /// Requests that wait for a pool.
@@ -75,7 +75,7 @@ pub enum Gauge {
 }
 
 impl Counter {
-    /// The name, with those of the classes.
+    /// Returns the counter's name, with those of the classes.
     pub fn name(self, classes: &[String]) -> String {
         let class = |index: usize| classes.get(index).map_or("unknown", String::as_str);
         match self {
@@ -92,7 +92,7 @@ impl Counter {
         }
     }
 
-    /// A small integer, for tables of `classes` classes.
+    /// Returns a small integer, for tables of `classes` classes.
     pub fn index(self, classes: usize) -> usize {
         let fixed = 2 * classes;
         let refused = fixed + RefusalReason::ALL.len();
@@ -112,7 +112,7 @@ impl Counter {
         }
     }
 
-    /// All of them, each at its index.
+    /// Returns all counters, each at its index.
     pub fn all(classes: usize) -> Vec<Self> {
         let requests = (0..classes).map(Self::Requests);
         let all = requests
@@ -127,7 +127,7 @@ impl Counter {
 }
 
 impl Gauge {
-    /// All of them, in the order of their numbers.
+    /// All gauges, in the order of their numbers.
     pub const ALL: [Self; 2] = [Self::Waiting, Self::HeldResponses];
 
     /// Returns the name of the metric.

@@ -23,7 +23,7 @@ use link::Link;
 
 const COST: WireCost = WireCost::ETHERNET_IPV4;
 
-/// What a head adds to a response.
+/// The bytes that a head adds to a response.
 const HEAD_BYTES: u64 = 220;
 
 /// The bytes of a body that are thought to be there and to follow at once.
@@ -51,12 +51,13 @@ struct Response {
     is_held: bool,
     /// Bytes that are debited and may pass.
     prepaid: u64,
-    /// Nothing comes after what is in hand.
+    /// Whether nothing comes after what is in hand.
     has_ended: bool,
 }
 
 impl Pacing {
-    /// At that rate. `bell` is what the host wakes this worker by.
+    /// Makes the pacing of one worker's responses at that rate. `bell` is what the host wakes this
+    /// worker by.
     pub(crate) fn new(
         (uplink, rate_bits_per_s): (&FilterUplink, u64),
         classes: &[Class],
@@ -79,12 +80,12 @@ impl Pacing {
         }
     }
 
-    /// Responses of which something is held.
+    /// Returns the number of responses of which something is held.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// How long what was let go occupies the link, and what is left to go.
+    /// Returns how long the link needs for what was let go and for what is left to go.
     pub(crate) fn backlog(&self, now: Time) -> Duration {
         let left = self.order.egress().unsent_bytes();
         let queued = self.link.clock().time_for(COST.bytes(left));
@@ -95,7 +96,7 @@ impl Pacing {
             .saturating_add(queued)
     }
 
-    /// A response's head is there. True if it is to be held.
+    /// Takes a response's head; returns whether it is to be held.
     pub(crate) fn open(
         &mut self,
         now: Time,
@@ -144,7 +145,7 @@ impl Pacing {
         !goes
     }
 
-    /// What a client's connection costs that is new.
+    /// Returns the wire bytes that a client's connection costs, if it is new.
     fn opening(&mut self, id: StreamId, host: &mut dyn Host) -> u64 {
         let Some(connection) = host.connection(id) else {
             return 0;
@@ -158,8 +159,8 @@ impl Pacing {
         u64::from(COST.connection_overhead)
     }
 
-    /// More of a body has come; nothing follows it if it is the `end`. True if
-    /// it is to be held, with what was held before.
+    /// Takes more of a body; nothing follows it if it is the `end`. Returns whether it is to be
+    /// held, with what was held before.
     pub(crate) fn body(
         &mut self,
         now: Time,
@@ -195,14 +196,12 @@ impl Pacing {
         !goes
     }
 
-    /// The trailers have come. True if they are to be held, with what was held
-    /// before.
+    /// Takes the trailers; returns whether they are to be held, with what was held before.
     ///
-    /// Also with what is let go and has not gone yet, though more of a body would
-    /// take it along: Envoy lets a held head go and hands over the body and the
-    /// trailers behind it in one go. If the trailers passed where the body was
-    /// held, it would begin with the body again, find that the filter has had the
-    /// end, and drop it.
+    /// They are held, too, behind what is let go and has not gone yet, though more of a body would
+    /// take it along: Envoy lets a held head go and hands over the body and the trailers behind it
+    /// in one go. If the trailers passed where the body was held, it would begin with the body
+    /// again, find that the filter has had the end, and drop it.
     pub(crate) fn trailers(&mut self, now: Time, id: StreamId, host: &dyn Host) -> bool {
         if let Some(response) = self.responses.get_mut(&id) {
             response.has_ended = true;
@@ -214,7 +213,7 @@ impl Pacing {
         host.resumes(id)
     }
 
-    /// A response is over, or its client has gone.
+    /// Forgets a response that is over, or whose client has gone.
     pub(crate) fn close(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         if let Some(response) = self.responses.remove(&id) {
             self.order.close(now, response.flow);
@@ -243,12 +242,12 @@ impl Pacing {
         found
     }
 
-    /// When to call [`Pacing::pump`] next.
+    /// Returns when to call [`Pacing::pump`] next.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         (self.held > 0).then(|| self.link.clock().next_grant_at())
     }
 
-    /// The next response whose turn it is, which is debited.
+    /// Returns the next response whose turn it is, and debits it.
     fn next(&mut self, now: Time, host: &mut dyn Host) -> Option<StreamId> {
         let urgency = self.order.egress().urgency(now)?;
         if !self.link.may_be_free(now) || self.link.yields(now, urgency, host) {
@@ -268,7 +267,7 @@ impl Pacing {
         Some(id)
     }
 
-    /// `bytes` more go than were granted.
+    /// Extends a grant by `bytes` that go beyond it.
     fn extend(&mut self, now: Time, flow: FlowId, bytes: u64, host: &mut dyn Host) {
         if bytes == 0 {
             return;
@@ -289,7 +288,7 @@ impl Pacing {
     }
 }
 
-/// The size of a whole response.
+/// Returns the size of a response with its head.
 fn with_head(size: Size) -> Size {
     match size {
         Size::Exact(bytes) => Size::Exact(bytes.saturating_add(HEAD_BYTES)),

@@ -21,19 +21,19 @@ use crate::metrics::{Counter, Probe};
 /// the client's connection.
 const NOT_OURS: [&str; 4] = [":method", ":scheme", "x-request-id", "x-envoy-internal"];
 
-/// All probes of a worker.
+/// The probes of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Probing {
     /// The probes of each group.
     groups: Vec<Option<(FilterProbe, Probes)>>,
     under_way: BTreeMap<u32, UnderWay>,
-    /// Who waits, by when they wait no longer.
+    /// The streams that wait for an answer, by the time at which each waits no longer.
     deadlines: BTreeSet<(Time, StreamId)>,
 }
 
 #[derive(Debug)]
 struct UnderWay {
-    /// Whose stream it was sent from: the host ends it with that one.
+    /// The stream that the probe was sent from: the host ends it with that one.
     sender: StreamId,
     group: usize,
     key: Key,
@@ -41,13 +41,13 @@ struct UnderWay {
     waiting: Vec<StreamId>,
 }
 
-/// What an answer tells.
+/// The outcome of a probe.
 pub(crate) struct Told {
-    /// What the probe asks about.
+    /// The resource that the probe asks about.
     pub(crate) asked: Asked,
     /// The size, if it tells one.
     pub(crate) bytes: Option<u64>,
-    /// Who waits for it.
+    /// The streams that wait for the answer.
     pub(crate) waiting: Vec<StreamId>,
 }
 
@@ -67,13 +67,13 @@ impl Probing {
         }
     }
 
-    /// Whether a group's sizes are asked for.
+    /// Returns whether a group's sizes are asked for.
     pub(crate) fn asks(&self, group: usize) -> bool {
         matches!(self.groups.get(group), Some(Some(_)))
     }
 
-    /// A stream of a group wants to know a size; until when it waits for it,
-    /// if that is worth it.
+    /// Asks for a size on behalf of a stream of a group. Returns until when the stream waits for
+    /// it, if that is worth it.
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -119,7 +119,7 @@ impl Probing {
         Some(until)
     }
 
-    /// A probe is over: its answer, or none.
+    /// Ends a probe with its answer, or with none.
     pub(crate) fn end(
         &mut self,
         now: Time,
@@ -147,7 +147,8 @@ impl Probing {
         })
     }
 
-    /// A stream is over, and with it what was sent from it; who waits for that.
+    /// Forgets a stream that is over, and ends the probe that was sent from it. Returns the streams
+    /// that waited for that probe.
     pub(crate) fn abandon(
         &mut self,
         now: Time,
@@ -162,13 +163,13 @@ impl Probing {
         told.map_or_else(Vec::new, |told| told.waiting)
     }
 
-    /// A stream waits no longer; whether it did.
+    /// Notes that a stream waits no longer; returns whether it did.
     pub(crate) fn forget(&mut self, id: StreamId) -> bool {
         let found = self.deadlines.iter().find(|(_, own)| *own == id).copied();
         found.is_some_and(|entry| self.deadlines.remove(&entry))
     }
 
-    /// One whose budget is spent.
+    /// Returns a stream whose budget is spent.
     pub(crate) fn expired(&mut self, now: Time) -> Option<StreamId> {
         let (until, id) = self.deadlines.first().copied()?;
         (until <= now).then(|| {
@@ -177,7 +178,7 @@ impl Probing {
         })
     }
 
-    /// When the next budget is spent.
+    /// Returns when the next budget is spent.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         self.deadlines.first().map(|(until, _)| *until)
     }

@@ -41,7 +41,7 @@ pub struct Read {
     pub(crate) random: u64,
     pub(crate) method: Method,
     pub(crate) form: Form,
-    /// If sizes are looked up.
+    /// The keys of what the request asks for, if sizes are looked up.
     pub(crate) asked: Option<Asked>,
     /// The response's size, if the manifest has it.
     pub(crate) listed: Option<u64>,
@@ -50,7 +50,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// Index of its class among the configuration's.
+    /// Returns the index of the request's class among the configuration's.
     pub fn class(&self) -> usize {
         self.class
     }
@@ -80,7 +80,7 @@ impl Reader {
         }
     }
 
-    /// Whether anything goes by the client's address.
+    /// Returns whether any decision goes by the client's address.
     pub fn wants_client(&self) -> bool {
         self.wants_client
     }
@@ -123,7 +123,8 @@ impl Reader {
         }
     }
 
-    /// The route would follow such a field wherever the client wants.
+    /// Returns the groups whose header field the client itself has sent: the route would follow
+    /// such a field wherever the client wants.
     fn forged(&self, fields: &dyn Fields) -> Vec<usize> {
         let groups = self.groups.iter().enumerate();
         let forged = groups.filter(|(_, group)| fields.contains(&group.header));
@@ -131,7 +132,7 @@ impl Reader {
     }
 }
 
-/// What affinity goes by, for a request of that group.
+/// Returns the hash that affinity goes by, for a request of that group.
 fn hash(group: &FilterCluster, client: Option<IpAddr>, (host, target): (&str, &str)) -> u64 {
     if !group.dispatch.has_affinity() {
         return 0;

@@ -27,7 +27,7 @@ use crate::metrics::Counter;
 /// The largest response of each lane but the last.
 const LANES: [u64; 2] = [8 << 10, 32 << 10];
 
-/// How late a host's tick comes.
+/// The lateness of a host's tick.
 const LATENESS: Duration = Duration::from_millis(8);
 
 /// A large response begins when the link has no more than this before it.
@@ -37,20 +37,20 @@ const BEHIND: Duration = Duration::from_millis(3);
 /// long: its worker is gone, or its client takes nothing.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// What a head adds to a response.
+/// The bytes that a head adds to a response.
 const HEAD_BYTES: u64 = 220;
 
 /// Attempts at a write that other workers come before.
 const ATTEMPTS: usize = 4;
 
-/// Under which the clock is shared.
+/// The key that the clock is shared under.
 const CLOCK: &str = "sprat.clock";
 
 /// The responses of one worker.
 #[derive(Debug)]
 pub(crate) struct Release {
     clock: Pacer,
-    /// Who waits in each lane; the order alone, the clock is above.
+    /// The responses that wait in each lane; the order alone, the clock is above.
     lanes: Vec<Desk<StreamId>>,
     responses: BTreeMap<StreamId, Response>,
     worker: u64,
@@ -64,7 +64,7 @@ struct Response {
     flow: FlowId,
     bytes: u64,
     held: bool,
-    /// When its place in the lane was last said to be in use.
+    /// The time at which the worker last said that the place in the lane is in use.
     renewed: Time,
 }
 
@@ -94,12 +94,12 @@ impl Release {
         }
     }
 
-    /// Responses whose head is held.
+    /// Returns the number of responses whose head is held.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// How long what was released occupies the link, and what is held.
+    /// Returns how long the link needs for what was released and for what is held.
     pub(crate) fn backlog(&self, now: Time) -> Duration {
         let held = self.responses.values().filter(|own| own.held);
         let bytes: u64 = held.map(|own| own.bytes).sum();
@@ -107,7 +107,7 @@ impl Release {
         self.clock.free_at().since(now).saturating_add(queued)
     }
 
-    /// A response's head is there. True if it is to be held.
+    /// Takes a response's head; returns whether it is to be held.
     pub(crate) fn open(
         &mut self,
         now: Time,
@@ -175,7 +175,7 @@ impl Release {
         found
     }
 
-    /// The first of a lane, if it may begin now.
+    /// Lets the first response of a lane begin, if it may now, and returns it.
     fn begin(&mut self, now: Time, lane: usize, host: &mut dyn Host) -> Option<StreamId> {
         let open = match lane {
             0 => self.clock.next_grant_at() <= now,
@@ -201,7 +201,7 @@ impl Release {
         Some(id)
     }
 
-    /// A part of a response's body has passed.
+    /// Notes that a part of a response's body has passed.
     pub(crate) fn passed(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         let Some(response) = self.responses.get_mut(&id) else {
             return;
@@ -215,7 +215,7 @@ impl Release {
         }
     }
 
-    /// A response is over, or its client has gone.
+    /// Forgets a response that is over, or whose client has gone.
     pub(crate) fn close(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         let Some(response) = self.responses.remove(&id) else {
             return;
@@ -229,7 +229,7 @@ impl Release {
         self.pump(now, None, host);
     }
 
-    /// When to call [`Release::pump`] next.
+    /// Returns when to call [`Release::pump`] next.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         (self.held > 0).then(|| self.clock.next_grant_at())
     }
@@ -262,8 +262,8 @@ fn number(value: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(value.get(..8)?.try_into().ok()?))
 }
 
-/// Under which a lane's place is shared: a worker's number, and when it last
-/// said that it has it.
+/// Returns the key that a lane's place is shared under: a worker's number, and when it last said
+/// that it has it.
 fn place(lane: usize) -> String {
     format!("sprat.lane.{lane}")
 }

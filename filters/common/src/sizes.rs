@@ -17,7 +17,7 @@ use crate::host::Host;
 use crate::keys::{Asked, Keys};
 use crate::metrics::Counter;
 
-/// Where a size comes from.
+/// The source of a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Earlier responses that this worker has seen.
@@ -30,12 +30,12 @@ pub enum Source {
     HeadProbe,
     /// Other responses of the same kind.
     Estimator,
-    /// No layer knows the size.
+    /// The size is known to no layer.
     Unknown,
 }
 
 impl Source {
-    /// All of them, in the order of their numbers.
+    /// All sources, in the order of their numbers.
     pub const ALL: [Self; 6] = [
         Self::Learnt,
         Self::Shared,
@@ -45,7 +45,7 @@ impl Source {
         Self::Unknown,
     ];
 
-    /// A word for metrics and the response's header field.
+    /// Returns a word for metrics and the response's header field.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Learnt => "learnt",
@@ -58,7 +58,7 @@ impl Source {
     }
 }
 
-/// How far a size is trusted that an operator wrote down.
+/// The confidence in a size that an operator wrote down.
 const WRITTEN_DOWN: f32 = 0.9;
 
 /// Returns a size that an operator wrote down: files change, and backends compress.
@@ -73,10 +73,10 @@ const BUCKET_TABLE_BYTES: usize = 288;
 /// An entry in a shared bucket: two words, and whether it was asked for again.
 const ENTRY_BYTES: usize = 17;
 
-/// What a shared bucket takes of memory, key and bookkeeping included.
+/// The memory that a shared bucket takes, in bytes, key and bookkeeping included.
 const BUCKET_BYTES: usize = 16 * ENTRY_BYTES + 128;
 
-/// Under which the keys' secret is shared.
+/// The key that the keys' secret is shared under.
 const SECRET: &str = "sprat.secret";
 
 /// Attempts at a write that other workers come before.
@@ -88,7 +88,7 @@ pub(crate) struct Sizes {
     keys: Arc<Keys>,
     learnt: Table,
     ttl_s: u32,
-    /// None if there is no other worker to share with.
+    /// The number of shared buckets; 0 if there is no other worker to share with.
     buckets: usize,
     estimator: Option<Estimator>,
 }
@@ -119,7 +119,7 @@ impl Sizes {
         }
     }
 
-    /// Under which keys sizes are known.
+    /// Returns the keys under which sizes are known.
     pub(crate) fn keys(&self) -> &Arc<Keys> {
         &self.keys
     }
@@ -134,7 +134,7 @@ impl Sizes {
         }
     }
 
-    /// What is known of the size of the response to a request, and who knows
+    /// Returns what is known of the size of the response to a request, and the source that knows
     /// it.
     pub(crate) fn look_up(
         &mut self,
@@ -155,7 +155,7 @@ impl Sizes {
         self.estimate(asked)
     }
 
-    /// What responses of the same kind amount to.
+    /// Returns the size that responses of the same kind lead to expect.
     pub(crate) fn estimate(&self, asked: &Asked) -> (Size, Source) {
         let estimator = self.estimator.as_ref();
         match estimator.and_then(|own| own.estimate(&asked.groups)) {
@@ -164,7 +164,7 @@ impl Sizes {
         }
     }
 
-    /// What another worker has learnt; this one knows it from now on.
+    /// Returns what another worker has learnt; this worker knows it from now on.
     fn ask_others(
         &mut self,
         resource: &Resource,
@@ -203,7 +203,7 @@ impl Sizes {
         self.note(asked, fields, bytes, now_s, host);
     }
 
-    /// What a response's head tells of its kind and of its variants.
+    /// Returns what a response's head tells of its kind and of its variants.
     pub(crate) fn lesson(&self, asked: &Asked, response: &(impl Fields + ?Sized)) -> (Asked, u8) {
         let kind = Asked {
             groups: self.kind(asked, response),
@@ -284,7 +284,7 @@ impl Sizes {
         (self.buckets > 0).then(|| format!("sprat.size.{}", part(self.buckets)))
     }
 
-    /// A bucket as a table; what is not one's own writing is left out.
+    /// Reads a bucket as a table; what is not one's own writing is left out.
     fn bucket(&self, value: &[u8], now_s: u32) -> Table {
         let mut table = Table::new(BUCKET_TABLE_BYTES, self.ttl_s);
         for entry in value.chunks_exact(ENTRY_BYTES).take(16) {
@@ -297,7 +297,7 @@ impl Sizes {
     }
 }
 
-/// The secret that all workers make keys with: the first one's.
+/// Returns the secret that all workers make keys with: the first worker's.
 fn shared_secret(seed: (u64, u64), host: &mut dyn Host) -> (u64, u64) {
     let parse = |value: &[u8]| {
         let word = |at: usize| {

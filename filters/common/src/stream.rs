@@ -14,9 +14,9 @@ pub(crate) struct Stream {
     pub(crate) class: usize,
     /// Rules that look at the response.
     pub(crate) later: Option<Later>,
-    /// What it asks for, if sizes are looked up.
+    /// The keys of what the request asks for, if sizes are looked up.
     pub(crate) asked: Option<Asked>,
-    /// What is known of the response's size, and who knows it.
+    /// The response's size as far as it is known, and the source that knows it.
     pub(crate) size: Size,
     pub(crate) source: Source,
     pub(crate) method: Method,
@@ -26,18 +26,17 @@ pub(crate) struct Stream {
     pub(crate) ticket: Option<Ticket>,
     pub(crate) phase: Phase,
     pub(crate) arrived: Time,
-    /// When it was let go to a pool.
+    /// The time at which the request was let go to a pool.
     pub(crate) started: Time,
-    /// How it wants to be refused.
+    /// The form in which the client reads a refusal.
     pub(crate) form: Form,
     /// Bytes of the response's body so far.
     pub(crate) received: u64,
-    /// What the response's end will teach: its kind, and by which fields it
-    /// varies.
+    /// The lesson that the response's end will complete: its kind, and by which fields it varies.
     pub(crate) lesson: Option<(Asked, u8)>,
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// A probe is to tell its size.
@@ -50,7 +49,7 @@ pub(crate) enum Phase {
     Answered,
 }
 
-/// As far as methods matter.
+/// The method of a request, as far as methods matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Get,

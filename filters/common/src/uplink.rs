@@ -10,7 +10,7 @@ use crate::host::{Host, StreamId};
 use crate::pacing::Pacing;
 use crate::release::Release;
 
-/// What orders the responses of one worker.
+/// The order of one worker's responses.
 #[derive(Debug)]
 pub(crate) enum Uplink {
     /// Heads are held, and bodies pass.
@@ -20,7 +20,7 @@ pub(crate) enum Uplink {
 }
 
 impl Uplink {
-    /// None if nothing is paced.
+    /// Makes the uplink of a worker; none if nothing is paced.
     pub(crate) fn new(
         config: &FilterUplink,
         classes: &[Class],
@@ -39,7 +39,7 @@ impl Uplink {
         })
     }
 
-    /// Responses of which something is held.
+    /// Returns the number of responses of which something is held.
     pub(crate) fn held(&self) -> usize {
         match self {
             Self::Heads(own) => own.held(),
@@ -47,7 +47,7 @@ impl Uplink {
         }
     }
 
-    /// How long what is let go occupies the link, and what is held.
+    /// Returns how long the link needs for what is let go and for what is held.
     pub(crate) fn backlog(&self, now: Time) -> Duration {
         match self {
             Self::Heads(own) => own.backlog(now),
@@ -55,7 +55,7 @@ impl Uplink {
         }
     }
 
-    /// A response's head is there. True if it is to be held.
+    /// Takes a response's head; returns whether it is to be held.
     pub(crate) fn open(
         &mut self,
         now: Time,
@@ -69,8 +69,7 @@ impl Uplink {
         }
     }
 
-    /// A part of a body has come, and whether it is the end. True if it is to
-    /// be held.
+    /// Takes a part of a body, and whether it is the end. Returns whether it is to be held.
     pub(crate) fn body(
         &mut self,
         now: Time,
@@ -90,7 +89,7 @@ impl Uplink {
         }
     }
 
-    /// The trailers have come. True if they are to be held.
+    /// Takes the trailers; returns whether they are to be held.
     pub(crate) fn trailers(&mut self, now: Time, id: StreamId, host: &dyn Host) -> bool {
         match self {
             Self::Heads(_) => false,
@@ -98,7 +97,7 @@ impl Uplink {
         }
     }
 
-    /// A response is over, or its client has gone.
+    /// Forgets a response that is over, or whose client has gone.
     pub(crate) fn close(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         match self {
             Self::Heads(own) => own.close(now, id, host),
@@ -114,7 +113,7 @@ impl Uplink {
         };
     }
 
-    /// When to call [`Uplink::pump`] next.
+    /// Returns when to call [`Uplink::pump`] next.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         match self {
             Self::Heads(own) => own.next_wakeup(),

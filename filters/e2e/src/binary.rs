@@ -6,14 +6,14 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, bail};
 
-/// The checkout that this was compiled in.
+/// Returns the checkout that this program was compiled in.
 pub fn checkout() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here)
 }
 
-/// Envoy's binary: what `ENVOY` names, or the one that `scripts/setup-envoy.sh`
-/// finds or installs. Found once for the process.
+/// Finds Envoy's binary: what `ENVOY` names, or the one that `scripts/setup-envoy.sh` finds or
+/// installs. Found once for the process.
 ///
 /// # Errors
 /// When there is none. No test goes on without: what cannot be had is told.
@@ -39,7 +39,7 @@ fn find_envoy() -> anyhow::Result<PathBuf> {
     Ok(path.into())
 }
 
-/// The last line of a command's output, once it has succeeded.
+/// Returns the last line of a command's output, if it has succeeded.
 fn last_line(output: &Output) -> anyhow::Result<String> {
     if !output.status.success() {
         bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
@@ -87,8 +87,8 @@ pub fn cdylib(package: &str) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("{package} has no cdylib"))
 }
 
-/// The dynamic module's library, built where it is not; `SPRAT_FILTER_MODULE`
-/// names another one.
+/// Finds the dynamic module's library, built where it is not; `SPRAT_FILTER_MODULE` names another
+/// one.
 ///
 /// # Errors
 /// When it does not build.
@@ -99,8 +99,8 @@ pub fn module_filter() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// The proxy-wasm filter, built by `scripts/filter.sh` where it is not;
-/// `SPRAT_FILTER_WASM` names another one.
+/// Finds the proxy-wasm filter, built by `scripts/filter.sh` where it is not; `SPRAT_FILTER_WASM`
+/// names another one.
 ///
 /// # Errors
 /// When it does not build.
@@ -118,7 +118,7 @@ pub fn wasm_filter() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// What the variable names, or what `build` makes, once for the process.
+/// Returns the file that the variable names, or that `build` makes, once for the process.
 fn once(
     built: &OnceLock<Result<PathBuf, String>>,
     variable: &str,

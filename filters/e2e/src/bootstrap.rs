@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-/// One listener on a free port of the loopback, `main`, in front of the cluster
-/// `farm`. The parts are Envoy's own protobuf messages as JSON.
+/// A configuration of Envoy with one listener on a free port of the loopback, `main`, in front of
+/// the cluster `farm`. The parts are Envoy's own protobuf messages as JSON.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     /// `envoy.config.listener.v3.Listener`, without its filter chains.
@@ -33,7 +33,8 @@ pub struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// Everything to the farm, round robin, no filter, one worker.
+    /// Makes a bootstrap that sends everything to the farm, round robin, with no filter and one
+    /// worker.
     pub fn new(origins: &[SocketAddr]) -> Self {
         Self {
             listener: json!({"name": "main", "address": address(([127, 0, 0, 1], 0).into())}),
@@ -55,7 +56,7 @@ impl Bootstrap {
         }
     }
 
-    /// A static cluster without health checks or circuit breakers in the way.
+    /// Makes a static cluster without health checks or circuit breakers in the way.
     pub fn cluster(name: &str, endpoints: &[SocketAddr]) -> Value {
         let endpoints: Vec<Value> = endpoints
             .iter()
@@ -80,16 +81,16 @@ impl Bootstrap {
         self
     }
 
-    /// The number of worker threads.
+    /// Sets the number of worker threads.
     #[must_use]
     pub fn workers(mut self, workers: u16) -> Self {
         self.workers = workers;
         self
     }
 
-    /// The buffer limits of the listener and of every cluster, in bytes. With
-    /// HTTP/2, Envoy holds a stream's window of its body whatever they are, so
-    /// this is bounded too, as low as it goes.
+    /// Sets the buffer limits of the listener and of every cluster, in bytes. With HTTP/2, Envoy
+    /// holds a stream's window of its body whatever they are, so this is bounded too, as low as it
+    /// goes.
     #[must_use]
     pub fn buffer_limits(mut self, bytes: u32) -> Self {
         let key = "per_connection_buffer_limit_bytes";
@@ -102,15 +103,14 @@ impl Bootstrap {
         self
     }
 
-    /// HTTP/2 with prior knowledge to every cluster.
+    /// Makes Envoy speak HTTP/2 with prior knowledge to every cluster.
     #[must_use]
     pub fn http2_upstreams(self) -> Self {
         self.upstreams(&json!({"http2_protocol_options": {}}))
     }
 
-    /// What [`soak`](crate::soak) needs: trailers over HTTP/1.1 on both sides,
-    /// and retries of what was reset before its head, with their number told.
-    /// HTTP/1.1 upstreams.
+    /// Sets what [`soak`](crate::soak) needs: trailers over HTTP/1.1 on both sides, and retries of
+    /// what was reset before its head, with their number told. HTTP/1.1 upstreams.
     #[must_use]
     pub fn for_soak(mut self) -> Self {
         self.manager["http_protocol_options"] = json!({"enable_trailers": true});
@@ -135,7 +135,7 @@ impl Bootstrap {
         self
     }
 
-    /// The listener with its filter chain.
+    /// Returns the listener with its filter chain.
     pub fn whole_listener(&self) -> Value {
         let mut filters = self.http_filters.clone();
         filters.push(json!({
@@ -157,7 +157,7 @@ impl Bootstrap {
         listener
     }
 
-    /// The whole file; the listener comes from `lds` if one is given.
+    /// Renders the whole file; the listener comes from `lds` if one is given.
     pub(crate) fn render(&self, lds: Option<&str>) -> Value {
         let mut whole = json!({
             "node": {"id": "test", "cluster": "test"},
@@ -176,7 +176,7 @@ impl Bootstrap {
         whole
     }
 
-    /// The file that the listener comes from.
+    /// Renders the file that the listener comes from.
     pub(crate) fn render_lds(&self) -> Value {
         let mut listener = self.whole_listener();
         listener["@type"] = "type.googleapis.com/envoy.config.listener.v3.Listener".into();

@@ -19,14 +19,14 @@ use crate::PATIENCE;
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// One request after the other.
+    /// HTTP/1.1, with one request after the other.
     Http1,
-    /// All requests at once, without TLS and without an upgrade.
+    /// HTTP/2, with all requests at once, without TLS and without an upgrade.
     Http2,
 }
 
 impl Protocol {
-    /// Both versions of the protocol.
+    /// The two versions of the protocol.
     pub const ALL: [Self; 2] = [Self::Http1, Self::Http2];
 }
 
@@ -118,7 +118,7 @@ impl Client {
         self.get_with(path, &[]).await
     }
 
-    /// As [`Self::get`], with these header fields.
+    /// Asks for `path` as [`Self::get`] does, with these header fields.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -147,7 +147,7 @@ pub struct Response {
     pub status: StatusCode,
     /// The fields of its head.
     pub headers: HeaderMap,
-    /// All of its body.
+    /// The whole body of the response.
     pub body: Bytes,
     /// The fields after the body, if there were any.
     pub trailers: Option<HeaderMap>,
@@ -173,7 +173,7 @@ impl Response {
         })
     }
 
-    /// A field of the head as text.
+    /// Returns a field of the head as text.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }

@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep};
 use crate::binary::envoy_binary;
 use crate::{Bootstrap, Client, PATIENCE, Protocol};
 
-/// Between two looks at something that is to change.
+/// The time between two looks at something that is to change.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How much of the end of the log an error shows, in bytes.
+/// The length of the log's end that an error shows, in bytes.
 const LOG_SHOWN_BYTES: usize = 8192;
 
 /// A running Envoy; killed when dropped.
@@ -124,7 +124,7 @@ impl Envoy {
         }
     }
 
-    /// Where a listener accepts connections.
+    /// Returns the address at which a listener accepts connections.
     ///
     /// # Errors
     /// When there is none of that name within [`PATIENCE`].
@@ -153,7 +153,7 @@ impl Envoy {
         }
     }
 
-    /// What the admin listener answers to a GET.
+    /// Returns the admin listener's answer to a GET.
     ///
     /// # Errors
     /// When it does not answer.
@@ -163,7 +163,7 @@ impl Envoy {
         Ok(String::from_utf8_lossy(&response.body).into_owned())
     }
 
-    /// Every counter and gauge by name.
+    /// Returns every counter and gauge by name.
     ///
     /// # Errors
     /// When the admin listener does not answer.
@@ -233,7 +233,7 @@ impl Envoy {
         }
     }
 
-    /// Memory that is resident, in bytes.
+    /// Returns the memory that is resident, in bytes.
     ///
     /// # Errors
     /// When the process is gone.
@@ -245,7 +245,7 @@ impl Envoy {
         Ok(kilobytes * 1024)
     }
 
-    /// The process's id.
+    /// Returns the process's id.
     ///
     /// # Errors
     /// When it has ended.
@@ -253,7 +253,7 @@ impl Envoy {
         self.child.id().context("Envoy has ended")
     }
 
-    /// All that it has logged.
+    /// Returns all that Envoy has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }

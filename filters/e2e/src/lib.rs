@@ -33,10 +33,10 @@ pub use envoy::Envoy;
 pub use soaking::soak;
 pub use wasm::wasm_http_filter;
 
-/// For what must happen, but at no particular time.
+/// The longest wait for what must happen, but at no particular time.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An origin of the load generator on a free port, until the process ends.
+/// Starts an origin of the load generator on a free port, which runs until the process ends.
 ///
 /// # Errors
 /// When no port can be bound or no thread started.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Bootstrap, wasm_filter};
 
-/// The proxy-wasm filter with a configuration, as Envoy is told of it.
+/// Returns the proxy-wasm filter with a configuration, in the form that Envoy reads.
 ///
 /// # Errors
 /// When it does not build.
@@ -33,7 +33,7 @@ pub fn wasm_http_filter(configuration: &str) -> anyhow::Result<Value> {
 }
 
 impl Bootstrap {
-    /// A route that follows a filter to these clusters, beside `farm`.
+    /// Adds a route that follows a filter to these clusters, beside `farm`.
     #[must_use]
     pub fn pools(mut self, pools: &[(&str, SocketAddr)]) -> Self {
         self.routes = vec![json!({

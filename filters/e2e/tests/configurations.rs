@@ -17,7 +17,7 @@ async fn start(file: &str) -> (Envoy, SocketAddr) {
     start_with(file, false).await
 }
 
-/// The same with the module in the wasm filter's place, which takes the same
+/// Starts a file's Envoy, with the module in the wasm filter's place if `module`: it takes the same
 /// configuration.
 async fn start_with(file: &str, module: bool) -> (Envoy, SocketAddr) {
     let path = checkout().join("config/envoy").join(file);
@@ -78,7 +78,7 @@ async fn asks(envoy: &Envoy, cluster: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Both protocols, sized and not, small and large.
+/// Checks responses over both protocols, sized and not, small and large.
 async fn serves(address: SocketAddr) {
     for protocol in Protocol::ALL {
         let client = Client::connect(address, protocol).await.unwrap();

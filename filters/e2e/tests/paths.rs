@@ -48,11 +48,11 @@ fn reflect(stream: TcpStream) -> Option<()> {
     None
 }
 
-/// What becomes of a path.
+/// The answer to a request for a path.
 struct Answer {
     status: u16,
     head: String,
-    /// What reached the origin, if it answered.
+    /// The path that reached the origin, if it answered.
     forwarded: String,
 }
 
@@ -87,7 +87,8 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// With its own settings, before an origin; it says what it matches locations with.
+    /// Starts nginx with its own settings, before an origin; it says what it matches locations
+    /// with.
     fn start(origin: SocketAddr, directory: &Path) -> Self {
         let address = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = address.local_addr().unwrap();
@@ -123,7 +124,7 @@ impl Nginx {
         nginx
     }
 
-    /// What it matches, or the status of its refusal.
+    /// Returns what nginx matches, or the status of its refusal.
     fn cell(&self, path: &str) -> String {
         let answer = ask(self.address, path);
         if answer.status != 200 {
@@ -141,7 +142,7 @@ impl Drop for Nginx {
     }
 }
 
-/// An Envoy before an origin, with these keys of its connection manager; it says what it
+/// Starts an Envoy before an origin, with these keys of its connection manager; it says what it
 /// matches routes with.
 async fn envoy(origin: SocketAddr, keys: &[(&str, serde_json::Value)]) -> (Envoy, SocketAddr) {
     let mut bootstrap = Bootstrap::new(&[origin]);
@@ -156,7 +157,7 @@ async fn envoy(origin: SocketAddr, keys: &[(&str, serde_json::Value)]) -> (Envoy
     (envoy, address)
 }
 
-/// What Envoy matches and forwards, or its refusal's status.
+/// Returns what Envoy matches and forwards, or its refusal's status.
 fn envoy_cell(address: SocketAddr, path: &str) -> String {
     let answer = ask(address, path);
     match answer.status {
@@ -178,13 +179,13 @@ fn keys(action: &str) -> [(&'static str, serde_json::Value); 3] {
     ]
 }
 
-/// The cells of a row.
+/// Returns the cells of a row.
 fn cells(row: &str) -> Vec<&str> {
     let row = row.strip_prefix('|').and_then(|row| row.strip_suffix('|'));
     row.unwrap().split('|').map(str::trim).collect()
 }
 
-/// What stands between backquotes.
+/// Returns the text between backquotes.
 fn code(cell: &str) -> &str {
     cell.strip_prefix('`')
         .and_then(|cell| cell.strip_suffix('`'))

@@ -9,17 +9,17 @@ use std::net::SocketAddr;
 use serde_json::Value;
 use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, origin, wasm_http_filter};
 
-/// The filter with a configuration, as Envoy is told of it.
+/// Returns the filter with a configuration, in the form that Envoy reads.
 fn wasm(configuration: &str) -> Value {
     wasm_http_filter(configuration).unwrap()
 }
 
-/// An Envoy with the filter before the farm.
+/// Returns a bootstrap with the filter before the farm.
 fn bootstrap(configuration: &str) -> Bootstrap {
     Bootstrap::new(&[origin().unwrap()]).http_filter(wasm(configuration))
 }
 
-/// The same with a route that follows the filter to these pools.
+/// Returns such a bootstrap with a route that follows the filter to these pools.
 fn pools(configuration: &str, pools: &[(&str, SocketAddr)]) -> Bootstrap {
     bootstrap(configuration).pools(pools)
 }
@@ -156,7 +156,7 @@ const ONE: &str = r#"{
     "clusters": {"farm": {"pools": ["farm"], "max_requests": 1,
         "wait_queue": {"max_requests": 2, "timeout": "1s"}}}}"#;
 
-/// A response whose body stops after ten bytes: its stream stays open.
+/// Begins a response whose body stops after ten bytes: its stream stays open.
 async fn stall(client: &Client) -> http::Response<hyper::body::Incoming> {
     let request = http::Request::get("/size/1000/a?fault=stall_body&at=10");
     client

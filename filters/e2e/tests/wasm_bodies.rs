@@ -26,7 +26,7 @@ async fn client(envoy: &Envoy, protocol: Protocol) -> Client {
     Client::connect(address, protocol).await.unwrap()
 }
 
-/// Nothing is left behind.
+/// Checks that nothing is left behind, and stops Envoy.
 async fn ends_well(envoy: Envoy) {
     envoy
         .wait_for_stat(ACTIVE, |active| active == 0)

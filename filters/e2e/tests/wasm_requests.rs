@@ -43,7 +43,7 @@ impl Origin {
         (address, own)
     }
 
-    /// One request without a body after the other.
+    /// Serves one request without a body after the other.
     async fn serve(&self, mut stream: TcpStream) -> Option<()> {
         loop {
             let mut head = Vec::new();
@@ -63,7 +63,7 @@ impl Origin {
     }
 }
 
-/// An Envoy with the filter, whose route follows it.
+/// Starts an Envoy with the filter, whose route follows it.
 async fn start(configuration: &str, farm: SocketAddr) -> Envoy {
     let filter = wasm_http_filter(configuration).unwrap();
     let bootstrap = Bootstrap::new(&[farm]).http_filter(filter).pools(&[]);

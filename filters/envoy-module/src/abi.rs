@@ -47,7 +47,7 @@ struct Buffer {
 }
 
 impl Buffer {
-    /// No bytes at all, which is not the same as none.
+    /// The buffer that stands for no value, which is not the same as an empty one.
     const NULL: Self = Self {
         ptr: std::ptr::null(),
         length: 0,
@@ -185,7 +185,7 @@ impl Metrics {
     }
 }
 
-/// Whether a counter is of something that happens here: sizes are not shared, and responses
+/// Returns whether a counter is of something that happens here: sizes are not shared, and responses
 /// are the link's.
 fn is_ours(counter: Counter) -> bool {
     use Counter::{Conflicts, Held, Shared, Size, Unscheduled};
@@ -195,13 +195,13 @@ fn is_ours(counter: Counter) -> bool {
 
 type Define = unsafe extern "C" fn(Envoy, Buffer, *mut Buffer, usize, *mut usize) -> u32;
 
-/// What a configuration is to Envoy.
+/// The object that Envoy has for a configuration.
 struct OurConfig {
     config: Arc<Config>,
     metrics: Arc<Metrics>,
 }
 
-/// What a stream's filter is to Envoy.
+/// The object that Envoy has for a stream's filter.
 struct OurFilter {
     filter: Filter,
     metrics: Arc<Metrics>,

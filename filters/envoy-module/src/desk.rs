@@ -20,7 +20,7 @@ use crate::link::Link;
 use crate::orders::{Go, Orders};
 use crate::timer::{Tick, Ticking};
 
-/// A desk of one worker; the module says what it serves.
+/// The desk of all workers; the module says what it serves.
 pub(crate) struct Desk {
     reader: Arc<Reader>,
     link: Option<Arc<Ticking<Link>>>,
@@ -41,14 +41,14 @@ struct Held {
     orders: Orders,
 }
 
-/// What happened while no stream was at hand whose host counts.
+/// The counts of what happened while no stream's host was at hand to count it.
 #[derive(Default)]
 struct Untold {
     counters: Vec<(Counter, u64)>,
     gauges: [Option<u64>; Gauge::ALL.len()],
 }
 
-/// What becomes of a request.
+/// The desk's decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The stream goes on.
@@ -80,7 +80,7 @@ impl Desk {
         &self.reader
     }
 
-    /// A number for a new stream.
+    /// Returns a number for a new stream.
     pub(crate) fn stream(&self) -> StreamId {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
@@ -97,8 +97,8 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has the filter told of something, by a stream that is at hand, or by
-    /// none. Answers what it said, and when it is to be ticked.
+    /// Tells the filter of something, by a stream that is at hand, or by none. Returns what the
+    /// filter said, and when it is to be ticked.
     fn tell<T>(
         &self,
         state: &mut State,
@@ -123,7 +123,7 @@ impl Desk {
 }
 
 impl Ticking<Desk> {
-    /// A request's head has come.
+    /// Decides about a request whose head has come.
     pub(crate) fn request(
         &self,
         now: Time,
@@ -160,7 +160,7 @@ impl Ticking<Desk> {
         (verdict, orders)
     }
 
-    /// A stream was woken: its orders, if it has any that let it go.
+    /// Returns the orders of a stream that was woken, if it has any that let it go.
     pub(crate) fn collect(&self, id: StreamId, host: &dyn Host) -> Option<Orders> {
         let mut state = self.lock();
         state.untold.tell(host);
@@ -172,7 +172,7 @@ impl Ticking<Desk> {
         held.map(|held| held.orders)
     }
 
-    /// A response's head has come: its class and what is known of its size.
+    /// Takes a response's head; returns its class and what is known of its size.
     pub(crate) fn response(
         &self,
         now: Time,
@@ -191,7 +191,7 @@ impl Ticking<Desk> {
         (known, orders)
     }
 
-    /// A response has come in whole, with a body of so many bytes.
+    /// Notes that a response has come in whole, with a body of so many bytes.
     pub(crate) fn received(&self, now: Time, id: StreamId, host: &impl Host, bytes: u64) {
         let ((), due) = self.tell(
             &mut self.lock(),
@@ -205,7 +205,7 @@ impl Ticking<Desk> {
         self.arm(due);
     }
 
-    /// What a probe was answered, or that there is no answer.
+    /// Takes the answer to a probe; none if it failed.
     pub(crate) fn probed(
         &self,
         now: Time,
@@ -222,7 +222,7 @@ impl Ticking<Desk> {
         self.arm(due);
     }
 
-    /// A stream is over.
+    /// Notes that a stream is over.
     pub(crate) fn done(&self, now: Time, id: StreamId, host: Option<&dyn Host>) {
         let mut state = self.lock();
         state.held.remove(&id);
@@ -261,7 +261,7 @@ impl Untold {
     }
 }
 
-/// What the filter has done, during one call.
+/// The host that the filter calls while it is told of something.
 struct Calls<'a> {
     /// The stream that is at hand.
     current: Option<(StreamId, &'a dyn Host)>,
@@ -274,7 +274,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// A stream's orders, if it is at hand or held.
+    /// Returns a stream's orders, if it is at hand or held.
     fn orders(&mut self, id: StreamId) -> Option<&mut Orders> {
         // One that is held and at hand has been told to wait by an earlier
         // hook: there it looks for its orders.
@@ -305,7 +305,7 @@ impl Calls<'_> {
 }
 
 impl sprat_filter::Host for Calls<'_> {
-    /// There is one filter: no worker shares anything by keys.
+    /// Returns nothing: there is one filter, and no worker shares anything by keys.
     fn shared(&mut self, _: &str) -> (Option<Vec<u8>>, u32) {
         (None, 0)
     }
@@ -342,7 +342,7 @@ impl sprat_filter::Host for Calls<'_> {
         self.go(id, Go::On);
     }
 
-    /// The link holds responses, and not the filter.
+    /// Does nothing: the link holds responses, and not the filter.
     fn resume_response(&mut self, _: StreamId) {}
 
     fn answer(&mut self, id: StreamId, answer: &Answer) {

@@ -16,7 +16,7 @@ use crate::host::{Fields, Host, Metric, Wake};
 pub(crate) struct Bell(AtomicUsize);
 
 impl Bell {
-    /// How often since it was last asked.
+    /// Returns how often the bell has rung since it was last asked.
     pub(crate) fn rung(&self) -> usize {
         self.0.swap(0, Ordering::Relaxed)
     }
@@ -33,34 +33,34 @@ impl Wake for Bell {
 pub(crate) struct FakeHost {
     request: BTreeMap<String, String>,
     response: BTreeMap<String, String>,
-    /// What was set, and how often a route was to be chosen anew.
+    /// The metadata that was set, by key.
     pub(crate) metadata: BTreeMap<String, String>,
-    /// How often [`Host::clear_route_cache`] was called.
+    /// The number of calls of [`Host::clear_route_cache`].
     pub(crate) routed: usize,
-    /// See [`Host::holds_apart`]: the opposite.
+    /// The opposite of the answer to [`Host::holds_apart`].
     pub(crate) holds_together: bool,
-    /// What the fake answers to [`Host::is_resuming`].
+    /// The answer to [`Host::is_resuming`].
     pub(crate) resuming: bool,
-    /// Where requests were sent to, with their heads.
+    /// The requests that were sent, each with its cluster and its head.
     pub(crate) asked: RefCell<Vec<String>>,
     added: RefCell<BTreeMap<String, u64>>,
-    /// What the fake answers to [`Host::connection`].
+    /// The answer to [`Host::connection`].
     pub(crate) connection: Option<u64>,
-    /// What the fake answers to [`Host::client`].
+    /// The answer to [`Host::client`].
     pub(crate) client: Option<IpAddr>,
-    /// What the fake answers to [`Host::is_multiplexed`].
+    /// The answer to [`Host::is_multiplexed`].
     pub(crate) multiplexed: bool,
-    /// What the fake answers to [`Host::received_bytes`].
+    /// The answer to [`Host::received_bytes`].
     pub(crate) received: Cell<u64>,
-    /// What the fake answers to [`Host::held_bytes`].
+    /// The answer to [`Host::held_bytes`].
     pub(crate) held: Cell<u64>,
-    /// What wakes the stream's filter.
+    /// The bell that wakes the stream's filter.
     pub(crate) bell: Arc<Bell>,
     counts: RefCell<BTreeMap<&'static str, u64>>,
 }
 
 impl FakeHost {
-    /// A stream whose response has these fields.
+    /// Makes a stream whose response has these fields.
     pub(crate) fn responding(fields: &[(&'static str, &str)]) -> Self {
         let fields = fields.iter();
         let fields = fields.map(|&(name, value)| (name.to_owned(), value.to_owned()));
@@ -70,19 +70,19 @@ impl FakeHost {
         }
     }
 
-    /// With a field in its request.
+    /// Adds a field to the stream's request.
     pub(crate) fn asked(mut self, name: &'static str, value: &str) -> Self {
         self.request.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub(crate) fn text(&self, fields: Fields, name: &str) -> Option<&str> {
         let value = self.field(fields, name)?;
         std::str::from_utf8(value).ok()
     }
 
-    /// What was counted, or set, under this name.
+    /// Returns what was counted, or set, under this name.
     pub(crate) fn added(&self, name: &str) -> u64 {
         self.added.borrow().get(name).copied().unwrap_or_default()
     }

@@ -16,7 +16,7 @@ use crate::orders::Go;
 use crate::timer::{self, Ticking};
 use response::Response;
 
-/// What Envoy is to do with what a hook brought.
+/// The step that Envoy is to take with what a hook brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Pass it on, and all that was held back before.
@@ -25,7 +25,7 @@ pub(crate) enum Step {
     Hold,
 }
 
-/// What Envoy is to do with a stream that was woken.
+/// The step that Envoy is to take with a stream that was woken.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     /// Nothing: it was woken too often.
@@ -40,28 +40,28 @@ pub(crate) enum Woken {
 
 /// The filter of one stream.
 pub(crate) struct Filter {
-    /// None if nothing is switched on.
+    /// The desk that receives the request; none if nothing is switched on.
     desk: Option<Arc<Ticking<Desk>>>,
     id: StreamId,
-    /// The desk knows of it.
+    /// Whether the desk knows of the stream.
     received: bool,
     /// Whether the request is held.
     held: bool,
     /// Whether the request has come in whole.
     asked: bool,
-    /// A probe is under way that was sent from it.
+    /// The probe that was sent from the stream and is under way.
     probe: Option<u32>,
     class: usize,
     response: Response,
     /// Bytes of the response's body that were passed on.
     passed: u64,
-    /// The desk knows that the response has come in whole.
+    /// Whether the desk knows that the response has come in whole.
     whole: bool,
 }
 
 impl Filter {
-    /// A stream's filter: its request is received there, and its response goes
-    /// under that uplink.
+    /// Makes a stream's filter: its request is received at that desk, and its response goes under
+    /// that uplink.
     pub(crate) fn new(
         uplink: Option<Arc<Ticking<Link>>>,
         desk: Option<Arc<Ticking<Desk>>>,
@@ -80,7 +80,7 @@ impl Filter {
         }
     }
 
-    /// The request's head has come; `end` if it is all of it.
+    /// Takes the request's head; `end` if it is all of the request.
     pub(crate) fn on_request_head(
         &mut self,
         host: &mut impl Host,
@@ -102,12 +102,12 @@ impl Filter {
         verdict
     }
 
-    /// The end of the request has come.
+    /// Notes that the end of the request has come.
     pub(crate) fn on_request_end(&mut self) {
         self.asked = true;
     }
 
-    /// A probe that was sent from this stream was answered, or failed.
+    /// Takes the answer to a probe that was sent from this stream; none if it failed.
     pub(crate) fn on_answer(
         &mut self,
         host: &impl Host,
@@ -119,7 +119,7 @@ impl Filter {
         }
     }
 
-    /// The response's head has come; `end` if it is all of it.
+    /// Takes the response's head; `end` if it is all of the response.
     pub(crate) fn on_response_head(&mut self, host: &mut impl Host, now: Time, end: bool) -> Step {
         let mut known = (self.class, Size::Unknown);
         if let Some(desk) = self.desk.as_ref().filter(|_| self.received) {
@@ -137,22 +137,22 @@ impl Filter {
         self.response.on_head(host, now, known, end)
     }
 
-    /// More of the body has come.
+    /// Takes more of the response's body.
     pub(crate) fn on_response_body(&mut self, host: &impl Host, now: Time, end: bool) -> Step {
         let in_hand = self.in_hand(host, host.received_bytes(), end, now);
         let step = self.response.on_body(host, now, end);
         self.pass(step, in_hand)
     }
 
-    /// The trailers have come.
+    /// Takes the response's trailers.
     pub(crate) fn on_response_trailers(&mut self, host: &impl Host, now: Time) -> Step {
         let in_hand = self.in_hand(host, 0, true, now);
         let step = self.response.on_trailers(host, now);
         self.pass(step, in_hand)
     }
 
-    /// Bytes of body that Envoy holds, with those that a hook brings. At the
-    /// response's end the desk is told: its pool is free.
+    /// Returns the bytes of body that Envoy holds, with those that a hook brings. At the response's
+    /// end the desk is told: its pool is free.
     fn in_hand(&mut self, host: &impl Host, received: u64, end: bool, now: Time) -> u64 {
         let Some(desk) = self.desk.as_ref().filter(|_| !self.whole) else {
             return 0;
@@ -172,8 +172,7 @@ impl Filter {
         step
     }
 
-    /// Woken: there are orders for a held request, or it is the response's
-    /// turn.
+    /// Handles a wake-up: there are orders for a held request, or it is the response's turn.
     pub(crate) fn on_woken(&mut self, host: &mut impl Host, now: Time) -> Woken {
         let desk = self.desk.as_ref().filter(|_| self.held);
         if let Some(mut orders) = desk.and_then(|desk| desk.collect(self.id, host)) {
@@ -196,14 +195,14 @@ impl Filter {
         }
     }
 
-    /// The stream is over, however it ended.
+    /// Notes that the stream is over, however it ended.
     pub(crate) fn on_complete(&mut self, host: Option<&dyn Host>, now: Time) {
         self.response.on_complete(now);
         self.leave(host, now);
     }
 
-    /// The filter cannot be trusted any more: its stream goes on without it,
-    /// and so does what was held of it.
+    /// Gives the filter up, which cannot be trusted any more: its stream goes on without it, and so
+    /// does what was held of it.
     pub(crate) fn give_up(&mut self, now: Time) -> Woken {
         let held = std::mem::take(&mut self.held);
         self.response.give_up(now);

@@ -8,9 +8,8 @@ use crate::host::{Fields, Host};
 /// `: ` and a line end.
 const FIELD_FRAMING: u64 = 4;
 
-/// What Envoy adds after the filters: `date`, `server`, the status line beyond
-/// `:status`, the empty line; and `connection: close` or
-/// `transfer-encoding: chunked`.
+/// The bytes that Envoy adds after the filters: `date`, `server`, the status line beyond `:status`,
+/// the empty line; and `connection: close` or `transfer-encoding: chunked`.
 const ADDED: u64 = 37 + 15 + 5 + 28;
 
 /// A frame's header in HTTP/2; of HTTP/3's, about as much.
@@ -19,7 +18,7 @@ const FRAME_HEADER: u64 = 9;
 /// Framing of one chunk in chunked coding: the size in hex, two line ends.
 const CHUNK_FRAMING: u64 = 12;
 
-/// Bytes of the response's head, a few over rather than under.
+/// Returns the bytes of the response's head, a few over rather than under.
 pub(crate) fn head_bytes(host: &impl Host) -> u64 {
     let (bytes, fields) = host.response_head_bytes();
     let plain = bytes + fields * FIELD_FRAMING + ADDED;
@@ -32,7 +31,7 @@ pub(crate) fn head_bytes(host: &impl Host) -> u64 {
     }
 }
 
-/// Bytes added to each chunk of a body.
+/// Returns the bytes added to each chunk of a body.
 pub(crate) fn framing_bytes(host: &impl Host) -> u64 {
     if host.is_multiplexed() {
         FRAME_HEADER
@@ -55,7 +54,7 @@ impl<H: Host> fields::Fields for HeadOf<'_, H> {
     }
 }
 
-/// Has a request's head read; `random` is drawn for it.
+/// Reads a request's head; `random` is drawn for it.
 pub(crate) fn read(reader: &Reader, host: &impl Host, random: u64) -> Read {
     let text = |name| {
         let value = host.field(Fields::Request, name).unwrap_or_default();
@@ -78,7 +77,7 @@ pub(crate) fn status(host: &impl Host) -> u16 {
     text.parse().unwrap_or(0)
 }
 
-/// The connection becomes a tunnel, whose bytes are no response.
+/// Returns whether the connection becomes a tunnel, whose bytes are no response.
 pub(crate) fn is_tunnel(host: &impl Host) -> bool {
     host.field(Fields::Response, ":status") == Some(b"101")
         || host.field(Fields::Request, ":method") == Some(b"CONNECT")

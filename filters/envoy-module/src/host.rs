@@ -8,8 +8,7 @@ use sprat_filter::metrics::{Counter, Gauge};
 
 /// Wakes a stream's filter on its own worker, from any thread.
 pub(crate) trait Wake: Send + Sync {
-    /// The filter's `on_woken` is going to be called, unless the stream ends
-    /// first.
+    /// Makes Envoy call the filter's `on_woken`, unless the stream ends first.
     fn wake(&self);
 }
 
@@ -22,7 +21,7 @@ pub(crate) enum Fields {
     Response,
 }
 
-/// What happens to be counted, each a counter of Envoy's stats.
+/// A figure that the module counts in Envoy's stats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Metric {
     /// Responses under the scheduler.
@@ -34,7 +33,7 @@ pub(crate) enum Metric {
     ReleasedBytes,
     /// Chunks that had to wait for their turn.
     Waits,
-    /// How long chunks have waited, in whole seconds.
+    /// The time that chunks have waited, in whole seconds.
     WaitSeconds,
     /// The panics that were caught.
     Panics,
@@ -51,7 +50,7 @@ impl Metric {
         Self::Panics,
     ];
 
-    /// The name in Envoy's stats.
+    /// Returns the metric's name in Envoy's stats.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Scheduled => "sprat_responses_scheduled_total",
@@ -66,33 +65,33 @@ impl Metric {
 
 /// One stream, as Envoy shows it during a hook.
 pub(crate) trait Host {
-    /// The value of a field, the `index`th of its name, which is in lower case.
+    /// Returns the value of a field, the `index`th of its name, which is in lower case.
     fn value(&self, fields: Fields, name: &str, index: usize) -> Option<&[u8]>;
 
-    /// The first of them.
+    /// Returns the value of the first field of this name.
     fn field(&self, fields: Fields, name: &str) -> Option<&[u8]> {
         self.value(fields, name, 0)
     }
 
-    /// The client's address; none if it has none.
+    /// Returns the client's address; none if it has none.
     fn client(&self) -> Option<IpAddr>;
 
-    /// Names and values of the response's head, and how many fields it has.
+    /// Returns the bytes of names and values of the response's head, and how many fields it has.
     fn response_head_bytes(&self) -> (u64, u64);
 
-    /// Bytes of body that this hook brings.
+    /// Returns the bytes of body that this hook brings.
     fn received_bytes(&self) -> u64;
 
-    /// Bytes of body held back earlier.
+    /// Returns the bytes of body held back earlier.
     fn held_bytes(&self) -> u64;
 
-    /// Envoy's number of the client's connection, which never comes again.
+    /// Returns Envoy's number of the client's connection, which never comes again.
     fn connection(&self) -> Option<u64>;
 
-    /// The client speaks HTTP/2 or HTTP/3.
+    /// Returns whether the client speaks HTTP/2 or HTTP/3.
     fn is_multiplexed(&self) -> bool;
 
-    /// Something that wakes this stream's filter.
+    /// Returns a handle that wakes this stream's filter.
     fn waker(&self) -> Arc<dyn Wake>;
 
     /// Adds to a counter.
@@ -104,19 +103,19 @@ pub(crate) trait Host {
     /// Sets one of the gauges that both of Sprat's filters have.
     fn set_gauge(&self, gauge: Gauge, value: u64);
 
-    /// The fields of the request's head that are text.
+    /// Returns the fields of the request's head that are text.
     fn request_fields(&self) -> Vec<(String, String)>;
 
     /// Sends a request without a body to one of Envoy's clusters; false if it
     /// cannot be sent. The answer comes to the filter's `on_answer`.
     fn ask(&self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> bool;
 
-    /// Envoy notes for requests and for responses apart whether they are held.
-    /// Where it has one note for both (1.38), whatever goes on of a request
-    /// makes it forget that the response is held: it never lets it go.
+    /// Returns whether Envoy notes for requests and for responses apart that they are held. Where
+    /// it has one note for both (1.38), whatever goes on of a request makes it forget that the
+    /// response is held: it never lets it go.
     fn holds_apart(&self) -> bool;
 
-    /// Envoy is inside of the call that lets the stream's request go on.
+    /// Returns whether Envoy is inside of the call that lets the stream's request go on.
     fn is_resuming(&self) -> bool;
 
     /// Sets a field of a head that is held or at hand, or takes it off.
@@ -125,6 +124,6 @@ pub(crate) trait Host {
     /// Sets a value in the metadata that load balancing goes by.
     fn set_metadata(&mut self, key: &str, value: &str);
 
-    /// Has Envoy choose the request's route anew.
+    /// Makes Envoy choose the request's route anew.
     fn clear_route_cache(&mut self);
 }

@@ -19,12 +19,12 @@ use crate::timer::Tick;
 /// Client connections whose opening is remembered, so that it is debited once.
 const CONNECTIONS_REMEMBERED: usize = 65_536;
 
-/// What an uplink is told by the configuration.
+/// An uplink's settings in the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     /// The link's rate on the wire.
     pub(crate) rate_bits_per_s: u64,
-    /// Whom to serve first.
+    /// The order in which responses are served.
     pub(crate) policy: Discipline,
     /// The most responses in progress.
     pub(crate) max_flows: usize,
@@ -34,8 +34,8 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Envoy lets a chunk go whole, or holds it. Arrivals on the fast path are guarded as
-    /// they are in the proxy by default.
+    /// Returns the policy of the link: Envoy lets a chunk go whole, or holds it. Arrivals on the
+    /// fast path are guarded as they are in the proxy by default.
     fn egress_policy(&self) -> EgressPolicy {
         EgressPolicy {
             max_flows: self.max_flows,
@@ -57,12 +57,11 @@ struct State {
     generation: u64,
     desk: Desk<Arc<dyn Wake>>,
     connections: BTreeSet<u64>,
-    /// How long chunks have waited that is not a whole second yet: Envoy's counters have
-    /// no fractions.
+    /// The time that chunks have waited beyond whole seconds: Envoy's counters have no fractions.
     waited: Duration,
 }
 
-/// What became of a stream's wish to write.
+/// The answer to a stream's wish to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// Let everything go now.
@@ -72,8 +71,7 @@ pub(crate) enum Asked {
 }
 
 impl Link {
-    /// An uplink with no flows, as the configuration of that generation wants
-    /// it.
+    /// Makes an uplink with no flows, as the configuration of that generation wants it.
     pub(crate) fn new(settings: Settings, generation: u64) -> Self {
         let link = Pacer::new(settings.rate_bits_per_s);
         let egress = Egress::new(link, settings.egress_policy());
@@ -88,9 +86,9 @@ impl Link {
         }
     }
 
-    /// A configuration has come into use. Responses in progress go on under
-    /// it; one older than what is in use changes nothing. Who waits may be due
-    /// at once, or earlier than before: answers when [`Link::tick`] is.
+    /// Puts a configuration into use. Responses in progress go on under it; one older than what is
+    /// in use changes nothing. Streams that wait may be due at once, or earlier than before:
+    /// returns when [`Link::tick`] is.
     pub(crate) fn apply(&self, now: Time, settings: &Settings, generation: u64) -> Option<Time> {
         let mut state = self.lock();
         if generation <= state.generation {
@@ -107,8 +105,8 @@ impl Link {
         state.desk.next_wakeup()
     }
 
-    /// A request has come on a client's connection, which is debited for its
-    /// packets if it is a new one.
+    /// Notes that a request has come on a client's connection, which is debited for its packets if
+    /// it is a new one.
     pub(crate) fn on_request(&self, now: Time, connection: u64) {
         let mut state = self.lock();
         if !state.connections.insert(connection) {
@@ -151,8 +149,8 @@ impl Link {
         state.desk.next_wakeup()
     }
 
-    /// The stream has `bytes` in hand, all together, and wants to write them.
-    /// Also answers when [`Link::tick`] is due.
+    /// Asks to write the `bytes` that the stream has in hand, all together. Also returns when
+    /// [`Link::tick`] is due.
     pub(crate) fn ask(
         &self,
         now: Time,
@@ -176,9 +174,9 @@ impl Link {
         (asked, state.desk.next_wakeup())
     }
 
-    /// The stream was woken with `bytes` in hand: whether it is its turn, and how many
-    /// seconds the waiting of all streams has got longer by, what is left of one being kept
-    /// for the next. If it is, all of it is debited and goes.
+    /// Takes the turn of a stream that was woken with `bytes` in hand: all of it is debited and
+    /// goes. Returns how many seconds the waiting of all streams has got longer by, what is left of
+    /// one being kept for the next; none if it is not the stream's turn.
     pub(crate) fn take_turn(&self, now: Time, flow: FlowId, bytes: u64) -> Option<u64> {
         let mut state = self.lock();
         let waited = state.take_turn(now, flow, bytes)?;
@@ -188,8 +186,8 @@ impl Link {
         Some(seconds)
     }
 
-    /// The response is over, or its client has left. What was granted and did
-    /// not go is given to others, which is why [`Link::tick`] may be due.
+    /// Closes the flow of a response that is over, or whose client has left. What was granted and
+    /// did not go is given to others, which is why [`Link::tick`] may be due.
     pub(crate) fn close(&self, now: Time, flow: FlowId) -> Option<Time> {
         let mut state = self.lock();
         state.desk.close(now, flow);
@@ -197,20 +195,20 @@ impl Link {
         state.desk.next_wakeup()
     }
 
-    /// Something small that goes ahead of everything, of `bytes` in a segment
-    /// of its own; false if it has to wait for its turn.
+    /// Lets something small go ahead of everything, of `bytes` in a segment of its own; false if it
+    /// has to wait for its turn.
     pub(crate) fn fast_path(&self, now: Time, bytes: u64) -> bool {
         let wire_bytes = WireCost::ETHERNET_IPV4.bytes(bytes);
         self.lock().desk.egress_mut().fast_path(now, wire_bytes)
     }
 
-    /// Bytes that go without waiting and are debited all the same.
+    /// Debits bytes that go without waiting.
     pub(crate) fn debit(&self, now: Time, bytes: u64) {
         let wire_bytes = WireCost::ETHERNET_IPV4.bytes(bytes);
         self.lock().desk.egress_mut().debit(now, wire_bytes);
     }
 
-    /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
+    /// Returns [`Egress::backlog`] and [`Egress::backlog_ahead`].
     pub(crate) fn backlog(&self, now: Time, class: usize) -> (Duration, Duration) {
         let state = self.lock();
         let egress = state.desk.egress();
@@ -236,7 +234,7 @@ impl Link {
         self.lock().desk.egress().open_flows()
     }
 
-    /// Wire bytes debited so far.
+    /// Returns the wire bytes debited so far.
     #[cfg(test)]
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.lock().desk.egress().stats().wire_bytes

@@ -13,7 +13,7 @@ use crate::filter::Filter;
 use crate::link::{Link, Settings};
 use crate::timer::{self, Ticking};
 
-/// One configuration of the filter, as a listener has it.
+/// A configuration of the filter, as a listener has it.
 pub(crate) struct Config {
     uplink: Option<Arc<Ticking<Link>>>,
     desk: Option<Arc<Ticking<Desk>>>,
@@ -65,10 +65,10 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
 /// An uplink, and the classes of its last configuration.
 type KnownUplink = (Weak<Ticking<Link>>, resolved::Classes);
 
-/// The uplink of that name, and what a configuration wants of it; none if it
-/// paces nothing. What is in use is changed only when the new configuration is:
-/// Envoy may yet refuse the listener that it is part of. Its classes are
-/// numbered as those before: responses under way keep their number.
+/// Returns the uplink of that name, and what a configuration wants of it; none if it paces nothing.
+/// What is in use is changed only when the new configuration is: Envoy may yet refuse the listener
+/// that it is part of. Its classes are numbered as those before: responses under way keep their
+/// number.
 fn uplink(
     name: &str,
     filter: &mut resolved::Filter,
@@ -103,9 +103,9 @@ fn uplink(
 /// A desk, and the configuration that it was set up for.
 type Known = (resolved::Filter, Weak<Ticking<Desk>>);
 
-/// The desk of that name for what a configuration says of requests; none if it
-/// says nothing. Configurations that say the same share one, or its places
-/// would be given away twice. A new one learns what the last one knew.
+/// Returns the desk of that name for what a configuration says of requests; none if it says
+/// nothing. Configurations that say the same share one, or its places would be given away twice. A
+/// new one learns what the last one knew.
 fn desk(
     name: &str,
     filter: &resolved::Filter,
@@ -139,8 +139,8 @@ fn desk(
     Ok(Some(desk))
 }
 
-/// A configuration without what is the uplink's, which may change under the
-/// desk: only that there is one matters.
+/// Returns a configuration without what is the uplink's, which may change under the desk: only that
+/// there is one matters.
 fn requests_alone(filter: &resolved::Filter) -> resolved::Filter {
     let mut own = filter.clone();
     own.uplink.rate_bits_per_s = own.uplink.rate_bits_per_s.map(|_| 1);
@@ -150,25 +150,24 @@ fn requests_alone(filter: &resolved::Filter) -> resolved::Filter {
 }
 
 impl Config {
-    /// Names of the classes, in the order of their numbers.
+    /// Returns the names of the classes, in the order of their numbers.
     pub(crate) fn classes(&self) -> &[String] {
         &self.classes
     }
 
-    /// The uplink that its streams share.
+    /// Returns the uplink that the configuration's streams share.
     #[cfg(test)]
     pub(crate) fn uplink(&self) -> Option<Arc<Ticking<Link>>> {
         self.uplink.clone()
     }
 
-    /// The desk that its streams share.
+    /// Returns the desk that the configuration's streams share.
     #[cfg(test)]
     pub(crate) fn desk(&self) -> Option<Arc<Ticking<Desk>>> {
         self.desk.clone()
     }
 
-    /// A new stream's filter. With the first stream the configuration is in
-    /// use.
+    /// Makes a new stream's filter. With the first stream the configuration is in use.
     pub(crate) fn filter(&self) -> Filter {
         if !self.in_use.swap(true, Ordering::Relaxed)
             && let (Some(uplink), Some(settings)) = (&self.uplink, &self.settings)

@@ -5,7 +5,7 @@ use sprat_filter::Answer;
 
 use crate::host::{Fields, Host};
 
-/// How a held request goes on.
+/// The way in which a held request goes on.
 #[derive(Debug)]
 pub(crate) enum Go {
     /// The request goes on to its pool.
@@ -21,7 +21,7 @@ pub(crate) struct Orders {
     fields: Vec<(Fields, String, Option<String>)>,
     /// Keys and values of the metadata of load balancing.
     metadata: Vec<(String, String)>,
-    /// If its request was held.
+    /// The way in which the request goes on, if it was held.
     pub(crate) go: Option<Go>,
     /// The probe that was sent from it.
     pub(crate) probe: Option<u32>,

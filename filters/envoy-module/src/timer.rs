@@ -16,39 +16,40 @@ use sprat_scheduler::Time;
 
 const NEVER: u64 = u64::MAX;
 
-/// How much later than they are due this thread's timers may fire, in place of 50 us.
+/// The nanoseconds by which this thread's timers may fire late, in place of 50 us.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// Is told of each panic that was caught here.
+/// The function that is told of each panic that was caught here.
 static ON_PANIC: OnceLock<fn()> = OnceLock::new();
 
-/// Has panics of the thread told, which goes on after them. To be called once.
+/// Sets the function that is told of the thread's panics; the thread goes on after them. To be
+/// called once.
 pub(crate) fn on_panic(tell: fn()) {
     ON_PANIC.get_or_init(|| tell);
 }
 
-/// A number that no client foresees, another for each `index`.
+/// Returns a number that no client foresees, another for each `index`.
 pub(crate) fn chance(index: u64) -> u64 {
     static CHANCE: OnceLock<RandomState> = OnceLock::new();
     CHANCE.get_or_init(RandomState::new).hash_one(index)
 }
 
-/// Nanoseconds since the module was first asked.
+/// Returns the nanoseconds since the first call.
 pub(crate) fn now() -> Time {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     let since = EPOCH.get_or_init(Instant::now).elapsed();
     Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// What has something to do at times.
+/// A part of the module that has something to do at times.
 pub(crate) trait Tick: Send + Sync {
     /// Does what is due. Answers when to be called again.
     fn tick(&self, now: Time) -> Option<Time>;
 }
 
-/// Something that is ticked when it says so.
+/// A value that the thread ticks when it is due.
 pub(crate) struct Ticking<T: ?Sized> {
-    /// When the thread is to tick it, in nanoseconds.
+    /// The time at which the thread is to tick the value, in nanoseconds.
     due_ns: AtomicU64,
     inner: T,
 }
@@ -77,7 +78,7 @@ impl<T: Tick + 'static> Ticking<T> {
         Ok(ticking)
     }
 
-    /// Has it ticked at `due`, or earlier.
+    /// Makes the thread tick this at `due`, or earlier.
     pub(crate) fn arm(&self, due: Option<Time>) {
         let Some(due) = due else { return };
         if due.as_nanos() < self.due_ns.fetch_min(due.as_nanos(), Ordering::AcqRel) {
@@ -86,11 +87,11 @@ impl<T: Tick + 'static> Ticking<T> {
     }
 }
 
-/// Those in the thread's care.
+/// The values in the thread's care.
 type Care = Vec<Weak<Ticking<dyn Tick>>>;
 
 struct Thread {
-    /// Those that are gone are dropped on the way.
+    /// The values in the thread's care; those that are gone are dropped on the way.
     care: Mutex<Care>,
     earlier: Condvar,
     started: Mutex<bool>,
@@ -127,7 +128,7 @@ impl Thread {
         Ok(())
     }
 
-    /// Under the lock, so that the thread does not fall asleep between its
+    /// Makes the thread look again; under the lock, so that it does not fall asleep between its
     /// look and its sleep.
     fn look_again(&self) {
         drop(self.care());

@@ -22,7 +22,7 @@ proxy_wasm::main! {{
 }}
 
 unsafe extern "C" {
-    /// The SDK's, which has an `Action` as its answer: 0 is to go on.
+    /// Handles a part of a body in the SDK, whose answer is an `Action`: 0 is to go on.
     fn proxy_on_response_body(context: u32, bytes: usize, end: bool) -> u32;
 }
 

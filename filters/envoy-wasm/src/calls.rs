@@ -11,7 +11,7 @@ use sprat_filter::{Answer, Host, StreamId};
 /// Streams that are let go by one callback.
 const AT_ONCE: usize = 16;
 
-/// What a worker's filter calls.
+/// The calls that a worker's filter makes.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     /// The host's numbers of metrics, by [`Counter::index`].
@@ -27,7 +27,7 @@ pub(crate) struct Calls {
     queue: Option<u32>,
 }
 
-/// How a held stream goes on.
+/// The way in which a held stream goes on.
 #[derive(Debug)]
 enum Go {
     Request,
@@ -36,7 +36,7 @@ enum Go {
 }
 
 impl Calls {
-    /// For these classes, of the worker of this number. A metric that the host
+    /// Makes the calls for these classes, of the worker of this number. A metric that the host
     /// refuses is not counted.
     pub(crate) fn new(classes: Vec<String>, worker: u64) -> Self {
         let counters = Counter::all(classes.len()).into_iter();
@@ -77,14 +77,14 @@ impl Calls {
         }
     }
 
-    /// A stream is over: the host knows its number still, but there is nothing
-    /// to let go.
+    /// Forgets a stream that is over: the host knows its number still, but there is nothing to let
+    /// go.
     pub(crate) fn forget(&mut self, id: StreamId) {
         self.pending.retain(|(of, _)| *of != id);
     }
 
-    /// What was held of a stream's response has gone with what came after it:
-    /// there is nothing to let go.
+    /// Notes that what was held of a stream's response has gone with what came after it: there is
+    /// nothing to let go.
     pub(crate) fn has_gone(&mut self, id: StreamId) {
         self.pending.retain(|pending| !is_response(pending, id));
     }
@@ -94,8 +94,7 @@ impl Calls {
         !self.pending.is_empty()
     }
 
-    /// Has the host call this worker back as soon as it has time; false if it
-    /// does not.
+    /// Asks the host to call this worker back as soon as it has time; false if it does not.
     pub(crate) fn recall(&self) -> bool {
         self.queue.is_some_and(ring)
     }
@@ -125,9 +124,9 @@ fn define(kind: MetricType, name: &str) -> Option<u32> {
     hostcalls::define_metric(kind, name).ok()
 }
 
-/// Has the context that a queue belongs to called as soon as its worker has
-/// time; false if there is no such queue. What is written says nothing, but is
-/// there: an empty message cannot be told from none when the queue is emptied.
+/// Asks the host to call the context that a queue belongs to as soon as its worker has time; false
+/// if there is no such queue. What is written says nothing, but is there: an empty message cannot
+/// be told from none when the queue is emptied.
 fn ring(queue: u32) -> bool {
     hostcalls::enqueue_shared_queue(queue, Some(b"!")).is_ok()
 }

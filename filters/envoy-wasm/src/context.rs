@@ -15,7 +15,7 @@ use sprat_scheduler::Time;
 use crate::calls::{Calls, drain, log, send, warn};
 use crate::fields::HostFields;
 
-/// How often the host ticks while something waits; it comes later than that.
+/// The period of the host's ticks while something waits; they come later than that.
 const TICK: Duration = Duration::from_millis(1);
 
 /// A plugin's configuration, and its worker once it has one.
@@ -28,12 +28,12 @@ struct Root {
 struct Stream {
     id: u32,
     worker: SharedWorker,
-    /// The filter knows of it.
+    /// Whether the filter knows of the stream.
     told: bool,
 }
 
-/// A configuration's and its streams'; none until it is configured, and if nothing
-/// is switched on.
+/// The worker of a configuration and of its streams; none until it is configured, and if nothing is
+/// switched on.
 type SharedWorker = Rc<RefCell<Option<Worker>>>;
 
 /// A worker's filter under one configuration, and the calls that it makes.
@@ -46,14 +46,14 @@ struct Worker {
     random: u64,
 }
 
-/// Under which the workers are counted.
+/// The key that the workers are counted under.
 const WORKERS: &str = "sprat.workers";
 
 /// Attempts at counting, while other workers begin as well.
 const ATTEMPTS: usize = 64;
 
-/// How many workers there have been, with this one: what tells it from those
-/// that begin at the same time. 0 if the host shares nothing.
+/// Counts this worker, and returns how many there have been, which tells it from those that begin
+/// at the same time. 0 if the host shares nothing.
 ///
 /// Two of them may be the first, for what is not there yet has no version to be
 /// compared. In Envoy that is the main thread's machine, before all others.
@@ -69,7 +69,7 @@ fn count_worker() -> u64 {
     0
 }
 
-/// Nanoseconds since the epoch, the same on all workers.
+/// Returns the nanoseconds since the epoch, the same on all workers.
 fn now() -> Time {
     let now = hostcalls::get_current_time().unwrap_or(UNIX_EPOCH);
     Time::ZERO + now.duration_since(UNIX_EPOCH).unwrap_or_default()
@@ -128,7 +128,7 @@ impl Worker {
         }
     }
 
-    /// A request's head has come.
+    /// Decides about a request whose head has come.
     fn request(&mut self, context: u32) -> Step {
         let fields = HostFields(MapType::HttpRequestHeaders);
         let texts = [":method", ":authority", ":path"].map(|name| fields.text(name));
@@ -145,8 +145,8 @@ impl Worker {
         })
     }
 
-    /// A callback of the configuration, which is about no stream: streams that
-    /// are due are let go, see [`Calls::let_go`].
+    /// Lets go of the streams that are due, in a callback of the configuration, which is about no
+    /// stream: see [`Calls::let_go`].
     fn tick(&mut self, root: u32) {
         self.calls.current = root;
         self.filter.tick(now(), &mut self.calls);
@@ -155,7 +155,7 @@ impl Worker {
     }
 }
 
-/// The next number of a sequence (Steele, Lea and Flood 2014: SplitMix64).
+/// Draws the next number of a sequence (Steele, Lea and Flood 2014: SplitMix64).
 fn draw(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -186,7 +186,7 @@ fn configure(bytes: Option<Vec<u8>>) -> Result<Option<Worker>, String> {
     Ok((!worker.filter.is_passive()).then_some(worker))
 }
 
-/// Has the SDK make our contexts.
+/// Makes the SDK create our contexts.
 pub(crate) fn install() {
     proxy_wasm::set_root_context(|id| {
         let worker = SharedWorker::default();
@@ -197,7 +197,7 @@ pub(crate) fn install() {
 impl Context for Root {}
 
 impl RootContext for Root {
-    /// False refuses the configuration.
+    /// Reads the configuration; false refuses it.
     fn on_configure(&mut self, _bytes: usize) -> bool {
         match configure(self.get_plugin_configuration()) {
             Ok(worker) => {
@@ -227,7 +227,7 @@ impl RootContext for Root {
         with(&self.worker, |worker| worker.tick(self.id));
     }
 
-    /// This worker itself has rung, to be called back, or another one has.
+    /// Ticks the filter: this worker itself has rung, to be called back, or another one has.
     fn on_queue_ready(&mut self, queue: u32) {
         // What is in it says nothing; it is emptied, or it would grow.
         drain(queue);
@@ -245,8 +245,7 @@ fn client() -> Option<IpAddr> {
 }
 
 impl Context for Stream {
-    /// The answer to a request of the filter's own is there, if it has a head; or
-    /// there is none.
+    /// Takes the answer to a request of the filter's own; without a head there is none.
     fn on_http_call_response(&mut self, token: u32, fields: usize, _: usize, _: usize) {
         let head = HostFields(MapType::HttpCallResponseHeaders);
         let status: Option<u16> = (fields > 0)
@@ -258,7 +257,7 @@ impl Context for Stream {
         });
     }
 
-    /// The stream is over, however it ended. True: nothing is left to do for it.
+    /// Notes that the stream is over, however it ended. Returns true: nothing is left to do for it.
     fn on_done(&mut self) -> bool {
         let id = self.id.into();
         self.tell(|filter, now, calls| {
@@ -285,7 +284,7 @@ impl HttpContext for Stream {
         }
     }
 
-    /// Nothing follows the head if it is the `end`.
+    /// Takes the response's head; nothing follows it if it is the `end`.
     fn on_http_response_headers(&mut self, _fields: usize, end: bool) -> Action {
         let id = self.id.into();
         self.pass_or_pause(|filter, now, calls| {
@@ -299,7 +298,8 @@ impl HttpContext for Stream {
         })
     }
 
-    /// A pause becomes the answer that holds a body (`crate::body`).
+    /// Takes a part of the response's body; a pause becomes the answer that holds it
+    /// (`crate::body`).
     fn on_http_response_body(&mut self, bytes: usize, end: bool) -> Action {
         let id = self.id.into();
         self.pass_or_pause(|filter, now, calls| {

@@ -9,21 +9,20 @@ use sprat_config::fields::Fields;
 pub(crate) struct HostFields(pub(crate) MapType);
 
 impl Fields for HostFields {
-    /// The host joins the values of fields of one name.
+    /// Looks at the values of the fields of one name, which the host joins.
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
         matches!(self.value(name), Some(value) if see(&value))
     }
 }
 
 impl HostFields {
-    /// The value of a field; none if there is no such field, or what there is is
-    /// no text.
+    /// Returns the value of a field; none if there is no such field, or what there is is no text.
     fn value(&self, name: &str) -> Option<String> {
         let value = hostcalls::get_map_value_bytes(self.0, name).ok()??;
         String::from_utf8(value).ok()
     }
 
-    /// The value of a field; empty if there is none.
+    /// Returns the value of a field; empty if there is none.
     pub(crate) fn text(&self, name: &str) -> String {
         self.value(name).unwrap_or_default()
     }

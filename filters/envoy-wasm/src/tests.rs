@@ -75,7 +75,7 @@ fn configure(text: &str) -> bool {
     proxy_on_configure(ROOT, text.len())
 }
 
-/// A stream with a request for this path; what becomes of it.
+/// Begins a stream with a request for this path; returns the filter's answer.
 fn request(context: u32, path: &str) -> u32 {
     create(context, ROOT);
     let fields = [
@@ -87,7 +87,7 @@ fn request(context: u32, path: &str) -> u32 {
     proxy_on_request_headers(context, 3, true)
 }
 
-/// The head of its response; what becomes of it.
+/// Hands over the head of a stream's response; returns the filter's answer.
 fn response(context: u32, bytes: u64) -> u32 {
     let length = bytes.to_string();
     about(
@@ -98,7 +98,7 @@ fn response(context: u32, bytes: u64) -> u32 {
     proxy_on_response_headers(context, 2, false)
 }
 
-/// The host's next call is about this context, and its head is this.
+/// Makes the host's next call be about this context, with this head.
 fn about(context: u32, head: MapType, fields: &[(&str, &str)]) {
     let owned = fields
         .iter()
@@ -119,7 +119,7 @@ fn a_bad_configuration_is_refused_and_logged() {
     );
 }
 
-/// The host calls the worker back for its queue.
+/// Calls the worker back for its queue, as the host does.
 fn called_back() {
     host(|host| host.effective = ROOT);
     proxy_on_queue_ready(ROOT, 0);
@@ -252,7 +252,7 @@ fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
     assert_eq!(proxy_on_response_trailers(2, 1), PAUSE);
 }
 
-/// With the same queue, one of them was called for what the other had to let go.
+/// Guards against a queue that two of them share: one was called for what the other had to let go.
 #[test]
 fn workers_that_begin_at_the_same_time_have_queues_of_their_own() {
     let text = "uplink: {rate: 10mbit}";

@@ -25,7 +25,7 @@ pub(super) enum Test {
     Unknown,
 }
 
-/// What must hold together: tests that hold, and tests that do not.
+/// A set of tests that must all be met: those in `holds` hold, those in `fails` do not.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Conjunction {
     pub(super) holds: Vec<Test>,
@@ -45,7 +45,7 @@ impl Conjunction {
         self.has(|test| matches!(test, Test::Counts))
     }
 
-    /// Whether it asks if a request came over TLS.
+    /// Returns whether the condition asks if a request came over TLS.
     pub(super) fn tells_tls(&self) -> bool {
         self.has(|test| matches!(test, Test::Tls))
     }
@@ -189,7 +189,7 @@ fn unknown() -> Conjunction {
     }
 }
 
-/// How values are compared.
+/// The way in which values are compared.
 #[derive(Clone, Copy, PartialEq)]
 enum How {
     Equal,

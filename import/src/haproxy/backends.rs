@@ -11,7 +11,7 @@ use crate::sockets::{BAD_PATH, is_path};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
-/// What a backend says of its servers.
+/// The servers of a backend, and what it says of them.
 #[derive(Default)]
 struct Backend {
     endpoints: Endpoints,

@@ -17,13 +17,13 @@ pub(super) fn ports(section: &Section) -> Vec<u16> {
         .collect()
 }
 
-/// Whether a section has an address that Sprat can listen on.
+/// Returns whether a section has an address that Sprat can listen on.
 pub(super) fn listens(section: &Section) -> bool {
     let mut binds = section.all(&["bind"]).into_iter();
     binds.any(|line| !addresses(line).is_empty())
 }
 
-/// Whether some of a section's addresses speak TLS, and whether some do not.
+/// Returns whether some of a section's addresses speak plain text, and whether some speak TLS.
 pub(super) fn speaks(section: &Section) -> (bool, bool) {
     let binds = section.all(&["bind"]);
     let tls = |line: &&&Line| line.has("ssl");

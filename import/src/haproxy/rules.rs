@@ -148,10 +148,10 @@ fn put_lists(keys: &mut Map, lists: &[(&str, &Vec<Value>)]) {
     }
 }
 
-/// What becomes of requests that all rules have let through.
+/// The function that makes the routes of requests that all rules have let through.
 pub(super) type End<'e> = dyn FnMut(&mut Rules<'_>, &Spot, Option<&Line>) -> Vec<Route> + 'e;
 
-/// What is known while rules are gone through.
+/// The state while rules are gone through.
 pub(super) struct Rules<'r> {
     pub(super) ledger: &'r mut Ledger,
     /// Whether listeners tell backends of clients.
@@ -160,7 +160,7 @@ pub(super) struct Rules<'r> {
     pub(super) steps: usize,
 }
 
-/// What a rule does.
+/// The outcome of a rule.
 enum Done {
     /// Requests are answered, or go to a backend.
     Ends(Vec<Route>),
@@ -168,7 +168,7 @@ enum Done {
     GoesOn(Box<Spot>),
     /// Requests go on past all other rules of this kind.
     Allowed,
-    /// Nothing that Sprat does.
+    /// The rule is passed over: it makes no route, and changes no request.
     Skipped,
 }
 
@@ -501,7 +501,7 @@ impl Rules<'_> {
     }
 }
 
-/// What becomes of requests whose rule is lost.
+/// The fate of requests whose rule is lost.
 enum Lost {
     /// They go on as if there were none.
     Skip,
@@ -523,7 +523,7 @@ fn allowed(list: &[&Line], at: usize) -> usize {
     at + list[at..].iter().take_while(is_request).count()
 }
 
-/// Whether a rule may keep requests from what they would get otherwise.
+/// Returns whether a rule may keep requests from what they would get otherwise.
 fn guards(line: &Line) -> bool {
     let (kind, action) = kind_and_action(line);
     let edits = [
@@ -543,7 +543,7 @@ fn guards(line: &Line) -> bool {
             && !action.starts_with("set-log"))
 }
 
-/// Whether a rule sends clients to TLS.
+/// Returns whether a rule sends clients to TLS.
 fn leads_to_tls(line: &Line) -> bool {
     line.after("scheme") == Some("https")
         || ["location", "prefix"].iter().any(|own| {
@@ -552,7 +552,7 @@ fn leads_to_tls(line: &Line) -> bool {
         })
 }
 
-/// Whether listeners send the field of a rule by themselves.
+/// Returns whether listeners send the field of a rule by themselves.
 fn is_told_by_listeners(line: &Line) -> bool {
     let (_, action) = kind_and_action(line);
     let value = line.word(3);

@@ -303,7 +303,7 @@ fn template(written: &str, own: Option<&Directive>, ledger: &mut Ledger) -> Stri
 /// A field of Sprat's for a variable of nginx's.
 struct Field {
     word: String,
-    /// How the value differs from nginx's.
+    /// The way in which the value differs from nginx's.
     differs: Option<&'static str>,
 }
 

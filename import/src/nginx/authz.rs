@@ -17,10 +17,10 @@ use crate::yaml::{Map, Value, map, text};
 /// Fields of the request that the server is told unless the configuration says otherwise.
 const TOLD: [&str; 3] = ["Authorization", "Cookie", "Origin"];
 
-/// How long nginx waits for an answer where nothing is said.
+/// The time that nginx waits for an answer where nothing is said.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a location may have that keeps requests from it, beside the guards: the server
+/// The directives by which a location may keep requests from it, beside the guards: the server
 /// would not be asked about all.
 const ENDS: [&str; 9] = [
     "allow",
@@ -34,7 +34,7 @@ const ENDS: [&str; 9] = [
     "try_files",
 ];
 
-/// What the server is told of a request.
+/// The parts of a request that the server is told.
 #[derive(Default)]
 struct Told {
     /// Fields of the request that it gets, if they are not the usual ones.
@@ -170,7 +170,7 @@ impl<'a> Converter<'a, '_> {
     }
 }
 
-/// Whether a field for backends is the field of the same name of the answer to an
+/// Returns whether a field for backends is the field of the same name of the answer to an
 /// `auth_request` of this place.
 pub(super) fn is_answered(scope: &Scope<'_>, name: &str, value: &str) -> bool {
     scope
@@ -211,7 +211,7 @@ fn path(location: &Location<'_>, asked: &str, uri: Option<&str>) -> Result<Strin
     }
 }
 
-/// The key of a route that asks.
+/// Returns the key of a route that asks the server.
 pub(super) fn key(value: Value) -> Map {
     vec![("ext_authz".to_owned(), value)]
 }

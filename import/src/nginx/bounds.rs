@@ -181,7 +181,7 @@ impl<'a> Converter<'a, '_> {
         ]))
     }
 
-    /// Has what a route serves be of a class with a rate, if nginx bounds it.
+    /// Puts what a route serves into a class with a rate, if nginx bounds it.
     pub(super) fn classify(&mut self, here: &Here<'a>, route: &Route) {
         let Some(own) = here.scope.one("limit_rate") else {
             return;

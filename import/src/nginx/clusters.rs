@@ -13,7 +13,7 @@ use crate::sockets::{BAD_PATH, is_path};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
-/// How a route speaks to an upstream.
+/// The way in which a route speaks to an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Way {
     /// The upstream's name, or a host and a port.
@@ -24,7 +24,7 @@ pub(super) struct Way {
     pub(super) resolvers: Vec<String>,
 }
 
-/// How TLS is spoken to an upstream.
+/// The way in which TLS is spoken to an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tls {
     pub(super) sni: Option<String>,
@@ -119,7 +119,7 @@ fn is_word(text: &str) -> bool {
     words.contains(&&*text.to_ascii_lowercase())
 }
 
-/// Whether a target is a Unix socket, which nginx calls `localhost`.
+/// Returns whether a target is a Unix socket, which nginx calls `localhost`.
 pub(super) fn is_unix(target: &str) -> bool {
     target.starts_with("unix:")
 }
@@ -172,7 +172,7 @@ fn way_keys(way: &Way) -> Map {
     out
 }
 
-/// What an upstream says of its servers.
+/// The servers of an upstream, and what it says of them.
 #[derive(Default)]
 struct Upstream {
     endpoints: Endpoints,

@@ -5,19 +5,19 @@ use super::parse::Directive;
 use crate::patterns::Pattern;
 use crate::restrict::{Delta, found_in, named, present};
 
-/// Which requests an `if` is for.
+/// The requests that an `if` is for.
 pub(super) enum Condition {
-    /// Those that meet it.
+    /// Requests that meet the condition.
     When(Delta),
-    /// All but those that meet it.
+    /// All requests but those that meet the condition.
     Unless(Delta),
-    /// Those for which a file is there or not, of which Sprat knows none.
+    /// Requests for which a file is there or not, of which Sprat knows none.
     OfFiles,
     /// Sprat cannot ask that.
     Unknown,
 }
 
-/// How a variable is compared.
+/// The way in which a variable is compared.
 enum Test<'t> {
     IsSet,
     Equals(&'t str),

@@ -15,7 +15,7 @@ use crate::restrict::Delta;
 use crate::units::{time, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
-/// What `proxy_pass` says: how, whom, and with which path.
+/// A `proxy_pass`: how it speaks, to which servers, and with which path.
 pub(super) struct Pass {
     tls: bool,
     http2: bool,

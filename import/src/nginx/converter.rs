@@ -17,7 +17,7 @@ use crate::patterns::{self, Pattern, escaped};
 use crate::restrict::Delta;
 use crate::yaml::{Map, Value, map, text};
 
-/// What is known while routes are made.
+/// The state while routes are made.
 pub(super) struct Converter<'a, 'l> {
     pub(super) ledger: &'l mut Ledger,
     pub(super) clusters: Clusters<'a>,
@@ -49,7 +49,7 @@ impl Place<'_, '_> {
         self.location.is_none()
     }
 
-    /// Whether the location has another path in the place of its own for backends.
+    /// Returns whether the location has another path in the place of its own for backends.
     pub(super) fn replaces_path(&self) -> bool {
         let block = self.location.map_or(&[][..], |own| own.directive.inner());
         let mut passes = block.iter().filter(|own| own.name == "proxy_pass");
@@ -482,7 +482,7 @@ pub(crate) fn normal_network(text: &str) -> Option<String> {
     })
 }
 
-/// Whether a location keeps requests from something.
+/// Returns whether a location keeps requests from something.
 fn guards(location: &Location<'_>) -> bool {
     let names = ["deny", "allow", "internal", "return", "limit_except"];
     let guards = |own: &Directive| names.contains(&&*own.name) || known::is_guard(&own.name);

@@ -14,7 +14,7 @@ use crate::yaml::{Map, Value, map, word};
 pub(super) struct Rewrite {
     /// An expression that matches all of it.
     pub(super) pattern: String,
-    /// What stands in its place.
+    /// The text that stands in its place.
     pub(super) substitution: String,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Here<'a> {
     pub(super) captures: Option<Pattern>,
     pub(super) constants: Constants,
     pub(super) rewrite: Option<Rewrite>,
-    /// Whom a backend's requests must come from, beyond their addresses: keys of the route.
+    /// The keys of the route that ask requests for authorization, beyond their addresses.
     pub(super) access: Map,
     /// Whether the server is reached in plain text, and over TLS.
     pub(super) on_plain: bool,

@@ -46,7 +46,7 @@ const USED: &str = "\
     server_name ssl_certificate ssl_certificate_key ssl_client_certificate ssl_protocols \
     ssl_session_tickets ssl_verify_client ssl_verify_depth underscores_in_headers";
 
-/// What to do about directives that Sprat has nothing for, by how their names begin.
+/// The advice about directives that Sprat has nothing for, by how their names begin.
 const ADVICE: &[(&str, &str)] = &[
     (
         "gzip",
@@ -249,12 +249,12 @@ const GUARDS: &str = "\
     auth_jwt auth_jwt_require auth_ldap auth_oidc auth_pam auth_request js_access \
     modsecurity oidc secure_link secure_link_md5 ssl_crl ssl_ocsp valid_referers";
 
-/// Whether Sprat needs no word for a directive.
+/// Returns whether Sprat needs no word for a directive.
 pub(super) fn is_needless(name: &str) -> bool {
     NEEDLESS.split_whitespace().any(|own| own == name)
 }
 
-/// Whether a directive is carried over where it counts.
+/// Returns whether a directive is carried over where it counts.
 pub(super) fn is_used(name: &str) -> bool {
     USED.split_whitespace().any(|own| own == name)
 }
@@ -270,7 +270,7 @@ pub(super) fn guards() -> impl Iterator<Item = &'static str> {
     GUARDS.split_whitespace()
 }
 
-/// Whether a directive guards what it is in.
+/// Returns whether a directive guards what it is in.
 pub(super) fn is_guard(name: &str) -> bool {
     guards().any(|own| own == name)
 }

@@ -15,7 +15,7 @@ use crate::ledger::Ledger;
 use crate::units::{size, size_value, time, time_value};
 use crate::yaml::{Map, Value, map, text, texts, word};
 
-/// Where a server listens.
+/// The address at which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Socket {
     Ip(SocketAddr),
@@ -214,7 +214,7 @@ fn groups(servers: &[Server<'_>]) -> Vec<BTreeSet<Socket>> {
     groups
 }
 
-/// What all listeners have in common.
+/// The settings that all listeners have in common.
 pub(super) struct Common {
     /// The bound on bodies that routes go by unless they have another.
     pub(super) max_body: Option<u64>,
@@ -444,7 +444,7 @@ fn protocols(scope: &Scope<'_>, out: &mut Map, ledger: &mut Ledger) {
     }
 }
 
-/// What a server wants of clients' certificates.
+/// The certificates that a server wants of clients.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     authority: String,

@@ -12,16 +12,16 @@ use crate::MAX_ROUTES;
 use crate::document::PathIs;
 use crate::patterns::{self, Pattern, escaped};
 
-/// What a location is for.
+/// The paths that a location is for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// One path, percent-encoded as requests have it.
     Exact(String),
-    /// All paths that begin so; expressions are not asked if `final_`.
+    /// All paths that begin so; expressions are not asked if `is_final`.
     Prefix { path: String, is_final: bool },
     /// Paths in which the expression is found.
     Regex(Pattern),
-    /// No path: other directives lead there.
+    /// A name, and no path: other directives lead there.
     Named(String),
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Asked<'l, 'a> {
     pub(super) is_exact: bool,
 }
 
-/// What is done at a place in the order.
+/// The action at a place in the order.
 #[derive(Clone, Copy)]
 pub(super) enum Turn<'l, 'a> {
     /// The location serves the request.
@@ -109,7 +109,7 @@ pub(super) fn encoded(path: &str) -> String {
     out
 }
 
-/// Whether a path has characters that clients may encode or not.
+/// Returns whether a path has characters that clients may encode or not.
 pub(super) fn is_spelt_otherwise(path: &str) -> bool {
     path.contains(|c: char| "!$&'()*+,;=:@".contains(c))
 }
@@ -139,7 +139,8 @@ impl<'a> Location<'a> {
         expressions(&self.children)
     }
 
-    /// Whether it passes requests on, so that nginx adds a slash that its path lacks.
+    /// Returns whether the location passes requests on, so that nginx adds a slash that its path
+    /// lacks.
     fn passes_on(&self) -> bool {
         let names = [
             "proxy_pass",
@@ -340,7 +341,7 @@ fn add_slashes<'l, 'a>(
     }
 }
 
-/// Whether the locations among which `inner` stands are asked where `outer` is found.
+/// Returns whether the locations among which `inner` stands are asked where `outer` is found.
 fn is_around(outer: &Location<'_>, inner: &Location<'_>, list: &[Location<'_>]) -> bool {
     let has = |list: &[Location<'_>]| list.iter().any(|own| std::ptr::eq(own, inner));
     has(list) || has(&outer.children)

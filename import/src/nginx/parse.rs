@@ -13,7 +13,7 @@ pub(crate) struct Directive {
     pub(crate) id: Id,
     pub(crate) name: String,
     pub(crate) args: Vec<String>,
-    /// What stands in its braces, if it has any.
+    /// The directives in its braces, if it has any.
     pub(crate) block: Option<Vec<Directive>>,
     pub(crate) place: Place,
 }

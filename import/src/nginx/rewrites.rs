@@ -16,7 +16,7 @@ use crate::yaml::{text, word};
 /// Locations that lead from one to another at most, as nginx has it.
 const MAX_STEPS: usize = 10;
 
-/// What makes the routes of requests that nothing has been done with.
+/// The function that makes the routes of requests that nothing has been done with.
 pub(super) type Content<'f, 'a> = dyn FnMut(&mut Converter<'a, '_>, &Here<'a>) -> Vec<Route> + 'f;
 
 impl<'a> Converter<'a, '_> {
@@ -464,7 +464,7 @@ impl<'a> Converter<'a, '_> {
     }
 }
 
-/// What a `rewrite` comes to.
+/// The outcome of a `rewrite`.
 enum Step {
     /// Routes for some requests; the others go on.
     Routes(Vec<Route>),
@@ -518,13 +518,13 @@ pub(super) fn replacement(
     Ok((rewrite, doubt))
 }
 
-/// Whether a block ends what becomes of a request.
+/// Returns whether requests that enter a block do not go on behind it.
 fn ends(block: &[Directive]) -> bool {
     let names = ["return", "rewrite", "proxy_pass", "grpc_pass"];
     block.iter().any(|own| names.contains(&&*own.name))
 }
 
-/// Whether a block may keep requests from what they would get otherwise.
+/// Returns whether a block may keep requests from what they would get otherwise.
 fn refuses(block: &[Directive]) -> bool {
     let names = [
         "return",

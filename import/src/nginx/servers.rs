@@ -27,7 +27,7 @@ enum Names {
     Wildcard(String),
     /// An expression that the name fits, and whether it stands for `name.*`.
     Field(Pattern, bool),
-    /// All that no other server has.
+    /// All names that no other server has.
     Any,
 }
 
@@ -48,7 +48,7 @@ impl Unit<'_, '_> {
         !self.server.is_on(false)
     }
 
-    /// The order in which units are asked.
+    /// Returns the place of the unit in the order in which units are asked.
     fn rank(&self) -> (u8, usize, bool, usize) {
         let (kind, length) = match &self.names {
             Names::Hosts(_) => (0, 0),
@@ -111,7 +111,7 @@ fn named(server: &Server<'_>, ledger: &mut Ledger) -> Named {
     out
 }
 
-/// Whether a text is the name of a host, or an address, as Sprat takes it.
+/// Returns whether a text is the name of a host, or an address, as Sprat takes it.
 fn is_host(text: &str) -> bool {
     let label = |own: &str| {
         let valid = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
@@ -229,7 +229,7 @@ fn defaults(servers: &[Server<'_>]) -> Vec<usize> {
     found
 }
 
-/// Whether a route takes all requests for its hosts that came in plain text.
+/// Returns whether a route takes all requests for its hosts that came in plain text.
 fn takes_all_plain(route: &Route) -> bool {
     let bare = Match {
         hosts: route.matches.hosts.clone(),
@@ -247,7 +247,7 @@ fn takes_all_plain(route: &Route) -> bool {
     }
 }
 
-/// Whether requests in plain text for a unit's hosts have been sent elsewhere before.
+/// Returns whether requests in plain text for a unit's hosts have been sent elsewhere before.
 fn is_sent_on(unit: &Unit<'_, '_>, before: &[Route]) -> bool {
     let sent = |host: Option<&String>| {
         before.iter().filter(|own| takes_all_plain(own)).any(|own| {

@@ -63,7 +63,7 @@ pub(super) fn expand(text: &str, constants: &Constants) -> String {
     pieces(text).iter().map(piece).collect()
 }
 
-/// Whether a text has variables.
+/// Returns whether a text has variables.
 pub(super) fn has_variables(text: &str) -> bool {
     let is_variable = |piece: &Piece| matches!(piece, Piece::Variable(_));
     pieces(text).iter().any(is_variable)

@@ -46,7 +46,7 @@ struct Ended {
     took_ms: f64,
 }
 
-/// What the page shows of a system.
+/// The state of a system that the page shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Snapshot {
     /// Requests that are not answered in whole.
@@ -59,7 +59,7 @@ pub(super) struct Snapshot {
     pub(super) all: Mean,
     /// Requests that failed since the start.
     pub(super) failed: u64,
-    /// What ended since the snapshot before: bytes, and ms.
+    /// The responses that ended since the snapshot before: bytes, and ms.
     pub(super) points: Vec<(u64, f64)>,
 }
 

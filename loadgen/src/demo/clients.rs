@@ -15,7 +15,7 @@ use crate::network;
 use crate::replay::{Client, Pace, Received, Replay};
 use crate::trace::{Request, Trace};
 
-/// How often a system's snapshot is made anew.
+/// The time between two snapshots of a system.
 pub(super) const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
 
 /// Requests of a system that are under way at most; one more fails.
@@ -24,14 +24,14 @@ const OPEN_MAX: usize = 4_000;
 /// A request fails after this long.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What each system is asked for.
+/// The requests that each system is to answer.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
     /// Asked for again and again.
     pub(super) trace: Arc<Trace>,
     /// Responses above are large.
     pub(super) large_bytes: u64,
-    /// When the first request is made.
+    /// The time at which the first request is made.
     pub(super) begun: Instant,
 }
 

@@ -26,7 +26,7 @@ use super::clients::SNAPSHOT_EVERY;
 /// Connections to the page at a time; more are closed at once.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long a client may take for the head of a request.
+/// The time that a client may take for the head of a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 const PAGE: &str = include_str!("index.html");
@@ -64,7 +64,7 @@ async fn connection(
         let reply = answer(request.method(), request.uri().path(), &demo);
         async move { Ok::<_, Infallible>(reply) }
     });
-    // Whoever reads the page may leave at any time: that is no error of ours.
+    // A browser may leave at any time: that is no error of ours.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)

@@ -13,7 +13,7 @@ use std::collections::binary_heap::PeekMut;
 pub(crate) trait Server {
     /// Lets `job` arrive at `now_ns` with `work_ns` of work.
     fn arrive(&mut self, now_ns: u64, job: usize, work_ns: u64);
-    /// When the next job will be done if none arrives before; `None` if idle.
+    /// Returns when the next job will be done if none arrives before; `None` if idle.
     fn next_done_ns(&self) -> Option<u64>;
     /// Goes on to that time and takes the job out.
     fn take_done(&mut self) -> Option<usize>;
@@ -70,7 +70,7 @@ pub(crate) struct Sharing {
     waiting: BinaryHeap<Reverse<VirtualEnd>>,
 }
 
-/// When a job ends in virtual time; of equals the one that comes first in the
+/// The end of a job in virtual time. Of equals the one that comes first in the
 /// trace goes first.
 #[derive(PartialEq)]
 struct VirtualEnd {

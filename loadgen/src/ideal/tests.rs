@@ -118,8 +118,8 @@ fn srpt_by_slots(jobs: &[(u64, u64)]) -> Vec<u64> {
     done
 }
 
-/// The least sum of completion times that any schedule reaches, found by
-/// trying every job in every slot.
+/// Finds the least sum of completion times that any schedule reaches, by trying
+/// every job in every slot.
 fn least_sum_of_done(jobs: &[(u64, u64)], left: &mut [u64], slot: u64) -> u64 {
     if left.iter().all(|&left| left == 0) {
         return 0;
@@ -161,7 +161,7 @@ fn srpt_is_the_best_of_all_schedules_of_three_jobs() {
     assert_eq!(cases, 20 * 27);
 }
 
-/// When the link was busy: the union of the jobs' times in the system.
+/// Returns the times in which the link was busy: the union of the jobs' times in the system.
 fn busy_periods(jobs: &[Job], bound: Bound) -> Vec<(u64, u64)> {
     let mut periods: Vec<(u64, u64)> = Vec::new();
     for served in serve(jobs, bound) {

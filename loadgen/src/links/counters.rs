@@ -81,12 +81,12 @@ impl LengthCounters {
         self.now
     }
 
-    /// The most packets, and the most bytes, that were queued at once.
+    /// Returns the most packets, and the most bytes, that were queued at once.
     pub fn max(&self) -> Amount {
         self.max
     }
 
-    /// The mean length over the time until `now`, in packets and in bytes.
+    /// Returns the mean length over the time until `now`, in packets and in bytes.
     pub fn mean(&self, now: Time) -> (f64, f64) {
         let mut until = *self;
         until.pass(now);
@@ -99,7 +99,7 @@ impl LengthCounters {
     }
 }
 
-/// What a queue did with the packets of one mark.
+/// The packets of one mark, counted by what a queue did with them.
 ///
 /// `arrived = departed + early + forced + overflow + length.now()`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,7 +114,7 @@ pub struct MarkCounters {
     pub forced: Amount,
     /// Dropped because the queue was full.
     pub overflow: Amount,
-    /// Those of this mark in the queue.
+    /// The length of the queue in packets of this mark.
     pub length: LengthCounters,
 }
 
@@ -144,7 +144,7 @@ impl MarkCounters {
     }
 }
 
-/// What became of the packets that were offered to a link.
+/// The packets that were offered to a link, counted by what the link did with them.
 ///
 /// Of those that departed from the queue, each was delivered, lost or crowded out, is on
 /// its way, or has not been taken by the caller yet.
@@ -163,7 +163,7 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
-    /// The queue's counters of one mark.
+    /// Returns the queue's counters of one mark.
     pub fn mark(&self, mark: Mark) -> &MarkCounters {
         &self.marks[mark.index()]
     }

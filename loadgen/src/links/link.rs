@@ -17,7 +17,7 @@ use super::schedule::{Cursor, Schedule};
 pub struct LinkSettings {
     /// Bits per second; none: packets take no time, and the queue is always empty.
     pub rate_bits_per_s: Option<u64>,
-    /// From a packet's last bit on the link to its arrival.
+    /// The time from a packet's last bit on the link to its arrival.
     pub delay: Duration,
     /// The most that is added to a packet's delay, uniformly from 0. A packet that would
     /// overtake the one before it arrives with it.
@@ -27,14 +27,14 @@ pub struct LinkSettings {
     pub loss: f64,
     /// Bytes that each packet takes on the link beside its own, such as 14 of Ethernet.
     pub overhead_bytes: u32,
-    /// What waits for the link.
+    /// The queue of packets that wait for the link.
     pub queue: QueueSettings,
     /// Changes of rate and delay.
     pub schedule: Schedule,
 }
 
 impl Default for LinkSettings {
-    /// A link that passes everything at once.
+    /// Makes a link that passes everything at once.
     fn default() -> Self {
         Self {
             rate_bits_per_s: None,
@@ -63,7 +63,7 @@ struct Sending<T> {
     packet: Packet<T>,
     /// Bits times nanoseconds in a second: exact for whatever rates come.
     work: u64,
-    /// When so much work was left.
+    /// The time at which so much work was left.
     since: Time,
 }
 
@@ -84,7 +84,7 @@ pub struct Link<T> {
     draws: Pcg64,
     queue: Queue<T>,
     sending: Option<Sending<T>>,
-    /// Those on their way, in the order of their arrival.
+    /// Packets on their way, in the order of their arrival.
     flying: VecDeque<(Time, Packet<T>)>,
     /// Up to when the link's own events have happened.
     clock: Time,
@@ -94,7 +94,7 @@ pub struct Link<T> {
 }
 
 impl<T> Link<T> {
-    /// An empty link, whose schedule begins at `now`.
+    /// Makes an empty link, whose schedule begins at `now`.
     pub fn new(settings: LinkSettings, seed: u64, now: Time) -> Self {
         let rate_bits_per_s = settings.rate_bits_per_s;
         Self {
@@ -129,8 +129,8 @@ impl<T> Link<T> {
         Ok(())
     }
 
-    /// When to call [`Self::take_due`] next; none while nothing is on the link. A change
-    /// of the schedule is an event only while something is queued or sent.
+    /// Returns when to call [`Self::take_due`] next; none while nothing is on the link.
+    /// A change of the schedule is an event only while something is queued or sent.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.flying.front().map(|(due, _)| *due);
         let own = self.sending.as_ref().map(|sending| {
@@ -143,7 +143,7 @@ impl<T> Link<T> {
         }
     }
 
-    /// The next packet that has arrived at the far end by `now`, and when it did.
+    /// Takes the next packet that has arrived at the far end by `now`, with the time when it did.
     pub fn take_due(&mut self, now: Time) -> Option<(Time, Packet<T>)> {
         self.advance(now);
         let (due, _) = self.flying.front()?;
@@ -155,7 +155,7 @@ impl<T> Link<T> {
         Some((due, packet))
     }
 
-    /// What became of the packets so far.
+    /// Returns the counters of the packets so far.
     pub fn counters(&self) -> LinkCounters {
         LinkCounters {
             marks: self.queue.marks(),
@@ -166,7 +166,7 @@ impl<T> Link<T> {
         }
     }
 
-    /// The rate as it is, in bits per second.
+    /// Returns the present rate, in bits per second.
     pub fn rate_bits_per_s(&self) -> Option<u64> {
         self.rate_bits_per_s
     }
@@ -202,7 +202,7 @@ impl<T> Link<T> {
         });
     }
 
-    /// A packet's last bit has left at `now`.
+    /// Notes that a packet's last bit has left at `now`.
     fn sent(&mut self, now: Time) {
         if let Some(Sending { packet, .. }) = self.sending.take() {
             self.fly(now, packet);
@@ -251,7 +251,7 @@ impl<T> Link<T> {
     }
 }
 
-/// What a packet takes at a rate.
+/// Returns the time that a packet takes at a rate.
 fn packet_time(rate_bits_per_s: Option<u64>) -> Duration {
     rate_bits_per_s.map_or(Duration::ZERO, |rate| {
         Duration::from_nanos(PACKET_BYTES * 8 * NANOS_PER_S / rate.max(1))

@@ -19,7 +19,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// A bound in packets alone.
+    /// Makes a bound in packets alone.
     pub const fn packets(packets: u64) -> Self {
         Self {
             packets,
@@ -27,8 +27,8 @@ impl Bound {
         }
     }
 
-    /// A bound in bytes. An empty packet would count nothing, so that packets have the
-    /// bound of so many bytes, too.
+    /// Makes a bound in bytes. An empty packet would count nothing, so that
+    /// packets have the bound of so many bytes, too.
     pub const fn bytes(bytes: u64) -> Self {
         Self {
             packets: bytes,
@@ -37,7 +37,7 @@ impl Bound {
     }
 }
 
-/// What OUT's average length counts in a virtual queue.
+/// The packets that OUT's average length counts in a virtual queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Average {
     /// The class's own packets, at its own arrivals (SFD02's words).
@@ -69,7 +69,7 @@ pub enum QueueSettings {
         bound: Bound,
         /// Parameters of IN and OUT.
         red: [RedSettings; 2],
-        /// What OUT's average counts.
+        /// The packets that OUT's average counts.
         average: Average,
     },
     /// Two FIFOs, each with random early detection; OUT waits while any IN does (PQ of
@@ -119,7 +119,7 @@ impl Default for QueueSettings {
     }
 }
 
-/// Why a packet was refused.
+/// The reason why a packet was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// The packet was dropped by RED's draw.
@@ -145,15 +145,15 @@ pub struct Queue<T> {
     settings: QueueSettings,
     /// The averages of IN and OUT; the one of plain RED is the first.
     reds: [Red; 2],
-    /// By mark in a priority queue; the first holds all in the others.
+    /// The packets, by mark in a priority queue; the first holds all in the others.
     fifos: [VecDeque<Packet<T>>; 2],
     marks: [MarkCounters; 2],
     length: LengthCounters,
 }
 
 impl<T> Queue<T> {
-    /// An empty queue at `now`. `packet_time` is what a packet takes on the link behind
-    /// it, by which RED's average fades while the queue is empty.
+    /// Makes an empty queue at `now`. `packet_time` is what a packet takes on the link
+    /// behind it, by which RED's average fades while the queue is empty.
     pub fn new(settings: QueueSettings, packet_time: Duration, now: Time) -> Self {
         let red = match settings {
             // Not asked.
@@ -218,12 +218,12 @@ impl<T> Queue<T> {
         self.length.now().packets == 0
     }
 
-    /// The counters of IN and OUT.
+    /// Returns the counters of IN and OUT.
     pub fn marks(&self) -> [MarkCounters; 2] {
         self.marks
     }
 
-    /// The length of the whole queue.
+    /// Returns the length of the whole queue.
     pub fn length(&self) -> LengthCounters {
         self.length
     }
@@ -255,7 +255,7 @@ impl<T> Queue<T> {
         average == Average::Coupled
     }
 
-    /// The packets that a mark's average counts.
+    /// Returns the number of packets that a mark's average counts.
     fn counted(&self, mark: Mark) -> u64 {
         let own = match self.settings {
             QueueSettings::Droptail { .. } | QueueSettings::Red { .. } => false,

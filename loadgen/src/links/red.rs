@@ -34,7 +34,7 @@ impl RedSettings {
     };
 }
 
-/// What becomes of a packet that arrives.
+/// The decision on a packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The packet joins the queue.
@@ -54,14 +54,14 @@ pub struct Red {
     /// Packets kept since the last drop while the average was above the lower threshold;
     /// -1 while it is not.
     count: i64,
-    /// When the queue ran empty, or the average was last brought up to date while it was:
-    /// an idle time that is counted twice would forget too much.
+    /// The time at which the queue ran empty, or the average was last brought up to
+    /// date while it was: an idle time that is counted twice would forget too much.
     idle_since: Time,
     packet_time: Duration,
 }
 
 impl Red {
-    /// An empty queue's state at `now`. `packet_time` is what a packet takes on the link.
+    /// Makes an empty queue's state at `now`. `packet_time` is what a packet takes on the link.
     pub fn new(settings: RedSettings, packet_time: Duration, now: Time) -> Self {
         Self {
             settings,
@@ -72,7 +72,7 @@ impl Red {
         }
     }
 
-    /// The average length in packets, as of the last arrival.
+    /// Returns the average length in packets, as of the last arrival.
     pub fn average(&self) -> f64 {
         self.average
     }

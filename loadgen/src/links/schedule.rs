@@ -7,7 +7,7 @@ use sprat_scheduler::Time;
 /// A change of a link; what is none stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// When, since the link's start or that of the repetition.
+    /// The time of the change, since the link's start or that of the repetition.
     pub at: Duration,
     /// The rate from then on.
     pub rate_bits_per_s: Option<u64>,
@@ -42,13 +42,13 @@ impl Cursor {
         }
     }
 
-    /// When the next change is.
+    /// Returns when the next change is.
     pub(super) fn due(&self) -> Option<Time> {
         let change = self.schedule.changes.get(self.next)?;
         Some(self.begun + change.at)
     }
 
-    /// The change that is due next; the one after it follows.
+    /// Takes the change that is due next; the one after it follows.
     pub(super) fn take(&mut self) -> Option<Change> {
         let change = *self.schedule.changes.get(self.next)?;
         self.next += 1;

@@ -23,7 +23,7 @@ const READS_MAX: usize = 32;
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 const PACKET_BYTES_MAX: usize = 65_535;
 
-/// How late packets were handed over after the moment that their links said.
+/// The lateness of packets: from the moment that their links said to the handover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Lateness {
     /// The number of packets handed over.
@@ -78,7 +78,7 @@ impl Engine {
         })
     }
 
-    /// Has the thread of the links show its state, and returns what `look` made of it.
+    /// Makes the thread of the links show its state, and returns what `look` made of it.
     pub(super) fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Fabric, Lateness, Time) -> T + Send + 'static,
@@ -109,7 +109,7 @@ impl Drop for Engine {
     }
 }
 
-/// What the thread has.
+/// The state of the thread of the links.
 struct Carrier {
     devices: Vec<SyncDevice>,
     fabric: Fabric,
@@ -161,7 +161,7 @@ impl Carrier {
         }
     }
 
-    /// How long to sleep; none: until a packet comes.
+    /// Returns how long to sleep; none: until a packet comes.
     fn wait(&mut self) -> Option<Timespec> {
         let due = self.fabric.next_event()?;
         let left = due.since(self.now());
@@ -204,7 +204,7 @@ impl Carrier {
         }
     }
 
-    /// Whether to go on.
+    /// Answers the requests; returns whether the thread goes on.
     fn answer(&mut self, wake: &OwnedFd, requests: &Receiver<Request>) -> bool {
         let mut count = [0; 8];
         let _ = rustix::io::read(wake, &mut count);

@@ -18,9 +18,9 @@ pub(super) type Port = usize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
-    /// From the farm to a client.
+    /// The direction from the farm to a client.
     Down,
-    /// From a client to the farm.
+    /// The direction from a client to the farm.
     Up,
 }
 
@@ -56,9 +56,9 @@ struct Host {
 /// Packets that went no further for a reason other than a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Strays {
-    /// Not IPv4, which hosts send of themselves.
+    /// Packets other than IPv4, which hosts send of themselves.
     pub(super) other_protocols: u64,
-    /// Not between a server and a client.
+    /// Packets that are not between a server and a client.
     pub(super) without_a_way: u64,
 }
 
@@ -66,9 +66,9 @@ pub(super) struct Strays {
 #[derive(Debug)]
 pub(super) struct Fabric {
     links: Vec<Link<Payload>>,
-    /// What [`Link::next_event`] said last.
+    /// The last answer of [`Link::next_event`] for each link.
     due: Vec<Option<Time>>,
-    /// What stands in `due`, and entries that are out of date.
+    /// The moments in `due`, and entries that are out of date.
     events: BinaryHeap<Reverse<(Time, usize)>>,
     servers: HashMap<Ipv4Addr, Host>,
     clients: HashMap<Ipv4Addr, Host>,
@@ -78,7 +78,7 @@ pub(super) struct Fabric {
 }
 
 impl Fabric {
-    /// The links of `plan`, empty, whose schedules begin at `now`.
+    /// Makes the links of `plan`, empty, whose schedules begin at `now`.
     pub(super) fn new(plan: &Plan, now: Time) -> Self {
         let mut seed = plan.seed;
         let mut link = |settings: &crate::links::LinkSettings| {
@@ -151,7 +151,7 @@ impl Fabric {
         self.run(now, arrive);
     }
 
-    /// When to call [`Self::run`] next, if no packet comes before.
+    /// Returns when to call [`Self::run`] next, if no packet comes before.
     pub(super) fn next_event(&mut self) -> Option<Time> {
         while let Some(Reverse((when, link))) = self.events.peek() {
             if self.due[*link] == Some(*when) {
@@ -177,7 +177,7 @@ impl Fabric {
         }
     }
 
-    /// The counters of a link of the plan.
+    /// Returns the counters of a link of the plan.
     pub(super) fn counters(&self, link: usize, way: Way) -> LinkCounters {
         let direction = match way {
             Way::Down => 0,
@@ -186,7 +186,7 @@ impl Fabric {
         self.links[2 * link + direction].counters()
     }
 
-    /// What belonged to no link.
+    /// Returns the packets that belonged to no link.
     pub(super) fn strays(&self) -> Strays {
         self.strays
     }
@@ -216,7 +216,7 @@ impl Fabric {
     }
 }
 
-/// What the fabric reads of an IPv4 header.
+/// The fields that the fabric reads of an IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     from: Ipv4Addr,

@@ -95,11 +95,11 @@ impl Congestion {
     }
 }
 
-/// How TCP finds out what was lost.
+/// The way in which TCP finds out what was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Recovery {
-    /// As the kernel has it: RACK and tail loss probes.
+    /// The kernel's own: RACK and tail loss probes.
     #[default]
     Rack,
     /// Three duplicate acknowledgements or a time-out, as in 2002.
@@ -140,7 +140,7 @@ pub(super) struct Group {
     pub(super) groups: Vec<Group>,
 }
 
-/// Both directions of a link; what is left out passes everything at once.
+/// A link in both directions; what is left out passes everything at once.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pair {
@@ -508,7 +508,7 @@ fn some_repeat<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D
     Ok(Some(span))
 }
 
-/// A share: `0.02`, or `2%`.
+/// Reads a share: `0.02`, or `2%`.
 fn probability<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     let text = text(from)?;
     let share = match text.strip_suffix('%') {
@@ -540,7 +540,7 @@ fn code_points<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> 
         .collect()
 }
 
-/// A code point by its number or its name in RFC 2474, 2597, 3246 and 8622.
+/// Parses a code point by its number or its name in RFC 2474, 2597, 3246 and 8622.
 fn code_point(name: &str) -> Result<u8, String> {
     let digits = name.as_bytes();
     let found = match digits {
@@ -556,7 +556,7 @@ fn code_point(name: &str) -> Result<u8, String> {
     found.ok_or_else(|| format!("`{name}` is not a code point, such as af13, le, or 0 to 63"))
 }
 
-/// A scalar as it is written; YAML has `0.02` for a number and `2%` for a text.
+/// Reads a scalar as it is written; YAML has `0.02` for a number and `2%` for a text.
 fn text<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     String::deserialize(from)
 }

@@ -26,7 +26,7 @@ const MTU: u16 = 1500;
 /// Packets that wait for this process to read them. The links have their own queues:
 /// here none should be dropped.
 const DEVICE_QUEUE: u32 = 5000;
-/// Who is running, and what a killed one left.
+/// The directory of files that tell which networks run, and what a killed one left.
 const STATE_DIRECTORY: &str = "/run/sprat-network";
 
 /// The namespaces of a network, which go when this does.
@@ -50,13 +50,13 @@ impl Hosts {
         Ok((hosts, devices))
     }
 
-    /// Where the description of the running network stands.
+    /// Returns the file that describes the running network.
     pub(super) fn description(&self) -> PathBuf {
         self.directory.join(format!("{}.json", self.name))
     }
 
-    /// What the kernel dropped because this process did not read the farm's device in
-    /// time.
+    /// Counts the packets that the kernel dropped because this process did not
+    /// read the devices in time.
     pub(super) fn unread(&self) -> anyhow::Result<u64> {
         let mut total = 0;
         for (namespace, device) in self.devices() {
@@ -70,7 +70,7 @@ impl Hosts {
         Ok(total)
     }
 
-    /// What tc says of the farm's bucket.
+    /// Asks tc for the settings and counters of the farm's bucket.
     pub(super) fn bucket(&self) -> anyhow::Result<lab::Counters> {
         let farm = &self.namespaces[0];
         let text = tool(
@@ -171,7 +171,7 @@ impl Hosts {
         Ok(devices)
     }
 
-    /// The farm's route, TCP and bucket.
+    /// Sets the farm's route, TCP and bucket.
     fn set_farm(&self, plan: &Plan) -> anyhow::Result<()> {
         let farm = &plan.farm.namespace;
         let tcp = &plan.farm.tcp;
@@ -238,7 +238,7 @@ impl Drop for Hosts {
     }
 }
 
-/// Whether the kernel has the congestion control.
+/// Checks that the kernel has the congestion control.
 fn check_congestion(congestion: Congestion) -> anyhow::Result<()> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let available = fs::read_to_string(path).unwrap_or_default();

@@ -27,7 +27,7 @@ pub(super) struct Counters {
     pub(super) tbf: Option<Tbf>,
 }
 
-/// What tc tells of the farm's bucket.
+/// The counters of the farm's bucket, as tc reports them.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Tbf {
     pub(super) sent_packets: u64,
@@ -112,7 +112,7 @@ impl Row {
 }
 
 impl Counters {
-    /// The counters of every link of `plan`, whose names `links` are.
+    /// Collects the counters of every link of the plan, whose names `links` are.
     pub(super) fn new(links: &[String], fabric: &Fabric, lateness: Lateness, now: Time) -> Self {
         let ways = [Way::Down, Way::Up];
         let rows = links.iter().enumerate().flat_map(|(index, name)| {
@@ -167,11 +167,11 @@ impl Counters {
     }
 }
 
-/// What a command and a replay are told of a running network.
+/// The description of a running network, for a command and a replay.
 #[derive(Debug, Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
-    /// What the namespaces begin with.
+    /// The prefix of the namespaces.
     pub(crate) name: String,
     /// The host that sends.
     pub(crate) farm: HostDescription,

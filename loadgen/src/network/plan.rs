@@ -14,7 +14,7 @@ use crate::links::LinkSettings;
 /// A network that can be built.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Plan {
-    /// What its namespaces begin with.
+    /// The prefix of its namespaces.
     pub(crate) name: String,
     pub(crate) seed: u64,
     pub(crate) farm: FarmPlan,
@@ -52,7 +52,7 @@ pub(crate) struct HostPlan {
     pub(crate) links: Vec<usize>,
 }
 
-/// Both directions of a link.
+/// A link in both directions.
 #[derive(Debug, PartialEq)]
 pub(crate) struct LinkPlan {
     pub(crate) name: String,
@@ -66,7 +66,7 @@ const SHARED: &str = "shared";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Groups with clients: each has a namespace and a device.
 const GROUPS_MAX: usize = 64;
-/// How deep groups may stand in groups.
+/// The most levels of groups in groups.
 const DEPTH_MAX: usize = 4;
 
 impl Plan {
@@ -88,7 +88,7 @@ impl Plan {
         Self::parse(&text, name).with_context(|| path.display().to_string())
     }
 
-    /// As [`Self::read`], from text.
+    /// Reads a plan like [`Self::read`], but from text.
     pub(super) fn parse(text: &str, name: Option<&str>) -> anyhow::Result<Self> {
         let mut file: File = serde_saphyr::from_str(text)?;
         if let Some(name) = name {
@@ -124,12 +124,12 @@ impl Plan {
         })
     }
 
-    /// The link that all clients are behind.
+    /// Returns the link that all clients are behind.
     pub(crate) fn shared(&self) -> Option<&LinkPlan> {
         self.links.iter().find(|link| link.name == SHARED)
     }
 
-    /// What a running network says of itself.
+    /// Returns the description of the network for commands and replays.
     pub(crate) fn described(&self) -> Description {
         Description::new(self)
     }

@@ -29,7 +29,7 @@ pub(super) struct ContentBody {
     pace: Option<Box<Pace>>,
 }
 
-/// When the next piece is due.
+/// The pace of a body, and the timer of its next piece.
 struct Pace {
     wait: Pin<Box<Sleep>>,
     bits_per_s: Option<u64>,

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use super::recipe::{Fault, Recipe};
 use crate::content::{Content, SLICE_BYTES_MAX};
 
-/// No fault holds its connection longer than this.
+/// The longest time that a fault holds its connection.
 const HOLD_MAX: Duration = Duration::from_secs(600);
 
 /// Time for the kernel to send what was written before a reset, which throws

@@ -22,7 +22,7 @@ use super::server::{add, explain, made_to_order, recipe_of, serve_work};
 use super::service;
 use crate::content::{Content, SLICE_BYTES_MAX};
 
-/// What an HTTP/2 connection begins with; no HTTP/1 method does.
+/// The first bytes of an HTTP/2 connection; no HTTP/1 method begins so.
 const PREFACE: &[u8] = b"PRI ";
 
 /// Between two looks at a connection of which less than that has come.
@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Streams of one connection at once.
 const STREAMS_MAX: u32 = 1000;
 
-/// What a stream holds while its client does not read.
+/// The most bytes that a stream holds while its client does not read.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Bytes beyond the announced length, where the knob does not say.
@@ -40,8 +40,8 @@ const EXCESS_BYTES_DEFAULT: u64 = 100;
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Answer = Response<UnsyncBoxBody<Bytes, Error>>;
 
-/// Whether the client speaks HTTP/2: told from its first bytes, which stay in
-/// the socket.
+/// Returns whether the client speaks HTTP/2, judged by its first bytes, which
+/// stay in the socket.
 pub(super) async fn is_spoken(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0; PREFACE.len()];
     loop {
@@ -155,14 +155,14 @@ struct FaultyBody {
 }
 
 enum End {
-    /// As if it were whole.
+    /// The stream ends as if the body were whole.
     Ended,
     Reset,
     Never,
 }
 
 impl FaultyBody {
-    /// `None` if the fault is none of a body's.
+    /// Makes the body of a fault; `None` if the fault is none of a body's.
     fn new(recipe: &Recipe, fault: Fault) -> Option<Self> {
         let bytes = recipe.content.bytes;
         let stop = recipe.at.unwrap_or(bytes / 2).min(bytes);

@@ -27,7 +27,7 @@ pub(super) struct Recipe {
     pub(super) attempts: Option<u32>,
 }
 
-/// How a response goes wrong.
+/// A way in which a response goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     ResetHead,
@@ -53,7 +53,7 @@ impl Fault {
     ];
 }
 
-/// Why a URL is no recipe.
+/// The reason why a URL is no recipe.
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub(super) enum RecipeError {
     #[error("`{0}` is not served here; ask for /size/<bytes>/<id>")]
@@ -96,8 +96,8 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// As it is for the `attempt`th attempt, counted from 1: a fault that is
-    /// over leaves a plain response.
+    /// Returns the recipe for the `attempt`th attempt, counted from 1: a fault
+    /// that is over leaves a plain response.
     pub(super) fn at_attempt(self, attempt: u32) -> Self {
         match self.attempts {
             Some(attempts) if attempt > attempts => Self {

@@ -33,7 +33,7 @@ pub(super) type Reply = Response<Either<ContentBody, Full<Bytes>>>;
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4096;
 
-/// After a failed accept (no descriptors left), before the next try.
+/// The time from a failed accept (no descriptors left) to the next try.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// An origin that serves until the process ends.
@@ -234,7 +234,7 @@ pub(super) fn add<B>(reply: &mut Response<B>, headers: &HeaderMap) {
     }
 }
 
-/// What a request asks for, at its attempt.
+/// Reads from a request what it asks for, at its attempt.
 pub(super) fn recipe_of(request: &Request<Incoming>) -> Result<Recipe, RecipeError> {
     let attempt = request.headers().get("x-envoy-attempt-count");
     let attempt = attempt.and_then(|count| count.to_str().ok()?.parse().ok());

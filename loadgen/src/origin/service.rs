@@ -8,19 +8,19 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How a server serves its requests. One takes a time of work: a
-/// constant part, and its body's size over the rate.
+/// The way in which a server serves its requests. Each request takes a time of
+/// work: a constant part, and its body's size over the rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
     /// The bits of body in a second.
     pub bits_per_s: u64,
-    /// For each request, before its body counts.
+    /// The constant part of a request's work, before its body counts.
     pub overhead: Duration,
-    /// Who is served when.
+    /// The order in which requests are served.
     pub order: Order,
 }
 
-/// Who is served when.
+/// The order in which requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// So many at a time, each at the full rate; the others wait, first come,
@@ -31,7 +31,7 @@ pub enum Order {
 }
 
 impl Service {
-    /// The work of a request for a body of `bytes`.
+    /// Returns the work of a request for a body of `bytes`.
     fn time(&self, bytes: u64) -> Duration {
         let body_s = bytes as f64 * 8.0 / self.bits_per_s as f64;
         Duration::try_from_secs_f64(body_s)
@@ -91,12 +91,12 @@ impl Server {
     }
 }
 
-/// The state is numbers that are sound after each step.
+/// Locks a mutex, poisoned or not: the state is numbers that are sound after each step.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// When each of the places will be free, with all who have joined.
+/// The times at which each of the places will be free, with all who have joined.
 struct Slots(BinaryHeap<Reverse<Instant>>);
 
 impl Slots {
@@ -104,7 +104,7 @@ impl Slots {
         Self(vec![Reverse(now); slots.max(1)].into())
     }
 
-    /// When a request that joins at `now` is done.
+    /// Takes a request in at `now`, and returns when it is done.
     fn join(&mut self, now: Instant, work: Duration) -> Instant {
         let free = self.0.pop().map_or(now, |Reverse(free)| free);
         let done = free.max(now).checked_add(work).unwrap_or(free);
@@ -148,7 +148,7 @@ impl Load {
         }
     }
 
-    /// A request joins; what the clock will show at its end.
+    /// Takes a request in, and returns what the clock will show at its end.
     fn join(&mut self, now: Instant, work: Duration) -> Duration {
         self.run(now);
         let end = self.clock.saturating_add(work);
@@ -156,8 +156,8 @@ impl Load {
         end
     }
 
-    /// When the request that ends at `end` would be done if no request came or left; `None`
-    /// if it is done.
+    /// Returns when the request that ends at `end` is done or, if another ends before
+    /// it, when that one is; `None` if it is done. Assumes that no request comes.
     fn when(&mut self, now: Instant, end: Duration) -> Option<Instant> {
         self.run(now);
         let left = end.checked_sub(self.clock).filter(|left| !left.is_zero())?;

@@ -41,7 +41,7 @@ pub(crate) struct Client {
     timeout: Duration,
     begun: Instant,
     http2: Option<Http2>,
-    /// By the address that they come from.
+    /// The idle connections, by the address that they come from.
     idle: RefCell<HashMap<Source, Vec<Link>>>,
     buffer: RefCell<Box<[u8]>>,
 }
@@ -69,7 +69,7 @@ impl Client {
         self.fetch_into(received, request, from).await
     }
 
-    /// As [`Self::fetch`], with what takes the response, such as one that is watched.
+    /// Fetches like [`Self::fetch`], into `received`, such as one that is watched.
     pub(crate) async fn fetch_into(
         &self,
         mut received: Received,
@@ -100,7 +100,7 @@ impl Client {
         }
     }
 
-    /// The attempt, or a failure once its time is over.
+    /// Returns the attempt's result, or a failure once its time is over.
     async fn bounded(
         &self,
         attempt: impl Future<Output = Result<(), Failure>>,
@@ -111,7 +111,7 @@ impl Client {
         }
     }
 
-    /// A request that was not even tried.
+    /// Returns the outcome of a request that was not even tried.
     pub(super) fn refuse(&self, request: &Request) -> Outcome {
         self.outcome(
             request,

@@ -24,7 +24,7 @@ pub(super) struct Groups {
     askers: Vec<Asker>,
 }
 
-/// Who makes a request.
+/// The client that makes a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asker {
     /// The client's group, as an index.
@@ -144,7 +144,7 @@ impl Groups {
     }
 }
 
-/// Who asks for what; none where every share is zero.
+/// Draws the client of each request; none where every share is zero.
 pub(crate) fn split(groups: &[HostDescription], trace: &Trace, seed: u64) -> Option<Vec<Asker>> {
     let total: f64 = groups.iter().map(|group| group.share).sum();
     let mut draws = Pcg64::seed_from_u64(seed);

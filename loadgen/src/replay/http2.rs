@@ -16,8 +16,8 @@ use super::received::Received;
 use crate::origin::LocalExecutor;
 use crate::results::Failure;
 
-/// What a stream, and a connection, may have under way: as browsers have it,
-/// so that the client's flow control is not what limits a response.
+/// The bytes that a stream, and a connection, may have under way: as many as in
+/// browsers, so that the client's flow control is not what limits a response.
 const STREAM_WINDOW_BYTES: u32 = 6 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 15 * 1024 * 1024;
 
@@ -83,7 +83,7 @@ impl Connections {
         }
     }
 
-    /// The connection whose turn it is.
+    /// Returns the connection whose turn it is.
     ///
     /// # Errors
     /// `Connect` if it is not open and cannot be opened.

@@ -82,12 +82,12 @@ impl Received {
         }
     }
 
-    /// Whether a byte of the body was another than it had to be.
+    /// Returns whether a byte of the body was another than it had to be.
     pub(crate) fn is_wrong(&self) -> bool {
         self.wrong || (self.status == 200 && self.bytes > self.expected_bytes)
     }
 
-    /// The judgement of a response that has ended.
+    /// Judges a response that has ended.
     ///
     /// # Errors
     /// What is wrong with it.

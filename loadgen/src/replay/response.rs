@@ -37,7 +37,7 @@ enum State {
     Done,
 }
 
-/// How a response ended.
+/// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct End {
     /// Whether the connection can be used again.
@@ -56,7 +56,7 @@ impl ResponseReader {
         }
     }
 
-    /// The status of the final head; 0 before it has come.
+    /// Returns the status of the final head; 0 before it has come.
     pub(super) fn status(&self) -> u16 {
         self.received.status
     }
@@ -66,7 +66,7 @@ impl ResponseReader {
         self.received.bytes
     }
 
-    /// Whether any byte has come.
+    /// Returns whether any byte has come.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }
@@ -115,7 +115,7 @@ impl ResponseReader {
         }
     }
 
-    /// The connection was closed.
+    /// Notes that the connection was closed, and judges the response.
     pub(super) fn closed(&mut self) -> Result<End, Failure> {
         self.keep = false;
         match self.state {
@@ -194,12 +194,12 @@ impl ResponseReader {
     }
 }
 
-/// At most `left` bytes, and the rest.
+/// Splits off at most `left` bytes, and returns them and the rest.
 fn split(input: &[u8], left: u64) -> (&[u8], &[u8]) {
     input.split_at(usize::try_from(left).map_or(input.len(), |left| left.min(input.len())))
 }
 
-/// The size that a chunk line announces, without its extensions.
+/// Parses the size that a chunk line announces, without its extensions.
 fn chunk_bytes(line: &[u8]) -> Result<u64, Failure> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or(line);
     std::str::from_utf8(digits.trim_ascii_end())
@@ -219,7 +219,7 @@ fn content_encoding<'a>(headers: &[httparse::Header<'a>]) -> &'a str {
         })
 }
 
-/// What a head says about its body and connection.
+/// The facts that a head states about its body and connection.
 struct Framing {
     length: Option<u64>,
     chunked: bool,

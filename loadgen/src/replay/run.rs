@@ -20,11 +20,11 @@ use crate::trace::Trace;
 /// Arrivals that may wait between the clock and the client.
 const ARRIVALS_WAITING_MAX: usize = 4096;
 
-/// From the start of the clock to time 0 of the trace, for the client to be
-/// ready.
+/// The time from the start of the clock to time 0 of the trace, for the client
+/// to be ready.
 pub(super) const LEAD: Duration = Duration::from_millis(50);
 
-/// How to replay a trace.
+/// The parameters of a replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The server to ask.
@@ -39,11 +39,11 @@ pub struct Replay {
     pub timeout: Duration,
     /// The most requests open at once; one more fails.
     pub open_max: u32,
-    /// What sets the pace.
+    /// The source of the pace.
     pub pace: Pace,
 }
 
-/// What sets the pace of requests.
+/// The source of the pace of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     /// The trace: its arrivals, or those of its users.
@@ -52,7 +52,7 @@ pub enum Pace {
     Closed(u32),
 }
 
-/// Replays `trace` and returns what became of each request, in its order.
+/// Replays `trace` and returns the outcome of each request, in its order.
 ///
 /// # Errors
 /// When a thread or the runtime cannot be started.
@@ -70,8 +70,8 @@ pub fn replay(
     replay_from(trace, &[], plan, Instant::now() + lead, progress)
 }
 
-/// As [`replay`], with time 0 of the trace at `begun`, and the address that each request
-/// comes from; where there is none for a request, the kernel picks one.
+/// Replays like [`replay`], with time 0 of the trace at `begun`, and the address that
+/// each request comes from; where there is none for a request, the kernel picks one.
 pub(super) fn replay_from(
     trace: &Trace,
     sources: &[Ipv4Addr],
@@ -150,7 +150,7 @@ fn tell_arrivals(begun: Instant, starts_s: Vec<f64>, arrivals: &mpsc::Sender<usi
     }
 }
 
-/// What all requests of a replay share.
+/// The state that all requests of a replay share.
 struct Run {
     client: Client,
     trace: Trace,

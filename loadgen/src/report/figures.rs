@@ -19,7 +19,7 @@ pub(crate) struct Figure {
     pub(crate) svg: String,
     /// The same picture, drawn for a telephone.
     pub(crate) narrow: String,
-    /// What the reader should know, as plain text.
+    /// The facts that the reader should know, as plain text.
     pub(crate) caption: String,
 }
 
@@ -306,9 +306,9 @@ const KNOWN: [&str; 8] = [
     "envoy",
 ];
 
-/// The baseline is black and solid, bounds are grey and without markers, and
-/// every other system has a style of its own, the same in every figure: known ones the same
-/// in every report, others what is left, in turn.
+/// Returns the style of a system. The baseline is black and solid, bounds are grey and
+/// without markers. Every other system has a style of its own, the same in every
+/// figure: known ones the same in every report, others what is left, in turn.
 pub(super) fn style(comparison: &Comparison, system: &str) -> Style {
     let grey = RGBColor(0x88, 0x88, 0x88);
     match system {

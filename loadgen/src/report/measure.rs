@@ -80,8 +80,8 @@ impl Measures {
         }
     }
 
-    /// How many half-percentiles of size are faster here than under
-    /// `baseline`, and how many `baseline` has answered. A bucket that only
+    /// Counts the half-percentiles of size that are faster here than under
+    /// `baseline`, and those that `baseline` has answered. A bucket that only
     /// the baseline answered counts as not faster.
     pub(crate) fn buckets_faster_than(&self, baseline: &Self) -> (usize, usize) {
         let mut faster = 0;
@@ -95,7 +95,7 @@ impl Measures {
     }
 }
 
-/// Where half-percentile `k` begins.
+/// Returns the index at which half-percentile `k` begins.
 fn cut<T>(k: usize, by_size: &[T]) -> usize {
     by_size.len() * k / BUCKETS
 }
@@ -110,7 +110,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / count as f64)
 }
 
-/// The least value that `share` of the values do not exceed.
+/// Returns the least value that `share` of the values do not exceed.
 fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     let value = sorted.get(rank.saturating_sub(1));

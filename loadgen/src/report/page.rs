@@ -103,7 +103,7 @@ fn write_table(page: &mut String, comparison: &Comparison, load: &LoadRows) -> s
     page.write_str("</tbody>\n</table></div>\n")
 }
 
-/// What the numbers mean.
+/// Writes what the numbers mean.
 fn write_notes(page: &mut String, comparison: &Comparison, loads: &[LoadRows]) -> std::fmt::Result {
     let baseline = escape(&comparison.baseline);
     writeln!(
@@ -128,7 +128,7 @@ fn write_notes(page: &mut String, comparison: &Comparison, loads: &[LoadRows]) -
     Ok(())
 }
 
-/// How each run was made, so that anyone can make it again.
+/// Writes how each run was made, so that the reader can make it again.
 fn write_runs(page: &mut String, comparison: &Comparison) -> std::fmt::Result {
     const HEADINGS: [&str; 9] = [
         "system",
@@ -160,7 +160,7 @@ fn write_runs(page: &mut String, comparison: &Comparison) -> std::fmt::Result {
     page.write_str("</tbody>\n</table></div>\n")
 }
 
-/// The cells of a run, after its name.
+/// Returns the cells of a run, after its name.
 fn facts(run: &Run) -> [String; 8] {
     let info = &run.info;
     let load = |load: Option<f64>| load.map(|load| format!("{load:.4}")).unwrap_or_default();

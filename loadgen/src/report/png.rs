@@ -27,7 +27,7 @@ impl Renderer {
         Self { options }
     }
 
-    /// The picture as PNG.
+    /// Renders the picture as PNG.
     ///
     /// # Errors
     /// If `svg` is no SVG, or its picture is empty or too large for memory.

@@ -15,7 +15,7 @@ const ARRIVAL_TOLERANCE_S: f64 = 1e-6;
 pub(crate) struct Run {
     /// The results, for messages.
     pub(crate) file: PathBuf,
-    /// What the JSON beside them says.
+    /// The facts in the JSON beside them.
     pub(crate) info: RunInfo,
     /// The outcomes, in the trace's order.
     pub(crate) outcomes: Vec<Outcome>,
@@ -39,13 +39,13 @@ impl Run {
         })
     }
 
-    /// Whether each response paid for a connection of its own.
+    /// Returns whether each response paid for a connection of its own.
     pub(crate) fn connection(&self) -> Connection {
         let client = self.info.client.as_ref();
         client.map_or_else(Connection::default, |client| client.connection)
     }
 
-    /// The load on the wire in per cent, by which runs are put together.
+    /// Returns the load on the wire in per cent, by which runs are put together.
     fn load_percent(&self) -> Option<u32> {
         let load = self.info.load_wire.or(self.info.load)?;
         Some((load * 100.0).round() as u32)
@@ -57,7 +57,7 @@ impl Run {
 pub(crate) struct Group {
     /// Load on the wire in per cent of the link, if the runs know it.
     pub(crate) load_percent: Option<u32>,
-    /// In the order in which they were given.
+    /// The runs, in the order in which the command line names them.
     pub(crate) runs: Vec<Run>,
     /// Indices into each run's outcomes, by size, ties in trace order.
     pub(crate) by_size: Vec<usize>,
@@ -87,7 +87,7 @@ impl Group {
         })
     }
 
-    /// The run of the system called `name`.
+    /// Returns the run of the system called `name`.
     pub(crate) fn run(&self, name: &str) -> Option<&Run> {
         self.runs.iter().find(|run| run.info.name == name)
     }
@@ -143,7 +143,7 @@ pub(crate) struct Comparison {
     pub(crate) uplink_bits_per_s: u64,
 }
 
-/// What the systems are compared with if nothing else is said.
+/// The system that the others are compared with by default.
 const BASELINE: &str = "nginx";
 
 impl Comparison {

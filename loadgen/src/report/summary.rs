@@ -63,7 +63,7 @@ impl Against {
 pub(crate) struct LoadRows {
     /// Load on the wire in per cent of the link, if known.
     pub(crate) load_percent: Option<u32>,
-    /// In the order of the runs.
+    /// The rows, in the order of the runs.
     pub(crate) rows: Vec<Row>,
 }
 
@@ -103,13 +103,13 @@ impl LoadRows {
         }
     }
 
-    /// The row of the system called `name`.
+    /// Returns the row of the system called `name`.
     pub(crate) fn row(&self, name: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.system == name)
     }
 }
 
-/// The table of all loads.
+/// Makes the table of all loads.
 pub(crate) fn rows(comparison: &Comparison) -> Vec<LoadRows> {
     let groups = comparison.groups.iter();
     groups
@@ -204,7 +204,7 @@ pub(crate) struct Cell {
     pub(crate) against: String,
 }
 
-/// The cells of a row under [`HEADINGS`].
+/// Returns the cells of a row under [`HEADINGS`].
 pub(crate) fn cells(row: &Row, baseline: &str) -> [Cell; HEADINGS.len()] {
     let m = &row.measures;
     let against = row.against.as_ref().filter(|_| row.system != baseline);
@@ -263,7 +263,7 @@ pub(crate) fn write_text(
     Ok(())
 }
 
-/// The first column to the left, the others to the right.
+/// Writes the lines with the first column to the left, the others to the right.
 fn write_aligned<const N: usize>(lines: &[[String; N]], out: &mut impl Write) -> io::Result<()> {
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
     let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));

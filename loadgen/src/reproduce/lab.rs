@@ -147,7 +147,7 @@ const fn growth(name: &'static str, row: &'static str) -> Value {
 }
 
 impl Lab {
-    /// What it is run with.
+    /// Returns the environment and the script, as a shell has them.
     pub(super) fn parameters(&self) -> String {
         let each = self.environment.iter();
         let each = each.map(|(name, value)| format!("{name}='{value}' "));
@@ -192,7 +192,7 @@ impl Lab {
     }
 }
 
-/// A cell, by the beginning of its row and the name of its column.
+/// Reads a cell, by the beginning of its row and the name of its column.
 fn cell(text: &str, row: &str, column: &str) -> Option<f64> {
     let mut lines = text.lines();
     let place = lines.next()?.split(',').position(|name| name == column)?;

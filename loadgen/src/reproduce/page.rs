@@ -13,7 +13,7 @@ use super::rows::{Reproduced, Tally};
 use super::run::{Drawn, Run};
 use super::verdict::Verdict;
 
-/// What the rows look like, beside the style of all pages.
+/// The style of the rows, beside the style of all pages.
 const ROWS_STYLE: &str = include_str!("page.css");
 
 /// Returns the page as HTML.
@@ -45,7 +45,7 @@ pub(super) fn html(
     Ok(page)
 }
 
-/// The verdicts in numbers, and what they mean.
+/// Writes the verdicts in numbers, and what they mean.
 fn write_summary(page: &mut String, papers: &[Paper], found: &[Reproduced]) -> std::fmt::Result {
     page.write_str(
         "<p>The numbers that five papers on scheduling by size and class print, beside what the \
@@ -84,7 +84,7 @@ fn write_summary(page: &mut String, papers: &[Paper], found: &[Reproduced]) -> s
     page.write_str("</tbody>\n</table></div>\n")
 }
 
-/// A paper: its rows, its plots, and what has no rows.
+/// Writes a paper: its rows, its plots, and what has no rows.
 fn write_paper(
     page: &mut String,
     paper: &Paper,
@@ -182,7 +182,7 @@ fn write_omitted(page: &mut String, paper: &Paper) -> std::fmt::Result {
     page.write_str(".</p>\n")
 }
 
-/// How each experiment was run, so that anyone can run it again.
+/// Writes how each experiment was run, so that the reader can run it again.
 fn write_runs(page: &mut String, runs: &[Run], output: &Path) -> std::fmt::Result {
     page.write_str(
         "<h2>Experiments</h2>\n<p class=\"notes\">Run them again with \

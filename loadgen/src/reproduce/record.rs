@@ -24,7 +24,7 @@ pub(super) struct Record {
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     kind: Kind,
-    /// What it is of: a fact about the run, a value, or a plot.
+    /// The name of a fact about the run, of a value, or of a plot.
     name: String,
     /// A fact, or the plot's line.
     text: String,
@@ -45,7 +45,7 @@ enum Kind {
 }
 
 impl Record {
-    /// Whether it is what a run with this code and these parameters would come to.
+    /// Returns whether the record is what a run with this code and these parameters would make.
     pub(super) fn is_of(&self, code: &str, scale: Scale, parameters: &str) -> bool {
         self.code == code && self.scale == scale.name() && self.parameters == parameters
     }
@@ -126,17 +126,17 @@ impl Record {
     }
 }
 
-/// The value to six significant digits: more would only make the files longer.
+/// Rounds a value to six significant digits: more would only make the files longer.
 fn rounded(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// The file of an experiment.
+/// Returns the file of an experiment.
 pub(super) fn file_of(output: &Path, paper: &str, name: &str) -> PathBuf {
     output.join(paper).join(format!("{name}.csv"))
 }
 
-/// What an experiment is made of, from the root of the repository.
+/// The code that an experiment is made of, from the root of the repository.
 const CODE: [&str; 6] = [
     "scheduler/src",
     "measure/src",
@@ -146,8 +146,8 @@ const CODE: [&str; 6] = [
     "loadgen/src/workload.rs",
 ];
 
-/// The last commit that changed the code that is run, with a mark of what is not committed:
-/// other commits, such as the one of the results themselves, make no experiment another.
+/// Returns the last commit that changed the code that is run, with a mark of what is not committed.
+/// Other commits, such as the one of the results themselves, make no experiment another.
 pub(super) fn code() -> String {
     let git = |args: &[&str]| {
         let paths = CODE.map(|path| format!(":/{path}"));
@@ -166,7 +166,7 @@ pub(super) fn code() -> String {
     }
 }
 
-/// A checksum of changes, to tell them apart (FNV-1a).
+/// Computes a checksum of changes, to tell them apart (FNV-1a).
 fn sum(bytes: &[u8]) -> u32 {
     let step = |sum: u32, byte: &u8| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     bytes.iter().fold(0x811c_9dc5, step)

@@ -12,7 +12,7 @@ pub(super) struct Paper {
     pub(super) authors: String,
     pub(super) title: String,
     pub(super) published: String,
-    /// What a reader should know before comparing.
+    /// Facts that a reader should know before comparing.
     pub(super) notes: Vec<String>,
     pub(super) figures: Vec<Figure>,
     pub(super) rows: Vec<Row>,
@@ -22,10 +22,10 @@ pub(super) struct Paper {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Figure {
-    /// As rows name it: `9`, or `table IV`.
+    /// The name that rows use: `9`, or `table IV`.
     pub(super) figure: String,
     pub(super) title: String,
-    /// Why it has no rows: a diagram, or what is put in rather than found.
+    /// The reason why the figure has no rows: a diagram, or what is put in rather than found.
     #[serde(default)]
     pub(super) omitted: Option<String>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Figure {
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
     pub(super) figure: String,
-    /// What is compared, in words.
+    /// The quantity that is compared, in words.
     pub(super) what: String,
     #[serde(default)]
     pub(super) equal: Option<f64>,
@@ -48,7 +48,7 @@ pub(super) struct Row {
     /// A claim without a number: it holds, or does not.
     #[serde(default)]
     pub(super) holds: bool,
-    /// How far from the paper's number ours may be, as a part of it.
+    /// The distance from the paper's number that ours may have, as a part of it.
     #[serde(default)]
     pub(super) tolerance: f64,
     /// The direction in which a value beyond the paper's is no less than reproduced.
@@ -56,14 +56,14 @@ pub(super) struct Row {
     pub(super) better: Option<Better>,
     #[serde(default)]
     pub(super) unit: Unit,
-    /// How the paper prints it: exact, stated, loose, derived.
+    /// The precision of the paper's number: exact, stated, loose, derived.
     pub(super) precision: String,
     #[serde(default)]
     pub(super) from: Option<From>,
-    /// Why no value of ours can be held against it.
+    /// The reason why no value of ours can be held against the paper's.
     #[serde(default)]
     pub(super) not_comparable: Option<String>,
-    /// Where ours differs, why; else what to know.
+    /// The reason why ours differs, where it does; else a fact to know.
     #[serde(default)]
     pub(super) note: Option<String>,
 }
@@ -86,7 +86,7 @@ pub(super) enum Better {
     Lower,
 }
 
-/// How a value is written.
+/// The unit that a value is written with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Unit {

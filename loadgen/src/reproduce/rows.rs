@@ -20,7 +20,7 @@ pub(super) struct Reproduced {
     pub(super) paper: String,
     pub(super) figure: String,
     pub(super) what: String,
-    /// What the paper prints, with what was allowed.
+    /// The paper's value, with the tolerance.
     pub(super) expected: String,
     pub(super) tolerance: f64,
     pub(super) precision: String,
@@ -30,9 +30,9 @@ pub(super) struct Reproduced {
     /// Ours over the paper's.
     pub(super) ratio: Option<f64>,
     pub(super) verdict: Verdict,
-    /// Why they differ or cannot be compared, or what to know.
+    /// The reason why they differ or cannot be compared, or a fact to know.
     pub(super) why: String,
-    /// Where ours comes from: simulated or lab, and the experiment.
+    /// The source of ours: simulated or lab, and the experiment.
     pub(super) source: String,
     pub(super) code: String,
 }
@@ -202,7 +202,7 @@ fn shown(value: f64, unit: Unit) -> String {
     }
 }
 
-/// How many rows have which verdict.
+/// The number of rows with each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) reproduced: usize,

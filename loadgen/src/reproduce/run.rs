@@ -131,7 +131,7 @@ pub(super) fn all_of(
     Ok(due.len())
 }
 
-/// How long the rest takes, from what was expected of the experiments and what they took.
+/// The time that the rest takes, from what was expected of the experiments and what they took.
 struct Left {
     expected_s: f64,
     done_s: f64,
@@ -207,7 +207,7 @@ pub(super) fn plots(runs: &[Run], output: &Path) -> anyhow::Result<Vec<Drawn>> {
     Ok(drawn)
 }
 
-/// The chart of a plot's points; none where there are none that can be drawn.
+/// Makes the chart of a plot's points; none where none can be drawn.
 fn chart(spec: &PlotSpec, measured: &Measured) -> Option<LineChart> {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for point in measured.points.iter().filter(|own| own.plot == spec.name) {

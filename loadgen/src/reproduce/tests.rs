@@ -94,8 +94,8 @@ fn papers_and_figures_that_are_not_there_are_named() {
     assert!(refused("SDIS02", &["99"]).contains("8-11"));
 }
 
-/// With `UPDATE=1` the page of the run that is kept is written anew, such as after a change
-/// of its words.
+/// Checks each row of the kept run. With `UPDATE=1` it first writes the run's
+/// page anew, such as after a change of its words.
 #[test]
 fn the_run_that_is_kept_has_a_value_for_each_row() {
     let output = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/papers");

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::reference::{Better, Row};
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
@@ -14,7 +14,7 @@ pub(super) enum Verdict {
     Reproduced,
     /// Ours is something else.
     Differs,
-    /// No value of ours can be held against the paper's.
+    /// The row has no value of ours to hold against the paper's.
     NotComparable,
     /// The experiment has not been run: it is part of a full run.
     NotRun,
@@ -52,7 +52,7 @@ impl Verdict {
     }
 }
 
-/// The bounds between which a value is the paper's; none where the row has no number.
+/// Returns the bounds between which a value is the paper's; none where the row has no number.
 fn expected(row: &Row) -> Option<(f64, f64)> {
     let margin = |value: f64| value.abs() * row.tolerance;
     if row.holds {

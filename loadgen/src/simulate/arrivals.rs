@@ -14,7 +14,7 @@ pub(super) struct Request {
     pub(super) resource: f64,
     /// Uniform in [0, 1): which class.
     pub(super) class: f64,
-    /// For the choices that the core leaves to chance.
+    /// A number for the choices that the core leaves to chance.
     pub(super) random: u64,
 }
 
@@ -23,7 +23,7 @@ pub(super) struct Arrivals {
     dice: Dice,
     sizes: Sizes,
     gap_ns: f64,
-    /// In floating point, so that rounding does not add up.
+    /// The time of the last arrival, in floating point so that rounding does not add up.
     at_ns: f64,
     left: usize,
 }

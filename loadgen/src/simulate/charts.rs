@@ -9,7 +9,7 @@ use super::output::{Report, Row};
 /// A measure of a row.
 type Value<'a> = &'a dyn Fn(&Row) -> f64;
 
-/// A line for each system over the loads.
+/// Draws a line for each system over the loads.
 pub(super) fn by_load(
     report: &Report,
     y_title: &str,
@@ -52,7 +52,7 @@ pub(super) fn chart(
     .svg()
 }
 
-/// A bar for each system, where there is one load.
+/// Draws a bar for each system, where there is one load.
 pub(super) fn bars(report: &Report, title: &str, value: Value<'_>) -> Result<String, PlotError> {
     let bars = report.rows.iter().map(|row| Bar {
         name: row.system.clone(),

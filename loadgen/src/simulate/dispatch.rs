@@ -43,7 +43,7 @@ pub(super) struct DispatchArgs {
     service_ms: u32,
 }
 
-/// A way to choose, and whether a request belongs to its endpoint.
+/// Lists the ways to choose, each with whether a request belongs to its endpoint.
 fn systems(args: &DispatchArgs, grid: &Grid) -> Vec<(&'static str, Dispatch, Scope)> {
     let request_bytes = grid.mean_bytes() * args.fixed;
     let cutoffs = grid.equal_load(args.endpoints as usize, |bytes| bytes + request_bytes);

@@ -13,7 +13,7 @@ use super::papers::{Experiment, Measured, PlotSpec, Scale, on_all_cores};
 use super::statistics::percentile;
 use crate::workload::{Dice, Sizes};
 
-/// A plot over the number of background clients.
+/// Specifies a plot over the number of background clients.
 const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
     PlotSpec {
         name,
@@ -61,7 +61,7 @@ pub(super) const EXPERIMENTS: [Experiment; 2] = [
     },
 ];
 
-/// What is shared, and by how many foreground clients.
+/// The resource that the clients share, and the number of foreground clients.
 #[derive(Clone, Copy, Debug)]
 struct Resource {
     bits_per_s: u64,
@@ -93,7 +93,7 @@ const RATE_BITS_PER_S: u64 = 1_000_000;
 /// 3: a client asks at most ten times a second.
 const GAP: Duration = Duration::from_millis(100);
 
-/// What is not measured at the beginning of a run.
+/// The beginning of a run that is not measured, in seconds.
 const WARM_UP_S: f64 = 5.0;
 
 fn seconds(scale: Scale) -> f64 {
@@ -103,13 +103,13 @@ fn seconds(scale: Scale) -> f64 {
 /// A mechanism of section 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mechanism {
-    /// No difference between foreground and background.
+    /// The server makes no difference between foreground and background.
     Basic,
     /// A pool of five for the background.
     Pool,
-    /// That pool at a lower priority.
+    /// The pool has a lower priority.
     Priority,
-    /// That, with a bound on its rate.
+    /// The pool has a lower priority and a bound on its rate.
     Rate,
 }
 
@@ -125,7 +125,7 @@ impl Mechanism {
         }
     }
 
-    /// The classes of foreground and background.
+    /// Returns the classes of foreground and background.
     fn classes(self, foreground: u32) -> Vec<ClassSpec> {
         let pool = ClassSpec {
             // Processes share alike: five to as many as there are foreground clients.
@@ -151,7 +151,7 @@ impl Mechanism {
     }
 }
 
-/// What a run came to.
+/// The measures of a run.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     /// The median of the foreground's response times, each over the best for its size.
@@ -272,7 +272,7 @@ fn serve(
     Ok(tally.found(seconds(scale)))
 }
 
-/// What is counted while a run goes on.
+/// The counts of a run under way.
 struct Tally {
     bits_per_s: u64,
     foreground: u32,

@@ -18,10 +18,10 @@ use crate::ideal::server::{Server, Sharing};
 /// Different resources, for dispatch by affinity; all asked for equally often.
 const RESOURCES: f64 = 5_000.0;
 
-/// How an endpoint serves.
+/// The way in which an endpoint serves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Service {
-    /// What a request costs beside its bytes, in bytes.
+    /// The cost of a request beside its bytes, in bytes.
     pub(super) request_bytes: f64,
     /// The bytes per second of an endpoint, or of each of its places.
     pub(super) bytes_per_s: f64,
@@ -51,7 +51,7 @@ pub(super) struct Plan {
     pub(super) class_shares: Vec<f64>,
 }
 
-/// An endpoint like any other.
+/// Specifies an endpoint like any other.
 pub(super) fn endpoint(index: usize) -> EndpointSpec {
     EndpointSpec {
         weight: 1,
@@ -105,7 +105,7 @@ pub(super) fn serve(
 
 /// The requests in service, at all endpoints.
 enum Servers {
-    /// When each will be done.
+    /// Requests that each have a place, by the time at which they will be done.
     Places(BinaryHeap<Reverse<(u64, usize)>>),
     Sharing(Vec<Sharing>),
 }
@@ -149,7 +149,7 @@ struct Farm<'a> {
     /// All requests, by their number.
     requests: Vec<Present>,
     served: Vec<Served>,
-    /// By the tickets' index: the request.
+    /// The request of each ticket, by the ticket's index.
     holders: Vec<usize>,
     over: usize,
 }
@@ -261,8 +261,8 @@ impl<'a> Farm<'a> {
         Ok(())
     }
 
-    /// No endpoint has more in service than it may, and none has a place free
-    /// while a request waits for it.
+    /// Checks that no endpoint has more in service than it may, and that none
+    /// has a place free while a request waits for it.
     fn check(&self) -> anyhow::Result<()> {
         let max_requests = self.plan.station.max_requests;
         let (mut waiting, mut free) = (0, false);
@@ -289,7 +289,7 @@ impl<'a> Farm<'a> {
         Ok(())
     }
 
-    /// The end: everybody has been served, and has left no trace.
+    /// Checks at the end that every request was served and has left nothing behind.
     fn close(self) -> anyhow::Result<Vec<Served>> {
         let seed = self.plan.seed;
         ensure!(
@@ -309,7 +309,7 @@ impl<'a> Farm<'a> {
     }
 }
 
-/// The class that a number from 0 to 1 falls into.
+/// Returns the class that a number from 0 to 1 falls into.
 pub(super) fn class_of(shares: &[f64], mut uniform: f64) -> usize {
     for (class, share) in shares.iter().enumerate() {
         if uniform < *share {

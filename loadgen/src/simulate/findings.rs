@@ -9,7 +9,7 @@ pub(super) struct Finding {
     /// The figures and the section of the paper.
     pub(super) source: &'static str,
     pub(super) claim: &'static str,
-    /// What came out of the simulation.
+    /// The simulation's result.
     pub(super) found: String,
     pub(super) verdict: Verdict,
 }
@@ -20,8 +20,8 @@ pub(super) enum Verdict {
     Holds,
     /// The direction is the paper's, and the figure is less.
     InPart,
-    /// What the paper has seen does not come up here: nothing speaks for it, and
-    /// nothing against.
+    /// The simulation does not show what the paper has seen: nothing speaks for
+    /// it, and nothing against.
     NotShown,
     Differs,
 }

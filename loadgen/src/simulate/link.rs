@@ -134,14 +134,14 @@ impl Policy {
         }
     }
 
-    /// Whether an arrival may interrupt what was granted. In turns it is the
-    /// newcomer's turn at once, so that interrupting each grant would favour
-    /// newcomers beyond a quantum.
+    /// Returns whether an arrival may interrupt what was granted. In turns it
+    /// is the newcomer's turn at once, so that interrupting each grant would
+    /// favour newcomers beyond a quantum.
     fn interrupts(self) -> bool {
         !matches!(self, Self::Fair | Self::Sfd | Self::PSfd | Self::SSfd)
     }
 
-    /// `None` where theory has no formula.
+    /// Returns what theory expects; `None` where it has no formula.
     fn theory(self, grid: &Grid, load: f64) -> Option<Expected> {
         match self {
             Self::Fcfs => Some(theory::first_come_first_served(grid, load)),
@@ -231,7 +231,7 @@ pub(super) struct Plan {
     pub(super) whole_grants: bool,
     /// The percent of the link for what has waited longest.
     pub(super) floor_percent: u8,
-    /// That share the link; 0 is one order for all.
+    /// The number of clients that share the link; 0 is one order for all.
     pub(super) clients: u32,
 }
 
@@ -262,14 +262,14 @@ pub(super) fn simulate(plan: &Plan) -> anyhow::Result<Vec<Served>> {
 struct Link {
     egress: Egress,
     now: Time,
-    /// When the last byte granted leaves.
+    /// The time at which the last byte granted leaves.
     free_at: Time,
-    /// What is on the link.
+    /// The flow on the link, and the bytes that it was granted.
     sending: Option<(FlowId, u64)>,
     whole_grants: bool,
     cost: WireCost,
     bits_per_s: u64,
-    /// By the flows' index.
+    /// The open responses, by the index of their flows.
     flows: Vec<Open>,
     served: Vec<Served>,
     total_bytes: u64,
@@ -312,7 +312,7 @@ impl Link {
         }
     }
 
-    /// When the link has sent what was granted, or a flow may be granted.
+    /// Returns when the link has sent what was granted, or a flow may be granted.
     fn next_step(&self) -> Option<Time> {
         match self.sending {
             Some(_) => Some(self.free_at),
@@ -372,7 +372,7 @@ impl Link {
         Ok(())
     }
 
-    /// What was granted has been sent, all but `unsent` bytes.
+    /// Notes that what was granted has been sent, all but `unsent` bytes.
     fn settle(&mut self, unsent: u64) -> anyhow::Result<()> {
         let Some((flow, granted)) = self.sending.take() else {
             return Ok(());
@@ -401,7 +401,7 @@ impl Link {
         Ok(())
     }
 
-    /// The end: everybody has been served, with every byte.
+    /// Checks at the end that every response was served, with every byte.
     fn close(self, plan: &Plan) -> anyhow::Result<Vec<Served>> {
         let stats = self.egress.stats();
         let seed = plan.seed;

@@ -9,7 +9,7 @@ pub(super) struct Served {
     pub(super) bytes: u64,
     /// The seconds that the request takes when it is alone.
     pub(super) alone_s: f64,
-    /// From its arrival to its end.
+    /// The seconds from the request's arrival to its end.
     pub(super) response_s: f64,
     pub(super) class: usize,
     /// Whether the request began after its deadline.
@@ -31,7 +31,7 @@ pub(super) struct Measures {
 /// One request in so many, at the start, is left out.
 const WARMUP: usize = 10;
 
-/// What is measured of a run.
+/// Returns the part of a run that is measured.
 pub(super) fn settled(served: &[Served]) -> &[Served] {
     &served[served.len() / WARMUP..]
 }

@@ -90,7 +90,7 @@ struct Run {
     source: Source,
 }
 
-/// Where a network comes from. Plans are large: each is made when it is run.
+/// The origin of a network. Plans are large: each is made when it is run.
 enum Source {
     Network(Box<Network>),
     Topology { topology: PathBuf, trace: PathBuf },
@@ -142,7 +142,7 @@ struct Measured {
     name: String,
     seed: u64,
     bound_ms: Option<f64>,
-    /// In the order of the systems.
+    /// The outcome of each system, in the systems' order.
     outcomes: Vec<(System, Outcome)>,
 }
 
@@ -247,7 +247,7 @@ fn measure(args: &NetworkArgs, run: &Run) -> anyhow::Result<Measured> {
     })
 }
 
-/// A range of seeds.
+/// Parses a range of seeds.
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let range = text.split_once("..").and_then(|(from, to)| {
         let range = from.parse().ok()?..to.parse().ok()?;

@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) name: &'static str,
     /// The title of the figures.
     pub(super) title: &'static str,
-    /// What was simulated, in one line.
+    /// The setting that was simulated, in one line.
     pub(super) about: String,
     /// The system whose slowdown the others are compared with.
     pub(super) baseline: Option<&'static str>,
@@ -69,7 +69,7 @@ impl Report {
         ])
     }
 
-    /// The slowdown of the baseline over that of a row, at the same load.
+    /// Returns the slowdown of the baseline over that of a row, at the same load.
     fn gain(&self, row: &Row) -> Option<f64> {
         let is_baseline = |other: &&Row| Some(other.system.as_str()) == self.baseline;
         let mut same_load = self.rows.iter().filter(|other| other.load == row.load);

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{eh99, network, sdis02, srq06};
 
-/// How much of an experiment is run.
+/// The part of an experiment that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// As little as still runs, for tests; its values say nothing.
+    /// The least that still runs, for tests; its values say nothing.
     Tiny,
     /// Few seeds and short runs: minutes for all papers on two cores.
     Quick,
@@ -132,7 +132,7 @@ pub(crate) struct Experiment {
     pub(crate) plots: &'static [PlotSpec],
     /// Seconds that it takes on two cores, quick and full.
     pub(crate) expected_s: (f64, f64),
-    /// What it is run with: another value is another run.
+    /// The parameters of the run: another value is another run.
     pub(crate) parameters: fn(Scale) -> String,
     pub(crate) run: fn(Scale) -> anyhow::Result<Measured>,
 }

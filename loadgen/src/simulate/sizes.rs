@@ -7,7 +7,7 @@ use sprat_config::units;
 
 use crate::workload;
 
-/// How large responses are. In whole bytes, at least 1.
+/// The distribution of the sizes of responses, in whole bytes, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sizes {
     /// The generated workload, as [`workload::quantile_bytes`] has it.
@@ -35,13 +35,13 @@ const EXPONENTIAL_MEAN_BYTES: f64 = 5_000.0;
 const PARETO: (f64, f64, f64) = (1.1, 840.0, 2_000_000.0);
 
 impl Sizes {
-    /// The size below which the share `p` (0 to 1) of the responses lies.
+    /// Returns the size below which the share `p` (0 to 1) of the responses lies.
     pub fn quantile_bytes(&self, p: f64) -> u64 {
         self.exceeded_by(1.0 - p)
     }
 
-    /// The size that the share `q` of the responses exceeds: far out in the
-    /// tail 1 - p would be rounded to nothing.
+    /// Returns the size that the share `q` of the responses exceeds: far out in
+    /// the tail 1 - p would be rounded to nothing.
     fn exceeded_by(&self, q: f64) -> u64 {
         let bytes = match *self {
             Self::Workload => return workload::quantile_bytes(1.0 - q),
@@ -59,7 +59,7 @@ impl Sizes {
         (bytes.round() as u64).max(1)
     }
 
-    /// The distribution as cells for numerical integration.
+    /// Returns the distribution as cells for numerical integration.
     pub fn grid(&self) -> Grid {
         let cells = (0..CELLS).map(|index| {
             let u = (index as f64 + 0.5) / CELLS as f64;
@@ -88,7 +88,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The mean of a function of the size.
+    /// Returns the mean of a function of the size.
     pub fn mean_of(&self, value: impl Fn(f64) -> f64) -> f64 {
         let terms = self
             .cells
@@ -97,12 +97,12 @@ impl Grid {
         terms.sum()
     }
 
-    /// The mean size in bytes.
+    /// Returns the mean size in bytes.
     pub fn mean_bytes(&self) -> f64 {
         self.mean_of(|bytes| bytes)
     }
 
-    /// The same with so many bytes more for each.
+    /// Returns the same distribution with so many bytes more for each size.
     pub fn shifted(&self, bytes: f64) -> Self {
         let cells = self.cells.iter();
         let cells = cells.map(|&(size, share)| (size + bytes, share)).collect();

@@ -121,13 +121,13 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     print(&text)
 }
 
-/// The schemes in the order of table IV.
+/// Returns the schemes in the order of table IV.
 fn schemes(args: &SrqArgs) -> Vec<(&'static str, Scheme)> {
     let slice = u64::try_from(args.slice.as_nanos()).unwrap_or(u64::MAX);
     schemes_of(slice.max(1), args.threads.then_some(20))
 }
 
-/// The schemes, those of the core with slices of so many nanoseconds.
+/// Returns the schemes, those of the core with slices of `slice` nanoseconds.
 fn schemes_of(slice: u64, threads: Option<usize>) -> Vec<(&'static str, Scheme)> {
     let core = |discipline| Scheme::Core {
         discipline,

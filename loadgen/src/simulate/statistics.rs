@@ -17,8 +17,8 @@ const BATCHES: usize = 30;
 const STUDENT_T: f64 = 2.045;
 
 impl Estimate {
-    /// The mean of `samples` in order of arrival, with an interval by batch
-    /// means (Law and Kelton, "Simulation Modeling and Analysis", 9.5.3).
+    /// Estimates the mean of `samples` in order of arrival, with an interval by
+    /// batch means (Law and Kelton, "Simulation Modeling and Analysis", 9.5.3).
     pub fn of(samples: impl ExactSizeIterator<Item = f64>) -> Self {
         let count = samples.len();
         let mut sums = [(0.0, 0_usize); BATCHES];
@@ -40,7 +40,7 @@ impl Estimate {
         }
     }
 
-    /// How far it is from `expected`, in per cent of that.
+    /// Returns the difference from `expected`, in per cent of that.
     pub fn difference_percent(&self, expected: f64) -> Self {
         Self {
             mean: 100.0 * (self.mean / expected - 1.0),
@@ -49,7 +49,7 @@ impl Estimate {
     }
 }
 
-/// The percentile `p` (0 to 1) by nearest rank; NaN if there are no values.
+/// Returns the percentile `p` (0 to 1) by nearest rank; NaN if there are no values.
 pub fn percentile(mut values: Vec<f64>, p: f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;

@@ -110,8 +110,8 @@ pub fn shortest_job(grid: &Grid, load: f64) -> Expected {
     expected
 }
 
-/// The mean wait of M/M/c, first come, first served, over the mean service
-/// time: Erlang's C over c (1 - load).
+/// Returns the mean wait of M/M/c, first come, first served, over the mean
+/// service time: Erlang's C over c (1 - load).
 pub fn erlang_wait(servers: u32, load: f64) -> f64 {
     // Erlang's B by its recursion, then C.
     let offered = load * f64::from(servers);

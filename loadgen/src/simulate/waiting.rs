@@ -127,7 +127,7 @@ fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Plan {
     }
 }
 
-/// What theory says, where it has an exact formula: one at a time, or
+/// Returns what theory expects where it has an exact formula: one at a time, or
 /// exponential service first come, first served.
 fn expected(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Option<Expected> {
     let work = grid.shifted(grid.mean_bytes() * args.fixed);
@@ -153,7 +153,7 @@ fn late_percent(served: &[Served]) -> f64 {
     100.0 * late as f64 / served.len() as f64
 }
 
-/// The mean response time of each class in milliseconds.
+/// Returns the mean response time of each class in milliseconds.
 fn by_class(served: &[Served]) -> Vec<(&'static str, f64)> {
     let mean = |class| {
         let of_class = settled(served).iter().filter(|one| one.class == class);

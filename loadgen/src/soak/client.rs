@@ -17,7 +17,7 @@ use super::plan::{Ask, Leave, Travel};
 use super::tally::Came;
 use crate::replay::{Connections, Received, Target};
 
-/// For how long a client that does not wait for the head does wait.
+/// The time that a client still waits before it leaves without the head.
 const BEFORE_LEAVING: Duration = Duration::from_millis(2);
 
 pub(super) struct Client {
@@ -39,7 +39,7 @@ impl Drop for Connection {
     }
 }
 
-/// What a request found when it was sent.
+/// The state of a request once it was sent.
 enum Begun {
     NoConnection,
     Broken,
@@ -161,7 +161,7 @@ impl Client {
     }
 }
 
-/// The head, unless the client is to leave before.
+/// Waits for the head, unless the client is to leave before.
 async fn unless_left<T>(ask: &Ask, head: impl Future<Output = T>) -> Option<T> {
     if ask.leave == Some(Leave::BeforeHead) {
         // Dropping it takes the request back.

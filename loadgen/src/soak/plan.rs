@@ -2,10 +2,10 @@
 
 use crate::workload::Dice;
 
-/// What is asked for.
+/// The mix of requests, which a seed decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// With it and its number, a request is always the same.
+    /// The seed: with it and its number, a request is always the same.
     pub seed: u64,
     /// The largest body, in bytes.
     pub largest: u64,
@@ -13,7 +13,7 @@ pub struct Mix {
     pub retries: bool,
 }
 
-/// How a request travels.
+/// The protocol and connection that a request travels by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Travel {
     /// HTTP/1.1 on a connection that is kept.
@@ -24,7 +24,7 @@ pub(super) enum Travel {
     Stream,
 }
 
-/// What must come of it.
+/// The result that a request must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
     /// The whole body, to the byte.
@@ -35,12 +35,12 @@ pub(super) enum Expected {
     Failure,
 }
 
-/// When the client leaves.
+/// The moment at which the client leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leave {
-    /// Without waiting for the head.
+    /// The client leaves without waiting for the head.
     BeforeHead,
-    /// After so many bytes of the body.
+    /// The client leaves after so many bytes of the body.
     InBody(u64),
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Ask {
 }
 
 impl Mix {
-    /// The request of that number.
+    /// Returns the request number `index`.
     pub(super) fn ask(&self, index: u64) -> Ask {
         let mut dice = Dice::new(self.seed.rotate_left(32) ^ index);
         let bytes = self.size(&mut dice);

@@ -1,4 +1,4 @@
-//! What became of the requests, in numbers.
+//! The results of the requests, in numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,10 +10,10 @@ use crate::replay::Received;
 /// The failures that are shown one by one.
 const SHOWN_MAX: usize = 20;
 
-/// What came of one request.
+/// The result of one request.
 #[derive(Debug)]
 pub(super) enum Came {
-    /// No connection could be opened.
+    /// The client could not open a connection.
     NoConnection,
     /// The client left when it was meant to.
     Left(Received),
@@ -23,14 +23,14 @@ pub(super) enum Came {
     Broken(Received),
 }
 
-/// How a request came otherwise than it had to.
+/// A way in which a request came otherwise than it had to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failing {
-    /// No connection to the proxy.
+    /// The client could not connect to the proxy.
     Connect,
     /// A byte of a body was another.
     Wrong,
-    /// No end within the deadline.
+    /// The response did not end within the deadline.
     Stuck,
     /// A body ended early that had to be whole, or one that was cut upstream
     /// was passed on as whole.
@@ -111,12 +111,12 @@ impl Tally {
         good
     }
 
-    /// How many came otherwise than they had to.
+    /// Returns how many requests came otherwise than they had to.
     pub fn failed(&self) -> u64 {
         self.failing.values().sum()
     }
 
-    /// The first of them.
+    /// Returns the first of those failures, one a line.
     pub fn shown(&self) -> String {
         self.shown.join("\n")
     }
@@ -142,7 +142,7 @@ impl Tally {
     }
 }
 
-/// A body where none belongs is one byte too many.
+/// Rejects a body where none belongs: it is one byte too many.
 fn none(received: &Received) -> Result<(), Failing> {
     if received.bytes > 0 {
         Err(Failing::Wrong)

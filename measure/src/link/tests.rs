@@ -6,7 +6,7 @@ use super::*;
 /// A link on which a byte takes a microsecond, so that no time is rounded.
 const RATE: u64 = 8_000_000;
 
-/// Without headers; a quantum is three segments, 300 us.
+/// The cost without headers; a quantum is three segments, 300 us.
 const COST: WireCost = WireCost {
     mss: 100,
     segment_overhead: 0,
@@ -16,7 +16,7 @@ const COST: WireCost = WireCost {
 
 const QUANTUM: u64 = 300;
 
-/// When responses come, in microseconds, and their bytes.
+/// The times at which responses come, in microseconds, and their bytes.
 type Trace = Vec<(u64, u64)>;
 
 fn at(us: u64) -> Time {
@@ -30,7 +30,7 @@ fn policy(discipline: &Discipline, floor_percent: u8) -> EgressPolicy {
     }
 }
 
-/// How long each response takes, in microseconds.
+/// Returns how long each response takes in runs, in microseconds.
 fn in_runs(discipline: &Discipline, floor_percent: u8, trace: &Trace) -> Vec<u64> {
     let mut link = VirtualLink::new(RATE, policy(discipline, floor_percent), COST);
     assert_eq!(link.quantum_bytes, QUANTUM);
@@ -63,7 +63,7 @@ fn in_runs(discipline: &Discipline, floor_percent: u8, trace: &Trace) -> Vec<u64
     took
 }
 
-/// The same, quantum after quantum, as the proxy drives the egress.
+/// Returns the same, quantum after quantum, as the proxy drives the egress.
 fn in_quanta(discipline: &Discipline, floor_percent: u8, trace: &Trace) -> Vec<u64> {
     let mut egress = Egress::new(Pacer::exact(RATE), policy(discipline, floor_percent));
     let mut took = vec![0; trace.len()];
@@ -128,7 +128,7 @@ const AGED: Discipline = Discipline::SrptAged {
 };
 
 proptest! {
-    /// The flow that is first stays first: runs are quanta, response by response.
+    /// Checks that runs are quanta, response by response, where the flow that is first stays first.
     #[test]
     fn runs_are_quanta_where_no_turns_are_taken(trace in traces()) {
         for discipline in [Discipline::Fcfs, Discipline::Srpt, AGED] {
@@ -137,8 +137,9 @@ proptest! {
         }
     }
 
-    /// Where flows take turns, of two that are under way together each may come a turn
-    /// earlier or later. No byte is lost, and the sum of all times is nearly the same.
+    /// Checks that runs are about quanta where flows take turns: of two that are under way together
+    /// each may come a turn earlier or later. No byte is lost, and the sum of all times is nearly
+    /// the same.
     #[test]
     fn runs_are_about_quanta_where_turns_are_taken(trace in traces()) {
         for discipline in [Discipline::Fair, Discipline::Bands(Cutoffs::paper())] {

@@ -7,10 +7,10 @@ use sprat_net::tls::{Answers, challenge_certificate};
 
 use crate::storage::{Answer, Storage};
 
-/// How the file of an answer to a request ends.
+/// The end of the name of a file that holds an answer to a request.
 const TOKEN: &str = ".token";
 
-/// How the file of a certificate for a handshake ends.
+/// The end of the name of a file that holds a certificate for a handshake.
 const CERTIFICATE: &str = ".pem";
 
 /// Puts the answer to a request for `token` into the storage.

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use sprat_config::resolved::ChallengeCommand;
 use tokio::time::{Instant, sleep};
 
-/// How often it is looked whether the command has ended.
+/// The time between two looks whether the command has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A record that the authority looks for.
@@ -19,7 +19,7 @@ pub(crate) struct TxtRecord {
     pub(crate) value: String,
 }
 
-/// What the command is to do.
+/// The change that the command is to make.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     /// Puts the record into the zone.

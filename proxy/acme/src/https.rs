@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// For a request and its answer, with the look-up of the name and the handshake.
+/// The time for a request and its answer, with the look-up of the name and the handshake.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Bytes of an answer at most.

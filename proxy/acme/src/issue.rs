@@ -15,17 +15,17 @@ use crate::https::Https;
 use crate::schedule::Cause;
 use crate::storage::{Answer, Storage};
 
-/// How long an answer stands in the storage before the authority is told to ask: each
-/// process that shares it looks there every second.
+/// The time that an answer stands in the storage before the authority is asked to look: each
+/// process that shares the storage looks there every second.
 const SETTLES_FOR: Duration = Duration::from_secs(2);
 
-/// How long the authority gets to ask, and then to issue.
+/// The time that the authority gets to ask, and then to issue.
 const POLLED_FOR: Duration = Duration::from_secs(120);
 
-/// For all of an attempt, beside what commands take.
+/// The time for all of an attempt, beside what commands take.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Why a certificate is not issued.
+/// The reason why a certificate is not issued.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) cause: Cause,
@@ -59,15 +59,15 @@ impl From<Error> for Failure {
     }
 }
 
-/// What is shown to the authority while it looks.
+/// The proof that the authority is shown while it looks.
 enum Proof {
-    /// In the storage; taken away when dropped.
+    /// An answer in the storage; taken away when dropped.
     Stored(#[expect(dead_code, reason = "to be dropped")] Answer),
-    /// In a name's zone; taken away by the command.
+    /// A record in a name's zone; taken away by the command.
     Record(TxtRecord),
 }
 
-/// Has the authority issue a certificate: returns its key and its chain, in PEM.
+/// Asks the authority to issue a certificate: returns its key and its chain, in PEM.
 ///
 /// # Errors
 ///

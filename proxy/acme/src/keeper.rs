@@ -23,10 +23,10 @@ use crate::metrics::{AcmeView, Stats};
 use crate::schedule::{Cause, Validity, wait_s};
 use crate::storage::{self, Failures, Storage};
 
-/// How often the storage is looked at.
+/// The time between two looks at the storage.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What workers and metrics share with the thread, through all configurations.
+/// The state that workers and metrics share with the thread, through all configurations.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// The answers to the authority's questions.
@@ -156,7 +156,7 @@ async fn keep(mut wanted: watch::Receiver<Option<Wanted>>, shared: &Shared) {
     }
 }
 
-/// Has the workers give the answers that are in the storage.
+/// Lets the workers give the answers that are in the storage.
 async fn give_answers(storage: &Storage, challenges: &Challenges) {
     let mut gave_any = false;
     loop {
@@ -170,11 +170,11 @@ async fn give_answers(storage: &Storage, challenges: &Challenges) {
     }
 }
 
-/// What is known of a certificate's file.
+/// The facts that are known of a certificate's file.
 struct Known {
-    /// None if there is no file.
+    /// The stamp of the file; none if there is no file.
     stamp: Option<Stamp>,
-    /// None if nothing in it can be used.
+    /// The validity of its certificate; none if nothing in it can be used.
     validity: Option<Validity>,
     renew_at_s: i64,
 }
@@ -219,7 +219,7 @@ struct Kept<'a> {
     storage: &'a Storage,
     shared: &'a Shared,
     known: HashMap<PathBuf, Known>,
-    /// Those that are asked for at once, whatever failed before.
+    /// The files of certificates that are asked for at once, whatever failed before.
     at_once: HashSet<PathBuf>,
     /// The log has been told that the storage cannot be used.
     complained: bool,
@@ -238,7 +238,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Has certificates issued as they are due, until something else is wanted.
+    /// Asks for certificates as they are due, until something else is wanted.
     async fn run(&mut self, wanted: &watch::Receiver<Option<Wanted>>) {
         loop {
             self.tell();
@@ -288,7 +288,7 @@ impl<'a> Kept<'a> {
         &self.known[path]
     }
 
-    /// Whether a certificate is to be asked for now.
+    /// Returns whether a certificate is to be asked for now.
     fn is_due(&mut self, certificate: &IssuedCertificate) -> bool {
         let now_s = now_s();
         if self.look(certificate).renew_at_s > now_s {
@@ -298,7 +298,7 @@ impl<'a> Kept<'a> {
         at_once || self.storage.failures(certificate).retry_at_s <= now_s
     }
 
-    /// Has a certificate issued if it is due, and no other process is at it.
+    /// Asks for a certificate if it is due, and no other process is at it.
     ///
     /// # Errors
     ///

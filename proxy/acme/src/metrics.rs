@@ -8,14 +8,15 @@ use sprat_net::metrics::{Labels, Per, Row, Topic};
 
 use crate::schedule::Cause;
 
-/// How attempts end, in the order of [`Stats::count`].
+/// The results of attempts, in the order of [`Stats::count`].
 const RESULTS: [&str; 4] = ["issued", "unreachable", "refused", "failed"];
 
-/// What the thread that asks the authority has counted.
+/// The counts of the thread that asks the authority.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     orders: [Counter; RESULTS.len()],
-    /// Until when the certificates are valid, by their first names; 0 is not yet issued.
+    /// The ends of the certificates' validity, in seconds since 1970, by their first names; 0 is
+    /// not yet issued.
     not_after_s: Mutex<BTreeMap<String, i64>>,
 }
 
@@ -43,11 +44,11 @@ impl Stats {
     }
 }
 
-/// What the metrics tell of certificates that are issued.
+/// The view that metrics of issued certificates are read from.
 #[derive(Clone, Debug)]
 pub struct AcmeView(pub(crate) Arc<Stats>);
 
-/// What is told of ACME; no sample where no authority is configured.
+/// The metrics of ACME; no sample where no authority is configured.
 #[rustfmt::skip]
 pub static ACME: Topic<AcmeView> = Topic { title: "Certificates by ACME", rows: &[
     Row::counter("sprat_acme_orders_total", Labels::NONE.and("result", RESULTS.len()),

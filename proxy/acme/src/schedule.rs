@@ -10,7 +10,7 @@ const EARLIER: u64 = 60;
 /// The longest wait after a failure.
 pub(crate) const LONGEST_WAIT_S: i64 = 6 * 3600;
 
-/// From when to when a certificate is valid.
+/// The time in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) not_before_s: i64,
@@ -27,7 +27,7 @@ impl Validity {
     }
 }
 
-/// What an attempt failed at, as far as the wait depends on it.
+/// The cause of an attempt's failure, as far as the wait depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The authority could not be asked: that is no burden on it.

@@ -27,14 +27,14 @@ pub(crate) struct Storage {
 /// when dropped, or when the process ends.
 pub(crate) struct Lock(#[expect(dead_code, reason = "to be dropped")] File);
 
-/// What is known of attempts that failed: for whichever process is next, and after restarts.
+/// The record of attempts that failed: for whichever process is next, and after restarts.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Failures {
-    /// How many there were in a row.
+    /// The number of failures in a row.
     pub(crate) count: u32,
-    /// When to try again, in seconds since 1970.
+    /// The time to try again, in seconds since 1970.
     pub(crate) retry_at_s: i64,
-    /// What was wrong the last time.
+    /// The error of the last attempt.
     pub(crate) error: String,
 }
 
@@ -84,7 +84,7 @@ impl Storage {
         write(&self.account, text)
     }
 
-    /// The authority does not know the account any more: makes another the next time.
+    /// Forgets the account, which the authority has forgotten: the next attempt makes another.
     pub(crate) fn forget_account(&self) {
         forget(&self.account);
     }

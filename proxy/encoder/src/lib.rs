@@ -13,8 +13,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sprat_config::resolved::Algorithm;
 
-/// What takes a millisecond of CPU for some 100 KB of text: twice as fast as what files are
-/// compressed with, and within a few per cent of its size.
+/// The levels that take a millisecond of CPU for some 100 KB of text: twice as fast as what
+/// files are compressed with, and within a few per cent of its size.
 const GZIP_LEVEL: u32 = 5;
 const BROTLI_QUALITY: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
@@ -25,7 +25,7 @@ const WINDOW_LOG: u32 = 18;
 /// Encodes a body, piece by piece.
 pub struct Encoder(Box<dyn Encode>);
 
-/// What an encoder of a library does, whichever coding it has.
+/// The work of a library's encoder, whichever coding it has.
 trait Encode: Write {
     /// Returns what has been encoded and not been taken.
     fn encoded(&mut self) -> &mut Vec<u8>;

@@ -12,7 +12,7 @@ use sprat_config::resolved::{Account, AccountAt, SocketOwner};
 
 use crate::problem::Problem;
 
-/// What has a name and a number.
+/// A kind of account, which has a name and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     User,

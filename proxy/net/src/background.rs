@@ -22,8 +22,8 @@ enum End {
 }
 
 impl Background {
-    /// A thread with this name that calls `work` at each `interval`, and `end`
-    /// when it is over.
+    /// Starts a thread with this name that calls `work` at each `interval`, and `end` when it
+    /// is over.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Background {
         })
     }
 
-    /// A thread that ends by itself when `end` is dropped.
+    /// Takes over a thread that ends by itself when `end` is dropped.
     pub fn of(thread: JoinHandle<()>, end: oneshot::Sender<()>) -> Self {
         let end = End::Async(end);
         Self { thread, end }

@@ -14,12 +14,12 @@ use tokio::time::timeout;
 #[derive(Debug)]
 pub struct Begun<B> {
     inner: B,
-    /// Nothing stands for the end.
+    /// The first frame, if it has been read; an inner `None` stands for the body's end.
     first: Option<Box<Option<Frame<Bytes>>>>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Begun<B> {
-    /// A body that nothing has been read of.
+    /// Takes a body that nothing has been read of.
     pub fn new(inner: B) -> Self {
         Self { inner, first: None }
     }

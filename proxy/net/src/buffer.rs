@@ -15,7 +15,7 @@ pub use self::scratch::{Batch, Scratch};
 use crate::permit::{Permit, Permits};
 use crate::problem::Problem;
 
-/// Why no more of a body is kept, so that it goes on as its client takes it, or sends it.
+/// The reason why no more of a body is kept: it goes on as its client takes it, or sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// The route's `memory` is full, and there is no file.

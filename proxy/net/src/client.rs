@@ -19,7 +19,7 @@ pub struct ClientKey {
     bits: u128,
 }
 
-/// How many bits of an address make a client.
+/// The number of an address's first bits that make a client, for each version of IP.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefixes {
     ipv4: u8,
@@ -35,8 +35,8 @@ impl Prefixes {
         }
     }
 
-    /// The client that an address belongs to; an IPv4-mapped IPv6 address is
-    /// the IPv4 one.
+    /// Returns the client that an address belongs to; an IPv4-mapped IPv6 address is the IPv4
+    /// one.
     pub fn key(self, ip: IpAddr) -> ClientKey {
         let (is_ipv4, bits, prefix) = match ip.to_canonical() {
             IpAddr::V4(v4) => (true, u128::from(v4.to_bits()) << 96, self.ipv4),
@@ -83,7 +83,7 @@ pub struct ClientNumbers {
 }
 
 impl ClientNumbers {
-    /// As configured. Those with one hasher give a client one number.
+    /// Creates the numbers as configured. Those with one hasher give a client one number.
     pub fn new(by: &ClientBy, hasher: RandomState) -> Self {
         let header = match by {
             ClientBy::Client => None,

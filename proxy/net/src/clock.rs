@@ -9,7 +9,7 @@ use std::cell::Cell;
 use tokio::time::Instant;
 
 thread_local! {
-    /// When the turn that this thread is in has begun.
+    /// The time at which this thread's present turn began; none outside of turns.
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 

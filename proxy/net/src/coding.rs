@@ -73,9 +73,9 @@ pub enum Coded<B> {
 /// A body that is encoded as it comes.
 pub struct Encoding<B> {
     inner: B,
-    /// What has been read of it.
+    /// Parts of the body that had been read before it was to be encoded, oldest first.
     held: VecDeque<Bytes>,
-    /// None once the body has ended.
+    /// The encoder; none once the body has ended or failed.
     encoder: Option<Encoder>,
     /// Something was encoded that has not been put out.
     is_dirty: bool,

@@ -54,7 +54,7 @@ pub const SIZE_CLASS_NAMES: [&str; SIZE_CLASSES.len() + 1] = [
     ">1M",
 ];
 
-/// The index of the size class of a response.
+/// Returns the index of a response's size class in [`SIZE_CLASS_NAMES`].
 pub fn size_class(bytes: u64) -> usize {
     SIZE_CLASSES
         .iter()
@@ -62,13 +62,13 @@ pub fn size_class(bytes: u64) -> usize {
         .unwrap_or(SIZE_CLASSES.len())
 }
 
-/// What a histogram measures, and where its buckets end.
+/// The quantity that a histogram measures, and where its buckets end.
 pub trait Scale {
     /// Upper bounds of the buckets, ascending: at most [`MOST_BOUNDS`].
     const BOUNDS: &'static [f64];
 }
 
-/// As many bounds as a histogram has at most.
+/// The most bounds that a histogram may have.
 pub const MOST_BOUNDS: usize = 16;
 
 /// The scale of durations, in seconds.
@@ -158,7 +158,7 @@ impl Total {
         &self.buckets
     }
 
-    /// Whether these are its bounds.
+    /// Returns whether the buckets end at these bounds, and the last of them at infinity.
     pub(crate) fn is_of(&self, bounds: &[f64]) -> bool {
         let own = self.buckets.iter().map(|&(bound, _)| bound);
         own.eq(bounds.iter().copied().chain([f64::INFINITY]))

@@ -19,14 +19,14 @@ const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 /// Methods that are passed on; `Allow` of a 405 (RFC 9110 10.2.1).
 pub const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// Why a request was not served, or not to its end.
+/// The reason why a request was not served, or not to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
     // The request was wrong.
     /// The head could not be parsed, or its lengths contradict each other.
     MalformedHead,
-    /// What came over HTTP/2, or should have, is malformed.
+    /// A request over HTTP/2 is malformed, or what should be HTTP/2 is not.
     MalformedHttp2,
     /// The connection ended in the middle of a head.
     TruncatedHead,
@@ -42,7 +42,7 @@ pub enum Reason {
     BodyTimeout,
     /// The body is larger than the listener allows.
     BodyTooLarge,
-    /// No `Host`, or more than one, or one that is no host.
+    /// The request has no `Host`, or more than one, or one that is no host.
     InvalidHost,
     /// A target in a form that is not served.
     InvalidTarget,
@@ -73,7 +73,7 @@ pub enum Reason {
     /// Frames of HTTP/2 that cost work and bring nothing, too many of them.
     Http2Flood,
     // Nothing is configured for it.
-    /// No route matches the request.
+    /// The request matches no route.
     NoRoute,
     /// The route serves a few clients alone.
     Maintenance,
@@ -85,18 +85,18 @@ pub enum Reason {
     AuthzDenied,
     /// The server that is asked about requests does not answer.
     AuthzUnavailable,
-    /// As many passwords are to be hashed as may.
+    /// The proxy has as many passwords to hash as it may.
     AuthBusy,
     // The upstream could not be reached.
     /// The endpoint refused the connection.
     ConnectionRefused,
     /// The endpoint did not accept the connection in time.
     ConnectionTimeout,
-    /// No way to the endpoint.
+    /// The endpoint cannot be reached: there is no way to it.
     Unreachable,
     /// The endpoint's name has no address.
     NameNotFound,
-    /// As many connections to the endpoint as are allowed are busy.
+    /// The endpoint has as many busy connections as are allowed.
     ConnectionLimit,
     /// The system has no descriptor, port or memory for a connection.
     NoSocket,
@@ -128,7 +128,7 @@ pub enum Reason {
     /// The upstream ended the body before its end.
     ResponseIncomplete,
     // This proxy.
-    /// As many responses as the uplink takes are in progress.
+    /// The uplink has as many responses in progress as it takes.
     UplinkFull,
     /// The response has not had a turn on the uplink for as long as its class waits.
     UplinkTimeout,
@@ -138,19 +138,19 @@ pub enum Reason {
     QueueFull,
     /// The request's place in a full wait queue went to a request of a higher class.
     Displaced,
-    /// As many requests are in progress at the cluster as may be.
+    /// The cluster has as many requests in progress as it may.
     MaxRequests,
     /// Every endpoint of the cluster is out of use.
     NoHealthyEndpoint,
-    /// No endpoint became free in time.
+    /// The request has waited for as long as it may, and no endpoint became free.
     QueueTimeout,
     /// The response would begin after its deadline.
     Late,
     /// The uplink is overloaded.
     ChannelOverload,
-    /// As many tunnels as the listener allows are open.
+    /// The listener has as many tunnels open as it may.
     TunnelLimit,
-    /// Nothing passed through a tunnel for too long.
+    /// The tunnel had nothing to pass on for too long.
     TunnelIdle,
     /// The client went away.
     ClientClosed,
@@ -173,7 +173,7 @@ pub enum Reason {
     HeapFull,
 }
 
-/// Where the fault lies.
+/// The party that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The request or the client.
@@ -195,14 +195,14 @@ impl Fault {
     }
 }
 
-/// What is told about a [`Reason`].
+/// The facts about a [`Reason`] that the client, the log and the metrics are given.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// In logs and labels.
+    /// The name in logs and labels.
     pub name: &'static str,
     /// The client's status, or the one logged where none can be sent.
     pub status: StatusCode,
-    /// Where the fault lies.
+    /// The party that is at fault.
     pub fault: Fault,
     /// RFC 9209's error type and details, as the value of `Proxy-Status`.
     pub proxy_status: &'static str,
@@ -308,12 +308,12 @@ impl Reason {
         self as usize
     }
 
-    /// In logs and labels.
+    /// Returns the name in logs and labels.
     pub fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// What the client, the log and the metrics are told.
+    /// Returns the facts that the client, the log and the metrics are given.
     #[rustfmt::skip]
     pub fn facts(self) -> Facts {
         use StatusCode as S;
@@ -392,7 +392,7 @@ impl Reason {
         }
     }
 
-    /// Why a cluster's station turned the request away.
+    /// Returns the reason for a request that a cluster's station has turned away.
     pub fn of_refusal(reason: RefusalReason) -> Self {
         match reason {
             RefusalReason::EarlyDiscard => Self::EarlyDiscard,
@@ -407,8 +407,7 @@ impl Reason {
         }
     }
 
-    /// Whether it was the proxy that had no connection to give: that says nothing of
-    /// the endpoint.
+    /// Returns whether the proxy had no connection to give, which says nothing of the endpoint.
     pub fn is_shortage(self) -> bool {
         matches!(self, Self::ConnectionLimit | Self::NoSocket)
     }
@@ -430,8 +429,8 @@ impl Reason {
         }
     }
 
-    /// The answer to a request whose headers are (or were) `request`: problem
-    /// details (RFC 9457), or text if the client takes no JSON.
+    /// Returns the answer to the request: problem details (RFC 9457), or text if the client
+    /// takes no JSON.
     pub fn response(self, accepts_json: bool) -> Response<Bytes> {
         let facts = self.facts();
         let title = facts.status.canonical_reason().unwrap_or("Error");
@@ -451,7 +450,7 @@ impl Reason {
     }
 }
 
-/// Whether a client with these request headers is a browser that shows pages.
+/// Returns whether the client takes HTML, as a browser that shows pages does.
 pub fn accepts_html(request: &HeaderMap) -> bool {
     let mut values = request.get_all(ACCEPT).iter();
     values.any(|value| value.to_str().is_ok_and(|v| v.contains("text/html")))

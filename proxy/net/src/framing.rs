@@ -31,14 +31,14 @@ const KEPT_MAX: usize = 32;
 /// Bytes of a request line that are kept for the log.
 const LINE_KEPT_MAX: usize = 256;
 
-/// What hyper is told of a body that it is not to read on.
+/// The error that hyper gets in the place of a body's rest, so that it does not read on.
 const BARE_LINE_FEED: &str = "a line of the trailers ends in a bare LF";
 const BAD_CHUNK: &str = "a chunk's line is not what RFC 9112 7.1.1 has";
 
-/// What is wrong with a head that hyper would take.
+/// Faults of a head that hyper would take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slips {
-    /// Both `Transfer-Encoding` and `Content-Length`.
+    /// Whether the head has both `Transfer-Encoding` and `Content-Length`.
     pub both_lengths: bool,
     /// A line that ends in a bare LF, of the head or of trailers that came with it.
     pub bare_line_feed: bool,
@@ -48,14 +48,14 @@ pub struct Slips {
     pub bad_chunk: bool,
     /// A major version that is not 1.
     pub other_version: bool,
-    /// No fault: the request line has three slashes. A target in absolute form has no
-    /// path then, which the URI library makes `/`.
+    /// Whether the request line has three slashes, which is no fault. A target in absolute form
+    /// has no path then, which the URI library makes `/`.
     pub three_slashes: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
-    /// Before a request; empty lines are passed over (RFC 9112 2.2).
+    /// The place before a request; empty lines are passed over (RFC 9112 2.2).
     #[default]
     Between,
     RequestLine,
@@ -100,7 +100,7 @@ pub struct RequestWatch {
     /// The name or the value so far, in lower case.
     kept: Vec<u8>,
     version: VersionWatch,
-    /// In the request line.
+    /// The number of slashes in the request line so far.
     slashes: usize,
     /// The request line whose head is to be asked for next.
     line: Vec<u8>,
@@ -109,13 +109,13 @@ pub struct RequestWatch {
     codings: bool,
     chunked: bool,
     heads: VecDeque<Slips>,
-    /// Why the body of a request whose head has been asked for is not to be read on.
+    /// The fault of a body that is not to be read on, whose head has been asked for already.
     broken: Option<&'static str>,
 }
 
 impl RequestWatch {
-    /// The next bytes from the socket. A minor version that is later than 1.1 is
-    /// made 1.1.
+    /// Takes the next bytes from the socket. A minor version that is later than 1.1 is made
+    /// 1.1.
     pub fn read(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             let used = match self.place {
@@ -130,7 +130,7 @@ impl RequestWatch {
         }
     }
 
-    /// What comes from now on are no requests.
+    /// Notes that the bytes that come from now on are no requests.
     pub fn stop(&mut self) {
         self.place = Place::Data {
             left: u64::MAX,
@@ -138,25 +138,25 @@ impl RequestWatch {
         };
     }
 
-    /// What is wrong with the next head, which has been read.
+    /// Takes the faults of the next head, which has been read.
     pub fn next_head(&mut self) -> Slips {
         self.line.clear();
         self.heads.pop_front().unwrap_or_default()
     }
 
-    /// What a body that is being read has in it that hyper would take and others
-    /// read in another way.
+    /// Returns the fault of the body that is being read, which hyper would take and others read
+    /// in another way.
     pub fn broken(&self) -> Option<&'static str> {
         self.broken
     }
 
-    /// The beginning of the request line that no head was made of; empty if there is
+    /// Returns the beginning of the request line that no head was made of; empty if there is
     /// none, or if it came behind another request.
     pub fn unread_line(&self) -> &[u8] {
         self.line.strip_suffix(b"\r").unwrap_or(&self.line)
     }
 
-    /// Whether it stands within a request's head.
+    /// Returns whether the watch stands within a request's head.
     pub fn in_head(&self) -> bool {
         matches!(
             self.place,
@@ -164,12 +164,12 @@ impl RequestWatch {
         )
     }
 
-    /// Whether a head was read that has not been asked for.
+    /// Returns whether a head was read that has not been asked for.
     pub fn has_head(&self) -> bool {
         !self.heads.is_empty()
     }
 
-    /// Whether all that was read is whole requests.
+    /// Returns whether all that was read is whole requests.
     pub fn is_between(&self) -> bool {
         self.place == Place::Between
     }
@@ -185,7 +185,7 @@ impl RequestWatch {
         used as usize
     }
 
-    /// What needs no look at each byte, up to the line's end.
+    /// Reads to the line's end what needs no look at each byte; returns how many bytes that were.
     fn rest_of_line(&mut self, bytes: &mut [u8]) -> usize {
         let end = memchr(b'\n', bytes);
         let length = end.unwrap_or(bytes.len());
@@ -391,7 +391,7 @@ mod tests {
 
     use super::*;
 
-    /// The slips of each head, the bytes having come in parts of `part`.
+    /// Returns the slips of each head, the bytes having come in parts of `part`.
     fn slips(text: &str, part: usize) -> Vec<Slips> {
         let mut watch = RequestWatch::default();
         for bytes in text.as_bytes().to_vec().chunks_mut(part) {

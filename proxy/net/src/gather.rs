@@ -25,7 +25,7 @@ const LARGE_BYTES: usize = 1_024;
 /// So long after a small piece the next one passes at the soonest.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// After so many of them a peer that has said nothing meanwhile may have stalled.
+/// The number of small pieces after which a peer that has said nothing meanwhile may have stalled.
 const UNHEARD_MAX: u32 = 32;
 
 /// So long after a small piece the next one passes then.
@@ -37,7 +37,7 @@ const LONG_PAUSE: Duration = Duration::from_millis(100);
 pub struct Unheard(AtomicU32);
 
 impl Unheard {
-    /// The peer has said something.
+    /// Notes that the peer has said something.
     pub fn end(&self) {
         self.0.store(0, Relaxed);
     }
@@ -64,16 +64,16 @@ pub struct Gathered<B: Body> {
 #[derive(Debug)]
 struct Small<E> {
     bytes: BytesMut,
-    /// What came after them: a frame, an error or the end.
+    /// The frame, the error or the end that came after them.
     next: Option<Option<Result<Frame<Bytes>, E>>>,
-    /// When a small piece may pass again.
+    /// The wait until a small piece may pass again.
     pause: Option<Pin<Box<Sleep>>>,
     /// The connection's watch, if it is known.
     unheard: Option<Arc<Unheard>>,
 }
 
 impl<B: Body> Gathered<B> {
-    /// A body that passes as it comes.
+    /// Takes a body that passes as it comes.
     pub fn as_it_comes(inner: B) -> Self {
         Self { inner, small: None }
     }
@@ -139,7 +139,7 @@ impl<E> Small<E> {
         (self.bytes.len() + data.map_or(0, Bytes::len)) as u64
     }
 
-    /// The body's next frame.
+    /// Returns the body's next frame, small pieces put together.
     fn poll<B: Body<Data = Bytes, Error = E> + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -244,7 +244,7 @@ mod tests {
         Some(Frame::data(vec![b'a'; length].into()))
     }
 
-    /// What comes out, and when: lengths, or none for trailers and errors.
+    /// Returns when each frame came out, in ms, and its length: none for trailers and errors.
     async fn gathered(
         pieces: impl IntoIterator<Item = (u64, Option<Frame<Bytes>>)>,
     ) -> Vec<(u64, Option<usize>)> {

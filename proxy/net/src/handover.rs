@@ -23,13 +23,13 @@ use sprat_config::resolved::ListenAddress;
 use crate::listening::ListeningSocket;
 use crate::sys;
 
-/// What a process hands to the next, as JSON.
+/// The variable by which a process hands over to the next, in JSON.
 const HANDOVER: &str = "SPRAT_HANDOVER";
 
 /// systemd's, in the order of sd_listen_fds(3).
 const SYSTEMD: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
 
-/// Without it systemd's watchdog is any process's of the service.
+/// The variable with the process that systemd's watchdog is for: any of the service without it.
 const WATCHDOG_PID: &str = "WATCHDOG_PID";
 
 /// The first descriptor that systemd passes (sd_listen_fds(3)).
@@ -38,18 +38,18 @@ const FIRST_FD: RawFd = 3;
 /// Descriptors that are taken at most.
 const MAX_FDS: usize = 4096;
 
-/// How long a new process that has failed gets to say why.
+/// The time that a new process which has failed gets to say why.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Handover {
-    /// Who hands over: another process's environment is not meant.
+    /// The number of the process that hands over, whose own child alone is meant.
     parent: u32,
     /// The pipe to say in that all is well.
     ready: RawFd,
     admin: Option<RawFd>,
-    /// By the listener's name.
+    /// The descriptors of the sockets, by the listener's name.
     listeners: BTreeMap<String, Vec<RawFd>>,
     /// The addresses that these listeners are configured with, as text.
     #[serde(default)]
@@ -60,7 +60,7 @@ struct Handover {
     files: Vec<String>,
 }
 
-/// What the admin listener goes by among the files, for no listener can.
+/// The name of the admin listener among the files, which no listener can have.
 const ADMIN: &str = "";
 
 /// A socket for a process that is to replace this one.
@@ -103,14 +103,14 @@ impl Waiting {
 #[derive(Default)]
 pub struct Inherited {
     sockets: Vec<Waiting>,
-    /// From the process that this one is to replace.
+    /// Whether the sockets come from the process that this one is to replace.
     handed: bool,
     admin: Option<ListeningSocket>,
     ready: Option<OwnedFd>,
 }
 
 impl Inherited {
-    /// What the environment tells of, to be called once in a process.
+    /// Takes the sockets that the environment tells of, to be called once in a process.
     ///
     /// # Errors
     ///
@@ -191,10 +191,10 @@ impl Inherited {
         all.filter_map(|own| own.socket.address().ok()?.ip())
     }
 
-    /// The sockets of a listener: those with its name, or else with its
-    /// address. Of those that this program has had before the address alone
-    /// says whose they are: the configuration may have changed since. Only a
-    /// port of the kernel's choosing goes by the name.
+    /// Takes the sockets of a listener: those with its name, or else with its address. Of those
+    /// that this program has had before the address alone says whose they are: the
+    /// configuration may have changed since. Only a port of the kernel's choosing goes by the
+    /// name.
     pub fn take(&mut self, name: &str, address: &ListenAddress) -> Vec<ListeningSocket> {
         let named = |own: &Waiting| own.name == name;
         let configured = |own: &Waiting| {
@@ -225,7 +225,7 @@ impl Inherited {
         its.into_iter().map(|own| own.socket).collect()
     }
 
-    /// The admin listener's socket.
+    /// Takes the admin listener's socket.
     pub fn take_admin(&mut self) -> Option<ListeningSocket> {
         self.admin.take()
     }
@@ -250,7 +250,7 @@ fn listening(fd: RawFd) -> anyhow::Result<ListeningSocket> {
     inherited.with_context(|| format!("the inherited descriptor {fd} is of no use"))
 }
 
-/// How this process was started, for the next.
+/// The program and the arguments of this process, for the next one.
 pub struct Launch {
     program: PathBuf,
     arguments: Vec<OsString>,
@@ -264,7 +264,7 @@ pub struct Successor {
 }
 
 impl Launch {
-    /// As this process was; to be asked before its file is replaced.
+    /// Returns how this process was started; to be asked before its file is replaced.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// What is always between two neighbours only (RFC 9110 7.6.1).
+/// Returns whether a field is always between two neighbours only (RFC 9110 7.6.1).
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     *name == CONNECTION
         || *name == TE
@@ -30,10 +30,10 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || *name == PROXY_CONNECTION
 }
 
-/// What tells of a client, and is its own word if it says so itself: `Forwarded`,
-/// every `X-Forwarded-` (frameworks believe `-Port` and `-Prefix`, too), and what
-/// nginx has taught backends to believe. With underscores as well: what backends get
-/// by CGI's rules (RFC 3875 4.1.18; so do WSGI's and PHP's) has the same name then.
+/// Returns whether a field tells of a client, and is the client's own word if it sends one:
+/// `Forwarded`, every `X-Forwarded-` (frameworks believe `-Port` and `-Prefix`, too), and what
+/// nginx has taught backends to believe. With underscores as well: what backends get by CGI's
+/// rules (RFC 3875 4.1.18; so do WSGI's and PHP's) has the same name then.
 fn is_of_a_client(name: &HeaderName) -> bool {
     let name = name.as_str().as_bytes();
     if !matches!(name.first(), Some(b'f' | b'x')) {
@@ -72,7 +72,7 @@ impl Fields for Head<'_> {
     }
 }
 
-/// What framed the message on the connection it came from.
+/// The framing of a message on the connection that it came from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HopByHop {
     /// Whether there is `Transfer-Encoding: chunked`.
@@ -147,13 +147,13 @@ fn remove_all(headers: &mut HeaderMap, is_one: impl Fn(&HeaderName) -> bool) {
     }
 }
 
-/// What `Connection` may not take away: it would change the message's
-/// meaning or who is asked.
+/// Returns whether `Connection` may take a field away: not one whose loss would change the
+/// message's meaning or its addressee.
 fn may_be_named(name: &HeaderName) -> bool {
     *name != CONTENT_LENGTH && *name != HOST && *name != TRAILER && *name != VIA
 }
 
-/// The members of a comma-separated list.
+/// Returns the members of a comma-separated list.
 pub fn tokens(value: &HeaderValue) -> impl Iterator<Item = &str> {
     let text = value.to_str().unwrap_or("");
     text.split(',')
@@ -188,12 +188,12 @@ impl Client<'_> {
 #[derive(Debug)]
 pub struct Forwarder {
     config: Forwarding,
-    /// What is added to `Via` for a client that speaks HTTP/1.0, 1.1 and 2.
+    /// The members added to `Via` for a client that speaks HTTP/1.0, 1.1 and 2.
     via: Option<[HeaderValue; 3]>,
 }
 
 impl Forwarder {
-    /// As `config` wants it.
+    /// Makes a forwarder as `config` wants it.
     ///
     /// # Errors
     ///
@@ -449,7 +449,7 @@ mod tests {
         ("via", "1.1 edge"),
     ];
 
-    /// What backends take for the same, by CGI's rules or by themselves.
+    /// Names that backends take for the same, by CGI's rules or by themselves.
     const ALIASES: [&str; 6] = [
         "x_forwarded_for",
         "x-forwarded_proto",

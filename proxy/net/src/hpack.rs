@@ -17,7 +17,7 @@ use self::fixed::FIELDS;
 /// Octets of the table, where no setting says otherwise (RFC 9113 6.5.2).
 pub(crate) const TABLE_BYTES: usize = 4096;
 
-/// What a field counts beside its name and its value (RFC 7541 4.1).
+/// The octets that a field counts beside its name and its value (RFC 7541 4.1).
 pub const FIELD_OVERHEAD: usize = 32;
 
 /// Octets that follow the first of an integer, at most: no length or index needs more.
@@ -38,7 +38,7 @@ pub(crate) struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// What it counts of a list's size.
+    /// Returns the octets that the field counts of a list's size.
     pub(crate) fn bytes(&self) -> usize {
         self.name.len() + self.value.len() + FIELD_OVERHEAD
     }
@@ -121,7 +121,7 @@ pub(crate) struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder of a connection that nothing has been read from.
+    /// Makes the decoder of a connection that nothing has been read from.
     pub(crate) fn new() -> Self {
         Self {
             table: Table {
@@ -237,7 +237,7 @@ fn string<'a, 'b: 'a>(rest: &mut &'b [u8], room: &'a mut Vec<u8>) -> Result<&'a 
     }
 }
 
-/// Where `:status` is in the table that is fixed.
+/// The index of `:status` in the static table.
 const STATUS_INDEX: u8 = 8;
 
 /// Appends a field that its reader enters into no table (RFC 7541 6.2.2).

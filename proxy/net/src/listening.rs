@@ -89,9 +89,9 @@ pub fn inspect(config: &Config) -> Vec<Problem> {
 /// A socket that listens.
 #[derive(Debug)]
 pub enum ListeningSocket {
-    /// On an IP address.
+    /// The socket listens on an IP address.
     Tcp(StdTcp),
-    /// At a path. The file is removed with the last hold on it, if it is ours.
+    /// The socket listens at a path. The file is removed with the last hold on it, if it is ours.
     Unix(StdUnix, Option<Arc<SocketFile>>),
 }
 
@@ -107,8 +107,8 @@ impl ListeningSocket {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
         let descriptor: OwnedFd = socket.into();
-        // The file begins with the socket's own permissions, less the umask: nobody gets
-        // in before those that are wanted are set.
+        // The file begins with the socket's own permissions, less the umask: no client gets in
+        // before those that are wanted are set.
         let descriptor = File::from(descriptor);
         descriptor.set_permissions(Permissions::from_mode(rights.mode))?;
         let socket = Socket::from(OwnedFd::from(descriptor));
@@ -244,7 +244,7 @@ impl SocketFile {
     }
 }
 
-/// Which file it is, even if one after it has the same number.
+/// Returns what tells a file from others, even from a later one with the same number.
 fn identity(file: &Metadata) -> (u64, u64, i64) {
     (file.dev(), file.ino(), file.mtime_nsec())
 }
@@ -269,7 +269,7 @@ pub enum Accepting {
 }
 
 impl Accepting {
-    /// Has the event loop of the calling task look at a socket.
+    /// Registers a socket with the event loop of the calling task.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub enum Kind {
     Counter,
     /// A number of this moment.
     Gauge,
-    /// How often values were within each of these bounds.
+    /// The number of values within each of these bounds.
     Histogram(&'static [f64]),
 }
 
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// What is known of a metric without a value.
+/// The facts about a metric, without its values.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// The name as it is scraped: with the unit, and with `_total` if it is a counter.
@@ -51,7 +51,7 @@ pub struct About {
     pub kind: Kind,
     /// The labels of each sample.
     pub labels: Labels,
-    /// What it tells, for the document and for those who scrape.
+    /// The meaning of its values, for the document and for each scrape.
     pub help: &'static str,
 }
 
@@ -195,7 +195,7 @@ pub struct Series<'a, 'e> {
     about: &'a About,
     stem: &'a str,
     unit: Option<&'a Unit>,
-    /// None once the description is out, which a metric without samples has not.
+    /// The encoder, until the description is out; a metric without samples has no description.
     encoder: Option<&'a mut DescriptorEncoder<'e>>,
     metric: Option<MetricEncoder<'a>>,
     outcome: fmt::Result,
@@ -247,7 +247,7 @@ pub enum Value {
     Whole(u64),
     /// An amount of a unit.
     Real(f64),
-    /// What a histogram has counted.
+    /// The counts of a histogram.
     Total(Total),
 }
 
@@ -307,7 +307,7 @@ impl From<Total> for Value {
     }
 }
 
-/// What can be scraped: topics, and the views that they are read from.
+/// The topics that can be scraped, and the views that they are read from.
 #[derive(Debug, Default)]
 pub struct Scraped(Registry);
 

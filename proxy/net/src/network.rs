@@ -17,7 +17,7 @@ use tokio::time::sleep;
 /// Between two attempts at a Unix socket whose queue is full.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
-/// What a connection to an address comes to.
+/// The future of a connection to an address.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
 /// Opens a connection in a simulation.
@@ -28,10 +28,10 @@ thread_local! {
     static SIMULATED: RefCell<Option<Arc<Connect>>> = const { RefCell::new(None) };
 }
 
-/// While it lives, this thread's connections are made by a simulation.
+/// A guard: while it lives, this thread's connections are made by a simulation.
 pub struct Simulated(());
 
-/// Has this thread's connections made by `connect`.
+/// Lets `connect` make this thread's connections, while the result lives.
 pub fn simulate(connect: Arc<Connect>) -> Simulated {
     SIMULATED.set(Some(connect));
     Simulated(())
@@ -43,7 +43,7 @@ impl Drop for Simulated {
     }
 }
 
-/// Whether neither the network nor time is the kernel's.
+/// Returns whether neither the network nor time is the kernel's.
 pub fn is_simulated() -> bool {
     SIMULATED.with_borrow(Option::is_some)
 }
@@ -86,7 +86,7 @@ pub fn as_stream(stream: UnixStream) -> io::Result<TcpStream> {
     TcpStream::from_std(StdStream::from(descriptor))
 }
 
-/// What is written goes at once, whatever is on its way already.
+/// Asks the kernel to send what is written at once, whatever is on its way already.
 ///
 /// # Errors
 ///

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// How much of something is taken. What has no handle of its own is given back by hand.
+/// The amount of something that is taken. What has no handle of its own is given back by hand.
 #[derive(Debug, Default)]
 pub struct Count(AtomicUsize);
 
@@ -111,7 +111,7 @@ impl Permit {
         self.amount
     }
 
-    /// Whether less than the bound is taken, over all permits.
+    /// Returns whether less than the bound is taken, over all permits.
     pub fn has_room(&self) -> bool {
         self.of.used() < self.bound
     }

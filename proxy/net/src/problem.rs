@@ -4,16 +4,16 @@ use std::fmt;
 
 use sprat_config::resolved::{FileAt, Span};
 
-/// What a configuration is looked at for.
+/// The purpose for which a configuration is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To tell the operator all that is wrong.
+    /// The operator is to be told all that is wrong.
     Check,
-    /// To serve by it.
+    /// The proxy is to serve by the configuration.
     Serve,
 }
 
-/// How much depends on what is wrong.
+/// The consequences of a problem for the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gravity {
     /// The configuration cannot be served.
@@ -25,26 +25,26 @@ pub enum Gravity {
     Doubtful,
 }
 
-/// What is wrong with something that the configuration names.
+/// A fault of something that the configuration names.
 #[derive(Debug)]
 pub struct Problem {
     /// Whether the configuration can be served all the same.
     pub gravity: Gravity,
     /// The place of its name in the configuration.
     pub span: Span,
-    /// In a line, with the file's name.
+    /// The fault in one line, with the file's name.
     pub message: String,
-    /// What to do about it.
+    /// The advice on what to do about it.
     pub help: Option<String>,
 }
 
 impl Problem {
-    /// The file at `file` is, or has, `what`.
+    /// Makes a fatal problem: the file at `file` is, or has, `what`.
     pub(crate) fn error(file: &FileAt, what: impl fmt::Display) -> Self {
         Self::at(&file.span, format!("{}: {what}", file.path.display()))
     }
 
-    /// What is said at `span` cannot be done.
+    /// Makes a fatal problem: what is said at `span` cannot be done.
     pub fn at(span: &Span, message: String) -> Self {
         Self {
             gravity: Gravity::Fatal,
@@ -54,7 +54,7 @@ impl Problem {
         }
     }
 
-    /// The same, if it can be used all the same.
+    /// Makes a doubtful problem: the file at `file` is, or has, `what`, but can be used.
     pub(crate) fn warning(file: &FileAt, what: impl fmt::Display) -> Self {
         Self {
             gravity: Gravity::Doubtful,
@@ -62,7 +62,7 @@ impl Problem {
         }
     }
 
-    /// What is said at `span` can be used, but is surely not as it was meant.
+    /// Makes a doubtful problem: what is at `span` can be used, but is surely not what was meant.
     pub fn doubtful(span: &Span, message: String) -> Self {
         Self {
             gravity: Gravity::Doubtful,
@@ -70,7 +70,7 @@ impl Problem {
         }
     }
 
-    /// What is said at `span` is not there, or cannot be used, as yet.
+    /// Makes a problem that may pass: what is at `span` is not there, or cannot be used, as yet.
     pub fn missing(span: &Span, message: String) -> Self {
         Self {
             gravity: Gravity::Missing,
@@ -78,7 +78,7 @@ impl Problem {
         }
     }
 
-    /// What to do about it.
+    /// Adds the advice on what to do about it.
     pub fn help(self, help: impl Into<String>) -> Self {
         Self {
             help: Some(help.into()),

@@ -17,7 +17,7 @@ use crate::counters::Counter;
 /// Bytes of version 2's head, whose last two are the length of the rest.
 const HEAD: usize = 16;
 
-/// How the reading of a header ended.
+/// The outcome of reading a header.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 enum Outcome {
@@ -27,7 +27,7 @@ enum Outcome {
     Local,
     /// The peer may not send a header.
     Untrusted,
-    /// What came is no header, or is too long.
+    /// The peer has sent something other than a header, or one that is too long.
     Malformed,
     /// The header did not come in time.
     Timeout,
@@ -35,7 +35,7 @@ enum Outcome {
     Closed,
 }
 
-/// How reading a header may end, in the order in which [`HeaderStats`] counts.
+/// The names of the outcomes of reading a header, in the order in which [`HeaderStats`] counts.
 pub const HEADER_RESULTS: [&str; 6] = [
     "proxied",
     "local",
@@ -45,7 +45,7 @@ pub const HEADER_RESULTS: [&str; 6] = [
     "closed",
 ];
 
-/// How a worker's headers were.
+/// The counts of a worker's headers, by outcome.
 #[derive(Debug, Default)]
 pub struct HeaderStats([Counter; HEADER_RESULTS.len()]);
 
@@ -54,7 +54,7 @@ impl HeaderStats {
         self.0[outcome as usize].increment();
     }
 
-    /// How many there were of a result.
+    /// Returns the counter of a result.
     pub fn of(&self, result: usize) -> &Counter {
         &self.0[result]
     }
@@ -88,7 +88,7 @@ pub async fn receive(
     told
 }
 
-/// A header, to its last byte and no further.
+/// Reads a header, to its last byte and no further.
 async fn read(stream: &mut TcpStream, max_bytes: usize) -> io::Result<Option<Ends>> {
     let mut header = vec![0; SIGNATURE.len()];
     stream.read_exact(&mut header).await?;

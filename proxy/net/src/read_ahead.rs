@@ -23,7 +23,7 @@ pub use self::reading::Reading;
 use crate::buffer::Buffers;
 use crate::permit::Permit;
 
-/// Why the rest of a body does not come.
+/// The reason why the rest of a body does not come.
 #[derive(Debug, thiserror::Error)]
 pub enum Broken<E> {
     /// The sender has not sent it.
@@ -36,9 +36,9 @@ pub enum Broken<E> {
 
 /// A body that comes as it is asked for, or is read ahead.
 pub enum ReadAhead<B: Body> {
-    /// As it is asked for.
+    /// The body is read as it is asked for.
     Direct(B),
-    /// Ahead; by a task, where it was not there at once.
+    /// The body is read ahead; by a task, where it was not there at once.
     Ahead(Rc<RefCell<Reading<B>>>, Option<AbortHandle>),
 }
 
@@ -270,7 +270,7 @@ mod tests {
             body.frames.push_back(Err("broken"));
             let (mut body, told) = ahead(body, 64, &used);
             turns().await;
-            // Nothing says its size: whoever wrote a length after it would make a whole
+            // Nothing says its size: a proxy that wrote a length after it would make a whole
             // response of what is cut.
             let says_no_size = |body: &ReadAhead<Script>| body.size_hint().exact().is_none();
             assert!(!body.is_end_stream() && says_no_size(&body));

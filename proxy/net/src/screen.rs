@@ -67,24 +67,24 @@ pub fn take_stream(headers: &mut HeaderMap) -> Option<u32> {
     number
 }
 
-/// Who is told of what a connection brings, and has something to send beside it.
+/// The party that hears what a connection brings, and may have something to send beside it.
 pub trait Peer {
-    /// A request is malformed, and its stream is reset.
+    /// Notes that a request is malformed, and that its stream is reset.
     fn malformed(&self, _request: Malformed) {}
 
-    /// An endpoint has said this before its answer on a stream.
+    /// Takes the interim response that an endpoint has sent before its answer on a stream.
     fn interim(&self, _stream: u32, _interim: Interim) {}
 
-    /// The next interim response for a client: its stream, and its fields as a header
+    /// Returns the next interim response for a client: its stream, and its fields as a header
     /// block that needs no table.
     fn next_interim(&self) -> Option<(u32, Vec<u8>)> {
         None
     }
 
-    /// The socket has that which was asked for last.
+    /// Notes that the socket has the interim response that was asked for last, or will not get it.
     fn interim_written(&self) {}
 
-    /// The library has reset a stream.
+    /// Notes that the library has reset a stream.
     fn reset(&self, _stream: u32) {}
 }
 
@@ -120,7 +120,7 @@ pub struct Screened<S, T> {
 }
 
 impl<S, T: Peer> Screened<S, T> {
-    /// A client's, whose lists of fields may have so many octets.
+    /// Screens a client's connection, whose lists of fields may have `list_max` octets.
     pub fn client(stream: S, list_max: usize, told: T) -> Self {
         let side = Side::Client { last: 0 };
         Self {
@@ -131,7 +131,7 @@ impl<S, T: Peer> Screened<S, T> {
         }
     }
 
-    /// An endpoint's, whose lists of fields may have so many octets.
+    /// Screens an endpoint's connection, whose lists of fields may have `list_max` octets.
     pub fn endpoint(stream: S, list_max: usize, told: T) -> Self {
         Self {
             stream,
@@ -141,7 +141,7 @@ impl<S, T: Peer> Screened<S, T> {
         }
     }
 
-    /// The library has written so much of this.
+    /// Notes that the library has written the first `count` octets of `slices`.
     fn pass<'a>(&mut self, mut count: usize, slices: impl IntoIterator<Item = &'a [u8]>) {
         let Some(outgoing) = &mut self.outgoing else {
             return;

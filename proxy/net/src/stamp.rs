@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// What changes when a file does, or the link that leads to it.
+/// The properties of a file that change when it does, or the link that leads to it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stamp {
     modified_ns: i128,

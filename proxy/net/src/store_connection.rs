@@ -13,15 +13,15 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-/// To open a connection.
+/// The time for opening a connection.
 const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
 /// A store that has let questions wait for so long, and answered none since, has
 /// its connection closed: it may be one that no longer leads anywhere.
 const SILENCE_BOUND: Duration = Duration::from_secs(5);
 
-/// What a store says after we have written, in bytes: a reply to the longest
-/// question has some 10,000.
+/// The most bytes that a store may say after we have written: a reply to the longest question
+/// has some 10,000.
 const REPLY_MAX: usize = 256 << 10;
 
 /// A connection that is open; closed when dropped.
@@ -63,17 +63,17 @@ impl StoreConnection {
         })
     }
 
-    /// What questions are asked with.
+    /// Returns the handle that questions are asked with.
     pub fn sender(&self) -> MultiplexedConnection {
         self.sender.clone()
     }
 
-    /// The store has answered something.
+    /// Notes that the store has answered something.
     pub fn answered(&mut self) {
         self.silent_since = None;
     }
 
-    /// What was asked at `since` has had no answer in its time; whether the
+    /// Notes that what was asked at `since` has had no answer in its time; returns whether the
     /// connection is to be given up.
     pub fn is_silent(&mut self, since: Instant) -> bool {
         let since = *self.silent_since.get_or_insert(since);

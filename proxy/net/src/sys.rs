@@ -87,15 +87,15 @@ pub struct TcpInfo {
     pub bytes_retrans: u64,
 }
 
-/// A descriptor that this process was started with, which it does not pass on.
-/// To be called once for each.
+/// Takes over a descriptor that this process was started with, which it does not pass on. To be
+/// called once for each.
 pub(crate) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_SETFD takes any number; one that is no descriptor is an error.
     if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, and whoever started the process has made it over:
-    // nothing else in here knows its number.
+    // SAFETY: it is open, and the parent process has made it over to this one: nothing else in
+    // here knows its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -121,7 +121,7 @@ pub fn tcp_info(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
     }
 }
 
-/// Bytes written to a connected TCP socket that its peer has not acknowledged
+/// Returns the bytes written to a connected TCP socket that its peer has not acknowledged
 /// (`SIOCOUTQ`, tcp(7)); the end of sending counts as one.
 pub fn unacknowledged(socket: RawFd) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
@@ -135,7 +135,7 @@ pub fn unacknowledged(socket: RawFd) -> io::Result<u32> {
     }
 }
 
-/// Bytes written to a connected TCP socket that have not been sent (`SIOCOUTQNSD`,
+/// Returns the bytes written to a connected TCP socket that have not been sent (`SIOCOUTQNSD`,
 /// tcp(7)).
 pub fn unsent(socket: &impl AsRawFd) -> io::Result<u32> {
     let mut bytes: libc::c_int = 0;
@@ -189,9 +189,8 @@ pub fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) -> io::Resu
     }
 }
 
-/// The traffic class octet of the packets that opened a TCP connection: what
-/// `IP_RECVTOS` tells of one, by `IP_PKTOPTIONS` (ip(7)), and their like for
-/// IPv6.
+/// Returns the traffic class octet of the packets that opened a TCP connection: what
+/// `IP_RECVTOS` tells of one, by `IP_PKTOPTIONS` (ip(7)), and their like for IPv6.
 pub fn received_tos(socket: BorrowedFd<'_>, is_ipv6: bool) -> io::Result<u8> {
     let (level, receive, options) = match is_ipv6 {
         false => (libc::IPPROTO_IP, libc::IP_RECVTOS, IP_PKTOPTIONS),
@@ -246,8 +245,8 @@ const CONTROL_BYTES: usize = 256;
 #[repr(align(8))]
 struct ControlBuffer([u8; CONTROL_BYTES]);
 
-/// The traffic class among control messages: each is a length, a level and a
-/// type, then data, aligned to a word.
+/// Finds the traffic class among control messages: each is a length, a level and a type, then
+/// data, aligned to a word.
 fn traffic_class(mut told: &[u8]) -> Option<u8> {
     const WORD: usize = size_of::<usize>();
     const HEAD: usize = WORD + 8;
@@ -265,7 +264,7 @@ fn traffic_class(mut told: &[u8]) -> Option<u8> {
     }
 }
 
-/// Has the allocator give memory that this thread has freed back to the kernel, now rather
+/// Makes the allocator give memory that this thread has freed back to the kernel, now rather
 /// than when it comes by it again.
 pub fn release_free_memory() {
     // SAFETY: it takes a flag, and looks at nothing but the allocator's own structures.

@@ -33,7 +33,7 @@ pub use metrics::{TLS, TlsView};
 pub use outcome::{HandshakeStats, Outcome, PlainHttp, Secured, TlsTerms};
 pub use shown::EndpointStream;
 
-/// What application protocols are called in a handshake (RFC 7301 6).
+/// The names of application protocols in a handshake (RFC 7301 6).
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
@@ -42,7 +42,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// The versions from `minimum` on.
+/// Returns the versions from `minimum` on.
 fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
     static ALL: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
     match minimum {
@@ -51,8 +51,8 @@ fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion]
     }
 }
 
-/// A thread that looks at the files of all of these, and has them read again
-/// when they change; none if there are none.
+/// Starts a thread that looks at the files of all of these, and reads them again when they
+/// change; returns none if there are none of these.
 ///
 /// # Errors
 ///
@@ -64,9 +64,9 @@ pub fn watch(
     files::watch(all(listeners, clusters).collect())
 }
 
-/// The configuration is read anew: has files read again that have changed, and the
-/// authorities that this system believes. An operator who has just put a certificate in its
-/// place need not wait for the thread.
+/// Reads files again that have changed, and the authorities that this system believes, when the
+/// configuration is read anew. An operator who has just put a certificate in its place need not
+/// wait for the thread.
 pub fn look(listeners: &[Arc<ListenerTls>], clusters: &[Arc<ClusterTls>]) {
     all(listeners, clusters).for_each(|of| files::look(&*of, Occasion::Reload));
 }
@@ -79,7 +79,7 @@ fn all(
     listeners.chain(clusters.iter().map(|own| Arc::clone(own) as _))
 }
 
-/// What is wrong with the files of `config` that have to do with TLS.
+/// Returns what is wrong with the files of `config` that have to do with TLS.
 pub fn inspect(config: &Config) -> Vec<Problem> {
     let listeners = config.listeners.iter().filter_map(|listener| {
         let made = ListenerTls::new(&listener.name, listener.tls.as_ref()?);

@@ -31,19 +31,19 @@ use crate::error::Reason;
 use crate::gather::{Gathered, Unheard};
 use crate::headers::clean_trailers;
 
-/// How far a body has got, shared by the request's handler and the task that
-/// sends it upstream.
+/// The state of a body on its way, shared by the request's handler and the task that sends it
+/// upstream.
 #[derive(Debug)]
 pub struct Upload {
-    /// As the client sends it.
+    /// The body as the client sends it.
     body: RefCell<Incoming>,
     /// Something of it has been read.
     is_read: Cell<bool>,
-    /// What was taken of it before it was sent anywhere.
+    /// The part that was taken from the client before the body was sent anywhere.
     kept: RefCell<Option<Box<Kept>>>,
     /// All of it has been taken so.
     has_come: Cell<bool>,
-    /// How often it was to be sent: who had it before gets nothing any more.
+    /// The number of the present turn at sending it: senders of earlier turns get nothing any more.
     turn: Cell<u32>,
     /// Bytes that may still come; more is an error.
     budget: Cell<Option<u64>>,
@@ -53,10 +53,11 @@ pub struct Upload {
     ask: RefCell<Option<Ask>>,
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
-    /// How much the client must send, and how long it was waited for.
+    /// The rate at which the client must send at least, if there is such a rule.
     rule: Option<LeastRate>,
-    /// What is done about such names in trailers.
+    /// The treatment of names with underscores in trailers.
     underscores: HeadersWithUnderscores,
+    /// The time that the client was waited for, and the bytes that came, in the present window.
     patience: Cell<Patience>,
     epoch: Instant,
     waits_for_end: RefCell<Option<Waker>>,
@@ -64,13 +65,13 @@ pub struct Upload {
     sender: RefCell<Option<Waker>>,
     /// Whether the exchange is over, so that the rest is not wanted.
     over: Cell<bool>,
-    /// Where copies of it go.
+    /// The writing ends of the body's copies.
     copiers: RefCell<Vec<Copier>>,
 }
 
-/// How much a client must send at least.
+/// The rate at which a client must send at least.
 pub struct LeastRate {
-    /// With and without load.
+    /// The rates with and without load.
     pub rules: MinRateRules,
     /// Whether others need the place of its request.
     pub is_pressed: Box<dyn Fn() -> bool>,
@@ -107,7 +108,7 @@ impl fmt::Debug for Ask {
     }
 }
 
-/// How far a body has got.
+/// The stage of a body on its way, and since when.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress {
     /// The client owes the next chunk.
@@ -137,7 +138,7 @@ impl Upload {
         })))
     }
 
-    /// The body, to be sent again, if nothing of it has been read yet, or all of it is here.
+    /// Returns the body to be sent again, if nothing of it has been read yet, or all of it is here.
     pub fn again(self: &Rc<Self>) -> Option<RequestBody> {
         let is_there = !self.is_read.get() || self.is_repeatable();
         if !is_there || self.failure.get().is_some() || self.over.get() {
@@ -166,8 +167,8 @@ impl Upload {
         discard(self.in_turn()).await
     }
 
-    /// Has a client that waits for a 100 asked in this way, once the body is wanted and
-    /// does not come by itself.
+    /// Sets how a client that waits for a 100 is asked, once the body is wanted and does not
+    /// come by itself.
     pub fn ask_with(&self, ask: Ask) {
         if self.expects {
             *self.ask.borrow_mut() = Some(ask);
@@ -181,12 +182,12 @@ impl Upload {
         RequestBody::Copied(copied)
     }
 
-    /// How far it has got.
+    /// Returns how far the body has got.
     pub fn progress(&self) -> Progress {
         self.progress.get()
     }
 
-    /// Whether all of it is with the upstream.
+    /// Returns whether all of it is with the upstream.
     pub fn is_done(&self) -> bool {
         matches!(self.progress.get(), Progress::Done { .. })
     }
@@ -195,8 +196,7 @@ impl Upload {
         Time::ZERO + at.saturating_duration_since(self.epoch)
     }
 
-    /// When a client that is waited for will have been too slow; `now` if it
-    /// has been.
+    /// Returns when a client that is waited for will have been too slow; `now` if it has been.
     pub fn judged_at(&self, now: Instant) -> Option<Instant> {
         let rule = self.rule.as_ref()?;
         let mut patience = self.patience.get();
@@ -208,7 +208,7 @@ impl Upload {
         Some(self.epoch + patience.due(rule)?.since(Time::ZERO))
     }
 
-    /// The client is waited for.
+    /// Notes that the client is waited for.
     fn wait(&self, now: Instant) {
         let mut patience = self.patience.get();
         patience.wait(self.time(now));
@@ -221,7 +221,7 @@ impl Upload {
         let mut patience = self.patience.get();
         patience.resume(self.time(now));
         patience.moved(bytes as u64);
-        // Before, nothing is judged, and nobody need ask who is in need of places.
+        // Before, nothing is judged, and whether other requests need places is not asked.
         let is_due = patience.waited(self.time(now)) >= rule.rules.under_load.window;
         let slow = is_due && patience.is_too_slow(self.time(now), rule.now());
         self.patience.set(patience);
@@ -236,8 +236,7 @@ impl Upload {
         }
     }
 
-    /// The exchange is over: what has not been sent will not be, and the
-    /// upstream's connection ends.
+    /// Ends the exchange: what was not sent will not be, and the upstream's connection ends.
     pub fn end(&self) {
         self.over.set(true);
         self.copiers.take();
@@ -316,7 +315,7 @@ impl Upload {
         UploadError(reason)
     }
 
-    /// Why it failed, if it did.
+    /// Returns why the body failed, if it did.
     pub fn failure(&self) -> Option<Reason> {
         self.failure.get()
     }
@@ -337,7 +336,7 @@ pub enum RequestBody {
 #[derive(Debug)]
 pub struct Streaming {
     upload: Rc<Upload>,
-    /// The turn, as [`Upload::turn`] returns it.
+    /// The number of the [`Upload::turn`] that this body is for.
     turn: u32,
     gate: Option<Gate>,
     /// The upstream has answered without asking for it.
@@ -345,8 +344,8 @@ pub struct Streaming {
 }
 
 impl RequestBody {
-    /// A body of at most `max_bytes`, which comes no slower than `rule` has it;
-    /// whether the client `expects` a 100 for it.
+    /// Returns a body of at most `max_bytes`, which comes no slower than `rule` has it, and its
+    /// state; `expects` says whether the client waits for a 100.
     pub fn streaming(
         body: Incoming,
         expects: bool,
@@ -473,7 +472,7 @@ impl Body for Streaming {
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         let this = self.get_mut();
         if this.turn != this.upload.turn.get() {
-            // No failure of the body's: somebody else sends it.
+            // No failure of the body's: a later turn sends it.
             return Poll::Ready(Some(Err(UploadError(Reason::TruncatedBody))));
         }
         if this.upload.over.get() {

@@ -32,7 +32,7 @@ pub fn replaceable(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Whether files can be created beside this one.
+/// Looks whether files can be created beside this one.
 fn directory_writable(path: &Path) -> Result<(), String> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     let parent = parent.unwrap_or(Path::new("."));
@@ -41,7 +41,7 @@ fn directory_writable(path: &Path) -> Result<(), String> {
     entered.map_err(|error| format!("its directory {}: {error}", parent.display()))
 }
 
-/// Whether this process may do something, with the rights that it acts by.
+/// Looks whether this process may do something, with the rights that it acts by.
 fn may(path: &Path, access: Access) -> io::Result<()> {
     Ok(accessat(CWD, path, access, AtFlags::EACCESS)?)
 }

@@ -147,7 +147,7 @@ async fn pass_on(
     answer::respond(stream, response, json, record).await
 }
 
-/// The body of a request that is not passed on.
+/// Returns the body of a request that is not passed on, unless it has ended.
 fn unwanted(parts: &Parts, body: Incoming) -> Option<Rc<Upload>> {
     let expects = parts.headers.contains_key(EXPECT);
     let is_over = body.is_end_stream();

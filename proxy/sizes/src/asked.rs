@@ -16,25 +16,25 @@ pub struct Asked {
     /// Index of the cluster, and of the route.
     pub(super) cluster: usize,
     pub(super) route: usize,
-    /// What its estimates go by.
+    /// The kind that its estimates go by: the number of the route's identity.
     kind: usize,
     pub(super) groups: Groups,
-    /// For the layers that go by names; none if there is no such layer.
+    /// The resource's names, for the layers that go by names; none if there is no such layer.
     pub(super) names: Option<Names>,
 }
 
-/// What a resource is called.
+/// The names of a resource.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     /// The host asked for, without port.
     pub(super) host: Box<str>,
-    /// As the client asks for it.
+    /// The target that the client asks for.
     pub(super) target: PathAndQuery,
-    /// As the endpoint is asked for it.
+    /// The target that the endpoint is asked for.
     pub(super) upstream: PathAndQuery,
 }
 
-/// Where a request goes.
+/// The destination of a request.
 pub struct Destination<'a> {
     /// Index of the cluster.
     pub cluster: usize,
@@ -42,13 +42,13 @@ pub struct Destination<'a> {
     pub route: usize,
     /// The host asked for, without port.
     pub host: &'a str,
-    /// As the client asks for it.
+    /// The target that the client asks for.
     pub target: &'a PathAndQuery,
-    /// As the endpoint is asked for it.
+    /// The target that the endpoint is asked for, if it is another.
     pub upstream: Option<&'a PathAndQuery>,
 }
 
-/// What a response teaches, once its size is known.
+/// The part of a response that the catalogue learns from, once its size is known.
 #[derive(Clone, Debug)]
 pub struct Lesson {
     pub(super) asked: Asked,
@@ -57,8 +57,7 @@ pub struct Lesson {
 }
 
 impl Catalogue {
-    /// What a request with these header fields asks for; none if no layer
-    /// could know it.
+    /// Returns what a request with these header fields asks for; none if no layer could know it.
     pub fn asked(&self, to: &Destination<'_>, fields: &HeaderMap) -> Option<Box<Asked>> {
         if self.is_off() {
             return None;
@@ -81,7 +80,7 @@ impl Catalogue {
         }))
     }
 
-    /// What a response with these header fields teaches.
+    /// Returns what a response with these header fields teaches.
     pub fn lesson(&self, asked: &Asked, fields: &HeaderMap) -> Lesson {
         Lesson {
             asked: asked.with_content_type(fields),
@@ -91,7 +90,7 @@ impl Catalogue {
 }
 
 impl Asked {
-    /// The same, once the response tells its content type.
+    /// Returns the same request, once the response tells its content type.
     fn with_content_type(&self, fields: &HeaderMap) -> Self {
         let content_type = fields.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
         let groups = content_type.map(|text| self.groups.with_content_type(self.kind, text));

@@ -39,8 +39,8 @@ impl DocumentRoot {
         })
     }
 
-    /// The size of the file that a backend serves under this path. The look
-    /// goes on when the budget is spent, for the next who asks.
+    /// Looks up the size of the file that a backend serves under this path. The look goes on
+    /// when the budget is spent, for the next request that asks.
     pub(super) async fn look_up(self: &Arc<Self>, key: Key, path: &str, now_s: u32) -> Answer {
         let kept = self.answers().get(key, now_s);
         if let Some(kept) = kept {
@@ -107,7 +107,7 @@ fn decode(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// What is wrong with a directory where files are looked up.
+/// Returns what is wrong with a directory where files are looked up.
 pub(super) fn inspect(config: &Config) -> Option<Problem> {
     let look = |real: PathBuf| real.join(".").metadata();
     let error = config.path.canonicalize().and_then(look).err()?;
@@ -116,7 +116,7 @@ pub(super) fn inspect(config: &Config) -> Option<Problem> {
     Some(Problem::missing(&config.span, message).help(help))
 }
 
-/// The size of a regular file below the directory. May wait for the disk.
+/// Returns the size of a regular file below the directory. May wait for the disk.
 fn size(config: &Config, relative: &Path) -> io::Result<u64> {
     let root = config.path.canonicalize()?;
     // Resolves links: what is looked at is where they lead.
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(root.look_up(key("/n"), "/n", 9).await, Answer::Unknown);
         assert_eq!(root.look_up(key("/a"), "/a", 10).await, Answer::Size(1));
         assert_eq!(root.look_up(key("/n"), "/n", 10).await, Answer::Size(2));
-        // Nobody waits for a place.
+        // No look-up waits for a place.
         let _all = root.places.try_acquire_many(16).unwrap();
         assert_eq!(root.look_up(key("/b"), "/b", 0).await, Answer::Failed);
     }

@@ -35,7 +35,7 @@ pub struct Line {
     pub bytes: u64,
     /// Seconds of Unix time.
     pub learnt: u32,
-    /// How often in a row about the same size was seen again; 3 at most.
+    /// The number of times in a row that about the same size was seen again; 3 at most.
     #[serde(default)]
     pub agreements: u8,
     /// Bit `n`: variants are told apart by the `n`-th field.

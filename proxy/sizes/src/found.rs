@@ -6,11 +6,11 @@ use sprat_scheduler::catalogue::Known;
 use super::Layer;
 use super::probe::Prober;
 
-/// How far a size is trusted that an operator or a build wrote down: files change, and
-/// backends compress.
+/// The confidence in a size that is stated, not seen, by a manifest, a file or a probe's
+/// answer: files change, and backends compress.
 const WRITTEN_DOWN: f32 = 0.9;
 
-/// What a layer says.
+/// The answer of a layer to a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The size is so many bytes.
@@ -21,7 +21,7 @@ pub(super) enum Answer {
     Failed,
 }
 
-/// What was found, and where.
+/// A size that was found, and the layer that knew it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
     /// An estimate, whatever the layer: a response may differ from what was
@@ -37,14 +37,14 @@ impl Found {
         Self { size, layer }
     }
 
-    /// Returns a size that an operator wrote down.
+    /// Returns a size that a manifest, a file or a probe's answer states.
     pub(super) fn written_down(layer: Layer, bytes: u64) -> Self {
         let confidence = WRITTEN_DOWN;
         Self::new(layer, Known { bytes, confidence })
     }
 }
 
-/// What a size is worth waiting for.
+/// The layers that a size is worth waiting for.
 pub enum Patience<'a> {
     /// Nothing: the layers in memory are asked alone.
     None,

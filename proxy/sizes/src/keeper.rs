@@ -22,14 +22,14 @@ pub struct Keeper {
     tasks: Vec<(What, Background)>,
 }
 
-/// What a thread is for.
+/// The work of a thread of the catalogue.
 #[derive(Clone)]
 enum What {
-    /// To look whether it has changed.
+    /// The thread looks whether the manifest has changed.
     Manifest(Arc<Manifest>),
-    /// To save what was learnt.
+    /// The thread saves what was learnt.
     Snapshot(config::Snapshot),
-    /// To speak to it.
+    /// The thread speaks to the store.
     Store(Arc<Store>),
 }
 
@@ -44,7 +44,7 @@ impl PartialEq for What {
     }
 }
 
-/// What another catalogue needs, and the threads for what is new of it.
+/// The work that another catalogue needs, and the threads for what is new of it.
 pub struct Prepared {
     wanted: Vec<What>,
     fresh: Vec<(What, Background)>,
@@ -145,7 +145,7 @@ impl Keeper {
         }
     }
 
-    /// Another process saves from now on, to the same file.
+    /// Stops saving: another process saves from now on, to the same file.
     pub fn leave_saving(&self) {
         self.saves.store(false, Relaxed);
     }

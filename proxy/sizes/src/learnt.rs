@@ -52,7 +52,7 @@ impl Learnt {
         }
     }
 
-    /// The entries of one part, and whether each was asked for again.
+    /// Returns the entries of one part, and whether each was asked for again.
     pub(super) fn entries(&self, part: usize, now_s: u32) -> Vec<(Packed, bool)> {
         lock(&self.parts[part]).entries(now_s).collect()
     }
@@ -70,7 +70,7 @@ impl Learnt {
         all
     }
 
-    /// Bytes that it occupies, and entries that it has room for.
+    /// Returns the bytes that it occupies, and the entries that it has room for.
     pub(super) fn bytes_and_capacity(&self) -> (usize, usize) {
         let parts = self.parts.iter().map(lock);
         parts.fold((0, 0), |(bytes, capacity), part| {
@@ -80,8 +80,8 @@ impl Learnt {
     }
 }
 
-/// A table is sound after a panic in the middle of a change: its entries are
-/// plain numbers.
+/// Locks a part of the table. The table is sound after a panic in the middle of a change: its
+/// entries are plain numbers.
 fn lock(part: &Mutex<Table>) -> MutexGuard<'_, Table> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }

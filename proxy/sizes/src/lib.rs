@@ -43,12 +43,12 @@ pub use sources::{Layer, inspect};
 use sprat_config::identity::Identity;
 use tokio::time::Instant;
 
-/// What is known of sizes, shared by all workers.
+/// The catalogue of sizes, shared by all workers.
 #[derive(Debug)]
 pub struct Catalogue {
     learnt: Arc<Learnt>,
     sources: Sources,
-    /// By route: what its estimates go by.
+    /// The kind that the estimates of each route go by.
     kinds: Vec<usize>,
     estimator: Option<Arc<Mutex<Estimator>>>,
     hasher: KeyHasher,
@@ -60,7 +60,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// What the snapshot has, and the manifests. What cannot be read is left
+    /// Creates the catalogue from the snapshot and the manifests. What cannot be read is left
     /// out, and the log says why.
     ///
     /// # Errors
@@ -135,19 +135,19 @@ impl Catalogue {
         table
     }
 
-    /// Now, in seconds of Unix time that never go back.
+    /// Returns the time now, in seconds of Unix time that never go back.
     pub(crate) fn now_s(&self) -> u32 {
         self.started_unix_s
             .saturating_add(seconds(clock::now() - self.started))
     }
 
-    /// Whether no layer could know anything.
+    /// Returns whether no layer could know anything.
     fn is_off(&self) -> bool {
         self.learnt.is_off() && self.estimator.is_none() && self.sources.are_none()
     }
 
-    /// What is known of the size of the response to a request, and who knows
-    /// it. Waits for what it is worth.
+    /// Looks up what is known of the size of the response to a request, and which layer knows
+    /// it. Waits for the layers that `patience` allows.
     pub async fn lookup_with_source(
         self: &Arc<Self>,
         asked: &Asked,
@@ -167,8 +167,8 @@ impl Catalogue {
         known.map(|known| Found::new(Layer::Estimator, known))
     }
 
-    /// As [`Catalogue::lookup_with_source`] once a response is there, whose
-    /// head tells more of its kind.
+    /// Does as [`Catalogue::lookup_with_source`] once a response is there, whose head tells
+    /// more of its kind.
     pub async fn lookup_of_response(
         self: &Arc<Self>,
         lesson: &Lesson,
@@ -207,7 +207,7 @@ impl Catalogue {
             .learn(resource, bytes, lesson.fields, self.now_s());
     }
 
-    /// A response has another size than a probe had told.
+    /// Notes that a response has another size than a probe had told.
     pub fn probe_lied(&self, lesson: &Lesson) {
         if let Some(probes) = &self.sources.probes[lesson.asked.route] {
             probes.lied(&lesson.asked);
@@ -215,7 +215,7 @@ impl Catalogue {
     }
 }
 
-/// The keys' hasher of those who share: theirs must be the same.
+/// Returns the keys' hasher of the instances that share a store: theirs must be the same.
 fn shared_hasher(config: &config::Catalogue) -> Option<KeyHasher> {
     let shared = config.shared.as_ref()?;
     Some(KeyHasher::from_phrase(shared.phrase.as_bytes()))
@@ -225,13 +225,13 @@ fn new_estimator(config: EstimatorConfig) -> Arc<Mutex<Estimator>> {
     Arc::new(Mutex::new(Estimator::new(config)))
 }
 
-/// By route: what its estimates go by.
+/// Returns the kind that the estimates of each route go by.
 fn kinds(config: &config::Config) -> Vec<usize> {
     let number = |route| Identity::of(route).number();
     config.routes.iter().map(number).collect()
 }
 
-/// The names of the clusters.
+/// Returns the names of the clusters.
 fn names(config: &config::Config) -> Vec<String> {
     let clusters = config.clusters.iter();
     clusters.map(|cluster| cluster.name.clone()).collect()
@@ -241,8 +241,7 @@ fn seconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }
 
-/// What is behind these locks is sound after a panic in the middle of a change:
-/// plain numbers.
+/// Locks what workers share. After a panic in the middle of a change it is sound: plain numbers.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

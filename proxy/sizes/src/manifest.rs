@@ -61,22 +61,22 @@ impl Manifest {
         &self.config
     }
 
-    /// Whether it is what this configuration wants, by keys of this hasher.
+    /// Returns whether it is what this configuration wants, by keys of this hasher.
     pub(super) fn is(&self, config: &Config, hasher: &KeyHasher) -> bool {
         self.config == *config && self.hasher == *hasher
     }
 
-    /// How many sizes it holds.
+    /// Returns how many sizes it holds.
     pub(super) fn len(&self) -> usize {
         self.sizes.load().0.len()
     }
 
-    /// Files that were taken, and that were refused.
+    /// Returns how many files were taken, and how many were refused.
     pub(super) fn loads(&self) -> (u64, u64) {
         (self.good.load(Relaxed), self.bad.load(Relaxed))
     }
 
-    /// The size of one of these, the first that it knows.
+    /// Returns the size under the first of these keys that it knows.
     pub(super) fn get(&self, keys: &[Key]) -> Option<u64> {
         let sizes = self.sizes.load();
         let find = |key| sizes.0.binary_search_by_key(key, |&(key, _)| key).ok();
@@ -111,7 +111,7 @@ impl Manifest {
     }
 }
 
-/// What is wrong with a manifest, each with its place in it.
+/// Returns what is wrong with a manifest, each with its place in it.
 pub(super) fn inspect(config: &Config) -> Vec<Problem> {
     // Keys are not looked at.
     let wrong = read(config, &KeyHasher::new((0, 0))).err();
@@ -129,7 +129,7 @@ pub(super) fn inspect(config: &Config) -> Vec<Problem> {
     wrong.into_iter().flatten().map(problem).collect()
 }
 
-/// The sizes of a whole file, or its errors.
+/// Reads the sizes of a whole file, or its errors.
 fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<Wrong>> {
     let unreadable = |error: io::Error| {
         let help = "put the file there, or leave the manifest out";
@@ -154,7 +154,7 @@ fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<Wrong>> {
     Ok(sizes(&found.finish()?, hasher))
 }
 
-/// The later of two lines for one resource counts.
+/// Sorts the sizes by key; of two lines for one resource the later counts.
 fn sizes(lines: &[Line], hasher: &KeyHasher) -> Sizes {
     let key = |line: &Line| key(hasher, &line.host, &as_asked(&line.path));
     let mut sizes: Vec<_> = lines
@@ -168,7 +168,7 @@ fn sizes(lines: &[Line], hasher: &KeyHasher) -> Sizes {
     Sizes(sizes)
 }
 
-/// A line's target as requests are matched: its path in normal form.
+/// Returns a line's target as requests are matched: its path in normal form.
 fn as_asked(target: &str) -> Cow<'_, str> {
     const RULES: PathRules = PathRules {
         normalize: true,
@@ -182,12 +182,12 @@ fn as_asked(target: &str) -> Cow<'_, str> {
     }
 }
 
-/// The key of a line; an empty host is every host.
+/// Returns the key of a line; an empty host is every host.
 fn key(hasher: &KeyHasher, host: &str, path: &str) -> Key {
     hasher.url("", host, path)
 }
 
-/// What a request could stand under: its host or every host, with its query or
+/// Returns the keys that a request could stand under: its host or every host, with its query or
 /// without.
 pub(super) fn keys(hasher: &KeyHasher, host: &str, target: &str) -> [Key; 4] {
     let path = target.split('?').next().unwrap_or(target);

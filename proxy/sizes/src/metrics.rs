@@ -14,7 +14,7 @@ use super::probe::ProbeCounts;
 use super::store::Health;
 use super::{Catalogue, Layer};
 
-/// How far a size was off, in doublings.
+/// The scale of a size's error, in doublings.
 #[derive(Debug, Default)]
 struct Doublings;
 
@@ -24,14 +24,14 @@ impl Scale for Doublings {
     ];
 }
 
-/// How one layer's look-ups ended.
+/// The outcomes of one layer's look-ups.
 #[derive(Debug, Default)]
 struct Outcomes {
     hits: Counter,
     misses: Counter,
     /// The store could not be asked, or did not answer in time.
     errors: Counter,
-    /// How far what it said was from the truth, in doublings.
+    /// The errors of the sizes that it said, in doublings.
     off: Histogram<Doublings>,
 }
 
@@ -40,7 +40,7 @@ struct Outcomes {
 pub struct LayerStats([Outcomes; Layer::ALL.len()]);
 
 impl LayerStats {
-    /// A layer was asked; by the owning worker only.
+    /// Counts a layer's answer; by the owning worker only.
     pub(super) fn count(&self, layer: Layer, hit: bool) {
         let outcomes = &self.0[layer.index()];
         match hit {
@@ -49,7 +49,7 @@ impl LayerStats {
         }
     }
 
-    /// A layer was asked, and may have failed; by the owning worker only.
+    /// Counts a layer's answer, which may be a failure; by the owning worker only.
     pub(super) fn count_answer(&self, layer: Layer, answer: Answer) {
         match answer {
             Answer::Size(_) => self.count(layer, true),
@@ -58,8 +58,7 @@ impl LayerStats {
         }
     }
 
-    /// A response had a size of which a layer had said something; by the
-    /// owning worker only.
+    /// Compares the size of a response with what a layer had said of it; by the owning worker only.
     pub fn compare(&self, layer: Layer, said: u64, bytes: u64) {
         let doublings = (said.max(1) as f64 / bytes.max(1) as f64).log2().abs();
         self.0[layer.index()].off.observe(doublings);
@@ -74,7 +73,7 @@ pub struct CatalogueView {
     look_ups: Vec<Arc<LayerStats>>,
 }
 
-/// What the admin listener tells of the catalogue.
+/// The figures that the admin listener tells of the catalogue.
 #[derive(Debug, Serialize)]
 struct Summary {
     entries: usize,
@@ -190,7 +189,7 @@ impl CatalogueNow {
 const LAYER: Labels = Labels::NONE.and("layer", Layer::ALL.len());
 const MANIFEST: Labels = Labels::NONE.per("path", Per::Manifest);
 
-/// What the catalogue of sizes tells.
+/// The metrics of the catalogue of sizes.
 #[rustfmt::skip]
 pub static CATALOGUE: Topic<CatalogueNow> = Topic { title: "The catalogue of sizes", rows: &[
     Row::counter("sprat_catalogue_lookups_total", LAYER.and("result", 3),

@@ -7,8 +7,8 @@ use sprat_config::Config;
 
 use super::{Catalogue, Destination, Found, LayerStats, Patience};
 
-/// What the snapshot, the manifests and the document root say of the size of a
-/// response to GET. Nothing is asked over the network.
+/// Looks up the size of a response to GET in the snapshot, the manifests and the document root.
+/// Nothing is asked over the network.
 ///
 /// # Errors
 ///

@@ -8,8 +8,8 @@ use tokio::time::Instant;
 use super::{Catalogue, snapshot};
 
 impl Catalogue {
-    /// Takes in a snapshot; one that cannot be used is left alone, and the log
-    /// says why. Who shares a store keeps the secret of its keys.
+    /// Takes in a snapshot; one that cannot be used is left alone, and the log says why. An
+    /// instance that shares a store keeps the secret of its keys.
     pub(super) fn restore(&mut self, path: &Path, shares: bool) {
         let header = match snapshot::verify(path) {
             Ok(Some(header)) => header,
@@ -72,7 +72,7 @@ impl Catalogue {
         Ok(entries)
     }
 
-    /// As [`Catalogue::save`]; the log says how it went.
+    /// Does as [`Catalogue::save`]; the log says how it went.
     pub(super) fn save_or_complain(&self, path: &Path) {
         let began = Instant::now();
         match self.save(path) {

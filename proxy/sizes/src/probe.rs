@@ -40,11 +40,11 @@ pub trait Probe {
     fn head(&self, resource: u64, request: Request<RequestBody>) -> Probing;
 }
 
-/// How a request's probe would be sent.
+/// The means to send a request's probe.
 pub struct Prober<'a> {
-    /// To one of its endpoints.
+    /// The cluster, one of whose endpoints is asked.
     pub upstream: &'a dyn Probe,
-    /// What the endpoint is going to be asked.
+    /// The request that the endpoint is going to get.
     pub request: &'a Request<RequestBody>,
 }
 
@@ -64,22 +64,22 @@ struct State {
     counts: ProbeCounts,
 }
 
-/// What became of probes so far.
+/// The number of probes so far, by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProbeCounts {
     /// The probes that told a size.
     pub(super) told: u64,
-    /// Were answered, and told none.
+    /// Probes that were answered, and told none.
     pub(super) useless: u64,
-    /// Were not answered, or not in time.
+    /// Probes that were not answered, or not in time.
     pub(super) failed: u64,
-    /// Told another size than the response had.
+    /// Probes that told another size than the response had.
     pub(super) lied: u64,
-    /// Were not sent: another one under way would do.
+    /// Probes that were not sent: another one under way would do.
     pub(super) joined: u64,
-    /// Were not sent: as many were under way as may be.
+    /// Probes that were not sent: as many were under way as may be.
     pub(super) busy: u64,
-    /// Were not sent: the route's pause, or this resource is left alone.
+    /// Probes that were not sent: the route pauses, or this resource is left alone.
     pub(super) paused: u64,
     /// The probes that are under way.
     pub(super) under_way: usize,
@@ -124,7 +124,7 @@ impl RouteProbes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What became of its probes so far.
+    /// Returns the number of its probes so far, by outcome.
     pub(super) fn counts(&self) -> ProbeCounts {
         let state = self.state();
         ProbeCounts {
@@ -133,7 +133,7 @@ impl RouteProbes {
         }
     }
 
-    /// A response had another size than its probe had told.
+    /// Notes that a response had another size than its probe had told.
     pub(super) fn lied(&self, asked: &Asked) {
         let key = key(asked);
         let now = self.now();
@@ -195,7 +195,7 @@ impl RouteProbes {
         }
     }
 
-    /// Has a task of its own ask.
+    /// Sends a probe in a task of its own.
     fn send(
         &self,
         mut pending: Pending,
@@ -257,12 +257,12 @@ impl Drop for Pending {
     }
 }
 
-/// Variants may differ in size: each has a probe.
+/// Returns the key of a probe: variants may differ in size, so each has its own.
 fn key(asked: &Asked) -> Key {
     asked.resource.variant((1 << MAX_VARY) - 1)
 }
 
-/// The same request by HEAD, for the whole of the resource.
+/// Returns the same request by HEAD, for the whole of the resource.
 fn head_of(request: &Request<RequestBody>) -> Request<RequestBody> {
     let mut head = Request::new(RequestBody::Empty);
     *head.method_mut() = Method::HEAD;

@@ -36,7 +36,8 @@ const END: u32 = u32::MAX;
 /// Entries in one piece at most, so that a wrong count costs no memory.
 const MAX_PIECE: usize = 1 << 16;
 
-/// What is wrong with the file: it is read at the start, if it is there, and written beside.
+/// Returns what is wrong with the file: it is read at the start, if it is there, and written
+/// beside.
 pub(super) fn inspect(config: &Snapshot) -> Vec<Problem> {
     let path = config.path.display();
     let written = replaceable(&config.path).err().map(|wrong| {
@@ -56,7 +57,7 @@ pub(super) fn inspect(config: &Snapshot) -> Vec<Problem> {
     written.into_iter().chain(read).collect()
 }
 
-/// What stands before the entries.
+/// The header, which stands before the entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The secret that the keys were hashed with.
@@ -170,7 +171,7 @@ fn read(file: &mut Hashed<BufReader<File>>) -> anyhow::Result<Header> {
     Ok(header)
 }
 
-/// The entries of a file that was verified.
+/// Gives `take` each entry of a file that was verified.
 ///
 /// # Errors
 ///

@@ -19,7 +19,7 @@ use super::probe::RouteProbes;
 use super::store::{self, Store};
 use super::{Asked, Catalogue, seconds, snapshot};
 
-/// Where a size comes from.
+/// The source that a size comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// Sizes learnt from earlier responses.
@@ -30,14 +30,14 @@ pub enum Layer {
     DocumentRoot,
     /// A HEAD request to the backend.
     HeadProbe,
-    /// What other proxies have learnt.
+    /// Sizes that other proxies have learnt.
     Shared,
     /// Other responses of the same kind.
     Estimator,
 }
 
 impl Layer {
-    /// In the order in which they are asked.
+    /// All layers, in the order in which they are asked.
     pub(crate) const ALL: [Self; 6] = [
         Self::Learnt,
         Self::Manifest,
@@ -47,7 +47,7 @@ impl Layer {
         Self::Estimator,
     ];
 
-    /// The name in metrics and logs.
+    /// Returns the name in metrics and logs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Learnt => "learnt",
@@ -59,7 +59,7 @@ impl Layer {
         }
     }
 
-    /// A small integer, for tables.
+    /// Returns a small integer, for tables.
     pub(crate) const fn index(self) -> usize {
         self as usize
     }
@@ -75,7 +75,7 @@ pub(super) struct Sources {
     /// The probes of each route.
     pub(super) probes: Vec<Option<Arc<RouteProbes>>>,
     pub(super) store: Option<Arc<Store>>,
-    /// Until [`Keeper`](super::Keeper) takes it.
+    /// The thread that speaks to the store, until [`Keeper`](super::Keeper) takes it.
     pub(super) store_thread: Mutex<Option<Background>>,
 }
 
@@ -126,7 +126,7 @@ impl Sources {
         })
     }
 
-    /// Whether no source could know anything.
+    /// Returns whether no source could know anything.
     pub(super) fn are_none(&self) -> bool {
         self.manifests.is_empty()
             && self.store.is_none()
@@ -134,12 +134,12 @@ impl Sources {
             && self.probes.iter().all(Option::is_none)
     }
 
-    /// Whether a source goes by more than hashes.
+    /// Returns whether a source of the route goes by more than hashes.
     pub(super) fn go_by_names(&self, route: usize) -> bool {
         !self.manifests.is_empty() || self.document_roots[route].is_some()
     }
 
-    /// Whether there is a source that makes a request wait.
+    /// Returns whether there is a source that makes a request of the route wait.
     fn make_wait(&self, route: usize) -> bool {
         self.document_roots[route].is_some() || self.probes[route].is_some() || self.store.is_some()
     }
@@ -209,7 +209,7 @@ impl Sources {
         };
         stats.count(Layer::Shared, told.is_some());
         let told = told?;
-        // Next time nobody need ask.
+        // The next request need not ask.
         let (bytes, fields, now_s) = (told.known.bytes, told.fields, catalogue.now_s());
         catalogue
             .learnt
@@ -255,8 +255,8 @@ fn prepare_manifests(
     config.catalogue.manifests.iter().map(prepare).collect()
 }
 
-/// What is wrong with the files, directories and stores that the catalogue of `config` is
-/// told of.
+/// Returns what is wrong with the files, directories and stores that `config` names for the
+/// catalogue.
 pub fn inspect(config: &config::Config, purpose: Purpose) -> Vec<Problem> {
     let own = &config.catalogue;
     let mut problems = Vec::new();

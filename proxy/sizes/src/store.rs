@@ -39,16 +39,16 @@ const MAX_QUESTIONS: usize = 1024;
 /// Questions, or sizes, that are sent in one command at most.
 const BATCH: usize = 128;
 
-/// For sizes to be written.
+/// The longest time that the store has to write sizes.
 const WRITE_BOUND: Duration = Duration::from_secs(1);
 
 /// All fields that may tell variants apart.
 const ALL_FIELDS: u8 = (1 << MAX_VARY) - 1;
 
-/// How far a size of another variant is trusted.
+/// The confidence in a size of another variant.
 const OTHER_VARIANT: f32 = 0.4;
 
-/// How far a size is trusted that another proxy has seen.
+/// The confidence in a size that another proxy has seen.
 const SHARED: f32 = 0.8;
 
 /// The end of the store that the workers hold.
@@ -79,7 +79,7 @@ struct Question {
     answer: oneshot::Sender<Option<Told>>,
 }
 
-/// What the store said of a resource.
+/// The store's answer about a resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) known: Known,
@@ -124,18 +124,18 @@ impl Health {
         }
     }
 
-    /// Sizes written, refused by the store, and dropped.
+    /// Returns how many sizes were written, refused by the store, and dropped.
     pub(super) fn writes(&self) -> [u64; 3] {
         [&self.written, &self.write_errors, &self.dropped].map(|count| count.load(Relaxed))
     }
 
-    /// Whether the store is left alone.
+    /// Returns whether the store is left alone.
     pub(super) fn is_open(&self) -> bool {
         self.circuit().is_open()
     }
 }
 
-/// Who speaks to the store; nothing is connected.
+/// Creates the client that speaks to the store; nothing is connected.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ fn client(config: &Config) -> anyhow::Result<Client> {
     opened.context("the address of the shared store (`catalogue.shared.url`)")
 }
 
-/// What is wrong with a store's address. The store itself need not be there.
+/// Returns what is wrong with a store's address. The store itself need not be there.
 pub(super) fn inspect(config: &Config) -> Option<Problem> {
     let error = client(config).err()?;
     let help = "an address is such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock";
@@ -200,12 +200,12 @@ impl Store {
         Ok((store, Background::of(thread, end)))
     }
 
-    /// Whether the store is of use, and what happened so far.
+    /// Returns whether the store is of use, and what happened so far.
     pub(super) fn health(&self) -> &Health {
         &self.health
     }
 
-    /// What the store knows.
+    /// Asks the store what it knows of a resource.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl Store {
         answered.map_err(drop)?.map_err(drop)
     }
 
-    /// Has the store remember a size.
+    /// Queues a size for the store; drops it where there is no room, or the store is left alone.
     pub(super) fn teach(&self, resource: &Resource, bytes: u64, fields: u8) {
         let teach = |key, fields| {
             let taught = Taught { key, bytes, fields };
@@ -242,7 +242,7 @@ impl Store {
     }
 }
 
-/// What the thread works with.
+/// The state of the thread that speaks to the store.
 struct Speaker {
     client: Client,
     prefix: String,
@@ -257,7 +257,7 @@ impl Speaker {
         format!("{}{:012x}", self.prefix, key.bits())
     }
 
-    /// The connection, opened anew if it was lost.
+    /// Returns the connection, opened anew if it was lost.
     async fn connection(&self) -> Result<MultiplexedConnection, RedisError> {
         let mut connection = self.connection.lock().await;
         if let Some(connection) = &*connection {
@@ -270,8 +270,8 @@ impl Speaker {
         Ok(sender)
     }
 
-    /// The store has answered, be it with an error; whether the connection is
-    /// still there.
+    /// Notes that the store has answered, be it with an error; returns whether the connection
+    /// is still there.
     async fn heard<T>(&self, answer: &Result<T, RedisError>) -> bool {
         let mut connection = self.connection.lock().await;
         match answer {
@@ -288,7 +288,7 @@ impl Speaker {
         }
     }
 
-    /// What was asked at `since` has had no answer in its time.
+    /// Notes that what was asked at `since` has had no answer in its time.
     async fn unheard(&self, since: Instant) {
         let mut connection = self.connection.lock().await;
         if (connection.as_mut()).is_some_and(|connection| connection.is_silent(since)) {
@@ -318,8 +318,7 @@ impl Speaker {
     }
 
     async fn ask(&self, batch: &[Question]) -> Result<Vec<Option<String>>, ()> {
-        // Whoever waits no longer is asked for all the same: that is how a
-        // trial ends well.
+        // A question is asked even if its request waits no longer: that is how a trial ends well.
         let mut connection = self.connection().await.map_err(|e| self.health.fail(&e))?;
         let mut get = redis::cmd("MGET");
         for key in batch.iter().flat_map(|question| question.keys) {
@@ -394,7 +393,7 @@ impl Speaker {
     }
 }
 
-/// What the values of a URL and of its variant say together.
+/// Returns what the values of a URL and of its variant say together.
 fn told(pair: &[Option<String>]) -> Option<Told> {
     let parse = |text: &Option<String>| {
         let (bytes, fields) = text.as_ref()?.split_once(' ')?;

@@ -193,8 +193,8 @@ fn read_line(line: &Line) -> anyhow::Result<(Packed, bool)> {
     Ok((packed, line.asked_again))
 }
 
-/// A size that an operator gives is worth as much as one that was asked for
-/// again.
+/// Reads a line that names its resource. A size that an operator gives is worth as much as one
+/// that was asked for again.
 fn read_named(named: &Named, header: &Header) -> anyhow::Result<(Packed, bool)> {
     ensure!(named.path.starts_with('/'), "`path` begins with a slash");
     let hasher = KeyHasher::new(header.secret);

@@ -325,7 +325,7 @@ fn write_pages(directory: &Path) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write pages into {}", directory.display()))
 }
 
-/// What was asked for.
+/// Prints a text, unless it is empty.
 ///
 /// # Errors
 ///
@@ -343,7 +343,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Errors of a command are for people, not for the log.
+/// Writes to standard error: errors of a command are for people, not for the log.
 fn complain(text: &str) {
     StandardError::Direct.complain(Level::ERROR, text);
 }

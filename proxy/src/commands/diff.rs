@@ -42,7 +42,7 @@ enum Format {
     Json,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 pub(super) struct Compared {
     pub(super) text: String,
     pub(super) differs: bool,

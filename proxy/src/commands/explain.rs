@@ -289,7 +289,7 @@ fn size_before(
     }
 }
 
-/// The code points that the packets of the response would bear, if they bear any.
+/// Returns the code points that the packets of the response would bear, if they bear any.
 fn marks(config: &Config) -> Value {
     let Some(marking) = &config.uplink.marking else {
         return Value::Null;
@@ -308,7 +308,7 @@ fn marks(config: &Config) -> Value {
     json!({"in": within, "out": out, "threshold_bytes": rule.threshold_bytes, "why": why})
 }
 
-/// The size that `sprat run` would know before the response's head, and from where.
+/// Looks up the size that `sprat run` would know before the response's head, and its source.
 fn look_up(
     config: &Config,
     route: Option<&routing::Route>,
@@ -343,7 +343,7 @@ fn look_up(
     })
 }
 
-/// The request's target in the normal form of the listener that it comes to: the one on
+/// Returns the request's target in the normal form of the listener that it comes to: the one on
 /// its port, or the first; and the path's other reading, if rules may be for that.
 fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<(Uri, Option<String>), Reason>> {
     let has_port = |own: &&Listener| {
@@ -413,7 +413,7 @@ fn rule(config: &Config, classified: Classified) -> Value {
     json!({"number": line.map(|_| index + 1), "line": line, "file": file, "why": why})
 }
 
-/// A rule that decides when the response's type is known.
+/// Describes a rule that decides when the response's type is known.
 fn later_rule(config: &Config, index: usize) -> Value {
     let rule = &config.classes.rules[index];
     let name = &config.classes.list[rule.class].name;
@@ -437,13 +437,13 @@ fn later_rule(config: &Config, index: usize) -> Value {
     })
 }
 
-/// What a request's cookies say of where it goes.
+/// The session that a request's cookies name, and what is told of it.
 struct AskedSession {
     at: Option<Session>,
     told: Value,
 }
 
-/// The session of a request at a cluster, as far as it can be known here.
+/// Finds the session of a request at a cluster, as far as it can be known here.
 fn session(cluster: &Cluster, headers: &HeaderMap) -> anyhow::Result<AskedSession> {
     let Some(sessions) = Sessions::of(cluster)? else {
         return Ok(AskedSession {
@@ -479,8 +479,8 @@ fn session(cluster: &Cluster, headers: &HeaderMap) -> anyhow::Result<AskedSessio
     Ok(AskedSession { at, told })
 }
 
-/// The endpoints in the order in which they would be tried by a cluster where
-/// nothing else goes on.
+/// Returns the endpoints in the order in which they would be tried by a cluster where nothing
+/// else goes on.
 fn endpoints(
     config: &Config,
     cluster: &Cluster,

@@ -17,7 +17,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use sprat_config::Config;
 use sprat_config::resolved::ListenAddress;
 
-/// For each of connecting, writing and reading; below the time-out of the image's
+/// The time for each of connecting, writing and reading; below the time-out of the image's
 /// health check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -122,7 +122,7 @@ fn connect_unix(path: &Path) -> std::io::Result<TcpStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Where a server on this address is reached from its own machine.
+/// Returns where a server on this address is reached from its own machine.
 fn within_reach(address: &ListenAddress) -> ListenAddress {
     let mut address = address.clone();
     if let ListenAddress::Ip(ip) = &mut address

@@ -36,13 +36,13 @@ pub(super) enum From {
     Haproxy,
 }
 
-/// What an import came to.
+/// The result of an import.
 pub(super) struct Done {
     /// The configuration in YAML.
     pub(super) yaml: String,
-    /// What became of the directives.
+    /// An account of the directives.
     pub(super) told: String,
-    /// Why it is not enough.
+    /// The error of `--strict`, if a directive was not carried over at all.
     pub(super) refused: Option<anyhow::Error>,
 }
 
@@ -99,8 +99,7 @@ pub(super) fn counts(summary: &Summary) -> String {
     )
 }
 
-/// Says what became of the directives: how many, and which were not carried over as they
-/// are.
+/// Gives an account of the directives: how many, and which were not carried over as they are.
 fn told(summary: &Summary) -> String {
     let mut out = format!("{}\n", counts(summary));
     for note in summary.exceptions() {
@@ -117,7 +116,7 @@ impl Files for Disk {
     fn read(&mut self, path: &str, max_bytes: usize) -> Result<String, String> {
         let mut bytes = Vec::new();
         let file = File::open(path).map_err(|error| error.to_string())?;
-        // What is longer is refused by whoever asked.
+        // The caller refuses what is longer.
         let read = file.take(max_bytes as u64).read_to_end(&mut bytes);
         read.map_err(|error| error.to_string())?;
         String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())

@@ -56,7 +56,7 @@ struct Plan {
     commands: Vec<String>,
 }
 
-/// Does it.
+/// Carries out an action of `sprat link`.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ impl Plan {
         Ok(Self { device, commands })
     }
 
-    /// Back to what the kernel has by default.
+    /// Sets the device back to what the kernel has by default.
     fn undo(&self) -> anyhow::Result<()> {
         let device = &self.device;
         run_command(&format!("tc qdisc del dev {device} root"))?;
@@ -139,7 +139,7 @@ impl Plan {
     }
 }
 
-/// How many segments a packet may have on a link of this rate.
+/// Returns how many segments a packet may have on a link of this rate.
 fn segments_in_packet(bits_per_s: u64) -> u64 {
     let bytes = u128::from(bits_per_s) * PACKET.as_micros() / 8_000_000;
     u64::try_from(bytes / u128::from(SEGMENT)).map_or(UNBOUND_SEGMENTS, |segments| {
@@ -147,20 +147,20 @@ fn segments_in_packet(bits_per_s: u64) -> u64 {
     })
 }
 
-/// The command that bounds a packet's segments.
+/// Returns the command that bounds a packet's segments.
 fn set_segments(device: &str, segments: u64) -> String {
     format!("ip link set dev {device} gso_max_segs {segments}")
 }
 
-/// What the device itself can take, in an `ip -details link show`: the
-/// kernel's default for `gso_max_segs`.
+/// Finds what the device itself can take, in an `ip -details link show`: the kernel's default
+/// for `gso_max_segs`.
 fn device_segments(shown: &str) -> Option<u64> {
     let mut words = shown.split_whitespace();
     words.find(|word| *word == "tso_max_segs")?;
     words.next()?.parse().ok()
 }
 
-/// Strict priority, with the device's own rate.
+/// Returns the command for strict priority, with the device's own rate.
 fn prio(device: &str, classes: usize) -> anyhow::Result<Vec<String>> {
     if classes >= PRIO_BANDS {
         bail!(
@@ -177,7 +177,7 @@ fn prio(device: &str, classes: usize) -> anyhow::Result<Vec<String>> {
     Ok(vec![command])
 }
 
-/// Classes that borrow from one rate, in the order of their priority.
+/// Returns the commands for classes that borrow from one rate, in the order of their priority.
 fn htb(device: &str, classes: usize, bits_per_s: u64) -> anyhow::Result<Vec<String>> {
     if classes >= HTB_LEVELS {
         bail!(
@@ -220,7 +220,7 @@ fn htb(device: &str, classes: usize, bits_per_s: u64) -> anyhow::Result<Vec<Stri
     Ok(commands)
 }
 
-/// Whether the root of a `tc qdisc show` is what `apply` installs.
+/// Returns whether the root of a `tc qdisc show` is what `apply` installs.
 fn is_ours(shown: &str) -> bool {
     shown.lines().any(|line| {
         let ours = ["qdisc htb 1: root", "qdisc prio 1: root"];
@@ -228,14 +228,14 @@ fn is_ours(shown: &str) -> bool {
     })
 }
 
-/// The root of a `tc qdisc show`, unless the kernel put it there by itself
-/// (its handle is then 0).
+/// Returns the root of a `tc qdisc show`, unless the kernel put it there by itself (its handle
+/// is then 0).
 fn set_by_somebody(shown: &str) -> Option<&str> {
     let root = shown.lines().find(|line| line.contains(" root "))?;
     (!root.contains(" 0: root")).then(|| root.trim())
 }
 
-/// Runs one command of ours; its standard output.
+/// Runs one command of ours; returns its standard output.
 fn run_command(command: &str) -> anyhow::Result<String> {
     let mut words = command.split(' ');
     let program = words.next().unwrap_or_default();

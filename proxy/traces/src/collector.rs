@@ -28,14 +28,14 @@ type Failure = Box<dyn StdError + Send + Sync>;
 /// A collector, and the connection to it while there is one.
 pub(crate) struct Collector {
     endpoint: CollectorEndpoint,
-    /// None for plain text.
+    /// The connector for TLS; none for plain text.
     tls: Option<TlsConnector>,
     headers: HeaderMap,
     timeout: Duration,
     connection: Option<SendRequest<Full<Bytes>>>,
 }
 
-/// What a collector has said.
+/// The answer of a collector to a request.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) outcome: Outcome,

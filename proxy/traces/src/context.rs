@@ -117,7 +117,7 @@ impl TraceContext {
     }
 }
 
-/// What a request came with.
+/// The trace context that a request came with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parent {
     pub(crate) trace: TraceId,

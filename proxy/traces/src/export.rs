@@ -32,7 +32,7 @@ pub struct Queue {
     open: Arc<watch::Sender<()>>,
 }
 
-/// How many spans may wait, and do.
+/// The room for spans that wait, and the number that do.
 #[derive(Debug)]
 struct Room {
     most: usize,
@@ -55,7 +55,7 @@ impl Room {
         has_room
     }
 
-    /// Whether there is enough for a batch.
+    /// Returns whether there is enough for a batch.
     fn is_full(&self) -> bool {
         self.waiting.used() >= self.max_batch
     }
@@ -147,7 +147,7 @@ impl Exporter {
     }
 }
 
-/// What the thread has.
+/// The state of the thread that sends.
 struct Sending {
     collector: Collector,
     queued: mpsc::UnboundedReceiver<Spans>,

@@ -47,7 +47,7 @@ pub struct Begun {
     pub context: TraceContext,
     /// The span that the request came from, if it came with one.
     pub parent: Option<SpanId>,
-    /// What other systems say of the trace, if the request came with it.
+    /// The `tracestate` of other systems, if the request came with one.
     pub state: Option<String>,
 }
 

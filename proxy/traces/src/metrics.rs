@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sprat_net::metrics::{Labels, Row, Topic};
 
-/// Why spans did not get to the collector.
+/// The reason why spans did not get to the collector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dropped {
     /// The queue was full.
@@ -71,7 +71,7 @@ fn get(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
-/// What is told of traces.
+/// The metrics of spans on their way to the collector.
 #[rustfmt::skip]
 pub static TRACES: Topic<Arc<TraceStats>> = Topic { title: "Traces", rows: &[
     Row::counter("sprat_traces_exported_total", Labels::NONE,

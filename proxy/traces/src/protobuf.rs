@@ -1,6 +1,6 @@
 //! The few forms of protobuf that spans need, written by hand: numbers, bytes, messages.
 
-/// How a field's value is encoded.
+/// The wire types: how a field's value is encoded.
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 const BYTES: u64 = 2;

@@ -1,5 +1,5 @@
-//! What becomes of spans that were sent: taken, sent again after a while, or lost, as the
-//! OTLP specification says (1.x, "OTLP/HTTP Response"). Pure.
+//! The fate of spans that were sent: taken, sent again after a while, or lost, as the OTLP
+//! specification says (1.x, "OTLP/HTTP Response"). Pure.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Pauses that spans are sent again after, together; the collector's own default.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(300);
 
-/// How a collector has answered.
+/// The meaning of a collector's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The spans are taken, all but a few.
     Taken {
-        /// How many were not.
+        /// The number of spans that were not taken.
         rejected: u64,
-        /// Why, as the collector says.
+        /// The reason, as the collector says it.
         message: String,
     },
     /// The spans may be sent again, after what the collector asks for.

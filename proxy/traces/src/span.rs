@@ -7,14 +7,15 @@ use crate::protobuf;
 /// Bytes of a text in a span; what is longer is cut.
 const MAX_TEXT: usize = 1024;
 
-/// That a span says whether its parent is in another process, and that it is.
+/// The flags for a span that says whether its parent is in another process, and for one whose
+/// parent is.
 const HAS_IS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
 /// The status of a span that failed (`Status.StatusCode`).
 const STATUS_ERROR: u64 = 2;
 
-/// What a span is in a trace (`Span.SpanKind`).
+/// The part that a span has in a trace (`Span.SpanKind`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Work within the process.
@@ -46,13 +47,13 @@ pub struct Span<'a> {
     pub is_parent_remote: bool,
     /// The span's name, which is one of few.
     pub name: &'a str,
-    /// What it is in the trace.
+    /// The part that it has in the trace.
     pub kind: Kind,
     /// Nanoseconds since 1970 when it began.
     pub began_unix_ns: u64,
     /// Nanoseconds since 1970 when it ended.
     pub ended_unix_ns: u64,
-    /// What other systems say of the trace.
+    /// The `tracestate` of other systems.
     pub state: Option<&'a str>,
     /// Whether what it stands for failed.
     pub is_error: bool,
@@ -187,7 +188,7 @@ mod tests {
         }
     }
 
-    /// What OpenTelemetry's own decoder reads.
+    /// Returns what OpenTelemetry's own decoder reads.
     fn decoded(spans: &Spans) -> Vec<Decoded> {
         ScopeSpans::decode(spans.encoded()).unwrap().spans
     }

@@ -34,7 +34,7 @@ pub(crate) fn read<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<String>
     (fits && !keys.is_empty()).then_some(all)
 }
 
-/// Whether this is a key of one system, or of a tenant (`TENANT@SYSTEM`).
+/// Returns whether this is a key of one system, or of a tenant (`TENANT@SYSTEM`).
 fn is_key(key: &str) -> bool {
     let fits = |part: &str, most: usize, first: fn(u8) -> bool| {
         let rest = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b);
@@ -50,7 +50,8 @@ fn is_key(key: &str) -> bool {
     }
 }
 
-/// Whether these are visible characters and spaces, the last of them visible.
+/// Returns whether these are visible characters and spaces, the last of them visible, and neither
+/// `,` nor `=` is among them.
 fn is_value(value: &str) -> bool {
     let is_plain = |b: u8| (b' '..=b'~').contains(&b) && b != b',' && b != b'=';
     (1..=MAX_PART).contains(&value.len()) && value.bytes().all(is_plain) && !value.ends_with(' ')

@@ -26,7 +26,7 @@ use sprat_net::sys;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// Between the last byte's writing and the first question, and between questions.
+/// The least time between the last byte's writing and the first question, and between questions.
 const LEAST_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A response that has not been acknowledged for so long is given up.
@@ -38,9 +38,10 @@ const RESPONSES_MAX: usize = 128;
 /// Connections of a worker that have ended and are waited for: each costs a descriptor.
 const ENDED_MAX: usize = 256;
 
-/// What waits until its response is acknowledged. Dropped, that is not known.
+/// A record that waits until its response is acknowledged. If it is dropped before, the time of
+/// that is not known.
 pub trait Delivery {
-    /// The client has the response's last byte since then.
+    /// Notes that the client has had the response's last byte since `at`.
     fn acknowledged(self: Box<Self>, at: Instant);
 }
 
@@ -54,22 +55,22 @@ pub(super) struct Unacknowledged {
     is_watched: Cell<bool>,
 }
 
-/// How the kernel is asked about a connection.
+/// The descriptor by which the kernel is asked about a connection.
 enum Descriptor {
-    /// By its socket's, which its owner keeps open until [`Unacknowledged::close`].
+    /// The socket's own, which its owner keeps open until [`Unacknowledged::close`].
     Lent(RawFd),
-    /// By a duplicate, after the socket has been closed.
+    /// A duplicate, after the socket has been closed.
     Own(OwnedFd),
-    /// Nothing is asked any more: the connection's end is over.
+    /// The connection's end is over, and nothing is asked any more.
     Gone,
 }
 
 /// A response that has been written.
 struct Response {
-    /// How many bytes had been written with its last.
+    /// The number of bytes that had been written with its last.
     end: u64,
     written_at: Instant,
-    /// When it was known last that some of it was not acknowledged.
+    /// The time at which some of it was last known not to be acknowledged.
     missing_at: Instant,
     delivery: Box<dyn Delivery>,
 }
@@ -84,17 +85,17 @@ impl Unacknowledged {
         })
     }
 
-    /// The socket took so many bytes.
+    /// Notes that the socket took `bytes` more bytes.
     pub(super) fn wrote(&self, bytes: u64) {
         self.written.set(self.written.get() + bytes);
     }
 
-    /// Bytes that the socket has taken.
+    /// Returns how many bytes the socket has taken.
     pub(super) fn written(&self) -> u64 {
         self.written.get()
     }
 
-    /// Has `delivery` told when all that was written so far is acknowledged.
+    /// Tells `delivery` when all that was written so far is acknowledged.
     pub(super) fn await_response(self: &Rc<Self>, delivery: Box<dyn Delivery>, watch: &AckWatch) {
         let is_gone = matches!(*self.socket.borrow(), Descriptor::Gone);
         // What carries a simulated connection may not be TCP.
@@ -120,14 +121,15 @@ impl Unacknowledged {
         }
     }
 
-    /// Something has come from the client, which may acknowledge something.
+    /// Asks the kernel what is acknowledged, for something has come from the client.
     pub(super) fn heard(&self) {
         if !self.responses.borrow().is_empty() {
             self.look(clock::now());
         }
     }
 
-    /// The connection ends; its client may have some of it still to come.
+    /// Notes that the connection ends. While its client has some of a response still to come, a
+    /// duplicate of the socket stays open.
     pub(super) fn close(&self, socket: BorrowedFd<'_>, watch: &AckWatch) {
         self.heard();
         let mut kept = None;
@@ -150,8 +152,8 @@ impl Unacknowledged {
         }
     }
 
-    /// Tells those of whom the kernel says that they are acknowledged, and gives up those
-    /// that never will be, or have not been for too long.
+    /// Tells the responses that the kernel says are acknowledged, and gives up those that never
+    /// will be, or have not been for too long.
     fn look(&self, now: Instant) {
         let (socket, has_ended) = match &*self.socket.borrow() {
             Descriptor::Lent(socket) => (*socket, false),
@@ -185,7 +187,7 @@ impl Unacknowledged {
         }
     }
 
-    /// The oldest response, if it is one of these.
+    /// Takes the oldest response, if it is one of these.
     fn pop_if(&self, is_one: impl FnOnce(&Response) -> bool) -> Option<Response> {
         let mut responses = self.responses.borrow_mut();
         match responses.front() {
@@ -199,7 +201,7 @@ impl Unacknowledged {
         drop(responses);
     }
 
-    /// When to look next, if anything is waited for.
+    /// Returns when to look next, if anything is waited for.
     fn next_look(&self, now: Instant) -> Option<Instant> {
         let responses = self.responses.borrow();
         let age = now - responses.front()?.written_at;
@@ -207,7 +209,7 @@ impl Unacknowledged {
     }
 }
 
-/// The time between two ticks of the kernel's clock.
+/// Returns the time between two ticks of the kernel's clock.
 fn tick() -> Duration {
     static TICK: LazyLock<Duration> = LazyLock::new(|| {
         let tick = clock_getres(ClockId::MonotonicCoarse);
@@ -216,7 +218,7 @@ fn tick() -> Duration {
     *TICK
 }
 
-/// When the client was heard last.
+/// Returns when the client's last acknowledgement came.
 fn heard_at(socket: RawFd, now: Instant) -> Instant {
     let info = sys::tcp_info(&socket);
     let ago = info.map_or(0, |info| info.last_ack_recv_ms);
@@ -224,7 +226,7 @@ fn heard_at(socket: RawFd, now: Instant) -> Instant {
     at.unwrap_or(now)
 }
 
-/// Whether nothing will come any more: the connection was reset, or given up.
+/// Returns whether nothing will come any more: the connection was reset, or given up.
 fn is_closed(socket: RawFd) -> bool {
     /// `TCP_CLOSE`, in include/net/tcp_states.h of Linux.
     const CLOSED: u8 = 7;
@@ -234,12 +236,12 @@ fn is_closed(socket: RawFd) -> bool {
 /// Looks after connections whose clients have not acknowledged all responses: a worker's.
 #[derive(Default)]
 pub(super) struct AckWatch {
-    /// By when they are to be looked at, and a number.
+    /// The connections by when they are to be looked at, and a number.
     due: RefCell<BTreeMap<(Instant, u64), Rc<Unacknowledged>>>,
     added: Cell<u64>,
-    /// How many of them have ended.
+    /// The number of these connections that have ended.
     ended: Cell<usize>,
-    /// Told when one is to be looked at before all others.
+    /// Wakes the watching task when a connection is due before all others.
     is_first: Notify,
 }
 
@@ -352,14 +354,14 @@ mod tests {
             }
         }
 
-        /// Has the socket take a response.
+        /// Writes a response to the socket, and expects its acknowledgement.
         async fn respond(&mut self, bytes: usize) -> Receiver<Option<Instant>> {
             self.server.write_all(&vec![b'x'; bytes]).await.unwrap();
             self.unacknowledged.wrote(bytes as u64);
             self.expect()
         }
 
-        /// The responses so far.
+        /// Expects the acknowledgement of the responses so far.
         fn expect(&self) -> Receiver<Option<Instant>> {
             let (sender, told) = channel();
             let told_when = Box::new(Told(sender));

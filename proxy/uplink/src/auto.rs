@@ -19,8 +19,7 @@ use super::watch::Watch;
 /// Between two polls while anything is unacknowledged.
 const POLL_INTERVAL: Duration = Duration::from_micros(700);
 
-/// How long the thread sleeps at most before it looks whether the uplink is
-/// still there.
+/// The longest time that the thread sleeps before it looks whether the uplink is still there.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sockets followed at a time; each costs a second descriptor while it is. A
@@ -34,11 +33,11 @@ const OTHERS_MAX: usize = 32;
 /// to it may have arrived.
 const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
 
-/// What is told between two polls at most; of what is over only the bytes count.
+/// Events that are kept between two polls at most; of what is over only the bytes count.
 const EVENTS_MAX: usize = 4096;
 
-/// While no link has been found, sockets are asked about after so many writes in a row,
-/// and after one more each [`ASK_EVERY`]: to ask after each of 20,000 a second costs a
+/// The number of writes in a row after which sockets are asked about while no link has been
+/// found. One more may be each [`ASK_EVERY`]: to ask after each of 20,000 a second costs a
 /// tenth of the CPU time, and delays are as well told by some of them.
 const ASKS_MAX: u32 = 64;
 
@@ -61,7 +60,7 @@ pub(crate) struct AutoRate {
     /// Zero if it is not known.
     effective_rate_bits_per_s: AtomicU64,
     queue_us: AtomicU64,
-    /// Nothing is late, and nothing is to be told.
+    /// Whether the search rests: nothing is late, and nothing is to be told.
     rests: AtomicBool,
     /// A link has been found: its rate is searched for by all that is sent on it.
     is_engaged: AtomicBool,
@@ -71,18 +70,18 @@ pub(crate) struct AutoRate {
 
 #[derive(Default)]
 struct Followed {
-    /// What the present search was told.
+    /// The configuration that the present search runs by.
     config: GateConfig,
     sockets: BTreeMap<u64, Socket>,
-    /// In the order in which they happened.
+    /// Events of the sockets since the last poll, oldest first.
     events: Vec<(Time, Event)>,
-    /// Where the turns of those that the gate does not ask about have got to.
+    /// The socket at which the turns go on of those that the gate does not ask about.
     turn: u64,
-    /// When all of [`ASKS_MAX`] will have come back.
+    /// The time at which all of [`ASKS_MAX`] will have come back.
     asks_whole_at: Time,
 }
 
-/// What the thread is told.
+/// An event that the gate is to be told of.
 #[derive(Clone, Copy)]
 enum Event {
     Wrote(Write),
@@ -121,7 +120,7 @@ pub(crate) struct Writer<'a> {
 }
 
 impl AutoRate {
-    /// Nothing is known of the link, nor searched for.
+    /// Creates a state in which nothing is known of the link, nor searched for.
     pub(crate) fn new() -> Self {
         Self {
             searches: AtomicU64::new(0),
@@ -134,12 +133,12 @@ impl AutoRate {
         }
     }
 
-    /// Where the search begins, in bits per second.
+    /// Returns the rate at which the search begins, in bits per second.
     pub(crate) fn initial_rate_bits_per_s(config: &GateConfig) -> u64 {
         Gate::new(config).control().rate_bits_per_s
     }
 
-    /// Bytes were written to a client's socket; `position` as in [`Write::position`].
+    /// Notes that bytes were written to a client's socket; `position` as in [`Write::position`].
     pub(super) fn on_write(&self, now: Time, position: u64, writer: &Writer<'_>) {
         if self.rests.load(Relaxed) {
             return;
@@ -171,24 +170,24 @@ impl AutoRate {
         }
     }
 
-    /// A connection has ended with packets that carry nothing.
+    /// Notes that a connection is set up, or has ended, with packets that carry nothing.
     pub(crate) fn on_overhead(&self, now: Time, wire_bytes: u64) {
         if !self.rests.load(Relaxed) {
             self.lock().tell(now, Event::Overhead(wire_bytes));
         }
     }
 
-    /// Whether the rate is being searched for.
+    /// Returns whether a search for the rate is under way.
     pub(crate) fn is_on(&self) -> bool {
         self.searches.load(Relaxed) % 2 == 1
     }
 
-    /// Whether there is a search that wants to be told of what happens.
+    /// Returns whether there is a search that wants to be told of what happens.
     pub(super) fn is_watching(&self) -> bool {
         self.is_on() && !self.rests.load(Relaxed)
     }
 
-    /// Whether the search with this number is not over.
+    /// Returns whether the search with this number is not over.
     pub(super) fn goes_on(&self, search: u64) -> bool {
         // The thread may be here before its number is.
         self.searches.load(Relaxed) <= search
@@ -226,7 +225,7 @@ impl AutoRate {
         }
     }
 
-    /// What the link is known to carry, in bits per second.
+    /// Returns the rate that the link is known to carry, in bits per second.
     pub(super) fn effective_rate_bits_per_s(&self) -> Option<u64> {
         match self.effective_rate_bits_per_s.load(Relaxed) {
             0 => None,
@@ -234,7 +233,7 @@ impl AutoRate {
         }
     }
 
-    /// What waits on the link behind the pacer.
+    /// Returns the queue on the link behind the pacer, as a time.
     pub(super) fn queue(&self) -> Duration {
         Duration::from_micros(self.queue_us.load(Relaxed))
     }
@@ -295,7 +294,7 @@ impl AutoRate {
         }
     }
 
-    /// Begins anew: one who wrote when the rest began may have told of it.
+    /// Begins anew: a worker that wrote when the rest began may have told of it.
     fn resume(&self) {
         if self.rests.load(Relaxed) {
             drop(self.forget());
@@ -309,8 +308,7 @@ impl AutoRate {
         mem::take(&mut followed.sockets)
     }
 
-    /// Tells a gate what has happened. It is not told under the lock, for which those
-    /// who serve wait.
+    /// Tells a gate what has happened. It is not told under the lock, for which the workers wait.
     fn tell(&self, gate: &mut Gate) {
         let events = mem::take(&mut self.lock().events);
         for (at, event) in events {
@@ -324,7 +322,7 @@ impl AutoRate {
 }
 
 impl Followed {
-    /// Whether a socket may be asked about after a write; one fewer may after that.
+    /// Returns whether a socket may be asked about after a write; one fewer may after that.
     fn may_ask(&mut self, now: Time) -> bool {
         let whole_at = self.asks_whole_at.max(now);
         let may = whole_at.since(now) <= ASK_EVERY * (ASKS_MAX - 1);
@@ -348,7 +346,7 @@ impl Followed {
         }
     }
 
-    /// Notes that a socket has taken bytes; whether it is followed.
+    /// Notes that a socket has taken bytes; returns whether it is followed.
     fn follow(&mut self, now: Time, writer: &Writer<'_>, info: &TcpInfo) -> bool {
         if let Some(socket) = self.sockets.get_mut(&writer.socket) {
             socket.written = writer.written;
@@ -416,8 +414,8 @@ impl Followed {
         }
     }
 
-    /// The sockets to ask about: those that are wanted, then some of those that hold bytes
-    /// back or were not written to of late, in turns.
+    /// Returns the sockets to ask about: those that are wanted, then some of those that hold
+    /// bytes back or were not written to of late, in turns.
     fn asked(&mut self, now: Time, wanted: &[u64]) -> Vec<(u64, Arc<OwnedFd>)> {
         let sockets = &self.sockets;
         let fd = |key: &u64| Some((*key, Arc::clone(&sockets.get(key)?.fd)));
@@ -457,7 +455,7 @@ impl Followed {
     }
 }
 
-/// Bytes of the stream that have left, each counted once.
+/// Returns how many bytes of the stream have left, each counted once.
 fn first_sent(info: &TcpInfo) -> u64 {
     info.bytes_sent.saturating_sub(info.bytes_retrans)
 }
@@ -525,7 +523,7 @@ mod tests {
         (listener.accept().unwrap().0, client)
     }
 
-    /// Has a socket take `bytes` in place of a connection's gauge.
+    /// Writes `bytes` to a socket in place of a connection's gauge.
     fn write(auto: &AutoRate, now: Time, key: u64, socket: &mut TcpStream, bytes: u64, all: u64) {
         socket.write_all(&vec![b'x'; bytes as usize]).unwrap();
         let writer = Writer {
@@ -583,7 +581,7 @@ mod tests {
         assert_eq!(told(&auto), 5 * COST.segment_bytes(1000));
     }
 
-    /// Whether it was asked about or not, what a socket has taken is told once.
+    /// Checks that what a socket has taken is told once, whether it was asked about or not.
     #[test]
     fn of_many_writes_some_are_asked_about_and_all_are_told() {
         let auto = AutoRate::new();

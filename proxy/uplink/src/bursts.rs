@@ -16,7 +16,7 @@ use super::{Outlet, WireMarks};
 pub struct Bursts<'a> {
     outlet: &'a Outlet,
     class: usize,
-    /// Whose it is, where clients share the uplink.
+    /// The client whose tunnel it is, where clients share the uplink.
     client: Option<u64>,
     /// The number by which a survey tells whence they come.
     origin: u32,
@@ -50,15 +50,14 @@ impl<'a> Bursts<'a> {
         Self { origin, ..self }
     }
 
-    /// Has its packets bear code points.
+    /// Lets its packets bear code points, if there are any.
     #[must_use]
     pub fn marked(self, marks: Option<WireMarks>) -> Self {
         Self { marks, ..self }
     }
 
-    /// Waits until it is the burst's turn; how many of `available` bytes may
-    /// be written then, one at least. All that was written before must be in
-    /// the socket.
+    /// Waits until it is the burst's turn; returns how many of `available` bytes may be written
+    /// then, one at least. All that was written before must be in the socket.
     pub async fn turn(&mut self, available: usize) -> usize {
         let bytes = match self.outlet {
             Outlet::Plain => available,
@@ -91,7 +90,7 @@ impl<'a> Bursts<'a> {
         bytes
     }
 
-    /// Nothing more is there for now.
+    /// Ends the burst, for nothing more is there for now.
     pub fn pause(&mut self) {
         if let Some(flow) = self.flow.take() {
             self.waited += flow.waited();
@@ -102,7 +101,7 @@ impl<'a> Bursts<'a> {
         self.attained = 0;
     }
 
-    /// How long bytes have waited for the uplink, in the bursts that are over.
+    /// Returns how long bytes have waited for the uplink, in the bursts that are over.
     pub fn waited(&self) -> Duration {
         self.waited
     }

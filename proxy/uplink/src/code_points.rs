@@ -44,7 +44,7 @@ struct Point {
 /// A connection's mark: what its next bytes want, and what its socket has.
 #[derive(Default)]
 pub struct WireMark {
-    /// None if they want none.
+    /// The mark and code point of the next bytes; none if they want none.
     wanted: Cell<Option<Point>>,
     current: Cell<Option<Point>>,
     /// The traffic class that the socket had before it was marked.
@@ -60,7 +60,7 @@ pub struct WireMark {
     has_head: Cell<bool>,
     /// Responses that are on their way.
     responses: Cell<usize>,
-    /// Who waits until another mark may be given.
+    /// The tasks that wait until another mark may be given.
     waiting: RefCell<Vec<Waker>>,
 }
 
@@ -83,8 +83,7 @@ impl WireMark {
         self.chunks.get() == 0 && !self.has_frame.get()
     }
 
-    /// Lets those go on who wait for another mark, and ends the marks with the last
-    /// response.
+    /// Lets the tasks go on that wait for another mark, and ends the marks with the last response.
     fn look(&self) {
         if !self.is_clear() {
             return;
@@ -96,31 +95,31 @@ impl WireMark {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// The socket has taken all that was offered.
+    /// Notes that the socket has taken all that was offered.
     pub fn flushed(&self) {
         self.has_frame.set(false);
         self.has_head.set(false);
         self.look();
     }
 
-    /// A stream of HTTP/2 has given a chunk.
+    /// Notes that a stream of HTTP/2 has given a chunk.
     pub fn chunk_given(&self) {
         self.chunks.set(self.chunks.get() + 1);
     }
 
-    /// The chunk is in the socket, or will never be.
+    /// Notes that a chunk is in the socket, or will never be.
     pub fn chunk_gone(&self) {
         // Marks may have begun after it was given.
         self.chunks.set(self.chunks.get().saturating_sub(1));
         self.look();
     }
 
-    /// Whether the socket has another mark than its next bytes want.
+    /// Returns whether the socket has another mark than its next bytes want.
     pub fn is_stale(&self) -> bool {
         self.wanted.get() != self.current.get()
     }
 
-    /// Whether the socket's mark is only to be taken off.
+    /// Returns whether the socket's mark is only to be taken off.
     pub fn is_over(&self) -> bool {
         self.wanted.get().is_none() && self.current.get().is_some()
     }
@@ -172,10 +171,11 @@ impl WireMark {
         }
     }
 
-    /// The kernel keeps the two bits of ECN, which are TCP's own (RFC 3168). With the
-    /// type of service it also sets the socket's priority, by a table that is older than
-    /// code points: for it `af13` is more urgent than `af11`. That is undone, or the host's
-    /// own queue would have OUT overtake IN, and an order by `SO_PRIORITY` would be lost.
+    /// Sets a socket's code point, or takes it off. The kernel keeps the two bits of ECN, which
+    /// are TCP's own (RFC 3168). With the type of service it also sets the socket's priority,
+    /// by a table that is older than code points: for it `af13` is more urgent than `af11`.
+    /// That is undone, or the host's own queue would have OUT overtake IN, and an order by
+    /// `SO_PRIORITY` would be lost.
     fn set_code_point(
         &self,
         socket: &SockRef<'_>,
@@ -198,7 +198,7 @@ impl WireMark {
     }
 }
 
-/// Whether a socket's packets are of IPv4, as those of some clients of `[::]` are.
+/// Returns whether a socket's packets are of IPv4, as those of some clients of `[::]` are.
 fn is_ipv4(stream: &TcpStream) -> bool {
     let address = stream.peer_addr();
     address.is_ok_and(|address| address.ip().to_canonical().is_ipv4())
@@ -209,7 +209,8 @@ pub struct WireMarks {
     wire: Rc<WireMark>,
     marking: Marking,
     began: Instant,
-    /// What is marked here. Under the uplink's scheduler grants bear the marks.
+    /// The marks that are given here, and the response's number. Under the uplink's scheduler
+    /// grants bear the marks.
     own: Option<(u64, FlowMarks)>,
 }
 
@@ -445,7 +446,7 @@ mod tests {
         assert!(turn(out).is_pending());
         wire.chunk_gone();
         assert!(turn(out).is_ready());
-        // A head that is never written holds no one up.
+        // A head that is never written holds up no other.
         wire.has_head.set(true);
         assert!(turn(within).is_ready());
         drop(marks);

@@ -23,17 +23,17 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Bytes on the wire left long ago; negative: fewer did than was debited.
+    /// Counts bytes on the wire that left long ago; negative if fewer did than were debited.
     pub(super) fn count_past(&mut self, wire_bytes: i64) {
         self.past_bytes = self.past_bytes.saturating_add(wire_bytes);
     }
 
-    /// Bytes on the wire went out that the scheduler counts as overhead alone.
+    /// Counts bytes on the wire that went out and that the scheduler counts as overhead alone.
     pub(super) fn count_forgotten(&mut self, wire_bytes: u64) {
         self.forgotten_bytes = self.forgotten_bytes.saturating_add(wire_bytes);
     }
 
-    /// The sums at this moment: they fall where something is taken back.
+    /// Returns the sums at this moment: they fall where something is taken back.
     pub(super) fn exact(&self, stats: EgressStats) -> EgressStats {
         let past = self.past_bytes;
         let wire_bytes = stats.wire_bytes.saturating_add(self.forgotten_bytes);
@@ -44,7 +44,7 @@ impl Counters {
         }
     }
 
-    /// The counters as they are to be told.
+    /// Returns the counters as they are to be told.
     pub(super) fn publish(&mut self, stats: EgressStats) -> EgressStats {
         let exact = self.exact(stats);
         let told = &self.told;
@@ -57,7 +57,7 @@ impl Counters {
         self.told
     }
 
-    /// The marks' counters as they are to be told.
+    /// Returns the marks' counters as they are to be told.
     pub(super) fn publish_marks(&mut self, bytes: [u64; 2]) -> [u64; 2] {
         for (told, bytes) in self.told_marks.iter_mut().zip(bytes) {
             *told = bytes.max(*told);
@@ -65,7 +65,7 @@ impl Counters {
         self.told_marks
     }
 
-    /// The classes' counters as they are to be told.
+    /// Returns the classes' counters as they are to be told.
     pub(super) fn publish_classes(
         &mut self,
         mut classes: Vec<EgressClassStats>,

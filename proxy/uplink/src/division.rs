@@ -25,17 +25,17 @@ use super::portions::portion;
 /// Reports of an instance in the time of its lease.
 const REPORTS_PER_LEASE: u32 = 3;
 
-/// For the store's answer, and for a farewell.
+/// The time for the store's answer, and for a farewell.
 const ANSWER_BOUND: Duration = Duration::from_secs(1);
 const FAREWELL_BOUND: Duration = Duration::from_millis(200);
 
 /// Instances that are heard of at most; the store forgets those above.
 const INSTANCES_MAX: usize = 1000;
 
-/// Notes that one lives, and tells of all who do. Its clock is the store's: those of the
-/// instances may differ. `KEYS[1]` is a hash that has of each when it is gone, in ms, and
-/// what it asks for; `ARGV` are the instance, its lease in ms, what it asks for, and how
-/// many may be told of.
+/// Notes that an instance lives, and tells of all that do. Its clock is the store's: those of
+/// the instances may differ. `KEYS[1]` is a hash that has of each when it is gone, in ms, and
+/// what it asks for; `ARGV` are the instance, its lease in ms, what it asks for, and how many
+/// may be told of.
 const REPORT: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -61,16 +61,16 @@ pub(crate) struct Division {
     _thread: Background,
 }
 
-/// What the thread has heard.
+/// The thread's counts: of the instances, and of its failures.
 struct Told {
     instances: AtomicU64,
     failures: AtomicU64,
 }
 
-/// What is known of those who share a link.
+/// The instances that share a link, as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divided {
-    /// How many they are, this instance among them.
+    /// The number of instances, this one among them.
     pub(crate) instances: u64,
     /// Reports that the store did not answer.
     pub(crate) failures: u64,
@@ -138,7 +138,7 @@ impl Division {
         })
     }
 
-    /// Returns what is known of those who share the link.
+    /// Returns what is known of the instances that share the link.
     pub(crate) fn status(&self) -> Divided {
         Divided {
             instances: self.told.instances.load(Relaxed),
@@ -152,7 +152,7 @@ struct Member {
     link: Weak<PacedLink>,
     client: Client,
     key: String,
-    /// No other has it: an instance that is started anew is another.
+    /// The instance's name, which no other has: an instance that is started anew is another.
     name: String,
     lease: Duration,
     total_bits_per_s: u64,
@@ -262,7 +262,7 @@ impl Member {
     }
 }
 
-/// Why a report was not answered.
+/// Returns the reason why a report was not answered.
 fn reason(failed: Result<Result<Vec<u64>, RedisError>, Elapsed>) -> String {
     match failed {
         Ok(Err(error)) => error.to_string(),
@@ -272,9 +272,9 @@ fn reason(failed: Result<Result<Vec<u64>, RedisError>, Elapsed>) -> String {
 
 /// A share of the link, as it changes.
 struct Share {
-    /// What may be sent.
+    /// The rate at which the instance may send.
     bits_per_s: u64,
-    /// What was found last.
+    /// The rate that was found for it last.
     found_bits_per_s: u64,
     total_bits_per_s: u64,
 }
@@ -296,7 +296,7 @@ impl Share {
     }
 }
 
-/// How fast a counter of bytes rises.
+/// A meter of how fast a counter of bytes rises.
 #[derive(Default)]
 struct Usage {
     last: Option<(Instant, u64)>,

@@ -15,20 +15,20 @@ pub(crate) struct Flow {
     waited: Duration,
     /// Bytes that it was granted.
     granted: u64,
-    /// How often it was granted some.
+    /// The number of times that it was granted bytes.
     grants: u64,
     /// The mark of what it was granted last, where flows are marked.
     mark: Option<Mark>,
 }
 
-/// What a response was granted on the uplink.
+/// The grants that a response had on the uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// How often it was granted bytes.
+    /// The number of times that it was granted bytes.
     pub grants: u64,
     /// The bytes, with those of its head unless that went ahead.
     pub bytes: u64,
-    /// How long they waited for their turns.
+    /// The time that the bytes waited for their turns.
     pub waited: Duration,
 }
 
@@ -75,18 +75,18 @@ impl Flow {
         Poll::Ready(turn.bytes)
     }
 
-    /// The backend has nothing more for now.
+    /// Notes that the backend has nothing more for now.
     pub(crate) fn pause(&mut self) {
         let now = self.worker.link.now();
         self.worker.link.lock().desk.pause(now, self.id);
     }
 
-    /// All of the response has been asked for.
+    /// Notes that all of the response has been asked for.
     pub(crate) fn complete(&mut self) {
         self.worker.link.lock().desk.complete(self.id);
     }
 
-    /// So many bytes are left of the response, beside what was granted: its size is known
+    /// Notes that `bytes` are left of the response, beside what was granted: its size is known
     /// exactly now.
     pub(crate) fn has_left(&mut self, bytes: u64) {
         let (now, size) = (self.worker.link.now(), Size::Exact(self.granted + bytes));
@@ -106,7 +106,7 @@ impl Flow {
         state.desk.egress_mut().count_ahead(now, self.id, bytes);
     }
 
-    /// How long its bytes have waited for the uplink.
+    /// Returns how long its bytes have waited for the uplink.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
     }

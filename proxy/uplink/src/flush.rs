@@ -15,7 +15,7 @@ pub struct FlushGate {
 }
 
 impl FlushGate {
-    /// A frame goes to the HTTP layer.
+    /// Notes that a frame goes to the HTTP layer.
     pub(crate) fn frame_given(&self) {
         self.unflushed.set(true);
     }
@@ -37,7 +37,7 @@ impl FlushGate {
         Poll::Pending
     }
 
-    /// The socket has taken all that was offered.
+    /// Notes that the socket has taken all that was offered.
     pub fn flushed(&self) {
         self.unflushed.set(false);
         let first = self.on_flush.borrow_mut().take();

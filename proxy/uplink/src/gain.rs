@@ -14,7 +14,7 @@ use sprat_scheduler::{Counterfactual, Time};
 use super::link::PacedLink;
 use super::metrics::LinkView;
 
-/// How much longer responses would have taken under `fair`.
+/// The gain of the uplink's order: how much longer responses would have taken under `fair`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gain {
     /// The factor of all responses of the last ten minutes.
@@ -103,10 +103,10 @@ impl From<LeftOut> for NotCompared {
     }
 }
 
-/// What is compared with `fair`, if anything is.
+/// The comparison with `fair`, if there is one.
 impl PacedLink {
-    /// Has the order compared with `fair` from now on, if that is wanted and makes a
-    /// difference.
+    /// Begins or ends the comparison of the order with `fair`: there is one if it is wanted and
+    /// makes a difference.
     pub(super) fn compare(&self, uplink: &config::Uplink) {
         let is_wanted = uplink.counterfactual;
         let now = self.now();

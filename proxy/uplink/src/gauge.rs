@@ -40,7 +40,7 @@ pub struct SocketGauge {
     socket: u64,
     /// A hash of the client's address: round trips differ between networks.
     network: u64,
-    /// What the socket has taken, and the responses that are still on their way.
+    /// The bytes that the socket has taken, and the responses that are still on their way.
     unacknowledged: Rc<Unacknowledged>,
     /// HTTP/2: its streams' group on the uplink.
     group: OnceCell<GroupId>,
@@ -53,7 +53,7 @@ pub struct SocketGauge {
 }
 
 impl SocketGauge {
-    /// A connection that has just been accepted: its set-up is debited.
+    /// Creates the gauge of a connection that has just been accepted: its set-up is debited.
     pub(crate) fn new(worker: &Rc<WorkerLink>, stream: &TcpStream) -> Rc<Self> {
         let cost = wire_cost(stream);
         let gauge = Rc::new(Self {
@@ -83,7 +83,8 @@ impl SocketGauge {
         gauge
     }
 
-    /// A request of this class has come.
+    /// Notes that a request of this class has come, and announces its response if others wait
+    /// for it.
     pub fn expect(&self, class: usize) {
         if self.worker.is_awaited(class) {
             self.announce();
@@ -98,7 +99,7 @@ impl SocketGauge {
         }
     }
 
-    /// The response that was expected has come, or will not.
+    /// Notes that the response that was expected has come, or will not.
     pub(crate) fn retract(&self) {
         if self.announced.replace(false) {
             self.worker.retract();
@@ -109,7 +110,7 @@ impl SocketGauge {
         self.cost.get()
     }
 
-    /// From now on what is written goes in TLS records.
+    /// Notes that what is written goes in TLS records from now on.
     pub fn seal(&self, record_overhead: u32) {
         self.cost.set(WireCost {
             record_overhead,
@@ -122,7 +123,7 @@ impl SocketGauge {
         &self.worker
     }
 
-    /// `bytes` were granted, debited, and will be written.
+    /// Notes that `bytes` were granted and debited, and will be written.
     pub(crate) fn promise(&self, bytes: u64) {
         let cost = self.cost.get();
         if self.closed.get() {
@@ -136,14 +137,13 @@ impl SocketGauge {
         self.ledger.borrow_mut().debit(cost.bytes(bytes));
     }
 
-    /// The kernel has handed over so many bytes of the client's, which it
-    /// acknowledges.
+    /// Notes that the kernel has handed over `bytes` of the client's, which it acknowledges.
     pub fn read(&self, bytes: usize, socket: BorrowedFd<'_>) {
         self.unacknowledged.heard();
         self.moved(bytes as u64, socket);
     }
 
-    /// The kernel took so many bytes.
+    /// Notes that the kernel took `written` bytes.
     pub fn wrote(&self, written: usize, socket: BorrowedFd<'_>) {
         let written = written as u64;
         let promised = self.promised.get();
@@ -163,36 +163,36 @@ impl SocketGauge {
         });
     }
 
-    /// Has `delivery` told when the client has acknowledged all that the kernel took.
+    /// Tells `delivery` when the client has acknowledged all that the kernel took.
     pub fn await_response(&self, delivery: Box<dyn Delivery>) {
         self.unacknowledged
             .await_response(delivery, &self.worker.ack_watch);
     }
 
-    /// The kernel has taken all that was offered.
+    /// Notes that the kernel has taken all that was offered.
     pub fn flushed(&self) {
         self.forgive();
         self.gate.flushed();
     }
 
-    /// The group of its streams.
+    /// Returns the group of its streams.
     pub(crate) fn group(&self) -> GroupId {
         *self.group.get_or_init(|| self.worker.open_group())
     }
 
-    /// A stream of HTTP/2 has given a chunk that was promised.
+    /// Notes that a stream of HTTP/2 has given a chunk that was promised.
     pub fn chunk_given(&self) {
         self.chunks.set(self.chunks.get() + 1);
     }
 
-    /// The chunk is in the socket, or will never be.
+    /// Notes that a chunk is in the socket, or will never be.
     pub fn chunk_gone(&self) {
         self.chunks.set(self.chunks.get() - 1);
         self.forgive();
     }
 
-    /// With nothing on its way to the socket, what is promised was an
-    /// over-estimate of a head's length, and is given back.
+    /// Gives back what is still promised when nothing is on its way to the socket: it was an
+    /// over-estimate of a head's length.
     fn forgive(&self) {
         if self.chunks.get() > 0 || self.promised.get() == 0 {
             return;
@@ -238,8 +238,7 @@ impl SocketGauge {
         self.worker.settle(settled);
     }
 
-    /// The connection ends: settles what was debited by the model with what
-    /// the kernel counted.
+    /// Settles what was debited by the model with what the kernel counted, for the connection ends.
     pub fn close(&self, socket: BorrowedFd<'_>) {
         if self.worker.is_auto() {
             // A duplicate of the descriptor may live on for a while: what it
@@ -284,8 +283,8 @@ fn network(stream: &TcpStream) -> u64 {
     hasher.finish()
 }
 
-/// What a connection's bytes cost. To a client on this host the link is taken
-/// to be Ethernet: loopback's segments of 64 KB would pace nothing.
+/// Returns what a connection's bytes cost. To a client on this host the link is taken to be
+/// Ethernet: loopback's segments of 64 KB would pace nothing.
 fn wire_cost(stream: &TcpStream) -> WireCost {
     let usual = WireCost::ETHERNET_IPV4;
     let Ok(peer) = stream.peer_addr().map(|peer| peer.ip().to_canonical()) else {
@@ -316,7 +315,7 @@ mod tests {
     const SEGMENT: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
     const OPENING: u64 = OPENING_SEGMENTS * SEGMENT + SYN_ACK_OPTIONS;
 
-    /// A connection on an uplink of its own: its gauge, its socket, its client's.
+    /// Makes a connection on an uplink of its own: its gauge, its socket, its client's.
     async fn connected() -> (Rc<SocketGauge>, TcpStream, TcpStream) {
         let link = PacedLink::new(
             Pacer::exact(1_000_000),

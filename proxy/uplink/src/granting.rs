@@ -16,7 +16,7 @@ impl Granting {
     /// Holds on a worker's link: this one's, and its task's.
     const OWN_HOLDS: usize = 2;
 
-    /// Whether no connection sends through it.
+    /// Returns whether no connection sends through the worker's link.
     pub fn is_unused(&self) -> bool {
         match &self.uplink {
             Uplink::Unlimited | Uplink::Kernel(_) => true,

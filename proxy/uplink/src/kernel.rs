@@ -44,7 +44,7 @@ pub const HTB_FAST_CLASS: u32 = 0x10;
 /// Major number of the queueing discipline's handle.
 pub const HANDLE: u32 = 1;
 
-/// `SO_PRIORITY` of the first size class.
+/// Returns the `SO_PRIORITY` of the first size class.
 fn first_priority(qdisc: Qdisc) -> u32 {
     match qdisc {
         // Band 0 is for what is not marked.
@@ -56,14 +56,14 @@ fn first_priority(qdisc: Qdisc) -> u32 {
 /// Assigns priorities, for all workers.
 pub struct KernelLink {
     first: u32,
-    /// The link's, if it is known.
+    /// The link's rate, if it is known.
     rate_bits_per_s: Option<u64>,
     classes: Mutex<SizeClasses>,
     complained: AtomicBool,
 }
 
 impl KernelLink {
-    /// Priorities as `qdisc` has them, for classes that end at `cutoffs`.
+    /// Creates a link with the priorities of `qdisc`, for classes that end at `cutoffs`.
     pub(crate) fn new(qdisc: Qdisc, cutoffs: &Cutoffs, rate_bits_per_s: Option<u64>) -> Arc<Self> {
         Arc::new(Self {
             rate_bits_per_s,
@@ -91,8 +91,8 @@ impl KernelLink {
         self.classes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The priority of a response with `remaining` bytes, and how many of them
-    /// it has in its class.
+    /// Returns the priority of a response with `remaining` bytes, and how many of them it has
+    /// in its class.
     fn priority(&self, remaining: u64) -> (u32, u64) {
         let classes = self.lock();
         let class = classes.class(remaining);
@@ -120,7 +120,7 @@ pub struct SocketMark {
 }
 
 impl SocketMark {
-    /// A connection that has just been accepted.
+    /// Creates the mark of a connection that has just been accepted.
     pub(crate) fn new(link: &Arc<KernelLink>) -> Rc<Self> {
         Rc::new(Self {
             link: Arc::clone(link),
@@ -130,7 +130,7 @@ impl SocketMark {
         })
     }
 
-    /// Before a write: gives the socket the priority that its bytes want.
+    /// Gives the socket, before a write, the priority that its bytes want.
     pub fn apply(&self, socket: BorrowedFd<'_>) {
         let wanted = self.wanted.get();
         if self.current.replace(wanted) == wanted {
@@ -148,13 +148,13 @@ impl SocketMark {
         }
     }
 
-    /// The kernel has taken all that was offered.
+    /// Notes that the kernel has taken all that was offered.
     pub fn flushed(&self) {
         self.gate.flushed();
     }
 
-    /// Marks what follows, of a response with `remaining` bytes; how many of
-    /// them may go before it is to be marked anew.
+    /// Marks what follows, of a response with `remaining` bytes; returns how many of them may
+    /// go before it is to be marked anew.
     pub(crate) fn next_class(&self, remaining: u64) -> usize {
         let (priority, bytes) = self.link.priority(remaining);
         self.wanted.set(priority);
@@ -162,7 +162,7 @@ impl SocketMark {
         in_class.min(FRAME_BYTES)
     }
 
-    /// What comes next has no size yet.
+    /// Notes that what comes next has no size yet.
     pub fn unmark(&self) {
         self.wanted.set(UNMARKED);
     }
@@ -179,7 +179,7 @@ pub struct Marked<B, C> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin, C: Course> Marked<B, C> {
-    /// A response of `size` bytes on this connection.
+    /// Creates the marked body of a response of `size` bytes on this connection.
     pub fn new(inner: B, stream: &C, mark: &Rc<SocketMark>, size: Size) -> Self {
         if let Size::Exact(bytes) = size {
             mark.link.observe(bytes);
@@ -199,7 +199,7 @@ impl<B: Body<Data = Bytes> + Unpin, C: Course> Marked<B, C> {
         body
     }
 
-    /// Marks what follows; how many bytes of it may go so.
+    /// Marks what follows; returns how many bytes of it may go so.
     fn next_class(&self) -> usize {
         let remaining = match self.size.bytes() {
             Some(bytes) if self.sent < bytes => bytes - self.sent,

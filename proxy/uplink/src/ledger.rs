@@ -15,7 +15,7 @@ use sprat_scheduler::{Time, WireCost};
 /// Bytes of a SYN-ACK with Linux's options beyond a segment's overhead.
 pub(super) const SYN_ACK_OPTIONS: u64 = 8;
 
-/// What left within this time before it became known may still be on its way.
+/// The time for which bytes that have left may still be on their way when that becomes known.
 pub(super) const HORIZON: Duration = Duration::from_millis(250);
 
 /// The kernel is asked after so many bytes read or written, at the latest:
@@ -35,8 +35,7 @@ pub(super) struct Ledger {
     moved: u64,
 }
 
-/// What a settlement puts right, in bytes on the wire; negative where too much
-/// was debited.
+/// The corrections of a settlement, in bytes on the wire; negative where too much was debited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settled {
     /// Left just now: the link is busy with it.
@@ -46,7 +45,7 @@ pub(super) struct Settled {
 }
 
 impl Ledger {
-    /// The account of a connection that has just been accepted.
+    /// Creates the account of a connection that has just been accepted.
     pub(super) fn new(now: Time) -> Self {
         Self {
             debited: 0,
@@ -55,24 +54,24 @@ impl Ledger {
         }
     }
 
-    /// The uplink was debited for the connection.
+    /// Notes that the uplink was debited for the connection.
     pub(super) fn debit(&mut self, wire_bytes: u64) {
         self.debited = self.debited.saturating_add(wire_bytes);
     }
 
-    /// The uplink was given back what it was debited for.
+    /// Notes that the uplink was given back what it was debited for.
     pub(super) fn refund(&mut self, wire_bytes: u64) {
         self.debited = self.debited.saturating_sub(wire_bytes);
     }
 
-    /// Bytes were read or written; whether [`Ledger::is_due`] is worth a look at
-    /// the clock.
+    /// Notes that bytes were read or written; returns whether [`Ledger::is_due`] is worth a
+    /// look at the clock.
     pub(super) fn moved(&mut self, bytes: u64) -> bool {
         self.moved = self.moved.saturating_add(bytes);
         self.moved >= MOVED_LEAST
     }
 
-    /// Whether the kernel is to be asked.
+    /// Returns whether the kernel is to be asked.
     pub(super) fn is_due(&self, now: Time) -> bool {
         let is_old = now.since(self.settled_at) >= HORIZON;
         self.moved >= MOVED_MAX || (self.moved >= MOVED_LEAST && is_old)
@@ -108,7 +107,7 @@ impl Ledger {
     }
 }
 
-/// Bytes on the wire that an accepted connection has sent by the kernel's count,
+/// Returns the bytes on the wire that an accepted connection has sent by the kernel's count,
 /// acknowledgements and retransmissions included, and what it has yet to send.
 pub(super) fn counted(cost: WireCost, info: &TcpInfo) -> u64 {
     left(cost, info) + cost.segment_bytes(info.notsent_bytes.into())
@@ -161,7 +160,7 @@ mod tests {
             }
         }
 
-        /// `bytes` come or go; the kernel has counted what it did meanwhile.
+        /// Moves `bytes`; the kernel has counted what it did meanwhile.
         fn moved(&mut self, bytes: u64) {
             if self.ledger.moved(bytes) && self.ledger.is_due(self.now) {
                 self.look();

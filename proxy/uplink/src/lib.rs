@@ -58,7 +58,7 @@ pub use survey::{ClassFigures, Figures, Surveyed};
 
 /// The stream that a response goes out on, as far as the uplink asks and tells it.
 pub trait Course: Clone {
-    /// Whether it is one of several on its connection, in frames.
+    /// Returns whether it is one of several on its connection, in frames.
     fn is_http2(&self) -> bool;
     /// Returns what its client says of it (RFC 9218), if that counts.
     fn precedence(&self, response: &HeaderMap) -> Option<Precedence>;
@@ -70,29 +70,29 @@ pub trait Course: Clone {
     fn upstream_silent(&self);
 }
 
-/// How a connection's bytes get onto the uplink.
+/// The way of a connection's bytes onto the uplink.
 pub enum Outlet {
     /// Bytes are written at once.
     Plain,
-    /// Debited to the scheduler.
+    /// Bytes are debited to the scheduler.
     Gauged(Rc<SocketGauge>),
     /// Bytes are written with a priority (`SO_PRIORITY`).
     Marked(Rc<SocketMark>),
 }
 
-/// What a worker sends responses through.
+/// The uplink as a worker sends responses through it.
 #[derive(Clone)]
 pub enum Uplink {
     /// Everything is sent at once.
     Unlimited,
-    /// In the scheduler's order, at the link's pace.
+    /// Responses go in the scheduler's order, at the link's pace.
     Paced(Rc<WorkerLink>),
-    /// In the order of the kernel's queueing discipline.
+    /// Responses go in the order of the kernel's queueing discipline.
     Kernel(Arc<KernelLink>),
 }
 
 impl Uplink {
-    /// A worker's hold on the uplink; to be called on the worker's runtime.
+    /// Takes a worker's hold on the uplink; to be called on the worker's runtime.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Uplink {
         })
     }
 
-    /// Whether it is a hold on this one.
+    /// Returns whether it is a hold on this one.
     pub fn is_of(&self, shared: &SharedUplink) -> bool {
         match (self, shared) {
             (Self::Unlimited, SharedUplink::Unlimited) => true,
@@ -115,7 +115,7 @@ impl Uplink {
         }
     }
 
-    /// How clients are told apart that share it; none if they do not.
+    /// Returns how clients that share the uplink are told apart; none if they do not.
     pub fn sharing(&self, by: Option<&ClientBy>) -> Option<ClientNumbers> {
         match self {
             Self::Unlimited | Self::Kernel(_) => None,
@@ -157,7 +157,7 @@ impl Uplink {
         outlet
     }
 
-    /// The link's rate, if it is known.
+    /// Returns the link's rate, if it is known.
     pub fn rate_bits_per_s(&self) -> Option<f64> {
         match self {
             Self::Unlimited | Self::Kernel(_) => None,
@@ -165,8 +165,8 @@ impl Uplink {
         }
     }
 
-    /// How long what open responses have left would occupy the link, and the
-    /// part of that which goes before a class or with it.
+    /// Returns how long what open responses have left would occupy the link, and the part of
+    /// that which goes before a class or with it.
     pub fn backlog(&self, class: usize) -> (Duration, Duration) {
         match self {
             Self::Unlimited | Self::Kernel(_) => Default::default(),

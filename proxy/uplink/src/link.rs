@@ -24,7 +24,7 @@ use super::ledger::{HORIZON, Settled};
 use super::timer::Timer;
 use crate::seldom::Seldom;
 
-/// The uplink's scheduler and those who wait for it.
+/// The uplink's scheduler and the tasks that wait for it.
 pub struct PacedLink {
     epoch: Instant,
     /// Gives clients numbers, the same in all workers.
@@ -44,11 +44,11 @@ pub struct PacedLink {
 
 pub(super) struct State {
     pub(super) desk: Desk<Waker>,
-    /// When the earliest timer of any worker fires.
+    /// The time at which the earliest timer of any worker fires.
     pub(super) timer_at: Option<Time>,
-    /// What is told of the scheduler's counters.
+    /// The scheduler's counters as they are told.
     counters: Counters,
-    /// When the log is told that the guard has tripped.
+    /// The bound on how often the log tells that the guard has tripped.
     floods: Seldom,
 }
 
@@ -70,7 +70,7 @@ impl State {
     }
 }
 
-/// What goes on in SRQ's queues.
+/// The state of SRQ's queues.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueStatus {
     /// The quantum of each queue but the last, in bytes.
@@ -91,13 +91,13 @@ pub(crate) struct LinkStatus {
     pub(crate) clients: Option<usize>,
     /// Bits per second on the wire, unless nothing is held back.
     pub(crate) rate_bits_per_s: Option<u64>,
-    /// What the link is known to carry, in bits per second on the wire.
+    /// The rate that the link is known to carry, in bits per second on the wire.
     pub(crate) effective_rate_bits_per_s: Option<u64>,
-    /// What waits on the link behind the pacer, as far as the search knows.
+    /// The queue on the link behind the pacer, as a time, as far as the search knows.
     pub(crate) queue: Duration,
     /// Bytes of responses that were given a turn marked IN, and OUT.
     pub(crate) marked_bytes: [u64; 2],
-    /// What is known of those who share the link; none if it is not shared.
+    /// The instances that share the link; none if it is not shared.
     pub(crate) divided: Option<Divided>,
     /// Counters, none of which ever falls.
     pub(crate) stats: EgressStats,
@@ -113,7 +113,7 @@ impl fmt::Debug for PacedLink {
 }
 
 impl PacedLink {
-    /// An uplink with no flows.
+    /// Creates an uplink with no flows.
     pub(crate) fn new(link: Pacer, policy: EgressPolicy) -> Arc<Self> {
         Arc::new(Self {
             awaited: AtomicU32::new(awaited(&policy.classes)),
@@ -132,7 +132,7 @@ impl PacedLink {
         })
     }
 
-    /// What goes on now.
+    /// Returns the uplink's state at this moment.
     pub(crate) fn status(&self) -> LinkStatus {
         let effective_rate_bits_per_s = self.effective_rate_bits_per_s();
         // Never under the other lock: who divides takes that under this one.
@@ -153,21 +153,21 @@ impl PacedLink {
         }
     }
 
-    /// Bytes on the wire that have been debited and not taken back, in all.
+    /// Returns how many bytes on the wire have been debited and not taken back, in all.
     pub fn debited_wire_bytes(&self) -> u64 {
         let state = self.lock();
         let stats = state.desk.egress().stats();
         state.counters.exact(stats).wire_bytes
     }
 
-    /// What goes on in each class.
+    /// Returns the state of each class.
     pub(crate) fn class_status(&self) -> ClassStatus {
         let mut state = self.lock();
         let stats = state.desk.egress().class_stats().to_vec();
         state.counters.publish_classes(stats)
     }
 
-    /// What goes on in SRQ's queues, if that is the policy.
+    /// Returns the state of SRQ's queues, if that is the policy.
     pub(crate) fn queues(&self) -> Option<QueueStatus> {
         let state = self.lock();
         let (queues, is_on) = state.desk.egress().queues()?;
@@ -178,12 +178,12 @@ impl PacedLink {
         })
     }
 
-    /// The search for the rate, if it is not given.
+    /// Returns the search for the rate, which is off where the rate is given.
     pub(crate) fn auto(&self) -> &AutoRate {
         &self.auto
     }
 
-    /// The division of the rate, if it is divided.
+    /// Locks the division of the rate; none if the rate is not divided.
     pub(super) fn division(&self) -> MutexGuard<'_, Option<Division>> {
         self.division.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -196,14 +196,14 @@ impl PacedLink {
         self.lock().desk.reconfigure(now, policy);
     }
 
-    /// How long the response of each class that has gone longest without a turn has
+    /// Returns how long the response of each class that has gone longest without a turn has
     /// waited for one.
     pub(crate) fn longest_waits(&self) -> Vec<Duration> {
         let now = self.now();
         self.lock().desk.egress().longest_waits(now)
     }
 
-    /// Whether flows wait for their turn.
+    /// Returns whether flows wait for their turn.
     pub(crate) fn is_backlogged(&self) -> bool {
         self.lock().desk.egress().waiting_flows() > 0
     }
@@ -233,13 +233,13 @@ impl PacedLink {
             .store(rate_bits_per_s, Ordering::Relaxed);
     }
 
-    /// Bits per second on the wire.
+    /// Returns the rate, in bits per second on the wire.
     pub(super) fn rate_bits_per_s(&self) -> u64 {
         self.rate_bits_per_s.load(Ordering::Relaxed)
     }
 
-    /// What the link is known to carry, in bits per second on the wire: its name, or what
-    /// was found. Nothing while a search has found no link.
+    /// Returns the rate that the link is known to carry, in bits per second on the wire: as it
+    /// is named, or as it was found. None while a search has found no link.
     pub(super) fn effective_rate_bits_per_s(&self) -> Option<u64> {
         match self.auto.is_on() {
             true => self.auto.effective_rate_bits_per_s(),
@@ -251,15 +251,15 @@ impl PacedLink {
         Time::ZERO + clock::now().saturating_duration_since(self.epoch)
     }
 
-    /// No code panics while it holds the lock; if one did, the queue is still
+    /// Locks the state. No code panics while it holds the lock; if one did, the queue is still
     /// the best there is.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A bit for each class whose responses are waited for by those that take what
-/// others leave.
+/// Returns a bit for each class whose responses are waited for by those that take what others
+/// leave.
 fn awaited(classes: &[ClassSpec]) -> u32 {
     let waiting = classes.iter().any(|class| class.idle_only);
     let awaited = |class: &ClassSpec| !class.idle_only && class.rate_bits_per_s.is_none();
@@ -277,7 +277,8 @@ pub struct WorkerLink {
 }
 
 impl WorkerLink {
-    /// Must be called on the worker's runtime, whose reactor the timer joins.
+    /// Takes a worker's hold; must be called on the worker's runtime, whose reactor the timer
+    /// joins.
     pub(crate) fn new(link: Arc<PacedLink>) -> std::io::Result<Rc<Self>> {
         Ok(Rc::new(Self {
             link,
@@ -286,7 +287,7 @@ impl WorkerLink {
         }))
     }
 
-    /// Whether it is a hold on this uplink.
+    /// Returns whether it is a hold on this uplink.
     pub(crate) fn is_of(&self, link: &Arc<PacedLink>) -> bool {
         Arc::ptr_eq(&self.link, link)
     }
@@ -319,7 +320,7 @@ impl WorkerLink {
         }
     }
 
-    /// Bits per second on the wire.
+    /// Returns the rate, in bits per second on the wire.
     pub(crate) fn rate_bits_per_s(&self) -> u64 {
         self.link.rate_bits_per_s()
     }
@@ -329,8 +330,8 @@ impl WorkerLink {
         self.link.effective_rate_bits_per_s()
     }
 
-    /// Bytes that the kernel may hold unsent for a connection: about 2 ms of
-    /// the link, at least two segments.
+    /// Returns how many bytes the kernel may hold unsent for a connection: about 2 ms of the
+    /// link, at least two segments.
     pub(crate) fn unsent_bytes(&self) -> u32 {
         const LEAST: u64 = 2 * 1514;
         const MOST: u64 = 128 << 10;
@@ -338,7 +339,7 @@ impl WorkerLink {
         u32::try_from(bytes.clamp(LEAST, MOST)).unwrap_or(u32::MAX)
     }
 
-    /// A client's socket has taken bytes.
+    /// Tells the search that a client's socket has taken bytes.
     pub(super) fn on_write(&self, writer: &Writer<'_>) {
         if self.link.auto.is_watching() {
             let position = self.link.lock().desk.egress().stats().wire_bytes;
@@ -346,7 +347,7 @@ impl WorkerLink {
         }
     }
 
-    /// A connection is set up, or ends, with packets that carry nothing.
+    /// Tells the search that a connection is set up, or ends, with packets that carry nothing.
     pub(super) fn on_overhead(&self, wire_bytes: u64) {
         if self.link.auto.is_watching() {
             self.link.auto.on_overhead(self.link.now(), wire_bytes);
@@ -358,17 +359,17 @@ impl WorkerLink {
         self.link.client_hasher.clone()
     }
 
-    /// A number that no other socket on the uplink has had.
+    /// Returns a number that no other socket on the uplink has had.
     pub(crate) fn next_socket(&self) -> u64 {
         self.link.next_socket.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether the rate is being searched for.
+    /// Returns whether a search for the rate is under way.
     pub(crate) fn is_auto(&self) -> bool {
         self.link.auto.is_on()
     }
 
-    /// Wire bytes went out that no grant covered.
+    /// Debits wire bytes that went out and that no grant covered.
     pub(crate) fn debit(&self, wire_bytes: u64) {
         self.link.lock().debit(self.link.now(), wire_bytes);
     }
@@ -393,21 +394,21 @@ impl WorkerLink {
         }
     }
 
-    /// Bytes that the link carries in the time that a settlement looks back.
+    /// Returns how many bytes the link carries in the time that a settlement looks back.
     pub(super) fn horizon_bytes(&self) -> u64 {
         let bits = u128::from(self.rate_bits_per_s()) * HORIZON.as_millis() / 1000;
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
     }
 
-    /// Whether a class's responses are waited for by those that take what
-    /// others leave, so that they are to be announced.
+    /// Returns whether a class's responses are waited for by those that take what others leave,
+    /// so that they are to be announced.
     pub(crate) fn is_awaited(&self, class: usize) -> bool {
         let awaited = self.link.awaited.load(Ordering::Relaxed);
         1u32.checked_shl(class as u32)
             .is_some_and(|bit| awaited & bit != 0)
     }
 
-    /// Whether any class's are.
+    /// Returns whether any class's responses are waited for so.
     pub(crate) fn awaits_any(&self) -> bool {
         self.link.awaited.load(Ordering::Relaxed) != 0
     }
@@ -418,7 +419,8 @@ impl WorkerLink {
         self.link.lock().desk.announce(now);
     }
 
-    /// See [`Egress::retract`]; those who waited for it may have their turn.
+    /// Takes an announcement back, as [`Egress::retract`] does; flows that waited for it may
+    /// have their turn.
     pub(crate) fn retract(&self) {
         let now = self.link.now();
         let mut state = self.link.lock();
@@ -439,7 +441,7 @@ impl WorkerLink {
         self.link.lock().desk.close_group(now, group);
     }
 
-    /// See [`Egress::backlog`] and [`Egress::backlog_ahead`].
+    /// Returns what [`Egress::backlog`] and [`Egress::backlog_ahead`] do.
     pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
         let now = self.link.now();
         let state = self.link.lock();
@@ -457,7 +459,7 @@ impl WorkerLink {
         self.arrive(|desk, now| desk.connect(now, wire_bytes));
     }
 
-    /// Has something small arrive; says so if that trips the guard, once a minute at most.
+    /// Lets something small arrive; the log says if that trips the guard, once a minute at most.
     fn arrive<T>(&self, arrival: impl FnOnce(&mut Desk<Waker>, Time) -> T) -> T {
         let now = self.link.now();
         let mut state = self.link.lock();
@@ -477,8 +479,8 @@ impl WorkerLink {
         outcome
     }
 
-    /// Makes all grants that are due and arms the timer for the next. Those
-    /// who got one are to be woken once the lock is released.
+    /// Makes all grants that are due and arms the timer for the next. The tasks that got one
+    /// are to be woken once the lock is released.
     #[must_use]
     pub(super) fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
         let mut granted = Vec::new();
@@ -497,8 +499,8 @@ impl WorkerLink {
 
 impl Drop for WorkerLink {
     fn drop(&mut self) {
-        // It may have been this worker's timer, which never fires now: whoever
-        // waits has to arm another's.
+        // It may have been this worker's timer, which never fires now: the flows that wait have
+        // to arm another's.
         let mut state = self.link.lock();
         state.timer_at = None;
         let waiting: Vec<_> = state.desk.waiting().cloned().collect();

@@ -17,7 +17,7 @@ pub struct LinkView {
     status: LinkStatus,
     /// Each priority class, by name, and the longest wait in it.
     classes: Vec<(String, EgressClassStats, Duration)>,
-    /// None unless the policy is `srq`.
+    /// The state of SRQ's queues; none unless the policy is `srq`.
     queues: Option<QueueStatus>,
     /// The policy compared with `fair`, if it is.
     pub(super) tally: Option<Tally>,
@@ -40,7 +40,7 @@ impl LinkView {
 const CLASS: Labels = Labels::NONE.per("class", Per::Class);
 const QUEUE: Labels = Labels::NONE.and("queue", MAX_QUEUES);
 
-/// What the uplink tells; no sample where nothing is paced.
+/// The uplink's metrics; no sample where nothing is paced.
 pub static TOPICS: [&Topic<LinkView>; 4] = [&UPLINK, &COMPARED, &CLASSES, &QUEUES];
 
 #[rustfmt::skip]

@@ -22,9 +22,8 @@ use super::flow::{Flow, Granted};
 use super::flush::FlushGate;
 use super::gauge::SocketGauge;
 
-/// How long a head waits for the first turn of its response: what is over sooner costs
-/// no segment more, and a client that hears nothing for longer may think the server
-/// gone.
+/// The time that a head waits for the first turn of its response: what is over sooner costs no
+/// segment more, and a client that hears nothing for longer may think the server gone.
 const HEAD_TURN_WAIT: Duration = Duration::from_millis(100);
 
 /// Framing of one chunk in chunked coding: the size in hex, two line ends.
@@ -47,7 +46,7 @@ pub struct Paced<B: Body, C> {
     chunks: [Bytes; CHUNKS_HELD],
     trailers: Option<HeaderMap>,
     ended: bool,
-    /// What the upstream failed with before the head went out. It says so once.
+    /// The error of the upstream from before the head went out. It is told once.
     failed: Option<B::Error>,
     /// Bytes that may be given to the HTTP layer now.
     credit: u64,
@@ -64,7 +63,7 @@ pub struct Paced<B: Body, C> {
 }
 
 impl<B: Body, C> Paced<B, C> {
-    /// How long its bytes have waited for the uplink.
+    /// Returns how long its bytes have waited for the uplink.
     pub fn waited(&self) -> Duration {
         self.flow.waited()
     }
@@ -80,7 +79,7 @@ impl<B: Body, C> Paced<B, C> {
     }
 }
 
-/// What a response's class says of its first turn, and whose it is.
+/// The terms of a response's first turn, which its class gives, and whose it is.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstTurn {
     /// The index of the class.
@@ -179,14 +178,13 @@ where
     Ok(Response::from_parts(parts, paced))
 }
 
-/// Has a response of `bytes` go ahead of everything.
+/// Sends a response of `bytes` ahead of everything.
 pub async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     go_ahead(gauge, class, bytes).await;
     gauge.retract();
 }
 
-/// Has `bytes` go ahead of everything, or in their turn while too much wants
-/// to go ahead.
+/// Lets `bytes` go ahead of everything, or in their turn while too much wants to go ahead.
 pub async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     let worker = gauge.worker();
     let wire_bytes = gauge.cost().bytes(bytes);
@@ -341,7 +339,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         }
     }
 
-    /// The next frame within the credit.
+    /// Takes the next frame within the credit.
     fn give(&mut self) -> Bytes {
         let first = &mut self.chunks[0];
         let bytes = first
@@ -407,9 +405,9 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course + Unpin> Body for Pa
     }
 }
 
-/// Bytes of the head, a few over rather than under. HTTP/2 writes a field that
-/// it has written before in a byte or two, others with about three quarters of
-/// their length (RFC 7541); what it comes to is known when it is written.
+/// Estimates the bytes of the head, a few over rather than under. HTTP/2 writes a field that it
+/// has written before in a byte or two, others with about three quarters of their length
+/// (RFC 7541); what it comes to is known when it is written.
 pub fn head_bytes<B>(stream: &impl Course, response: &Response<B>) -> u64 {
     let bytes = text_bytes(response);
     match stream.is_http2() {
@@ -418,7 +416,7 @@ pub fn head_bytes<B>(stream: &impl Course, response: &Response<B>) -> u64 {
     }
 }
 
-/// Bytes of the head as HTTP/1.1 writes it.
+/// Counts the bytes of the head as HTTP/1.1 writes it.
 fn text_bytes<B>(response: &Response<B>) -> u64 {
     /// `HTTP/1.1 200 ` and two line ends.
     const STATUS_LINE: usize = 17;

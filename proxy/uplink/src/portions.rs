@@ -5,7 +5,7 @@
 /// little it asks for: what comes to it next has a rate to begin with.
 const IDLE_PART: u64 = 4;
 
-/// What an instance is given beside what it sends, as a part of that: room to grow.
+/// The part, one in so many, that an instance is given beside what it sends: room to grow.
 const ROOM_PART: u64 = 4;
 
 /// Returns the rate, in bits per second, of the instance that asks for `own`, in a link of
@@ -36,7 +36,7 @@ mod tests {
 
     use super::*;
 
-    /// What each of them has.
+    /// Returns what each of them has.
     fn portions(total: u64, asked: &[u64]) -> Vec<u64> {
         let others = |index: usize| [&asked[..index], &asked[index + 1..]].concat();
         let each = asked.iter().enumerate();
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(portions(1000, &[1000, 0]), [875, 125]);
         // One that asks for less has that and a quarter, all others the rest.
         assert_eq!(portions(1200, &[1200, 1200, 160]), [500, 500, 200]);
-        // What nobody asks for is divided evenly.
+        // What no instance asks for is divided evenly.
         assert_eq!(portions(1000, &[400, 160]), [650, 350]);
         assert_eq!(portions(3, &[9, 9, 9, 9]), [0, 0, 0, 0]);
     }

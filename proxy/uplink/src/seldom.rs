@@ -11,7 +11,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Seldom {
     said_at: Option<Time>,
-    /// How often it has happened since, or since the start.
+    /// The number of times that it has happened since, or since the start.
     unsaid: u64,
 }
 
@@ -29,7 +29,7 @@ impl Seldom {
     }
 }
 
-/// What a test's thread says in the log.
+/// The log of a test's thread.
 #[cfg(test)]
 pub(crate) mod said {
     use std::io;

@@ -1,5 +1,4 @@
-//! The uplink that all workers share, and what becomes of it when its
-//! configuration changes.
+//! The uplink that all workers share, and its change when its configuration changes.
 
 use std::sync::Arc;
 
@@ -18,14 +17,14 @@ use super::link::PacedLink;
 pub enum SharedUplink {
     /// Everything is sent at once.
     Unlimited,
-    /// In the scheduler's order, at the link's pace.
+    /// Responses go in the scheduler's order, at the link's pace.
     Paced(Arc<PacedLink>),
-    /// In the order of the kernel's queueing discipline.
+    /// Responses go in the order of the kernel's queueing discipline.
     Kernel(Arc<KernelLink>),
 }
 
 impl SharedUplink {
-    /// As the configuration wants it.
+    /// Creates the uplink that the configuration wants.
     ///
     /// # Errors
     ///
@@ -55,8 +54,8 @@ impl SharedUplink {
         Ok(Self::Paced(link))
     }
 
-    /// What it becomes when its configuration does: itself, if
-    /// [`SharedUplink::commit`] can change it, or another.
+    /// Returns the uplink for another configuration: itself, if [`SharedUplink::commit`] can
+    /// change it, or a new one.
     ///
     /// # Errors
     ///
@@ -94,7 +93,7 @@ impl SharedUplink {
         }
     }
 
-    /// From now on it is as the configuration wants it.
+    /// Changes the uplink to what the configuration wants from now on.
     pub fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
         let Self::Paced(link) = self else { return };
         link.change(policy(uplink, classes));
@@ -115,7 +114,8 @@ impl SharedUplink {
     }
 }
 
-/// What is divided, and with whom, if other instances send on the link.
+/// Returns the rate that is divided, and the store that it is divided by, if other instances
+/// send on the link.
 fn divided(uplink: &config::Uplink) -> Option<(u64, &config::SharedUplink)> {
     match (uplink.rate, &uplink.shared) {
         (Rate::Fixed(bits_per_s), Some(shared)) => Some((bits_per_s, shared)),
@@ -123,8 +123,8 @@ fn divided(uplink: &config::Uplink) -> Option<(u64, &config::SharedUplink)> {
     }
 }
 
-/// What is told to the search for the rate, if there is to be one. Who has a share of the
-/// link cannot tell what all of it carries.
+/// Returns the configuration of the search for the rate, if there is to be one. An instance
+/// that has a share of the link cannot tell what all of it carries.
 fn searched(uplink: &config::Uplink) -> Option<GateConfig> {
     match uplink.rate {
         _ if uplink.shared.is_some() => None,

@@ -10,11 +10,11 @@ use super::shared::SharedUplink;
 /// The queue of a paced uplink at a time.
 #[derive(Clone, Debug)]
 pub struct Surveyed {
-    /// When it was looked at, by the uplink's clock.
+    /// The time of the look, by the uplink's clock.
     pub at: Time,
     /// Responses that are in progress.
     pub open_flows: usize,
-    /// Those of them that wait for their turn.
+    /// The number of these that wait for their turn.
     pub waiting_flows: usize,
     /// The first of them, as [`Survey::finish`] orders them.
     pub flows: Vec<SurveyedFlow>,
@@ -25,18 +25,18 @@ pub struct Surveyed {
 pub struct Figures {
     /// Responses that are in progress.
     pub open_flows: usize,
-    /// Those of them that wait for their turn.
+    /// The number of these that wait for their turn.
     pub waiting_flows: usize,
-    /// At which rate responses are sent, in bits per second on the wire; none while nothing
+    /// The rate at which responses are sent, in bits per second on the wire; none while nothing
     /// is held back.
     pub rate_bits_per_s: Option<u64>,
-    /// What waits on the link behind the pacer, as far as the search for the rate knows.
+    /// The queue on the link behind the pacer, as a time, as far as the search for the rate knows.
     pub queue: Duration,
-    /// How long what the responses in progress have left would occupy the link.
+    /// The time for which what the responses in progress have left would occupy the link.
     pub backlog: Duration,
     /// Bytes on the wire so far.
     pub wire_bytes: u64,
-    /// By class, in the order of the configuration.
+    /// The figures of each class, in the order of the configuration.
     pub classes: Vec<ClassFigures>,
 }
 

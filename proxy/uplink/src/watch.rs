@@ -7,20 +7,20 @@ use sprat_scheduler::Time;
 /// A link that differs from its name by less than this part of it is as it is named.
 const TOLERATED: f64 = 0.03;
 
-/// What lasts for less than this is not said.
+/// The least time that a difference lasts before the log tells of it.
 const LASTS: Duration = Duration::from_secs(10);
 
-/// What was said of a link whose rate is named.
+/// The state of the log's remarks on a link whose rate is named.
 #[derive(Debug)]
 pub(super) struct Watch {
     named_bits_per_s: u64,
-    /// What was said last: that the link is slower than its name.
+    /// Whether the last remark said that the link is slower than its name.
     is_slower: bool,
-    /// Since when it has been the other way round.
+    /// The time since which it has been the other way round.
     changed_at: Option<Time>,
 }
 
-/// What is to be said.
+/// A remark on the link, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remark {
     /// The link carries so much less than its name says, in bits per second.
@@ -30,7 +30,7 @@ pub(super) enum Remark {
 }
 
 impl Watch {
-    /// Nothing is said yet of a link of this name, in bits per second.
+    /// Creates the watch of a link of this name, in bits per second, of which nothing is said yet.
     pub(super) fn new(named_bits_per_s: u64) -> Self {
         Self {
             named_bits_per_s,
@@ -39,8 +39,8 @@ impl Watch {
         }
     }
 
-    /// The link was found to carry so many bits per second, or as much as it is named;
-    /// what is to be said of it.
+    /// Notes that the link was found to carry so many bits per second, or as much as it is
+    /// named; returns what is to be said of it.
     pub(super) fn on_rate(&mut self, now: Time, found_bits_per_s: Option<u64>) -> Option<Remark> {
         let named = self.named_bits_per_s as f64;
         let slower = found_bits_per_s.filter(|&found| (found as f64) < (1.0 - TOLERATED) * named);

@@ -12,26 +12,26 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Upstream;
 
-/// Between two attempts of one request: soon at first, for a restart takes little time,
-/// and a few times a second later.
+/// The pauses between two attempts of one request: short at first, for a restart takes little
+/// time, and a few a second later.
 const AGAIN: Backoff = Backoff {
     base: Duration::from_millis(20),
     max: Duration::from_millis(250),
 };
 
-/// At least so long.
+/// The shortest pause between two attempts.
 const LEAST: Duration = Duration::from_millis(5);
 
-/// How waiting may end, in the order in which [`Absence::ends`] counts.
+/// The ways in which waiting may end, in the order in which [`Absence::ends`] counts them.
 pub const WAIT_RESULTS: [&str; 2] = ["served", "given_up"];
 
 /// The requests of a cluster that wait while its endpoints are away.
 #[derive(Debug, Default)]
 pub struct Absence {
     waiting: Count,
-    /// Told when an endpoint is back.
+    /// Wakes the requests that wait when an endpoint may be back.
     returned: Notify,
-    /// How waiting ended, by [`WAIT_RESULTS`].
+    /// The number of waits that have ended, by [`WAIT_RESULTS`].
     pub ends: [AtomicU64; WAIT_RESULTS.len()],
 }
 
@@ -41,7 +41,7 @@ impl Absence {
         self.waiting.used()
     }
 
-    /// An endpoint may be back: those that wait try it.
+    /// Wakes the requests that wait, for an endpoint may be back.
     pub(super) fn end(&self) {
         if self.waiting.used() > 0 {
             self.returned.notify_waiters();
@@ -94,7 +94,7 @@ impl Awaiting {
         true
     }
 
-    /// An endpoint has answered.
+    /// Notes that an endpoint has answered.
     pub fn served(&mut self) {
         self.is_served = true;
     }

@@ -28,7 +28,7 @@ impl Breaker {
         self.connections.give_back(1);
     }
 
-    /// Whether as many are open as may be.
+    /// Returns whether there are as many connections as `bound` allows.
     pub fn is_open(&self, bound: usize) -> bool {
         self.connections.used() >= bound
     }
@@ -38,7 +38,7 @@ impl Breaker {
         self.wanted.used() > 0
     }
 
-    /// Requests that wait for one.
+    /// Returns the count of requests that wait for a connection to be closed.
     pub(super) fn wanted(&self) -> &Count {
         &self.wanted
     }

@@ -35,10 +35,10 @@ const FIRST_WITHIN: Duration = Duration::from_secs(1);
 /// where no endpoint answers.
 const CHECKS_MAX: usize = 256;
 
-/// What the checks say they are.
+/// The `User-Agent` of every check.
 const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
 
-/// Why a check failed.
+/// The reason why a check failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Failure {
     /// An answer that is none of a well endpoint.
@@ -48,7 +48,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// Whether all of the time went by.
+    /// Returns whether the check took all of its time.
     fn is_silence(self) -> bool {
         let Self::Reason(reason) = self else {
             return false;
@@ -81,9 +81,9 @@ impl From<hyper::Error> for Failure {
 /// Room for the checks of a cluster: one that waits for endpoints which do not
 /// answer keeps neither another cluster waiting nor those of its own that do.
 struct Places {
-    /// For endpoints that were heard of the last time, or were not asked yet.
+    /// Places for endpoints whose last check did not time out, or that had none yet.
     heard: Semaphore,
-    /// For those that took all of the time.
+    /// Places for endpoints whose last check timed out.
     silent: Semaphore,
 }
 
@@ -105,7 +105,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// A task that has a cluster's endpoints asked, if they are to be.
+    /// Starts the task that checks a cluster's endpoints, if they are to be checked.
     pub(super) fn all(cluster: &Arc<SharedCluster>) -> JoinSet<()> {
         let mut tasks = JoinSet::new();
         if let Some(checks) = &cluster.config.resilience.health_checks {
@@ -114,7 +114,7 @@ impl Checked {
         tasks
     }
 
-    /// Has a cluster's endpoints asked, whichever it has.
+    /// Checks each endpoint that a cluster has, in a task that ends when the endpoint goes.
     async fn each(cluster: Arc<SharedCluster>, checks: HealthChecks) {
         let places = Rc::new(Places::new());
         // With its task, which ends when it is dropped.
@@ -220,7 +220,7 @@ async fn over_http1(
     status(sender.send_request(request), connection).await
 }
 
-/// What is answered over a connection that is driven meanwhile.
+/// Returns the status of an answer, and drives its connection meanwhile.
 async fn status(
     answer: impl Future<Output = hyper::Result<Response<Incoming>>>,
     connection: impl Future<Output = hyper::Result<()>>,
@@ -234,7 +234,8 @@ async fn status(
     Ok(answered?.status())
 }
 
-/// None if the configuration's words make no request, which its check excludes.
+/// Makes the request of a check; none if the configuration's words make none, which its own
+/// validation excludes.
 fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request<Empty<Bytes>>> {
     let host = check.host.clone().unwrap_or_else(|| address.authority());
     Request::builder()
@@ -246,7 +247,7 @@ fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request
         .ok()
 }
 
-/// What an HTTP/2 connection has to do beside it; ends with the check.
+/// The tasks that an HTTP/2 connection has beside its own; they end with the check.
 #[derive(Default)]
 struct Tasks(Rc<RefCell<JoinSet<()>>>);
 

@@ -17,21 +17,21 @@ use super::station::Decisions;
 
 impl Drop for SharedStation {
     fn drop(&mut self) {
-        // Whoever tends it sees that there is nothing left to do.
+        // The task that tends it sees that there is nothing left to do.
         self.changed.notify_one();
     }
 }
 
-/// What there is to know of a cluster's endpoints, breakers and retries.
+/// A cluster's endpoints, breakers and retries at a moment.
 #[derive(Clone, Debug)]
 pub struct Condition {
-    /// In the order of the configuration.
+    /// The endpoints that are present, in the order of the configuration.
     pub endpoints: Vec<(Arc<Member>, EndpointCondition)>,
     /// So few are well that all are used.
     pub panics: bool,
     /// Ejections by cause, at [`Ejection::index`].
     pub ejections: [u64; Ejection::ALL.len()],
-    /// That the bound on their number has prevented.
+    /// Ejections that the bound on their number has prevented.
     pub ejections_prevented: u64,
     /// Requests in service and waiting.
     pub active: usize,
@@ -39,22 +39,22 @@ pub struct Condition {
     pub waiting: usize,
     /// Requests that are being repeated.
     pub repeated: usize,
-    /// Whether one more may be.
+    /// Whether one more request may be repeated.
     pub may_repeat: bool,
     /// Repetitions that the budget did not allow.
     pub repeats_denied: u64,
 }
 
-/// What there is to know of an endpoint.
+/// An endpoint's state at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointCondition {
-    /// How long its answers still keep it out.
+    /// The time for which the endpoint is still ejected.
     pub ejected_for: Option<Duration>,
-    /// What the checks say; `None` before the first.
+    /// Whether the endpoint passes its checks; `None` before the first.
     pub passes_checks: Option<bool>,
     /// Whether the endpoint gets requests.
     pub is_used: bool,
-    /// Whether someone has it drain: it gets those of strict sessions alone.
+    /// Whether the operator has the endpoint drain: it gets requests of strict sessions alone.
     pub drains: bool,
     /// The endpoint's share of the requests, relative to the others.
     pub weight: u32,
@@ -96,9 +96,9 @@ impl SharedStation {
         tell_panic(&name, panicked, decisions.station.panics());
     }
 
-    /// Has the endpoint with this label get no requests but those of strict sessions, or
-    /// all again; false if there is none. So it stays while the endpoint does, over reloads
-    /// and changes of the others.
+    /// Begins or ends the drain of the endpoint with this label; false if there is none. In a
+    /// drain it gets no requests but those of strict sessions. That stays while the endpoint
+    /// does, over reloads and changes of the others.
     pub fn set_draining(&self, endpoint: &str, drains: bool) -> bool {
         let found = self.judge_by(None, |decisions, now| {
             let mut present = decisions.members.present();
@@ -121,19 +121,19 @@ impl SharedStation {
         found.is_some()
     }
 
-    /// Whether it is of use to tell how requests went.
+    /// Returns whether the outcomes of requests are of use here.
     pub(super) fn observes(&self) -> bool {
         self.observes
     }
 
-    /// How a request went at an endpoint.
+    /// Notes the outcome of a request at an endpoint.
     pub(super) fn observe(&self, endpoint: usize, outcome: Outcome) {
         let random = fastrand::u64(..);
         self.judge(|health, now| health.observe(now, endpoint, outcome, random));
     }
 
-    /// How a check of the endpoint in a slot went. Another one may have the slot
-    /// by now, of which that says nothing.
+    /// Notes the outcome of a check of the endpoint in a slot. Another endpoint may have the
+    /// slot by now, of which the outcome says nothing.
     pub(super) fn checked(&self, slot: usize, member: &Arc<Member>, outcome: Result<(), Failure>) {
         let (passed, failure) = (outcome.is_ok(), outcome.err());
         self.judge_by(failure, |decisions, _| {
@@ -144,7 +144,7 @@ impl SharedStation {
         });
     }
 
-    /// Does what is due for the endpoints' health; when that is so next.
+    /// Does what is due for the endpoints' health; returns when something is due next.
     pub(super) fn tend(&self) -> Option<Instant> {
         let random = fastrand::u64(..);
         let next = self.judge(|health, now| {
@@ -154,12 +154,12 @@ impl SharedStation {
         next.map(|at| self.epoch + at.since(Time::ZERO))
     }
 
-    /// A look at the endpoints' health, and what follows from it.
+    /// Applies `judge` to the endpoints' health, and carries out what follows from it.
     fn judge<T>(&self, judge: impl FnOnce(&mut Health, Time) -> T) -> T {
         self.judge_by(None, |decisions, now| judge(&mut decisions.health, now))
     }
 
-    /// The same after a check that may have been a failure.
+    /// Applies `judge` to the decisions, and carries out what follows; `failure` is a check's.
     fn judge_by<T>(
         &self,
         failure: Option<Failure>,
@@ -190,7 +190,7 @@ impl SharedStation {
         judged
     }
 
-    /// What there is to know of its endpoints, breakers and retries.
+    /// Returns the state of the endpoints, breakers and retries at this moment.
     pub fn condition(&self) -> Condition {
         let decisions = self.lock();
         let (station, health) = (&decisions.station, &decisions.health);
@@ -271,7 +271,7 @@ mod tests {
     use crate::dns::Names;
     use sprat_net::error::Reason;
 
-    /// The station of a cluster of one endpoint that is checked.
+    /// Makes the station of a cluster of one endpoint that is checked.
     fn station(endpoint: &str) -> Arc<SharedStation> {
         let text = format!(
             "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\

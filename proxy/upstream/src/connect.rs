@@ -31,10 +31,10 @@ use super::sender::Single;
 use super::transport::Transport;
 use super::{Breaker, Endpoint, Sender, Shared, Upstream};
 
-/// How often idle connections are asked for.
+/// The interval at which a request asks the other workers for an idle connection.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
-/// How long a connection that is not wanted any more gets to end.
+/// The time that a connection has to end once it is not wanted any more.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A connection's place among those that the cluster allows.
@@ -59,8 +59,8 @@ impl Slot {
         Some(Self::counted(upstream, shared, false))
     }
 
-    /// One for a connection that is no longer a request's but a tunnel's: it is
-    /// open, whatever the bound.
+    /// Takes a place for a connection that is no longer a request's but a tunnel's: it is open,
+    /// whatever the bound.
     pub(super) fn keep(upstream: &Upstream, shared: &Arc<Shared>) -> Self {
         shared.connections.add(1);
         shared.tunnels.add(1);
@@ -163,10 +163,9 @@ async fn abandoned(mut wanted: watch::Receiver<()>) {
     sleep(ENDS_WITHIN).await;
 }
 
-/// How HTTP/2 is spoken with a cluster; `executor` runs what a connection has
-/// to do beside it. What all streams may hold together is
-/// the sum of what each may: responses that wait for their clients take
-/// nothing from the others.
+/// Returns a builder of HTTP/2 connections to a cluster; `executor` runs what a connection has
+/// to do beside it. All streams together may hold the sum of what each may: responses that wait
+/// for their clients take nothing from the others.
 pub(super) fn http2<E: Clone>(
     executor: E,
     cluster: &Cluster,
@@ -185,7 +184,7 @@ pub(super) fn http2<E: Clone>(
 /// The largest window of RFC 9113 6.9.1.
 const WINDOW_MAX: u32 = 0x7fff_ffff;
 
-/// A connection, or room on one that another request has opened meanwhile.
+/// Opens a connection, or takes room on one that another request has opened meanwhile.
 ///
 /// An endpoint that is told of `ends` gets a connection for them alone; HTTP/2
 /// is not combined with that.
@@ -272,8 +271,8 @@ async fn drive(
     }
 }
 
-/// A connection over which HTTP can be spoken, for requests of `ends`. The caller
-/// bounds the time, to that `within` which there is to be one.
+/// Opens a connection over which HTTP can be spoken, for requests of `ends`. The caller bounds
+/// the time to `within`, which the addresses of a name share.
 pub(super) async fn transport(
     cluster: &Cluster,
     tls: Option<&ClusterTls>,
@@ -318,8 +317,8 @@ async fn open(target: &Target, within: Duration) -> Result<TcpStream, Reason> {
     Ok(stream)
 }
 
-/// To the first of a name's addresses that accepts it. Each gets its share of what
-/// is left of the time, so that one that says nothing leaves some to the others.
+/// Connects to the first of a name's addresses that accepts. Each gets its share of what is
+/// left of the time, so that one that says nothing leaves some to the others.
 async fn open_first(name: &Logical, within: Duration) -> Result<TcpStream, Reason> {
     let until = Instant::now() + within;
     let mut failure = Reason::NameNotFound;
@@ -345,8 +344,8 @@ fn failed(error: &io::Error, address: SocketAddr) -> Reason {
     }
 }
 
-/// Whether it is this system that has nothing to connect with, so that the endpoint
-/// was not even asked: no descriptor, no memory, or no port.
+/// Returns whether this system has nothing to connect with, so that the endpoint was not even
+/// asked: no descriptor, no memory, or no port.
 fn is_shortage(error: &io::Error, address: SocketAddr) -> bool {
     match error.raw_os_error() {
         // Of ports, unless it is that this system has no address to go there from.
@@ -355,7 +354,7 @@ fn is_shortage(error: &io::Error, address: SocketAddr) -> bool {
     }
 }
 
-/// Whether this system has no descriptor or no memory.
+/// Returns whether this system has no descriptor or no memory.
 fn lacks_means(error: &io::Error) -> bool {
     let means = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
     error
@@ -363,7 +362,7 @@ fn lacks_means(error: &io::Error) -> bool {
         .is_some_and(|code| means.contains(&code))
 }
 
-/// Whether this system has an address from which to go there. Nothing is sent.
+/// Returns whether this system has an address from which to go there. Nothing is sent.
 fn is_routed(address: SocketAddr) -> bool {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),

@@ -18,13 +18,13 @@ use super::stats::EndpointStats;
 struct Idle {
     sender: Single,
     since: Instant,
-    /// Whose requests it carries, if the endpoint was told.
+    /// The client whose requests the connection carries, if the endpoint was told.
     ends: Option<Box<Ends>>,
 }
 
 /// An endpoint as one worker sees it.
 pub struct Endpoint {
-    /// What the other workers know, too.
+    /// The endpoint as all workers know it.
     pub member: Arc<Member>,
     /// The counters of this worker.
     pub stats: Arc<EndpointStats>,
@@ -35,7 +35,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Where the worker with this index has no connection yet.
+    /// Creates an endpoint to which the worker with this index has no connection yet.
     pub(super) fn new(member: &Arc<Member>, worker: usize) -> Self {
         Self {
             stats: Arc::clone(&member.stats[worker]),
@@ -45,7 +45,8 @@ impl Endpoint {
         }
     }
 
-    /// The most recently used connection that still lives, of those for `ends`.
+    /// Takes the most recently used connection that still lives, of those for `ends`, or a
+    /// stream of an HTTP/2 connection.
     pub(super) fn take_idle(
         &self,
         config: &Cluster,
@@ -125,7 +126,8 @@ impl Endpoint {
         self.pool.close_idle();
     }
 
-    /// Whether further requests come: if not, no connection is kept for them.
+    /// Sets whether the endpoint is retired: no further requests come then, and no connection
+    /// is kept for them.
     pub(super) fn set_retired(&self, retired: bool) {
         self.pool.set_retired(retired);
         if retired {

@@ -16,28 +16,28 @@ use tokio::time::Instant;
 
 use super::members::Member;
 
-/// How soon the end of a connection is seen that the endpoint had closed before
-/// it got a request: what is sent there is answered with a reset, or meets the end
-/// that is on its way already, so within a round trip. Later the endpoint has had
-/// the time to read the request, and may have done what it asks for.
+/// The time within which a worker sees that the endpoint had closed a connection before it got
+/// a request. What is sent there is answered with a reset, or meets the end that is on its way
+/// already, so within a round trip. Later the endpoint has had the time to read the request,
+/// and may have done what it asks for.
 const END_IS_SEEN_WITHIN: Duration = Duration::from_millis(250);
 
-/// What has been heard over a connection.
+/// A record of what the endpoint has said over a connection.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
     bytes: AtomicU64,
     unheard: Arc<Unheard>,
-    /// The endpoint would not have us.
+    /// Whether the endpoint has refused our certificate, or that there is none.
     refused: AtomicBool,
 }
 
 impl Heard {
-    /// What ends with anything that is read.
+    /// Returns the count of small pieces that have passed since anything was read.
     pub(super) fn unheard(&self) -> &Arc<Unheard> {
         &self.unheard
     }
 
-    /// What begins when a request is sent, and ends with anything that is read.
+    /// Begins the silence of a request that is sent now; it ends with anything that is read.
     pub(super) fn silence(self: &Arc<Self>) -> Silence {
         Silence {
             heard: Arc::clone(self),
@@ -56,24 +56,24 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// Whether it goes on.
+    /// Returns whether the silence goes on.
     pub fn has_heard_nothing(&self) -> bool {
         self.heard.bytes.load(Relaxed) == self.bytes
     }
 
-    /// Whether it ended with this, the first that was heard: that the endpoint does
-    /// not take our certificate, or wants one. With TLS 1.3 it sees that when the
-    /// handshake is over for us, and reads no request before.
+    /// Returns whether the first that was heard is a refusal: that the endpoint does not take
+    /// our certificate, or wants one. With TLS 1.3 it sees that when the handshake is over for
+    /// us, and reads no request before.
     pub fn is_refused(&self) -> bool {
         self.heard.refused.load(Relaxed)
     }
 
-    /// Whether it goes on, and has for longer than a round trip takes.
+    /// Returns whether the silence goes on, and has for longer than a round trip takes.
     pub(super) fn is_long(&self) -> bool {
         self.has_heard_nothing() && clock::now() - self.since > END_IS_SEEN_WITHIN
     }
 
-    /// Whether a connection that has just ended had been closed before the request
+    /// Returns whether a connection that has just ended had been closed before the request
     /// came, as far as can be told.
     pub fn was_dead(&self) -> bool {
         self.has_heard_nothing() && !self.is_long()
@@ -84,13 +84,13 @@ impl Silence {
 pub(super) struct Listening<S> {
     stream: S,
     heard: Arc<Heard>,
-    /// With TLS, until anything is heard: who is told of it.
+    /// The TLS connection that is told of the first read; none after that, and without TLS.
     unproven: Option<Box<Unproven>>,
 }
 
-/// What may be ended by an endpoint that does not take our certificate.
+/// A stream that an endpoint may end because it does not take our certificate.
 pub(super) trait MayRefuse {
-    /// Whether it may still do so.
+    /// Returns whether the endpoint may still do so.
     fn may_refuse(&self) -> bool;
 }
 
@@ -108,8 +108,8 @@ impl Unproven {
         })
     }
 
-    /// What the first read of so many bytes says; whether it is that the endpoint,
-    /// which `may_refuse` our certificate, does so.
+    /// Notes the first read, of so many bytes; returns whether the endpoint, which `may_refuse`
+    /// our certificate, does so.
     fn is_refused(&self, read: &io::Result<()>, bytes: usize, may_refuse: bool) -> bool {
         if bytes > 0 {
             self.tls.proven();
@@ -140,7 +140,7 @@ impl<S: AsyncRead + MayRefuse + Unpin> AsyncRead for Listening<S> {
         let before = buffer.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
         let bytes = buffer.filled().len() - before;
-        // Nobody else counts.
+        // No other task counts.
         let heard = self.heard.bytes.load(Relaxed);
         self.heard.bytes.store(heard + bytes as u64, Relaxed);
         if bytes > 0 {

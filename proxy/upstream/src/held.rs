@@ -18,17 +18,17 @@ use super::{Lease, Upstream};
 /// A lease that is shared by the response's record and the task that reads ahead.
 pub struct Held {
     lease: RefCell<Option<Lease>>,
-    /// Who is told when the endpoint has sent all.
+    /// The task that waits until the endpoint has sent all.
     waits: RefCell<Option<Waker>>,
 }
 
 impl Held {
-    /// Whether others need the place that it holds, if it still holds one.
+    /// Returns whether other requests need the place that it holds, if it still holds one.
     pub fn is_wanted(&self) -> bool {
         self.lease.borrow().as_ref().is_some_and(Lease::is_wanted)
     }
 
-    /// The endpoint has sent a body of so many bytes: the place is free.
+    /// Frees the place, for the endpoint has sent a body of `bytes` bytes.
     pub fn release(&self, now: Instant, bytes: u64) {
         if let Some(lease) = self.lease.take() {
             lease.release(now, bytes);
@@ -113,12 +113,13 @@ impl Upstream {
         (body, held)
     }
 
-    /// Whether others need the places that requests have here, where these are bounded.
+    /// Returns whether other requests need the places that requests have here, where these are
+    /// bounded.
     pub fn is_short_of_places(&self) -> bool {
         self.is_bounded() && self.station.is_short_of_places()
     }
 
-    /// Whether there is a bound on the requests that it serves at a time.
+    /// Returns whether there is a bound on the requests that are served at a time.
     pub fn is_bounded(&self) -> bool {
         self.config.max_requests < usize::MAX
             || self.config.resilience.max_requests < usize::MAX

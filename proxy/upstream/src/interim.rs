@@ -15,12 +15,12 @@ use sprat_net::screen::{Interim, Peer};
 /// The first stream that a client opens (RFC 9113 5.1.1).
 const FIRST_STREAM: u32 = 1;
 
-/// What is done with the interim responses to a request: an extension of it.
+/// A function that takes the interim responses to a request: an extension of the request.
 #[derive(Clone)]
 pub struct Hear(Arc<dyn Fn(Interim) + Send + Sync>);
 
 impl Hear {
-    /// One that does this.
+    /// Creates one that calls `hear`.
     pub fn new(hear: impl Fn(Interim) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hear))
     }
@@ -48,11 +48,11 @@ impl Default for Known {
 /// A request whose answer is waited for.
 struct Waiting {
     hear: Option<Hear>,
-    /// Zero before it has one.
+    /// The number of its stream; zero before it has one.
     stream: AtomicU32,
 }
 
-/// While it lives, a request's interim responses are heard.
+/// A request's hold on its interim responses, which are heard while this lives.
 pub(super) struct Hearing {
     hears: Arc<Hears>,
     waiting: Arc<Waiting>,
@@ -61,7 +61,7 @@ pub(super) struct Hearing {
 /// An extension that the library drops when it gives a request its stream.
 struct Turn(Option<(Arc<Hears>, Weak<Waiting>)>);
 
-/// Only the first is the request's.
+/// A clone is empty: the first alone is the request's.
 impl Clone for Turn {
     fn clone(&self) -> Self {
         Self(None)

@@ -17,22 +17,22 @@ use tokio::time::{Instant, sleep_until};
 use super::check::Checked;
 use super::{SharedCluster, SharedStation, listed};
 
-/// How often a cluster is looked at that has nothing due.
+/// The longest time between two looks at a cluster that has nothing due.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// Looks after the clusters that are served by at present.
 pub struct Keeper {
     present: watch::Sender<Clusters>,
-    /// There was something to do.
+    /// Whether the thread, or the task of a simulation, has been started.
     has_begun: bool,
-    /// None in a simulation: it is a task of the event loop whose time it has.
+    /// The thread; none in a simulation, where it is a task of the event loop whose time it has.
     thread: Option<Background>,
 }
 
 type Clusters = Vec<Arc<SharedCluster>>;
 
 impl Keeper {
-    /// Begins with these.
+    /// Starts to look after these clusters.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
     }
 }
 
-/// A task that looks at the file with a cluster's endpoints, if there is one.
+/// Starts the task that looks at the file with a cluster's endpoints, if there is one.
 fn follow_file(cluster: &Arc<SharedCluster>) -> JoinSet<()> {
     let mut task = JoinSet::new();
     if let Some(file) = &cluster.config.endpoints_file {

@@ -22,30 +22,30 @@ pub struct Lease {
     slot: usize,
     /// The class of the request.
     class: usize,
-    /// None once it has been given back.
+    /// The request's ticket; none once it has been given back.
     ticket: Option<Ticket>,
     sender: Option<Sender>,
     /// Whether [`Lease::spend`] was called.
     is_spent: bool,
-    /// Whose request it is, if the endpoint is told.
+    /// The client whose request it is, if the endpoint is told.
     ends: Option<Box<Ends>>,
     /// Whether [`Lease::begins_well`] was called.
     began_well: bool,
 }
 
-/// Where a request is, for who looks on while it is there.
+/// The endpoint of an attempt, for another attempt that looks on meanwhile.
 pub struct Place {
     upstream: Rc<Upstream>,
     slot: usize,
 }
 
 impl Place {
-    /// How the request went there.
+    /// Notes the outcome of the request there.
     pub fn observe(&self, outcome: impl FnOnce() -> Outcome) {
         self.upstream.observe(self.slot, outcome);
     }
 
-    /// Whether a connection may be opened there now.
+    /// Returns whether a connection may be opened there now.
     pub fn may_connect(&self) -> bool {
         let config = &self.upstream.config;
         let counts = &self.upstream.endpoint(self.slot).member.counts;
@@ -56,7 +56,7 @@ impl Place {
 }
 
 impl Lease {
-    /// What the station has given a place at an endpoint.
+    /// Creates the lease of a place that the station has given at an endpoint.
     pub(super) fn new(upstream: &Rc<Upstream>, ticket: Ticket, slot: usize, class: usize) -> Self {
         let endpoint = upstream.endpoint(slot);
         let counts = &endpoint.member.counts;
@@ -79,12 +79,12 @@ impl Lease {
         &self.endpoint
     }
 
-    /// The `Host` of the endpoint, for a request that came without one.
+    /// Returns the `Host` of the endpoint, for a request that came without one.
     pub fn authority(&self) -> &HeaderValue {
         &self.endpoint.member.authority
     }
 
-    /// How the request went there.
+    /// Notes the outcome of the request there.
     pub fn observe(&self, outcome: impl FnOnce() -> Outcome) {
         self.upstream.observe(self.slot, outcome);
     }
@@ -95,8 +95,8 @@ impl Lease {
         self.began_well = true;
     }
 
-    /// The endpoint has ended, or left, a response in its midst: what began well was
-    /// none, as if there had been no head.
+    /// Notes that the endpoint has ended, or left, a response in its midst. What began well
+    /// counts then as if there had been no head.
     pub fn ends_badly(&mut self) {
         if std::mem::take(&mut self.began_well) {
             self.observe(|| Outcome::NoResponse);
@@ -117,7 +117,7 @@ impl Lease {
         }
     }
 
-    /// The endpoint is told that the request is of this client.
+    /// Notes that the endpoint is to be told whose request it is.
     pub fn tell(&mut self, ends: Ends) {
         self.ends = Some(Box::new(ends));
     }
@@ -141,16 +141,16 @@ impl Lease {
         Ok(())
     }
 
-    /// The endpoint could not be reached, which is its own doing.
+    /// Notes that the endpoint could not be reached, which is its own doing.
     pub fn unreached(&self) {
         if let Some(ticket) = self.ticket {
             self.upstream.station.unreached(ticket);
         }
     }
 
-    /// The attempt has failed: its place at the endpoint is free. The request
-    /// may be tried elsewhere, or here after a while; `None` if the retry budget
-    /// is spent, or no endpoint can be reached. `sent`: the endpoint has got something of it.
+    /// Gives the place at the endpoint back, for the attempt has failed. The request may be
+    /// tried elsewhere (true), or here after a while (false); `None` if the retry budget is
+    /// spent, or no endpoint can be reached. `sent`: the endpoint has got something of it.
     pub fn step_back(&mut self, sent: bool) -> Option<(Away, bool)> {
         let ticket = self.ticket.take()?;
         let again = self.upstream.station.step_back(ticket, sent);
@@ -167,9 +167,8 @@ impl Lease {
         }
     }
 
-    /// The connection has switched to another protocol: the request is over,
-    /// and the endpoint's place is for others. What is returned counts the
-    /// connection as open.
+    /// Ends the request, for the connection has switched to another protocol. The endpoint's
+    /// place is for others, and what is returned counts the connection as open.
     pub fn into_tunnel(self) -> ConnectionPlace {
         ConnectionPlace::keep(&self.upstream, &self.endpoint.member.counts)
     }
@@ -179,12 +178,12 @@ impl Lease {
         Some((self.ticket?, self.class))
     }
 
-    /// Whether others need its place.
+    /// Returns whether other requests need its place.
     pub(super) fn is_wanted(&self) -> bool {
         self.ticket.is_some() && self.upstream.station.is_short_of_places()
     }
 
-    /// The response's size is known now.
+    /// Tells the station the response's size, which is known now.
     pub fn resize(&self, size: Size) {
         if let Some(ticket) = self.ticket
             && self.upstream.wants_size()
@@ -193,24 +192,24 @@ impl Lease {
         }
     }
 
-    /// The connection: after [`Lease::reuse`] or [`Lease::connect`].
+    /// Returns the connection, if [`Lease::reuse`] or [`Lease::connect`] has found one.
     pub fn sender(&mut self) -> Option<&mut Sender> {
         self.sender.as_mut()
     }
 
-    /// The endpoint had its time to answer. A connection over which nothing was
-    /// heard meanwhile gets no further request.
+    /// Gives up the request, for the endpoint had its time to answer. A connection over which
+    /// nothing was heard meanwhile gets no further request.
     pub fn give_up(&mut self) {
         self.sender.iter_mut().for_each(Sender::give_up);
     }
 
-    /// The connection is good for this request only.
+    /// Notes that the connection is good for this request only.
     pub fn spend(&mut self) {
         self.is_spent = true;
     }
 
-    /// The exchange is complete, with a body of `bytes`: keeps the connection
-    /// for another.
+    /// Ends a complete exchange, with a body of `bytes`, and keeps the connection for another
+    /// request.
     pub fn release(mut self, now: Instant, bytes: u64) {
         self.end_well();
         // First, for it may serve whom the station starts now.
@@ -244,7 +243,7 @@ pub struct Away {
 }
 
 impl Away {
-    /// To another endpoint, perhaps after a wait.
+    /// Finds an endpoint for the next attempt, perhaps after a wait.
     ///
     /// # Errors
     ///

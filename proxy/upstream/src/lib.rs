@@ -68,7 +68,7 @@ use station::Placed;
 pub use station::{SharedStation, station_config};
 pub use stats::{ClusterStats, EndpointStats};
 
-/// What all workers know of an endpoint.
+/// The counts of an endpoint that all workers share.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// The number of requests in progress.
@@ -85,23 +85,23 @@ pub struct Shared {
     /// Requests that wait for another worker's idle connection to be closed,
     /// because no further one may be opened.
     wanted: Count,
-    /// Told when a connection is closed while one is wanted.
+    /// Wakes a request that wants a connection, when one is closed.
     freed: Notify,
 }
 
 impl Shared {
-    /// Whether some of the connections are neither idle nor in use: they are
-    /// being closed.
+    /// Returns whether fewer than `bound` connections are in use: the others are idle, or being
+    /// closed.
     fn is_closing(&self, bound: usize) -> bool {
         self.busy() < bound
     }
 
-    /// Whether some of the connections are idle, or being closed.
+    /// Returns whether some of the connections are idle, or being closed.
     fn has_spare(&self) -> bool {
         self.idle.used() > 0 || self.connections.used() > self.busy()
     }
 
-    /// Connections in use, or streams where one carries several: by those who do
+    /// Counts the connections in use, or streams where one carries several: by requests that do
     /// not wait for one.
     fn busy(&self) -> usize {
         let outstanding = self.outstanding.used();
@@ -110,44 +110,44 @@ impl Shared {
     }
 }
 
-/// What has become of a session.
+/// The outcome of a request for its session.
 #[derive(Debug)]
 pub struct KeptSession {
     /// Whether the endpoint has it that had it.
     pub outcome: SessionOutcome,
-    /// What the client is told, if it is to be.
+    /// The `Set-Cookie` field for the client, if it is to have one.
     pub set_cookie: Option<HeaderValue>,
 }
 
 /// A cluster as one worker sees it.
 pub struct Upstream {
     config: Arc<Cluster>,
-    /// What the other workers know, too.
+    /// The cluster as all workers know it.
     shared: Arc<SharedCluster>,
     /// The counters of this worker.
     stats: Arc<ClusterStats>,
     /// The index of this worker.
     worker: usize,
-    /// By the station's slots, as of its `version`.
+    /// The endpoints by the station's slots, as of its `version`.
     endpoints: RefCell<Vec<Rc<Endpoint>>>,
     version: Cell<u64>,
     /// The labels of the endpoints at present, by what they go by in cookies.
     sessions: RefCell<HashMap<SessionId, String>>,
     station: Arc<SharedStation>,
     breaker: Arc<Breaker>,
-    /// What browsers get with a 503.
+    /// The page that browsers get with a 503.
     pub overload_page: Option<Bytes>,
-    /// None for plain text.
+    /// The TLS to endpoints; none for plain text.
     tls: Option<Arc<ClusterTls>>,
     http: http1::Builder,
-    /// Has every worker call [`Upstream::give_way`].
+    /// Wakes every worker to call [`Upstream::give_way`].
     reclaim: Arc<Notify>,
-    /// A configuration without it has come.
+    /// Whether a generation has come that goes on without it.
     retired: Cell<bool>,
 }
 
 impl Upstream {
-    /// The part in a cluster of the worker with this index.
+    /// Creates the part in a cluster of the worker with this index.
     pub fn new(
         shared: &Arc<SharedCluster>,
         stats: Arc<ClusterStats>,
@@ -202,7 +202,7 @@ impl Upstream {
         self.version.set(members.version);
     }
 
-    /// The endpoint in a slot that the station has given out.
+    /// Returns the endpoint in a slot that the station has given out.
     fn endpoint(&self, slot: usize) -> Rc<Endpoint> {
         if self.version.get() != self.station.version() {
             self.follow_members();
@@ -215,7 +215,7 @@ impl Upstream {
         Arc::as_ptr(&self.shared)
     }
 
-    /// No further request comes: keeps no connection for one.
+    /// Notes that no further request comes, and keeps no connection for one.
     pub fn retire(&self) {
         self.retired.set(true);
         let endpoints = self.endpoints.borrow();
@@ -240,27 +240,27 @@ impl Upstream {
         self.station.in_use(0).is_some()
     }
 
-    /// This worker's counters of the cluster.
+    /// Returns this worker's counters of the cluster.
     pub fn counters(&self) -> &ClusterStats {
         &self.stats
     }
 
-    /// Bytes that the head of a response may have.
+    /// Returns the most bytes that the head of a response may have.
     pub fn max_header_bytes(&self) -> usize {
         self.config.max_header_bytes
     }
 
-    /// Whether HTTP/2 is spoken.
+    /// Returns whether HTTP/2 is spoken with the endpoints.
     pub fn is_http2(&self) -> bool {
         self.config.http2.is_some()
     }
 
-    /// Whether TLS is spoken.
+    /// Returns whether TLS is spoken with the endpoints.
     pub fn is_secured(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// What a request's hash is made of, if it matters.
+    /// Returns what a request's hash is made of, if it matters.
     pub fn hash_key(&self) -> Option<HashKey> {
         let hashes = matches!(self.config.dispatch, Dispatch::RingHash | Dispatch::Maglev);
         hashes.then_some(self.config.hash_key)
@@ -327,25 +327,25 @@ impl Upstream {
         Ok(Lease::new(self, ticket, slot, class))
     }
 
-    /// A second attempt beside the one with this ticket, if there may be one.
+    /// Begins a second attempt beside the one with this ticket, if there may be one.
     pub fn hedge(self: &Rc<Self>, ticket: Ticket, class: usize) -> Option<Lease> {
         let (ticket, slot) = self.station.hedge(ticket)?;
         Some(Lease::new(self, ticket, slot, class))
     }
 
-    /// Whether it is of use to know how requests went.
+    /// Returns whether the outcomes of requests are of use here.
     pub fn observes(&self) -> bool {
         self.station.observes()
     }
 
-    /// How a request went at the endpoint in a slot.
+    /// Notes the outcome of a request at the endpoint in a slot.
     fn observe(&self, slot: usize, outcome: impl FnOnce() -> Outcome) {
         if self.observes() {
             self.station.observe(slot, outcome());
         }
     }
 
-    /// Whether endpoints are told whose each connection is.
+    /// Returns whether endpoints are told whose each connection is.
     pub fn tells_clients(&self) -> bool {
         self.config.proxy_protocol.is_some()
     }
@@ -386,7 +386,7 @@ impl Upstream {
     }
 }
 
-/// What affinity goes by, for a request of a client.
+/// Returns the hash that affinity goes by, for a request of a client.
 pub fn affinity_hash(key: HashKey, client: &[u8], host: &str, uri: &http::Uri) -> u64 {
     match key {
         HashKey::Client => stable_hash(&[client]),

@@ -19,20 +19,20 @@ use tokio::time::sleep;
 
 use super::{SharedCluster, SharedStation};
 
-/// How reading a file may end, in the order in which [`Listing::reads`] counts.
+/// The ways in which reading a file may end, in the order in which [`Listing::reads`] counts them.
 pub const LISTING_RESULTS: [&str; 2] = ["applied", "refused"];
 
-/// What is known of a cluster's file.
+/// A cluster's file with endpoints, as the last look has found it.
 #[derive(Debug, Default)]
 pub struct Listing {
     seen: Mutex<Seen>,
     /// The last look has found a file that is refused, or none.
     is_refused: AtomicBool,
-    /// How often the file was read, by [`LISTING_RESULTS`].
+    /// The number of times that the file was read, by [`LISTING_RESULTS`].
     pub reads: [AtomicU64; LISTING_RESULTS.len()],
 }
 
-/// What a look at a file has found.
+/// The state in which a look has found a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Seen {
     #[default]

@@ -17,17 +17,17 @@ use crate::dns::{Name, Names};
 /// An endpoint at present.
 #[derive(Debug)]
 pub struct Member {
-    /// What it goes by in metrics and logs, unique in its cluster: its address,
-    /// or its name where that is one endpoint.
+    /// The name in metrics and logs, unique in its cluster: the endpoint's address, or its name
+    /// where that is one endpoint.
     pub label: String,
-    /// As the configuration has it: whom TLS expects there.
+    /// The address as the configuration has it: TLS expects a certificate for it.
     pub(super) address: EndpointAddress,
     pub(super) target: Target,
     /// The `Host` for a request that came without one.
     pub(super) authority: HeaderValue,
-    /// What goes on there.
+    /// The counts that all workers share.
     pub counts: Arc<Shared>,
-    /// What each worker has counted.
+    /// The counters of each worker.
     pub stats: Vec<Arc<EndpointStats>>,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Target {
     Address(SocketAddr),
     /// The path of a Unix socket.
     Path(PathBuf),
-    /// To the first of its addresses that accepts them.
+    /// A name: connections go to the first of its addresses that accepts them.
     Name(Logical),
 }
 
@@ -69,7 +69,7 @@ impl Logical {
         found.collect()
     }
 
-    /// One of them has accepted a connection.
+    /// Notes that this address has accepted a connection.
     pub(super) fn has_accepted(&self, address: SocketAddr) {
         *self.accepted() = Some(address.ip());
     }
@@ -79,13 +79,13 @@ impl Logical {
     }
 }
 
-/// What members are made of.
+/// The configured endpoints that members are made from.
 #[derive(Debug)]
 pub(super) struct Source {
     cluster: Arc<Cluster>,
-    /// Those that the configuration gives.
+    /// The endpoints that the configuration gives.
     endpoints: Vec<Configured>,
-    /// Those of the file that the configuration names, if it names one.
+    /// The endpoints of the file that the configuration names, if it names one.
     listed: Mutex<Arc<[Configured]>>,
     workers: usize,
 }
@@ -95,13 +95,13 @@ pub(super) struct Source {
 struct Configured {
     endpoint: Endpoint,
     authority: HeaderValue,
-    /// If that is its address.
+    /// The name, if the address is one.
     name: Option<Arc<Name>>,
     size_range: Option<(u64, u64)>,
 }
 
 impl Source {
-    /// A cluster's, for so many workers; `listed` are those of its file.
+    /// Creates a cluster's source, for so many workers; `listed` are the endpoints of its file.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Source {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The names among the endpoints, each once.
+    /// Returns the names among the endpoints, each once.
     pub(super) fn names(&self) -> Vec<&Arc<Name>> {
         let mut names: Vec<&Arc<Name>> = Vec::new();
         for name in self.endpoints.iter().filter_map(|own| own.name.as_ref()) {
@@ -182,8 +182,8 @@ impl Source {
         names
     }
 
-    /// Where each of the configuration's endpoints is found at present. What
-    /// two names have in common is an endpoint once, and what is given by its
+    /// Returns where each of the configured endpoints is found at present: its index, label and
+    /// target. What two names have in common is an endpoint once, and what is given by its
     /// address none of a name's.
     fn targets(&self, all: &[&Configured]) -> Vec<(usize, String, Target)> {
         let mut targets = Vec::new();
@@ -226,8 +226,8 @@ impl Source {
         targets
     }
 
-    /// The members at present, and what a station is told of them. What is
-    /// `known` already stays what it is, or at least counts on.
+    /// Returns the members at present, and what a station is told of them. What is `known`
+    /// already stays what it is, or at least counts on.
     pub(super) fn members(&self, known: &[Arc<Member>]) -> Vec<(Arc<Member>, EndpointSpec)> {
         let listed = Arc::clone(&self.lock_listed());
         let all: Vec<&Configured> = self.endpoints.iter().chain(listed.iter()).collect();
@@ -281,15 +281,15 @@ impl Target {
 /// A cluster's members in a station's slots.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    /// Those that are gone may still have requests, and else wait for another to
-    /// take their slot.
+    /// The members by slot. Those that are gone may still have requests, and else wait for
+    /// another to take their slot.
     pub(super) by_slot: Vec<Arc<Member>>,
     /// The slots of those that are present, in order.
     pub(super) present: Vec<usize>,
 }
 
 impl Members {
-    /// Puts members into their slots. Those slots whose member was there before.
+    /// Puts members into their slots; returns the slots whose member was there before.
     pub(super) fn set(&mut self, slots: Vec<usize>, members: Vec<Arc<Member>>) -> Vec<usize> {
         let mut kept = Vec::new();
         for (&slot, member) in slots.iter().zip(members) {
@@ -308,7 +308,7 @@ impl Members {
         kept
     }
 
-    /// Those that are present.
+    /// Returns the members that are present, with their slots.
     pub(super) fn present(&self) -> impl Iterator<Item = (usize, &Arc<Member>)> {
         let slots = self.present.iter();
         slots.map(|&slot| (slot, &self.by_slot[slot]))

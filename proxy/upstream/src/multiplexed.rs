@@ -29,7 +29,7 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct Open {
     carriers: RefCell<Vec<Rc<Carrier>>>,
-    /// None is kept that carries nothing: no further request comes but those
+    /// Whether no connection is kept that carries nothing: no further request comes but those
     /// that wait already.
     retired: Cell<bool>,
 }
@@ -47,9 +47,9 @@ struct Carrier {
     /// The scheme of its requests' targets.
     scheme: Scheme,
     heard: Arc<Heard>,
-    /// Who is told of interim responses.
+    /// The requests that hear interim responses.
     hears: Arc<Hears>,
-    /// Since a request that was given up in vain: as long as it goes on, the
+    /// The silence since a request that was given up in vain: as long as it goes on, the
     /// connection is taken for dead.
     silence: RefCell<Option<Silence>>,
     /// The number of requests in progress.
@@ -65,7 +65,7 @@ impl Carrier {
         self.streams.get() == 0
     }
 
-    /// Whether nothing has been heard since a request was sent that was given up.
+    /// Returns whether nothing has been heard since a request was sent that was given up.
     fn is_silent(&self) -> bool {
         let silence = self.silence.borrow();
         silence.as_ref().is_some_and(Silence::has_heard_nothing)
@@ -88,7 +88,7 @@ impl Carrier {
 pub struct StreamSender {
     sender: SendRequest<RequestBody>,
     carrier: Rc<Carrier>,
-    /// Since its request was sent.
+    /// The silence since its request was sent.
     silence: Option<Silence>,
 }
 
@@ -98,18 +98,19 @@ impl StreamSender {
         &self.carrier.scheme
     }
 
-    /// Small pieces of its requests' bodies that have passed since it was heard.
+    /// Returns the count of small pieces of its requests' bodies that have passed since
+    /// anything was heard.
     pub(super) fn unheard(&self) -> &Arc<Unheard> {
         self.carrier.heard.unheard()
     }
 
-    /// Who is told of interim responses to its connection's requests.
+    /// Returns the requests on its connection that hear interim responses.
     pub(super) fn hears(&self) -> &Arc<Hears> {
         &self.carrier.hears
     }
 
-    /// To send its request now, be there others on the connection: the silence that
-    /// begins with it.
+    /// Begins to send its request, beside others on the connection: returns the silence that
+    /// begins with it, and the sender.
     pub(super) fn begin(&mut self) -> (Silence, &mut SendRequest<RequestBody>) {
         let silence = self.carrier.heard.silence();
         self.silence = Some(silence.clone());
@@ -120,7 +121,7 @@ impl StreamSender {
         &mut self.sender
     }
 
-    /// The request had its time. If nothing at all was heard since it was sent,
+    /// Gives up the request, which had its time. If nothing at all was heard since it was sent,
     /// be it of others, no further one goes the same way until something is.
     pub(super) fn give_up(&mut self) {
         let silence = self.silence.take();
@@ -151,8 +152,8 @@ impl Drop for StreamSender {
 }
 
 impl Pool {
-    /// A place on an open connection with less than `max_streams`, of those that
-    /// are not taken for dead.
+    /// Takes a place on an open connection with fewer than `max_streams` requests, of those
+    /// that are not taken for dead.
     pub(super) fn take(&self, max_streams: usize) -> Option<StreamSender> {
         let open = self.open.carriers.borrow();
         let mut open = open.iter();
@@ -162,7 +163,7 @@ impl Pool {
         open.find(has_room).map(Carrier::enter)
     }
 
-    /// A place on a connection that has just been opened.
+    /// Adds a connection that has just been opened; returns a place on it.
     pub(super) fn add(
         &self,
         sender: SendRequest<RequestBody>,
@@ -214,13 +215,13 @@ impl Pool {
         self.open.retain(|own| !own.is_idle());
     }
 
-    /// Whether those that become idle are closed at once; those with requests
-    /// carry what waits already.
+    /// Sets whether connections that become idle are closed at once; those with requests carry
+    /// what waits already.
     pub(super) fn set_retired(&self, retired: bool) {
         self.open.retired.set(retired);
     }
 
-    /// Whether no further request comes to the endpoint.
+    /// Returns whether no further request comes to the endpoint.
     pub(super) fn is_retired(&self) -> bool {
         self.open.retired.get()
     }

@@ -12,12 +12,12 @@ use tokio::time::{Instant, timeout};
 
 use super::{Upstream, connect};
 
-/// How long an answered connection gets to be ready for the next request.
+/// The time that an answered connection has to be ready for the next request.
 const READY_BOUND: Duration = Duration::from_millis(100);
 
 impl Upstream {
-    /// Sends a request that has no answer's body, to the endpoint that
-    /// `number` falls to, or the next one in use. The caller bounds the time.
+    /// Sends a request whose answer has no body, to the endpoint that `number` falls to, or the
+    /// next one in use. The caller bounds the time.
     ///
     /// # Errors
     ///

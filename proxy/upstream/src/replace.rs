@@ -16,14 +16,14 @@ use crate::dns::{Follow, Name};
 /// A station's endpoints at a time.
 pub(super) struct Snapshot {
     pub(super) version: u64,
-    /// Those that are gone may still have requests.
+    /// The members by slot; those that are gone may still have requests.
     pub(super) by_slot: Vec<Arc<Member>>,
     /// The slots of the others.
     pub(super) present: Vec<usize>,
 }
 
 impl Snapshot {
-    /// Those that are not gone, with their slots.
+    /// Returns the members that are not gone, with their slots.
     pub(super) fn present(&self) -> impl Iterator<Item = (usize, &Arc<Member>)> {
         let slots = self.present.iter();
         slots.map(|&slot| (slot, &self.by_slot[slot]))
@@ -31,7 +31,7 @@ impl Snapshot {
 }
 
 impl SharedStation {
-    /// Has the names tell of changes, and takes in what has changed meanwhile.
+    /// Follows the changes of its names, and takes in what has changed meanwhile.
     pub(super) fn follow_names(self: &Arc<Self>) {
         let names = self.source.names();
         for name in &names {
@@ -43,18 +43,18 @@ impl SharedStation {
         }
     }
 
-    /// The names among its endpoints.
+    /// Returns the names among its endpoints.
     pub fn names(&self) -> Vec<&Arc<Name>> {
         self.source.names()
     }
 
-    /// Grows whenever the endpoints are others than before. A request that was given a slot
-    /// sees the version that it belongs to, or a later one.
+    /// Returns the version, which grows whenever the endpoints are others than before. A
+    /// request that was given a slot sees the version that it belongs to, or a later one.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Acquire)
     }
 
-    /// The endpoints at present.
+    /// Returns the endpoints at present.
     pub(super) fn members(&self) -> Snapshot {
         let decisions = self.lock();
         Snapshot {
@@ -64,7 +64,7 @@ impl SharedStation {
         }
     }
 
-    /// The one that `number` falls to, or the next one in use.
+    /// Returns the first slot whose endpoint is in use, from the one that `number` falls to on.
     pub(super) fn in_use(&self, number: u64) -> Option<usize> {
         let decisions = self.lock();
         let present = &decisions.members.present;
@@ -74,7 +74,7 @@ impl SharedStation {
         slots.find(|&slot| decisions.station.is_usable(slot))
     }
 
-    /// The slots of endpoints that get no requests at present.
+    /// Returns the slots of endpoints that get no requests at present.
     pub(super) fn out_of_use(&self) -> Vec<usize> {
         let decisions = self.lock();
         let slots = decisions.members.present.iter().copied();
@@ -115,7 +115,7 @@ impl Decisions {
     }
 }
 
-/// What has changed of a station's endpoints.
+/// The change of a station's endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replaced {
     Nothing,

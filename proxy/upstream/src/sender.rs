@@ -32,7 +32,7 @@ pub struct Single {
 }
 
 impl Single {
-    /// One whose end comes when `wanted` is dropped.
+    /// Creates one that ends when `wanted` is dropped.
     pub(super) fn new(
         sender: http1::SendRequest<RequestBody>,
         heard: Arc<Heard>,
@@ -45,12 +45,12 @@ impl Single {
         }
     }
 
-    /// Whether it takes another request.
+    /// Returns whether it takes another request.
     pub(super) fn is_ready(&self) -> bool {
         self.sender.is_ready()
     }
 
-    /// Whether it has ended.
+    /// Returns whether it has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -94,7 +94,7 @@ impl Sender {
         let answer = async move {
             match sent {
                 Ok(http1) => http1.await,
-                // It is heard until there is an answer, or nobody waits for that.
+                // It is heard until there is an answer, or the caller waits no longer.
                 Err((http2, _hearing)) => http2.await,
             }
         };
@@ -134,7 +134,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// What an error says.
+    /// Returns the refusal that an error tells of, if it does.
     pub fn of(error: &hyper::Error) -> Option<Self> {
         let error = http2_error(error).filter(|error| error.is_remote())?;
         match error.reason() {
@@ -147,7 +147,7 @@ impl Refused {
     }
 }
 
-/// Why there was no answer over a connection.
+/// Returns the reason why there was no answer over a connection.
 pub fn reason(error: &hyper::Error) -> Reason {
     if error.is_parse_too_large() {
         Reason::ResponseHeadTooLarge
@@ -158,7 +158,7 @@ pub fn reason(error: &hyper::Error) -> Reason {
     }
 }
 
-/// The same of HTTP/2, where the connection may go on.
+/// Returns the reason of an error of HTTP/2, where the connection may go on.
 fn http2_reason(error: &hyper::Error) -> Option<Reason> {
     let error = http2_error(error)?;
     if error.is_library() && error.reason() != Some(h2::Reason::NO_ERROR) {
@@ -179,8 +179,8 @@ fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
     None
 }
 
-/// From HTTP/1.1 to HTTP/2: the target has the authority (RFC 9113 8.3.1), and
-/// there are no fields of the connection (8.2.2).
+/// Turns a request of HTTP/1.1 into one of HTTP/2: the target has the authority
+/// (RFC 9113 8.3.1), and there are no fields of the connection (8.2.2).
 pub(super) fn translate<B>(request: &mut Request<B>, scheme: &Scheme) -> Result<(), Reason> {
     let headers = request.headers_mut();
     headers.remove(CONNECTION);

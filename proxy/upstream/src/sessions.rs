@@ -27,7 +27,7 @@ const MOST_BYTES: usize = 1024;
 /// Digits of each half of a cookie's value.
 const DIGITS: usize = 16;
 
-/// What has become of a request that may have a session.
+/// The outcome of a request for its session, if it may have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionOutcome {
     /// The request had none, and begins one.
@@ -64,7 +64,7 @@ impl SessionOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SessionId(u64);
 
-/// How a cluster's sessions are told apart.
+/// The rules and the key by which a cluster's sessions are told apart.
 #[derive(Debug, PartialEq)]
 pub struct Sessions {
     config: StatefulSession,
@@ -219,7 +219,7 @@ mod tests {
         sessions.find(&headers)
     }
 
-    /// A cookie's value, as it was set.
+    /// Returns a cookie's value, as it was set.
     fn value(sessions: &Sessions, label: &str) -> String {
         let set = sessions.set_cookie(sessions.id(label)).unwrap();
         let text = set.to_str().unwrap().to_owned();

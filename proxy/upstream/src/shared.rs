@@ -17,25 +17,25 @@ use super::sessions::Sessions;
 use super::{SharedStation, station_config};
 use crate::dns::Names;
 
-/// What all workers know of a cluster.
+/// A cluster as all workers know it.
 #[derive(Debug)]
 pub struct SharedCluster {
     /// The configuration of the cluster.
     pub config: Arc<Cluster>,
-    /// Who is served, who waits.
+    /// The station, which decides which requests are served and which wait.
     pub station: Arc<SharedStation>,
-    /// What the station goes by.
+    /// The configuration that the station decides by.
     decides: StationConfig,
-    /// How many connections there are to all endpoints.
+    /// The count of connections to all endpoints.
     pub breaker: Arc<Breaker>,
     /// Bytes that are read ahead of clients.
     pub read_ahead: Permits,
-    /// What is known of the file with its endpoints, if it has one.
+    /// The file with its endpoints as it was found, if it has one.
     pub listing: Arc<Listing>,
     pub(super) overload_page: Option<Bytes>,
-    /// None for plain text.
+    /// The TLS to endpoints; none for plain text.
     pub tls: Option<Arc<ClusterTls>>,
-    /// None if the cluster keeps no sessions.
+    /// The cluster's sessions; none if it keeps none.
     pub(super) sessions: Option<Sessions>,
 }
 
@@ -43,8 +43,8 @@ pub struct SharedCluster {
 const PAGE_MAX_BYTES: u64 = 1 << 20;
 
 impl SharedCluster {
-    /// A cluster of this configuration; what `before` has of it goes on. Its
-    /// station does if it would decide the same.
+    /// Creates a cluster of this configuration; what `before` has of it goes on. Its station
+    /// does if it would decide the same.
     ///
     /// # Errors
     ///
@@ -96,8 +96,8 @@ impl SharedCluster {
         })
     }
 
-    /// Whether endpoints are found in the same way, and well under the same
-    /// conditions, as in another configuration.
+    /// Returns whether endpoints are found in the same way, and well under the same conditions,
+    /// as in another configuration.
     fn finds_and_judges_as(&self, cluster: &Cluster) -> bool {
         let (own, other) = (&self.config.resilience, &cluster.resilience);
         self.config.dns == cluster.dns
@@ -106,7 +106,7 @@ impl SharedCluster {
             && own.thresholds() == other.thresholds()
     }
 
-    /// Whether the endpoints are of the same file as in another configuration, or of none.
+    /// Returns whether the endpoints are of the same file as in another configuration, or of none.
     fn has_file_of(&self, cluster: &Cluster) -> bool {
         let path = |of: &Cluster| of.endpoints_file.as_ref().map(|own| own.at.path.clone());
         path(&self.config) == path(cluster)
@@ -121,7 +121,7 @@ impl SharedCluster {
     }
 }
 
-/// What is wrong with the pages and keys of all clusters.
+/// Returns what is wrong with the pages, the keys and the endpoints' files of all clusters.
 pub fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     let pages = config.clusters.iter().filter_map(|cluster| {
         let page = cluster.overload_page.as_ref()?;

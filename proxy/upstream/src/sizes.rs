@@ -4,20 +4,20 @@
 use super::Upstream;
 
 impl Upstream {
-    /// Whether a request's size matters before it is sent.
+    /// Returns whether a response's size matters before its request is sent.
     pub fn wants_size(&self) -> bool {
         self.waits_by_size() || self.decides_by_size()
     }
 
-    /// Whether it matters for a request that comes now: its endpoint depends
-    /// on it, whether it is turned away, or its place among those who wait.
+    /// Returns whether the size matters for a request that comes now: its endpoint depends on
+    /// it, whether it is turned away, or its place among those that wait.
     pub fn wants_size_now(&self) -> bool {
         // A class may be at its limit where an endpoint has room.
         let may_wait = || self.station.limits_classes() || !self.station.has_room();
         self.decides_by_size() || (self.waits_by_size() && may_wait())
     }
 
-    /// Whether it matters how much the uplink has to do.
+    /// Returns whether it matters how much the uplink has to do.
     pub fn wants_backlog(&self) -> bool {
         self.station.has_channel_rule()
     }

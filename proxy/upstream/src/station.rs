@@ -33,22 +33,22 @@ pub struct SharedStation {
     pub(super) epoch: Instant,
     /// The name of the cluster, for the log.
     pub(super) name: String,
-    /// What its endpoints are made of.
+    /// The configured endpoints that its members are made from.
     pub(super) source: Source,
     /// The version of the endpoints: it grows with every change of them.
     pub(super) version: AtomicU64,
-    /// Told when the endpoints have changed.
+    /// Wakes the tasks that follow the endpoints when these have changed.
     pub(super) replaced: Notify,
-    /// Those that wait while all endpoints are away.
+    /// The requests that wait while all endpoints are away.
     pub absence: Arc<Absence>,
-    /// By class: how long a request may wait.
+    /// The time that a request may wait, by class.
     timeouts: Vec<Option<Duration>>,
     limits_classes: bool,
     has_channel_rule: bool,
     size_use: SizeUse,
     /// Whether it is to be told how requests went.
     pub(super) observes: bool,
-    /// Told when an endpoint's state has changed.
+    /// Wakes the task that tends the station when an endpoint's state has changed.
     pub(super) changed: Arc<Notify>,
     decisions: Mutex<Decisions>,
 }
@@ -58,14 +58,14 @@ pub(super) struct Decisions {
     pub(super) station: Station,
     pub(super) health: Health,
     pub(super) members: Members,
-    /// What the station was told of those that are present, in order.
+    /// The endpoints that are present as the station was told of them, in order.
     pub(super) specs: Vec<EndpointSpec>,
-    /// Those that were given while they serve.
+    /// The weights that the operator gave the endpoints while they serve.
     pub(super) weights: Weights,
-    /// Those who wait, until they have heard what has become of them.
+    /// The requests that wait, until they have heard the decision.
     parked: Slab<Parked>,
-    /// Who in `parked` has a ticket, by [`Ticket::index`]. That goes to the next
-    /// request as soon as one is refused, who has yet to hear of it.
+    /// The key in `parked` of the request that has a ticket, by [`Ticket::index`]. The ticket
+    /// goes to the next request as soon as one is refused, which has yet to hear of it.
     keys: Vec<usize>,
 }
 
@@ -85,7 +85,7 @@ struct Parked {
 }
 
 impl Decisions {
-    /// Hands out what the station has decided; whom to wake.
+    /// Hands out what the station has decided; returns the wakers of the tasks to wake.
     pub(super) fn settle(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         while let Some(event) = self.station.poll() {
@@ -100,7 +100,7 @@ impl Decisions {
         wakers
     }
 
-    /// Takes note of a request that waits; the key in `parked`.
+    /// Takes note of a request that waits; returns its key in `parked`.
     fn park(&mut self, ticket: Ticket) -> usize {
         let (index, key) = (ticket.index(), self.parked.insert(Parked::default()));
         if self.keys.len() <= index {
@@ -112,8 +112,8 @@ impl Decisions {
 }
 
 impl SharedStation {
-    /// The station of a cluster, whose endpoints are made of `source`; what
-    /// `before` knows of endpoints that it has, too, goes on.
+    /// Creates the station of a cluster, whose endpoints are made of `source`; what `before`
+    /// knows of endpoints that it has, too, goes on.
     pub(super) fn new(
         source: Source,
         (cluster, classes, admission): (&Cluster, &[Class], &Admission),
@@ -170,23 +170,23 @@ impl SharedStation {
         own
     }
 
-    /// Whether a class may hold back requests that an endpoint has room for.
+    /// Returns whether a class may hold back requests that an endpoint has room for.
     pub(super) fn limits_classes(&self) -> bool {
         self.limits_classes
     }
 
-    /// What a response's size is used for before it is asked for.
+    /// Returns what a response's size is used for before the response is asked for.
     pub(super) fn size_use(&self) -> SizeUse {
         self.size_use
     }
 
-    /// Whether requests are refused when the uplink is overloaded.
+    /// Returns whether requests are refused when the uplink is overloaded.
     pub(super) fn has_channel_rule(&self) -> bool {
         self.has_channel_rule
     }
 
-    /// A panic in the middle of a decision ends its worker; the others go on
-    /// with what the station has become.
+    /// Locks the decisions. A panic in the middle of a decision ends its worker; the others go
+    /// on with what the station has become.
     pub(super) fn lock(&self) -> MutexGuard<'_, Decisions> {
         self.decisions
             .lock()
@@ -200,7 +200,7 @@ impl SharedStation {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One decision, and the wake-ups that follow from it.
+    /// Makes one decision, and the wake-ups that follow from it.
     fn decide<T>(&self, decide: impl FnOnce(&mut Station, Time) -> T) -> T {
         self.change(|decisions, now| decide(&mut decisions.station, now))
     }
@@ -219,7 +219,7 @@ impl SharedStation {
         decided
     }
 
-    /// A request has come.
+    /// Decides on a request that has come.
     pub(super) fn arrive(
         self: &Arc<Self>,
         arrival: &Arrival,
@@ -230,12 +230,12 @@ impl SharedStation {
         })
     }
 
-    /// One is to be tried again.
+    /// Decides on a request that is to be tried again.
     pub(super) fn again(self: &Arc<Self>, ticket: Ticket, class: usize) -> Result<Placed, Refusal> {
         self.place(class, |station, now| station.again(now, ticket))
     }
 
-    /// Which request is to wait is known before anything else is decided.
+    /// Decides on a request; one that is to wait is parked before anything else is decided.
     fn place(
         self: &Arc<Self>,
         class: usize,
@@ -284,7 +284,7 @@ impl SharedStation {
         self.lock().station.resize(ticket, size);
     }
 
-    /// Whether others need the places that are taken.
+    /// Returns whether other requests need the places that are taken.
     pub(super) fn is_short_of_places(&self) -> bool {
         self.decide(|station, now| station.is_short_of_places(now))
     }
@@ -293,13 +293,13 @@ impl SharedStation {
         self.lock().station.has_room()
     }
 
-    /// What has happened so far, by class.
+    /// Returns what has happened so far, by class.
     pub fn stats(&self) -> Vec<ClassStats> {
         self.lock().station.stats().to_vec()
     }
 }
 
-/// What the core is told of a cluster.
+/// Returns what the core is told of a cluster.
 pub fn station_config(
     cluster: &Cluster,
     classes: &[Class],
@@ -338,7 +338,7 @@ pub(super) struct Waiting {
     /// The key in [`Decisions::parked`].
     key: usize,
     expiry: Option<Pin<Box<Sleep>>>,
-    /// At an endpoint, which is the request's own affair from then on.
+    /// Whether the request is at an endpoint, which is its own affair from then on.
     started: bool,
 }
 
@@ -404,7 +404,7 @@ mod tests {
     use crate::SharedCluster;
     use crate::dns::Names;
 
-    /// One endpoint that serves one request at a time; others wait for 100 ms.
+    /// Makes a station of one endpoint that serves one request at a time; others wait for 100 ms.
     fn station() -> Arc<SharedStation> {
         let text = "version: 1\nlisteners: [{address: 127.0.0.1:0}]\nroutes: [{cluster: farm}]\n\
              clusters:\n  farm:\n    endpoints: [127.0.0.1:1]\n    max_requests: 1\n    \
@@ -428,7 +428,7 @@ mod tests {
         placed.expect("there is room to wait")
     }
 
-    /// One who comes while the endpoint has a request.
+    /// Queues a request that comes while the endpoint has another.
     fn queue(station: &Arc<SharedStation>) -> Waiting {
         match arrive(station) {
             Placed::Waits(waiting) => waiting,
@@ -443,7 +443,7 @@ mod tests {
         }
     }
 
-    /// What one who waits hears now.
+    /// Returns what a request that waits hears now.
     async fn heard(waiting: &mut Waiting) -> Option<Result<usize, RefusalReason>> {
         poll_fn(|cx| match Pin::new(&mut *waiting).poll(cx) {
             Poll::Ready(heard) => Poll::Ready(Some(heard.map_err(|refusal| refusal.reason))),

@@ -4,7 +4,7 @@ use sprat_net::counters::{ByReason, CoarseSeconds, Counter, Histogram, Seconds};
 
 use super::SessionOutcome;
 
-/// What is counted for an endpoint.
+/// A worker's counters of an endpoint.
 #[derive(Debug, Default)]
 pub struct EndpointStats {
     /// Requests sent to it.
@@ -19,22 +19,22 @@ pub struct EndpointStats {
     pub hedges: Counter,
     /// The failures, by [`sprat_net::error::Reason::index`].
     pub errors: ByReason,
-    /// How long requests waited for the head of its answer, from when they were sent.
+    /// The times that requests waited for the head of its answer, from when they were sent.
     pub heads: Histogram<CoarseSeconds>,
 }
 
-/// What is counted for a cluster.
+/// A worker's counters of a cluster.
 #[derive(Debug, Default)]
 pub struct ClusterStats {
     /// Responses by hundreds of the status, from 1xx; the last is a response
     /// that never got a status.
     pub responses: [Counter; 6],
-    /// What became of sessions, by [`SessionOutcome::index`].
+    /// The outcomes of requests for their sessions, by [`SessionOutcome::index`].
     pub sessions: [Counter; SessionOutcome::ALL.len()],
-    /// How long requests waited for an endpoint, of those that had to.
+    /// The times that requests waited for an endpoint, of those that had to.
     pub queue_waits: Histogram<Seconds>,
-    /// From the end of the request's head to the head of an endpoint's answer.
+    /// The times from the end of the request's head to the head of an endpoint's answer.
     pub heads: Histogram<Seconds>,
-    /// From the end of the request's head to the response's last byte.
+    /// The times from the end of the request's head to the response's last byte.
     pub durations: Histogram<Seconds>,
 }

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 
 use super::heard::MayRefuse;
 
-/// What HTTP is spoken over with an endpoint.
+/// The stream over which HTTP is spoken with an endpoint.
 pub(super) enum Transport {
     /// A connection without TLS.
     Plain(TcpStream),

@@ -3,8 +3,8 @@
 use super::key::{Key, Resource};
 use super::table::Table;
 
-/// What a source said, kept for a while so that it is not asked again: sizes,
-/// and for which resources it knows none (a negative cache). Bounded in bytes.
+/// Answers of a source, kept for a while so that the proxy does not ask again: sizes, and
+/// the resources whose size the source does not know (a negative cache). Bounded in bytes.
 #[derive(Clone, Debug)]
 pub struct Answers {
     sizes: Table,
@@ -12,7 +12,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// At most `max_bytes`, half of them for what the source does not know.
+    /// Creates a cache of at most `max_bytes`, half of them for what the source does not know.
     pub fn new(max_bytes: usize, ttl_s: u32, negative_ttl_s: u32) -> Self {
         Self {
             sizes: Table::new(max_bytes / 2, ttl_s),
@@ -20,7 +20,7 @@ impl Answers {
         }
     }
 
-    /// What it said, if that is known: a size, or that it knows none.
+    /// Returns the source's answer if it is kept: a size, or `Some(None)` where it knows none.
     pub fn get(&mut self, key: Key, now_s: u32) -> Option<Option<u64>> {
         let resource = plain(key);
         if let Some(known) = self.sizes.look_up(&resource, now_s) {
@@ -30,7 +30,7 @@ impl Answers {
         unknown.map(|_| None)
     }
 
-    /// Remembers what it said.
+    /// Remembers the source's answer: a size, or `None` where it knows none.
     pub fn put(&mut self, key: Key, answer: Option<u64>, now_s: u32) {
         match answer {
             Some(bytes) => self.sizes.learn(&plain(key), bytes, 0, now_s),

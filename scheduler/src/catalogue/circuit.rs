@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Counts failures in a row. At a bound it opens, and the source is left alone
-/// for a while; then one trial decides.
+/// A count of failures in a row. At a bound the circuit opens, and the source
+/// is left alone for a while; then one trial decides.
 #[derive(Clone, Debug)]
 pub struct Circuit {
     failures_max: u32,
     pause: Duration,
     failures: u32,
-    /// Set while it is open, or its trial is under way.
+    /// The time of the next trial, set while the circuit is open or a trial is under way.
     next_trial: Option<Time>,
 }
 
 impl Circuit {
-    /// Opens after `failures_max` failures in a row, for `pause`.
+    /// Creates a circuit that opens after `failures_max` failures in a row, for `pause`.
     pub fn new(failures_max: u32, pause: Duration) -> Self {
         Self {
             failures_max: failures_max.max(1),
@@ -26,8 +26,8 @@ impl Circuit {
         }
     }
 
-    /// Whether the source may be asked now. Of an open circuit whose pause is
-    /// over, one caller in each further pause may try.
+    /// Returns whether the source may be asked now. Once the pause of an open
+    /// circuit is over, one caller in each further pause may try.
     pub fn admit(&mut self, now: Time) -> bool {
         match self.next_trial {
             None => true,
@@ -39,7 +39,7 @@ impl Circuit {
         }
     }
 
-    /// The source was of use.
+    /// Notes that the source was of use, which closes the circuit.
     pub fn succeed(&mut self) {
         self.failures = 0;
         self.next_trial = None;
@@ -53,7 +53,7 @@ impl Circuit {
         }
     }
 
-    /// Whether it is open, or its trial under way.
+    /// Returns whether the circuit is open, or its trial under way.
     pub fn is_open(&self) -> bool {
         self.next_trial.is_some()
     }

@@ -22,11 +22,11 @@ pub(super) struct Entry {
     pub(super) learnt_s: u32,
     /// The response's size in bytes, at most [`MAX_KNOWN_BYTES`].
     pub(super) bytes: u64,
-    /// Bit `n`: the `n`-th field tells variants apart.
+    /// The fields that tell variants apart: bit `n` for the `n`-th.
     pub(super) fields: u8,
-    /// Hits since it was last looked at for eviction.
+    /// Hits since the entry was last looked at for eviction.
     pub(super) hits: u8,
-    /// How often in a row about the same size was seen again.
+    /// The number of times in a row that about the same size was seen again.
     pub(super) agreements: u8,
 }
 
@@ -73,7 +73,7 @@ impl Entry {
 }
 
 impl Packed {
-    /// The key of the resource.
+    /// Returns the key of the resource.
     pub const fn key(self) -> Key {
         let [high, low] = self.0;
         Key::from_bits(((high >> 32) << 16) | (low >> 48))
@@ -91,31 +91,31 @@ impl Packed {
         }
     }
 
-    /// An entry from its parts: the key's bits, the size, the fields that tell
-    /// variants apart, how often the size was seen again, and when it was
-    /// learnt.
+    /// Makes an entry of its parts: the key's bits, the size, the fields that
+    /// tell variants apart, how often the size was seen again, and when it was
+    /// learnt, in seconds.
     pub fn from_parts(key: u64, bytes: u64, fields: u8, agreements: u8, learnt_s: u32) -> Self {
         let mut entry = Entry::new(Key::from_bits(key), bytes, fields, learnt_s);
         entry.agreements = agreements.min(COUNT_MAX);
         entry.pack()
     }
 
-    /// The fields that tell its variants apart (bit `n` for the `n`-th).
+    /// Returns the fields that tell its variants apart (bit `n` for the `n`-th).
     pub const fn fields(self) -> u8 {
         self.unpack().fields
     }
 
-    /// How often in a row about the same size was seen again; 3 at most.
+    /// Returns how often in a row about the same size was seen again; 3 at most.
     pub const fn agreements(self) -> u8 {
         self.unpack().agreements
     }
 
-    /// The size in bytes.
+    /// Returns the size in bytes.
     pub const fn bytes(self) -> u64 {
         self.unpack().bytes
     }
 
-    /// When it was learnt, in seconds.
+    /// Returns the time at which the size was learnt, in seconds.
     pub const fn learnt_s(self) -> u32 {
         self.0[0] as u32
     }

@@ -17,29 +17,29 @@ const HALVE_AT: u64 = 1024;
 /// Groups that compete for one place.
 const WAYS: usize = 4;
 
-/// Below this many sizes a histogram's quantile is coarser than the mean of
-/// the logarithms.
+/// The number of sizes below which a histogram's quantile is coarser than the
+/// mean of the logarithms.
 const QUANTILE_MIN: u32 = 32;
 
 /// Weight of the newest size in a group's mean and spread, at the least.
 const NEWEST_MIN: f64 = 1.0 / 256.0;
 
-/// A kind is never trusted as far as the resource itself.
+/// The greatest trust in a kind, which is never trusted as far as the resource itself.
 const CONFIDENCE_MAX: f64 = 0.75;
 
-/// Extensions of more characters are no extensions.
+/// The most characters of an extension; a longer one is none.
 const EXTENSION_MAX: usize = 8;
 
 /// The parameters of an estimator of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EstimatorConfig {
-    /// Memory at most; a group takes a little more than 4 KB.
+    /// The most memory in bytes; a group takes a little more than 4 KB.
     pub max_bytes: usize,
-    /// Which quantile of a group's sizes is said, in thousandths: 500 is the
-    /// median. A higher one is wrong to the disadvantage of small responses
-    /// less often.
+    /// The quantile of a group's sizes that is its estimate, in thousandths:
+    /// 500 is the median. A higher one is wrong to the disadvantage of small
+    /// responses less often.
     pub quantile_per_mille: u32,
-    /// Sizes that a group must have seen before it says anything.
+    /// Sizes that a group must have seen before it gives an estimate.
     pub observations_min: u32,
 }
 
@@ -64,7 +64,7 @@ impl Groups {
         }
     }
 
-    /// With the content type, as its header field has it.
+    /// Adds the group of a content type, as its header field has it.
     #[must_use]
     pub fn with_content_type(self, route: usize, content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or_default();
@@ -75,7 +75,7 @@ impl Groups {
         }
     }
 
-    /// The most specific first.
+    /// Iterates over the keys of the groups, the most specific first.
     fn keys(&self) -> impl Iterator<Item = u64> {
         let specific = self.extension.into_iter().chain(self.content_type);
         specific.chain([self.route])
@@ -103,14 +103,14 @@ fn hash(route: usize, kind: u8, text: &str) -> u64 {
 #[derive(Clone, Debug)]
 struct Group {
     key: u64,
-    /// How much it takes to push the group out of its place.
+    /// The number of sizes of other groups after which the group gives up its place.
     hold: u32,
     observations: u32,
     /// The mean of the natural logarithms of the sizes.
     mean: f64,
     variance: f64,
     sizes: SizeHistogram,
-    /// What it says, computed when a size comes.
+    /// The group's estimate, renewed as sizes come.
     says: Known,
 }
 
@@ -175,7 +175,7 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// One that has seen nothing.
+    /// Creates an estimator that has seen no size.
     pub fn new(config: EstimatorConfig) -> Self {
         let each = size_of::<Group>() + SizeHistogram::BYTES + size_of::<usize>();
         let sets = (config.max_bytes / each / WAYS).max(1);
@@ -201,9 +201,9 @@ impl Estimator {
         }
     }
 
-    /// The place of a group. A new one gets it from the one that was seen the
-    /// least lately, but has to come as often as that one did: names that
-    /// clients make up push nothing out.
+    /// Returns the place of a group. A new one gets it from the one that was
+    /// seen the least lately, but has to come as often as that one did: names
+    /// that clients make up push nothing out.
     fn place(&mut self, key: u64) -> Option<&mut Group> {
         let set = self.set(key);
         let holds = |place: &Option<Box<Group>>| place.as_ref().map_or(0, |group| group.hold);
@@ -229,8 +229,8 @@ impl Estimator {
         places[index].as_deref_mut()
     }
 
-    /// What responses of this kind amount to: the group that is trusted most,
-    /// the route as a whole only if no other has seen enough.
+    /// Estimates the size of a response by the one of its groups that is trusted
+    /// most, and by the route as a whole only if no other has seen enough.
     pub fn estimate(&self, groups: &Groups) -> Option<Known> {
         let says = |key: u64| {
             let found = self.groups[self.set(key)].iter().flatten();
@@ -244,7 +244,7 @@ impl Estimator {
             .or_else(|| says(groups.route))
     }
 
-    /// Groups that have a place, and places.
+    /// Returns the number of groups that have a place, and of places.
     pub fn occupancy(&self) -> (usize, usize) {
         let taken = self.groups.iter().flatten().count();
         (taken, self.groups.len())
@@ -351,13 +351,13 @@ mod tests {
         assert!((500..600).contains(&known.bytes), "{known:?}");
     }
 
-    /// One whose groups have so many sets.
+    /// Creates an estimator with `sets` sets of groups.
     fn with_sets(sets: usize) -> Estimator {
         let each = size_of::<Group>() + SizeHistogram::BYTES + size_of::<usize>();
         estimator(sets * WAYS * each, 500)
     }
 
-    /// A group that has seen these sizes, and says their median.
+    /// Returns a group that has seen these sizes, and estimates their median.
     fn group(sizes: impl IntoIterator<Item = u64>) -> Group {
         let mut group = Group::new(0);
         for bytes in sizes {

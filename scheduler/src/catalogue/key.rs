@@ -5,7 +5,7 @@ use std::hash::Hasher as _;
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-/// Request header fields at most by which the variants of a resource are told
+/// The most request header fields by which the variants of a resource are told
 /// apart.
 pub const MAX_VARY: usize = 4;
 
@@ -25,17 +25,17 @@ const KEY_BITS: u32 = 48;
 const SHARED_BITS: u32 = 16;
 
 impl Key {
-    /// From the hash's lowest 48 bits.
+    /// Makes a key of a hash's lowest 48 bits.
     pub(crate) const fn from_bits(bits: u64) -> Self {
         Self(bits & ((1 << KEY_BITS) - 1))
     }
 
-    /// The hash; below 2⁴⁸.
+    /// Returns the hash, which is below 2⁴⁸.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// Where it falls among `count` equal parts of the keys' range.
+    /// Returns the part that the key falls into, of `count` equal parts of the keys' range.
     pub(crate) const fn part(self, count: u64) -> u64 {
         // The highest 32 bits: the product fits, for there are fewer parts.
         ((self.0 >> 16) * count) >> 32
@@ -52,8 +52,8 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// The key of the variant that these fields (bit `n` for the `n`-th) tell
-    /// apart; the URL's own if none does.
+    /// Returns the key of the variant that these fields (bit `n` for the
+    /// `n`-th) tell apart; the URL's own if none does.
     pub fn variant(&self, fields: u8) -> Key {
         if fields == 0 {
             return self.url;
@@ -70,19 +70,19 @@ impl Resource {
     }
 }
 
-/// Makes keys. The secret keeps clients from aiming at one place of a table.
+/// A hasher that makes keys. Its secret keeps clients from aiming at one place of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHasher {
     secret: (u64, u64),
 }
 
 impl KeyHasher {
-    /// With a secret of 128 bits. The same secret makes the same keys.
+    /// Creates a hasher with a secret of 128 bits. The same secret makes the same keys.
     pub const fn new(secret: (u64, u64)) -> Self {
         Self { secret }
     }
 
-    /// With a secret made of a pass phrase, for proxies that share a store.
+    /// Creates a hasher with a secret made of a pass phrase, for proxies that share a store.
     pub fn from_phrase(phrase: &[u8]) -> Self {
         let mut hasher = SipHasher13::new();
         hasher.write(phrase);
@@ -95,8 +95,8 @@ impl KeyHasher {
         self.secret
     }
 
-    /// The key of a URL; `target` is its path and query. Hosts differ by more
-    /// than the case of their letters.
+    /// Returns the key of a URL; `target` is its path and query. The case of
+    /// the host's letters does not count.
     pub fn url(&self, cluster: &str, host: &str, target: &str) -> Key {
         let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
         hasher.write_usize(cluster.len());
@@ -111,8 +111,8 @@ impl KeyHasher {
         Key::from_bits(hasher.finish128().h1)
     }
 
-    /// The hash of a header field's value: spaces and the case of letters do
-    /// not count.
+    /// Returns the hash of a header field's value: spaces and the case of
+    /// letters do not count.
     pub fn value(&self, value: &[u8]) -> u32 {
         let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
         // The hasher is slow with single bytes.

@@ -17,29 +17,29 @@ const USELESS_MAX: u32 = 5;
 pub struct ProbesConfig {
     /// The most probes that are under way at a time.
     pub max_concurrent: usize,
-    /// How long a resource is left alone whose probe told nothing, and a route
-    /// whose probes did so five times in a row.
+    /// The time for which a resource is left alone after a useless probe, and a
+    /// route after five useless or failed ones in a row.
     pub negative_ttl: Duration,
-    /// Memory for the resources that are left alone.
+    /// Bytes of memory for the resources that are left alone.
     pub max_bytes: usize,
 }
 
-/// What to do about a resource whose size is not known.
+/// The decision on a probe for a resource whose size is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeDecision {
-    /// Send a probe; [`Probes::end`] tells how it went.
+    /// The caller is to send a probe, and to tell [`Probes::end`] how it went.
     Ask,
-    /// One is under way: its answer will do.
+    /// A probe is under way: its answer will do.
     Join,
     /// A probe told nothing not long ago.
     Useless,
     /// The route's probes pause.
     Paused,
-    /// As many are under way as may be.
+    /// The route has as many probes under way as it may.
     Busy,
 }
 
-/// How a probe ended.
+/// The outcome of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
     /// The probe told a size.
@@ -72,8 +72,8 @@ impl Probes {
         }
     }
 
-    /// A size is wanted. After [`ProbeDecision::Ask`], call [`Probes::end`]
-    /// whatever happens.
+    /// Decides whether to send a probe for a size that is wanted. After
+    /// [`ProbeDecision::Ask`], call [`Probes::end`] whatever happens.
     pub fn begin(&mut self, now: Time, key: Key) -> ProbeDecision {
         if self.under_way.contains(&key) {
             return ProbeDecision::Join;
@@ -91,7 +91,7 @@ impl Probes {
         ProbeDecision::Ask
     }
 
-    /// A probe is over.
+    /// Notes that a probe is over, and its outcome.
     pub fn end(&mut self, now: Time, key: Key, outcome: ProbeOutcome) {
         self.under_way.remove(&key);
         match outcome {
@@ -104,7 +104,7 @@ impl Probes {
         }
     }
 
-    /// The response had another size than its probe had told.
+    /// Notes that the response had another size than its probe had told.
     pub fn lied(&mut self, now: Time, key: Key) {
         self.useless.put(key, None, seconds(now));
         self.circuit.fail(now);
@@ -115,7 +115,7 @@ impl Probes {
         self.under_way.len()
     }
 
-    /// Whether the route's probes pause.
+    /// Returns whether the route's probes pause.
     pub fn is_paused(&self) -> bool {
         self.circuit.is_open()
     }

@@ -4,8 +4,8 @@
 //! were asked for again; what passes by once is pushed out by the next that
 //! passes by, and never touches the main queue. That is S3-FIFO (Yang et al.,
 //! SOSP 2023) on 16 entries: a probation queue of a tenth, a main queue that
-//! gives what was hit another turn, and a ghost queue that remembers who was
-//! on probation, so that one that comes back goes straight to the main queue.
+//! gives what was hit another turn, and a ghost queue that remembers keys that
+//! were on probation, so that one that comes back goes straight to the main queue.
 
 use super::entry::{COUNT_MAX, Entry, Packed};
 use super::key::Key;
@@ -31,7 +31,7 @@ pub(super) const SET_WORDS: usize = GHOST_WORDS + GHOSTS / GHOSTS_PER_WORD;
 const ENTRY_WORDS: usize = 1;
 const GHOST_WORDS: usize = ENTRY_WORDS + 2 * WAYS;
 
-/// What the counts' word holds.
+/// The contents of the counts' word.
 #[derive(Clone, Copy)]
 struct Counts {
     /// Entries of the main queue, which come first, the oldest in front.
@@ -42,7 +42,7 @@ struct Counts {
     next_ghost: usize,
 }
 
-/// What an insertion did.
+/// The effect of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inserted {
     /// There was room for the entry.
@@ -89,7 +89,7 @@ impl Set<'_> {
         (0..self.len()).find(|&way| self.entry(way).key() == key)
     }
 
-    /// The entry of a key; a hit is noted.
+    /// Returns the entry of a key, and counts the hit.
     pub(super) fn get(&mut self, key: Key) -> Option<Entry> {
         let way = self.find(key)?;
         let mut entry = self.entry(way).unpack();
@@ -131,7 +131,7 @@ impl Set<'_> {
         inserted
     }
 
-    /// Adds an entry of a snapshot where it was; false if there is no room.
+    /// Adds an entry of a snapshot where it was; false if there is no room, or the key is there.
     pub(super) fn restore(&mut self, packed: Packed, to_main: bool) -> bool {
         let room = self.len() < WAYS && self.find(packed.key()).is_none();
         if room {
@@ -140,7 +140,7 @@ impl Set<'_> {
         room
     }
 
-    /// The entries, and whether each is in the main queue.
+    /// Iterates over the entries, each with whether it is in the main queue.
     pub(super) fn entries(&self) -> impl Iterator<Item = (Packed, bool)> {
         let main = self.counts().main;
         (0..self.len()).map(move |way| (self.entry(way), way < main))
@@ -216,19 +216,19 @@ impl Set<'_> {
         self.set_counts(counts);
     }
 
-    /// Whether probation ended for the key not long ago; it is forgotten.
+    /// Returns whether probation ended for the key not long ago, and forgets that.
     fn take_ghost(&mut self, key: Key) -> bool {
         let found = (0..GHOSTS).find(|&index| self.ghost(index) == ghost_of(key));
         found.inspect(|&index| self.set_ghost(index, 0)).is_some()
     }
 }
 
-/// Where an entry begins.
+/// Returns the index of the word at which an entry begins.
 const fn word_of(way: usize) -> usize {
     ENTRY_WORDS + 2 * way
 }
 
-/// The part of a key that the choice of the set has left; zero is no ghost.
+/// Returns the part of a key that the choice of the set has left; 1 for 0, which is no ghost.
 fn ghost_of(key: Key) -> u16 {
     (key.bits() as u16).max(1)
 }

@@ -8,22 +8,22 @@ use crate::Size;
 /// Bytes of a set.
 const SET_BYTES: usize = SET_WORDS * size_of::<u64>();
 
-/// A table may be split into this many parts at most; a resource and its
-/// variants lie in the same one.
+/// The most parts that a table may be split into; a resource and its variants
+/// lie in the same one.
 pub const WIDEST_SPLIT: usize = 1 << 16;
 
-/// How far a size is trusted, by how often in a row it was seen again.
+/// The trust in a size, 0 to 1, by how often in a row it was seen again.
 const CONFIDENCE: [f32; COUNT_MAX as usize + 1] = [0.8, 0.9, 0.95, 0.98];
 
-/// How far the size of another variant of the resource is trusted.
+/// The trust in the size of another variant of the resource, 0 to 1.
 const OTHER_VARIANT: f32 = 0.4;
 
-/// What is known of a resource.
+/// A size that a response is believed to have, and the trust in it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
     /// The size of the response in bytes.
     pub bytes: u64,
-    /// How far that is trusted, 0 to 1.
+    /// The trust in that size, 0 to 1.
     pub confidence: f32,
 }
 
@@ -36,7 +36,7 @@ impl From<Known> for Size {
     }
 }
 
-/// What happened so far.
+/// The counters of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
     /// Entries in use, expired ones included.
@@ -74,15 +74,15 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of at most `max_bytes` that believes a size for `ttl_s`
-    /// seconds. Less than a set's 288 bytes make one that never learns.
+    /// Creates a table of at most `max_bytes` that believes a size for `ttl_s`
+    /// seconds. With less than a set's 288 bytes it never learns.
     pub fn new(max_bytes: usize, ttl_s: u32) -> Self {
         let mut parts = Self::split(max_bytes, 1, ttl_s);
         parts.remove(0)
     }
 
-    /// The same in `parts` of equal size, at most [`WIDEST_SPLIT`] and a power
-    /// of two: the part of a resource is [`Table::part_of`].
+    /// Creates a table as [`Table::new`] does, in `parts` of equal size, at most
+    /// [`WIDEST_SPLIT`] and a power of two: the part of a resource is [`Table::part_of`].
     pub fn split(max_bytes: usize, parts: usize, ttl_s: u32) -> Vec<Self> {
         debug_assert!(parts.is_power_of_two() && parts <= WIDEST_SPLIT);
         let sets = sets_of_a_part(max_bytes, parts);
@@ -97,22 +97,22 @@ impl Table {
         (0..parts).map(part).collect()
     }
 
-    /// The part that a key belongs to, of so many.
+    /// Returns the part that a key belongs to, of `parts`.
     pub fn part_of(key: Key, parts: usize) -> usize {
         key.part(parts as u64) as usize
     }
 
-    /// Bytes that it occupies.
+    /// Returns the bytes that the table occupies.
     pub fn bytes(&self) -> usize {
         self.words.len() * size_of::<u64>()
     }
 
-    /// Entries that it has room for.
+    /// Returns the number of entries that the table has room for.
     pub fn capacity(&self) -> usize {
         self.words.len() / SET_WORDS * WAYS
     }
 
-    /// What happened so far.
+    /// Returns the counters of the table.
     pub fn stats(&self) -> TableStats {
         self.stats
     }
@@ -133,7 +133,7 @@ impl Table {
         Some(entry)
     }
 
-    /// What is believed of a resource.
+    /// Returns the size that is believed of a resource.
     pub fn look_up(&mut self, resource: &Resource, now_s: u32) -> Option<Known> {
         let entry = self.get(resource.url, now_s)?;
         let known = |entry: Entry| Known {
@@ -161,8 +161,8 @@ impl Table {
         }
     }
 
-    /// The fields that tell variants apart are those that any response has
-    /// named: origins leave `Vary` out of some.
+    /// Notes the size of a key, and returns the fields that tell its variants apart:
+    /// those that any response has named, since origins leave `Vary` out of some.
     fn note(&mut self, key: Key, bytes: u64, fields: u8, now_s: u32) -> u8 {
         let (ttl_s, mut all) = (self.ttl_s, fields);
         let Some(mut set) = self.set(key) else {
@@ -190,8 +190,8 @@ impl Table {
         }
     }
 
-    /// Every entry that is not expired, and whether it is among those that
-    /// were asked for again.
+    /// Iterates over the entries that are not expired, each with whether it is
+    /// among those that were asked for again.
     pub fn entries(&mut self, now_s: u32) -> impl Iterator<Item = (Packed, bool)> {
         let ttl_s = self.ttl_s;
         let sets = self.words.chunks_exact_mut(SET_WORDS).map(Set);

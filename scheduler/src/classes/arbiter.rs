@@ -17,17 +17,17 @@ use crate::{Pacer, Time};
 /// weight.
 const FRACTION: u32 = 10;
 
-/// Whose turn it is.
+/// The slot whose turn it is, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// This slot's, which is no longer in the queue.
     Slot(u32),
-    /// No slot's before `until`; without one, before something else happens.
+    /// The link stays idle until `until`; without one, until something else happens.
     Nobody { until: Option<Time> },
 }
 
-/// Where a class stands in the order: the least goes first. The order of the
-/// fields is the policy.
+/// A class's place in the order: the least goes first. The order of the fields is the
+/// policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     idle_only: bool,
@@ -40,11 +40,11 @@ struct Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Arbiter {
     classes: Vec<Class>,
-    /// By level: the virtual time of the class served last there.
+    /// The virtual time of the class served last at each level.
     virtual_times: [u128; MAX_LEVELS],
     /// The position of each flow, by slot.
     positions: Positions,
-    /// By slot, for classes with a limited pool.
+    /// Whether each slot's flow has a place, for classes with a limited pool.
     seated: Vec<bool>,
     ready: usize,
     gate: IdleGate,
@@ -98,7 +98,7 @@ impl Class {
         self.pool < usize::MAX
     }
 
-    /// The first of its flows that may send, and whether it has a place.
+    /// Returns the first of its flows that may send, and whether it has a place.
     fn first(&self) -> Option<(u32, bool)> {
         self.first_ranked().map(|(_, slot, seated)| (slot, seated))
     }
@@ -142,7 +142,7 @@ impl Arbiter {
         }
     }
 
-    /// A flow that is not ready has begun: it has a place, though there be none.
+    /// Gives a place to a flow that has begun and is not ready, though there be none.
     pub(crate) fn seat(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];
         if !class.is_limited() {
@@ -157,19 +157,19 @@ impl Arbiter {
         }
     }
 
-    /// Flows that are ready.
+    /// Counts the flows that are ready.
     pub(crate) fn len(&self) -> usize {
         self.ready
     }
 
-    /// A flow has been opened.
+    /// Notes that a flow has been opened.
     pub(crate) fn open(&mut self, now: Time, class: usize) {
         if self.classes[class].foreground {
             self.gate.enter(now);
         }
     }
 
-    /// A flow is over, and not ready.
+    /// Lets go of a flow that is over, and not ready.
     pub(crate) fn close(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];
         if class.foreground {
@@ -182,17 +182,17 @@ impl Arbiter {
         }
     }
 
-    /// A response in the foreground is to come.
+    /// Notes that a response in the foreground is to come.
     pub(crate) fn announce(&mut self, now: Time) {
         self.gate.enter(now);
     }
 
-    /// The announced response has come, or will not.
+    /// Notes that the announced response has come, or will not.
     pub(crate) fn retract(&mut self) {
         self.gate.leave();
     }
 
-    /// A flow is ready, or has another rank.
+    /// Makes a flow ready, or gives it another rank.
     pub(crate) fn insert(&mut self, now: Time, class: usize, slot: u32, rank: Rank) {
         let class = &mut self.classes[class];
         if class.foreground {
@@ -220,7 +220,7 @@ impl Arbiter {
         heaps.into_iter().flatten().map(|(rank, _)| rank).min()
     }
 
-    /// A flow is no longer ready.
+    /// Takes a flow from those that are ready, if it is one.
     pub(crate) fn remove(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];
         let has_place = !class.is_limited() || self.seated.get(slot as usize) == Some(&true);
@@ -234,7 +234,7 @@ impl Arbiter {
         }
     }
 
-    /// Whose turn it is, now that the link is free.
+    /// Takes the flow whose turn it is, now that the link is free.
     pub(crate) fn take(&mut self, now: Time) -> Turn {
         let mut until: Option<Time> = None;
         let mut wait = |at: Time| until = Some(until.map_or(at, |until| until.min(at)));
@@ -276,8 +276,8 @@ impl Arbiter {
         Turn::Slot(slot)
     }
 
-    /// The first of all classes that may send, whether its class takes what
-    /// others leave, and its rank; weights aside.
+    /// Returns, of the first flow of all classes that may send, whether its class takes
+    /// what others leave, and its rank; weights aside.
     pub(crate) fn first(&self, now: Time) -> Option<(bool, Rank)> {
         let may_send = |class: &&Class| {
             let until = class.pacer.as_ref().map(Pacer::next_grant_at);
@@ -303,7 +303,7 @@ impl Arbiter {
         self.seated[slot as usize] = true;
     }
 
-    /// A flow was granted `wire_bytes`, which occupy the link for `time`.
+    /// Charges a class with a grant of `wire_bytes`, which occupy the link for `time`.
     pub(crate) fn debit(&mut self, now: Time, class: usize, wire_bytes: u64, time: Duration) {
         let class = &mut self.classes[class];
         let bytes = class.virtual_bytes(wire_bytes);
@@ -343,13 +343,13 @@ impl Arbiter {
         (class.pacer.as_ref(), !class.foreground)
     }
 
-    /// Whether a class's pool has a bound.
+    /// Returns whether a class's pool has a bound.
     pub(crate) fn is_limited(&self, class: usize) -> bool {
         self.classes[class].is_limited()
     }
 
-    /// The earliest that a class which is ready may send, as far as its own
-    /// rate says.
+    /// Returns the earliest that a class which is ready may send, as far as its own rate
+    /// says.
     pub(crate) fn next_turn_at(&self) -> Option<Time> {
         let ready = self.classes.iter().filter(|class| class.first().is_some());
         let at = ready.map(|class| {

@@ -24,11 +24,11 @@ const QUIET: Duration = Duration::from_millis(5);
 /// background has sent.
 const EARN_SHARE: u32 = 10;
 
-/// What is saved up of that at most.
+/// The most of that time that is saved up.
 const CREDIT_MAX: Duration = Duration::from_millis(50);
 
-/// With less than this left, the background is not held back: to do so for
-/// moments gains nothing, and costs a timer each.
+/// The least credit with which the background is held back: to do so for moments gains
+/// nothing, and costs a timer each.
 const CREDIT_MIN: Duration = Duration::from_millis(1);
 
 /// Holds the background back.
@@ -36,10 +36,10 @@ const CREDIT_MIN: Duration = Duration::from_millis(1);
 pub(super) struct IdleGate {
     /// Responses in the foreground that have begun or are to come.
     foreground: usize,
-    /// When one of them last showed a sign of life.
+    /// The time at which one of them last showed a sign of life.
     alive_at: Time,
     credit: Duration,
-    /// Since when the link has been idle with the background held back.
+    /// The time since which the link has been idle with the background held back.
     held_since: Option<Time>,
 }
 
@@ -53,7 +53,7 @@ impl IdleGate {
         }
     }
 
-    /// A response in the foreground begins, or is to come.
+    /// Notes that a response in the foreground begins, or is to come.
     pub(super) fn enter(&mut self, now: Time) {
         self.foreground += 1;
         self.alive_at = now;
@@ -64,13 +64,13 @@ impl IdleGate {
         self.foreground = self.foreground.saturating_sub(1);
     }
 
-    /// One shows a sign of life.
+    /// Notes that a response in the foreground shows a sign of life.
     pub(super) fn alive(&mut self, now: Time) {
         self.alive_at = now;
     }
 
-    /// The background is ready and the link is free: until when it has to
-    /// wait, `None` if it may send.
+    /// Returns until when the background, which is ready on a free link, has to wait;
+    /// `None` if it may send.
     pub(super) fn hold(&mut self, now: Time) -> Option<Time> {
         if self.foreground == 0 || (self.held_since.is_none() && self.credit < CREDIT_MIN) {
             return None;
@@ -87,7 +87,7 @@ impl IdleGate {
         }
     }
 
-    /// The background has occupied the link for so long.
+    /// Notes that the background has occupied the link for so long.
     pub(super) fn earn(&mut self, sent: Duration) {
         self.credit = (self.credit + sent / EARN_SHARE).min(CREDIT_MAX);
     }

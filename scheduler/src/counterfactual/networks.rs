@@ -33,7 +33,7 @@ pub struct Network(pub [u8; 17]);
 /// Sums of times by network.
 #[derive(Clone, Debug, Default)]
 pub struct Networks {
-    /// How many networks may have sums of their own.
+    /// The number of networks that may have sums of their own.
     most: usize,
     placed: Vec<Placed>,
     candidates: Vec<Candidate>,
@@ -56,7 +56,7 @@ struct Placed {
 struct Candidate {
     network: Network,
     rank: u64,
-    /// How much of the rank may be that of networks that were counted here before.
+    /// The part of the rank that may be that of networks that were counted here before.
     doubt: u64,
 }
 
@@ -188,8 +188,8 @@ impl Networks {
         (self.placed.iter()).map(move |own| (own.network, own.sums.times(now, span)))
     }
 
-    /// Returns the times of all others, and of responses whose client's network is not known;
-    /// none where no network is told apart.
+    /// Returns the times of all others, and of responses whose client's network is not
+    /// known; none where no network has sums of its own.
     pub fn other(&self, now: Time, span: Span) -> Option<Times> {
         (self.most > 0).then(|| self.other.times(now, span))
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::networks::Network;
 use crate::{FlowId, FlowSpec, Lane, Size, Time, WireCost};
 
-/// A source that has had nothing for so long has paused: its response is a stream, whose end
-/// is no one's to hasten. As long as for [`Egress::pause`](crate::Egress::pause).
+/// The time after which a source that has had nothing has paused: its response is a stream,
+/// whose end no order can hasten. As long as for [`Egress::pause`](crate::Egress::pause).
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A response that has not ended on both links.
@@ -28,29 +28,29 @@ pub(super) struct Response {
     actual: Sent,
     fair: Sent,
     supply: Supply,
-    /// How long it has been held in all.
+    /// The time for which it has been held in all.
     held: Duration,
     /// Whether all of it has been offered.
     is_complete: bool,
     paused_at: Option<Time>,
 }
 
-/// Whose bytes they are.
+/// The kind of bytes that a flow sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A response's, whose times count.
     Response,
     /// A response's whose source has paused.
     Stream,
-    /// What goes ahead of all responses on both links.
+    /// Bytes that go ahead of all responses on both links.
     Ahead,
 }
 
-/// What has been granted on a link.
+/// The bytes granted on a link, and when it has carried them.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     bytes: u64,
-    /// When the link has carried it.
+    /// The time at which the link has carried them.
     by: Time,
 }
 
@@ -61,19 +61,19 @@ impl Sent {
     }
 }
 
-/// What there is to send of a response beyond what it was granted on the real link.
+/// The bytes that a response has to send beyond what it was granted on the real link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Supply {
     /// The response waits for the link with so many bytes in hand, 1 at least.
     Waits(u64),
-    /// Nothing since then: it is on its way into the client's socket, or its client or its
-    /// source keeps it waiting.
+    /// The response has had nothing since then: it is on its way into the client's socket,
+    /// or its client or its source keeps it waiting.
     Held(Time),
     /// The response is over: what was granted is all.
     Over,
 }
 
-/// How a response ends on the real link.
+/// The end of a response on the real link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// All of it was sent.
@@ -142,7 +142,7 @@ impl Response {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Whether time alone will let the response send more on the virtual link.
+    /// Returns whether time alone will let the response send more on the virtual link.
     pub(super) fn is_slowed(&self) -> bool {
         let could = matches!(self.supply, Supply::Waits(_)) && self.asked_bytes == 0;
         could && self.fair.bytes < self.known_bytes
@@ -205,7 +205,7 @@ impl Response {
         }
     }
 
-    /// Whether the response has ended on both links.
+    /// Returns whether the response has ended on both links.
     pub(super) fn is_over(&self) -> bool {
         self.supply == Supply::Over && self.fair.bytes >= self.actual.bytes
     }

@@ -11,7 +11,7 @@ use crate::Time;
 /// ended three times the window ago.
 const LEAST_RESPONSES: f64 = 0.05;
 
-/// The time that sums are told over.
+/// The time that sums cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// The last minute: a response counts for less the longer ago it ended, a third after
@@ -40,7 +40,7 @@ pub struct LeftOut {
     pub cut: u64,
     /// Responses whose source paused for 100 ms or more.
     pub streams: u64,
-    /// Those that came while the virtual link had as many as it may, or too much to do.
+    /// Responses that came while the virtual link had as many as it may, or too much to do.
     pub crowded: u64,
 }
 

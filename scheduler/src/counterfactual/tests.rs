@@ -6,7 +6,7 @@ use crate::{ClassSpec, Cutoffs, Desk, Lane, Precedence, Size, WireCost};
 /// A link on which a byte takes a microsecond, so that no time is rounded.
 const RATE: u64 = 8_000_000;
 
-/// Without headers; a quantum is three segments, 300 us.
+/// The cost on the wire, without headers; a quantum is three segments, 300 us.
 const COST: WireCost = WireCost {
     mss: 100,
     segment_overhead: 0,
@@ -18,7 +18,7 @@ fn at(us: u64) -> Time {
     Time::from_nanos(us * 1000)
 }
 
-/// When responses come, in microseconds, and their bytes.
+/// The times at which responses come, in microseconds, and their bytes.
 type Trace = Vec<(u64, u64)>;
 
 /// An uplink whose writers have all of their responses at hand.
@@ -207,7 +207,7 @@ fn a_response_that_is_cut_short_is_left_out_and_leaves_the_link() {
     assert_eq!(world.fair().egress().open_flows(), 0);
 }
 
-/// A counterfactual that is told of flows one by one, and where their names come from.
+/// A counterfactual that hears of flows one by one, and the uplink that names them.
 struct Told {
     fair: Counterfactual,
     names: Egress,
@@ -315,7 +315,7 @@ fn time_that_the_driver_loses_is_lost_on_both_links() {
     let (responses, actual, fair) = world.times_us();
     assert_eq!((responses, actual), (2, 1600 + 2200));
     assert_eq!(fair, 1900 + 2200);
-    // A link that nobody waited for has lost nothing.
+    // A link that no writer waited for has lost nothing.
     world.arrive(FlowSpec::new(0, Size::Exact(300), COST));
     world.run(at(20_000));
     assert_eq!(world.times_us(), (3, actual + 300, fair + 300));
@@ -566,7 +566,8 @@ fn a_desk_tells_what_is_complete_and_when_a_source_pauses() {
     assert_eq!(left_out, wanted);
 }
 
-/// Two classes of one level; the second sends when nothing else is to be sent, if it is idle.
+/// Returns a policy of two classes of one level; the second sends when nothing else is to be
+/// sent, if it is idle.
 fn two_classes(is_idle: bool) -> EgressPolicy {
     let idle = ClassSpec {
         idle_only: is_idle,
@@ -634,7 +635,7 @@ fn traces() -> impl Strategy<Value = Trace> {
 }
 
 proptest! {
-    /// Where the link is by `fair` already, nothing is gained or lost.
+    /// Checks that nothing is gained or lost where the link is by `fair` already.
     #[test]
     fn fair_is_fair(trace in traces()) {
         let (count, actual, fair) = World::new(Discipline::Fair).play(&trace).times_us();
@@ -642,8 +643,8 @@ proptest! {
         prop_assert_eq!(actual, fair);
     }
 
-    /// What one order does on the link the other does, no sooner and no later: the last
-    /// byte of all leaves at the same time, and never more than the rate.
+    /// Checks that the virtual link does what the real one does, no sooner and no later:
+    /// the last byte of all leaves at the same time, and never more than the rate.
     #[test]
     fn the_virtual_link_carries_the_same(trace in traces(), is_srpt in any::<bool>()) {
         let discipline = match is_srpt {
@@ -671,7 +672,7 @@ proptest! {
         prop_assert_eq!(fair.open_flows(), 0);
     }
 
-    /// The figure is that of a run under `fair`, whatever order the link is in.
+    /// Checks that the figure is that of a run under `fair`, whatever order the link is in.
     #[test]
     fn it_is_what_a_run_under_fair_has(trace in traces()) {
         let (_, fair, _) = World::new(Discipline::Fair).play(&trace).times_us();

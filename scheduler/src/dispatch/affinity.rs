@@ -6,7 +6,7 @@ use siphasher::sip::SipHasher13;
 
 use super::{EndpointSpec, mix};
 
-/// The same for the same parts, in every process: what affinity goes by.
+/// Returns a hash for affinity to go by: the same for the same parts, in every process.
 pub fn stable_hash(parts: &[&[u8]]) -> u64 {
     let mut hasher = SipHasher13::new();
     for part in parts {
@@ -19,7 +19,7 @@ pub fn stable_hash(parts: &[&[u8]]) -> u64 {
 /// Points on the ring for each unit of weight.
 const POINTS: u64 = 160;
 
-/// Points in all, at most: weights are scaled down to it.
+/// The most points in all: weights are scaled down to it.
 const POINTS_MAX: u64 = 1 << 16;
 
 /// Entries of Maglev's table: a prime, a hundred times the endpoints that a
@@ -47,7 +47,7 @@ impl Ring {
         Self(points)
     }
 
-    /// The first usable endpoint from the hash's place on.
+    /// Returns the first usable endpoint from the hash's place on.
     pub(super) fn pick(&self, hash: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
         let hash = mix(hash);
         let start = self.0.partition_point(|&(point, _)| point < hash);
@@ -97,7 +97,7 @@ impl Maglev {
         Self(table)
     }
 
-    /// The endpoint of the hash's entry, or of the next one that is usable.
+    /// Returns the endpoint of the hash's entry, or of the next one that is usable.
     pub(super) fn pick(&self, hash: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
         if self.0.is_empty() {
             return None;

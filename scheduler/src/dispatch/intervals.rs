@@ -3,20 +3,20 @@
 use super::EndpointSpec;
 use crate::histogram::SizeHistogram;
 
-/// Where the intervals of [`super::Dispatch::Sita`] are.
+/// The source of the intervals of [`super::Dispatch::Sita`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Intervals {
-    /// Where one endpoint's interval ends (inclusive) and the next one's
-    /// begins, ascending; one fewer than there are endpoints. Endpoints with a
-    /// `size_range` of their own keep it.
+    /// The sizes at which one endpoint's interval ends (inclusive) and the next
+    /// one's begins, ascending; one fewer than there are endpoints. Endpoints
+    /// with a `size_range` of their own keep it.
     Fixed(Vec<u64>),
-    /// Such that each endpoint gets the same load for its weight, from the
-    /// sizes seen (SITA-E).
+    /// The sizes seen, divided so that each endpoint gets the same load for its
+    /// weight (SITA-E).
     Learnt,
 }
 
 impl Intervals {
-    /// The interval of the endpoint at `index` of `count`, from and to
+    /// Returns the interval of the endpoint at `index` of `count`, from and to
     /// (inclusive); `None` if it is learnt.
     pub fn range(&self, index: usize, count: usize) -> Option<(u64, u64)> {
         match self {
@@ -29,8 +29,8 @@ impl Intervals {
 /// Sizes between two revisions of learnt intervals.
 const REVISE_EVERY: u32 = 512;
 
-/// What a request costs an endpoint beside its bytes, in bytes: so that an
-/// endpoint for the smallest is not swamped by their number.
+/// The cost of a request to an endpoint beside its bytes, in bytes. It keeps an
+/// endpoint for the smallest from being swamped by their number.
 const REQUEST_BYTES: u64 = 512;
 
 /// Intervals before any size is known: DESIGN's workload has its median at
@@ -40,7 +40,7 @@ const NEXT_CUTOFF: u64 = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct SizeIntervals {
-    /// From and to, inclusive, of each endpoint.
+    /// The interval of each endpoint, from and to (inclusive).
     ranges: Vec<(u64, u64)>,
     learner: Option<Learner>,
 }
@@ -50,7 +50,7 @@ struct Learner {
     sizes: SizeHistogram,
     weights: Vec<u64>,
     until_revision: u32,
-    /// The intervals are of sizes seen.
+    /// Whether the intervals are of sizes seen.
     revised: bool,
 }
 
@@ -124,9 +124,9 @@ impl SizeIntervals {
         self.ranges[endpoint]
     }
 
-    /// The interval of a usable endpoint that holds `bytes`. If there is none,
-    /// the next one above, for a small request slows large ones down less than
-    /// a large one small ones; or else the highest below.
+    /// Returns the interval of a usable endpoint that holds `bytes`. If there
+    /// is none, the next one above is returned, for a small request slows large
+    /// ones down less than a large one small ones; or else the highest below.
     pub(super) fn nearest(&self, bytes: u64, usable: impl Fn(usize) -> bool) -> Option<(u64, u64)> {
         let usable = || (0..self.ranges.len()).filter(|&index| usable(index));
         let ranges = || usable().map(|index| self.ranges[index]);

@@ -2,14 +2,14 @@
 
 use super::{View, lighter};
 
-/// Whose turn it is, by weight and without bursts (smooth weighted round
+/// The turns of endpoints, by weight and without bursts (smooth weighted round
 /// robin): every pick adds each usable endpoint's weight to its credit, takes
 /// the largest credit (the first of equals), and charges the chosen one the sum
 /// of the weights. Weights 5, 1, 1 give A A B A C A A.
 #[derive(Clone, Debug)]
 pub(super) struct Rotation {
     credits: Vec<i128>,
-    /// Where a search starts, so that equals take turns.
+    /// The endpoint at which a search starts, so that equals take turns.
     start: usize,
 }
 
@@ -37,8 +37,8 @@ impl Rotation {
         Some(best)
     }
 
-    /// The endpoint with the least load for its weight; among equals, such as
-    /// those that are idle, each in turn by weight.
+    /// Returns the endpoint with the least load for its weight; among equals,
+    /// such as those that are idle, each in turn by weight.
     pub(super) fn least(
         &mut self,
         views: &[View],

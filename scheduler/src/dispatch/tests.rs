@@ -28,7 +28,7 @@ const ASKED: Asked = Asked {
     rotation: 0,
 };
 
-/// Endpoints picked in turn, as letters.
+/// Returns the endpoints picked in turn, as letters.
 fn order(dispatch: &Dispatch, weights: &[u32], picks: usize) -> String {
     let mut balancer = Balancer::new(dispatch, &specs(weights));
     let views = views(weights);
@@ -56,7 +56,7 @@ fn some_have_a_request_wait_for_its_endpoint_and_some_count_work() {
     }
 }
 
-/// The first numbers of SplitMix64 from the seed 0, as its authors publish them.
+/// Checks the first numbers of SplitMix64 from the seed 0, as its authors publish them.
 #[test]
 fn numbers_are_mixed_as_splitmix_does() {
     let golden = 0x9e37_79b9_7f4a_7c15_u64;
@@ -183,7 +183,7 @@ fn the_least_for_the_weight_wins() {
     }
 }
 
-/// Draws spread over the whole range.
+/// Returns draws spread over the whole range.
 fn draws() -> impl Iterator<Item = Asked> {
     (0..4000).map(|n| Asked {
         random: mix(n),

@@ -23,9 +23,9 @@ pub(super) struct Flow {
     pub(super) cost: WireCost,
     /// Number of the client that it belongs to, if the driver has said.
     pub(super) client: Option<u64>,
-    /// What its driver knows it by.
+    /// The number by which its driver knows the flow in a survey.
     pub(super) origin: u32,
-    /// What the discipline ranks it by.
+    /// The flow as the discipline sees it.
     pub(super) view: FlowView,
     /// The flow's part in the sum of all that is unsent, in payload bytes.
     pub(super) unsent_bytes: u64,
@@ -33,7 +33,7 @@ pub(super) struct Flow {
     pub(super) offered_bytes: u64,
     /// Payload bytes granted, of which the driver has not said that they are written.
     pub(super) granted_bytes: u64,
-    /// What its marks go by.
+    /// The state that its marks follow from.
     pub(super) marks: FlowMarks,
     /// Mark of what it was granted last, where flows are marked.
     pub(super) granted_mark: Option<Mark>,
@@ -41,13 +41,13 @@ pub(super) struct Flow {
     pub(super) by_floor: bool,
     /// Whether its last grant was marked OUT, and made while IN waited.
     pub(super) is_against_in: bool,
-    /// When it was granted something last.
+    /// The time of its last grant.
     pub(super) served_at: Option<Time>,
-    /// Since when it has had something to write.
+    /// The time since which it has had something to write.
     pub(super) offered_since: Time,
-    /// Since when its source has had nothing, if the driver has said so.
+    /// The time since which its source has had nothing, if the driver has said so.
     paused_at: Option<Time>,
-    /// What it has sent since the last pause.
+    /// The flow's burst since the last pause.
     burst: Burst,
 }
 
@@ -81,7 +81,7 @@ impl Flow {
         }
     }
 
-    /// Whether it waits for a grant; one that is closed has nothing to write.
+    /// Returns whether it waits for a grant; a closed flow has nothing to write.
     pub(super) fn waits(&self) -> bool {
         self.offered_bytes > 0
     }
@@ -122,7 +122,7 @@ impl Flows {
         FlowId(self.0.key(slot))
     }
 
-    /// Whether a slot's flow is open.
+    /// Returns whether a slot's flow is open.
     pub(super) fn is_open(&self, slot: u32) -> bool {
         self.0.is_taken(slot)
     }

@@ -10,7 +10,7 @@ pub(super) struct Ledger {
     pub(super) classes: Vec<EgressClassStats>,
     /// Payload bytes granted, less what was given back, by mark.
     pub(super) marked_bytes: [u64; 2],
-    /// By class: payload bytes that its flows have left, as far as known.
+    /// Payload bytes that the flows of each class have left, as far as known.
     unsent_bytes: Vec<u128>,
     /// Payload bytes that those in the fast path's lane have left.
     express_unsent_bytes: u128,

@@ -20,10 +20,10 @@ const AHEAD_PERCENT: u64 = 50;
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pacer: Pacer,
-    /// For what no grant covers.
+    /// The allowance for what no grant covers.
     ungranted: Allowance,
-    /// For what goes ahead of all flows (TOCS03 2.2.3): a lasting flood becomes the
-    /// guard's average, so a share of the link bounds it as well.
+    /// The allowance for what goes ahead of all flows (TOCS03 2.2.3): a lasting flood
+    /// becomes the guard's average, so a share of the link bounds it as well.
     ahead: Allowance,
     guard: Guard,
 }

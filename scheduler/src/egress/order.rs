@@ -64,7 +64,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// The round that its turn belongs to is no more.
+    /// Forgets the round that its turn belongs to, which is no more.
     fn leave_round(&mut self) {
         self.part = Part::NONE;
     }
@@ -83,7 +83,7 @@ pub(super) struct Order {
     shares: Shares,
     floor: Floor,
     marks: Marks,
-    /// By class: whether it takes what the others leave, and its level.
+    /// Whether each class takes what the others leave, and its level.
     classes: Vec<(bool, u8)>,
     /// Responses that are going to come, see [`Order::announce`].
     announced: usize,
@@ -188,7 +188,7 @@ impl Order {
         self.classes[class].1
     }
 
-    /// Whether `other` goes before a class, or with it.
+    /// Returns whether `other` goes before a class, or with it.
     pub(super) fn is_ahead(&self, other: usize, class: usize) -> bool {
         self.classes[other] <= self.classes[class]
     }
@@ -255,13 +255,13 @@ impl Order {
         }
     }
 
-    /// A response of a class that does not wait for others is going to come.
+    /// Notes that a response is going to come, of a class that does not wait for others.
     pub(super) fn announce(&mut self, now: Time) {
         self.announced += 1;
         self.ready.announce(now);
     }
 
-    /// What was announced has come, or will not.
+    /// Notes that an announced response has come, or will not.
     pub(super) fn retract(&mut self) {
         self.announced = self.announced.saturating_sub(1);
         self.ready.retract();
@@ -308,14 +308,14 @@ impl Order {
         }
     }
 
-    /// Whether no flow waits in the fast path's lane.
+    /// Returns whether no flow waits in the fast path's lane.
     pub(super) fn is_express_empty(&self) -> bool {
         self.express.len() == 0
     }
 }
 
-/// Who stands in the queue: a flow by itself, or one for others of its connection and of
-/// its client.
+/// The queue, in which a flow stands by itself, or for others of its connection and of its
+/// client.
 impl Order {
     /// Puts a flow that has something to write in its place, or moves it there.
     pub(super) fn insert(&mut self, now: Time, flows: &mut Flows, link: &Link, slot: u32) {
@@ -363,7 +363,7 @@ impl Order {
         self.forget_change(slot);
         self.step_out(now, flows, slot);
         self.leave_group(now, flows, slot);
-        // A client of whom that was all is out of its round.
+        // A client that has no other flow ready is out of its round.
         if let Some(share) = self.share(slot) {
             self.shares.rest(share);
         }
@@ -408,7 +408,7 @@ impl Order {
         }
     }
 
-    /// Has another flow of a group stand in the queue for it.
+    /// Follows a change of which flow stands in the queue for its group.
     fn follow_group(&mut self, now: Time, flows: &mut Flows, change: Change) {
         if let Some(out) = change.out {
             self.step_out(now, flows, out);
@@ -446,7 +446,7 @@ impl Order {
         }
     }
 
-    /// Has another flow of a client stand in the queue for it.
+    /// Follows a change of which flow stands in the queue for its client.
     fn follow_client(&mut self, now: Time, flows: &Flows, share: u32, change: Change) {
         if let Some(out) = change.out {
             self.ready.remove(flows[out].class(), out);
@@ -472,7 +472,7 @@ impl Order {
     }
 }
 
-/// Whose turn it is, and what a grant costs.
+/// The choice of the next flow, and what a grant costs.
 impl Order {
     /// Takes the next flow out of the queue to be granted something.
     pub(super) fn take(&mut self, now: Time, flows: &mut Flows, link: &Link) -> Next {
@@ -493,7 +493,7 @@ impl Order {
         Next::Slot(slot)
     }
 
-    /// Finds who is next: the lane of the fast path in its turn, or when no flow can
+    /// Finds the next flow: the lane of the fast path in its turn, or when no flow can
     /// take theirs.
     fn next(&mut self, now: Time, free_at: Time) -> Next {
         if free_at > now && self.len() > 0 {
@@ -608,13 +608,13 @@ fn first_share(ranker: &Ranker) -> Option<u8> {
     Some(queues.config().first_share_percent)
 }
 
-/// Disciplines that have flows take turns know no clients.
+/// Returns the policy's shares: disciplines that have flows take turns know no clients.
 fn shares(policy: &EgressPolicy, ranker: &Ranker) -> Shares {
     let is_on = policy.share_between_clients && ranker.knows_clients();
     Shares::new(is_on, policy.classes.len())
 }
 
-/// Disciplines under which nothing starves need no floor.
+/// Returns the policy's floor: disciplines under which nothing starves need none.
 fn floor(policy: &EgressPolicy, ranker: &Ranker) -> Floor {
     match ranker.may_starve() {
         true => Floor::new(policy.floor_percent),

@@ -16,20 +16,20 @@ pub struct Survey {
     /// Flows that are kept at most.
     most: usize,
     next_slot: u32,
-    /// In no order, twice `most` at most.
+    /// The flows found, in no order; twice `most` at most.
     found: Vec<(Standing, SurveyedFlow)>,
 }
 
-/// Where a flow stands: the order of the fields is that of the list.
+/// A flow's place in the list, which is sorted by these fields in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Standing {
     state: FlowState,
-    /// What waits in the fast path's lane comes first.
+    /// Whether the discipline orders it: the fast path's lane comes first.
     is_ordered: bool,
     rank: Rank,
 }
 
-/// What a flow is about.
+/// The state of an open flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlowState {
     /// -> granted bytes, which the link is busy with: one flow at a time, whatever it waits
@@ -48,22 +48,22 @@ pub struct SurveyedFlow {
     pub number: u64,
     /// The index of its class.
     pub class: usize,
-    /// What its driver knows it by, see [`FlowSpec::origin`](crate::FlowSpec::origin).
+    /// The number by which its driver knows it, see [`FlowSpec::origin`](crate::FlowSpec::origin).
     pub origin: u32,
-    /// What it is about.
+    /// The flow's state: sending, waiting or idle.
     pub state: FlowState,
     /// Whether it waits in the fast path's lane, in which neither class nor size counts.
     pub is_express: bool,
-    /// What is known of its size.
+    /// The flow's size, as far as it is known.
     pub size: Size,
     /// Payload bytes granted so far.
     pub sent_bytes: u64,
     /// Payload bytes left, as far as known: not where the size is unknown, or was estimated
     /// and has turned out too small.
     pub left_bytes: Option<u64>,
-    /// When it was opened, or has begun anew after a pause: with another number.
+    /// The time at which it was opened, or began anew after a pause: with another number.
     pub opened_at: Time,
-    /// Since when it has waited for a turn; none if it does not.
+    /// The time since which it has waited for a turn; none if it does not.
     pub waits_since: Option<Time>,
 }
 

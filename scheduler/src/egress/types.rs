@@ -1,4 +1,4 @@
-//! What a driver tells an uplink, and is told.
+//! The types that a driver and an uplink exchange.
 
 use crate::counterfactual::Network;
 use crate::slots::Key;
@@ -12,7 +12,7 @@ use crate::{Egress, Guard};
 pub struct FlowId(pub(super) Key);
 
 impl FlowId {
-    /// A small integer, unique among the open flows, for the driver's tables.
+    /// Returns a small integer, unique among the open flows, for the driver's tables.
     pub fn index(self) -> usize {
         self.0.index()
     }
@@ -28,13 +28,13 @@ impl FlowId {
 pub struct GroupId(pub(super) Key);
 
 impl GroupId {
-    /// A small integer, unique among the open groups, for a driver's tables.
+    /// Returns a small integer, unique among the open groups, for a driver's tables.
     pub(crate) fn index(self) -> usize {
         self.0.index()
     }
 }
 
-/// What a client says of a response (RFC 9218 4).
+/// The precedence that a client gives to a response (RFC 9218 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Precedence {
     /// 0 is served before 7; more than that counts as 7.
@@ -54,14 +54,14 @@ impl Default for Precedence {
     }
 }
 
-/// What a driver says of a flow when it opens it.
+/// A flow's properties, as its driver states them when it opens the flow.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSpec {
     /// Index into [`EgressPolicy::classes`]; the last one if past it.
     pub class: usize,
     /// Bytes that the flow is going to write, response head included.
     pub size: Size,
-    /// What its bytes cost on the wire.
+    /// The cost of its bytes on the wire.
     pub cost: WireCost,
     /// Number of the client that it belongs to, a hash perhaps, for
     /// [`EgressPolicy::share_between_clients`]; none if that is not known.
@@ -90,47 +90,47 @@ impl FlowSpec {
         }
     }
 
-    /// The same of a client, if it is known.
+    /// Returns the same flow with the number of its client, if that is known.
     #[must_use]
     pub fn of_client(self, client: Option<u64>) -> Self {
         Self { client, ..self }
     }
 
-    /// The same of a client in this network, if that is known.
+    /// Returns the same flow with the network of its client, if that is known.
     #[must_use]
     pub fn of_network(self, network: Option<Network>) -> Self {
         Self { network, ..self }
     }
 
-    /// The same with a number for surveys.
+    /// Returns the same flow with a number for surveys.
     #[must_use]
     pub fn of_origin(self, origin: u32) -> Self {
         Self { origin, ..self }
     }
 
-    /// The same in another lane.
+    /// Returns the same flow in another lane.
     #[must_use]
     pub fn in_lane(self, lane: Lane) -> Self {
         Self { lane, ..self }
     }
 }
 
-/// Where a flow waits.
+/// The lane that a flow waits in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lane {
-    /// In the discipline's order, by itself.
+    /// The discipline's order, in which the flow stands by itself.
     #[default]
     Ordered,
-    /// In the order, with others of a connection whose client says this of it. Where a
-    /// class bounds how many of its flows are served at a time, that decides, and what the
-    /// client says does not count.
+    /// The discipline's order, in which the flow stands with others of its connection; the
+    /// client gives it this precedence among them. Where a class bounds how many of its
+    /// flows are served at a time, that decides, and what the client says does not count.
     Grouped(GroupId, Precedence),
-    /// In the fast path's lane, for what [`Egress::fast_path`] has refused: it has half of
+    /// The fast path's lane, for what [`Egress::fast_path`] has refused: it has half of
     /// what is granted while other flows wait. Neither class nor size counts.
     Express,
 }
 
-/// Whose turn it is.
+/// The flow whose turn it is, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// `flow` writes `bytes` now. It has left the queue: call
@@ -138,20 +138,20 @@ pub enum Grant {
     Send {
         /// The flow that is granted bytes.
         flow: FlowId,
-        /// At least 1, at most what it has offered.
+        /// The bytes granted: at least 1, at most what it has offered.
         bytes: u64,
     },
-    /// The link is busy: ask again at `until`.
+    /// The link is busy, or a class waits for its rate: ask again at `until`.
     Wait {
-        /// When the link is free again, in the future.
+        /// The time at which a flow may be granted bytes, in the future.
         until: Time,
     },
-    /// No flow may be granted anything: ask again after the next [`Egress::offer`] (or,
-    /// if a class's pool is full, [`Egress::close`]).
+    /// The order has no flow that may be granted anything: ask again after the next
+    /// [`Egress::offer`] (or, if a class's pool is full, [`Egress::close`]).
     Idle,
 }
 
-/// As many flows are open as may be.
+/// The error that as many flows are open as may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{max_flows} flows are open, as many as `max_flows` allows")]
 pub struct AtCapacity {
@@ -159,10 +159,10 @@ pub struct AtCapacity {
     pub max_flows: usize,
 }
 
-/// How an uplink orders its flows, all of which may change while it is in use.
+/// The policy by which an uplink orders its flows, all of which may change while it is in use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EgressPolicy {
-    /// Whom to serve first.
+    /// The discipline, which says whose turn it is within a class.
     pub discipline: Discipline,
     /// Flows open at a time.
     pub max_flows: usize,
@@ -183,10 +183,10 @@ pub struct EgressPolicy {
     /// what goes ahead of everything. Under `fair` and `bands`, which have flows take
     /// turns, it changes nothing.
     pub share_between_clients: bool,
-    /// What a grant covers.
+    /// The bytes that a grant covers.
     pub grants: Grants,
-    /// How flows are marked, beside an order that does not ask. [`Discipline::Sfd`] marks
-    /// them by its own rule.
+    /// The rule that marks flows under an order that does not ask for marks.
+    /// [`Discipline::Sfd`] marks them by its own rule.
     pub marking: Option<Marking>,
 }
 
@@ -216,10 +216,10 @@ impl EgressPolicy {
     }
 }
 
-/// What a grant covers.
+/// The bytes that a grant covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grants {
-    /// What occupies the link for some 300 us, a segment at least.
+    /// Bytes that occupy the link for some 300 us, a segment at least.
     #[default]
     Quanta,
     /// All that a flow has offered, for a driver that cannot cut what it has to write: an
@@ -227,7 +227,7 @@ pub enum Grants {
     Whole,
 }
 
-/// What happened so far.
+/// Counts of what an uplink has granted and debited so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressStats {
     /// The number of grants made so far.
@@ -242,11 +242,11 @@ pub struct EgressStats {
     pub wire_bytes: u64,
     /// Times that the fast path's guard tripped.
     pub guard_trips: u64,
-    /// What wanted to go ahead of all flows and had to wait for its turn.
+    /// Arrivals that wanted to go ahead of all flows and had to wait for their turns.
     pub fast_path_refusals: u64,
 }
 
-/// What happened so far in a class.
+/// Counts of a class's flows, and of what they were granted so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressClassStats {
     /// The number of flows that are open now.
@@ -261,7 +261,8 @@ pub struct EgressClassStats {
 mod tests {
     use super::*;
 
-    /// The last number of a slot is none, and so is that of a place in a heap.
+    /// Checks that no flow gets the last number of a slot, which stands for none, as does that
+    /// of a place in a heap.
     #[test]
     fn flows_are_fewer_than_slots_have_numbers() {
         let bounded = |max_flows| {

@@ -3,37 +3,37 @@
 use std::time::Duration;
 
 /// Times before each repetition: they double, to a bound, and are drawn from
-/// zero up (full jitter), so that those who failed together do not come back
-/// together.
+/// zero up (full jitter), so that attempts which failed together do not come
+/// back together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// Before the first, at most.
+    /// The longest time before the first repetition.
     pub base: Duration,
-    /// Before any, at most.
+    /// The longest time before any repetition.
     pub max: Duration,
 }
 
 impl Backoff {
-    /// Before repetition `number` (from 0); `random` is a number drawn for it.
+    /// Returns the time before repetition `number` (from 0); `random` is a number drawn for it.
     pub fn before(&self, number: u32, random: u64) -> Duration {
         let factor = 1_u32.checked_shl(number).unwrap_or(u32::MAX);
         fraction(self.base.saturating_mul(factor).min(self.max), random)
     }
 }
 
-/// `time`, less up to the share of it: `random` says how much.
+/// Returns `time` less up to `share_percent` of it; `random` says how much.
 pub fn jittered(time: Duration, share_percent: u8, random: u64) -> Duration {
     let share = time.mul_f64(f64::from(share_percent.min(100)) / 100.0);
     time.saturating_sub(fraction(share, random))
 }
 
-/// `time`, and up to the share of it more: `random` says how much.
+/// Returns `time` and up to `share_percent` of it more; `random` says how much.
 pub fn lengthened(time: Duration, share_percent: u8, random: u64) -> Duration {
     let share = time.mul_f64(f64::from(share_percent.min(100)) / 100.0);
     time.saturating_add(fraction(share, random))
 }
 
-/// From zero to `time`, as `random` says.
+/// Returns a part of `time`, from none to all of it, as `random` says.
 pub(super) fn fraction(time: Duration, random: u64) -> Duration {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let drawn = (u128::from(nanos) * u128::from(random)) >> 64;

@@ -1,11 +1,13 @@
 //! What a series of checks says of an endpoint.
 
-/// How many checks in a row change an endpoint's state.
+/// The number of checks in a row that change an endpoint's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
-    /// That pass, until one that failed is used again; at least one.
+    /// The number of checks in a row that must pass before an endpoint that failed is
+    /// used again; at least one.
     pub healthy: u32,
-    /// That fail, until one that passed is no longer used; at least one.
+    /// The number of checks in a row that must fail before an endpoint that passed is no
+    /// longer used; at least one.
     pub unhealthy: u32,
 }
 
@@ -13,12 +15,13 @@ pub struct Thresholds {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Streak {
     passes: Option<bool>,
-    /// In a row against the present state.
+    /// The number of checks in a row against the present state.
     against: u32,
 }
 
 impl Streak {
-    /// The first check decides by itself; later ones as the thresholds say.
+    /// Takes in the result of a check. The first decides by itself; later ones as the
+    /// thresholds say.
     pub(super) fn observe(&mut self, thresholds: Thresholds, passed: bool) {
         let needed = match self.passes {
             None => 1,

@@ -5,54 +5,55 @@ use std::time::Duration;
 use super::backoff::fraction;
 use crate::Time;
 
-/// When an endpoint is an outlier, and for how long.
+/// The rules by which an endpoint is an outlier, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutlierConfig {
     /// Responses in a row that are 5xx, or none at all; `None`: any number.
     pub consecutive_5xx: Option<u32>,
-    /// In a row that are 502, 503 or 504, or none at all.
+    /// Responses in a row that are 502, 503 or 504, or none at all; `None`: any number.
     pub consecutive_gateway_failure: Option<u32>,
-    /// Requests in a row that got no response: it could not be reached, did not
-    /// answer in time, or cut the connection.
+    /// Requests in a row that got no response: the endpoint could not be
+    /// reached, did not answer in time, or cut the connection.
     pub consecutive_local_origin_failure: Option<u32>,
-    /// A success rate so far below the others'.
+    /// The rule by which a success rate is too far below the others', if there is one.
     pub success_rate: Option<SuccessRate>,
     /// The time between two looks at success rates; an endpoint that was not
     /// ejected for one has one ejection less to its account.
     pub interval: Duration,
-    /// An ejection takes this times the number of ejections on the account.
+    /// The time of an ejection, multiplied by the number of ejections on the account.
     pub base_ejection_time: Duration,
-    /// At most, the jitter apart.
+    /// The longest time of an ejection, the jitter apart, but no shorter than the base.
     pub max_ejection_time: Duration,
-    /// Added to each, up to this, so that not all return at once.
+    /// The most that chance adds to each ejection, so that not all endpoints return at once.
     pub max_ejection_time_jitter: Duration,
     /// The percent of the endpoints that may be ejected at a time; one of
     /// several in any case, the last one never.
     pub max_ejection_percent: u8,
 }
 
-/// When a success rate is too low.
+/// The rule by which a success rate is too low.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SuccessRate {
     /// Endpoints that must have had enough requests.
     pub minimum_hosts: usize,
-    /// Enough: so many in an interval.
+    /// The number of requests in an interval that is enough.
     pub request_volume: u64,
-    /// Below the mean by this many thousandths of the standard deviation.
+    /// The distance below the mean beyond which a rate is too low, in thousandths of the
+    /// standard deviation.
     pub stdev_factor: u32,
 }
 
-/// How a request went.
+/// The outcome of a request at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A response that is no server error.
     Success,
-    /// A 5xx that is none of the next.
+    /// A response with a 5xx status other than 502, 503 and 504.
     ServerError,
     /// A response with status 502, 503 or 504.
     GatewayError,
-    /// No response: the endpoint could not be reached, was too slow, or cut the
-    /// connection.
+    /// The endpoint gave no response: it could not be reached, was too slow, or
+    /// cut the connection.
     NoResponse,
 }
 
@@ -67,21 +68,21 @@ impl Outcome {
     }
 }
 
-/// Why an endpoint was ejected.
+/// The reason for which an endpoint was ejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ejection {
-    /// By [`OutlierConfig::consecutive_5xx`] in a row.
+    /// Errors in a row reached [`OutlierConfig::consecutive_5xx`].
     Consecutive5xx,
-    /// By [`OutlierConfig::consecutive_gateway_failure`] in a row.
+    /// Gateway failures in a row reached [`OutlierConfig::consecutive_gateway_failure`].
     ConsecutiveGatewayFailure,
-    /// By [`OutlierConfig::consecutive_local_origin_failure`] in a row.
+    /// Missing responses in a row reached [`OutlierConfig::consecutive_local_origin_failure`].
     ConsecutiveLocalOriginFailure,
-    /// By [`OutlierConfig::success_rate`] of its own.
+    /// The endpoint's success rate was too low, see [`OutlierConfig::success_rate`].
     SuccessRate,
 }
 
 impl Ejection {
-    /// All of them, in the order of [`Ejection::index`].
+    /// All reasons, in the order of [`Ejection::index`].
     pub const ALL: [Self; 4] = [
         Self::Consecutive5xx,
         Self::ConsecutiveGatewayFailure,
@@ -89,12 +90,12 @@ impl Ejection {
         Self::SuccessRate,
     ];
 
-    /// A small integer for tables.
+    /// Returns a small integer for tables.
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// A word for metrics.
+    /// Returns the reason's name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Consecutive5xx => "consecutive_5xx",
@@ -105,16 +106,16 @@ impl Ejection {
     }
 }
 
-/// What an endpoint was ejected for.
+/// The reason for an ejection, and how many failures led to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offence {
-    /// The reason for which it was ejected.
+    /// The reason for which the endpoint was ejected.
     pub cause: Ejection,
-    /// So many in a row; `None` of a success rate.
+    /// The number of failures in a row; `None` for a success rate.
     pub in_a_row: Option<u32>,
 }
 
-/// What counts for all endpoints of a cluster.
+/// The part of outlier detection that all endpoints of a cluster share.
 #[derive(Clone, Debug)]
 pub(super) struct Outliers {
     config: OutlierConfig,
@@ -133,7 +134,7 @@ impl Outliers {
         }
     }
 
-    /// Counts on, and goes on with the interval that has begun.
+    /// Takes over the counts of another, and the interval that has begun.
     pub(super) fn take_over(&mut self, before: &Self) {
         self.ejections = before.ejections;
         self.prevented = before.prevented;
@@ -156,7 +157,7 @@ impl Outliers {
         self.prevented
     }
 
-    /// Whether an interval is over; the next one begins.
+    /// Returns whether an interval is over, and begins the next one if so.
     pub(super) fn sweep_due(&mut self, now: Time) -> bool {
         let due = self.next_sweep <= now;
         if due {
@@ -165,7 +166,7 @@ impl Outliers {
         due
     }
 
-    /// Whether one more may be ejected; counts it.
+    /// Returns whether one more endpoint may be ejected; counts it as ejected or as prevented.
     pub(super) fn allows(&mut self, cause: Ejection, ejected: usize, present: usize) -> bool {
         let share = present * usize::from(self.config.max_ejection_percent) / 100;
         let allowed = ejected < share.max(1).min(present.saturating_sub(1));
@@ -176,7 +177,8 @@ impl Outliers {
         allowed
     }
 
-    /// Which of these have a success rate that is too low.
+    /// Returns for each record whether its success rate is too low; empty if rates are
+    /// not compared.
     pub(super) fn low_success_rates<'a>(
         &self,
         records: impl Iterator<Item = &'a Record>,
@@ -200,7 +202,7 @@ impl Outliers {
     }
 }
 
-/// What is known of an endpoint's answers.
+/// The account of an endpoint's answers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     errors: u32,
@@ -218,7 +220,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Why it is to be ejected now, if it is.
+    /// Takes in an outcome, and returns why the endpoint is to be ejected now, if it is.
     pub(super) fn observe(&mut self, config: &OutlierConfig, outcome: Outcome) -> Option<Offence> {
         self.total += 1;
         let none = outcome == Outcome::NoResponse;
@@ -275,12 +277,12 @@ impl Record {
         self.ejected_until
     }
 
-    /// Until when it is ejected, and why.
+    /// Returns the time until which the endpoint is ejected, and why.
     pub(super) fn ejection(&self) -> Option<(Time, Offence)> {
         self.ejected_until.zip(self.offence)
     }
 
-    /// Whether its ejection is over by now.
+    /// Returns whether the endpoint's ejection is over by `now`.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.ejected_until.is_some_and(|until| until <= now)
     }

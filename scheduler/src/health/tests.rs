@@ -12,7 +12,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Three failures in a row eject for a second, of four endpoints two.
+/// Returns rules by which three failures in a row eject for a second, at most half the endpoints.
 fn config() -> OutlierConfig {
     OutlierConfig {
         consecutive_5xx: Some(5),
@@ -292,7 +292,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// What was told is what is; ejections stay within their share, and end.
+    /// Checks that changes add up to the state, and that ejections keep to their share and end.
     #[test]
     fn whatever_happens_who_is_out_is_known_and_returns(steps in steps(), percent in 0..=100_u8) {
         let config = OutlierConfig { max_ejection_percent: percent, ..config() };
@@ -328,7 +328,7 @@ proptest! {
             for (slot, &out) in out.iter().enumerate() {
                 prop_assert_eq!(health.endpoint(slot).is_out(), out);
             }
-            // Those who were ejected before others went are not let back for it.
+            // Endpoints that were ejected before others went are not let back for it.
             if slots.len() == 6 {
                 prop_assert!(ejected <= (6 * usize::from(percent) / 100).clamp(1, 5));
             }
@@ -364,7 +364,7 @@ fn what_is_known_goes_on_in_another_order_and_the_rest_is_forgotten() {
     assert_eq!(changes(&mut health), [(2, false)]);
     health.checked(0, true);
     assert_eq!(changes(&mut health), [(0, false)]);
-    // What is not looked at any more keeps nobody out.
+    // What is not looked at any more keeps no endpoint out.
     let mut checks = Health::new(None, Some(thresholds), 4);
     checks.take_over(&before, &slots);
     assert_eq!(changes(&mut checks), [(0, true)]);
@@ -442,8 +442,8 @@ fn the_interval_of_an_ejection_takes_nothing_off_the_account() {
     assert_eq!(health.endpoint(0).ejected_until, Some(at(52_000)));
 }
 
-/// Which of the endpoints are ejected at the end of an interval in which each had so many
-/// responses, and so many of them no server error.
+/// Returns the endpoints that are ejected at the end of an interval in which
+/// each had so many responses, and so many of them no server error.
 fn low_rates(rule: SuccessRate, answers: &[(usize, usize)]) -> Vec<usize> {
     let config = OutlierConfig {
         success_rate: Some(rule),

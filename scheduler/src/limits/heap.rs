@@ -1,17 +1,17 @@
 //! What to stop doing as memory runs short.
 
-/// Where it begins to be short.
+/// The bounds at which memory begins to be short.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeapBounds {
     /// Bytes that the process may use; at least 1.
     pub max_bytes: u64,
     /// The share of them from which new requests are refused.
     pub stop_accepting_requests: f64,
-    /// The share of them from which new connections are.
+    /// The share of them from which new connections are refused.
     pub stop_accepting_connections: f64,
 }
 
-/// How short memory is: each state does what those before it do.
+/// The shortage of memory: each state does what those before it do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum HeapState {
@@ -27,7 +27,7 @@ pub enum HeapState {
 }
 
 impl HeapState {
-    /// All of them, in order.
+    /// All states, in their order.
     pub const ALL: [Self; 4] = [
         Self::Ample,
         Self::NoRequests,
@@ -36,11 +36,11 @@ impl HeapState {
     ];
 }
 
-/// A state is left when the use has fallen by this share of the bound below
-/// where it began, so that it does not flicker.
+/// The share of the bound by which the use must fall below the start of a state
+/// before that state is left, so that it does not flicker.
 const SLACK: f64 = 0.02;
 
-/// Watches the memory that is used.
+/// A guard over the memory that the process uses.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapGuard {
     bounds: HeapBounds,
@@ -48,7 +48,7 @@ pub struct HeapGuard {
 }
 
 impl HeapGuard {
-    /// With memory to spare.
+    /// Creates a guard that has memory to spare.
     pub fn new(bounds: HeapBounds) -> Self {
         Self {
             bounds,
@@ -56,7 +56,7 @@ impl HeapGuard {
         }
     }
 
-    /// So much is used now.
+    /// Takes in the bytes that are used now, and returns the state.
     pub fn observe(&mut self, used_bytes: u64) -> HeapState {
         let share = used_bytes as f64 / self.bounds.max_bytes.max(1) as f64;
         let begins = |state: &HeapState| match state {

@@ -7,13 +7,13 @@ use crate::Time;
 /// The least that a client must move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinRate {
-    /// Averaged over a window; at least 1.
+    /// The rate, averaged over a window; at least 1.
     pub bytes_per_s: u64,
-    /// How much waiting makes a window; not zero.
+    /// The time of waiting that makes a window; not zero.
     pub window: Duration,
 }
 
-/// How long a client has kept the proxy waiting, and what it moved.
+/// The time for which a client has kept the proxy waiting, and the bytes that it moved.
 ///
 /// Only time in which the client is waited for counts, so that one that is
 /// paced, or whose backend is slow, uses nothing up. Once the waiting adds up
@@ -22,44 +22,44 @@ pub struct MinRate {
 /// took much at first dribble for hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
-    /// In this window, before `since`.
+    /// The time waited in this window, before `since`.
     waited: Duration,
-    /// The client is waited for since then.
+    /// The time since which the client is waited for, if it is.
     since: Option<Time>,
-    /// Moved in this window.
+    /// Bytes moved in this window.
     bytes: u64,
 }
 
 impl Patience {
-    /// The client is waited for, from now on if it was not before.
+    /// Notes that the proxy waits for the client, from now on if it did not before.
     pub fn wait(&mut self, now: Time) {
         self.since.get_or_insert(now);
     }
 
-    /// The client is not waited for any more.
+    /// Notes that the proxy no longer waits for the client.
     pub fn resume(&mut self, now: Time) {
         if let Some(since) = self.since.take() {
             self.waited += now.since(since);
         }
     }
 
-    /// The client has moved so many bytes.
+    /// Notes that the client has moved `bytes` more bytes.
     pub fn moved(&mut self, bytes: u64) {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// How long it has been waited for in this window.
+    /// Returns how long the proxy has waited for the client in this window.
     pub fn waited(&self, now: Time) -> Duration {
         self.waited + self.since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// When the window will be full; `None` while it is not waited for.
+    /// Returns when the window will be full; `None` while the client is not waited for.
     pub fn due(&self, rule: &MinRate) -> Option<Time> {
         Some(self.since? + rule.window.saturating_sub(self.waited))
     }
 
-    /// Whether the client has been too slow, once the window is full; begins
-    /// the next one if it has not.
+    /// Returns whether the client has been too slow, once the window is full;
+    /// begins the next one if it has not.
     pub fn is_too_slow(&mut self, now: Time, rule: &MinRate) -> bool {
         let waited = self.waited(now);
         if waited < rule.window {
@@ -129,9 +129,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the pattern, a client that dribbles below the rate is
-        /// found out within two windows of waiting, and one that keeps to it
-        /// in each wait never is.
+        /// Checks that, whatever the pattern, a client that dribbles below the
+        /// rate is found out within two windows of waiting, and one that keeps
+        /// to it in each wait never is.
         #[test]
         fn dribbling_is_found_out_and_keeping_up_is_not(
             waits in prop::collection::vec((1_u64..3_000, 0_u64..5_000), 1..200),

@@ -7,23 +7,23 @@ use crate::Time;
 /// Entries in which a key can lie.
 const WAYS: usize = 8;
 
-/// How requests of one key are bounded.
+/// The bound on the requests of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     /// Requests that may come at once; at least 1.
     pub max_tokens: u32,
-    /// In which one more is allowed; not zero.
+    /// The time in which one more request is allowed; not zero.
     pub interval: Duration,
 }
 
-/// A request came too soon.
+/// The refusal of a request that came too soon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// After which the next one would be allowed; not zero.
+    /// The time after which the next request would be allowed; not zero.
     pub retry_after: Duration,
 }
 
-/// Until when a key's bucket would take to be full again.
+/// A key, and when its bucket would be full again.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     key: u64,
@@ -45,7 +45,7 @@ pub struct RateTable {
 }
 
 impl RateTable {
-    /// For `max_keys` keys at a time, 16 bytes each.
+    /// Creates a table for `max_keys` keys at a time, 16 bytes each.
     pub fn new(bucket: Bucket, max_keys: usize) -> Self {
         let sets = max_keys.div_ceil(WAYS).max(1);
         Self {
@@ -54,8 +54,8 @@ impl RateTable {
         }
     }
 
-    /// Takes a token of a key's bucket; the tokens that it has left. The key is
-    /// a hash that clients cannot aim.
+    /// Takes a token of a key's bucket, and returns the number that it has
+    /// left. The key is a hash that clients cannot aim.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl RateTable {
         Ok(u32::try_from(left).unwrap_or(tokens))
     }
 
-    /// The key's entry, or the one that gives way to it.
+    /// Returns the key's entry, or the one that gives way to it.
     fn entry(&mut self, key: u64) -> &mut Entry {
         let sets = self.sets.len() as u128;
         // The product's high half: each set gets an equal part of the keys.
@@ -179,8 +179,8 @@ mod tests {
     }
 
     proptest! {
-        /// In any span of time, one key's requests stay within the burst and
-        /// what the rate adds.
+        /// Checks that in any span of time one key's requests stay within the
+        /// burst and what the rate adds.
         #[test]
         fn no_span_has_more_than_the_bucket_allows(
             gaps in prop::collection::vec(0_u64..250, 1..300),

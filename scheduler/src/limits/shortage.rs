@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// How long places stay short after a request found none: clients that were turned
-/// away ask again within seconds.
+/// The time for which places stay short after a request found none: clients
+/// that were turned away ask again within seconds.
 const LASTS: Duration = Duration::from_secs(10);
 
-/// Whether places are wanted where all are taken: a request that found none comes back
+/// The want of places where all are taken: a request that found none comes back
 /// within a short while.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shortage {

@@ -13,7 +13,7 @@ pub struct Tallies<K> {
 }
 
 impl<K: Ord> Tallies<K> {
-    /// Up to `max_each` for each key.
+    /// Creates tallies of up to `max_each` for each key.
     pub fn new(max_each: usize) -> Self {
         Self {
             open: BTreeMap::new(),
@@ -21,8 +21,8 @@ impl<K: Ord> Tallies<K> {
         }
     }
 
-    /// One more of this key, unless it has as many as it may; whether it was
-    /// counted, and so has to be [taken away](Self::leave) again.
+    /// Counts one more of this key, unless it has as many as it may; returns
+    /// whether it was counted, and so has to be [taken away](Self::leave) again.
     #[must_use]
     pub fn enter(&mut self, key: K) -> bool {
         if self.max_each == 0 {
@@ -34,7 +34,7 @@ impl<K: Ord> Tallies<K> {
         fits
     }
 
-    /// One less of a key.
+    /// Counts one less of a key.
     pub fn leave(&mut self, key: &K) {
         if let Some(open) = self.open.get_mut(key) {
             *open -= 1;
@@ -44,7 +44,7 @@ impl<K: Ord> Tallies<K> {
         }
     }
 
-    /// Keys that have something open.
+    /// Returns the number of keys that have something open.
     pub fn keys(&self) -> usize {
         self.open.len()
     }

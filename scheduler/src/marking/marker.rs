@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{FlowMarks, Mark, Marking};
 use crate::Time;
 
-/// The marks of many flows, of which a bounded number is remembered: who was forgotten is
-/// new again (SFD02 3.2: edge routers need not keep flow state forever).
+/// The marks of many flows, of which a bounded number is remembered: a flow that was
+/// forgotten is new again (SFD02 3.2: edge routers need not keep flow state forever).
 #[derive(Clone, Debug)]
 pub struct Marker<K> {
     marking: Marking,
@@ -65,7 +65,7 @@ impl<K: Ord + Clone> Marker<K> {
         self.flows.len()
     }
 
-    /// Whether no flow is remembered.
+    /// Returns whether no flow is remembered.
     pub fn is_empty(&self) -> bool {
         self.flows.is_empty()
     }

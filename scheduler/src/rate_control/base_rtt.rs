@@ -12,7 +12,7 @@ const CAPACITY: usize = 1024;
 /// draft-ietf-ccwg-bbr, MinRTTFilterLen).
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Not heard of for this long, a network is new again.
+/// The time after which a network that was not heard of is new again.
 const LIFETIME: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
@@ -37,22 +37,22 @@ pub(super) struct BaseRtts {
 }
 
 impl BaseRtts {
-    /// The least round trip of the network; zero for one not yet known.
+    /// Returns the least round trip of the network; zero for one not yet known.
     pub(super) fn get(&self, network: u64) -> Duration {
         self.networks
             .get(&network)
             .map_or(Duration::ZERO, Base::rtt)
     }
 
-    /// Whether the network was ever heard of without a queue.
+    /// Returns whether the network was ever heard of without a queue.
     pub(super) fn is_trusted(&self, network: u64) -> bool {
         self.networks.get(&network).is_some_and(|base| base.trusted)
     }
 
-    /// A round trip was seen, while the uplink had a queue or not. The least
-    /// of a network that was only heard of through a queue holds that queue:
-    /// believed, it would hide it, and each new network a longer one. True if
-    /// it is lower, by `notable` at least, than what was believed.
+    /// Notes a round trip, seen while the uplink had a queue or not. The least of a network
+    /// that was only heard of through a queue holds that queue: believed, it would hide it,
+    /// and each new network a longer one. Returns whether it is lower, by `notable` at
+    /// least, than what was believed.
     pub(super) fn observe(
         &mut self,
         now: Time,

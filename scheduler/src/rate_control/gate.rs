@@ -41,10 +41,10 @@ const SOCKETS_MAX: usize = 1024;
 /// The pacer's rate while nothing shared is proven, in bits per second.
 const OPEN_BITS_PER_S: u64 = 400_000_000_000;
 
-/// Without a name a link is looked for up to here.
+/// The rate up to which a link is looked for, if the operator has named none.
 const CEILING_BITS_PER_S: u64 = 1_000_000_000;
 
-/// Decided every so many polls.
+/// The number of polls from one decision to the next.
 const DECIDED_EACH: u32 = 8;
 
 /// A probe with so little of its client's under way before it is clean.
@@ -63,16 +63,16 @@ const FALL_MOST: f64 = 0.25;
 /// Shorter queues tell nothing, in seconds.
 const NOTABLE_S: f32 = 0.002;
 
-/// Nor do these, until so many delays were heard where no queue was to be expected: until
-/// then it is not known how far they vary by themselves, and jitter of some milliseconds
-/// looks like one link or other for a moment.
+/// The seconds below which a queue tells nothing until so many delays were heard where no
+/// queue was to be expected: until then it is not known how far they vary by themselves,
+/// and jitter of some milliseconds looks like one link or other for a moment.
 const UNKNOWN_S: f32 = 0.012;
 const QUIET: u32 = 3;
 
 /// Acknowledgements that could tell, before a link is believed in.
 const NEEDED: f32 = 25.0;
 
-/// What is engaged for less than this was a mistake.
+/// An engagement shorter than this was a mistake.
 const MISTAKE: Duration = Duration::from_secs(10);
 
 /// A poll that comes so long after the last has been kept from the CPU: what it hears of
@@ -84,7 +84,7 @@ const DEAF: Duration = Duration::from_secs(2);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What the gate is told of the link.
+/// The operator's settings of the gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateConfig {
     /// A rate that the operator has named, in bits per second: never exceeded.
@@ -94,9 +94,9 @@ pub struct GateConfig {
 /// A shared link that explains what clients see.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
-    /// What it carries, in bits per second on the wire.
+    /// The link's rate, in bits per second on the wire.
     pub rate_bits_per_s: u64,
-    /// What waits on it, behind the pacer.
+    /// The delay of the queue on the link, behind the pacer.
     pub queue: Duration,
 }
 
@@ -114,12 +114,12 @@ pub struct Sent {
     pub bytes_acked: u64,
     /// The segments sent again, the kernel's `tcpi_total_retrans`.
     pub repeated: u32,
-    /// What the wire carries of what has left since the socket's last report, what was
-    /// sent again included.
+    /// Wire bytes of what has left since the socket's last report, what was sent again
+    /// included.
     pub wire_bytes: u64,
 }
 
-/// What the kernel says of a socket (`TCP_INFO`).
+/// The kernel's figures of a socket (`TCP_INFO`).
 #[derive(Clone, Copy, Debug)]
 pub struct GateSample {
     /// The number of the socket, as in [`Write::socket`].
@@ -141,9 +141,9 @@ enum State {
         since: Time,
         /// The anchor at first; it follows the anchor slowly.
         anchor: f64,
-        /// What clients' delays were off by when it was proven, in seconds.
+        /// The noise of clients' delays when it was proven, in seconds.
         noise_s: f32,
-        /// Since when the anchor is as high as it may get.
+        /// The time since which the anchor is as high as it may get.
         at_ceiling: Option<Time>,
     },
 }
@@ -172,11 +172,11 @@ pub struct Gate {
     delays: DelayWindow,
     /// Floors found, each with its time: the highest of ten seconds counts.
     floors: Vec<(Time, usize)>,
-    /// What clients' delays are off by without a queue, on average.
+    /// The noise of clients' delays without a queue, on average, in seconds.
     noise_s: f32,
     /// Delays heard where no queue was to be expected.
     quiet: u32,
-    /// When an acknowledgement last told anything.
+    /// The time at which an acknowledgement last showed a delay.
     learnt_at: Time,
     pulses: Pulses,
     attention: Attention,
@@ -189,7 +189,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// An open gate that knows nothing.
+    /// Returns an open gate that knows nothing.
     pub fn new(config: &GateConfig) -> Self {
         let ceiling = config.named_bits_per_s.unwrap_or(CEILING_BITS_PER_S);
         Self {
@@ -223,12 +223,12 @@ impl Gate {
         }
     }
 
-    /// Whether a shared link is proven, and the pacer follows the search.
+    /// Returns whether a shared link is proven, and the pacer follows the search.
     pub fn is_engaged(&self) -> bool {
         self.state != State::Open
     }
 
-    /// The shared link, while one is proven.
+    /// Returns the shared link, while one is proven.
     pub fn found(&self) -> Option<Found> {
         self.is_engaged().then(|| Found {
             rate_bits_per_s: self.control.anchor_bits_per_s(),
@@ -247,19 +247,19 @@ impl Gate {
         }
     }
 
-    /// Bytes were written to a socket.
+    /// Notes that bytes were written to a socket.
     pub fn on_write(&mut self, now: Time, write: Write) {
         self.control.on_write(now, write);
     }
 
-    /// Something has left the host that is no stream's: packets of a set-up or of an
-    /// end.
+    /// Notes that something has left the host that is no stream's: packets of a set-up or
+    /// of an end.
     pub fn on_overhead(&mut self, now: Time, wire_bytes: u64) {
         self.bank.send(now, wire_bytes, self.clip_s());
     }
 
-    /// Bytes of a socket have left the host. To be told after each write, and at each
-    /// poll of sockets that hold bytes back.
+    /// Notes that bytes of a socket have left the host. To be called after each write, and
+    /// at each poll of sockets that hold bytes back.
     pub fn on_sent(&mut self, now: Time, sent: Sent) {
         if sent.wire_bytes == 0 {
             return;
@@ -298,7 +298,7 @@ impl Gate {
             .push(probe, || self.bank.predict(sent.wire_bytes));
     }
 
-    /// The socket is gone, or will not be asked again.
+    /// Forgets a socket that is gone, or will not be asked again.
     pub fn on_close(&mut self, socket: u64) {
         self.control.on_close(socket);
         self.probes.forget(socket);
@@ -313,14 +313,14 @@ impl Gate {
         }
     }
 
-    /// The sockets to ask the kernel about in the next poll: at most
+    /// Lists the sockets to ask the kernel about in the next poll: at most
     /// [`GATE_POLL_MAX`].
     pub fn wanted(&self, now: Time, sockets: &mut Vec<u64>) {
         self.control.wanted(now, sockets);
         self.probes.wanted(now, GATE_POLL_MAX, sockets);
     }
 
-    /// The kernel was asked, about others than those wanted, too. `backlogged` says
+    /// Takes in the samples of a poll, also of sockets not wanted. `backlogged` says
     /// whether flows wait for a grant.
     pub fn on_poll(&mut self, now: Time, samples: &[GateSample], backlogged: bool) -> Control {
         let is_late = now.since(self.polled_at) >= LATE;
@@ -362,9 +362,9 @@ impl Gate {
         self.control()
     }
 
-    /// How long nothing needs to be told or asked, for nothing is late: to be asked for
-    /// after each poll. A driver that rests closes all sockets ([`Gate::on_close`]), and
-    /// tells of them anew with the first writes after that.
+    /// Returns how long the driver may rest, for nothing is late: it need neither report nor
+    /// ask anything. To be called after each poll. A driver that rests closes all sockets
+    /// ([`Gate::on_close`]), and reports them anew with the first writes after that.
     pub fn rest(&mut self, now: Time) -> Option<Duration> {
         if self.is_engaged() {
             self.attention.wake(now);
@@ -404,7 +404,7 @@ impl Gate {
         }
     }
 
-    /// An acknowledgement has come: what it says of each link.
+    /// Learns what an acknowledgement says of each link.
     fn learn(&mut self, now: Time, probe: &Probe, slot: usize, min_rtt: Duration) {
         let (least, clip_s) = (self.least_rate(now), self.clip_s());
         let client = self.clients.get(now, probe.network);
@@ -441,14 +441,14 @@ impl Gate {
         self.evidence.add(now, &self.bank, &seen);
     }
 
-    /// How long a queue may get before it drops, in seconds. Where delays vary without a
-    /// queue, one must get longer than that to be told from them.
+    /// Returns how long a queue may get before it drops, in seconds. Where delays vary
+    /// without a queue, one must get longer than that to be told from them.
     fn clip_s(&self) -> f32 {
         self.delays.clip_s().max(6.0 * self.noise_s)
     }
 
-    /// The slowest link that is possible at all: above what was refuted of late, and not
-    /// below what was delivered.
+    /// Returns the slowest link that is possible at all: above what was refuted of late,
+    /// and not below what was delivered.
     fn least_rate(&self, now: Time) -> usize {
         let delivered = self.delivered.most(now, Duration::from_secs(10));
         let floors = self.floors.iter().map(|(_, index)| *index);
@@ -456,7 +456,7 @@ impl Gate {
         delivered.map_or(floor, |rate| floor.max(index_of(0.95 * rate)))
     }
 
-    /// Errors of the bank add up while it is busy; what came back soon corrects it.
+    /// Corrects the bank by what came back soon: its errors add up while it is busy.
     fn shorten(&mut self, now: Time) {
         if now.since(self.shortened_at) < SECOND {
             return;
@@ -495,9 +495,9 @@ impl Gate {
         }
     }
 
-    /// The link that explains the delays, in bits per second, if one does. None does before
-    /// it is known what was delivered: for a moment jitter looks like some link or other,
-    /// and what is then held back to it hides that it carries more.
+    /// Returns the link that explains the delays, in bits per second, if one does. None
+    /// does before it is known what was delivered: for a moment jitter looks like some link
+    /// or other, and what is then held back to it hides that it carries more.
     fn explained(&self, now: Time, needed: f32) -> Option<f64> {
         let delivered = self.delivered.most(now, Duration::from_millis(1100))?;
         let clients = self.clients.heard_since(now - 3 * SECOND);

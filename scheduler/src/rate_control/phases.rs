@@ -9,7 +9,7 @@ use super::{
 use crate::Time;
 
 impl RateControl {
-    /// What to send at, over the anchor.
+    /// Returns what to send at, as a multiple of the anchor.
     pub(super) fn gain(&mut self, now: Time, passed: f64) -> f64 {
         let gain = 1.0 + (self.target() - self.queue) / self.reaction(now);
         self.doubt(now, passed, gain < DOUBT_GAIN);
@@ -23,8 +23,8 @@ impl RateControl {
         gain.clamp(GAIN_MIN, self.gain_most(now))
     }
 
-    /// A search behind a gate sends more than it believes the link carries only for what
-    /// it keeps waiting.
+    /// Returns the most that the gain may be. A search behind a gate sends more than it
+    /// believes the link carries only for what it keeps waiting.
     fn gain_most(&self, now: Time) -> f64 {
         if self.config.cautious {
             (1.0 + self.kept() / self.reaction(now)).min(GAIN_MAX_CAUTIOUS)
@@ -33,9 +33,9 @@ impl RateControl {
         }
     }
 
-    /// A queue of ours falls when less is sent. A delay that does not fall is
-    /// another queue's (delayed acknowledgements, the clients' own links, a
-    /// new route), and is to be left out of account.
+    /// Tests a delay that the pacer has held back against for long. A queue of ours falls
+    /// when less is sent. A delay that does not fall is another queue's (delayed
+    /// acknowledgements, the clients' own links, a new route), and is to be left out of account.
     pub(super) fn doubt(&mut self, now: Time, passed: f64, holding_back: bool) {
         let passed = passed.min(0.01);
         if holding_back {
@@ -451,7 +451,8 @@ mod tests {
         assert!(drained(true, 0, 1100));
     }
 
-    /// A round trip of another network moves the frontier on in time and back in bytes.
+    /// Checks that no growth is seen where a round trip of another network moves the frontier
+    /// on in time and back in bytes.
     #[test]
     fn a_frontier_that_falls_back_shows_no_growth() {
         let mut control = RateControl::new(RateControlConfig::default());

@@ -19,7 +19,7 @@ pub(super) struct Probe {
     pub(super) sent_at: Time,
 }
 
-/// Probes at most. A probe is 40 bytes, and each is looked at in each poll.
+/// The most probes. A probe is 48 bytes, and each is looked at in each poll.
 const CAPACITY: usize = 512;
 
 /// Probes are at least this far apart, twice that for each [`CROWD`] of them

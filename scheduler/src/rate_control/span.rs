@@ -22,7 +22,7 @@ pub(super) struct BusySpan {
 }
 
 impl BusySpan {
-    /// The link may have been idle since the last point.
+    /// Begins anew at a point before which the link may have been idle.
     pub(super) fn restart(&mut self, point: Point) {
         self.points.clear();
         self.points.push_back(point);
@@ -34,9 +34,8 @@ impl BusySpan {
         self.points.len()
     }
 
-    /// The link was busy up to this point. Once the span is as long as
-    /// `length`, answers the rate over it in bits per second, and goes on with
-    /// its second half.
+    /// Notes that the link was busy up to this point. Once the span is as long as `length`,
+    /// returns the rate over it in bits per second, and goes on with its second half.
     ///
     /// A point can only be late (a poll, a delayed acknowledgement), so each
     /// end is the earliest of a quarter of the span, as seen from a link of

@@ -1,21 +1,21 @@
-//! What the driver says, and what it is told.
+//! The types that a driver and a rate control exchange.
 
 use std::time::Duration;
 
-/// What is known before the first measurement.
+/// The settings that a rate control begins with.
 #[derive(Clone, Debug)]
 pub struct RateControlConfig {
-    /// Where to start, in bits per second on the wire. Too high costs one
-    /// queue in the kernel until the first measurement.
+    /// The rate to start at, in bits per second on the wire. Too high costs one queue in
+    /// the kernel until the first measurement.
     pub initial_rate_bits_per_s: u64,
-    /// The anchor never goes below, in bits per second; nor above the next, which counts
-    /// where it is the lower one.
+    /// The rate that the anchor never goes below, in bits per second; where
+    /// `max_rate_bits_per_s` is the lower one, that counts.
     pub min_rate_bits_per_s: u64,
-    /// The anchor never goes above, in bits per second.
+    /// The rate that the anchor never goes above, in bits per second.
     pub max_rate_bits_per_s: u64,
-    /// Sends no more than the anchor, and grows in small steps: for one who tells it of a
-    /// faster link ([`RateControl::raise`](super::RateControl::raise)). It leaves no queue
-    /// where a millisecond of one is long.
+    /// Whether it sends a tenth more than the anchor at most, and grows in small steps: for a
+    /// caller that raises it on a faster link ([`RateControl::raise`](super::RateControl::raise)).
+    /// It then keeps a short queue, a part of the round trip.
     pub cautious: bool,
 }
 
@@ -30,7 +30,7 @@ impl Default for RateControlConfig {
     }
 }
 
-/// Bytes were written to a client's socket.
+/// A write to a client's socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
     /// The socket, unique among the open ones and not used again soon.
@@ -46,7 +46,7 @@ pub struct Write {
     pub position: u64,
 }
 
-/// What the kernel says of a socket (`TCP_INFO`).
+/// The kernel's figures of a socket (`TCP_INFO`).
 #[derive(Clone, Copy, Debug)]
 pub struct SocketSample {
     /// The number of the socket, as in [`Write::socket`].
@@ -57,7 +57,7 @@ pub struct SocketSample {
     pub min_rtt: Duration,
 }
 
-/// What the pacer should do until the next poll.
+/// The pacer's settings until the next poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
     /// Bits per second on the wire.

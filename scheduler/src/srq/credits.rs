@@ -5,7 +5,7 @@ use super::MAX_QUEUES;
 /// Bits of fraction of a credit.
 const FRACTION: u32 = 16;
 
-/// What a queue may be ahead of its share or behind it, at most. No queue comes near.
+/// The most that a queue may be ahead of its share or behind it. No queue comes near.
 const BOUND: i128 = 1 << 80;
 
 /// The credits of some queues: what each is behind its share of the service.
@@ -17,11 +17,11 @@ const BOUND: i128 = 1 << 80;
 pub struct Credits {
     first_share_percent: u8,
     credits: [i128; MAX_QUEUES],
-    /// What the last step was charged: the next one is taken to be alike.
+    /// The amount that the last step was charged: the next one is taken to be alike.
     last: u64,
 }
 
-/// How many members of each queue are ready.
+/// The number of members of each queue that are ready.
 pub(crate) type Members = [usize; MAX_QUEUES];
 
 impl Credits {
@@ -182,7 +182,8 @@ mod tests {
     }
 
     proptest! {
-        /// Shares of what is served are exact to within a step or two, whatever the steps.
+        /// Checks that shares of what is served are exact to within a step or two, whatever the
+        /// steps.
         #[test]
         fn shares_are_of_amounts(
             share in 1u8..=100,
@@ -206,7 +207,7 @@ mod tests {
             }
         }
 
-        /// No queue that stays ready is passed over for ever, whatever others do.
+        /// Checks that no queue that stays ready is passed over for ever, whatever others do.
         #[test]
         fn none_starves(
             share in 1u8..=99,

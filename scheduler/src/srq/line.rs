@@ -79,7 +79,7 @@ impl Line {
         }
     }
 
-    /// Returns who is next.
+    /// Returns the rank and the slot that are next.
     pub(crate) fn first(&self) -> Option<(Rank, u32)> {
         match self {
             Self::Ranked(heap) => heap.first(),
@@ -244,8 +244,8 @@ mod tests {
     }
 
     proptest! {
-        /// As many are in as were put in and not taken out, and the first is the least of
-        /// its queue.
+        /// Checks that as many are in as were put in and not taken out, and that the first
+        /// is the least of its queue.
         #[test]
         fn it_holds_what_was_put_in(
             ops in prop::collection::vec((0u32..30, 0u8..3, 0u8..16, 0u64..20, 0u8..4), 1..300),

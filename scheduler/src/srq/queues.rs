@@ -24,7 +24,7 @@ impl Progress {
     }
 }
 
-/// What happened in a queue since the last adaptation.
+/// The departures from a queue since the last adaptation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
     done: u64,
@@ -64,14 +64,14 @@ impl Sample {
         self.failed as f64 / self.left().max(1) as f64
     }
 
-    /// Whether deviation over mean is above a threshold: both squared, times the number.
+    /// Returns whether deviation over mean is above a threshold: both squared, times the number.
     fn deviates(&self, threshold: f64) -> bool {
         let (done, sum, squares) = (self.done as f64, self.sum as f64, self.squares as f64);
         done * squares - sum * sum > threshold * threshold * sum * sum
     }
 }
 
-/// What happened so far.
+/// Counts of what happened in the queues so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Requests in each queue now.
@@ -94,10 +94,10 @@ pub struct Stats {
 #[derive(Clone, Debug)]
 pub struct Queues {
     config: Config,
-    /// One less than queues: the last has none.
+    /// The quanta of all queues but the last, which has none.
     quanta: Vec<u64>,
     samples: [Sample; MAX_QUEUES],
-    /// When the present interval ends; none before the first call.
+    /// The end of the present interval; none before the first call.
     until: Option<Time>,
     epoch: u32,
     stats: Stats,
@@ -224,8 +224,8 @@ impl Queues {
         self.until
     }
 
-    /// Whether an interval has ended, after which the next one begins. To be followed by
-    /// [`Queues::adapt`]; the first call begins the first interval.
+    /// Returns whether an interval has ended, after which the next one begins. To be
+    /// followed by [`Queues::adapt`]; the first call begins the first interval.
     pub fn is_due(&mut self, now: Time) -> bool {
         let interval = self.config.interval;
         let until = *self.until.get_or_insert(now + interval);
@@ -238,7 +238,7 @@ impl Queues {
         true
     }
 
-    /// Has the queues follow what has passed in an interval, and begins the statistics of
+    /// Adapts the queues to what has passed in an interval, and begins the statistics of
     /// the next. No quantum comes below `least`. Returns whether the last two queues have
     /// become one: then each request's place is to be renewed before the next adaptation.
     ///

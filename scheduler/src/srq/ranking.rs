@@ -8,11 +8,11 @@ use crate::classes::ClassSpec;
 use crate::discipline::FlowView;
 use crate::{Discipline, Time};
 
-/// What ranks flows by their terms.
+/// The rule that ranks flows by their terms.
 #[derive(Clone, Debug)]
 pub(crate) struct Ranking {
     rule: Rule,
-    /// By class; none where it has no deadline, and the rule no other.
+    /// The terms of each class; none where it has no deadline, and the rule no other.
     terms: Vec<Option<Terms>>,
     max_value: u32,
     /// The time of the last call: keys are those of then.
@@ -60,7 +60,7 @@ impl Ranking {
         self.max_value = values.max().unwrap_or(0);
     }
 
-    /// Has keys be those of `now`.
+    /// Moves the time of the keys on to `now`.
     pub(crate) fn set_now(&mut self, now: Time) {
         self.now = self.now.max(now);
     }
@@ -102,7 +102,7 @@ impl Ranking {
         }
     }
 
-    /// Whether flows take turns by bytes for now: SRQ while its trigger is off.
+    /// Returns whether flows take turns by bytes for now: SRQ while its trigger is off.
     pub(crate) fn takes_turns(&self) -> bool {
         self.queues().is_some_and(|(_, is_on)| !is_on)
     }
@@ -123,7 +123,7 @@ impl Ranking {
         }
     }
 
-    /// Whether it is to be told what waits.
+    /// Returns whether the order depends on what waits; see [`Ranking::observe`].
     pub(crate) fn observes(&self) -> bool {
         matches!(&self.rule, Rule::Srq { switch, .. } if switch.is_conditional())
     }

@@ -24,7 +24,7 @@ pub struct Server {
     requests: Vec<FlowView>,
     vacant: Vec<u32>,
     next_seq: u64,
-    /// Those that wait whose keys change by themselves.
+    /// The requests that wait whose keys change by themselves, by when they do.
     changes: RankQueue,
 }
 
@@ -89,7 +89,7 @@ impl Server {
         Some(number)
     }
 
-    /// Has a request wait again that was served for `nanos`, of so many that it was taken
+    /// Puts a request back that was served for `nanos`, of so many that it was taken
     /// for.
     pub fn put_back(&mut self, now: Time, number: u32, (nanos, of): (u64, u64)) {
         self.settle(number, (nanos, of));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     proptest! {
-        /// No processor is free while a request waits, and all end.
+        /// Checks that no processor is free while a request waits, and that all end.
         #[test]
         fn work_is_conserved(
             arrivals in prop::collection::vec((0u64..40, 1u64..900, any::<bool>()), 1..60),

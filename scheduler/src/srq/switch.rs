@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// What must last for so long before SRQ begins to order.
+/// The time above its trigger's bound after which SRQ begins to order.
 const ON_AFTER: Duration = Duration::from_secs(1);
 
-/// What must last for so long before it no longer does.
+/// The time below half of that bound after which SRQ no longer orders.
 const OFF_AFTER: Duration = Duration::from_secs(5);
 
-/// What counts as a busy period. The paper has its admission controller's threshold on the
+/// The measure of a busy period. The paper has its admission controller's threshold on the
 /// length of the queue, and no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
@@ -23,7 +23,7 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// Whether it depends on what waits.
+    /// Returns whether it depends on what waits.
     pub fn is_conditional(self) -> bool {
         self != Self::Always
     }
@@ -51,7 +51,7 @@ impl Trigger {
 pub struct Switch {
     trigger: Trigger,
     is_on: bool,
-    /// Since when what is seen speaks for the other state.
+    /// The time since which what is seen speaks for the other state.
     since: Option<Time>,
 }
 
@@ -65,12 +65,12 @@ impl Switch {
         }
     }
 
-    /// Whether it is on.
+    /// Returns whether the switch is on.
     pub fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Whether it is to be told what waits.
+    /// Returns whether the switch depends on what waits; see [`Switch::observe`].
     pub fn is_conditional(&self) -> bool {
         self.trigger.is_conditional()
     }

@@ -90,7 +90,7 @@ impl Terms {
     /// Returns the key of value over relative deadline: the greatest V / D' goes first
     /// (Haritsa, Carey and Livny 1993, as SRQ06 names it).
     pub fn vrd(&self, arrival: Time, now: Time) -> u64 {
-        /// For deadlines of days to be told apart.
+        /// The scale at which deadlines of days can be told apart.
         const SCALE: u128 = 1_000_000_000_000_000;
         let value = u128::from(self.value_sixteenths(now.since(arrival)));
         let density = value * SCALE / self.soft.as_nanos().max(1);

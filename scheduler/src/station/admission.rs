@@ -1,10 +1,10 @@
-//! Who is turned away at the door (SDIS02 3.2 and 5.5).
+//! Requests that are turned away at the door (SDIS02 3.2 and 5.5).
 
 use std::time::Duration;
 
 use super::{Arrival, Station};
 
-/// Whom to turn away.
+/// The rules by which requests are turned away.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
     /// The time over which the queues' length is averaged, so that a burst
@@ -14,7 +14,7 @@ pub struct Admission {
     /// level in a full queue. SDIS02 has no such rule: to simulate its model it
     /// is off.
     pub displace: bool,
-    /// What to do when the uplink is overloaded.
+    /// The rule for an overloaded uplink, if there is one.
     pub channel: Option<ChannelRule>,
 }
 
@@ -33,31 +33,31 @@ impl Default for Admission {
 /// deadline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelRule {
-    /// Overloaded: what open responses have left would occupy the uplink for
-    /// longer than this.
+    /// The backlog above which the uplink is overloaded: the time for which
+    /// what open responses have left would occupy it.
     pub max_backlog: Duration,
-    /// Large: of this many bytes or more, as expected.
+    /// The expected size in bytes from which a request is large.
     pub large_bytes: u64,
     /// The highest level of those that count as low priority.
     pub level: u8,
 }
 
-/// A request is turned away.
+/// The refusal of a request, and when to ask again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Refusal {
     /// The reason for the refusal.
     pub reason: RefusalReason,
-    /// When those before it will have been served, as fast as they have been
-    /// of late; `None` if nothing has been served yet.
+    /// The time that all waiting requests and this one take, at the rate of
+    /// late; `None` until two have been served.
     pub retry_after: Option<Duration>,
 }
 
-/// `Retry-After` at most, in seconds.
+/// The longest `Retry-After`, in seconds.
 const RETRY_AFTER_MAX_S: u64 = 3600;
 
 impl Refusal {
-    /// What a client is told about when to ask again: `Retry-After`, in whole
-    /// seconds (RFC 9110 10.2.3).
+    /// Returns the `Retry-After` that the client gets, in whole seconds, from 1
+    /// to 3600 (RFC 9110 10.2.3).
     pub fn retry_after_s(&self) -> u64 {
         let whole_s = self
             .retry_after
@@ -76,7 +76,7 @@ impl Refusal {
     }
 }
 
-/// Why a request is turned away.
+/// The reason for which a request is turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
     /// The averaged length of the queues is above its class's threshold.
@@ -91,7 +91,7 @@ pub enum RefusalReason {
     Late,
     /// The uplink is overloaded, and it is large and of low priority.
     ChannelOverload,
-    /// No endpoint can be reached that has not been tried.
+    /// Every endpoint that can be reached has been tried.
     NoEndpoint,
     /// Every endpoint is out of use.
     NoHealthyEndpoint,
@@ -100,7 +100,7 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
-    /// All of them, in the order of [`RefusalReason::index`].
+    /// All reasons, in the order of [`RefusalReason::index`].
     pub const ALL: [Self; 9] = [
         Self::EarlyDiscard,
         Self::QueueFull,
@@ -113,12 +113,12 @@ impl RefusalReason {
         Self::MaxRequests,
     ];
 
-    /// A small integer for tables.
+    /// Returns a small integer for tables.
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// A word for metrics and logs.
+    /// Returns the reason's name in metrics and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::EarlyDiscard => "early_discard",
@@ -133,7 +133,7 @@ impl RefusalReason {
         }
     }
 
-    /// The same for a human, as the client is told.
+    /// Returns the reason in words, as the client gets it.
     pub fn detail(self) -> &'static str {
         match self {
             Self::EarlyDiscard => "many requests wait, and this one is of a low class",
@@ -150,8 +150,8 @@ impl RefusalReason {
 }
 
 impl Station {
-    /// The door: what does not depend on an endpoint. `length` is the averaged
-    /// number of waiting requests.
+    /// Admits a request or says why not, by what does not depend on an
+    /// endpoint. `length` is the averaged number of waiting requests.
     pub(super) fn admit(&self, arrival: &Arrival, length: f64) -> Result<(), RefusalReason> {
         let class = &self.classes[arrival.class];
         if let Some(rule) = &self.admission.channel {

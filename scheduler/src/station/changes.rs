@@ -5,11 +5,11 @@ use crate::Time;
 use crate::dispatch::EndpointSpec;
 
 impl Station {
-    /// Makes these the station's endpoints; the slot of each. Those that it had
-    /// already (by their identity, which must be unique) keep their slot and
-    /// their requests; the others start slowly. Requests that wait for one that
-    /// is gone go elsewhere; those in service there end as they may, and its
-    /// slot is not given to another before.
+    /// Makes these the station's endpoints, and returns the slot of each. Those
+    /// that it had already (by their identity, which must be unique) keep their
+    /// slot and their requests; the others start slowly. Requests that wait for
+    /// one that is gone go elsewhere; those in service there end as they may,
+    /// and its slot is not given to another before.
     pub fn set_endpoints(&mut self, now: Time, specs: &[EndpointSpec]) -> Vec<usize> {
         let new = self.endpoints.replace(now, specs);
         for slot in self.slots.all_mut() {
@@ -31,17 +31,17 @@ impl Station {
         self.move_waiting(now);
     }
 
-    /// Has an endpoint start slowly: it is new to those who use the station.
+    /// Makes an endpoint start slowly, such as one that the driver had not used before.
     pub fn start_slowly(&mut self, now: Time, endpoint: usize) {
         self.endpoints.start_slowly(now, endpoint);
     }
 
-    /// Whether so few endpoints are healthy that all are used.
+    /// Returns whether so few endpoints are healthy that all are used.
     pub fn panics(&self) -> bool {
         self.endpoints.panics()
     }
 
-    /// Whether requests may be sent to an endpoint.
+    /// Returns whether requests may be sent to an endpoint.
     pub fn is_usable(&self, endpoint: usize) -> bool {
         self.endpoints.is_usable(endpoint)
     }
@@ -62,7 +62,7 @@ impl Station {
         self.fill_all(now);
     }
 
-    /// Refuses those in the one queue who have tried every endpoint that is
+    /// Refuses the requests in the one queue that have tried every endpoint that is
     /// left: none would ever be theirs, and they would stand in others' way.
     fn turn_out_stranded(&mut self, now: Time) {
         for slot in self.queues.members(0) {

@@ -9,13 +9,13 @@ use crate::classes::MAX_LEVELS;
 use crate::dispatch::{EndpointSpec, View};
 use crate::station::StationConfig;
 
-/// Weights are multiplied by this, so that a slow start can have less than 1.
+/// The factor of all weights, so that a slow start can have less than 1.
 const WEIGHT_SCALE: u64 = 1000;
 
-/// A slow start begins with this share of the weight.
+/// The share of the weight that a slow start begins with.
 const FIRST_SHARE: f64 = 0.1;
 
-/// What an endpoint has to do.
+/// The load of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointLoad {
     /// The number of requests in service.
@@ -29,12 +29,12 @@ pub struct EndpointLoad {
 #[derive(Clone, Debug)]
 struct Endpoint {
     identity: u64,
-    /// One of the cluster's; else requests may still be in service there, and
-    /// then its slot is free for another.
+    /// Whether the endpoint is one of the cluster's. If not, its slot is free
+    /// for another once it has no request left.
     present: bool,
-    /// Not to be used, unless there is a panic.
+    /// Whether the endpoint is not to be used, unless there is a panic.
     out: bool,
-    /// Not to be given requests, but those that belong to it.
+    /// Whether the endpoint gets no requests but those that belong to it.
     drains: bool,
     priority: u8,
     weight: u32,
@@ -44,7 +44,7 @@ struct Endpoint {
     by_level: [u32; MAX_LEVELS],
     /// Whether the endpoint could not be reached.
     down: bool,
-    /// When the endpoint came back.
+    /// The time at which the endpoint came back, while it starts slowly.
     since: Option<Time>,
 }
 
@@ -67,7 +67,7 @@ impl Endpoint {
     }
 }
 
-/// All of a cluster, in slots: an endpoint keeps its slot while it has any
+/// All endpoints of a cluster, in slots: each keeps its slot while it has any
 /// request, whichever others come and go.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoints {
@@ -75,15 +75,15 @@ pub(super) struct Endpoints {
     /// The slots of those that are present, in the order of their specs.
     present: Vec<usize>,
     by_work: bool,
-    /// Below this share of the endpoints that are not out, in percent, all are
-    /// used.
+    /// The share of the endpoints that are not out, in percent, below which all
+    /// are used.
     panic_percent: u8,
     panics: bool,
     priorities: Priorities,
     max_requests: usize,
     slow_start: Duration,
     sharing: Sharing,
-    /// Kept from pick to pick.
+    /// The views of the last pick, whose memory is used again.
     views: Vec<View>,
 }
 
@@ -107,23 +107,23 @@ impl Endpoints {
         own
     }
 
-    /// Slots, in use or not.
+    /// Returns the number of slots, in use or not.
     pub(super) fn slots(&self) -> usize {
         self.endpoints.len()
     }
 
-    /// The slots of those that are present.
+    /// Returns the slots of the endpoints that are present.
     pub(super) fn present(&self) -> &[usize] {
         &self.present
     }
 
-    /// The slot of one that is present, by its place among them.
+    /// Returns the slot of an endpoint that is present, by its place among them.
     pub(super) fn slot(&self, place: usize) -> usize {
         self.present[place]
     }
 
-    /// Makes these the present ones; those that were present keep their slots
-    /// and all that is known of them. The others start slowly: their slots.
+    /// Makes these the present endpoints; those that were present keep their slots and
+    /// all that is known of them. Returns the slots of the others, which start slowly.
     pub(super) fn replace(&mut self, now: Time, specs: &[EndpointSpec]) -> Tried {
         let mut kept = vec![None; specs.len()];
         for (slot, endpoint) in self.endpoints.iter_mut().enumerate() {
@@ -184,8 +184,8 @@ impl Endpoints {
         self.look_for_panic();
     }
 
-    /// Has an endpoint get no requests but those that belong to it, or all again: then it
-    /// starts slowly.
+    /// Makes an endpoint drain, so that it gets no requests but those that
+    /// belong to it, or ends its drain: then it starts slowly.
     pub(super) fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
         let endpoint = &mut self.endpoints[endpoint];
         if std::mem::replace(&mut endpoint.drains, drains) && !drains {
@@ -210,7 +210,7 @@ impl Endpoints {
     }
 
     fn look_for_panic(&mut self) {
-        // One that drains is away because someone wants it so, and serves in no panic.
+        // One that drains is away because the operator wants it so, and serves in no panic.
         let staying = || {
             let present = self.present.iter().map(|&slot| &self.endpoints[slot]);
             present.filter(|endpoint| !endpoint.drains)
@@ -233,12 +233,12 @@ impl Endpoints {
         self.endpoints[endpoint].priority
     }
 
-    /// Whether so few are not out that all are used.
+    /// Returns whether so few endpoints are not out that all are used.
     pub(super) fn panics(&self) -> bool {
         self.panics
     }
 
-    /// Whether any request may be sent there.
+    /// Returns whether any request may be sent to the endpoint.
     pub(super) fn is_usable(&self, endpoint: usize) -> bool {
         self.is_well(endpoint) && !self.endpoints[endpoint].drains
     }
@@ -263,7 +263,7 @@ impl Endpoints {
         self.is_well(endpoint) && self.endpoints[endpoint].running < self.max_requests
     }
 
-    /// A request goes to an endpoint; `order` grows from one to the next.
+    /// Notes that a request goes to an endpoint; `order` grows from one to the next.
     pub(super) fn start(&mut self, endpoint: usize, level: u8, bytes: u64, order: u64) {
         self.expect(endpoint, level, bytes);
         let endpoint = &mut self.endpoints[endpoint];
@@ -271,7 +271,8 @@ impl Endpoints {
         endpoint.work.started(order);
     }
 
-    /// A request is no longer there: it has its response, or was cut short.
+    /// Notes that a request is no longer at its endpoint: its response was `whole`, or
+    /// was cut short.
     pub(super) fn finish(
         &mut self,
         endpoint: usize,
@@ -286,7 +287,7 @@ impl Endpoints {
         endpoint.work.ended(order, whole, &mut self.sharing);
     }
 
-    /// A request waits for an endpoint.
+    /// Notes that a request waits for an endpoint.
     pub(super) fn expect(&mut self, endpoint: usize, level: u8, bytes: u64) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.requests += 1;
@@ -294,7 +295,7 @@ impl Endpoints {
         endpoint.by_level[lane(level)] += 1;
     }
 
-    /// The request no longer waits for the endpoint.
+    /// Notes that a request no longer waits for an endpoint.
     pub(super) fn unexpect(&mut self, endpoint: usize, level: u8, bytes: u64) {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.requests -= 1;
@@ -319,9 +320,9 @@ impl Endpoints {
         }
     }
 
-    /// As a balancer sees those that are present for a request of `level` and
-    /// `bytes`, those of another priority than this one, if there is one, not to be used;
-    /// `usable` is asked for their slots, and whether they have room.
+    /// Returns the present endpoints as a balancer sees them for a request of `level`
+    /// and `bytes`. Those of another priority than this one, if there is one, are not
+    /// to be used; `usable` is asked with each slot and whether it has room.
     pub(super) fn views(
         &mut self,
         now: Time,
@@ -353,7 +354,7 @@ impl Endpoints {
 }
 
 impl Endpoint {
-    /// Whether its slot cannot be given to another.
+    /// Returns whether the slot cannot be given to another.
     fn in_use(&self) -> bool {
         self.present || self.requests > 0
     }
@@ -392,7 +393,7 @@ impl Tried {
         self.0 == 0
     }
 
-    /// Others are in these slots now.
+    /// Forgets these slots, which other endpoints have now.
     pub(super) fn forget(&mut self, slots: Self) {
         self.0 &= !slots.0;
     }

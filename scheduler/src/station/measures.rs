@@ -46,8 +46,8 @@ impl AveragedLength {
         }
     }
 
-    /// The average up to `now`, as if the length had been what it was at the
-    /// last update until now, when it is `length`.
+    /// Updates the average and returns it. The length has been what it was at
+    /// the last update until `now`, when it is `length`.
     pub(super) fn update(&mut self, now: Time, length: usize) -> f64 {
         let passed_s = now.since(self.updated).as_secs_f64();
         let kept = if self.over_s > 0.0 {
@@ -67,16 +67,16 @@ impl AveragedLength {
     }
 }
 
-/// How fast requests have been served of late.
+/// The rate at which requests have been served of late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DrainRate {
-    /// Between two that ended, averaged.
+    /// The time between two that ended, averaged, in seconds.
     interval_s: f64,
     count: u32,
     last: Time,
 }
 
-/// Requests over which it is averaged, about.
+/// Requests over which that time is averaged, about.
 const DRAIN_OVER: u32 = 64;
 
 impl DrainRate {
@@ -89,7 +89,7 @@ impl DrainRate {
         self.last = now;
     }
 
-    /// How long so many requests take; `None` before it is known.
+    /// Returns the time that so many requests take; `None` before two have ended.
     pub(super) fn time_for(&self, requests: usize) -> Option<Duration> {
         if self.count < 2 {
             return None;

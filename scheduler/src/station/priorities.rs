@@ -1,16 +1,16 @@
 //! Endpoints that serve only as far as others do not: those of a higher priority have
 //! failed.
 
-/// So much more than its even share an endpoint may be given when others of its priority
-/// have failed, in percent.
+/// The most that an endpoint may be given when others of its priority have
+/// failed, in percent of its even share.
 const OVERPROVISIONING_PERCENT: u64 = 140;
 
-/// How requests are shared out among priorities.
+/// The shares of the requests that the priorities get.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities {
-    /// By priority, 0 first: the percent of the requests that it gets, 100 in all.
+    /// The percent of the requests that each priority gets, 0 first; 100 in all.
     shares: Vec<(u8, u64)>,
-    /// Whether the endpoints that are well can take all requests, as far as that is told.
+    /// Whether the endpoints that are well can take all requests, as far as their number shows.
     suffice: bool,
 }
 
@@ -99,8 +99,8 @@ impl Priorities {
 mod tests {
     use super::*;
 
-    /// The shares where each priority, from 0 on, has so many endpoints of which so many are
-    /// well.
+    /// Returns the shares where each priority, from 0 on, has so many endpoints
+    /// of which so many are well.
     fn shares(levels: &[(usize, usize)]) -> Vec<u64> {
         let endpoints = (0..).zip(levels).flat_map(|(priority, &(all, well))| {
             (0..all).map(move |index| (priority, index < well))
@@ -109,7 +109,7 @@ mod tests {
         own.shares.iter().map(|&(_, share)| share).collect()
     }
 
-    /// As Envoy documents for two priorities, of which the second is all well.
+    /// Checks the shares that Envoy documents for two priorities, of which the second is all well.
     #[test]
     fn the_second_priority_gets_what_the_first_cannot_take() {
         for (well, expected) in [

@@ -4,13 +4,13 @@ use super::sessions::Belongs;
 use super::{Refusal, RefusalReason, State, Station, Ticket, Verdict};
 use crate::Time;
 
-/// How many of a station's requests may be repetitions at a time, so that they
-/// do not add to the load of a farm that fails under it.
+/// The bound on how many of a station's requests may be repetitions at a time,
+/// so that they do not add to the load of a farm that fails under it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryBudget {
     /// The percent of all requests that may be repetitions.
     pub percent: u8,
-    /// So many in any case.
+    /// The number of repetitions that are allowed in any case.
     pub min: usize,
     /// The most repetitions at a time.
     pub max: usize,
@@ -34,7 +34,7 @@ impl RetryBudget {
     }
 }
 
-/// What a station knows of repetitions.
+/// The account of a station's repetitions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repeats {
     budget: RetryBudget,
@@ -51,7 +51,7 @@ impl Repeats {
         }
     }
 
-    /// One of them is over.
+    /// Notes that a repeated request is over.
     pub(super) fn ended(&mut self) {
         self.active -= 1;
     }
@@ -62,21 +62,21 @@ impl Repeats {
 pub enum Again {
     /// There is an endpoint that it has not tried.
     Elsewhere,
-    /// All endpoints were tried; those that it could reach may be tried again, after a
-    /// while.
+    /// All endpoints were tried; those that it could reach may be tried again,
+    /// after a while.
     Here,
     /// All endpoints were tried, and none could be reached; the ticket is void.
     Nowhere,
-    /// As many requests are repeated as may be; the ticket is void.
+    /// The budget allows no more repetitions; the ticket is void.
     Denied,
 }
 
 impl Station {
-    /// An attempt has failed: the request leaves its endpoint, and holds no
-    /// place until [`Station::again`]. What was `sent` may have cost its
-    /// endpoint something, and counts towards the budget; where nothing was, as
-    /// there was no connection to be had, it does not. That it could not be reached
-    /// is for [`Station::unreached`] to say.
+    /// Takes a request from its endpoint after an attempt that has failed; it
+    /// holds no place until [`Station::again`]. What was `sent` may have cost
+    /// its endpoint something, and counts towards the budget; where nothing
+    /// was, as there was no connection to be had, it does not. That it could
+    /// not be reached is for [`Station::unreached`] to say.
     pub fn step_back(&mut self, now: Time, ticket: Ticket, sent: bool) -> Again {
         let State::Running(endpoint) = self.state(ticket) else {
             return Again::Denied;
@@ -108,7 +108,7 @@ impl Station {
         again
     }
 
-    /// To another endpoint, or into a queue, after [`Station::step_back`].
+    /// Sends a request to another endpoint, or into a queue, after [`Station::step_back`].
     pub fn again(&mut self, now: Time, ticket: Ticket) -> Verdict {
         if self.state(ticket) != State::Away {
             return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
@@ -117,9 +117,9 @@ impl Station {
         self.place(now, ticket)
     }
 
-    /// A second attempt beside the first, at another endpoint, if there is one
-    /// with room now and the budget allows it. Both tickets are to be given
-    /// back.
+    /// Makes a second attempt beside the first, at another endpoint, if there
+    /// is one with room now and the budget allows it. Both tickets are to be
+    /// given back.
     pub fn hedge(&mut self, now: Time, ticket: Ticket) -> Option<(Ticket, usize)> {
         let State::Running(endpoint) = self.state(ticket) else {
             return None;
@@ -154,8 +154,8 @@ impl Station {
         }
     }
 
-    /// Whether there is an endpoint in use that it has not tried. No balancer
-    /// is asked, for it would take that for a turn.
+    /// Returns whether there is an endpoint in use that the request has not
+    /// tried. No balancer is asked, for it would take that for a turn.
     pub(super) fn has_untried(&self, ticket: Ticket) -> bool {
         match self.belongs(ticket) {
             Belongs::At(_) => return true,
@@ -181,17 +181,17 @@ impl Station {
         true
     }
 
-    /// Requests that are being repeated.
+    /// Returns the number of requests that are being repeated.
     pub fn repeated(&self) -> usize {
         self.repeats.active
     }
 
-    /// Repetitions that the budget did not allow, so far.
+    /// Returns the number of repetitions so far that the budget did not allow.
     pub fn repeats_denied(&self) -> u64 {
         self.repeats.denied
     }
 
-    /// Whether one more would be allowed.
+    /// Returns whether one more repetition would be allowed.
     pub fn may_repeat(&self) -> bool {
         let budget = self.repeats.budget;
         budget.allows(self.repeats.active, self.active())

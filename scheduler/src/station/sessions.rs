@@ -14,14 +14,14 @@ pub struct Session {
     pub strict: bool,
 }
 
-/// Where a request may go.
+/// The endpoints that a request may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Belongs {
-    /// Wherever dispatch has it.
+    /// The request goes to any endpoint that dispatch chooses.
     Anywhere,
-    /// To the endpoint in this slot alone.
+    /// The request goes to the endpoint in this slot alone.
     At(usize),
-    /// To no endpoint: that of the session is not to be had, and no other will do.
+    /// The request goes to no endpoint: that of the session is not to be had, and no other will do.
     Nowhere,
 }
 
@@ -43,8 +43,9 @@ impl Station {
         }
     }
 
-    /// Has an endpoint get no requests but those of strict sessions, or all again: then it
-    /// starts slowly. Requests that wait for it go elsewhere; those in service stay.
+    /// Makes an endpoint drain, so that it gets no requests but those of strict sessions,
+    /// or ends its drain: then it starts slowly. Requests that wait for it go elsewhere;
+    /// those in service stay.
     pub fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
         self.endpoints.set_draining(now, endpoint, drains);
         self.move_waiting(now);

@@ -27,7 +27,7 @@ fn spec(identity: u64) -> EndpointSpec {
     }
 }
 
-/// One class, room for one request at each endpoint.
+/// Returns the parameters for one class, with room for one request at each endpoint.
 fn config(endpoints: u64) -> StationConfig {
     StationConfig {
         max_requests: 1,
@@ -98,7 +98,7 @@ fn fail(station: &mut Station, now: Time, ticket: Ticket) -> Verdict {
     }
 }
 
-/// Serves all who wait, one after the other; their order by arrival.
+/// Serves all that wait, one after the other; returns their order by arrival.
 fn served(station: &mut Station, first: Ticket, waiting: &[Ticket]) -> Vec<usize> {
     let (mut running, mut order) = (first, Vec::new());
     for now in 1.. {
@@ -145,8 +145,8 @@ fn an_unknown_size_waits_as_the_mean() {
     assert_eq!(served(&mut station, first, &waiting), [2, 1, 0]);
 }
 
-/// The order in which four of sizes 4, 3, 2, 1 (in hundreds) and these classes
-/// are served.
+/// Returns the order in which four of sizes 4, 3, 2, 1 (in hundreds) and these
+/// classes are served.
 fn order(order: Order, classes: Vec<ClassSpec>, of: [usize; 4]) -> Vec<usize> {
     let mut station = Station::new(StationConfig {
         classes,
@@ -285,13 +285,13 @@ fn a_class_has_its_pool() {
     });
     let (first, _) = started(station.arrive(at(0), &of_class(0)));
     let second = waits(station.arrive(at(0), &of_class(0)));
-    // Its own limit holds it back, and nobody else.
+    // The class's limit holds its own request back, and no other.
     started(station.arrive(at(0), &of_class(1)));
     station.finish(at(1), first, 1);
     assert!(matches!(station.poll(), Some(Event::Started { ticket, .. }) if ticket == second));
 }
 
-/// Two endpoints, whose intervals of sizes are learnt.
+/// Creates a station of two endpoints, whose intervals of sizes are learnt.
 fn learning() -> Station {
     Station::new(StationConfig {
         dispatch: Dispatch::Sita(Intervals::Learnt),

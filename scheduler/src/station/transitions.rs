@@ -45,10 +45,10 @@ impl Station {
         Ticket(self.slots.insert(slot))
     }
 
-    /// Has the balancer learn a request's size as soon as it is known for
-    /// certain, and once: estimates are all alike where sizes are not.
-    /// Learning from finished ones alone would see too few large ones where
-    /// they are slow, give their endpoint more of them, and slow them further.
+    /// Lets the balancer learn a request's size as soon as it is known for
+    /// certain, and once: estimates are all alike where sizes are not. Learning
+    /// from finished ones alone would see too few large ones where they are
+    /// slow, give their endpoint more of them, and slow them further.
     pub(super) fn learn(&mut self, ticket: Ticket, size: Size) {
         let slot = &mut self.slots[ticket.slot()];
         if let (Size::Exact(bytes), false) = (size, slot.learnt) {
@@ -87,7 +87,7 @@ impl Station {
         }
     }
 
-    /// Why there is no endpoint for a request at all.
+    /// Returns the reason why there is no endpoint for a request at all.
     fn without_endpoint(&self, ticket: Ticket) -> RefusalReason {
         let mut present = self.endpoints.present().iter();
         let healthy = match self.belongs(ticket) {
@@ -147,7 +147,7 @@ impl Station {
         Verdict::Wait { ticket }
     }
 
-    /// What a waiting request's place in its queue depends on.
+    /// Returns what a waiting request's place in its queue depends on.
     pub(super) fn entry(&self, slot: u32) -> Entry {
         let slot = &self.slots[slot];
         let class = &self.classes[slot.class];
@@ -163,8 +163,8 @@ impl Station {
         }
     }
 
-    /// Whether a request that joins this queue would begin past its deadline,
-    /// as fast as requests have been served of late.
+    /// Returns whether a request that joins this queue would begin past its
+    /// deadline, as fast as requests have been served of late.
     pub(super) fn is_late(&self, queue: usize, ticket: Ticket) -> bool {
         let class = &self.classes[self.slots[ticket.slot()].class];
         let ahead = self.queues.ahead(queue, class.level);
@@ -175,9 +175,9 @@ impl Station {
             .is_some_and(|(deadline, wait)| wait > deadline)
     }
 
-    /// The endpoint for a request; with room to start now, if asked so. Where endpoints
-    /// have priorities one is drawn by what their endpoints can take; then come the others
-    /// that serve, and last, if all endpoints of those have been tried, the rest.
+    /// Returns the endpoint for a request; with room to start now, if asked so. Where endpoints
+    /// have priorities one is drawn by what their endpoints can take; then come the others that
+    /// serve, and last, if all endpoints of those have been tried, the rest.
     pub(super) fn pick(&mut self, now: Time, ticket: Ticket, with_room: bool) -> Option<usize> {
         let belongs = self.belongs(ticket);
         if self.endpoints.priorities().are_alike() || belongs != Belongs::Anywhere {
@@ -274,7 +274,7 @@ impl Station {
         self.vacate(ticket);
     }
 
-    /// The request is no longer at its endpoint.
+    /// Takes a request from its endpoint; its response was `whole`, or it was cut short.
     pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize, whole: bool) {
         let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Vacant;
@@ -284,7 +284,7 @@ impl Station {
             .finish(endpoint, level, slot.bytes, slot.seq, whole);
     }
 
-    /// The request is no longer in its queue.
+    /// Takes a request out of its queue.
     pub(super) fn unqueue(&mut self, ticket: Ticket, queue: usize) {
         let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Vacant;
@@ -305,14 +305,14 @@ impl Station {
         self.slots.remove(ticket.slot());
     }
 
-    /// A request that has not been seated anywhere is refused.
+    /// Refuses a request that has no place at an endpoint or in a queue.
     pub(super) fn turn_away(&mut self, ticket: Ticket, reason: RefusalReason) -> Verdict {
         let class = self.slots[ticket.slot()].class;
         self.vacate(ticket);
         Verdict::Refuse(self.refuse(class, reason))
     }
 
-    /// A waiting request is refused.
+    /// Refuses a request that waits.
     pub(super) fn turn_out(&mut self, now: Time, ticket: Ticket, reason: RefusalReason) {
         let class = self.slots[ticket.slot()].class;
         self.leave(now, ticket, false);
@@ -328,7 +328,7 @@ impl Station {
         }
     }
 
-    /// Starts those who may start, after a place has become free at an
+    /// Starts the requests that may start, after a place has become free at an
     /// endpoint (or anywhere, if `None`).
     pub(super) fn fill(&mut self, now: Time, freed: Option<usize>) {
         match (self.scope, freed) {
@@ -339,7 +339,7 @@ impl Station {
         }
     }
 
-    /// Starts those who may start, anywhere.
+    /// Starts the requests that may start, anywhere.
     pub(super) fn fill_all(&mut self, now: Time) {
         let queues = match self.scope {
             Scope::Cluster => 1,
@@ -405,7 +405,7 @@ impl Station {
         }
     }
 
-    /// Whether a request that is dropped when late is late now.
+    /// Returns whether a request that is dropped when late is late now.
     pub(super) fn has_missed(&self, now: Time, ticket: Ticket) -> bool {
         let slot = &self.slots[ticket.slot()];
         let class = &self.classes[slot.class];

@@ -5,8 +5,8 @@ use crate::queue::{Rank, RankQueue};
 use crate::srq::Terms;
 use crate::station::StationConfig;
 
-/// Who goes first among the waiting requests of one level; equals go first
-/// come, first served.
+/// The order of the waiting requests of one level; equals go first come, first
+/// served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// The smallest expected response. One of unknown size is taken for the
@@ -24,7 +24,7 @@ pub enum Order {
     Value,
 }
 
-/// What a waiting request waits for.
+/// The endpoints that a waiting request waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// Any endpoint: the first to have room takes the first in the one queue.
@@ -36,7 +36,7 @@ pub enum Scope {
     Endpoint,
 }
 
-/// What the order may depend on.
+/// The properties of a request that the order may depend on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) class: usize,
@@ -50,17 +50,17 @@ pub(super) struct Entry {
     pub(super) expires: Option<Time>,
 }
 
-/// The queues of a cluster, one for each class.
+/// The queues of a station: one for the cluster, or one for each endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     order: Order,
     max_waiting: usize,
-    /// In all queues together.
+    /// The most requests that wait in all queues together.
     max_pending: usize,
     queues: Vec<Queue>,
-    /// Those that may not wait for ever, by the end of their time.
+    /// Requests that may not wait for ever, by the end of their time.
     expiries: RankQueue,
-    /// Those whose places change by themselves, by when they do.
+    /// Requests whose places change by themselves, by when they do.
     changes: RankQueue,
     total: usize,
 }
@@ -69,7 +69,7 @@ pub(super) struct Queues {
 #[derive(Clone, Debug)]
 struct Queue {
     by_class: Vec<RankQueue>,
-    /// All of them, the last in order first.
+    /// All requests of the queue, the last in order first.
     worst: RankQueue,
 }
 
@@ -90,7 +90,7 @@ impl Queues {
         }
     }
 
-    /// Makes it so many queues at least.
+    /// Adds queues until there are `queues` at least.
     pub(super) fn grow(&mut self, queues: usize) {
         let classes = self.queues.first().map_or(0, |queue| queue.by_class.len());
         while self.queues.len() < queues {
@@ -101,7 +101,7 @@ impl Queues {
         }
     }
 
-    /// All of a queue, in the order of their going.
+    /// Returns all requests of a queue, in the order in which they go.
     pub(super) fn members(&self, queue: usize) -> Vec<u32> {
         let mut members = self.queues[queue].worst.sorted();
         members.reverse();
@@ -180,7 +180,7 @@ impl Queues {
         }
     }
 
-    /// The first of a queue whose class is open.
+    /// Returns the first request of a queue among those whose class is open.
     pub(super) fn first(&self, queue: usize, open: impl Fn(usize) -> bool) -> Option<u32> {
         let by_class = self.queues[queue].by_class.iter().enumerate();
         let firsts = by_class.filter(|&(class, _)| open(class));
@@ -188,13 +188,13 @@ impl Queues {
         firsts.min().map(|(_, slot)| slot)
     }
 
-    /// The last of a queue, if it is of a lower level than `level`.
+    /// Returns the last request of a queue, if it is of a lower level than `level`.
     pub(super) fn worst_below(&self, queue: usize, level: u8) -> Option<u32> {
         let (rank, slot) = self.queues[queue].worst.first()?;
         (u8::MAX - rank.level > level).then_some(slot)
     }
 
-    /// Those of a queue that are of `level` or above.
+    /// Returns the number of requests of a queue that are of `level` or above.
     pub(super) fn ahead(&self, queue: usize, level: u8) -> usize {
         let by_class = self.queues[queue].by_class.iter();
         let ahead = by_class.filter(|queue| queue.first().is_some_and(|(r, _)| r.level <= level));
@@ -209,13 +209,13 @@ impl Queues {
         self.queues[queue].worst.len()
     }
 
-    /// The length that a queue may have for a class with this threshold.
+    /// Returns the length that a queue may have for a class with this threshold.
     pub(super) fn bound_for(&self, threshold: f64) -> usize {
         // Saturates.
         (self.max_waiting as f64 * threshold) as usize
     }
 
-    /// All that may wait.
+    /// Returns the number of requests that may wait in all queues; at least 1.
     pub(super) fn capacity(&self) -> usize {
         self.max_waiting.saturating_mul(self.queues.len()).max(1)
     }
@@ -230,7 +230,7 @@ impl Queues {
         Some(Time::from_nanos(rank.key))
     }
 
-    /// One whose time is up.
+    /// Returns a request whose time is up.
     pub(super) fn expired(&self, now: Time) -> Option<u32> {
         let (rank, slot) = self.expiries.first()?;
         (Time::from_nanos(rank.key) <= now).then_some(slot)

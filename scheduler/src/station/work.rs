@@ -8,21 +8,21 @@
 
 use std::collections::BTreeSet;
 
-/// Two to each power of two, from 1 byte up: what is in the same one as the
-/// request itself is known to within a fifth of a request.
+/// The number of lanes, two to each power of two from 1 byte up: what is in the
+/// same one as the request itself is known to within a fifth of a request.
 const LANES: usize = 96;
 
 /// Ends over which overtaking is averaged, about.
 const OVERTAKES_OVER: f64 = 32.0;
 
-/// Endpoints share their capacity if more of their responses than this overtake
-/// one that has been overtaken before, of those that end while others are
-/// served. In order there are none: two that end together may be seen in either
-/// order, but seldom three. Three in a row are enough.
+/// The share of overtaking responses above which endpoints are taken to share their
+/// capacity. Such a response overtakes one that has been overtaken before; counted are
+/// those that end while others are served. In order there are none: two that end
+/// together may be seen in either order, but seldom three. Three in a row are enough.
 const SHARES_ABOVE: f64 = 1.0 / 16.0;
 
-/// Whether a cluster's endpoints share their capacity: they are taken to be
-/// alike, for one that is left alone with a large response shows nothing.
+/// The evidence that a cluster's endpoints share their capacity: they are taken
+/// to be alike, for one that is left alone with a large response shows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
     /// The share of responses that overtake one that was overtaken before.
@@ -30,7 +30,7 @@ pub(super) struct Sharing {
 }
 
 impl Sharing {
-    /// Whether it has been seen.
+    /// Returns whether the endpoints are seen to share their capacity.
     pub(super) fn is_seen(self) -> bool {
         self.overtakes > SHARES_ABOVE
     }
@@ -59,8 +59,8 @@ struct Lane {
 }
 
 impl Work {
-    /// None. Sizes are told apart, and serving in order from sharing, only if
-    /// the dispatch wants to know (`detailed`).
+    /// Creates an account without work. Sizes are told apart, and serving in
+    /// order from sharing, only if the dispatch wants to know (`detailed`).
     pub(super) fn new(detailed: bool) -> Self {
         let lanes = if detailed { LANES } else { 0 };
         Self {
@@ -71,7 +71,7 @@ impl Work {
         }
     }
 
-    /// In bytes, all of it.
+    /// Returns the bytes of all the work.
     pub(super) fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
@@ -93,14 +93,15 @@ impl Work {
         }
     }
 
-    /// A request's service begins; `order` grows from one to the next.
+    /// Notes that a request's service begins; `order` grows from one to the next.
     pub(super) fn started(&mut self, order: u64) {
         if !self.lanes.is_empty() {
             self.running.insert(order);
         }
     }
 
-    /// The request is over, or was cut short: then it says nothing of who overtakes.
+    /// Notes that a request is over; one that was cut short, not `whole`, says nothing of
+    /// overtaking.
     pub(super) fn ended(&mut self, order: u64, whole: bool, sharing: &mut Sharing) {
         if whole && self.running.len() > 1 {
             let first = self.running.first().copied();
@@ -111,7 +112,7 @@ impl Work {
         self.running.remove(&order);
     }
 
-    /// The bytes that are served before a request of `bytes` that comes now.
+    /// Returns the bytes that are served before a request of `bytes` that comes now.
     pub(super) fn ahead_of(&self, bytes: u64, shared: bool) -> u64 {
         if !shared {
             return self.total_bytes;
@@ -127,7 +128,7 @@ impl Work {
     }
 }
 
-/// Which lane a size is in: two to each power of two.
+/// Returns the lane that a size is in: two to each power of two.
 fn lane(bytes: u64) -> usize {
     let bytes = bytes.max(1);
     let power = bytes.ilog2() as usize;

@@ -6,7 +6,7 @@ use super::entry::{Entry, Fault};
 use super::format::Format;
 use super::scan::{Scan, Word, number, seconds_ns};
 
-/// What a line must have, as errors show it.
+/// The stamp that a line must have, as errors show it.
 const STAMP: &str = "[10/Oct/2000:13:55:36 -0700]";
 
 /// Bytes of a stamp between its brackets.
@@ -47,17 +47,17 @@ fn find_stamp(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Err(Fault::NoStamp(STAMP))
 }
 
-/// What stands after the number of bytes.
+/// The part of a line after the number of bytes.
 struct More {
     format: Format,
     request_time_ns: Option<u64>,
 }
 
 impl More {
-    /// Referer and user agent make it combined; Sprat's own goes on with size, wait,
-    /// slowdown, class, duration and endpoint. Where neither is, the first number of seconds with three
-    /// digits after the point is nginx's `$request_time`, by itself, in quotation marks
-    /// or after an equals sign.
+    /// Reads what stands after the number of bytes. Referer and user agent make it combined;
+    /// Sprat's own goes on with size, wait, slowdown, class, duration and endpoint. Where neither
+    /// is, the first number of seconds with three digits after the point is nginx's
+    /// `$request_time`, by itself, in quotation marks or after an equals sign.
     fn of(mut scan: Scan<'_>) -> Self {
         let mut words = 0;
         let mut quoted = 0;
@@ -90,7 +90,7 @@ impl More {
     }
 }
 
-/// `0.005`, or the same after `rt=`.
+/// Reads `0.005`, or the same after `rt=`.
 fn span_ns(word: &[u8]) -> Option<u64> {
     let value = match memchr::memrchr(b'=', word) {
         Some(equals) => &word[equals + 1..],
@@ -99,7 +99,7 @@ fn span_ns(word: &[u8]) -> Option<u64> {
     seconds_ns(value)
 }
 
-/// How much of what Sprat's combined format ends with has been seen.
+/// The words seen so far of what Sprat's combined format ends with.
 #[derive(Default)]
 struct Own {
     words: usize,

@@ -7,16 +7,16 @@ use super::format::Format;
 pub struct Entry {
     /// The line's time stamp: nanoseconds since 1970, UTC.
     pub stamp_ns: u64,
-    /// What the stamp is rounded down to, in nanoseconds: 1 s in many formats.
+    /// The unit that the stamp is rounded down to, in nanoseconds: 1 s in many formats.
     pub grain_ns: u64,
-    /// How long before the stamp the request came, in nanoseconds: 0 where the stamp is
-    /// that of the request.
+    /// The time from the request to the stamp, in nanoseconds: 0 where the stamp is that of the
+    /// request.
     pub before_ns: u64,
     /// Bytes of the body; with the head where [`Format::counts_heads`] says so.
     pub bytes: u64,
 }
 
-/// Why a line cannot be read.
+/// The reason why a line cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The line has no characters but spaces.

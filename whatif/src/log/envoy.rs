@@ -33,7 +33,7 @@ pub(super) fn read(line: &[u8]) -> Result<Entry, Fault> {
     })
 }
 
-/// The second of the first three numbers that follow each other: bytes received, bytes
+/// Returns the second of the first three numbers that follow each other: bytes received, bytes
 /// sent, duration.
 fn bytes_sent(scan: &mut Scan<'_>) -> Option<u64> {
     let mut run = [None; 2];

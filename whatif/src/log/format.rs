@@ -57,7 +57,7 @@ impl Format {
         }
     }
 
-    /// Whether the format's bytes are those of head and body together.
+    /// Returns whether the format's bytes are those of head and body together.
     pub fn counts_heads(self) -> bool {
         self == Self::Haproxy
     }

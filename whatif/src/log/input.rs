@@ -7,12 +7,12 @@ use std::path::Path;
 /// Bytes that are read at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// What compressed streams begin with (RFC 1952 2.3.1, RFC 8878 3.1.1 and 3.1.2).
+/// The bytes that compressed streams begin with (RFC 1952 2.3.1, RFC 8878 3.1.1 and 3.1.2).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
-/// Whether a path stands for standard input.
+/// Returns whether a path stands for standard input.
 pub(super) fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }

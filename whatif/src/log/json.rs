@@ -15,7 +15,7 @@ struct Sprat<'a> {
     #[serde(borrow)]
     time: Cow<'a, str>,
     bytes: Amount,
-    /// No other log has it.
+    /// The field that no other log has.
     #[serde(rename = "size_source", borrow)]
     _size_source: Cow<'a, str>,
 }

@@ -18,7 +18,7 @@ const SHOWN_MAX: usize = 5;
 /// Bytes of an unreadable line that are kept.
 const EXCERPT_BYTES: usize = 160;
 
-/// What is to be read, and how much of it.
+/// The files to be read, and how much of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
     /// The files; `-` is standard input.
@@ -29,7 +29,7 @@ pub struct Reading<'a> {
     pub max_requests: usize,
 }
 
-/// What was read of a log, and what was not.
+/// The lines of a log that were read, and those that were not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     /// The format of the lines.
@@ -51,7 +51,7 @@ pub struct Unreadable {
     pub file: PathBuf,
     /// The line's number, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The fault in the line.
     pub fault: Fault,
     /// The line's beginning, without control characters.
     pub excerpt: String,
@@ -67,16 +67,16 @@ pub enum ReadError {
         file: PathBuf,
         /// The last line that was read, 0 if none was.
         line: u64,
-        /// What the system or the decompressor says.
+        /// The error of the system or of the decompressor.
         error: io::Error,
     },
-    /// There is no line at all.
+    /// The log has no line at all.
     #[error("{} has no lines; name a log with requests, or `-` for standard input", .0.display())]
     Empty(PathBuf),
-    /// No line is of a known format.
+    /// The log has no line of a known format.
     #[error("{}", unknown(.0))]
     Unknown(Box<Unreadable>),
-    /// No line is of the format that was asked for.
+    /// The log has no line of the format that was asked for.
     #[error("{}", other(.0, *.1))]
     NotOf(Box<Unreadable>, Format),
 }
@@ -156,7 +156,7 @@ struct Sampled {
 struct Reader<'a> {
     format: Option<Format>,
     max_requests: usize,
-    /// None until the format is known.
+    /// The log so far; none until the format is known.
     log: Option<Log>,
     /// Lines before the format was known, and the first of them.
     unknown_lines: u64,

@@ -2,7 +2,7 @@
 
 use super::entry::Fault;
 
-/// What is left of a line.
+/// The part of a line that is left to read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan<'a> {
     rest: &'a [u8],
@@ -65,7 +65,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Where a quotation ends.
+/// Returns the place where a quotation ends.
 fn closing_quote(inside: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {

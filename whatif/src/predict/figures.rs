@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Where the size classes end, in bytes with the head; the last has no end.
+/// The bounds of the size classes, in bytes with the head; the last has no end.
 pub const CLASS_BOUNDS: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
 
 /// The number of size classes.
@@ -16,11 +16,11 @@ const DIGITS: u8 = 2;
 /// Slowdowns are counted in thousandths.
 const SLOWDOWN_UNIT: f64 = 1e3;
 
-/// What is more counts as this in percentiles: 115 days in nanoseconds, and as a slowdown
-/// ten million millions.
+/// The most that percentiles count, in the place of all that is more: 115 days in nanoseconds, and
+/// as a slowdown ten million millions.
 const COUNTED_MAX: u64 = 10_000_000_000_000_000;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Every response was served.
@@ -38,14 +38,14 @@ pub struct Served {
     pub all: Figures,
     /// Figures of the largest 1%.
     pub largest: Figures,
-    /// By size, see [`CLASS_BOUNDS`].
+    /// The figures by size, see [`CLASS_BOUNDS`].
     pub classes: [Figures; CLASSES],
 }
 
 /// Times of some responses. All are NaN if there were none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
-    /// How many there were.
+    /// The number of these responses.
     pub responses: u64,
     /// Response times in seconds: from the moment that all of a response is ready until
     /// its last byte has left.
@@ -54,7 +54,7 @@ pub struct Figures {
     pub slowdown: Spread,
 }
 
-/// How values are spread. The mean is exact, percentiles are within 0.5%.
+/// The spread of values. The mean is exact, percentiles are within 0.5%.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// The mean of all.

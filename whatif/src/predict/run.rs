@@ -69,7 +69,7 @@ pub(super) fn run(
     Outcome::Served(Box::new(gathered.finish()))
 }
 
-/// When a request comes if `rate` times as many come in the same time.
+/// Returns the time at which a request comes if `rate` times as many come in the same time.
 fn squeezed(at: Time, rate: f64) -> Time {
     if rate == 1.0 {
         return at;

@@ -3,18 +3,18 @@
 /// Runs that are made to narrow a rate down.
 const RUNS_MAX: usize = 3;
 
-/// How near the mean is to be, as a share.
+/// The share by which the mean may differ from the one that is wanted.
 const NEAR: f64 = 0.02;
 
 /// The highest load that is tried: at 1 the link has no time left.
 const LOAD_MAX: f64 = 0.99;
 
-/// How many times as many clients a policy serves as well as the baseline serves those of
-/// today.
+/// The worth of a policy: how many times as many clients it serves as well as the baseline serves
+/// those of today.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Worth {
-    /// At so many times today's rate its mean is that of the baseline today, within 2%,
-    /// or as near as three more runs came.
+    /// The mean is that of the baseline today at so many times today's rate, within 2%, or as near
+    /// as three more runs came.
     Times(f64),
     /// The mean is less even here, where the link is all but full.
     AtLeast(f64),

@@ -13,7 +13,7 @@ const OFF_SCALE: f64 = 4.0;
 pub(super) struct Figure {
     pub(super) wide: String,
     pub(super) narrow: String,
-    /// What the reader should know.
+    /// The caption, which says what the reader should know.
     pub(super) caption: String,
 }
 
@@ -116,7 +116,7 @@ fn slowdown_by_size(report: &Report) -> Result<Figure, PlotError> {
     )
 }
 
-/// The geometric middle of a class of size; the ends are a third of a decade away.
+/// Returns the geometric middle of a class of size; the ends are a third of a decade away.
 fn middle(report: &Report, index: usize) -> f64 {
     let bound = |index: usize| {
         let class = report.size_classes.get(index);
@@ -153,7 +153,7 @@ fn mean_by_rate(report: &Report) -> Result<Figure, PlotError> {
     )
 }
 
-/// From the lowest rate to the highest.
+/// Makes an axis from the lowest rate to the highest.
 fn rate_axis(rates: &[f64]) -> Axis {
     let title = "requests, times those of the log";
     let (low, high) = match (rates.first(), rates.last()) {
@@ -175,7 +175,7 @@ fn line_figure(chart: &LineChart, caption: &str) -> Result<Figure, PlotError> {
     })
 }
 
-/// One line for each policy that has points.
+/// Returns a line for each policy that has points.
 fn series(report: &Report, points: impl Fn(&PolicyPart) -> Vec<(f64, f64)>) -> Vec<Series> {
     let parts = report.policies.iter().enumerate();
     let series = parts.map(|(index, part)| Series {
@@ -194,7 +194,8 @@ fn ys(series: &[Series]) -> impl Iterator<Item = f64> {
     series.iter().flat_map(|s| &s.points).map(|point| point.1)
 }
 
-/// The baseline is in ink and solid; the others take their colours in turn.
+/// Returns the style of a policy: the baseline is in ink and solid; the others take their colours
+/// in turn.
 fn style(report: &Report, part: &PolicyPart, index: usize) -> Style {
     if part.policy == report.baseline {
         return Style::new(INK, None, Marker::Circle);
@@ -207,7 +208,7 @@ fn style(report: &Report, part: &PolicyPart, index: usize) -> Style {
     Style::of(index - before)
 }
 
-/// XML allows no control characters, whatever a policy is written like.
+/// Replaces control characters by spaces: XML allows none, whatever a policy is written like.
 fn printable(name: &str) -> String {
     name.replace(char::is_control, " ")
 }

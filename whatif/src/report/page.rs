@@ -11,7 +11,7 @@ use super::charts::{self, Figure};
 use super::words::{self, bytes, change, clients, count, percent, span};
 use super::{FiguresPart, PolicyPart, Report};
 
-/// What this page has beside the style of all pages.
+/// The style that this page has beside that of all pages.
 const OWN_STYLE: &str = include_str!("page.css");
 
 /// Returns the page as HTML.
@@ -67,7 +67,7 @@ fn write_about(page: &mut String, report: &Report) -> fmt::Result {
     )
 }
 
-/// The few figures that one remembers.
+/// Writes the few figures that one remembers.
 fn write_tiles(page: &mut String, report: &Report) -> fmt::Result {
     let parts = report.baseline().zip(report.chosen());
     let Some((baseline, chosen)) = parts else {
@@ -116,7 +116,7 @@ fn write_tiles(page: &mut String, report: &Report) -> fmt::Result {
     writeln!(page, "</ul>")
 }
 
-/// The table at the log's own rate.
+/// Writes the table at the log's own rate.
 fn write_today(page: &mut String, report: &Report) -> fmt::Result {
     let headings = [
         "policy",
@@ -159,7 +159,7 @@ fn write_today(page: &mut String, report: &Report) -> fmt::Result {
     })
 }
 
-/// The means by class of size.
+/// Writes the means by class of size.
 fn write_classes(page: &mut String, report: &Report) -> fmt::Result {
     let names = words::classes(&report.size_classes);
     let mut headings = vec!["policy"];
@@ -180,7 +180,7 @@ fn write_classes(page: &mut String, report: &Report) -> fmt::Result {
     )
 }
 
-/// A figure of each policy by rate.
+/// Writes a figure of each policy by rate.
 fn write_rates(
     page: &mut String,
     report: &Report,
@@ -203,7 +203,7 @@ fn write_rates(
     })
 }
 
-/// A table with a line for each policy, of cells that are HTML already.
+/// Writes a table with a line for each policy, of cells that are HTML already.
 fn write_table(
     page: &mut String,
     report: &Report,
@@ -252,7 +252,7 @@ fn write_figure(page: &mut String, figure: &Figure) -> fmt::Result {
     )
 }
 
-/// What was read, and what the figures mean.
+/// Writes what was read, and what the figures mean.
 fn write_notes(page: &mut String, report: &Report) -> fmt::Result {
     let (log, link) = (&report.log, &report.link);
     let files: Vec<String> = log

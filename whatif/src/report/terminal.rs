@@ -115,7 +115,7 @@ fn write_log(text: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-/// The table at the log's own rate.
+/// Writes the table at the log's own rate.
 fn write_today(text: &mut String, report: &Report) -> std::fmt::Result {
     let baseline = report.baseline().and_then(|part| report.today(part));
     writeln!(
@@ -165,7 +165,7 @@ fn write_today(text: &mut String, report: &Report) -> std::fmt::Result {
     )
 }
 
-/// The means by class of size, at the log's own rate.
+/// Writes the means by class of size, at the log's own rate.
 fn write_classes(text: &mut String, report: &Report) -> std::fmt::Result {
     let names = words::classes(&report.size_classes);
     write!(text, "\nMean ms by size, and p99:\n\n{:NAME_WIDTH$}", "")?;
@@ -196,7 +196,7 @@ fn write_classes(text: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-/// A figure of each policy by rate.
+/// Writes a figure of each policy by rate.
 fn write_rates(
     text: &mut String,
     report: &Report,
@@ -234,7 +234,7 @@ fn write_verdict(text: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-/// A policy's name, or the beginning of its parameters.
+/// Returns a policy's name, or the beginning of its parameters.
 fn shortened(policy: &str) -> String {
     match policy.chars().count() {
         0..NAME_WIDTH => policy.to_owned(),

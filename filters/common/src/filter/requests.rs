@@ -13,7 +13,7 @@ use crate::sizes::Source;
 use crate::stream::{Method, Phase, Stream};
 
 impl Filter {
-    /// A request's head has come.
+    /// Decides about a request whose head has come.
     pub fn request_head(
         &mut self,
         now: Time,
@@ -25,7 +25,7 @@ impl Filter {
         self.request(now, id, read, host)
     }
 
-    /// A request's head has come and was read by [`Filter::reader`].
+    /// Decides about a request whose head has come and was read by [`Filter::reader`].
     pub fn request(&mut self, now: Time, id: StreamId, read: Read, host: &mut dyn Host) -> Step {
         host.count(Counter::Requests(read.class), 1);
         for &number in &read.forged {
@@ -70,7 +70,7 @@ impl Filter {
         self.place(now, id, false, host)
     }
 
-    /// What is known of the response's size.
+    /// Returns what is known of the response's size, and the source of it.
     fn look_up(&mut self, now: Time, read: &Read, host: &mut dyn Host) -> (Size, Source) {
         let (Some(sizes), Some(asked)) = (&mut self.sizes, &read.asked) else {
             return (Size::Unknown, Source::Unknown);
@@ -93,8 +93,7 @@ impl Filter {
         }
     }
 
-    /// Has the station decide about a request, which the host holds already or
-    /// not.
+    /// Asks the station to decide about a request, which the host holds already or not.
     pub(super) fn place(
         &mut self,
         now: Time,
@@ -169,7 +168,7 @@ impl Filter {
         }
     }
 
-    /// Hands out what has become of those who waited.
+    /// Carries out the station's decisions about requests that waited.
     pub(super) fn settle(&mut self, now: Time, group: usize, host: &mut dyn Host) {
         while let Some((id, placed)) = self.groups[group].poll() {
             self.decided(now, id, group, placed, true, host);

@@ -8,7 +8,7 @@ use crate::host::{Host, StreamId};
 use crate::stream::{Method, Phase, Stream};
 
 impl Filter {
-    /// A response's head has come. True if it is to be held.
+    /// Takes the head of a response; returns whether it is to be held.
     pub fn response_head(
         &mut self,
         now: Time,
@@ -32,9 +32,9 @@ impl Filter {
         held
     }
 
-    /// As [`Filter::response_head`], for a host that orders responses by
-    /// itself: the response's class, and what is known of its size. None if it
-    /// is no response to a request that went on.
+    /// Takes a head as [`Filter::response_head`] does, for a host that orders responses by itself.
+    /// Returns the response's class, and what is known of its size; none if it is no response to a
+    /// request that went on.
     pub fn response(
         &mut self,
         now: Time,
@@ -92,7 +92,7 @@ impl Filter {
         host.set_response_field(id, name, &value);
     }
 
-    /// What a response's head teaches, and what is known of its size then.
+    /// Learns from a response's head, and returns what is known of its size then.
     fn learn_head(
         &mut self,
         now: Time,
@@ -122,8 +122,8 @@ impl Filter {
         }
     }
 
-    /// A part of a response's body has come; `end` if it is the last. True if it
-    /// is to be held, with what was held before.
+    /// Takes a part of a response's body; `end` if it is the last. Returns whether it is to be
+    /// held, with what was held before.
     pub fn response_body(
         &mut self,
         now: Time,
@@ -146,7 +146,7 @@ impl Filter {
         held
     }
 
-    /// The trailers of a response have come. True if they are to be held.
+    /// Takes the trailers of a response; returns whether they are to be held.
     pub fn response_trailers(&mut self, now: Time, id: StreamId, host: &mut dyn Host) -> bool {
         let held = match &mut self.uplink {
             Some(uplink) => uplink.trailers(now, id, host),
@@ -156,8 +156,8 @@ impl Filter {
         held
     }
 
-    /// A response has come to its end, with trailers or without: its pool is
-    /// free for another.
+    /// Notes that a response has come to its end, with trailers or without: its pool is free for
+    /// another.
     pub fn ended(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;

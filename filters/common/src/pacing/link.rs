@@ -14,17 +14,16 @@ use crate::clock::{is_recent, latest};
 use crate::host::Host;
 use crate::metrics::Counter;
 
-/// How late a host's tick comes, or what makes up for it: there are more
-/// callbacks than ticks.
+/// The lateness of a host's tick, or of what makes up for it: there are more callbacks than ticks.
 const LATENESS: Duration = Duration::from_millis(4);
 
-/// What another worker said of itself holds this long.
+/// The time for which a worker believes what another worker said of itself.
 const BELIEVED: Duration = Duration::from_millis(30);
 
-/// A worker that waits says so again after this.
+/// The time after which a worker that waits says so again.
 const REPEATED: Duration = Duration::from_millis(10);
 
-/// A worker is not woken more often.
+/// The least time between two wakings by one worker.
 const RUNG: Duration = Duration::from_millis(1);
 
 /// Workers that are listed; those beyond go by the link alone.
@@ -33,7 +32,7 @@ const WORKERS: usize = 64;
 /// Attempts at a write that other workers come before.
 const ATTEMPTS: usize = 4;
 
-/// Under which the record is shared, with the length of what is in it.
+/// The key that the record is shared under, and below it the bytes of an entry.
 const KEY: &str = "sprat.link";
 const ENTRY_BYTES: usize = 8 + 4 + 1 + 1 + 8 + 8;
 
@@ -42,16 +41,16 @@ const ENTRY_BYTES: usize = 8 + 4 + 1 + 1 + 8 + 8;
 pub(super) struct Link {
     clock: Pacer,
     worker: u64,
-    /// By which this worker is woken.
+    /// The number by which other workers wake this one.
     bell: Option<u32>,
     /// The records of the other workers.
     peers: Vec<Peer>,
-    /// What this worker last said of itself, and when.
+    /// The urgency that this worker last told the others, and when.
     said: Option<(Urgency, Time)>,
     rung: Time,
 }
 
-/// What a worker has said of itself.
+/// A worker's entry in the record: what it has said of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Peer {
     worker: u64,
@@ -76,9 +75,8 @@ impl Link {
         &self.clock
     }
 
-    /// Whether something may go, as far as this worker knows: what it does not
-    /// know are the others' debits, which only make it later. If the clock has
-    /// been set back, it knows nothing.
+    /// Returns whether something may go, as far as this worker knows: what it does not know are the
+    /// others' debits, which only make it later. If the clock has been set back, it knows nothing.
     pub(super) fn may_be_free(&self, now: Time) -> bool {
         self.clock.next_grant_at() <= now || self.clock.free_at() > latest(&self.clock, now)
     }
@@ -92,7 +90,7 @@ impl Link {
         version
     }
 
-    /// Whether a more urgent response waits in another worker, which is woken if the link
+    /// Returns whether a more urgent response waits in another worker, which is woken if the link
     /// is free.
     pub(super) fn yields(&mut self, now: Time, own: Urgency, host: &mut dyn Host) -> bool {
         let believed = |peer: &&Peer| is_recent(now, peer.since, BELIEVED);
@@ -186,7 +184,7 @@ impl Link {
     }
 }
 
-/// What is left of a record.
+/// The part of a record that is still to be read.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {

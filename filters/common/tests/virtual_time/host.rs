@@ -10,10 +10,10 @@ use sprat_filter::metrics::{Counter, Gauge};
 use sprat_filter::{Answer, Filter, Host, RequestHead, ResponseHead, Step, StreamId};
 use sprat_scheduler::Time;
 
-/// What workers share: values and versions.
+/// The values that workers share, with their versions.
 pub(crate) type Shared = Rc<RefCell<BTreeMap<String, (Vec<u8>, u32)>>>;
 
-/// What a filter has had its host do.
+/// A call that a filter has made to its host.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Did {
     Field(StreamId, String, String),
@@ -32,7 +32,7 @@ pub(crate) struct FakeHost {
     pub(crate) did: Vec<Did>,
     pub(crate) counted: BTreeMap<String, u64>,
     pub(crate) waiting: u64,
-    /// By which others have this worker called.
+    /// The number by which other workers have this one called.
     bell: Option<u32>,
     asked: u32,
 }
@@ -148,7 +148,7 @@ impl Worker {
         Self::sharing(config, 1, Shared::default())
     }
 
-    /// The worker of this number, with others.
+    /// Makes the worker of this number, which shares with others.
     pub(crate) fn sharing(config: &str, worker: u64, shared: Shared) -> Self {
         let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
         let mut host = FakeHost {
@@ -165,7 +165,7 @@ impl Worker {
         }
     }
 
-    /// All workers, with one filter.
+    /// Makes one filter of all workers.
     pub(crate) fn of_all(config: &str) -> Self {
         let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
         Self {
@@ -174,7 +174,7 @@ impl Worker {
         }
     }
 
-    /// A `GET` of this target, with fields: its stream, and what becomes of it.
+    /// Sends a `GET` of this target, with fields; returns its stream and the filter's decision.
     pub(crate) fn get(&mut self, target: &str, fields: &[(&str, &str)]) -> (StreamId, Step) {
         self.next += 1;
         let head = RequestHead {
@@ -192,7 +192,7 @@ impl Worker {
         (id, step)
     }
 
-    /// The head of a stream's response, of so many bytes: whether it is held.
+    /// Hands over the head of a stream's response, of so many bytes; returns whether it is held.
     pub(crate) fn head(&mut self, id: StreamId, bytes: u64) -> bool {
         let length = bytes.to_string();
         let head = ResponseHead {
@@ -204,7 +204,7 @@ impl Worker {
             .response_head(self.now, id, &head, &mut self.host)
     }
 
-    /// A stream becomes a tunnel: whether that is held.
+    /// Turns a stream into a tunnel; returns whether that is held.
     pub(crate) fn switch(&mut self, id: StreamId) -> bool {
         let head = ResponseHead {
             status: 101,
@@ -215,14 +215,14 @@ impl Worker {
             .response_head(self.now, id, &head, &mut self.host)
     }
 
-    /// The rest of the response, and the end of the stream.
+    /// Hands over the rest of the response, and ends the stream.
     pub(crate) fn finish(&mut self, id: StreamId, bytes: u64) {
         self.filter
             .response_body(self.now, id, bytes, true, &mut self.host);
         self.filter.done(self.now, id, &mut self.host);
     }
 
-    /// A request and its whole response.
+    /// Makes a request and hands over its whole response.
     pub(crate) fn exchange(&mut self, target: &str, bytes: u64) {
         let (id, step) = self.get(target, &[]);
         assert_eq!(step, Step::Continue);
@@ -234,7 +234,7 @@ impl Worker {
         self.filter.tick(self.now, &mut self.host);
     }
 
-    /// What the host was asked to do since this was last asked.
+    /// Takes the calls that the filter has made to the host since the last look.
     pub(crate) fn did(&mut self) -> Vec<Did> {
         std::mem::take(&mut self.host.did)
     }

@@ -9,14 +9,14 @@ use crate::host::{Did, Shared, Worker};
 
 const PACED: &str = "{catalogue: off, uplink: {rate: 10mbit, hold: bodies}}";
 
-/// A response of so many bytes: its stream, and whether its head is held.
+/// Begins a response of so many bytes; returns its stream, and whether its head is held.
 fn response(worker: &mut Worker, bytes: u64) -> (u64, bool) {
     let (id, _) = worker.get("/", &[]);
     let held = worker.head(id, bytes);
     (id, held)
 }
 
-/// A part of a body: whether it is held.
+/// Hands over a part of a body; returns whether it is held.
 fn part(worker: &mut Worker, id: u64, bytes: u64, end: bool) -> bool {
     let now = worker.now;
     worker
@@ -37,7 +37,7 @@ fn busy(worker: &mut Worker, bytes: u64) -> u64 {
     id
 }
 
-/// Who is let go, tick by tick, until nobody waits.
+/// Returns the streams that are let go, tick by tick, until none waits.
 fn order(worker: &mut Worker) -> Vec<u64> {
     let mut order = Vec::new();
     for _ in 0..10_000 {
@@ -215,7 +215,7 @@ fn bodiless_responses_those_over_the_bound_and_tunnels_pass() {
 struct Seen {
     size: u64,
     came: u64,
-    /// Of what came, held.
+    /// The bytes that have come and are held.
     held: u64,
     head_held: bool,
     ended: bool,
@@ -255,7 +255,7 @@ impl Hosts {
         self.settle();
     }
 
-    /// More of a body comes, unless its head is held: then the host waits.
+    /// Hands over more of a body, unless its head is held: then the host waits.
     fn more(&mut self, at: usize, id: u64, bytes: u64) {
         let worker = &mut self.workers[at];
         let Some(seen) = self.seen[at].get_mut(&id) else {
@@ -306,7 +306,7 @@ impl Hosts {
         }
     }
 
-    /// Time passes.
+    /// Lets `time` pass on all workers, and ticks them.
     fn pass(&mut self, time: Duration) {
         self.passed += time;
         for at in 0..self.workers.len() {
@@ -326,9 +326,8 @@ impl Hosts {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
 
-    /// Whatever comes, goes and stalls, on whichever worker: what is held is let
-    /// go once and in whole, nothing is let go faster than the link carries it,
-    /// and nobody is left waiting.
+    /// Whatever comes, goes and stalls, on whichever worker: what is held is let go once and in
+    /// whole, nothing is let go faster than the link carries it, and no stream is left waiting.
     #[test]
     fn every_body_comes_to_its_end(
         workers in 1..4_u64,

@@ -8,7 +8,7 @@ use crate::host::{Did, Shared, Worker};
 
 const PACED: &str = "{catalogue: off, uplink: {rate: 10mbit}}";
 
-/// A response of so many bytes: its stream, and whether its head is held.
+/// Begins a response of so many bytes; returns its stream, and whether its head is held.
 fn response(worker: &mut Worker, bytes: u64) -> (u64, bool) {
     let (id, _) = worker.get("/", &[]);
     let held = worker.head(id, bytes);

@@ -16,10 +16,10 @@ use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, module_filter, origin
 /// Envoy's name of the module, after `lib` and before `.so`.
 const NAME: &str = "sprat_envoy";
 
-/// What Envoy puts before a module's own counters.
+/// The prefix that Envoy puts before a module's own counters.
 const STATS: &str = "dynamicmodulescustom.";
 
-/// A bootstrap whose filter has this configuration.
+/// Returns a bootstrap whose filter has this configuration.
 fn bootstrap(config: &Value) -> Bootstrap {
     with_module(Bootstrap::new(&[origin().expect("an origin")]), config)
 }
@@ -62,7 +62,7 @@ async fn counter(envoy: &Envoy, name: &str) -> u64 {
     *stats.get(&name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Nothing is left behind, nothing went wrong on the way.
+/// Checks that nothing is left behind and nothing went wrong on the way, and stops Envoy.
 async fn ends_well(envoy: Envoy) {
     envoy
         .wait_for_stat("http.main.downstream_rq_active", |active| active == 0)
@@ -72,7 +72,7 @@ async fn ends_well(envoy: Envoy) {
     envoy.stop().await.expect("an end in order");
 }
 
-/// The same with a route that follows the filter to these pools, beside `farm`.
+/// Returns such a bootstrap with a route that follows the filter to these pools, beside `farm`.
 fn pools(config: &Value, pools: &[(&str, SocketAddr)]) -> Bootstrap {
     bootstrap(config).pools(pools)
 }
@@ -82,7 +82,7 @@ async fn client(envoy: &Envoy, protocol: Protocol) -> Client {
     Client::connect(address, protocol).await.unwrap()
 }
 
-/// A response whose body stops after ten bytes: its stream stays open.
+/// Begins a response whose body stops after ten bytes: its stream stays open.
 async fn stall(client: &Client) -> http::Response<hyper::body::Incoming> {
     let request = http::Request::get("/size/1000/a?fault=stall_body&at=10");
     let request = request.body(Default::default()).unwrap();

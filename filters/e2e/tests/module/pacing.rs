@@ -94,7 +94,7 @@ async fn bodies_pass_unchanged_over_both_protocols() {
     }
 }
 
-/// All of them, at once where the connection can.
+/// Waits for all of these responses, at once where the connection can.
 async fn join<const N: usize>(
     all: [impl Future<Output = anyhow::Result<Response>>; N],
 ) -> Vec<anyhow::Result<Response>> {

@@ -6,7 +6,7 @@ use sprat_filter_e2e::{Bootstrap, Client, Envoy, Protocol, origin, soak};
 
 use crate::{STATS, bootstrap, client, counter, ends_well, filter, pools, stall, with_module};
 
-/// One request at a time, for all workers together.
+/// Returns a configuration for one request at a time, for all workers together.
 fn one(timeout: &str) -> Value {
     json!({
         "classes": {"gold": {"level": 0}},
@@ -130,9 +130,9 @@ async fn a_client_that_goes_while_it_waits_gives_up_its_place() {
 
 #[tokio::test]
 async fn envoys_own_reply_to_a_request_that_is_let_go_is_not_held_for_ever() {
-    // The request is held for its probe's budget. Then nobody serves its pool,
-    // and Envoy answers inside of the call that lets it go, while the link is
-    // busy: what is held then is never let go.
+    // The request is held for its probe's budget. Then its pool has no endpoint, and Envoy answers
+    // inside of the call that lets it go, while the link is busy: what is held then is never let
+    // go.
     let config = json!({
         "uplink": {"rate": "1mbit"},
         "clusters": {

@@ -78,7 +78,7 @@ async fn requests_for_one_resource_share_a_probe_and_go_on_when_it_fails() {
         "pools": ["small", "farm"], "dispatch": "sita",
         "head_probe": {"cluster": "silent", "budget": "200ms", "timeout": "1s"},
     }}});
-    // Nobody accepts what is connected here.
+    // No server accepts what is connected here.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let origins = [
         ("small", origin().unwrap()),

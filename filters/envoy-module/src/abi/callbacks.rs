@@ -83,8 +83,8 @@ pub(super) fn log(level: u32, text: &str) {
     }
 }
 
-/// Whether Envoy notes for requests and responses apart whether they are held:
-/// 1.38 does not, and has no such function.
+/// Returns whether Envoy notes for requests and responses apart whether they are held: 1.38 does
+/// not, and has no such function.
 pub(super) fn holds_apart() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     const LATER: &str = "envoy_dynamic_module_callback_http_filter_config_increment_counter\0";

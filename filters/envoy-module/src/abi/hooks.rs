@@ -13,7 +13,7 @@ use super::*;
 use crate::desk::Verdict;
 use crate::filter::Step;
 
-/// The first thing that Envoy calls; null refuses to be loaded.
+/// Answers Envoy's first call with the version of the ABI; null refuses to be loaded.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_program_init() -> *const c_char {
     let found = guarded(|| match Callbacks::find() {
@@ -40,7 +40,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_program_init() -> *const
     }
 }
 
-/// A configuration is loaded; null refuses it.
+/// Loads a configuration; null refuses it.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
     envoy: Envoy,
@@ -78,7 +78,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
     }
 }
 
-/// A configuration is given up.
+/// Gives up a configuration that Envoy has done with.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destroy(ours: Ours) {
     // SAFETY: made by config_new, and given back once.
@@ -103,7 +103,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
     Box::into_raw(Box::new(ours)).cast()
 }
 
-/// A stream's filter is given up.
+/// Gives up the filter of a stream.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(ours: Ours) {
     // SAFETY: made by filter_new, and given back once.
@@ -136,7 +136,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_head
     }
 }
 
-/// More of the request's body.
+/// Handles more of the request's body.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
     envoy: Envoy,
@@ -183,7 +183,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_hea
     })
 }
 
-/// More of the response's body.
+/// Handles more of the response's body.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_body(
     envoy: Envoy,
@@ -273,7 +273,7 @@ impl AnswerHead<'_> {
     }
 }
 
-/// A callout was answered, or failed.
+/// Handles the answer to a callout, or its failure.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout_done(
     envoy: Envoy,
@@ -303,7 +303,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout
     }
 }
 
-/// The stream is over.
+/// Notes that the stream is over.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_complete(
     envoy: Envoy,
@@ -317,7 +317,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_compl
     };
 }
 
-/// What Envoy asks for and this filter has no use of: it changes nothing.
+/// Defines hooks that Envoy asks for and this filter has no use of: they change nothing.
 macro_rules! unused {
     ($($name:ident($($argument:ty),*) $(-> $result:ty = $value:expr)?;)*) => {
         $(

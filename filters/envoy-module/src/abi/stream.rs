@@ -20,7 +20,7 @@ const ATTRIBUTE_REQUEST_PROTOCOL: u32 = 10;
 const ATTRIBUTE_SOURCE_ADDRESS: u32 = 24;
 const ATTRIBUTE_CONNECTION_ID: u32 = 28;
 
-/// Whose metadata choose among the subsets of a cluster.
+/// The namespace of the metadata by which Envoy chooses among the subsets of a cluster.
 const LOAD_BALANCING: &str = "envoy.lb";
 
 thread_local! {
@@ -221,8 +221,7 @@ impl Host for Stream<'_> {
     fn set_field(&mut self, fields: Fields, name: &str, value: Option<&str>) {
         let name = Buffer::of(name.as_bytes());
         let value = value.map_or(Buffer::NULL, |value| Buffer::of(value.as_bytes()));
-        // SAFETY: the stream is there during a hook, and nobody holds a value
-        // of its heads.
+        // SAFETY: the stream is there during a hook, and no value of its heads is held here.
         unsafe { (callbacks().set_header)(self.envoy, map(fields), name, value) };
     }
 

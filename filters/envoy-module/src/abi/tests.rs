@@ -7,7 +7,7 @@ use super::stream::{RECEIVED_RESPONSE_BODY, RESPONSE_HEADERS};
 use super::*;
 use crate::filter::Step;
 
-/// One stand-in for all that Envoy has: whatever is asked of it is noted.
+/// The stand-in for all that Envoy has: whatever is asked of it is noted.
 #[derive(Default)]
 struct Noted {
     counted: Vec<(usize, u64)>,
@@ -298,7 +298,7 @@ const ONE_PLACE: &str = r#"{"uplink": {"rate": "10mbit"}, "catalogue": "off", "c
     {"pools": ["one"], "metadata_key": "pool", "max_requests": 1,
      "wait_queue": {"max_requests": 1}}}}"#;
 
-/// Streams of such a configuration, and what their requests are told.
+/// Begins streams of such a configuration; returns each with the status of its request.
 fn asking<const N: usize>(config: Ours) -> [(Ours, u32); N] {
     // SAFETY: the configuration is there.
     std::array::from_fn(|_| unsafe {

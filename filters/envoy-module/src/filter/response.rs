@@ -11,14 +11,15 @@ use crate::host::{Fields, Host, Metric};
 use crate::link::{Asked, Link};
 use crate::timer::Ticking;
 
-/// How far a response has come.
+/// The progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing of it is here, or it is over.
+    /// The response has not begun, or is over.
     Absent,
     /// The response is none of the scheduler's business: a tunnel, or nothing is paced.
     Unscheduled,
-    /// As many responses are open as may be: it goes at once, and is debited.
+    /// The response goes at once, and is debited: as many are open as may be, or nothing may be
+    /// held.
     Unpaced,
     /// The response's head is held back for the first bytes of its body.
     Head,
@@ -37,14 +38,14 @@ pub(super) struct Response {
     head: u64,
     /// Bytes added to each chunk on the wire.
     framing: u64,
-    /// Nothing comes after what is here.
+    /// Whether nothing comes after what is here.
     ended: bool,
-    /// What is held can be let go.
+    /// Whether what is held can be let go.
     pub(super) may_hold: bool,
 }
 
 impl Response {
-    /// Under that uplink; none paces nothing.
+    /// Makes a response under that uplink; none paces nothing.
     pub(super) fn new(uplink: Option<Arc<Ticking<Link>>>) -> Self {
         Self {
             phase: match uplink {
@@ -60,7 +61,7 @@ impl Response {
         }
     }
 
-    /// The request's head has come.
+    /// Notes that the request's head has come.
     pub(super) fn on_request(&self, host: &impl Host, now: Time) {
         if let Some(uplink) = &self.uplink
             && let Some(connection) = host.connection()
@@ -69,8 +70,8 @@ impl Response {
         }
     }
 
-    /// The head has come; `end` if it is all of it. What is known of it are
-    /// its class and its body's size.
+    /// Takes the head; `end` if it is all of the response. What is known of it are its class and
+    /// its body's size.
     pub(super) fn on_head(
         &mut self,
         host: &impl Host,
@@ -121,7 +122,7 @@ impl Response {
         }
     }
 
-    /// More of the body has come.
+    /// Takes more of the response's body.
     pub(super) fn on_body(&mut self, host: &impl Host, now: Time, end: bool) -> Step {
         let received = host.received_bytes();
         self.ended |= end;
@@ -141,7 +142,7 @@ impl Response {
         }
     }
 
-    /// The trailers have come.
+    /// Takes the trailers, with which the response ends.
     pub(super) fn on_trailers(&mut self, host: &impl Host, now: Time) -> Step {
         self.ended = true;
         match self.phase {
@@ -155,7 +156,7 @@ impl Response {
         }
     }
 
-    /// Woken: [`Step::Continue`] lets go of everything that is held back.
+    /// Handles a wake-up: [`Step::Continue`] lets go of everything that is held back.
     pub(super) fn on_woken(&mut self, host: &impl Host, now: Time) -> Step {
         let (Phase::Head | Phase::Waiting, Some(uplink), Some(flow)) =
             (self.phase, &self.uplink, self.flow)
@@ -172,13 +173,14 @@ impl Response {
         Step::Continue
     }
 
-    /// The stream is over, however it ended.
+    /// Notes that the stream is over, however it ended.
     pub(super) fn on_complete(&mut self, now: Time) {
         self.close(now);
         self.phase = Phase::Absent;
     }
 
-    /// The filter cannot be trusted any more: its stream goes on without it.
+    /// Gives the response up, as the filter cannot be trusted any more: its stream goes on without
+    /// it.
     pub(super) fn give_up(&mut self, now: Time) {
         self.phase = Phase::Unscheduled;
         self.close(now);
@@ -243,7 +245,7 @@ impl Response {
         }
     }
 
-    /// All that is held back, as it goes out.
+    /// Returns the bytes of all that is held back, as it goes out.
     fn in_hand(&self, host: &impl Host) -> u64 {
         let body = host.held_bytes();
         let framing = if body > 0 || self.phase == Phase::Head {

@@ -41,7 +41,7 @@ fn small() -> FakeHost {
     FakeHost::responding(&[(":status", "200"), ("content-length", "500")])
 }
 
-/// What Envoy does with a chunk that is held back.
+/// Holds a chunk back as Envoy does.
 fn hold(host: &FakeHost) {
     host.held.set(host.held.get() + host.received.take());
 }

@@ -228,7 +228,7 @@ fn settings_change_under_those_who_wait() {
         policy: Discipline::Fcfs,
         ..settings(100)
     };
-    // Ten times the rate: whoever waits is not left to wait for the old time.
+    // Ten times the rate: a stream that waits is not left to wait for the old time.
     let due = link.apply(at(4), &fcfs, 2).expect("somebody waits");
     assert!(due < at(200), "{due:?}");
     assert_eq!(link.rate_bits_per_s(), 100 * MBIT);

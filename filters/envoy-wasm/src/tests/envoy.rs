@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::fake::Fake;
 use super::*;
 
-/// How long a callback takes: the clock goes on.
+/// The time that a callback takes: the clock goes on.
 const CALLBACK_NS: u64 = 100_000;
 
 /// The worker, with its event loop.
@@ -43,7 +43,7 @@ enum Iteration {
     StopAll,
 }
 
-/// What the client has.
+/// The parts of a response that the client has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) head: bool,
@@ -52,7 +52,7 @@ pub(super) struct Sent {
     pub(super) end: bool,
 }
 
-/// What the filter is to see of a body.
+/// The part of a body that the filter is to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Data {
     New(u64),
@@ -70,13 +70,13 @@ impl Envoy {
         Self::default()
     }
 
-    /// A request whose response is to come.
+    /// Makes a request whose response is to come.
     pub(super) fn request(&mut self, id: u32) {
         self.streams.insert(id, Stream::default());
         assert_eq!(self.call(id, || request(id, "/")), CONTINUE);
     }
 
-    /// The head of its response, with a length or without.
+    /// Begins the response with a head, with a length or without.
     pub(super) fn head(&mut self, id: u32, length: Option<u64>) {
         let length = length.map(|length| length.to_string());
         let mut fields = vec![(":status", "200")];
@@ -93,7 +93,7 @@ impl Envoy {
         }
     }
 
-    /// A part of its body.
+    /// Takes a part of the response's body.
     pub(super) fn body(&mut self, id: u32, bytes: u64, end: bool) {
         self.stream(id).local_complete = end;
         self.encode_data(id, Data::New(bytes), end, true);
@@ -106,14 +106,14 @@ impl Envoy {
         self.encode_trailers(id, true);
     }
 
-    /// The client goes, if the response has not.
+    /// Ends stream `id` as its client goes, unless the response is over.
     pub(super) fn leave(&mut self, id: u32) {
         if !self.stream(id).is_over {
             self.destroy(id);
         }
     }
 
-    /// The event loop goes round, so much later.
+    /// Turns the event loop once, so much later.
     pub(super) fn turn(&mut self, later_ns: u64) {
         host(|host| host.now_ns += later_ns);
         if host(|host| host.queues[0] > 0) {
@@ -124,7 +124,7 @@ impl Envoy {
         }
     }
 
-    /// What the client has of a response.
+    /// Returns what the client has of a response.
     pub(super) fn sent(&self, id: u32) -> Sent {
         self.streams[&id].sent
     }
@@ -133,8 +133,8 @@ impl Envoy {
         self.streams.get_mut(&id).expect("it was requested")
     }
 
-    /// A callback. What it lets go goes on as soon as it has returned, and
-    /// before its caller looks at what it has returned.
+    /// Makes a callback. What it lets go goes on as soon as it has returned, and before its caller
+    /// looks at what it has returned.
     fn call<T>(&mut self, context: u32, callback: impl FnOnce() -> T) -> T {
         host(|host| {
             host.now_ns += CALLBACK_NS;

@@ -19,12 +19,12 @@ const BAD_ARGUMENT: u32 = 2;
 const EMPTY: u32 = 7;
 const CAS_MISMATCH: u32 = 8;
 
-/// What the host has, and what it was told.
+/// The state of the host, and what it was told.
 #[derive(Debug, Default)]
 pub(crate) struct Fake {
     pub(crate) now_ns: u64,
     pub(crate) configuration: String,
-    /// By context and map.
+    /// The heads of messages, by context and map.
     pub(crate) heads: BTreeMap<(u32, u32), Vec<(String, String)>>,
     /// The client of the effective context's stream.
     pub(crate) client: Option<String>,
@@ -50,7 +50,7 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// The value of a metric.
+    /// Returns the value of a metric.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let found = self.metrics.iter().find(|(own, _)| own == name);
         found.map_or(0, |(_, value)| *value)
@@ -75,7 +75,7 @@ unsafe fn text(bytes: *const u8, length: usize) -> String {
 }
 
 /// # Safety
-/// As above.
+/// The bytes are there for `'a`.
 unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
     if bytes.is_null() {
         return &[];
@@ -334,9 +334,8 @@ host_functions! {
     }
 }
 
-/// Header fields as the ABI passes them: how many, the lengths of each name and
-/// value, then those, each with a zero after it; numbers of 32 bits, the least
-/// significant byte first.
+/// Writes header fields as the ABI passes them: how many, the lengths of each name and value, then
+/// those, each with a zero after it; numbers of 32 bits, the least significant byte first.
 fn serialize(fields: &[(&str, &str)]) -> Vec<u8> {
     let number = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     let mut bytes = number(fields.len()).to_vec();
@@ -351,7 +350,7 @@ fn serialize(fields: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// The inverse of [`serialize`].
+/// Reads the header fields that [`serialize`] has written.
 fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let count = number(0);

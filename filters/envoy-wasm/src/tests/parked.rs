@@ -23,12 +23,12 @@ impl Response {
         self.parts.iter().sum()
     }
 
-    /// Head, parts, and an end of its own or trailers.
+    /// Returns the number of events: head, parts, and an end of its own or trailers.
     fn events(&self) -> usize {
         self.parts.len() + 2
     }
 
-    /// What the backend does next.
+    /// Makes the event of this number happen, or the client go.
     fn happens(&self, envoy: &mut Envoy, id: u32, event: usize) {
         if self.leaves_after.is_some_and(|after| event >= after) {
             envoy.leave(id);
@@ -45,8 +45,8 @@ impl Response {
     }
 }
 
-/// All events in this order, each by the number of its response, and turns of
-/// the event loop among them, where the number is none's. Then what is left.
+/// Runs all events in this order, each by the number of its response, and turns of the event loop
+/// among them, where the number is none's. Then what is left.
 fn run(responses: &[Response], order: &[usize]) {
     let mut envoy = Envoy::new(PACED);
     let mut happened = vec![0; responses.len()];

@@ -4,7 +4,7 @@ fn plan(text: &str) -> Plan {
     Plan::parse(text, None).unwrap()
 }
 
-/// An IPv4 packet of so many bytes.
+/// Makes an IPv4 packet of so many bytes.
 fn ipv4(from: &str, to: &str, service: u8, bytes: usize) -> Vec<u8> {
     let octets = |text: &str| text.parse::<Ipv4Addr>().unwrap().octets();
     let mut data = vec![0; bytes];
@@ -17,8 +17,8 @@ fn ipv4(from: &str, to: &str, service: u8, bytes: usize) -> Vec<u8> {
 
 const SERVER: &str = "198.18.0.1";
 
-/// What arrives while the fabric is called when it asks for it: (microseconds, device,
-/// bytes).
+/// Runs the fabric at each moment that it asks for, and returns what arrives:
+/// (microseconds, device, bytes).
 fn drain(fabric: &mut Fabric) -> Vec<(u64, Port, usize)> {
     let mut arrived = Vec::new();
     while let Some(when) = fabric.next_event() {

@@ -14,8 +14,8 @@ use crate::workload::Dice;
 /// Between two polls while anything is unacknowledged.
 const POLL_INTERVAL: Duration = Duration::from_micros(700);
 
-/// What a thread sleeps longer than it asked for, in microseconds, with the time
-/// that a poll takes.
+/// The time that a thread oversleeps, least and most in microseconds, with the
+/// time that a poll takes.
 const LATE_US: (f64, f64) = (60.0, 150.0);
 
 /// A thread that follows nothing looks up this often.
@@ -46,25 +46,25 @@ enum Search {
 /// The search for the rate.
 pub(super) struct AutoRate {
     search: Search,
-    /// By connection: what was written, and when.
+    /// The position written, and the time of the last write, of each followed connection.
     followed: BTreeMap<u64, (u64, Time)>,
     sleeps_until: Time,
-    /// Nothing is told before.
+    /// The time before which the thread tells the search nothing.
     rests_until: Time,
-    /// Where the turns of the others have got to.
+    /// The socket from which the turns of the others go on.
     turn: u64,
     wanted: Vec<u64>,
     dice: Dice,
 }
 
 impl AutoRate {
-    /// A search that has heard of nothing.
+    /// Makes a search without a gate, which has heard of nothing yet.
     pub(super) fn alone(seed: u64) -> Self {
         let control = RateControl::new(RateControlConfig::default());
         Self::new(Search::Alone(control), seed)
     }
 
-    /// A search that a gate lets act.
+    /// Makes a search that acts only while a gate lets it.
     pub(super) fn gated(seed: u64, config: &GateConfig) -> Self {
         Self::new(Search::Gated(Gate::new(config)), seed)
     }
@@ -81,7 +81,7 @@ impl AutoRate {
         }
     }
 
-    /// The rate to begin with, in bits per second.
+    /// Returns the rate to begin with, in bits per second.
     pub(super) fn rate_bits_per_s(&self) -> u64 {
         match &self.search {
             Search::Alone(control) => control.control().rate_bits_per_s,
@@ -230,7 +230,7 @@ impl AutoRate {
     }
 }
 
-/// What the wire has carried of a connection's segments.
+/// Returns the bytes that the wire has carried of a connection's segments.
 fn wire_bytes(connection: &Connection) -> u64 {
     let counters = connection.sender.counters();
     counters.bytes_sent + counters.segments * BARE_BYTES

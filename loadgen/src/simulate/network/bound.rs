@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::plan::{Plan, wire_bytes};
 use crate::ideal::{Bound, Job, serve};
 
-/// The mean of SRPT on a fluid link of the shared one's rate, round trips added: what
-/// reaches the link does so a half round trip after it was asked for, with a handshake
-/// one and a half. None where the rate changes, or is not the bottleneck.
+/// Returns the mean of SRPT on a fluid link of the shared one's rate, in ms, round trips
+/// added: a request reaches the link half a round trip after the client asks, with a
+/// handshake one and a half. None where the rate changes, or is not the bottleneck.
 pub(super) fn srpt_ms(plan: &Plan) -> Option<f64> {
     let shared = plan.shared.as_ref()?;
     let rate = plan.named_bits_per_s?;

@@ -8,13 +8,13 @@ use sprat_scheduler::Time;
 /// Segments that a new connection may send at once (RFC 6928).
 pub(super) const INITIAL_WINDOW: u32 = 10;
 
-/// No window falls below this, but for that of a timeout.
+/// The least window, but for that after a timeout.
 const LEAST_WINDOW: u32 = 2;
 
 /// CUBIC's constant, in segments per second cubed (RFC 9438 5).
 const CUBIC_C: f64 = 0.4;
 
-/// What CUBIC keeps of its window after a loss, of 1024 (RFC 9438 4.6: 0.7).
+/// The part of its window that CUBIC keeps after a loss, of 1024 (RFC 9438 4.6: 0.7).
 const CUBIC_BETA: u32 = 717;
 
 /// HyStart looks at nothing below this window, in segments.
@@ -73,7 +73,7 @@ struct HyStart {
 }
 
 impl Congestion {
-    /// The window of a new connection.
+    /// Makes the window of a new connection.
     pub(super) fn new(algorithm: Algorithm) -> Self {
         Self {
             algorithm,
@@ -90,12 +90,12 @@ impl Congestion {
         self.window
     }
 
-    /// Where slow start ends, or ended.
+    /// Returns the window at which slow start ends, or ended.
     pub(super) fn threshold(&self) -> u32 {
         self.threshold
     }
 
-    /// Whether the window doubles in each round trip.
+    /// Returns whether the window doubles in each round trip.
     pub(super) fn is_slow_start(&self) -> bool {
         self.window < self.threshold
     }
@@ -111,8 +111,8 @@ impl Congestion {
         self.threshold = self.threshold.max(threshold);
     }
 
-    /// A round trip was measured: HyStart ends slow start where round trips grow,
-    /// or the acknowledgements of one train last for half of one.
+    /// Notes a measured round trip. HyStart ends slow start where round trips
+    /// grow, or the acknowledgements of one train last for half of one.
     pub(super) fn on_rtt(&mut self, now: Time, rtt: Duration, acked: u64, sent: u64) {
         if self.algorithm != Algorithm::Cubic {
             return;
@@ -186,7 +186,7 @@ impl Congestion {
         self.count = 0;
     }
 
-    /// A retransmission timer fired: begins again with one segment.
+    /// Notes that a retransmission timer fired, and begins again with one segment.
     pub(super) fn on_timeout(&mut self) {
         self.on_loss();
         self.window = 1;
@@ -198,8 +198,8 @@ impl Congestion {
         self.start = HyStart::default();
     }
 
-    /// Nothing was sent for `idle`, with timeouts of `timeout`: what the window
-    /// was says less with each of them (RFC 2861).
+    /// Notes that nothing was sent for `idle`, with timeouts of `timeout`: what
+    /// the window was says less with each of them (RFC 2861).
     pub(super) fn on_idle(&mut self, idle: Duration, timeout: Duration) {
         self.threshold = self.threshold.max(self.window / 4 * 3);
         let restart = self.window.min(INITIAL_WINDOW);
@@ -255,7 +255,7 @@ impl Cubic {
         each.max(2)
     }
 
-    /// The threshold after a loss at `window`.
+    /// Notes a loss at `window`, and returns the threshold after it.
     fn on_loss(&mut self, window: u32) -> u32 {
         self.epoch = None;
         // Fast convergence: a window that fell makes room for others.
@@ -276,7 +276,7 @@ mod tests {
         Time::from_nanos(ms * 1_000_000)
     }
 
-    /// A window in congestion avoidance after a loss at `window`.
+    /// Makes a window in congestion avoidance after a loss at `window`.
     fn after_loss(algorithm: Algorithm, window: u32) -> Congestion {
         let mut congestion = Congestion::new(algorithm);
         congestion.window = window;

@@ -12,7 +12,7 @@ use super::receiver::{Ack, Receiver};
 use super::sender::Sender;
 use crate::links::{Link, Packet};
 
-/// What a packet towards a client carries.
+/// The content of a packet towards a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content {
     pub(super) connection: u32,
@@ -33,18 +33,18 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Whether it is a segment with payload.
+    /// Returns whether the packet is a segment with payload.
     pub(super) fn is_data(self) -> bool {
         matches!(self, Self::Data { .. })
     }
 }
 
-/// What a client sends. Nothing of it is lost, and all of it takes half of a round
-/// trip: the links towards the server are never full.
+/// A packet from a client. None is lost, and each takes half of a round trip:
+/// the links towards the server are never full.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Upward {
     Syn,
-    /// With what ends the handshake, if the connection is new.
+    /// A request, with what ends the handshake if the connection is new.
     Request,
     Ack(Ack),
     /// The client ends the connection.
@@ -56,7 +56,7 @@ pub(super) struct Client {
     /// The link towards the client.
     pub(super) down: Link<Content>,
     pub(super) down_alarm: Alarm,
-    /// On the way to the server: when there, from which connection.
+    /// Packets on the way to the server: the time of arrival, the connection, the packet.
     pub(super) up: VecDeque<(Time, u32, Upward)>,
     pub(super) up_alarm: Alarm,
     pub(super) up_delay: Duration,
@@ -68,7 +68,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A client of a plan.
+    /// Makes a client of a plan.
     pub(super) fn new(plan: &ClientPlan, seed: u64) -> Self {
         Self {
             down: Link::new(plan.link.clone(), seed, Time::ZERO),
@@ -99,7 +99,7 @@ pub(super) struct Connection {
     pub(super) handshake: Handshake,
     /// The request that it serves, or served last.
     pub(super) request: u32,
-    /// Where the response ends in the stream.
+    /// The place in the stream where the response ends.
     pub(super) ends_at: u64,
     /// The client has all of it.
     pub(super) complete: bool,
@@ -116,18 +116,18 @@ pub(super) struct Connection {
     pub(super) waits: bool,
 }
 
-/// How far a handshake has come.
+/// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Handshake {
     /// The SYN is on its way.
     Begun,
     /// The SYN-ACK was sent, so many times; the next is due.
     Answered { at: Time, times: u32, due: Time },
-    /// Both ends know of each other.
+    /// The handshake is over: both ends know of each other.
     Over,
 }
 
-/// What a paced server knows of a connection.
+/// The state that a paced server keeps of a connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outlet {
     pub(super) flow: Option<FlowId>,
@@ -149,7 +149,7 @@ pub(super) struct Outlet {
 }
 
 impl Connection {
-    /// A connection that a client has begun to set up.
+    /// Makes a connection that a client has begun to set up.
     pub(super) fn new(client: u32, algorithm: Algorithm, quick_acks: u32, closes: bool) -> Self {
         Self {
             client,
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// When the server's timer is due.
+    /// Returns when the server's timer is due.
     pub(super) fn timer_at(&self) -> Option<Time> {
         match self.handshake {
             Handshake::Answered { due, .. } => Some(due),

@@ -29,19 +29,19 @@ pub(super) enum Event {
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<(Time, u32, Event)>>,
     next: u32,
-    /// How many there were.
+    /// The number of events so far.
     pub(super) count: u64,
 }
 
 impl Events {
-    /// Has an event come.
+    /// Schedules `event` at `at`.
     pub(super) fn at(&mut self, at: Time, event: Event) {
         // Numbers come round after 4 billion events; at one time there are few.
         self.next = self.next.wrapping_add(1);
         self.heap.push(Reverse((at, self.next, event)));
     }
 
-    /// When the next event is due.
+    /// Returns when the next event is due.
     pub(super) fn due(&self) -> Option<Time> {
         self.heap.peek().map(|event| event.0.0)
     }
@@ -68,7 +68,7 @@ impl Alarm {
         }
     }
 
-    /// An event has come at `now`: whether it is the one last asked for, and not
+    /// Returns whether the event at `now` is the one last asked for, and not
     /// one that an earlier one replaced.
     pub(super) fn rings(&mut self, now: Time) -> bool {
         let rings = self.0 == Some(now);

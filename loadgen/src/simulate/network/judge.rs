@@ -24,7 +24,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    /// A system's, where `unlimited` was measured.
+    /// Judges a system's outcome; `None` unless `unlimited` was measured.
     pub(super) fn of(measured: &Measured, outcome: &Outcome) -> Option<Self> {
         let of = |wanted: System| {
             let found = measured
@@ -42,7 +42,7 @@ impl Verdict {
         })
     }
 
-    /// The bounds that it breaks, in words.
+    /// Returns the bounds that the system breaks, in words.
     pub(super) fn breaches(&self) -> Vec<&'static str> {
         let mut breaches = Vec::new();
         if self.goodput < GOODPUT_LEAST {

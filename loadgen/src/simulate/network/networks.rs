@@ -47,7 +47,7 @@ pub(super) struct Group {
 }
 
 impl Network {
-    /// The network with its requests, from a seed.
+    /// Makes the network with its requests, from a seed.
     pub(super) fn plan(&self, seed: u64) -> Plan {
         let mut dice = Dice::new(seed ^ 0xc11e);
         let mut clients = Vec::new();
@@ -89,21 +89,21 @@ fn log_uniform(dice: &mut Dice, (from, to): (f64, f64)) -> f64 {
     from * (to / from).powf(dice.uniform())
 }
 
-/// A FIFO of so many bytes.
+/// Makes a FIFO of so many bytes.
 fn queue_bytes(bytes: u64) -> QueueSettings {
     QueueSettings::Droptail {
         bound: Bound::bytes(bytes),
     }
 }
 
-/// A FIFO of so many packets.
+/// Makes a FIFO of so many packets.
 fn queue_packets(packets: u64) -> QueueSettings {
     QueueSettings::Droptail {
         bound: Bound::packets(packets),
     }
 }
 
-/// A link of so many Mbit/s.
+/// Makes a link of so many Mbit/s.
 fn link(mbit: f64, queue: QueueSettings) -> LinkSettings {
     LinkSettings {
         rate_bits_per_s: Some((mbit * MBIT) as u64),
@@ -112,7 +112,7 @@ fn link(mbit: f64, queue: QueueSettings) -> LinkSettings {
     }
 }
 
-/// A schedule of rates: from how many seconds on, how many Mbit/s.
+/// Makes a schedule of rates: from how many seconds on, how many Mbit/s.
 fn rates(changes: &[(f64, f64)], repeat_s: Option<f64>) -> Schedule {
     let change = |&(at_s, mbit): &(f64, f64)| Change {
         at: Duration::from_secs_f64(at_s),

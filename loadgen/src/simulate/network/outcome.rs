@@ -12,14 +12,14 @@ use super::server::Paced;
 use crate::links::{Link, Mark};
 use crate::simulate::statistics::percentile;
 
-/// What is counted while a run goes on.
+/// The counts of a run under way.
 #[derive(Debug)]
 pub(super) struct Counted {
-    /// By request: when it was asked for.
+    /// The time at which each request was asked for.
     asked: Vec<Time>,
-    /// By request; zero until it is complete.
+    /// The response time of each request; zero until it is complete.
     response: Vec<Duration>,
-    /// By request: when its first data left, and how long it took from then on.
+    /// The time at which each response's first data left, and how long it took from then on.
     began: Vec<Option<Time>>,
     transmission: Vec<Duration>,
     pub(super) completed: usize,
@@ -48,12 +48,12 @@ impl Counted {
         }
     }
 
-    /// A request is asked for, at its own time or after another.
+    /// Notes that a client asks for `request`, at its own time or after another.
     pub(super) fn ask(&mut self, request: usize, now: Time) {
         self.asked[request] = now;
     }
 
-    /// A response is complete.
+    /// Notes that a response is complete.
     pub(super) fn done(&mut self, request: usize, now: Time) {
         self.response[request] = now.since(self.asked[request]);
         self.transmission[request] = now.since(self.began[request].unwrap_or(now));
@@ -74,16 +74,16 @@ impl Counted {
     }
 }
 
-/// By request, how long it took.
+/// The times that each request took, by its number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Times {
-    /// From the request to the last byte of the response.
+    /// The times from the request to the last byte of the response.
     pub(super) response: Vec<Duration>,
-    /// From the first packet of the response to its last.
+    /// The times from the first packet of the response to its last.
     pub(super) transmission: Vec<Duration>,
 }
 
-/// What there is at the end of a run.
+/// The parts of the network at the end of a run.
 pub(super) struct Ends<'a> {
     pub(super) shared: Option<&'a Link<Content>>,
     pub(super) clients: &'a [Client],
@@ -91,7 +91,7 @@ pub(super) struct Ends<'a> {
     pub(super) paced: &'a [Paced],
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     /// The mean response time in milliseconds.

@@ -28,7 +28,7 @@ pub(super) struct Request {
 pub(super) struct ClientPlan {
     /// The link towards the client.
     pub(super) link: LinkSettings,
-    /// What a packet takes from the client to the server.
+    /// The time that a packet takes from the client to the server.
     pub(super) up_delay: Duration,
     /// Segments acknowledged at once before acknowledgements are delayed.
     pub(super) quick_acks: u32,
@@ -43,29 +43,29 @@ pub(super) struct Plan {
     /// The link that all responses share.
     pub(super) shared: Option<LinkSettings>,
     pub(super) clients: Vec<ClientPlan>,
-    /// In the order of their times.
+    /// The requests, in the order of their times.
     pub(super) requests: Vec<Request>,
     pub(super) algorithm: Algorithm,
     /// The rate to name, if one describes the network.
     pub(super) named_bits_per_s: Option<u64>,
     /// The shared link's queue is the server's own, of so many packets.
     pub(super) local_packets: Option<u64>,
-    /// How the router before the shared link marks packets, if it does.
+    /// The marking by the router before the shared link, if it marks packets.
     pub(super) marking: Option<Marking>,
     /// Segments of a connection's first window.
     pub(super) first_window: u32,
-    /// What else TCP of that time does.
+    /// The other habits of TCP of that time.
     pub(super) tcp: Habits,
     /// The order that a server which paces serves in.
     pub(super) discipline: Discipline,
 }
 
-/// Who asks, how much, and when.
+/// The requests of the clients: how many, how large, and at which rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Traffic {
     /// Wire bytes offered, in bits per second.
     pub(super) offered_bits_per_s: f64,
-    /// In turns for so long at that rate, and for so long nothing; the mean is less.
+    /// The spans, in turns, with requests at that rate and with none; the mean rate is less.
     pub(super) on_off: Option<(Duration, Duration)>,
     pub(super) requests: usize,
     /// Bodies are not larger.

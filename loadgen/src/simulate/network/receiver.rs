@@ -13,14 +13,14 @@ pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
 /// sent again.
 const PIECES_MAX: usize = 1024;
 
-/// What a client says of what has come.
+/// A client's acknowledgement of what has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ack {
     /// All bytes before this one have come.
     pub(super) upto: u64,
     /// The segment beyond a hole that has just come; empty if there is none.
     pub(super) selected: (u64, u64),
-    /// When the earliest segment that it acknowledges was sent (RFC 7323 4.3).
+    /// The time at which the earliest segment that this acknowledges was sent (RFC 7323 4.3).
     pub(super) echo: Time,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Ack {
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     received: u64,
-    /// What has come beyond a hole, in order and apart.
+    /// The pieces of the stream beyond a hole, in order and apart.
     pieces: Vec<(u64, u64)>,
     segments: u32,
     /// Segments acknowledged at once before acknowledgements are delayed.
@@ -39,7 +39,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// A connection that nothing has come on.
+    /// Makes the client's side of a connection on which nothing has come.
     pub(super) fn new(quick_acks: u32) -> Self {
         Self {
             received: 0,
@@ -57,12 +57,12 @@ impl Receiver {
         self.received
     }
 
-    /// When an acknowledgement is due that waits for a second segment.
+    /// Returns when an acknowledgement is due that waits for a second segment.
     pub(super) fn due_at(&self) -> Option<Time> {
         self.due_at
     }
 
-    /// The bytes `from..to`, sent at `sent_at`, have come; answers with the
+    /// Takes the bytes `from..to`, sent at `sent_at`; returns the
     /// acknowledgement if that goes out at once.
     pub(super) fn receive(&mut self, now: Time, from: u64, to: u64, sent_at: Time) -> Option<Ack> {
         self.segments = self.segments.saturating_add(1);
@@ -87,7 +87,7 @@ impl Receiver {
         None
     }
 
-    /// The acknowledgement that is due, if it is.
+    /// Returns the acknowledgement that is due, if one is.
     pub(super) fn on_timer(&mut self, now: Time) -> Option<Ack> {
         self.due_at
             .is_some_and(|at| at <= now)

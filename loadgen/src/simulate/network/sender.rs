@@ -31,7 +31,7 @@ pub(super) struct Segment {
     pub(super) to: u64,
 }
 
-/// Where a segment that is not acknowledged has got to.
+/// The state of a segment that is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// The segment is on its way.
@@ -51,10 +51,10 @@ struct Sent {
     again: bool,
 }
 
-/// What a sender does about losses.
+/// The state of a sender with regard to losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// Nothing is known to be lost.
+    /// The sender knows of no loss.
     Open,
     /// Something was: until all sent before has arrived, the window follows what
     /// arrives.
@@ -78,7 +78,7 @@ enum Timer {
     Retransmission,
     /// The end of a burst may be lost without a sign of it.
     Probe,
-    /// What is beyond a hole may prove it lost by now.
+    /// A segment beyond a hole may prove it lost by now.
     Reordering,
 }
 
@@ -120,7 +120,7 @@ struct WindowLimited {
     most_out: u32,
 }
 
-/// What a sender has done so far, as `TCP_INFO` counts it.
+/// The work of a sender so far, as `TCP_INFO` counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     /// Payload bytes put on the wire, repetitions included.
@@ -134,7 +134,7 @@ pub(super) struct Counters {
 }
 
 impl Sender {
-    /// A connection on which nothing was sent.
+    /// Makes the sender of a connection on which nothing was sent.
     pub(super) fn new(algorithm: Algorithm) -> Self {
         Self {
             congestion: Congestion::new(algorithm),
@@ -161,12 +161,12 @@ impl Sender {
         }
     }
 
-    /// The handshake took so long.
+    /// Notes that the handshake took `rtt`.
     pub(super) fn on_handshake(&mut self, rtt: Duration) {
         self.sample_rtt(rtt);
     }
 
-    /// The application has written `bytes` more into the socket.
+    /// Notes that the application has written `bytes` more into the socket.
     pub(super) fn write(&mut self, now: Time, bytes: u64) {
         let idle = now.since(self.sent_at);
         if self.segments.is_empty() && self.sent > 0 && idle > self.timeout() {
@@ -190,33 +190,33 @@ impl Sender {
         self.written - self.sent
     }
 
-    /// The least round trip seen; [`Duration::MAX`] before the first.
+    /// Returns the least round trip seen; [`Duration::MAX`] before the first.
     pub(super) fn min_rtt(&self) -> Duration {
         self.min_rtt
     }
 
-    /// What it has done.
+    /// Returns the counters of what the sender has done.
     pub(super) fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// The congestion window, in segments.
+    /// Returns the congestion window, in segments.
     #[cfg(test)]
     pub(super) fn window(&self) -> u32 {
         self.congestion.window()
     }
 
-    /// When [`Sender::on_timer`] is due.
+    /// Returns when [`Sender::on_timer`] is due.
     pub(super) fn timer_at(&self) -> Option<Time> {
         self.timer.map(|(at, _)| at)
     }
 
-    /// Nothing more will be sent or acknowledged: gives the table's memory back.
+    /// Gives the table's memory back once nothing more will be sent or acknowledged.
     pub(super) fn finish(&mut self) {
         self.segments = VecDeque::new();
     }
 
-    /// The next segment to put on the wire, if one may go. Ask until none may.
+    /// Returns the next segment to put on the wire, if one may go. Ask until none may.
     pub(super) fn next_segment(&mut self, now: Time) -> Option<Segment> {
         if self.probe_due {
             self.probe_due = false;
@@ -245,12 +245,12 @@ impl Sender {
         segment
     }
 
-    /// Has a connection that has sent nothing do as TCP of another time.
+    /// Makes a connection that has sent nothing behave as TCP of another time.
     pub(super) fn set_habits(&mut self, habits: Habits) {
         self.habits = habits;
     }
 
-    /// Has a connection that has sent nothing begin with this window.
+    /// Sets the window with which a connection that has sent nothing begins.
     pub(super) fn set_first_window(&mut self, segments: u32) {
         self.congestion.set_window(segments);
     }
@@ -296,7 +296,7 @@ impl Sender {
         Some(self.again(now, place))
     }
 
-    /// The last segment, to have its end acknowledged.
+    /// Sends the last segment again, to have its end acknowledged.
     fn last_again(&mut self, now: Time) -> Option<Segment> {
         let last = self.segments.len().checked_sub(1)?;
         match self.segments[last].fate {
@@ -341,7 +341,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement has come. Segments may go now.
+    /// Takes an acknowledgement. Segments may go now.
     pub(super) fn on_ack(&mut self, now: Time, ack: Ack) {
         let advanced = ack.upto > self.acked;
         let mut arrived = 0;
@@ -382,7 +382,7 @@ impl Sender {
         self.arm(now);
     }
 
-    /// A segment has arrived: its round trip, where that is beyond doubt.
+    /// Notes that a segment has arrived; returns its round trip, where that is beyond doubt.
     fn arrived(&mut self, now: Time, sent: &Sent, echo: Time) -> Option<Duration> {
         let original = !sent.again || echo >= sent.at;
         if original && (sent.at, sent.to) > self.newest {
@@ -547,7 +547,7 @@ impl Sender {
             && self.congestion.window() < self.limited.most_out.saturating_mul(2)
     }
 
-    /// The timer fired. Segments may go now.
+    /// Acts on the timer if it is due. Segments may go now.
     pub(super) fn on_timer(&mut self, now: Time) {
         let Some((at, kind)) = self.timer else { return };
         if now < at {
@@ -621,7 +621,7 @@ impl Sender {
         });
     }
 
-    /// Whether the end of what is out may be probed.
+    /// Returns whether the end of what is out may be probed.
     fn probes(&self) -> bool {
         let all_out = self.out as usize == self.segments.len();
         self.habits.by_time && self.phase == Phase::Open && all_out && !self.probed

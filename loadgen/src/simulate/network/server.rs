@@ -17,7 +17,7 @@ use crate::workload::Dice;
 /// A rate beyond all links.
 const UNLIMITED_BITS_PER_S: u64 = 10_000_000_000;
 
-/// What a timer of the event loop is late, in microseconds.
+/// The lateness of a timer of the event loop, least and most in microseconds.
 const LATE_US: (f64, f64) = (20.0, 80.0);
 
 /// Connections send this before and after their response: the SYN-ACK and the ACK
@@ -44,7 +44,7 @@ pub(super) struct Paced {
 }
 
 impl Paced {
-    /// What paces in a system: nothing, one for all, or one for each client.
+    /// Returns the pacers of a system: none, one for all, or one for each client.
     pub(super) fn of(system: System, plan: &Plan) -> Vec<Self> {
         let count = match system {
             System::Fair => 0,
@@ -96,18 +96,18 @@ impl Paced {
         self.desk.egress().pacer().rate_bits_per_s()
     }
 
-    /// Whether [`Paced::poll`] is to be called.
+    /// Returns whether the caller has to call [`Paced::poll`].
     pub(super) fn polls(&self) -> bool {
         self.auto.is_some()
     }
 
-    /// What the next timer will be late.
+    /// Draws how late the next timer will be.
     pub(super) fn lateness(&mut self) -> Duration {
         let (from, to) = LATE_US;
         Duration::from_nanos(((from + (to - from) * self.dice.uniform()) * 1e3) as u64)
     }
 
-    /// A connection has been set up.
+    /// Notes that a connection has been set up.
     pub(super) fn accept(&mut self, now: Time, connection: &mut Connection) {
         const LEAST: u64 = 2 * 1514;
         const MOST: u64 = 128 << 10;
@@ -121,7 +121,7 @@ impl Paced {
         }
     }
 
-    /// A response of `bytes` has begun.
+    /// Notes that a response of `bytes` has begun.
     pub(super) fn open(&mut self, now: Time, c: u32, connection: &mut Connection, bytes: u64) {
         let spec = FlowSpec::new(0, Size::Exact(bytes), WireCost::ETHERNET_IPV4);
         let opened = self.desk.open(now, spec);
@@ -153,7 +153,7 @@ impl Paced {
         }
     }
 
-    /// The response is in the socket.
+    /// Notes that the whole response is in the socket.
     pub(super) fn close(&mut self, now: Time, connection: &mut Connection) {
         if let Some(flow) = connection.outlet.flow.take() {
             self.desk.close(now, flow);

@@ -84,7 +84,7 @@ enum Tcp {
     Of2002,
 }
 
-/// What the routers do, and what is asked for.
+/// A variant of the experiment: the routers' queue and marks, and the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// A drop-tail queue (DT).
@@ -162,7 +162,7 @@ impl Way {
         })
     }
 
-    /// The requests as this way has them. The pieces of a long flow follow one another: a
+    /// Returns the requests as this way has them. The pieces of a long flow follow one another: a
     /// file of 10 MB in pieces that all come at once would be a burst of 700 connections.
     fn asked(self, requests: &[Request]) -> Vec<Request> {
         let most = traffic::THRESHOLD_BYTES;
@@ -190,7 +190,7 @@ impl Way {
     }
 }
 
-/// What one way came to, over all runs.
+/// The results of one way, over all runs.
 #[derive(Clone, Debug)]
 struct Measured {
     way: Way,
@@ -204,11 +204,11 @@ struct Measured {
 /// Bits per second of the bottleneck.
 const BOTTLENECK: u64 = 3_000_000;
 
-/// What is not measured at the beginning.
+/// The beginning of a run that is not measured.
 const WARM_UP: Duration = Duration::from_secs(60);
 
-/// The dumbbell, seen from a server: the way to the router by the servers has its delay
-/// and no queue, for three of them could send no faster than the bottleneck.
+/// Makes the dumbbell, seen from a server: the way to the router by the servers has its
+/// delay and no queue, for three of them could send no faster than the bottleneck.
 fn plan(seed: u64, way: Way, requests: &[Request], args: &SfdArgs) -> Plan {
     const ACCESS: Duration = Duration::from_millis(10);
     const MIDDLE: Duration = Duration::from_millis(20);
@@ -242,7 +242,7 @@ fn plan(seed: u64, way: Way, requests: &[Request], args: &SfdArgs) -> Plan {
     }
 }
 
-/// The runs of a way, all with the sessions of their seeds.
+/// Makes the runs of a way, all with the sessions of their seeds.
 fn measure(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
     match args.tcp {
         Tcp::Today => measure_today(args, way, gap_s),
@@ -270,7 +270,8 @@ fn measure_2002(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured
     Ok(measured)
 }
 
-/// A run of the paper's dumbbell: of its 12,000 s the first 2,000 are not measured.
+/// Makes the setup of a run on the paper's dumbbell: of its 12,000 s the first 2,000 are
+/// not measured.
 fn setup(args: &SfdArgs, way: Way, seed: u64, gap_s: f64) -> dumbbell::Setup {
     let measured = Duration::from_secs(args.seconds.into());
     let client = (dumbbell::ACCESS_BITS_PER_S, dumbbell::ACCESS);
@@ -379,7 +380,7 @@ pub(in crate::simulate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
     print(&text)
 }
 
-/// A line for each way.
+/// Makes a table with a line for each way.
 fn table_of(measured: &[Measured]) -> Vec<Vec<String>> {
     let mut head: Vec<String> = ["queue", "used", "dropped", "short", "sd"]
         .map(str::to_owned)

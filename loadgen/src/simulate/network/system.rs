@@ -10,29 +10,29 @@ use sprat_config::units;
 pub(super) enum System {
     /// Each connection writes what TCP lets it, as in nginx.
     Fair,
-    /// By size, with a rate beyond all links.
+    /// The server serves by size, with a rate beyond all links.
     Unlimited,
-    /// By size, at the shared link's own rate.
+    /// The server serves by size, at the shared link's own rate.
     Named,
-    /// By size, at this many bits per second.
+    /// The server serves by size, at this many bits per second.
     Rate(u64),
-    /// By size, at the shared link's own rate, or at this many bits per second: as long
-    /// as a [`Gate`](sprat_scheduler::rate_control::gate::Gate) finds no slower link.
+    /// The server serves by size, at the shared link's own rate, or at this many bits per second:
+    /// as long as a [`Gate`](sprat_scheduler::rate_control::gate::Gate) finds no slower link.
     Watched(Option<u64>),
-    /// By size, at the rate that a search finds while a
+    /// The server serves by size, at the rate that a search finds while a
     /// [`Gate`](sprat_scheduler::rate_control::gate::Gate) lets it act.
     Auto,
-    /// By size, at the rate that [`RateControl`](sprat_scheduler::RateControl) finds
-    /// without a gate.
+    /// The server serves by size, at the rate that
+    /// [`RateControl`](sprat_scheduler::RateControl) finds without a gate.
     Search,
-    /// By size among each client's own, at so many hundredths of its own link's rate.
+    /// The server serves each client's own by size, at so many hundredths of its own link's rate.
     Clients(u64),
-    /// By size among each client's own, at the rate that is found for it as by `Auto`.
+    /// The server serves each client's own by size, at the rate found for it as by `Auto`.
     ClientsAuto,
 }
 
 impl System {
-    /// Those that a run compares, unless it is told others.
+    /// The systems that a run compares, unless the command line names others.
     pub(super) const USUAL: [Self; 5] = [
         Self::Fair,
         Self::Unlimited,

@@ -60,7 +60,7 @@ impl<'a> Table<'a> {
         text
     }
 
-    /// How many networks each system does harm in.
+    /// Counts the networks that each system does harm in.
     fn summary(&self) -> String {
         let mut text = format!("Breaches in {} networks:", self.measured.len());
         for system in self.systems.iter().filter(|system| is_judged(**system)) {
@@ -134,7 +134,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether a system is held to do no harm: one that finds the rate itself.
+/// Returns whether a system is held to do no harm: one that finds the rate itself.
 fn is_judged(system: System) -> bool {
     matches!(
         system,
@@ -153,7 +153,7 @@ fn judged(one: &Measured) -> impl Iterator<Item = (System, Verdict)> {
         .filter_map(|(system, outcome)| Some((*system, Verdict::of(one, outcome)?)))
 }
 
-/// A system's breaches with their sizes, if there are any.
+/// Lists a system's breaches with their sizes, if there are any.
 fn told((system, verdict): &(System, Verdict)) -> Option<String> {
     let of = |kind: &&str| match *kind {
         "goodput" => format!("goodput {:.3}", verdict.goodput),

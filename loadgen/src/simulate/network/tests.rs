@@ -53,8 +53,8 @@ fn only_us(plan: &Plan, system: System) -> f64 {
     (outcome.mean_ms * 1e3 * 1e3).round() / 1e3
 }
 
-/// Until the request is with the server, and the ACK of it on the link: three times
-/// 50 ms, a SYN-ACK of 74 bytes, and 66 bytes.
+/// The time until the request is with the server, and the ACK of it on the
+/// link: three times 50 ms, a SYN-ACK of 74 bytes, and 66 bytes.
 const ASKED_US: f64 = 150_074.0 + 66.0;
 
 #[test]
@@ -147,9 +147,9 @@ fn the_right_rate_is_near_the_bound_and_the_gate_does_no_harm_where_auto_does() 
     assert!(gated.mean_ms < 1.5 * named.mean_ms, "{}", gated.mean_ms);
 }
 
-/// In the first three a search that kept half a segment waiting took 3 to 7% of the
-/// goodput, and in the others jitter was taken for a link within the first 170 ms, and the mean
-/// was 1.8 to 8.7 times what it is without.
+/// Guards against two old faults. In the first three networks a search that kept half a
+/// segment waiting took 3 to 7% of the goodput. In the others jitter was taken for a
+/// link within the first 170 ms, and the mean was 1.8 to 8.7 times what it is without.
 #[test]
 fn auto_does_no_harm_in_random_networks_in_which_it_did() {
     for seed in [26, 38, 110, 2893, 8251, 8807] {

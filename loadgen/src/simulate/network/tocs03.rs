@@ -9,7 +9,7 @@ use run::{Load, Policy, Setup};
 
 use crate::simulate::papers::{Experiment, Measured, PlotSpec, on_all_cores};
 
-/// A plot with the policies' mean response times.
+/// Specifies a plot with the policies' mean response times.
 const fn plot(name: &'static str, title: &'static str, x: &'static str) -> PlotSpec {
     PlotSpec {
         name,

@@ -16,13 +16,13 @@ use crate::trace::Trace;
 /// Segments that a client's kernel acknowledges at once before it delays.
 const QUICK_ACKS: u32 = 16;
 
-/// What the kernel's token bucket counts of a full packet.
+/// The bytes that the kernel's token bucket counts of a full packet.
 const FRAME_BYTES: u64 = 1514;
 
-/// What the model has instead of an endless queue of the server's own.
+/// The bound of the server's own queue, in queues of the token bucket; the real one is endless.
 const LOCAL_QUEUES: u64 = 2;
 
-/// The run of a trace that `replay --network` would make, its requests split among the
+/// Plans the run of a trace that `replay --network` would make, its requests split among the
 /// clients as there. `named_bits_per_s` is the rate to name, if the network has one.
 ///
 /// # Errors
@@ -90,7 +90,7 @@ fn algorithm(topology: &Topology) -> anyhow::Result<Algorithm> {
     }
 }
 
-/// The link that all responses share.
+/// Returns the link that all responses share.
 fn shared(topology: &Topology) -> anyhow::Result<Option<LinkSettings>> {
     let farm = &topology.farm;
     ensure!(
@@ -131,7 +131,7 @@ fn client(topology: &Topology, host: &HostPlan) -> anyhow::Result<ClientPlan> {
     })
 }
 
-/// The simulation's packets have Ethernet's header already.
+/// Returns a link for the simulation's packets, which have Ethernet's header already.
 fn within(link: &LinkSettings) -> LinkSettings {
     LinkSettings {
         overhead_bytes: 0,
@@ -149,7 +149,7 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("networks")
     }
 
-    /// A trace of `requests` for 1000 bytes each, a millisecond apart.
+    /// Writes a trace of `requests` for 1000 bytes each, a millisecond apart.
     fn trace(directory: &Path, requests: usize) -> PathBuf {
         let file = directory.join("trace.csv");
         let rows = (0..requests).map(|number| format!("{:.3},1000,/\n", number as f64 / 1e3));
@@ -172,7 +172,7 @@ mod tests {
         )
     }
 
-    /// The same from a topology's text.
+    /// Makes a plan from a topology's text.
     fn of_text(topology: &str) -> anyhow::Result<Plan> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("topology.yaml");

@@ -18,10 +18,10 @@ use super::server::Paced;
 use super::system::System;
 use crate::links::{Link, Mark, Packet};
 
-/// What the wire carries of a SYN-ACK.
+/// The bytes that the wire carries of a SYN-ACK.
 pub(super) const SYN_ACK_BYTES: u64 = 74;
 
-/// What it carries of a packet without payload.
+/// The bytes that the wire carries of a packet without payload.
 pub(super) const BARE_BYTES: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
 
 /// A SYN-ACK is sent again so many times at most: more than Linux's, for a run in which a
@@ -31,7 +31,7 @@ const SYN_ACKS_MAX: u32 = 20;
 /// The longest time before it is sent again, as in Linux.
 const SYN_ACK_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// After the last request a run goes on for so long at most.
+/// The most time that a run goes on after the last request.
 const DRAIN: Duration = Duration::from_secs(1200);
 
 /// Segments of a connection that wait in the server's own queue at most: Linux's TCP
@@ -54,14 +54,14 @@ pub(super) struct World<'a> {
     clients: Vec<Client>,
     connections: Vec<Connection>,
     algorithm: Algorithm,
-    /// What paces: nothing, one for all, or one for each client.
+    /// The pacers: none, one for all, or one for each client.
     paced: Vec<Paced>,
-    /// Where the server's own queue is the shared link's.
+    /// The server's own queue, where that is the shared link's.
     local: Option<Local>,
     /// The router before the shared link, if it marks packets.
     marker: Option<Marker<u32>>,
     counted: Counted,
-    /// By request: the one that is asked for once it is complete.
+    /// The request that a client makes once this one is complete, by request.
     successors: Vec<Option<u32>>,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
     run_each(plan, system).map(|(outcome, _)| outcome)
 }
 
-/// The same, with how long each response took.
+/// Runs the plan as [`run`] does, and returns how long each response took, too.
 ///
 /// # Errors
 /// As [`run`].
@@ -222,7 +222,7 @@ impl<'a> World<'a> {
 
     // The client.
 
-    /// A client asks for a response, on a connection that it has kept or a new one.
+    /// Makes a client ask for a response, on a connection that it has kept or a new one.
     fn ask(&mut self, index: u32, request: &Request) {
         let client = &mut self.clients[request.client as usize];
         if let Some(c) = client.idle.pop() {
@@ -275,7 +275,7 @@ impl<'a> World<'a> {
             .set(&mut self.events, due, Event::DelayedAck(c));
     }
 
-    /// A packet has reached its client.
+    /// Takes a packet that has reached its client.
     fn arrive(&mut self, content: Content) {
         let c = content.connection;
         match content.kind {
@@ -385,7 +385,7 @@ impl<'a> World<'a> {
         self.shared_alarm.set(&mut self.events, due, Event::Shared);
     }
 
-    /// A packet has left the server's own queue: others may enter it.
+    /// Notes that a packet has left the server's own queue: others may enter it.
     fn left_server(&mut self, content: Content) {
         let Some(local) = &mut self.local else { return };
         local.packets -= 1;
@@ -401,8 +401,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether the server's own queue takes a segment of a connection; one that finds
-    /// it full is told when it is not.
+    /// Returns whether the server's own queue takes a segment of a connection.
+    /// A connection that finds it full gets its turn once there is room.
     fn has_room(&mut self, c: u32) -> bool {
         let Some(local) = &mut self.local else {
             return true;
@@ -483,7 +483,7 @@ impl<'a> World<'a> {
         self.grant(number);
     }
 
-    /// The number of the pacer that a connection's responses wait for.
+    /// Returns the number of the pacer that a connection's responses wait for.
     fn pacer_of(&self, c: u32) -> u32 {
         if self.paced.len() > 1 {
             self.connections[c as usize].client
@@ -562,7 +562,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The server has written all that it will; the last packet says so.
+    /// Ends the connection if it closes: the server has written all that it will, and the
+    /// last packet says so.
     fn close_if_over(&mut self, c: u32) {
         let connection = &mut self.connections[c as usize];
         connection.fin_due = connection.closes;

@@ -23,9 +23,9 @@ pub(super) struct Channel {
     expected: Option<usize>,
     /// The replies, by task.
     replies: BTreeMap<usize, Reply>,
-    /// By the flows' index.
+    /// The task of each flow, by the flow's index.
     tasks: Vec<usize>,
-    /// What is on its way, until when.
+    /// The task whose reply is on its way, and the bytes of it that are.
     sending: Option<(usize, u64)>,
 }
 
@@ -53,7 +53,7 @@ impl Channel {
         }
     }
 
-    /// The server has begun with a task.
+    /// Notes that the server has begun with a task.
     pub(super) fn expect(&mut self, task: usize) {
         self.expected = Some(task);
     }
@@ -62,7 +62,7 @@ impl Channel {
         self.expected == Some(task)
     }
 
-    /// A reply is to be sent. True if the channel was idle.
+    /// Takes a reply to send; returns whether the channel was idle.
     pub(super) fn send(
         &mut self,
         now: Time,
@@ -86,7 +86,7 @@ impl Channel {
         Ok(self.sending.is_none())
     }
 
-    /// What was on its way has arrived; the task, if that was its last byte.
+    /// Notes that what was on its way has arrived; returns the task if that was its last byte.
     pub(super) fn take_done(&mut self, now: Time) -> Option<usize> {
         let (task, bytes) = self.sending.take()?;
         // It may have been cancelled since.
@@ -128,7 +128,7 @@ impl Channel {
         }
     }
 
-    /// A reply is not to be sent any further.
+    /// Takes a reply back, which is not to be sent any further.
     pub(super) fn cancel(&mut self, now: Time, task: usize) {
         if let Some(reply) = self.replies.remove(&task) {
             // What has been granted leaves, all the same.

@@ -14,7 +14,7 @@ pub(super) type Line = (String, Vec<(f64, f64)>);
 
 /// A measure with its name.
 type Measure = (&'static str, fn(&Outcome) -> f64);
-/// Which curves a pair of figures shows, and of whom.
+/// The curves that a pair of figures shows, and whose they are.
 #[derive(Clone, Copy)]
 enum Shown {
     /// Half of high priority: both, and the server without priorities.

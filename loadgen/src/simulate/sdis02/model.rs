@@ -22,7 +22,7 @@ use crate::workload::Dice;
 /// Table 1: the dispatcher's capacity, 4,000 requests a second.
 const DISPATCH: Duration = Duration::from_micros(250);
 
-/// What became of a task.
+/// The end of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fate {
     /// The last byte left so long after the request was accepted.
@@ -88,7 +88,7 @@ struct Model<'a> {
     servers: Station,
     channels: Vec<Channel>,
     tasks: Vec<Present>,
-    /// By the tickets' index: the task.
+    /// The task of each ticket, by the ticket's index.
     at_dispatcher: Vec<usize>,
     at_servers: Vec<usize>,
     /// Tasks in order of their time-outs.
@@ -187,7 +187,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// A server begins with a task.
+    /// Notes that a server begins with a task.
     fn process(&mut self, number: usize, server: usize) -> anyhow::Result<()> {
         let load = self.servers.load(server);
         ensure!(load.running == 1, "server {server} serves {load:?}");
@@ -230,7 +230,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// The oldest task that was let in has had its time.
+    /// Aborts the oldest task that was let in, if it is not over: it has had its time.
     fn time_out(&mut self) {
         let Some(number) = self.timeouts.pop_front() else {
             return;
@@ -245,7 +245,7 @@ impl<'a> Model<'a> {
         present.place = Place::Over(Fate::Aborted);
     }
 
-    /// What the stations have decided meanwhile.
+    /// Acts on what the stations have decided meanwhile.
     fn drain(&mut self) -> anyhow::Result<()> {
         while let Some(event) = self.dispatcher.poll() {
             match event {
@@ -276,7 +276,7 @@ impl<'a> Model<'a> {
         self.check()
     }
 
-    /// No server idles while a task waits for it.
+    /// Checks that no server idles while a task waits for it.
     fn check(&self) -> anyhow::Result<()> {
         for server in 0..SERVERS {
             let load = self.servers.load(server);
@@ -288,7 +288,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// The end: every task has met its fate, and nothing is left of any.
+    /// Checks at the end that every task has met its fate, and that nothing is left of any.
     fn close(self) -> anyhow::Result<Vec<(usize, Fate)>> {
         let left = self.dispatcher.waiting() + self.servers.waiting();
         ensure!(left == 0, "{left} tasks still wait at the end");

@@ -5,7 +5,7 @@ use super::points::{Curve, Point, Who};
 use super::{FIRST_THRESHOLD, Media, RATES, Sdis02Args, base, curves, figures};
 use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale};
 
-/// A plot of the paper's, over the rate.
+/// Specifies a plot of the paper's, over the rate.
 const fn plot(name: &'static str, title: &'static str, y: &'static str) -> PlotSpec {
     PlotSpec {
         name,

@@ -8,7 +8,7 @@ use super::model::{Fate, simulate};
 use super::setup::{CLASSES, Setup};
 use crate::simulate::statistics::percentile;
 
-/// What became of the tasks of a class.
+/// The results of the tasks of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     /// The mean of those served, in seconds.
@@ -63,7 +63,7 @@ pub(super) struct Point {
     pub(super) all: Outcome,
 }
 
-/// Which outcome of a point.
+/// The tasks whose outcome at a point is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
     High,
@@ -93,8 +93,8 @@ pub(super) struct Curve {
 const KNEE_S: f64 = 1.0;
 
 impl Curve {
-    /// The rate at which the mean response time passes a second, between two
-    /// points in proportion; `None` if it does not.
+    /// Returns the rate at which the mean response time passes a second,
+    /// between two points in proportion; `None` if it does not.
     pub(super) fn knee(&self, who: Who) -> Option<f64> {
         let slow = |point: &Point| point.of(who).mean_s >= KNEE_S;
         let at = self.points.iter().position(slow)?;
@@ -107,13 +107,13 @@ impl Curve {
         Some(before.rate + part * (after.rate - before.rate))
     }
 
-    /// The most that a measure comes to, up to a rate.
+    /// Returns the most that a measure comes to, up to a rate.
     pub(super) fn most(&self, up_to: f64, measure: impl Fn(&Point) -> f64) -> f64 {
         let points = self.points.iter().filter(|point| point.rate <= up_to);
         points.map(measure).fold(0.0, f64::max)
     }
 
-    /// The mean of a measure over the points up to a rate.
+    /// Returns the mean of a measure over the points up to a rate.
     pub(super) fn mean(&self, up_to: f64, measure: impl Fn(&Point) -> f64) -> f64 {
         let points = self.points.iter().filter(|point| point.rate <= up_to);
         let values: Vec<f64> = points.map(measure).collect();

@@ -34,7 +34,7 @@ pub(super) struct Setup {
     pub(super) thresholds: Option<(f64, f64)>,
     /// Over which the queues' length is averaged for that.
     pub(super) averaging: Duration,
-    /// After which whatever a task occupies is freed.
+    /// The time after which a task is aborted, and all that it occupies is freed.
     pub(super) timeout: Duration,
     /// A high-priority task takes the place of a low-priority one in a full
     /// queue. Not in the paper.
@@ -49,7 +49,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// What watching the servers' load makes of a service time.
+    /// Returns the factor by which watching the servers' load lengthens a service time.
     pub(super) fn watching(&self) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => 1.0,
@@ -62,7 +62,7 @@ impl Setup {
         SERVERS as f64 / (self.tasks.mean_service_s() * self.watching())
     }
 
-    /// The priority of a class where it matters.
+    /// Returns the priority of a class where it matters.
     fn level(&self, class: usize) -> u8 {
         if self.prioritized { class as u8 } else { 0 }
     }
@@ -100,14 +100,14 @@ impl Setup {
         }
     }
 
-    /// The dispatcher takes tasks as they come: their priorities become known
-    /// there.
+    /// Configures the dispatcher, which takes tasks as they come: their
+    /// priorities become known there.
     pub(super) fn dispatcher(&self) -> StationConfig {
         self.station()
     }
 
-    /// The servers are non-preemptive, strict between priorities, and first
-    /// come, first served within one (3.3).
+    /// Configures the servers: non-preemptive, strict between priorities, and
+    /// first come, first served within one (3.3).
     pub(super) fn servers(&self) -> StationConfig {
         StationConfig {
             dispatch: self.dispatch.clone(),

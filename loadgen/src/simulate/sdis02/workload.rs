@@ -67,7 +67,7 @@ const CACHED_BYTES_MAX: f64 = 32.0 * 1024.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Task {
     pub(super) bytes: u64,
-    /// On a task server, processor and disk one after the other.
+    /// The time on a task server, processor and disk one after the other.
     pub(super) service: Duration,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// A task of table 2. Sizes of a type are lognormal with its mean and
+    /// Draws a task of table 2. Sizes of a type are lognormal with its mean and
     /// coefficient of variation.
     pub(super) fn draw(&self, dice: &mut Dice) -> Task {
         let kind = self.pick(dice.uniform());
@@ -100,7 +100,8 @@ impl Tasks {
         }
     }
 
-    /// In per cent of the requests; a little less than 100 in all by traffic.
+    /// Returns the share of a type in per cent of the requests; a little less than 100 in
+    /// all by traffic.
     fn share(&self, kind: &ObjectType) -> f64 {
         match self.media {
             Media::Traffic if kind.media => MEDIA_BY_TRAFFIC_PERCENT,
@@ -122,8 +123,8 @@ impl Tasks {
         &TYPES[TYPES.len() - 1]
     }
 
-    /// The mean time of a task on a task server, in seconds, from a million
-    /// of them.
+    /// Returns the mean time of a task on a task server, in seconds, from a
+    /// million of them.
     pub(super) fn mean_service_s(&self) -> f64 {
         const DRAWS: u32 = 1_000_000;
         let mut dice = Dice::new(1);
@@ -132,7 +133,7 @@ impl Tasks {
     }
 }
 
-/// A standard normal number (Box and Muller 1958).
+/// Draws a standard normal number (Box and Muller 1958).
 fn normal(dice: &mut Dice) -> f64 {
     let radius = (2.0 * dice.exponential()).sqrt();
     radius * (2.0 * std::f64::consts::PI * dice.uniform()).cos()

@@ -3,7 +3,7 @@
 use super::super::findings::{Finding, Verdict};
 use super::experiments::Measured;
 
-/// What table IV prints: mean response times in the shift, in seconds.
+/// The numbers of table IV: mean response times in the shift, in seconds.
 pub(super) const TABLE_IV: [(&str, f64); 5] = [
     ("linux 20", 1.413),
     ("linux 100", 3.106),
@@ -15,10 +15,10 @@ pub(super) const TABLE_IV: [(&str, f64); 5] = [
 /// The mean that the shift is fitted to: the default Linux's.
 pub(super) const FITTED_S: f64 = TABLE_IV[0].1;
 
-/// How far from a number of the paper's ours may be and be called the same.
+/// The part of a paper's number by which ours may differ and still be called the same.
 const NEAR: f64 = 0.1;
 
-/// What is measured of each scheme, in the order of [`TABLE_IV`].
+/// The measures of each scheme, in the order of [`TABLE_IV`].
 pub(super) struct Schemes(pub(super) Vec<Measured>);
 
 impl Schemes {
@@ -130,7 +130,7 @@ fn over_time(schemes: &Schemes) -> Vec<Finding> {
     ]
 }
 
-/// What is measured at a load, in parts of the one at which Linux loses 5 %.
+/// The measures at a load, in parts of the one at which Linux loses 5 %.
 pub(super) struct AtLoad {
     pub(super) load: f64,
     pub(super) schemes: Schemes,

@@ -29,7 +29,7 @@ pub(super) enum Count {
     Ended,
 }
 
-/// What is measured of a scheme.
+/// The measures of a scheme.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) mean_s: f64,
@@ -40,7 +40,7 @@ pub(super) struct Measured {
     /// Shares of the responses that took no longer than 0.1, 0.5, 1, 2 and 5 s.
     pub(super) within: [f64; BOUNDS_S.len()],
     pub(super) p99_s: f64,
-    /// What SRQ's queues had come to.
+    /// The final state of SRQ's queues.
     pub(super) queues: Option<String>,
 }
 

@@ -5,7 +5,7 @@ use super::experiments::{BOUNDS_S, Count, LoadPlan, ShiftPlan};
 use super::{Scheme, Service, Shift, measure, schemes_of};
 use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale};
 
-/// What one grant of a processor lasts, in nanoseconds.
+/// The time that one grant of a processor lasts, in nanoseconds.
 const SLICE_NS: u64 = 1_000_000;
 
 const SEED: u64 = 7;

@@ -16,7 +16,7 @@ const PROCESSORS: usize = 2;
 /// Linux in table IV are both of a full server (Little's law).
 pub(super) const WAITING: usize = 47;
 
-/// Who serves, and in which order.
+/// A way to serve: what orders the requests, and the threads that they wait for.
 #[derive(Clone, Debug)]
 pub(super) enum Scheme {
     /// Threads that share the processors evenly; a request waits for a thread.
@@ -30,12 +30,12 @@ pub(super) enum Scheme {
     },
 }
 
-/// What became of requests.
+/// The results of the requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// By request: seconds from arrival to end; none if it was refused.
+    /// The seconds from arrival to end, by request; none if it was refused.
     pub(super) response_s: Vec<Option<f64>>,
-    /// At the end: the number of SRQ's queues, their quanta in ms, splits and merges.
+    /// The number of SRQ's queues at the end, their quanta in ms, splits and merges.
     pub(super) queues: Option<String>,
 }
 
@@ -123,7 +123,7 @@ struct Ordered<'a> {
     server: srq::Server,
     slice: u64,
     processors: [Option<Slice>; PROCESSORS],
-    /// By number at the server: the request, and what it has left.
+    /// The request of each number at the server, and what it has left.
     present: Vec<(usize, u64)>,
     response_s: Vec<Option<f64>>,
 }

@@ -25,7 +25,7 @@ const RETRIEVAL: Range = Range {
     low_ms: 46.0,
     high_ms: 2732.0,
 };
-/// With 1.43 ms for the shortest the mean is table II's 23.6 ms.
+/// The shortest retrieval in ms, with which the mean is table II's 23.6 ms.
 const RETRIEVAL_LEAST_MS: f64 = 1.43;
 const RETRIEVAL_ALPHA: f64 = 1.5;
 
@@ -84,7 +84,7 @@ fn log_uniform(dice: &mut Dice, low: f64, high: f64) -> f64 {
     low * (high / low).powf(dice.uniform())
 }
 
-/// The retrieval's tail: bounded Pareto.
+/// Draws from the retrieval's tail: bounded Pareto.
 fn tail(dice: &mut Dice) -> f64 {
     let Range { low_ms, high_ms } = RETRIEVAL;
     let span = 1.0 - (low_ms / high_ms).powf(RETRIEVAL_ALPHA);

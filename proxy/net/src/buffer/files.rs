@@ -9,7 +9,7 @@ const THREADS: usize = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// What the threads are given to do. Dropped, they end when it is done.
+/// The queue of jobs for the threads. When it is dropped, they end after the last job.
 ///
 /// A body has one read or write under way at a time, and what waits to be written counts as
 /// memory that its body holds: that bounds the queue.
@@ -41,7 +41,7 @@ impl Files {
         self.0.is_some()
     }
 
-    /// Has a thread do something. Without one it is dropped, which is an answer to who waits.
+    /// Gives a job to a thread; without one the job is dropped, which ends the wait for it.
     pub(super) fn give(&self, job: impl FnOnce() + Send + 'static) {
         if let Some(sender) = &self.0 {
             // The threads end after this.

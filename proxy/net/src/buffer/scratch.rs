@@ -40,9 +40,9 @@ pub struct Scratch {
     buffers: Arc<Buffers>,
     rules: BufferFile,
     file: Option<Arc<File>>,
-    /// Where the next batch is written.
+    /// The offset at which the next batch is written.
     end: u64,
-    /// Where is read next.
+    /// The offset of the next read.
     at: u64,
     /// The file's share of the room for all: the most bytes that it has had.
     room: Permit,
@@ -50,7 +50,7 @@ pub struct Scratch {
     reading: Option<oneshot::Receiver<io::Result<Bytes>>>,
 }
 
-/// What became of a batch, which is handed back.
+/// The batch, which is handed back, and the outcome of writing it.
 type Written = (Batch, io::Result<Arc<File>>);
 
 impl Scratch {
@@ -116,7 +116,7 @@ impl Scratch {
                 None => tempfile::tempfile_in(directory).map(Arc::new),
             };
             let outcome = outcome.and_then(|file| write_all(&file, at, &batch.data).map(|()| file));
-            // Nobody: the client has gone.
+            // No receiver: the client has gone.
             let _ = sender.send((batch, outcome));
         };
         self.buffers.files().give(job);

@@ -8,12 +8,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// What a client that asks too often is told.
+/// The state of a rate limit, for a client that asks too often.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateStatus {
     /// The bucket that the client is under, as the value of `RateLimit-Policy`.
     pub policy: HeaderValue,
-    /// What is left in it, as the value of `RateLimit`.
+    /// The rest that is left in the bucket, as the value of `RateLimit`.
     pub state: HeaderValue,
 }
 
@@ -25,23 +25,23 @@ impl RateStatus {
     }
 }
 
-/// What a refused client is told beside the reason.
+/// The advice that a refused client is given beside the reason.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// When to ask again, in seconds.
+    /// The time after which to ask again, in seconds.
     pub retry_after_s: Option<u64>,
-    /// What to ask for instead.
+    /// The target to ask for instead, as the value of `Location`.
     pub location: Option<HeaderValue>,
-    /// How to say who asks.
+    /// The request for credentials, as the value of `WWW-Authenticate`.
     pub challenge: Option<HeaderValue>,
     /// A page for a browser.
     pub page: Option<Bytes>,
-    /// How often it may ask.
+    /// The rate limit that the client has met.
     pub rate: Option<RateStatus>,
 }
 
 impl Advice {
-    /// Nothing but when to ask again, in seconds.
+    /// Returns advice on nothing but when to ask again, in seconds.
     pub fn later(retry_after_s: u64) -> Self {
         Self {
             retry_after_s: Some(retry_after_s),
@@ -52,7 +52,7 @@ impl Advice {
         }
     }
 
-    /// Nothing but what to ask for instead.
+    /// Returns advice on nothing but what to ask for instead.
     pub fn elsewhere(location: HeaderValue) -> Self {
         Self {
             retry_after_s: None,
@@ -63,7 +63,7 @@ impl Advice {
         }
     }
 
-    /// Nothing but how to say who asks.
+    /// Returns advice on nothing but the credentials to send.
     pub fn challenge(challenge: HeaderValue) -> Self {
         Self {
             retry_after_s: None,

@@ -3,7 +3,7 @@
 //! end, and over white space behind the size; others end the line at a NUL, or take
 //! what is no extension for one.
 
-/// Which part of the line has been read.
+/// The part of the line that was read last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ChunkLine {
     /// Digits of the size.
@@ -13,21 +13,21 @@ pub(super) enum ChunkLine {
     Blank,
     /// A semicolon, and white space.
     Semicolon,
-    /// In the name of an extension.
+    /// The name of an extension.
     Name,
     /// White space after a name.
     NameBlank,
     /// An equals sign, and white space.
     Equals,
-    /// In a value that is a token.
+    /// A value that is a token.
     Token,
-    /// In a value in quotes.
+    /// A value in quotes.
     Quoted,
     /// A backslash in quotes.
     Escape,
     /// The quote that ends a value.
     Unquoted,
-    /// After the CR that ends the line.
+    /// The CR that ends the line.
     End,
 }
 
@@ -53,12 +53,12 @@ impl ChunkLine {
         })
     }
 
-    /// Whether another extension can come.
+    /// Returns whether another extension can come.
     fn may_be_followed(self) -> bool {
         self.may_end() || matches!(self, Self::Blank | Self::NameBlank)
     }
 
-    /// Whether the line can end.
+    /// Returns whether the line can end.
     fn may_end(self) -> bool {
         matches!(self, Self::Size | Self::Name | Self::Token | Self::Unquoted)
     }

@@ -14,7 +14,7 @@ fn watched(parts: impl Iterator<Item = impl AsRef<[u8]>>) -> [Slips; HEADS] {
     std::array::from_fn(|_| watch.next_head())
 }
 
-/// The first byte says in which parts the others come.
+/// Checks the watch on this input, whose first byte says in which parts the others come.
 pub(crate) fn run(data: &[u8]) {
     let Some((&size, bytes)) = data.split_first() else {
         return;

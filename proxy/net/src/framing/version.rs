@@ -4,16 +4,16 @@
 
 use memchr::memmem;
 
-/// What is before the digits of a version, in a request line.
+/// The text before the digits of a version, in a request line.
 const BEFORE: &[u8] = b" HTTP/";
 
-/// How most lines end, and nothing in them is a version but that.
+/// The end of most lines, which have no other version in them.
 const USUAL: &[u8] = b" HTTP/1.1\r";
 
-/// What HTTP/2 begins with, up to its version: no request, and left as it is.
+/// The beginning of HTTP/2's preface, up to its version: no request, and left as it is.
 const PREFACE: &[u8] = b"PRI * HTTP/";
 
-/// How far a request line has been read.
+/// The state of reading a request line for its version.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VersionWatch {
     /// So many bytes of [`BEFORE`], the major digit and the dot.
@@ -23,7 +23,7 @@ pub(super) struct VersionWatch {
 }
 
 impl VersionWatch {
-    /// The line begins with this byte.
+    /// Begins a line, with its first byte.
     pub(super) fn begin(byte: u8) -> Self {
         Self {
             matched: 0,
@@ -71,7 +71,7 @@ impl VersionWatch {
     }
 }
 
-/// Whether the one version in the line is [`USUAL`], at its end.
+/// Returns whether the one version in the line is [`USUAL`], at its end.
 fn ends_as_usual(line: &[u8]) -> bool {
     line.ends_with(USUAL) && memmem::find(line, BEFORE) == Some(line.len() - USUAL.len())
 }
@@ -80,7 +80,7 @@ fn ends_as_usual(line: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The line, corrected, and whether its major version is another.
+    /// Returns the line, corrected, and whether its major version is another.
     fn corrected(line: &str, part: usize) -> (String, bool) {
         let mut bytes = line.as_bytes().to_vec();
         let mut watch = VersionWatch::begin(bytes[0]);

@@ -33,12 +33,12 @@ struct Code {
     octets: [u8; 256],
     /// The first code of each length.
     first: [u32; LONGEST + 1],
-    /// How many have it.
+    /// The number of codes of each length.
     count: [u32; LONGEST + 1],
-    /// Where they begin among `octets`.
+    /// The places among `octets` where those of each length begin.
     begin: [usize; LONGEST + 1],
-    /// By the next eight bits: the octet, and the length of its code; 0 if that is
-    /// longer.
+    /// The octet and the length of its code, by the next eight bits; the length is 0 if the
+    /// code is longer.
     short: [(u8, u8); 256],
 }
 
@@ -84,8 +84,8 @@ impl Code {
         }
     }
 
-    /// The octet whose code these 32 bits begin with, and its length; none for the
-    /// end of a string.
+    /// Returns the octet whose code these 32 bits begin with, and its length; none for the end
+    /// of a string.
     fn read(&self, bits: u32) -> Option<(u8, usize)> {
         let (octet, length) = self.short[(bits >> 24) as usize];
         if length > 0 {

@@ -1,9 +1,9 @@
 //! The labels of a metric, and how many samples they make.
 
-/// As many labels as a metric has at most.
+/// The most labels that a metric may have.
 pub(super) const MOST_LABELS: usize = 4;
 
-/// What a configuration has several of, and a metric a sample for each.
+/// A kind of thing that a configuration has several of, and a metric a sample for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Per {
     /// Each cluster of the configuration.
@@ -55,16 +55,16 @@ impl Per {
 /// Names of labels, and the bound on the combinations of their values.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels {
-    /// Those that there are, before empty ones.
+    /// The names that there are, before empty ones.
     names: [&'static str; MOST_LABELS],
-    /// What they are combined of, by [`Per::ALL`].
+    /// Whether the combinations are of each kind of thing, by [`Per::ALL`].
     per: [bool; Per::ALL.len()],
     times: usize,
     plus: usize,
 }
 
 impl Labels {
-    /// No labels: one sample.
+    /// The labels of a metric that has none: one sample.
     pub const NONE: Self = Self {
         names: [""; MOST_LABELS],
         per: [false; Per::ALL.len()],

@@ -4,7 +4,7 @@ use sprat_config::resolved::ProxyVersion;
 
 use super::header::{Ends, header, told};
 
-/// What is told of is the same in what would be written of it.
+/// Checks that what a header tells of is the same in what would be written of it.
 pub(super) fn run(data: &[u8]) {
     let Ok(Some(ends)) = told(data) else {
         return;

@@ -5,14 +5,14 @@ use std::net::SocketAddr;
 use proxy_header::{ParseConfig, Protocol, ProxiedAddress, ProxyHeader};
 use sprat_config::resolved::ProxyVersion;
 
-/// What version 2 begins with; version 1's least header is longer.
+/// The bytes that version 2 begins with; version 1's least header is longer.
 pub(super) const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Bytes of version 1 at most, its line end included.
 pub(super) const LINE_MAX: usize = 107;
 
-/// Whose connection a whole header tells of; none if it tells of nobody's, or of
-/// something else than a stream.
+/// Returns the ends of the connection that a whole header tells of; none if it tells of none,
+/// or of something else than a stream.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, Malformed> {
     }
 }
 
-/// Whether it is a whole header of version 2 with the command LOCAL: whatever family
+/// Returns whether it is a whole header of version 2 with the command LOCAL: whatever family
 /// and addresses it has are to be discarded (2.2).
 fn is_local(header: &[u8]) -> bool {
     const LOCAL: u8 = 0x20;
@@ -48,9 +48,9 @@ fn is_local(header: &[u8]) -> bool {
     }
 }
 
-/// Whether the ports in a line of version 1, if it has any, are written as 2.1 has
-/// them: without a sign, and without zeros before them. (Addresses are: those who
-/// read them take no other form.)
+/// Returns whether the ports in a line of version 1, if it has any, are written as 2.1 has
+/// them: without a sign, and without zeros before them. (Addresses are: the library takes no
+/// other form.)
 fn has_exact_ports(line: &[u8]) -> bool {
     let line = line.strip_suffix(b"\r\n").unwrap_or(line);
     let mut words = line.split(|&byte| byte == b' ').skip(1);
@@ -74,12 +74,12 @@ pub(super) struct Malformed;
 pub struct Ends {
     /// The address of the client.
     pub client: SocketAddr,
-    /// What it is connected to.
+    /// The address that the client is connected to.
     pub local: SocketAddr,
 }
 
-/// The header for a connection to a backend; without `ends` it is for the
-/// proxy's own purposes.
+/// Returns the header for a connection to a backend; without `ends` it is for the proxy's own
+/// purposes.
 pub fn header(version: ProxyVersion, ends: Option<Ends>) -> Vec<u8> {
     let header = ends.map_or_else(ProxyHeader::with_local, |ends| {
         let (client, local) = alike(ends);
@@ -94,7 +94,7 @@ pub fn header(version: ProxyVersion, ends: Option<Ends>) -> Vec<u8> {
     bytes
 }
 
-/// Both of one family: IPv4 if both are, IPv6 otherwise.
+/// Returns both addresses in one family: IPv4 if both are of it, IPv6 otherwise.
 fn alike(ends: Ends) -> (SocketAddr, SocketAddr) {
     let canonical = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
     let (client, local) = (canonical(ends.client), canonical(ends.local));

@@ -16,13 +16,13 @@ use crate::begun::with_held;
 use crate::buffer::{Batch, Buffers, Fallback, Scratch};
 use crate::permit::Permit;
 
-/// What has been read of a body, and not been asked for.
+/// The part of a body that has been read, and not been asked for.
 pub struct Reading<B: Body> {
-    /// None once the client has gone.
+    /// The body; none once the client has gone, or a part of it is lost.
     body: Option<B>,
-    /// What comes next for the client.
+    /// The frames that come next for the client.
     front: Queue,
-    /// What follows that, where there is a file.
+    /// The rest that follows them, where there is a file.
     spill: Option<Box<Spill>>,
     /// One frame may be held whatever the bounds, so that the body goes on.
     bound: usize,
@@ -36,19 +36,19 @@ pub struct Reading<B: Body> {
     has_trailers: bool,
     end: Option<End<B::Error>>,
     at_end: Option<Box<dyn FnOnce(u64)>>,
-    /// Who reads ahead, while there is no room.
+    /// The task that reads ahead, while there is no room.
     reader: Option<Waker>,
-    /// Who asks, while there is nothing.
+    /// The task that asks for the client, while there is nothing.
     client: Option<Waker>,
-    /// Who counts how that goes.
+    /// The buffers that count how the reading goes.
     buffers: Option<Arc<Buffers>>,
     /// Whether it has been counted that no more is kept.
     has_fallen_back: bool,
 }
 
-/// How a body has ended.
+/// The way in which a body has ended.
 enum End<E> {
-    /// With an error; none once the client has been told.
+    /// The body has failed; the error is none once the client has been told.
     Failed(Option<E>),
     /// Something of it was in a file, and is lost; none once the client has been told.
     Lost(Option<io::Error>),
@@ -159,7 +159,7 @@ impl<B: Body> Reading<B> {
         }
     }
 
-    /// Has it counted how it goes, and what memory does not take go to a file.
+    /// Lets `buffers` count how the reading goes, and `file` take what memory does not.
     pub(super) fn counted_by(mut self, buffers: &Arc<Buffers>, file: Option<&BufferFile>) -> Self {
         self.buffers = Some(Arc::clone(buffers));
         self.spill = file.map(|rules| {
@@ -173,7 +173,7 @@ impl<B: Body> Reading<B> {
         self
     }
 
-    /// The client has gone: nothing more is read.
+    /// Notes that the client has gone: nothing more is read.
     pub(super) fn give_up(&mut self) {
         drop(self.body.take());
     }

@@ -53,7 +53,7 @@ const HEADER_TABLE_SIZE: u16 = 1;
 /// trailers are not told from anything else.
 const STREAMS_MAX: usize = 4096;
 
-/// Which side of a connection is read.
+/// The side of a connection that is read.
 #[derive(Debug)]
 pub(super) enum Side {
     /// A client's: requests. The last stream that it has opened.
@@ -62,7 +62,7 @@ pub(super) enum Side {
     Endpoint,
 }
 
-/// What others want to know of what has come.
+/// An event among the frames that others want to know of.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A request is malformed, and its stream is reset.
@@ -73,7 +73,7 @@ pub(super) enum Event {
     Settings(Option<u32>),
 }
 
-/// What to do with the next bytes.
+/// The treatment of the next bytes.
 enum Step {
     /// So many pass as they are.
     Pass(usize),
@@ -143,7 +143,7 @@ struct Block {
     bytes: usize,
 }
 
-/// How a header block was found.
+/// The state in which a header block was found.
 enum Verdict {
     Sound,
     /// Sound, and the library is told of its stream.
@@ -152,7 +152,7 @@ enum Verdict {
     Broken,
 }
 
-/// What has been seen of one direction of a connection.
+/// The state of one direction of a connection, as far as it has been seen.
 #[derive(Debug)]
 pub(super) struct Frames {
     side: Side,
@@ -166,7 +166,7 @@ pub(super) struct Frames {
     passing: usize,
     /// The beginning of a header block, or of a frame's header.
     held: Vec<u8>,
-    /// What is to be read in the place of what came.
+    /// Bytes that are to be read in the place of those that came.
     ready: BytesMut,
     /// A block in several frames, as one.
     block: Vec<u8>,
@@ -183,8 +183,8 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// A direction of which nothing has been read, that begins with so many octets
-    /// of a preface.
+    /// Makes the state of a direction of which nothing has been read, and which begins with so
+    /// many octets of a preface.
     pub(super) fn new(side: Side, preface_bytes: usize, list_max: usize) -> Self {
         Self {
             side,
@@ -204,12 +204,12 @@ impl Frames {
         }
     }
 
-    /// What is to be read before anything that comes.
+    /// Returns the bytes that are to be read before any that come.
     pub(super) fn ready(&mut self) -> &mut BytesMut {
         &mut self.ready
     }
 
-    /// The sender has ended: what was held back is all there will be.
+    /// Notes that the sender has ended: what was held back is all there will be.
     pub(super) fn end(&mut self) {
         self.is_over = true;
         self.ready.extend_from_slice(&self.held);
@@ -298,7 +298,7 @@ impl Frames {
         Step::Pass(rest.len())
     }
 
-    /// Whether settings are a client's own. (An endpoint's say nothing that matters.)
+    /// Returns whether settings are a client's own. (An endpoint's say nothing that matters.)
     fn is_of_a_client(&self, header: &Header) -> bool {
         matches!(self.side, Side::Client { .. }) && !header.has(ACK)
     }
@@ -329,7 +329,7 @@ impl Frames {
         }
     }
 
-    /// The frames of a header block, which `rest` begins with.
+    /// Reads the frames of a header block, which `rest` begins with.
     fn headers(&mut self, rest: &[u8], tell: &mut impl FnMut(Event)) -> Step {
         let block = match whole(rest) {
             Some(Ok(block)) => block,
@@ -475,7 +475,7 @@ impl Frames {
         }
     }
 
-    /// What the next block of the stream will be.
+    /// Notes what the next block of the stream will be.
     fn progress(&mut self, header: &Header, part: Part, is_malformed: bool) {
         if let Side::Client { last } = &mut self.side {
             *last = header.stream.max(*last);
@@ -508,7 +508,7 @@ fn add(headers: &mut HeaderMap, field: &Field<'_>) {
 /// Frames that make no header block.
 struct NoBlock;
 
-/// The header block that these bytes begin with, once it is all there.
+/// Returns the header block that these bytes begin with, once it is all there.
 fn whole(bytes: &[u8]) -> Option<Result<Block, NoBlock>> {
     let first = Header::read(bytes)?;
     let (mut header, mut at) = (first, 0);
@@ -531,8 +531,8 @@ fn whole(bytes: &[u8]) -> Option<Result<Block, NoBlock>> {
     }
 }
 
-/// The part of a HEADERS frame that is of the block, and whether its stream depends
-/// on itself; none if there is no such part (RFC 9113 6.2).
+/// Returns the part of a HEADERS frame that is of the block, and whether its stream depends on
+/// itself; none if there is no such part (RFC 9113 6.2).
 fn stripped(frame: &[u8]) -> Option<(&[u8], bool)> {
     let header = Header::read(frame)?;
     let mut payload = &frame[HEADER_BYTES..];

@@ -14,29 +14,30 @@ const PATH: u8 = 1 << 3;
 const PROTOCOL: u8 = 1 << 4;
 const STATUS: u8 = 1 << 5;
 
-/// What a header block belongs to.
+/// The part of a message that a header block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The head of a request; whether its stream ends with it.
     Request { is_whole: bool },
     /// The head of a response, final or not.
     Response,
-    /// What follows a body.
+    /// The fields that follow a body.
     Trailers,
-    /// None that there is room for: the library has a word for that.
+    /// A block that belongs to no message, and that the library answers by itself.
     Stray,
 }
 
 /// A message's fields as they come.
 #[derive(Debug, Default)]
 pub(super) struct Message {
-    /// What is wrong with it, as far as has been seen.
+    /// The first fault that has been seen in it.
     fault: Option<&'static str>,
     pseudo: u8,
     /// A field has come that is none of those.
     has_begun: bool,
     length: Option<u64>,
-    /// For the log; reused from message to message.
+    /// The method, which like the next three is checked and logged; the buffers are reused from
+    /// message to message.
     method: Vec<u8>,
     scheme: Vec<u8>,
     authority: Vec<u8>,
@@ -47,11 +48,11 @@ pub(super) struct Message {
 /// A request that is malformed, as far as it can be told what it was.
 #[derive(Debug)]
 pub struct Malformed {
-    /// What is wrong with it, in words for the log.
+    /// The fault, in words for the log.
     pub fault: &'static str,
     /// The method, if that could be read.
     pub method: Option<Method>,
-    /// With what does not belong into it as percent codes.
+    /// The path, with what does not belong into it as percent codes.
     pub path: Option<PathAndQuery>,
     /// Whom it asks, if that could be read.
     pub authority: Option<Authority>,
@@ -140,7 +141,7 @@ impl Message {
         }
     }
 
-    /// What is wrong with the message, which is complete.
+    /// Returns the fault of the message, which is complete.
     pub(super) fn fault(&self, part: Part) -> Option<&'static str> {
         match (self.fault, part) {
             (None, Part::Request { is_whole }) => self.request(is_whole),
@@ -148,7 +149,7 @@ impl Message {
         }
     }
 
-    /// What is wrong with a request of sound fields (RFC 9113 8.3.1, 8.5).
+    /// Returns the fault of a request of sound fields (RFC 9113 8.3.1, 8.5).
     fn request(&self, is_whole: bool) -> Option<&'static str> {
         let has = |bits: u8| self.pseudo & bits == bits;
         let connects = self.method == b"CONNECT";
@@ -171,17 +172,17 @@ impl Message {
         (!is_target).then_some("the target is none")
     }
 
-    /// The status of a response that another will follow.
+    /// Returns the status of a response that another will follow.
     pub(super) fn interim(&self) -> Option<StatusCode> {
         self.status.filter(StatusCode::is_informational)
     }
 
-    /// Whether it says the status of a response.
+    /// Returns whether the message says the status of a response.
     pub(super) fn has_status(&self) -> bool {
         self.pseudo & STATUS != 0
     }
 
-    /// What is known of a request that has this `fault`.
+    /// Returns what is known of a request that has this `fault`.
     pub(super) fn malformed(&self, fault: &'static str) -> Malformed {
         let path = (!self.path.is_empty()).then(|| shown(&self.path));
         Malformed {
@@ -199,7 +200,7 @@ fn length(value: &[u8]) -> Option<u64> {
     text.parse().ok()
 }
 
-/// A path of which every octet can be shown.
+/// Returns a path of which every octet can be shown: others become percent codes.
 fn shown(path: &[u8]) -> String {
     let mut shown = String::with_capacity(path.len());
     for &octet in path {
@@ -214,7 +215,7 @@ fn shown(path: &[u8]) -> String {
     shown
 }
 
-/// What is wrong with a pseudo-header field by itself.
+/// Returns what is wrong with a pseudo-header field by itself.
 fn unsound_pseudo(field: &Field<'_>) -> Option<&'static str> {
     let value = field.value;
     let is_sound = match field.name {
@@ -231,7 +232,7 @@ fn unsound_pseudo(field: &Field<'_>) -> Option<&'static str> {
     (!is_sound).then_some("the value of a pseudo-header field is none")
 }
 
-/// What is wrong with any other field by itself (RFC 9113 8.2.1).
+/// Returns what is wrong with any other field by itself (RFC 9113 8.2.1).
 fn unsound(field: &Field<'_>) -> Option<&'static str> {
     let is_name = |octet: &u8| is_token(*octet) && !octet.is_ascii_uppercase();
     if field.name.is_empty() || field.name.len() >= NAME_MAX || !field.name.iter().all(is_name) {

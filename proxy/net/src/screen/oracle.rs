@@ -87,7 +87,7 @@ impl AsyncWrite for Parts<'_> {
     }
 }
 
-/// What a screen has told.
+/// The events that a screen has told of.
 #[derive(Default)]
 struct Told {
     events: RefCell<Vec<String>>,
@@ -116,8 +116,8 @@ impl Peer for &Told {
     }
 }
 
-/// What is read through a screen of what comes in parts of these sizes, with a buffer of
-/// so many bytes; and what it has told.
+/// Returns what is read through a screen of bytes that come in parts of these sizes, with a
+/// buffer of so many bytes; and what the screen has told.
 fn read(is_client: bool, bytes: &[u8], sizes: &[u8], buffer: usize) -> (Vec<u8>, Vec<String>) {
     let (told, parts) = (Told::default(), Parts::of(bytes, sizes));
     let mut screened = match is_client {
@@ -147,7 +147,7 @@ fn read(is_client: bool, bytes: &[u8], sizes: &[u8], buffer: usize) -> (Vec<u8>,
     (out, told.events.into_inner())
 }
 
-/// The ends of frames that begin with these bytes, where no header block goes on.
+/// Returns the places between frames in these bytes, but for those within a header block.
 fn boundaries(bytes: &[u8]) -> Vec<usize> {
     let (mut at, mut ends) = (0, vec![0]);
     while let Some([high, middle, low, kind, flags]) = bytes.get(at..at + 5) {
@@ -159,8 +159,8 @@ fn boundaries(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// The library writes these bytes, and there are interim responses: none of its bytes is
-/// lost or moved, and no frame of its own is cut.
+/// Checks that none of the library's bytes is lost or moved, and none of its frames cut, where
+/// interim responses are written in between.
 fn write(bytes: &[u8], sizes: &[u8], interims: usize) {
     let told = Told::default();
     let mut screened = Screened::client(Parts::of(&[], sizes), LIST_MAX, &told);
@@ -193,7 +193,7 @@ fn write(bytes: &[u8], sizes: &[u8], interims: usize) {
     assert!(own.chunks(frame.len()).all(|own| own == frame));
 }
 
-/// A header block means the same when its fields are written anew.
+/// Checks that a header block means the same when its fields are written anew.
 fn again(block: &[u8]) {
     let list = |block: &[u8]| {
         let mut fields = Vec::new();
@@ -216,7 +216,7 @@ fn again(block: &[u8]) {
     assert_eq!(list(&anew), (true, fields));
 }
 
-/// The first bytes say how the others come.
+/// Checks a screen on this input, whose first bytes say how the others come.
 pub(crate) fn run(data: &[u8]) {
     let Some((how, bytes)) = data.split_first_chunk::<HOW_BYTES>() else {
         return;

@@ -14,7 +14,7 @@ use crate::hpack::{self, TABLE_BYTES};
 /// before it has answered the last; more than a read can bring are none that it has.
 const SETTINGS_MAX: usize = 4096;
 
-/// What has been seen of the direction to a client, and what is written there beside it.
+/// The state of the direction to a client, and the frames that are added to the library's.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     header: [u8; HEADER_BYTES],
@@ -32,7 +32,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The library has written this. Streams that it has reset are told.
+    /// Follows what the library writes, and tells `reset` of the streams that it resets.
     pub(super) fn pass(&mut self, mut bytes: &[u8], reset: &mut impl FnMut(u32)) {
         while !bytes.is_empty() {
             let used = match self.passing {
@@ -66,22 +66,22 @@ impl Outgoing {
         used
     }
 
-    /// The client has sent settings.
+    /// Notes that the client has sent settings.
     pub(super) fn settings(&mut self, table_bytes: Option<u32>) {
         self.table.asked(table_bytes);
     }
 
-    /// Whether a frame may begin.
+    /// Returns whether a frame may begin.
     pub(super) fn is_between_frames(&self) -> bool {
         self.known == 0 && self.passing == 0 && !self.in_block
     }
 
-    /// Whether nothing can be written any more: by which table is unknown.
+    /// Returns whether nothing can be written any more: the size of the client's table is unknown.
     pub(super) fn is_lost(&self) -> bool {
         self.table.is_lost
     }
 
-    /// Has a head of these fields written, which its stream goes on after.
+    /// Queues a head of these fields, after which its stream goes on.
     pub(super) fn write(&mut self, stream: u32, fields: &[u8]) {
         self.block.clear();
         self.table.say(&mut self.block);
@@ -95,12 +95,12 @@ impl Outgoing {
         header.write_block(&self.block, &mut self.frames);
     }
 
-    /// What is to be written before anything of the library's.
+    /// Returns the bytes to be written before anything of the library's.
     pub(super) fn unwritten(&self) -> &[u8] {
         &self.frames[self.written..]
     }
 
-    /// The socket has taken so much of it; whether that was all.
+    /// Notes that the socket has taken so many unwritten bytes; returns whether those were all.
     pub(super) fn advance(&mut self, bytes: usize) -> bool {
         self.written += bytes;
         let is_all = self.written == self.frames.len();
@@ -117,9 +117,9 @@ impl Outgoing {
 /// library's or not.
 #[derive(Debug)]
 struct Table {
-    /// What the client was told last.
+    /// The size that the client was told last, in octets.
     bytes: usize,
-    /// What it has asked for since: the least, and the last.
+    /// The sizes that it has asked for since: the least, and the last.
     change: Option<(usize, usize)>,
     /// Settings that are not answered, with the size that they ask for.
     asked: VecDeque<Option<usize>>,
@@ -148,7 +148,7 @@ impl Table {
         }
     }
 
-    /// The library goes by the settings that have come first.
+    /// Notes that the library now goes by the first settings that it had not answered.
     fn answered(&mut self) {
         if let Some(Some(bytes)) = self.asked.pop_front() {
             let least = self.change.map_or(bytes, |(least, _)| least.min(bytes));
@@ -156,7 +156,7 @@ impl Table {
         }
     }
 
-    /// The library has written a block, and with it whatever has changed.
+    /// Notes that the library has written a block, and with it whatever has changed.
     fn said(&mut self) {
         if let Some((_, last)) = self.change.take() {
             self.bytes = last;

@@ -21,7 +21,7 @@ use crate::problem::{Gravity, Problem};
 /// A certificate as it is shown.
 pub(super) struct Served {
     pub(super) key: Arc<CertifiedKey>,
-    /// In lower case; `*.` before those that any label completes.
+    /// The names of hosts, in lower case; `*.` before those that any label completes.
     names: Vec<String>,
     /// Whether it has a subjectAltName at all.
     pub(super) has_names: bool,
@@ -126,7 +126,7 @@ pub(super) struct Certificates {
 }
 
 impl Certificates {
-    /// In the order of the configuration.
+    /// Takes the certificates, in the order of the configuration.
     pub(super) fn new<'a>(served: impl Iterator<Item = &'a Served>) -> Self {
         let mut own = Self::default();
         for (index, one) in served.enumerate() {
@@ -138,7 +138,7 @@ impl Certificates {
         own
     }
 
-    /// Those for a name: the ones that have it, then those with a wildcard for
+    /// Returns the certificates for a name: those that have it, then those with a wildcard for
     /// its first label (RFC 6125 6.4.3), then all.
     fn candidates(&self, name: &str) -> impl Iterator<Item = &Arc<CertifiedKey>> {
         let name = name.to_ascii_lowercase();
@@ -210,7 +210,7 @@ impl PeerNames {
         names.map_err(|problem| anyhow::anyhow!("{problem}"))
     }
 
-    /// For rules about classes.
+    /// Returns the names as rules about classes take them.
     pub fn as_certificate(&self) -> Certificate<'_> {
         Certificate {
             dns: &self.dns,

@@ -16,7 +16,7 @@ use super::provider;
 /// The application protocol of a handshake that asks whether a name is ours.
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// Where answers to requests are asked for: a token follows.
+/// The path at which answers to requests are asked for: a token follows.
 const ACME_PATH: &str = "/.well-known/acme-challenge/";
 
 /// Returns what holds an answer of this kind in PEM: a key and its certificate.
@@ -48,7 +48,7 @@ impl ResolvesServerCert for ChallengeCertificate {
 pub struct Answers {
     /// The bodies of answers to requests, by token.
     pub tokens: HashMap<String, Bytes>,
-    /// What is shown in handshakes, by the name that is asked for, in lower case.
+    /// The certificates shown in handshakes, by the name that is asked for, in lower case.
     pub certificates: HashMap<String, ChallengeCertificate>,
 }
 

@@ -44,7 +44,7 @@ impl fmt::Debug for ClusterTls {
 }
 
 impl ClusterTls {
-    /// A cluster's, if it has any.
+    /// Returns the TLS of a cluster, if it has any.
     ///
     /// # Errors
     ///
@@ -112,8 +112,8 @@ impl ClusterTls {
         }
     }
 
-    /// An endpoint has been heard after a handshake. (Of TLS 1.3 the handshake
-    /// alone does not say that it goes on.)
+    /// Notes that an endpoint has been heard after a handshake. (Of TLS 1.3 the handshake alone
+    /// does not say that it goes on.)
     pub fn proven(&self) {
         // A read first: the line is shared by all workers.
         if self.complained.load(Relaxed) {
@@ -121,8 +121,8 @@ impl ClusterTls {
         }
     }
 
-    /// Whether an error in the place of an endpoint's first word, which may be that it
-    /// does not take our certificate, says so.
+    /// Returns whether an error in the place of an endpoint's first word says that it does not
+    /// take our certificate.
     pub fn is_refusal(&self, address: &EndpointAddress, error: &io::Error) -> bool {
         let is_refusal = match tls_error(error) {
             Some(Error::AlertReceived(alert)) => REFUSALS.contains(alert),
@@ -134,7 +134,7 @@ impl ClusterTls {
         is_refusal
     }
 
-    /// Without a protocol that both have said, it is HTTP/1.1.
+    /// Refuses a connection without a protocol that both have said, unless it is to be HTTP/1.1.
     fn checked(&self, secured: EndpointStream) -> io::Result<EndpointStream> {
         match secured.stream.get_ref().1.alpn_protocol() {
             None if self.config.http2 => {
@@ -145,7 +145,7 @@ impl ClusterTls {
         }
     }
 
-    /// What the endpoint's certificate is to be for.
+    /// Returns the name that the endpoint's certificate is to be for.
     fn server_name(&self, address: &EndpointAddress) -> Option<ServerName<'static>> {
         match (&self.config.sni, address) {
             (Some(name), _) => ServerName::try_from(name.clone()).ok(),
@@ -241,7 +241,7 @@ fn read(config: &config::ClusterTls) -> Result<(ClientConfig, Vec<Problem>), Vec
     Ok((client, warnings))
 }
 
-/// What there is; what is wrong is added to the others.
+/// Returns what there is; what is wrong is added to the others.
 fn kept<T>(result: Result<T, Problem>, errors: &mut Vec<Problem>) -> Option<T> {
     result.map_err(|problem| errors.push(problem)).ok()
 }
@@ -274,7 +274,7 @@ fn trusting_system(span: &Span) -> Result<Arc<dyn ServerCertVerifier>, Problem> 
     Err(Problem::at(span, message).help(help))
 }
 
-/// Why a handshake failed.
+/// Returns why a handshake failed.
 fn reason(error: &io::Error) -> Reason {
     match tls_error(error) {
         None => Reason::ConnectionTerminated,
@@ -286,7 +286,7 @@ fn reason(error: &io::Error) -> Reason {
     }
 }
 
-/// What TLS has to say to it.
+/// Returns the error of TLS that an I/O error holds, if it holds one.
 fn tls_error(error: &io::Error) -> Option<&Error> {
     error.get_ref().and_then(|inner| inner.downcast_ref())
 }

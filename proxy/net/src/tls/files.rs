@@ -11,18 +11,18 @@ use crate::background::Background;
 use crate::problem::Problem;
 use crate::stamp::Stamp;
 
-/// How often files are looked at: as manifests are.
+/// The time between two looks at the files: as for manifests.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// What is made of files that may change.
+/// Something that is made of files which may change.
 pub(super) trait Reloadable: Send + Sync {
-    /// What it is, for the log.
+    /// Returns its name for the log.
     fn title(&self) -> String;
 
     /// Returns the files, as they were before they were read last.
     fn files(&self) -> &Files;
 
-    /// Whether there is more to it than these files: what is looked at only when the
+    /// Returns whether there is more to it than these files: what is looked at only when the
     /// configuration is read anew.
     fn has_more(&self) -> bool;
 
@@ -42,12 +42,12 @@ pub(super) struct Files(Mutex<Vec<Seen>>);
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     path: PathBuf,
-    /// None if it was not there.
+    /// The stamp of the file; none if it was not there.
     stamp: Option<Stamp>,
 }
 
 impl Seen {
-    /// As it is now.
+    /// Looks at a file as it is now.
     fn now(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -57,7 +57,7 @@ impl Seen {
 }
 
 impl Files {
-    /// As they are now, before they are read.
+    /// Looks at the files as they are now, before they are read.
     pub(super) fn now<'a>(all: impl Iterator<Item = &'a FileAt>) -> Self {
         Self(Mutex::new(all.map(|file| Seen::now(&file.path)).collect()))
     }
@@ -72,7 +72,7 @@ pub(super) enum Occasion {
     Reload,
 }
 
-/// Has what the files are for read again if one has changed.
+/// Reads the files of `of` again if one has changed, or if a reload has more to look at.
 pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
     // Held while they are read: another that looks then finds nothing new.
     let mut files = of.files().0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
     }
 }
 
-/// A thread that looks at the files of all of these; none if there are none.
+/// Starts a thread that looks at the files of all of these; returns none if there are none.
 pub(super) fn watch(all: Vec<Arc<dyn Reloadable>>) -> std::io::Result<Option<Background>> {
     if all.is_empty() {
         return Ok(None);

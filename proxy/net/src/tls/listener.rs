@@ -37,15 +37,15 @@ pub struct ListenerTls {
     handshakes: Permits,
 }
 
-/// What the files hold.
+/// The contents of the files, ready for use.
 struct Current {
     server: Arc<ServerConfig>,
-    /// For each certificate, until when it is valid, in seconds since 1970; none for one
-    /// that is still to be issued.
+    /// The end of each certificate's validity, in seconds since 1970; none for one that is
+    /// still to be issued.
     not_after_s: Vec<Option<i64>>,
 }
 
-/// How sessions are resumed; outlives the certificates.
+/// The means of resuming sessions, which outlive the certificates.
 #[derive(Clone)]
 struct Resumption {
     ticketer: Option<Arc<dyn ProducesTickets>>,
@@ -53,7 +53,7 @@ struct Resumption {
 }
 
 impl Resumption {
-    /// None can be resumed that was begun before.
+    /// Makes new means, by which no session can be resumed that was begun before.
     fn new(config: &config::ListenerTls) -> Result<Self, Vec<Problem>> {
         if config.session_tickets == 0 {
             return Ok(Self {
@@ -91,7 +91,7 @@ impl ListenerTls {
         self.config.handshake_timeout
     }
 
-    /// A listener's, if it has any.
+    /// Returns the TLS of a listener, if it has any.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl ListenerTls {
         }
     }
 
-    /// How sessions are resumed where another configuration takes the place of this
+    /// Returns how sessions are resumed where another configuration takes the place of this
     /// one. A client that was believed before may not be by other authorities.
     fn resumption_for(&self, config: &config::ListenerTls) -> Result<Resumption, Vec<Problem>> {
         let own = &self.config;
@@ -171,7 +171,7 @@ impl ListenerTls {
         Ok((own, warnings))
     }
 
-    /// For a connection that comes now.
+    /// Returns the settings for a connection that comes now.
     pub fn server(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.current().server)
     }
@@ -192,12 +192,12 @@ impl ListenerTls {
         all.filter_map(|(own, s)| Some((own, s?))).collect()
     }
 
-    /// Whether there is a certificate to show; the first may still be to be issued.
+    /// Returns whether there is a certificate to show; the first may still be to be issued.
     pub fn has_certificate(&self) -> bool {
         self.current().not_after_s.iter().any(Option::is_some)
     }
 
-    /// A place for a handshake; none if all are taken.
+    /// Takes a place for a handshake; none if all are taken.
     pub fn begin(&self) -> Option<Permit> {
         self.handshakes.take(1, self.config.max_handshakes)
     }
@@ -284,8 +284,7 @@ impl Current {
     }
 }
 
-/// A warning if a certificate is for no host: its common name is not looked at
-/// (RFC 9525 2).
+/// Returns a warning if a certificate is for no host: common names do not count (RFC 9525 2).
 fn nameless(certificate: &TlsCertificate, served: &Served) -> Option<Problem> {
     (!served.has_names).then(|| {
         let what = "the certificate has no subjectAltName";

@@ -27,7 +27,7 @@ impl TlsView {
     }
 }
 
-/// What is told of TLS with clients; no sample where no listener speaks it.
+/// The metrics of TLS with clients; no sample where no listener speaks it.
 #[rustfmt::skip]
 pub static TLS: Topic<TlsView> = Topic { title: "TLS with clients", rows: &[
     // A version has a result of its own for each.

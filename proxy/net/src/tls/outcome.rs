@@ -8,7 +8,7 @@ use super::HTTP_2;
 use super::certificates::PeerNames;
 use crate::counters::Counter;
 
-/// What was agreed on in a handshake.
+/// The result of a handshake: the client's names, the protocol and the terms.
 #[derive(Debug)]
 pub struct Secured {
     /// The names in the client's certificate, if it has shown one.
@@ -46,13 +46,13 @@ impl TlsTerms {
 }
 
 impl Secured {
-    /// Whether the application protocol is HTTP/2.
+    /// Returns whether the application protocol is HTTP/2.
     pub fn is_http2(&self) -> bool {
         self.protocol.as_deref() == Some(HTTP_2)
     }
 }
 
-/// How a handshake ended.
+/// The way in which a handshake ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
@@ -64,25 +64,25 @@ pub enum Outcome {
     Resumed12,
     /// The same, TLS 1.3.
     Resumed13,
-    /// No version, cipher suite or protocol that both have.
+    /// The two ends have no version, cipher suite or protocol in common.
     Incompatible,
     /// We have no certificate yet: the first is still to be issued.
     NoCertificate,
-    /// No certificate where one is needed.
+    /// The client has shown no certificate where one is needed.
     CertificateRequired,
     /// A certificate that is not believed.
     CertificateInvalid,
     /// The client did not go on: it does not believe us, say.
     RefusedByClient,
-    /// What came is not TLS, or not as it should be.
+    /// The client has sent something other than TLS, or TLS that is malformed.
     Malformed,
-    /// What came is HTTP in plain text.
+    /// The client has sent HTTP in plain text.
     PlainHttp,
     /// The client closed the connection.
     Closed,
     /// The handshake took too long.
     Timeout,
-    /// As many as may be were in progress.
+    /// The listener had as many handshakes in progress as it may.
     Overflow,
     /// The proxy is shutting down.
     Shutdown,
@@ -141,7 +141,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it is we who have refused, with an alert.
+    /// Returns whether it is we who have refused, with an alert.
     pub fn is_told(self) -> bool {
         let certificate = matches!(self, Self::CertificateRequired | Self::CertificateInvalid);
         let own = matches!(self, Self::Incompatible | Self::NoCertificate);
@@ -165,7 +165,7 @@ impl Outcome {
     }
 }
 
-/// How a worker's handshakes ended.
+/// The counts of a worker's handshakes, by outcome.
 #[derive(Debug, Default)]
 pub struct HandshakeStats([Counter; Outcome::ALL.len()]);
 

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 /// Bytes of a file at most: a bundle of every public authority has 220 KB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Why the TLS of a listener or cluster cannot be.
+/// Returns an error that says why the TLS of a listener or cluster cannot be.
 pub(super) fn failure(kind: &str, name: &str, problems: &[Problem]) -> anyhow::Error {
     let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
     anyhow::anyhow!("TLS of the {kind} `{name}`: {}", problems.join("; "))
@@ -42,7 +42,7 @@ fn holds(text: &[u8], label: &str) -> bool {
         .any(|part| part == label.as_bytes())
 }
 
-/// What is wrong with a file's text; the library shows lines as numbers.
+/// Returns what is wrong with a file's text; the library shows lines as numbers.
 fn not_pem(file: &FileAt, error: &PemError) -> Problem {
     let line = |text: &[u8]| String::from_utf8_lossy(text).trim().to_owned();
     let what = match error {
@@ -58,7 +58,7 @@ fn not_pem(file: &FileAt, error: &PemError) -> Problem {
     Problem::error(file, format!("it is not PEM: {what}"))
 }
 
-/// The certificates in a file: at least one.
+/// Returns the certificates in a file: at least one.
 pub(super) fn certificates(file: &FileAt) -> Result<Vec<CertificateDer<'static>>, Problem> {
     let text = read(file)?;
     let found: Result<Vec<_>, PemError> = CertificateDer::pem_slice_iter(&text).collect();
@@ -80,7 +80,7 @@ pub(super) fn certificates(file: &FileAt) -> Result<Vec<CertificateDer<'static>>
     }
 }
 
-/// The private key in a file.
+/// Returns the private key in a file.
 pub(super) fn private_key(file: &FileAt) -> Result<PrivateKeyDer<'static>, Problem> {
     let text = read(file)?;
     if holds(&text, "BEGIN ENCRYPTED PRIVATE KEY") || holds(&text, "Proc-Type: 4,ENCRYPTED") {
@@ -155,7 +155,7 @@ pub(super) fn revocations(
     Ok(found)
 }
 
-/// The authorities in a file, whose [`certificates`] these are.
+/// Returns the authorities in a file, whose [`certificates`] these are.
 pub(super) fn authorities(
     file: &FileAt,
     listed: &[CertificateDer<'_>],
@@ -184,7 +184,7 @@ pub(super) fn parsed<'a>(
     }
 }
 
-/// A warning if the certificate is not valid today.
+/// Returns a warning if the certificate is not valid today.
 pub(super) fn check_dates(file: &FileAt, certificate: &X509Certificate<'_>) -> Option<Problem> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     // A clock before 1970 tells nothing.

@@ -11,12 +11,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 tokio::task_local! {
-    /// In a handshake: whether the endpoint has asked for a certificate.
+    /// Whether the endpoint of the present handshake has asked for a certificate.
     static ASKED: Cell<bool>;
 }
 
-/// What says that a certificate, or that there is none, will not do (RFC 8446 6.2).
-/// Anything else may be said of a request, too.
+/// Alerts by which an endpoint rejects a certificate, or that there is none (RFC 8446 6.2). Any
+/// other may be about a request, too.
 pub(super) const REFUSALS: [AlertDescription; 10] = [
     AlertDescription::BadCertificate,
     AlertDescription::UnsupportedCertificate,
@@ -61,9 +61,9 @@ pub struct EndpointStream {
 }
 
 impl EndpointStream {
-    /// Whether the endpoint has yet to say that it takes what was shown: with TLS 1.3
-    /// it sees that when the handshake is over for us. Where it has asked, no ticket
-    /// comes before (RFC 8446 4.6.1), nor is a request read.
+    /// Returns whether the endpoint has yet to say that it takes what was shown: with TLS 1.3
+    /// it sees that when the handshake is over for us. Where it has asked, no ticket comes
+    /// before (RFC 8446 4.6.1), nor is a request read.
     pub fn may_be_refused(&self) -> bool {
         let (_, session) = self.stream.get_ref();
         self.asked

@@ -24,7 +24,7 @@ pub(super) struct Trusting {
 }
 
 impl Trusting {
-    /// These, which are the `roots`.
+    /// Believes these authorities, which are the `roots`.
     ///
     /// # Errors
     ///
@@ -41,7 +41,7 @@ impl Trusting {
     }
 }
 
-/// What is to be said of a certificate beside its name and who has signed it.
+/// Checks the dates and the purpose of a certificate; its name and its signer are checked apart.
 fn check_authority(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), Error> {
     let now_s = now.as_secs() as i64;
     let validity = certificate.validity();

@@ -22,7 +22,7 @@ struct State {
     bytes: usize,
     /// All of the body is here.
     is_whole: bool,
-    /// No more comes, be it whole or not.
+    /// Whether no more comes, be the copy whole or not.
     has_ended: bool,
     waker: Option<Waker>,
 }
@@ -35,7 +35,7 @@ impl State {
     }
 }
 
-/// Where a body's chunks go as they pass.
+/// The end of a copy that gets a body's chunks as they pass.
 #[derive(Debug)]
 pub(super) struct Copier(Rc<RefCell<State>>);
 
@@ -63,7 +63,7 @@ impl Copier {
         true
     }
 
-    /// The body has come to its end.
+    /// Notes that the body has come to its end.
     pub(super) fn finish(self) {
         self.0.borrow_mut().is_whole = true;
     }

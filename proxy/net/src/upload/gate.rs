@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-/// How long the body is held back for the upstream's `100 Continue`; an
-/// upstream that says nothing gets it then (RFC 9110 10.1.1).
+/// The time for which the body is held back for the upstream's `100 Continue`; an upstream that
+/// says nothing gets it then (RFC 9110 10.1.1).
 const CONTINUE_BOUND: Duration = Duration::from_secs(1);
 
 /// Holds the body back until the upstream asks for it.
@@ -48,7 +48,7 @@ impl Gate {
 }
 
 impl GateOpener {
-    /// The upstream has said `100 Continue`.
+    /// Opens the gate, for the upstream has said `100 Continue`.
     pub fn open(&self) {
         let sender = self.0.lock().ok().and_then(|mut sender| sender.take());
         if let Some(sender) = sender {

@@ -15,8 +15,8 @@ use crate::buffer::{Batch, Buffers, Fallback, Scratch};
 use crate::error::Reason;
 use crate::permit::Permit;
 
-/// What there is of a body: in memory, then in a file, then the piece that neither had room
-/// for.
+/// The part of a body that is here: in memory, then in a file, then the piece that neither had
+/// room for.
 #[derive(Debug)]
 pub(super) struct Kept {
     first: Vec<Bytes>,
@@ -31,7 +31,7 @@ pub(super) struct Kept {
     bytes: u64,
     /// Bytes of them that were sent, in this turn.
     sent: u64,
-    /// How many of `first` were.
+    /// The number of pieces of `first` that were sent, in this turn.
     next: usize,
     /// Whether what follows them was.
     has_sent_last: bool,
@@ -197,7 +197,7 @@ impl Upload {
         Ok(())
     }
 
-    /// Whether all of it has been taken from the client, be it with the upstream or not.
+    /// Returns whether all of it has been taken from the client, be it with the upstream or not.
     pub fn has_come(&self) -> bool {
         self.has_come.get() || self.is_done()
     }
@@ -207,7 +207,7 @@ impl Upload {
         self.kept.borrow().as_ref()?.length()
     }
 
-    /// Whether it can be sent again, for all of it is here.
+    /// Returns whether it can be sent again, for all of it is here.
     pub fn is_repeatable(&self) -> bool {
         let kept = self.kept.borrow();
         let is_whole = kept.as_ref().is_some_and(|own| own.is_whole());

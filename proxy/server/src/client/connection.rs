@@ -59,7 +59,7 @@ use crate::setup::listener::ListenerState;
 use crate::setup::serving::Serving;
 use tokio::time::Instant;
 
-/// What a connection is waiting for.
+/// The state that a connection is in: what it is waiting for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Phase {
     /// -> a request's first byte came (or the connection was accepted).
@@ -71,8 +71,8 @@ pub(crate) enum Phase {
     },
     /// -> the head was read.
     Waiting {
-        /// When the handler wants to be polled again; `None` if it has timers
-        /// of its own.
+        /// The time at which the handler wants to be polled again; `None` if it has
+        /// timers of its own.
         until: Option<Instant>,
     },
     /// -> the response's head went out.
@@ -87,9 +87,9 @@ pub(crate) enum Phase {
 /// Bounds on the response in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseBounds {
-    /// Between two chunks of the upstream's body.
+    /// The longest pause between two chunks of the upstream's body.
     pub(crate) upstream_idle: Duration,
-    /// When the exchange must be over.
+    /// The time by which the exchange must be over.
     pub(crate) deadline: Option<Instant>,
     /// Whether the upstream is judged by how it ends.
     pub(crate) is_judged: bool,
@@ -97,11 +97,11 @@ pub(crate) struct ResponseBounds {
 
 /// A client's connection and its present state.
 pub(crate) struct Connection {
-    /// What it is served by.
+    /// The counters and the generation of its worker, which its requests are served by.
     pub(crate) serving: Rc<Serving>,
     /// The listener that accepted it.
     pub(crate) listener: Arc<ListenerState>,
-    /// When the connection was accepted.
+    /// The time at which the connection was accepted.
     pub(crate) accepted: Instant,
     /// The address of the other end.
     pub(crate) peer: SocketAddr,
@@ -109,23 +109,23 @@ pub(crate) struct Connection {
     /// The code point that the client's packets are marked with, if a rule
     /// wants it.
     pub(crate) dscp: Option<u8>,
-    /// What the client is connected to.
+    /// The address that the client is connected to.
     local: SocketAddr,
-    /// How its bytes get onto the uplink.
+    /// The way that the connection's bytes take onto the uplink.
     outlet: Outlet,
     /// The code point of its packets, once they have borne any.
     wire_mark: OnceCell<Rc<WireMark>>,
-    /// What the TLS handshake came to.
+    /// The outcome of the TLS handshake; unset in plain text.
     secured: OnceCell<Box<Secured>>,
     /// The request in progress; with HTTP/2, whether there is any.
     only: StreamState,
-    /// What HTTP/2 needs, once it is spoken.
+    /// The state that HTTP/2 needs, once it is spoken.
     http2: OnceCell<Box<Http2>>,
     watch: RefCell<RequestWatch>,
     /// The client has closed its sending side.
     has_finished_sending: Cell<bool>,
     write_blocked: Blocked,
-    /// How fast the client takes what it asked for, once its socket was full.
+    /// The watch over how fast the client takes what it asked for, once its socket was full.
     drain: RefCell<Option<Box<Drain>>>,
     /// The places at endpoints that its requests hold, where these are bounded.
     held: RefCell<Vec<Weak<Held>>>,
@@ -137,7 +137,7 @@ pub(crate) struct Connection {
     finishing: RefCell<Option<Box<dyn Account>>>,
     /// Interim responses that the socket does not have yet.
     interim: RefCell<BytesMut>,
-    /// What the connection is going to be when HTTP ends on it.
+    /// The protocol that the connection is going to speak when HTTP ends on it.
     switched: RefCell<Option<Box<dyn Switched>>>,
     waker: RefCell<Option<Waker>>,
     draining: Cell<bool>,
@@ -146,7 +146,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A connection that has just been accepted.
+    /// Makes the state of a connection that has just been accepted.
     pub(crate) fn new(
         serving: Rc<Serving>,
         listener: Arc<ListenerState>,
@@ -188,7 +188,7 @@ impl Connection {
         }
     }
 
-    /// The peer's address as text, for forwarding headers.
+    /// Returns the peer's address as text, for forwarding headers.
     pub(crate) fn peer_text(&self) -> &HeaderValue {
         self.peer_text.get_or_init(|| {
             let ip = self.peer.ip().to_canonical();
@@ -196,7 +196,7 @@ impl Connection {
         })
     }
 
-    /// The client, and what it is connected to, for backends that are told.
+    /// Returns both ends of the connection, for backends that are told of them.
     pub(crate) fn ends(&self) -> Ends {
         Ends {
             client: self.peer,
@@ -204,12 +204,12 @@ impl Connection {
         }
     }
 
-    /// How its bytes get onto the uplink.
+    /// Returns the way that the connection's bytes take onto the uplink.
     pub(crate) fn outlet(&self) -> &Outlet {
         &self.outlet
     }
 
-    /// What its TLS handshake came to; none in plain text.
+    /// Returns the outcome of the TLS handshake; none in plain text.
     pub(crate) fn secured(&self) -> Option<&Secured> {
         self.secured.get().map(|secured| &**secured)
     }
@@ -221,13 +221,13 @@ impl Connection {
         self.secured().is_some() || forwarder.was_secure(head, self.peer.ip())
     }
 
-    /// The certificate that the client has shown, for rules about classes.
+    /// Returns the certificate that the client has shown, for rules about classes.
     pub(crate) fn certificate(&self) -> Option<Certificate<'_>> {
         let peer = self.secured()?.peer.as_ref()?;
         Some(peer.as_certificate())
     }
 
-    /// The TLS handshake is through; HTTP begins.
+    /// Notes that the TLS handshake is through; HTTP begins.
     pub(crate) fn secure(&self, secured: Secured) {
         // There is one handshake.
         let _ = self.secured.set(Box::new(secured));
@@ -237,7 +237,7 @@ impl Connection {
         });
     }
 
-    /// What it puts on the uplink, if that is paced.
+    /// Returns the gauge of what the connection puts on the uplink, if that is paced.
     pub(crate) fn gauge(&self) -> Option<&Rc<SocketGauge>> {
         match &self.outlet {
             Outlet::Gauged(gauge) => Some(gauge),
@@ -245,25 +245,25 @@ impl Connection {
         }
     }
 
-    /// The code point of its packets, if they have borne any.
+    /// Returns the code point of the connection's packets, if they have borne any.
     pub(crate) fn wire_mark(&self) -> Option<&Rc<WireMark>> {
         self.wire_mark.get()
     }
 
-    /// The same, from now on.
+    /// Returns the code point of the connection's packets, which may bear one from now on.
     pub(crate) fn mark_wire(&self) -> &Rc<WireMark> {
         self.wire_mark.get_or_init(Rc::default)
     }
 
-    /// One of its requests holds this place.
+    /// Notes that a request of the connection holds this place.
     pub(crate) fn holds(&self, place: &Rc<Held>) {
         let mut held = self.held.borrow_mut();
         held.retain(|other| other.strong_count() > 0);
         held.push(Rc::downgrade(place));
     }
 
-    /// Whether others need a place that its requests hold: at an endpoint, or among
-    /// those of the listener.
+    /// Returns whether others need a place that the connection's requests hold: at
+    /// an endpoint, or among those of the listener.
     pub(crate) fn is_pressed(&self) -> bool {
         if self.listener.is_short_of_places() {
             return true;
@@ -275,7 +275,7 @@ impl Connection {
 
     // What the worker asks for.
 
-    /// No further request: closes when the present one is answered.
+    /// Takes no further request: the connection closes when the present one is answered.
     pub(crate) fn drain(&self) {
         self.draining.set(true);
         if self.is_busy() && self.http2.get().is_none() {
@@ -290,19 +290,19 @@ impl Connection {
         self.wake();
     }
 
-    /// Why it is being cut, if it is.
+    /// Returns why the connection is being cut, if it is.
     pub(crate) fn cut_reason(&self) -> Option<Reason> {
         self.cut.get()
     }
 
-    /// Has the connection's task look at it again.
+    /// Wakes the connection's task, which then looks at the connection again.
     pub(crate) fn wake(&self) {
         if let Some(waker) = &*self.waker.borrow() {
             waker.wake_by_ref();
         }
     }
 
-    /// Whether a request is in progress.
+    /// Returns whether a request is in progress.
     pub(crate) fn is_busy(&self) -> bool {
         matches!(
             self.only.phase.get(),
@@ -310,7 +310,7 @@ impl Connection {
         ) || self.finishing.borrow().is_some()
     }
 
-    /// Has [`Connection::wake`] wake this task.
+    /// Registers this task as the one that [`Connection::wake`] wakes.
     pub(crate) fn register(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
         if !waker
@@ -321,15 +321,15 @@ impl Connection {
         }
     }
 
-    /// Whether it drains, and does not owe its first request an answer: a
-    /// client that has just been accepted has not been told to go elsewhere.
+    /// Returns whether the connection drains, and does not owe its first request an
+    /// answer: a client that has just been accepted has not been told to go elsewhere.
     fn may_shut_down(&self) -> bool {
         let is_new = matches!(self.only.phase.get(), Phase::Head { .. });
         // HTTP/2 has a way to say which requests are still answered.
         self.draining.get() && (!is_new || self.http2.get().is_some())
     }
 
-    /// The output of `work`, unless the connection is cut meanwhile.
+    /// Returns the output of `work`, unless the connection is cut meanwhile.
     pub(crate) async fn unless_cut<T>(&self, work: impl Future<Output = T>) -> Result<T, Reason> {
         let mut work = pin!(work);
         poll_fn(|cx| {

@@ -6,7 +6,7 @@ use sprat_scheduler::Precedence;
 
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
-/// What a client's `Priority` says, as far as it counts.
+/// Returns what a client's `Priority` says, as far as it counts.
 pub(crate) fn asked(headers: &HeaderMap, counts: Priorities) -> Precedence {
     let unsaid = Precedence::default();
     match counts {
@@ -19,8 +19,8 @@ pub(crate) fn asked(headers: &HeaderMap, counts: Priorities) -> Precedence {
     }
 }
 
-/// What `Priority` says, where it says something; a member that is not right
-/// is passed over (RFC 9218 4).
+/// Returns what `Priority` says, or else what was said `before`; a member that is
+/// not right is passed over (RFC 9218 4).
 pub(crate) fn told(headers: &HeaderMap, mut before: Precedence) -> Precedence {
     let values = headers.get_all(PRIORITY).iter();
     let members = values

@@ -13,19 +13,19 @@ use super::dispatch::Exchange;
 use super::outcome::{Failed, Held, Next};
 use crate::exchange::record::Record;
 
-/// What a request has waited for an endpoint, if it has to: the time runs from the first
+/// The time that a request has waited for an endpoint, if it has to: from the first
 /// attempt that failed.
 #[derive(Default)]
 pub(super) struct Patience(Option<Awaiting>);
 
 impl Patience {
-    /// An endpoint has answered.
+    /// Notes that an endpoint has answered.
     pub(super) fn served(&mut self) {
         self.0.iter_mut().for_each(Awaiting::served);
     }
 }
 
-/// Whether an endpoint is not there, for this reason: it may come back.
+/// Returns whether an attempt that failed so found its endpoint away, which may come back.
 fn is_away(reason: Reason) -> bool {
     matches!(
         reason,

@@ -175,7 +175,7 @@ impl Body {
         trace.end_pacing(granted);
     }
 
-    /// The last frame has been handed over.
+    /// Notes that the last frame has been handed over.
     fn finish(&mut self) {
         self.end_trace();
         if let Some(mut record) = self.record.take() {

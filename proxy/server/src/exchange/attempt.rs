@@ -21,13 +21,13 @@ use super::dispatch::Exchange;
 use super::outcome::{Answer, Due, Failed};
 use super::spare::Spare;
 
-/// Why a request got no answer over a connection.
+/// A request that got no answer over a connection, and why.
 struct Broken {
     reason: Reason,
     failure: Failure,
     /// The request, if it may be sent again.
     again: Option<Request<RequestBody>>,
-    /// How the request goes on: it ends, unless the core says otherwise.
+    /// The step that follows: the request ends, unless the core says otherwise.
     step: Step,
 }
 
@@ -207,7 +207,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// What to send a request again from, should that be possible.
+    /// Returns what to send a request again from, should that be possible.
     fn spare(&self, request: &Request<RequestBody>, safe: bool, reused: bool) -> Option<Spare> {
         let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
         // What is refused may be sent again, be it safe or not.
@@ -216,8 +216,8 @@ impl Exchange<'_> {
         repeatable.then(|| Spare::of(request))
     }
 
-    /// A connection ended, or the request's part of it, before there was an
-    /// answer.
+    /// Returns what is left of a request whose connection, or whose part of one,
+    /// ended before there was an answer.
     fn broken(
         &self,
         mut error: TrySendError<Request<RequestBody>>,
@@ -248,8 +248,8 @@ impl Exchange<'_> {
         Broken::new(reason, failure, again.filter(|_| is_unanswered))
     }
 
-    /// A response to what `began` so long ago: the answer, unless the route would rather
-    /// have another.
+    /// Judges the response to a request that `began` then: it is the answer, unless the
+    /// route would rather have another.
     fn judge(
         &self,
         mut lease: Lease,
@@ -303,8 +303,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Whether a request may be sent twice: without a body, or with one that is here as a
-    /// whole, and safe to repeat (RFC 9110 9.2.2) or said to be so.
+    /// Returns whether a request may be sent twice: without a body, or with one that is
+    /// here as a whole, and safe to repeat (RFC 9110 9.2.2) or said to be so.
     pub(super) fn is_safe(&self, request: &Request<RequestBody>) -> bool {
         let repeatable = request.method().is_idempotent() || self.plan.route.retry.non_idempotent;
         let body = self.upload.as_ref();
@@ -367,9 +367,9 @@ impl Exchange<'_> {
         .await
     }
 
-    /// Until when the head of the answer is to be there. An attempt's time runs
-    /// from when the request has been sent: while its client is waited for, an
-    /// endpoint cannot answer.
+    /// Returns the time by which the head of the answer is to be there. An
+    /// attempt's time runs from when the request has been sent: while its client is
+    /// waited for, an endpoint cannot answer.
     fn bound(&self, due: Due<'_>, tried_until: Option<Instant>) -> Option<(Instant, Reason)> {
         let progress = self.upload.as_ref().map(|upload| upload.progress());
         let (tried_until, overdue) = match progress {
@@ -387,8 +387,8 @@ impl Exchange<'_> {
         )
     }
 
-    /// Until when the next step is due, and whose fault it is if it is not
-    /// taken.
+    /// Returns the time by which the next step is due, and whose fault it is if it
+    /// is not taken.
     pub(super) fn owed(&self, sent: Instant) -> (Instant, Reason) {
         let route = self.plan.route;
         let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
@@ -409,8 +409,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// The time for an answer is over: the connection may be dead, if that was the
-    /// endpoint's.
+    /// Notes that the time for an answer is over. The connection may be dead, if
+    /// the endpoint is at fault.
     fn run_out(&self, lease: &mut Lease, reason: Reason) {
         if reason.facts().fault == Fault::Upstream {
             lease.give_up();
@@ -419,7 +419,7 @@ impl Exchange<'_> {
     }
 }
 
-/// The earlier of two bounds.
+/// Returns the earlier of two bounds.
 fn earlier(
     a: Option<(Instant, Reason)>,
     b: Option<(Instant, Reason)>,

@@ -8,7 +8,7 @@ use sprat_upstream::{Lease, broken_reason};
 use super::dispatch::Exchange;
 
 impl Exchange<'_> {
-    /// Why there was no answer over a connection.
+    /// Returns why there was no answer over a connection.
     pub(super) fn blame(&self, error: &hyper::Error) -> Reason {
         let failure = self.upload.as_ref().and_then(|upload| upload.failure());
         failure.unwrap_or_else(|| broken_reason(error))

@@ -24,15 +24,15 @@ use super::dispatch::Exchange;
 use crate::exchange::record::Record;
 use crate::setup::routing::Route;
 
-/// What nginx's backends say of responses that are not to be buffered.
+/// The field in which nginx's backends say that a response is not to be buffered.
 const X_ACCEL_BUFFERING: &str = "x-accel-buffering";
 
 /// An upstream's response, as far as it is known how it is read.
 pub(super) type Kept = Response<ReadAhead<Coded<Begun<Incoming>>>>;
 
-/// Has a response's body read ahead of its client, if its route or its cluster says so;
-/// its endpoint's place is free when that has sent it all. Of one that is here whole by then
-/// the size is certain.
+/// Reads a response's body ahead of its client, if its route or its cluster says so. The
+/// endpoint's place is free once the endpoint has sent it all. A body that is here whole by
+/// then has a size that is certain.
 pub(super) fn keep(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> Kept {
     let response = read_ahead(record, response);
     if let body @ ReadAhead::Ahead(..) = response.body()

@@ -87,8 +87,8 @@ pub(super) fn is_last_hop(parts: &mut Parts) -> bool {
     }
 }
 
-/// The `Host` that the request is for: its target's, if that has one (RFC 9112
-/// 3.2.2), as HTTP/2's `:authority` is. None is right in HTTP/1.0 only.
+/// Returns the `Host` that the request is for: its target's, if that has one (RFC
+/// 9112 3.2.2), as HTTP/2's `:authority` is. None is right in HTTP/1.0 only.
 pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reason> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let host = hosts.next();
@@ -120,10 +120,10 @@ pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reaso
         .map_err(|_| Reason::InvalidTarget)
 }
 
-/// Whether servers agree on what a target names. Not if it has what RFC 3986
-/// does not allow and some take for something else: quotes, angle brackets, bytes
-/// past ASCII, in its path a backslash; nor if an encoding in its path is none, or
-/// is that of a NUL. (In a query browsers send a backslash as it is, and it
+/// Returns whether servers agree on what a target names. They do not if it has what
+/// RFC 3986 does not allow and some take for something else: quotes, angle brackets,
+/// bytes past ASCII, in its path a backslash; nor if an encoding in its path is none,
+/// or is that of a NUL. (In a query browsers send a backslash as it is, and it
 /// separates nothing there: <https://url.spec.whatwg.org/#query-percent-encode-set>.)
 fn is_plain(target: &Uri) -> bool {
     let odd = |byte: &u8| matches!(byte, b'"' | b'<' | b'>' | 0x80..);

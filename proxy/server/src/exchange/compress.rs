@@ -23,8 +23,8 @@ use tokio::time::timeout;
 
 use super::dispatch::Exchange;
 
-/// How long the next piece of a small body is waited for, before the response begins
-/// without its size being known.
+/// The time for which the next piece of a small body is waited for, before the
+/// response begins without its size being known.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// A body, as far as it was read before the response begins.
@@ -165,8 +165,8 @@ fn has_directive(headers: &HeaderMap, name: &str) -> bool {
     })
 }
 
-/// Returns whether a body is of one of the types. Streams of events are of none: who reads
-/// them waits for each.
+/// Returns whether a body is of one of the types. Streams of events are of none: their
+/// readers wait for each event.
 fn is_of_type(rules: &Compressor, headers: &HeaderMap) -> bool {
     let text = headers.get(CONTENT_TYPE).and_then(|own| own.to_str().ok());
     let kind = text

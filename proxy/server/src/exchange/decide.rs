@@ -10,25 +10,25 @@ use sprat_net::error::Reason;
 
 use crate::setup::routing::{Action, Forward, Page, Redirect, Route, Routes, Sought};
 
-/// What a configuration says of requests.
+/// The rules that a configuration has for requests.
 pub struct Rules<'a> {
-    /// From requests to what is done with them.
+    /// The routes, which say what is done with requests.
     pub routes: &'a Routes,
-    /// From requests to classes.
+    /// The classifier, which gives requests their classes.
     pub classifier: &'a Classifier,
 }
 
-/// What is decided of a request.
+/// The class and the route of a request.
 pub struct Decision<'a> {
     /// The request's class, and why.
     pub classified: Classified,
-    /// What may change the class when the response comes.
+    /// The rules that may change the class when the response comes.
     pub later: Option<Later>,
-    /// None if no route takes it.
+    /// The route that takes the request; none if no route does.
     pub route: Option<&'a Route>,
 }
 
-/// What a route does with a request of a client.
+/// The treatment that a route gives a client's request.
 pub enum Way<'a> {
     /// The request goes to a cluster.
     Forward(&'a Forward),
@@ -41,8 +41,8 @@ pub enum Way<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// Decides which class and which route a request has. Its path has another reading if an endpoint may
-    /// take what is encoded in it for slashes.
+    /// Decides which class and which route a request has. Its path has another reading if an
+    /// endpoint may take what is encoded in it for slashes.
     ///
     /// # Errors
     ///

@@ -28,8 +28,8 @@ use super::interim::Interims;
 use super::outcome::{Answer, Due, Next};
 use crate::exchange::record::Record;
 
-/// How long a head waits for the first bytes of a body whose length it tells. Most
-/// have come with it.
+/// The time for which a head waits for the first bytes of a body whose length it
+/// tells. Most have come with it.
 const BODY_WAIT: Duration = Duration::from_millis(2);
 
 /// A request to an upstream, until its answer comes.
@@ -42,9 +42,9 @@ pub(super) struct Exchange<'a> {
     pub(super) is_kept: bool,
     /// Interim responses, where the client gets them.
     pub(super) interims: Option<Interims>,
-    /// To be used when the endpoint asks for the request's body.
+    /// The opener to be used when the endpoint asks for the request's body.
     pub(super) opener: Option<GateOpener>,
-    /// What was done for the request so far.
+    /// The history of the attempts that were made for the request so far.
     pub(super) history: Cell<History>,
 }
 
@@ -173,7 +173,7 @@ impl Exchange<'_> {
         outcome.map_err(|_| Reason::RouteTimeout)
     }
 
-    /// The cluster does not take the request.
+    /// Returns why the cluster does not take the request, and notes what its client is told.
     pub(super) fn turned_away(
         &self,
         record: &mut Record,
@@ -250,7 +250,7 @@ fn frame(headers: &mut HeaderMap, is_chunked: bool) -> Result<(), Reason> {
     Ok(())
 }
 
-/// What a future has to say at once.
+/// Polls a future once, and returns its output if it is ready.
 async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

@@ -42,8 +42,8 @@ fn is_padded(value: &[u8]) -> bool {
     blank(value.first()) || blank(value.last())
 }
 
-/// A cookie may come in several fields, which are one everywhere else (RFC
-/// 9113 8.2.3).
+/// Joins the fields of a cookie: it may come in several, which are one everywhere
+/// else (RFC 9113 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut crumbs = headers.get_all(COOKIE).iter();
     let (Some(first), Some(second)) = (crumbs.next(), crumbs.next()) else {

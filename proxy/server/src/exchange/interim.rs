@@ -22,7 +22,7 @@ use crate::exchange::answer;
 /// one has got come every few seconds.
 const INTERIM_MAX: usize = 100;
 
-/// What is done for an interim response, in the order in which they have come.
+/// A step that an interim response leads to; steps are taken in the order of the responses.
 enum Step {
     PassOn(Interim),
     /// The request's body is asked for.
@@ -35,16 +35,16 @@ pub(super) struct Interims(Arc<Mutex<Queue>>);
 
 struct Queue {
     waiting: VecDeque<Step>,
-    /// How many have come.
+    /// The number of responses that have come.
     came: usize,
-    /// What the fields of more may count.
+    /// The bytes that are left for the fields of further ones.
     bytes_left: usize,
-    /// Who passes them on.
+    /// Wakes the task that passes them on.
     waker: Option<Waker>,
 }
 
 impl Interims {
-    /// None so far. Their fields may count so much.
+    /// Makes an empty queue. The fields of all its responses may count `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
         Self(Arc::new(Mutex::new(Queue {
             waiting: VecDeque::new(),
@@ -71,7 +71,7 @@ impl Interims {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds to those that wait, and wakes who passes them on.
+    /// Adds to those that wait, and wakes the task that passes them on.
     fn add(&self, add: impl FnOnce(&mut Queue)) {
         let waker = self.with(|queue| {
             add(queue);
@@ -102,7 +102,7 @@ impl Interims {
         });
     }
 
-    /// The endpoint has asked for the body, after what has come before.
+    /// Notes that the endpoint has asked for the body, after what has come before.
     fn open(&self, opener: &GateOpener) {
         self.add(|queue| {
             queue.came += 1;
@@ -114,7 +114,7 @@ impl Interims {
     }
 }
 
-/// Who hears of interim responses to a request.
+/// The receiver of interim responses to a request.
 struct Hearer {
     interims: Option<Interims>,
     opener: Option<GateOpener>,

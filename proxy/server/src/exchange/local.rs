@@ -18,7 +18,7 @@ use crate::setup::routing::Page;
 /// another request.
 const DRAIN_MAX_BYTES: usize = 64 << 10;
 
-/// How long such an answer is read.
+/// The longest time for which such an answer is read.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 /// An answer of Sprat's own.
@@ -29,7 +29,7 @@ pub(crate) struct Local {
     pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
     /// The body; none if it is empty.
     pub(crate) page: Option<Page>,
-    /// Why the request is not served, if that is what it says.
+    /// The reason why the request is not served, if the answer says so.
     pub(crate) reason: Option<Reason>,
 }
 

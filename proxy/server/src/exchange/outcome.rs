@@ -12,15 +12,15 @@ use sprat_scheduler::retries::{Failure, Step};
 use sprat_upstream::{Lease, Place, Silence};
 use tokio::time::Instant;
 
-/// Until when an attempt must have got somewhere.
+/// The bounds on the time of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due<'a> {
     /// The deadline of the whole exchange.
     pub(super) deadline: Option<Instant>,
-    /// Waits by timers of its own, not by the connection's: there may be
+    /// Whether it waits by timers of its own, not by the connection's: there may be
     /// several attempts at a time.
     pub(super) own_timers: bool,
-    /// Who is to know when the request has been sent, if anybody.
+    /// The attempt that is to note when the request has been sent, if a second may follow.
     pub(super) sent: Option<&'a Sent>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Due<'a> {
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
     pub(super) lease: Lease,
-    /// When its head was there.
+    /// The time when its head was there.
     pub(super) heard: Instant,
 }
 
@@ -43,23 +43,23 @@ impl Answer {
     }
 }
 
-/// One that was not, or with a response that the route does not want.
+/// An attempt that got no answer, or one that the route does not want.
 pub(super) struct Failed {
     pub(super) reason: Reason,
     pub(super) failure: Failure,
-    /// How the request goes on.
+    /// The step that the request goes on with.
     pub(super) step: Step,
     pub(super) lease: Lease,
     /// The request, if it may be sent again.
     pub(super) request: Option<Request<RequestBody>>,
-    /// What the client gets if it is not repeated.
+    /// The response that the client gets if the request is not repeated.
     pub(super) response: Option<Response<Incoming>>,
 }
 
 /// The last response that led to a repetition, should that bring none.
 pub(super) type Held = Option<Box<Answer>>;
 
-/// How an exchange goes on after an attempt that failed.
+/// The step that an exchange takes after an attempt that failed.
 pub(super) enum Next {
     Attempt(Lease, Request<RequestBody>),
     /// This is the answer, after all.
@@ -96,7 +96,7 @@ impl fmt::Debug for Sent {
 }
 
 impl Sent {
-    /// An attempt with this lease.
+    /// Returns an attempt with this lease, before it is sent.
     pub(super) fn with(lease: &Lease) -> Self {
         Self {
             place: lease.place(),
@@ -104,7 +104,7 @@ impl Sent {
         }
     }
 
-    /// The request is sent, and this begins with it.
+    /// Notes that the request is sent; `silence` begins with that.
     pub(super) fn note(&self, silence: &Silence) {
         self.silence.replace(Some(silence.clone()));
     }

@@ -11,7 +11,7 @@ use crate::client::connection::Connection;
 use crate::exchange::record::Record;
 use crate::setup::routing;
 
-/// What a request's target was before its path was put in normal form.
+/// The target of a request before its path was put in normal form.
 #[derive(Default)]
 pub(super) struct Before {
     /// The target, if it is another now.
@@ -64,7 +64,7 @@ fn normalize(rules: &PathRules, parts: &mut Parts, record: &mut Record) -> Resul
     })
 }
 
-/// Why a request whose path has no normal form is refused.
+/// Returns why a request whose path has no normal form is refused.
 pub fn refusal(abnormal: Abnormal) -> Reason {
     match abnormal {
         Abnormal::AboveRoot => Reason::PathAboveRoot,
@@ -73,7 +73,7 @@ pub fn refusal(abnormal: Abnormal) -> Reason {
     }
 }
 
-/// Where a client is sent instead.
+/// Returns where a client is sent instead.
 fn location(path: &str, query: Option<&str>) -> Option<HeaderValue> {
     // Two slashes at the beginning would name another host (RFC 3986 4.2).
     let start = if path.starts_with("//") { "/." } else { "" };

@@ -37,7 +37,7 @@ use crate::exchange::record::Record;
 use crate::setup::generation::Generation;
 use crate::setup::routing::{self, Forward, Needs, Peer, Route, Sought, Subject, Telling};
 
-/// What is done with a request that goes to no cluster.
+/// The treatment of a request that goes to no cluster.
 pub(super) enum Instead {
     /// The request is refused.
     Refused(Reason),
@@ -51,7 +51,7 @@ impl From<Reason> for Instead {
     }
 }
 
-/// Where a request goes, and what has been decided about it.
+/// The way that a request goes, and what has been decided about it.
 pub(super) struct Plan<'a> {
     /// Index of its priority class.
     pub(super) class: usize,
@@ -68,11 +68,11 @@ pub(super) struct Plan<'a> {
     /// Whether the client speaks HTTP/1.0.
     pub(super) is_old: bool,
     chunked: bool,
-    /// What the response may be encoded in, if its route compresses any.
+    /// The coding that the response may have, if its route compresses any.
     pub(super) coding: Option<Algorithm>,
-    /// To switch to another protocol.
+    /// The offer to switch to another protocol.
     pub(super) offer: Option<Box<Offer>>,
-    /// For the catalogue, if it could know the size.
+    /// The question for the catalogue, if it could know the size.
     asked: Option<Box<sprat_sizes::Asked>>,
     /// The hash of what affinity goes by.
     hash: u64,
@@ -376,7 +376,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// What the cluster is told of the request.
+    /// Returns what the cluster is told of the request.
     pub(super) async fn arrival(
         &self,
         record: &mut Record,

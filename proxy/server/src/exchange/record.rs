@@ -26,14 +26,14 @@ use crate::setup::generation::Generation;
 use crate::setup::limits::RequestPlace;
 use crate::setup::routing::{Granted, Route, Subject, Telling};
 
-/// So long a stream of HTTP/2 stands after its answer, whose body is not wanted.
+/// The time for which a stream of HTTP/2 stands after its answer, when its body is not wanted.
 const UNWANTED_FOR: Duration = Duration::from_secs(1);
 
 /// A request on its way. It counts as open while this lives; dropped before
 /// [`Record::complete`], it counts as aborted.
 pub(crate) struct Record {
     stream: Stream,
-    /// What it is served by, whatever the configuration becomes meanwhile.
+    /// The generation that the request is served by, whatever the configuration becomes meanwhile.
     generation: Rc<Generation>,
     started: Instant,
     request: Option<Box<Asked>>,
@@ -41,35 +41,35 @@ pub(crate) struct Record {
     request_id: Option<HeaderValue>,
     /// The request's part in a trace, if requests have one.
     pub(super) trace: Option<Rc<Trace>>,
-    /// What access logs tell of the response's head.
+    /// Fields of the response's head that access logs tell of.
     told_response: Kept,
-    /// What there is of a request line where there is no request.
+    /// The beginning of the request line, where there is no request.
     unread_line: Option<Box<[u8]>>,
     /// The status sent to the client; none while there is no head.
     status: Option<StatusCode>,
-    /// When there was one: from then on the response is the proxy's to send.
+    /// The time at which the response had a head: from then on it is the proxy's to send.
     answered: Option<Instant>,
     /// Bytes of the body handed to the client's connection.
     pub(crate) bytes: u64,
-    /// How large the response's body is, as far as that is believed.
+    /// The size of the response's body, as far as it is believed.
     pub(crate) size: SizeBelief,
-    /// How long its bytes waited for the uplink.
+    /// The time that its bytes waited for the uplink.
     pub(crate) wait: Duration,
-    /// How long it waited for an endpoint.
+    /// The time that it waited for an endpoint.
     pub(crate) queue_wait: Duration,
-    /// What the client is told if it is refused.
+    /// The advice that the client gets if it is refused.
     pub(crate) advice: Option<Box<Advice>>,
     /// Index of its priority class.
     pub(crate) class: usize,
-    /// Whose it is, where clients share the uplink.
+    /// The number of its client, where clients share the uplink.
     pub(crate) client: Option<u64>,
-    /// What may change the class when the response comes.
+    /// The rules that may change the class when the response comes.
     pub(crate) later: Option<Later>,
     /// Index of the route, once there is one.
     pub(crate) route: Option<usize>,
-    /// What changes of heads may tell of the request, if its route makes any.
+    /// The facts of the request that changes of heads may tell, if its route makes any.
     pub(crate) subject: Option<Box<Subject>>,
-    /// Which page of another origin may use the response, if its route says so.
+    /// The page of another origin that may use the response, if its route says so.
     pub(crate) granted: Option<Box<Granted>>,
     /// The user who asks, once that is known.
     pub(crate) user: Option<Box<str>>,
@@ -79,9 +79,10 @@ pub(crate) struct Record {
     pub(crate) endpoint: Option<Rc<Endpoint>>,
     /// The upstream connection, while it is in use.
     pub(crate) lease: Option<Lease>,
-    /// What has become of its session, where its cluster keeps any.
+    /// The outcome of its session, where its cluster keeps any.
     pub(crate) session: Option<SessionOutcome>,
-    /// The same, once what is read ahead may end it before the client has it all.
+    /// The lease once it is shared with what reads ahead, which may end it before
+    /// the client has all.
     held: Option<Rc<Held>>,
     /// The request's place among those in progress, where they are counted.
     pub(crate) place: Option<Box<RequestPlace>>,
@@ -95,8 +96,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    /// A request whose head has just been read. Boxed, for it is handed on
-    /// many times.
+    /// Opens the record of a request whose head has just been read. Boxed, for it
+    /// is handed on many times.
     pub(crate) fn open(stream: &Stream, parts: &Parts) -> Box<Self> {
         let generation = stream.connection.serving.generation();
         let request = generation.log.as_ref().map(|logs| {
@@ -107,7 +108,7 @@ impl Record {
         Self::new(stream, generation, request)
     }
 
-    /// A request whose head could not be read.
+    /// Opens the record of a request whose head could not be read.
     pub(crate) fn unreadable(stream: &Stream) -> Box<Self> {
         let generation = stream.connection.serving.generation();
         let is_logged = generation.log.is_some();
@@ -116,7 +117,7 @@ impl Record {
         own
     }
 
-    /// A request of HTTP/2 that was malformed.
+    /// Opens the record of a request of HTTP/2 that was malformed.
     pub(crate) fn malformed(stream: &Stream, request: Malformed) -> Box<Self> {
         let generation = stream.connection.serving.generation();
         let request = Asked::of_malformed(request).map(Box::new);
@@ -163,7 +164,7 @@ impl Record {
         })
     }
 
-    /// What the request is served by.
+    /// Returns the generation that the request is served by.
     pub(crate) fn generation(&self) -> &Rc<Generation> {
         &self.generation
     }
@@ -232,19 +233,19 @@ impl Record {
         edits.apply(values, response.headers_mut());
     }
 
-    /// Rules were matched with another path than the client sent.
+    /// Notes that rules were matched with another path than the client sent.
     pub(crate) fn matched(&mut self, path: String) {
         if let Some(request) = &mut self.request {
             request.matched(path);
         }
     }
 
-    /// When the request's head had been read.
+    /// Returns when the request's head had been read.
     pub(crate) fn started(&self) -> Instant {
         self.started
     }
 
-    /// The head of a response is on its way to the client.
+    /// Notes that the head of a response is on its way to the client.
     pub(crate) fn respond(&mut self, status: StatusCode) {
         self.status = Some(status);
         self.answered.get_or_insert_with(clock::now);
@@ -263,7 +264,7 @@ impl Record {
         }
     }
 
-    /// The upstream's part is over: its connection serves the next request.
+    /// Ends the upstream's part: its connection serves the next request.
     pub(crate) fn release_upstream(&mut self, now: Instant) {
         self.end_upload(true);
         if let Some(lease) = self.lease.take() {
@@ -274,22 +275,22 @@ impl Record {
         }
     }
 
-    /// The upstream's part may be over before the client has all of the response.
+    /// Notes that the upstream's part may be over before the client has all of the response.
     pub(crate) fn holds(&mut self, held: Rc<Held>) {
         self.stream.connection.holds(&held);
         self.held = Some(held);
     }
 
-    /// Has a task woken when the endpoint has sent all: the size of what is buffered is
-    /// known then, if it was not.
+    /// Registers a task to be woken when the endpoint has sent all: the size of what is
+    /// buffered is known then, if it was not.
     pub(crate) fn tell_end(&self, waker: &Waker) {
         if let (Some(held), false) = (&self.held, matches!(self.size.size(), Size::Exact(_))) {
             held.tell_end(waker);
         }
     }
 
-    /// Whether nothing of the request's body is still to come on its connection, now that
-    /// the rest is not wanted.
+    /// Returns whether nothing of the request's body is still to come on its connection,
+    /// now that the rest is not wanted.
     pub(crate) async fn has_all(&self, stream: &Stream) -> bool {
         match &self.upload {
             Some(upload) if !stream.is_http2() => upload.discard().await,
@@ -297,8 +298,8 @@ impl Record {
         }
     }
 
-    /// What is not with the upstream yet is not wanted any more. The client may
-    /// still be sending it, and hears the answer if it `listens`.
+    /// Ends the upload: what is not with the upstream yet is not wanted any more.
+    /// The client may still be sending it, and hears the answer if it `listens`.
     fn end_upload(&mut self, listens: bool) {
         let Some(upload) = self.upload.take() else {
             return;
@@ -319,7 +320,7 @@ impl Record {
         }
     }
 
-    /// The last byte has gone out: counts and logs it.
+    /// Counts and logs the request, whose last byte has gone out.
     pub(crate) fn complete(mut self) {
         self.finish(false);
     }
@@ -398,7 +399,7 @@ impl Record {
             stats.observe(self.bytes, duration, slowdown);
             counters.observe(self.bytes, duration);
             cluster.inspect(|cluster| cluster.durations.took(duration));
-            // How much of an event stream somebody has heard says nothing of the next.
+            // How much of an event stream one client has heard says nothing of the next.
             if !is_stream {
                 let sizes = Sizes::of(&self.generation, &self.stream);
                 self.size.at_end(self.bytes, sizes);
@@ -416,7 +417,7 @@ impl Record {
         }
     }
 
-    /// Has the collector get the request's spans, if it is sampled.
+    /// Sends the request's spans to the collector, if it is sampled.
     fn trace(&self, slowdown: Option<f64>, is_aborted: bool) {
         let (Some(trace), Some(tracer)) = (&self.trace, &self.generation.tracer) else {
             return;
@@ -443,15 +444,15 @@ impl Record {
         }
     }
 
-    /// The status that the client got. One that went away before any of the body was
-    /// sent got none.
+    /// Returns the status that the client got. One that went away before any of the
+    /// body was sent got none.
     fn sent_status(&self) -> Option<StatusCode> {
         let has_gone = matches!(self.reason, Some(Reason::ClientClosed));
         let got_nothing = has_gone && self.bytes == 0 && !self.tunnelled;
         self.status.filter(|_| !got_nothing)
     }
 
-    /// The size that was known when the response began, as lines tell it.
+    /// Returns the size that was known when the response began, as lines tell it.
     fn told_size(&self) -> Size {
         match self.status {
             Some(_) if !self.tunnelled => self.size.size(),
@@ -510,8 +511,8 @@ impl Record {
     }
 }
 
-/// What is still to be told of a response when its client has acknowledged it, or when the
-/// wait for that is over.
+/// The facts still to be told of a response when its client has acknowledged it, or when
+/// the wait for that is over.
 struct Told {
     stats: Arc<WorkerStats>,
     started: Instant,

@@ -88,8 +88,8 @@ impl Exchange<'_> {
         true
     }
 
-    /// An attempt, and a second one beside it if that is slow. The first answer
-    /// is taken; the other attempt is cancelled.
+    /// Makes an attempt, and a second one beside it if that is slow. The first
+    /// answer is taken; the other attempt is cancelled.
     pub(super) async fn hedged(
         &self,
         lease: Lease,

@@ -15,8 +15,8 @@ const TARGETED: [HeaderName; 2] = [
 ];
 
 impl Plan<'_> {
-    /// Has the client come back to the endpoint that has answered it, if the cluster keeps
-    /// sessions.
+    /// Leads the client back, by a cookie, to the endpoint that has answered it, if the
+    /// cluster keeps sessions.
     pub(super) fn keep_session(&self, record: &mut Record, headers: &mut HeaderMap) {
         let Some(endpoint) = &record.endpoint else {
             return;
@@ -38,7 +38,7 @@ impl Plan<'_> {
     }
 }
 
-/// Has no cache give a response, and with it the cookie, to others than its client.
+/// Keeps caches from giving a response, and with it the cookie, to others than its client.
 fn make_private(headers: &mut HeaderMap) {
     for field in TARGETED {
         headers.remove(field);

@@ -24,9 +24,9 @@ pub(super) struct Side {
     pub(super) request: Request<RequestBody>,
     /// Index of its priority class.
     pub(super) class: usize,
-    /// What an endpoint is told of the client's connection, where it is told.
+    /// The ends of the client's connection, for endpoints that are told of them.
     pub(super) ends: Option<Ends>,
-    /// From when it is sent to the answer's head.
+    /// The time from when it is sent to the answer's head, at most.
     pub(super) response_timeout: Duration,
 }
 

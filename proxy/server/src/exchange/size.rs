@@ -13,16 +13,16 @@ use super::check::content_length;
 use crate::client::connection::Stream;
 use crate::setup::generation::Generation;
 
-/// What is believed of the size of a response's body, and who said so.
+/// The size that a response's body is believed to have, and the source of that belief.
 pub(crate) struct SizeBelief {
     size: Size,
-    /// What the catalogue said before the response did.
+    /// The size that the catalogue gave before the response did, and the layer that had it.
     said: Option<Found>,
-    /// What its length teaches the catalogue, if its head does not tell it.
+    /// The lesson that its length is for the catalogue, if its head does not tell it.
     lesson: Option<Box<Lesson>>,
 }
 
-/// Who is asked for sizes, and learns them, on behalf of a stream.
+/// The catalogue that is asked for sizes, and learns them, on behalf of a stream.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes<'a> {
     catalogue: &'a Arc<Catalogue>,
@@ -113,7 +113,7 @@ impl SizeBelief {
         self.lesson = teaches.then(|| Box::new(lesson));
     }
 
-    /// Has the catalogue learn the length of a body that has ended, if its head did not tell.
+    /// Teaches the catalogue the length of a body that has ended, if its head did not tell.
     pub(super) fn at_end(&mut self, bytes: u64, sizes: Sizes<'_>) {
         if let Some(lesson) = self.lesson.take() {
             self.compare(&lesson, bytes, sizes);
@@ -131,7 +131,7 @@ impl SizeBelief {
         self.size = found.map_or(Size::Unknown, |found| found.size);
     }
 
-    /// The body has so many bytes: how right was the catalogue?
+    /// Compares what the catalogue said with the `bytes` that the body has.
     fn compare(&self, lesson: &Lesson, bytes: u64, sizes: Sizes<'_>) {
         let Some(said) = self.said else { return };
         let Some(expected) = said.size.bytes() else {

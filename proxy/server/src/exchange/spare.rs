@@ -32,7 +32,7 @@ impl Spare {
         }
     }
 
-    /// The request as it was.
+    /// Returns the request as it was, without its body.
     pub(super) fn request(self) -> Request<RequestBody> {
         let mut request = Request::new(RequestBody::Empty);
         *request.method_mut() = self.method;

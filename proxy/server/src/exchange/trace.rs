@@ -29,26 +29,26 @@ const MIN_WAIT: Duration = Duration::from_micros(100);
 /// A request's part in a trace.
 pub(crate) struct Trace {
     pub(crate) context: TraceContext,
-    /// What other systems say of the trace.
+    /// The `tracestate` that other systems have written.
     state: Option<String>,
-    /// None if it is not sampled: then nothing is noted.
+    /// The notes for the spans; none if the trace is not sampled.
     recorded: Option<Box<Recorded>>,
 }
 
-/// What is noted of a request that is sampled.
+/// The notes on a request that is sampled.
 struct Recorded {
     parent: Option<SpanId>,
     head: Head,
     children: RefCell<Vec<Child>>,
-    /// How many attempts there were.
+    /// The number of attempts so far.
     attempts: Cell<u64>,
-    /// Why the next one is made, if it is not the first.
+    /// The reason why the next one is made, if it is not the first.
     again: Cell<Option<&'static str>>,
     /// Since when the response goes out as the uplink grants it.
     paced_since: Cell<Option<Instant>>,
 }
 
-/// What a span tells of a request's head, each text no longer than it may be.
+/// The parts of a request's head that a span tells, each text no longer than it may be.
 struct Head {
     method: Method,
     path: String,
@@ -67,7 +67,7 @@ struct Child {
     of: Work,
 }
 
-/// What a span within a request's stands for.
+/// The work that a span within a request's stands for.
 enum Work {
     /// A wait for a place.
     Wait { at: &'static str },
@@ -76,7 +76,7 @@ enum Work {
         endpoint: String,
         status: Option<StatusCode>,
         error: Option<&'static str>,
-        /// How many attempts there were before.
+        /// The number of attempts before this one.
         resent: u64,
         why: Option<&'static str>,
     },
@@ -147,7 +147,7 @@ impl Trace {
         })
     }
 
-    /// Whether its spans are sent.
+    /// Returns whether the request's spans are sent.
     pub(super) fn is_recorded(&self) -> bool {
         self.recorded.is_some()
     }
@@ -184,14 +184,14 @@ impl Trace {
         }
     }
 
-    /// The response goes out as the uplink grants it from now on.
+    /// Notes that the response goes out as the uplink grants it from now on.
     pub(super) fn begin_pacing(&self) {
         if let Some(own) = &self.recorded {
             own.paced_since.set(Some(Instant::now()));
         }
     }
 
-    /// No more of the response goes out; so much was granted.
+    /// Notes that no more of the response goes out, and how much was granted.
     pub(super) fn end_pacing(&self, granted: Granted) {
         let since = self
             .recorded
@@ -335,7 +335,7 @@ impl Head {
 }
 
 impl Ended<'_> {
-    /// What clients do wrong is no error of the server's.
+    /// Returns whether the span tells of an error: what clients do wrong is none of the server's.
     fn is_error(&self) -> bool {
         self.is_aborted || self.status.is_some_and(|own| own.is_server_error())
     }

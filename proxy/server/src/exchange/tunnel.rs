@@ -28,11 +28,11 @@ use sprat_net::poll::now_or_never;
 pub(crate) struct Tunnel {
     pub(crate) upstream: TokioIo<Upgraded>,
     pub(crate) record: Box<Record>,
-    /// Without a byte in either direction.
+    /// The longest time without a byte in either direction.
     pub(crate) idle_timeout: Duration,
     /// The bytes of the buffer in each direction.
     pub(crate) buffer_bytes: usize,
-    /// Among those of the listener, and those of the endpoint.
+    /// The places of the tunnel: among those of the listener, and those of the endpoint.
     pub(crate) places: (Permit, ConnectionPlace),
 }
 
@@ -47,9 +47,9 @@ impl Switched for Tunnel {
     }
 }
 
-/// What goes on in a tunnel.
+/// The bytes that pass in a tunnel, and when.
 struct Progress<'a> {
-    /// When the last bytes passed.
+    /// The time when the last bytes passed.
     at: Cell<Instant>,
     /// The bytes sent to the client.
     sent: Cell<u64>,
@@ -138,7 +138,7 @@ async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, tunnel: Tunn
     }
 }
 
-/// From the client to the upstream.
+/// Passes bytes from the client to the upstream.
 async fn up(
     mut client: impl AsyncRead + Unpin,
     mut upstream: impl AsyncWrite + Unpin,
@@ -185,7 +185,7 @@ async fn pass(
     Ok(())
 }
 
-/// From the upstream to the client, in the scheduler's order.
+/// Passes bytes from the upstream to the client, in the scheduler's order.
 async fn down(
     mut upstream: impl AsyncRead + Unpin,
     mut client: impl AsyncWrite + Unpin,

@@ -18,7 +18,7 @@ use crate::exchange::record::Record;
 use crate::exchange::tunnel::Tunnel;
 use crate::setup::routing::Route;
 
-/// What a client would switch to, as far as its route allows.
+/// The protocols that a client would switch to, as far as its route allows.
 pub(super) struct Offer {
     protocols: HeaderValue,
     /// The place that the tunnel keeps.
@@ -26,8 +26,8 @@ pub(super) struct Offer {
 }
 
 impl Offer {
-    /// What a request offers, if anything. Anything else is served as if it
-    /// had not asked: a server need not switch.
+    /// Returns what a request offers, if anything. A request with no such offer is
+    /// served as if it had not asked: a server need not switch.
     pub(super) fn of(
         stream: &Stream,
         route: &Route,
@@ -67,7 +67,7 @@ impl Offer {
         headers.insert(UPGRADE, self.protocols.clone());
     }
 
-    /// Whether the upstream switches to what was offered.
+    /// Returns whether the upstream switches to what was offered.
     pub(super) fn has(&self, answer: &HeaderMap) -> bool {
         let chosen = answer.get(UPGRADE).and_then(|value| value.to_str().ok());
         let mut offered = tokens(&self.protocols).map(name);
@@ -75,7 +75,7 @@ impl Offer {
     }
 }
 
-/// Without its version: `websocket/13` is `websocket`.
+/// Returns a protocol without its version: `websocket/13` is `websocket`.
 fn name(protocol: &str) -> &str {
     let name = protocol.split_once('/').map_or(protocol, |(name, _)| name);
     name.trim()
@@ -85,8 +85,8 @@ fn lists(fields: &HeaderMap, name: http::HeaderName) -> impl Iterator<Item = &st
     fields.get_all(name).iter().flat_map(tokens)
 }
 
-/// The upstream has switched: so does the connection, once the head of the
-/// answer is out.
+/// Switches the connection, as the upstream has, once the head of the answer is
+/// out.
 pub(super) async fn switch(
     plan: Plan<'_>,
     mut response: Response<Incoming>,

@@ -34,7 +34,7 @@ use crate::observe::syslog::Messages;
 /// log has lost stays counted when a reload closes it.
 static LINES_LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Lines that could not be written.
+/// Returns how many lines could not be written.
 pub(crate) fn lines_lost() -> u64 {
     LINES_LOST.load(Ordering::Relaxed)
 }
@@ -112,7 +112,7 @@ impl Logs {
     }
 }
 
-/// What is wrong with where a log is to go; nothing is created there.
+/// Returns what is wrong with where a log is to go; nothing is created there.
 pub(crate) fn inspect(config: &AccessLog) -> Option<Problem> {
     let LogTarget::File(path) = &config.target else {
         return None;
@@ -153,13 +153,13 @@ impl Writer {
         Ok((sender, Self { writing, reopen }))
     }
 
-    /// Has the file opened anew before the next line, for it has been rotated
-    /// away.
+    /// Makes the writer open the file anew before the next line, for it has been
+    /// rotated away.
     pub(crate) fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
     }
 
-    /// Whether every sender is gone, and the last line written.
+    /// Returns whether every sender is gone, and the last line written.
     pub(crate) fn is_over(&self) -> bool {
         self.writing.is_over()
     }
@@ -186,13 +186,13 @@ type Sink = Box<dyn Write + Send>;
 /// A log that is open, and how it fares.
 struct Output {
     sink: Sink,
-    /// What the log has not taken, to be tried again.
+    /// The lines that the log has not taken, to be tried again.
     kept: Vec<u8>,
     /// The most that is kept.
     room: usize,
     /// Lines lost since the log could last be written; none if it can.
     failing: Option<u64>,
-    /// Where lost lines are counted.
+    /// The counter of lost lines.
     lost: &'static AtomicU64,
 }
 

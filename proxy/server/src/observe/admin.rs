@@ -60,12 +60,12 @@ const INDEX: &str = "sprat\n\n/         the dashboard, for a browser\n\
                      /config   the configuration that is served by, when it was read,\n\
                      \x20         and what was wrong with the last that was not\n";
 
-/// What the admin listener tells of, and to whom.
+/// The admin pages of a server, and the clients that ask for them.
 pub(crate) struct Desk {
     metrics: Arc<Metrics>,
     stage: watch::Receiver<Stage>,
     rights: Rights,
-    /// Has the server stop as SIGTERM does.
+    /// The call that stops the server as SIGTERM does.
     drain: Box<dyn Fn() + Send + Sync>,
     seats: Arc<Seats>,
     renderings: Renderings,
@@ -215,7 +215,7 @@ impl Desk {
         self.page(page, answering).await
     }
 
-    /// Has a client told of what happens; it is turned away where enough are.
+    /// Lets a client watch what happens; it is turned away where enough clients watch.
     fn watch(&self, answering: Answering) -> Response<Answer> {
         match self.watchers.join(answering) {
             Ok(watching) => {

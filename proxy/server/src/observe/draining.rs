@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use sprat_net::permit::{Count, Permit, Permits};
 
-/// At the end, a writer that takes nothing for so long is given up.
+/// The time after which, at the end, a writer that takes nothing is given up.
 const STALLED_AFTER: Duration = Duration::from_secs(2);
 
-/// How long the last lines may take at the end.
+/// The time that the last lines may take at the end.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Makes a queue with room for `most`, in the unit that its lines are sent with.
@@ -84,7 +84,7 @@ pub(crate) struct Writing {
     waiting: Arc<Count>,
 }
 
-/// Why a writer has not written all.
+/// The reason why a writer has not written all.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unwritten {
     /// The reader takes nothing of what it writes: so much was still waiting.

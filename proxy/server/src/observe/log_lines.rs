@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::format::{Format, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// How a line looks.
+/// The form that the log's lines have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
     /// Time, level, where, message and fields.
@@ -138,7 +138,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What an event tells.
+/// The message of an event, and its fields.
 #[derive(Default)]
 struct Told {
     message: String,
@@ -225,7 +225,7 @@ mod tests {
         }
     }
 
-    /// What is written of what is said.
+    /// Returns what is written of what `say` says.
     fn written(shape: Shape, say: impl FnOnce()) -> String {
         let out = Written::default();
         let writer = out.clone();

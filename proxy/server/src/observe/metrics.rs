@@ -46,22 +46,22 @@ pub(crate) struct Metrics {
     present: ArcSwap<Present>,
 }
 
-/// What the present configuration names.
+/// The present configuration, as the metrics tell of it.
 struct Present {
     scraped: Scraped,
     view: Arc<View>,
     catalogue: Arc<CatalogueView>,
     uplink: SharedUplink,
-    /// What the configuration says that figures are read by.
+    /// The settings that are told with the figures.
     facts: Facts,
     /// The configuration, as the admin listener shows it.
     shown: Shown,
 }
 
-/// What a configuration has become, as far as the metrics tell of it.
+/// The parts of a server that the metrics of a configuration tell of.
 pub(crate) struct Sources<'a> {
     pub(crate) config: &'a Config,
-    /// In the order of the configuration's clusters.
+    /// The clusters, in the order of the configuration.
     pub(crate) clusters: &'a [Arc<SharedCluster>],
     pub(crate) catalogue: &'a Arc<Catalogue>,
     pub(crate) uplink: &'a SharedUplink,
@@ -69,13 +69,13 @@ pub(crate) struct Sources<'a> {
     pub(crate) buffers: &'a Arc<Buffers>,
     /// The counters of each worker.
     pub(crate) stats: &'a [NamedStats],
-    /// In the order of the configuration's listeners.
+    /// The listeners, in the order of the configuration.
     pub(crate) listeners: Vec<ListenerView>,
     /// The TLS of the listeners that have it.
     pub(crate) tls: Vec<Arc<ListenerTls>>,
-    /// None where no authority is configured.
+    /// The counts of certificates that are issued; none where no authority is configured.
     pub(crate) acme: Option<AcmeView>,
-    /// None where requests have no traces.
+    /// The counts of spans; none where requests have no traces.
     pub(crate) traces: Option<Arc<TraceStats>>,
 }
 
@@ -100,12 +100,12 @@ impl Metrics {
         self.present.store(Arc::new(present));
     }
 
-    /// The catalogue and its counters.
+    /// Returns the catalogue and its counters.
     pub(crate) fn catalogue(&self) -> Arc<CatalogueView> {
         Arc::clone(&self.present.load().catalogue)
     }
 
-    /// Which endpoints are used, and why the others are not, as JSON.
+    /// Returns which endpoints are used, and why the others are not, as JSON.
     pub(crate) fn endpoints(&self) -> String {
         let present = self.present.load();
         let clusters = present.view.clusters.iter().map(ClusterView::health_json);
@@ -113,7 +113,7 @@ impl Metrics {
         serde_json::to_string_pretty(&clusters).unwrap_or_default() + "\n"
     }
 
-    /// Has an endpoint drain, or serve again; false if there is no such endpoint.
+    /// Makes an endpoint drain, or serve again; returns false if there is no such endpoint.
     pub(crate) fn set_draining(&self, cluster: &str, endpoint: &str, drains: bool) -> bool {
         let present = self.present.load();
         let mut clusters = present.view.clusters.iter();
@@ -143,7 +143,7 @@ impl Metrics {
         out
     }
 
-    /// The configuration that is served by, and how reloads went, as JSON.
+    /// Returns the configuration that is served by, and how reloads went, as JSON.
     pub(crate) fn config(&self) -> String {
         self.reloads.json(&self.present.load().shown)
     }
@@ -228,7 +228,7 @@ impl ClusterView {
     }
 }
 
-/// What is the same from one reload to the next.
+/// The parts that stay the same from one reload to the next.
 #[derive(Debug)]
 struct View {
     clusters: Vec<ClusterView>,
@@ -246,9 +246,9 @@ struct View {
 /// The workers' counters and the stations at the moment of a scrape.
 struct Snapshot {
     view: Arc<View>,
-    /// How each cluster is, in the order of the configuration.
+    /// The condition of each cluster, in the order of the configuration.
     conditions: Vec<Condition>,
-    /// By cluster, then by class.
+    /// The counts of what happened to requests, by cluster and then by class.
     decisions: Vec<Vec<ClassStats>>,
 }
 

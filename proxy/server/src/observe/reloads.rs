@@ -7,24 +7,24 @@ use serde::Serialize;
 use sprat_config::Shown;
 use sprat_net::metrics::{Labels, Row, Topic};
 
-/// How reloads went, for `/metrics` and `/config`.
+/// The outcomes of reloads, for `/metrics` and `/config`.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads(Mutex<Status>);
 
-/// How reloads went at a moment.
+/// The outcomes of the reloads up to a moment.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Status {
-    /// What is served by was read so many seconds after 1970.
+    /// The time when the configuration that is served by was read, in seconds since 1970.
     loaded_unix_s: u64,
     good: u64,
     bad: u64,
     /// Whether the file that was read last is what is served by.
     last_reload_successful: bool,
-    /// What was wrong with it, if it is not.
+    /// The error in the file that was read last, if it is not served by.
     last_error: Option<String>,
 }
 
-/// What the page `/config` tells.
+/// The fields of the page `/config`.
 #[derive(Serialize)]
 struct Page<'a> {
     #[serde(flatten)]
@@ -59,7 +59,7 @@ impl Reloads {
         self.lock().clone()
     }
 
-    /// One has ended; what was wrong if it failed.
+    /// Notes that a reload has ended, and what was wrong if it failed.
     pub(crate) fn note(&self, outcome: Result<(), String>) {
         let mut status = self.lock();
         status.last_reload_successful = outcome.is_ok();
@@ -73,7 +73,7 @@ impl Reloads {
         status.last_error = outcome.err();
     }
 
-    /// As JSON, with the configuration that is served by.
+    /// Returns the outcomes as JSON, with the configuration that is served by.
     pub(crate) fn json(&self, shown: &Shown) -> String {
         let page = Page {
             status: self.status(),
@@ -83,7 +83,7 @@ impl Reloads {
     }
 }
 
-/// What is told of the configuration.
+/// The metrics that tell of the configuration.
 #[rustfmt::skip]
 pub(crate) static CONFIGURATION: Topic<Status> = Topic { title: "The configuration", rows: &[
     Row::gauge("sprat_config_last_reload_successful", Labels::NONE,

@@ -1,6 +1,6 @@
 //! How far a server has got on its way to its end.
 
-/// What a server is doing.
+/// The stage of a server between its start and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// The start leads here: requests are served.

@@ -31,7 +31,7 @@ pub(crate) fn lines_lost() -> u64 {
     LINES_LOST.load(Ordering::Relaxed)
 }
 
-/// How lines look, and which there are.
+/// The look of lines, and the level up to which there are any.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     level: LevelFilter,
@@ -51,7 +51,7 @@ impl Style {
         }
     }
 
-    /// A log that is written to `writer`.
+    /// Makes a log that is written to `writer`.
     pub fn log<W>(self, writer: W) -> impl Subscriber + Send + Sync
     where
         W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -71,12 +71,12 @@ impl Style {
     }
 }
 
-/// Where the log's lines go.
+/// The destination of the log's lines.
 #[derive(Clone, Debug)]
 pub enum StandardError {
-    /// To standard error at once, however long that takes.
+    /// Lines go to standard error at once, however long that takes.
     Direct,
-    /// To the thread that writes them.
+    /// Lines go to the thread that writes them.
     Queued(Arc<Queue>),
 }
 
@@ -200,7 +200,7 @@ impl Queue {
         }
     }
 
-    /// Nothing is written that comes after this.
+    /// Ends the queue: nothing is written that comes after this.
     fn end(&self) {
         let lost = self.unsaid.swap(0, Ordering::Relaxed);
         self.sender.send(Entry::End { lost }, 0);
@@ -217,12 +217,12 @@ pub struct Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         self.queue.end();
-        // There is no one to tell that lines were not taken.
+        // That lines were not taken cannot be told: it would be another line.
         let _ = self.writing.take().map(Writing::join);
     }
 }
 
-/// What lines are written to.
+/// The output that lines are written to.
 struct Output<W> {
     out: W,
     style: Style,
@@ -257,7 +257,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// The line that tells of it, as the log has its lines.
+    /// Returns the line that tells of lost lines, as the log has its lines.
     fn lost(&self) -> Vec<u8> {
         let text = Arc::new(Mutex::new(Vec::new()));
         let writer = Arc::clone(&text);
@@ -327,7 +327,7 @@ mod tests {
         taken: mpsc::Receiver<String>,
     }
 
-    /// Standard error with room for so many bytes.
+    /// Makes a standard error with room for so many bytes, and its reader.
     fn read(most_bytes: usize) -> Read {
         let (tell, told) = mpsc::channel();
         let (taken, lines) = mpsc::channel();
@@ -365,7 +365,7 @@ mod tests {
         drop((reader.tell, reader.writer));
         let taken: Vec<_> = reader.taken.iter().collect();
         assert_eq!(taken, ["lines=2", "five\n", "lines=1"]);
-        // Nobody writes any more.
+        // The writer has gone.
         reader.error.complain(Level::ERROR, "six");
     }
 

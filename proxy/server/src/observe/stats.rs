@@ -17,10 +17,10 @@ use tokio::time::Instant;
 use sprat_sizes::LayerStats;
 use sprat_upstream::ClusterStats;
 
-/// How many classes of sizes there are.
+/// The number of classes of sizes.
 const SIZE_CLASSES: usize = SIZE_CLASS_NAMES.len();
 
-/// What is counted for a priority class.
+/// The counters of a priority class.
 #[derive(Debug, Default)]
 pub(crate) struct ClassCounters {
     /// Responses by class of status, as [`ClusterStats::responses`].
@@ -32,14 +32,14 @@ pub(crate) struct ClassCounters {
 }
 
 impl ClassCounters {
-    /// A response that went out whole.
+    /// Counts a response that went out whole.
     pub(crate) fn observe(&self, bytes: u64, duration: Duration) {
         self.bytes.add(bytes);
         self.durations.took(duration);
     }
 }
 
-/// Why a connection was closed at once, in the order of [`ListenerStats::refused`].
+/// The reason why a connection was closed at once, in the order of [`ListenerStats::refused`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Refused {
     /// The listener has as many as it may.
@@ -64,8 +64,8 @@ impl Refused {
     }
 }
 
-/// What one worker counts of a listener. It is small: those of two workers would share a
-/// cache line.
+/// One worker's counters of a listener. They are small: those of two workers would share
+/// a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct ListenerStats {
@@ -90,12 +90,12 @@ pub(crate) struct ListenerView {
     pub(crate) stats: Arc<[Arc<ListenerStats>]>,
 }
 
-/// What one worker counts of what a configuration names.
+/// One worker's counters of what a configuration names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NamedStats {
-    /// In the order of the configuration.
+    /// The counters of the clusters, in the order of the configuration.
     pub(crate) clusters: Vec<Arc<ClusterStats>>,
-    /// In the order of the configuration.
+    /// The counters of the classes, in the order of the configuration.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
 }
 
@@ -124,7 +124,7 @@ impl NamedStats {
     }
 }
 
-/// What one worker counts.
+/// The counters of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerStats {
     /// Responses without a cluster (no route, bad requests).
@@ -135,9 +135,9 @@ pub(crate) struct WorkerStats {
     pub(crate) marked_bytes: [Counter; 2],
     /// Connections that are open (gauge).
     pub(crate) open_connections: Counter,
-    /// Those of them that are parked (gauge).
+    /// Open connections that are parked (gauge).
     pub(crate) parked_connections: Counter,
-    /// How often one was parked so far.
+    /// The number of times that a connection was parked.
     pub(crate) parks: Counter,
     /// Requests in progress (gauge).
     pub(crate) open_requests: Counter,
@@ -170,11 +170,11 @@ pub(crate) struct WorkerStats {
     pub(crate) catalogue: Arc<LayerStats>,
     /// Connections that have switched to another protocol so far.
     pub(crate) tunnels: Counter,
-    /// Those that are open (gauge).
+    /// Switched connections that are open (gauge).
     pub(crate) open_tunnels: Counter,
-    /// Bytes through them, to clients.
+    /// Bytes through switched connections, to clients.
     pub(crate) tunnel_bytes_down: Counter,
-    /// Bytes through them, from clients.
+    /// Bytes through switched connections, from clients.
     pub(crate) tunnel_bytes_up: Counter,
     /// Rounds of its housekeeping, one a second.
     pub(crate) rounds: Counter,
@@ -183,7 +183,7 @@ pub(crate) struct WorkerStats {
 /// Whether the workers' event loops go on.
 pub(crate) struct Heartbeat {
     workers: Arc<[Arc<WorkerStats>]>,
-    /// By worker: its rounds when they last went on, and since when they have
+    /// The rounds of each worker when they last went on, and since when they have
     /// not.
     seen: Vec<(u64, Instant)>,
 }
@@ -201,7 +201,7 @@ impl Heartbeat {
         }
     }
 
-    /// Whether every worker has gone on lately.
+    /// Returns whether every worker has gone on lately.
     pub(crate) fn goes_on(&mut self) -> bool {
         let now = Instant::now();
         let each = self.workers.iter().zip(&mut self.seen);
@@ -218,7 +218,7 @@ impl Heartbeat {
 }
 
 impl WorkerStats {
-    /// A response that went out whole.
+    /// Counts a response that went out whole.
     pub(crate) fn observe(&self, bytes: u64, duration: Duration, slowdown: Option<f64>) {
         let class = size_class(bytes);
         self.durations[class].took(duration);
@@ -227,7 +227,7 @@ impl WorkerStats {
         }
     }
 
-    /// The client has acknowledged all of a response so long after its request.
+    /// Counts a response of which the client has acknowledged all, so long after its request.
     pub(crate) fn observe_acknowledged(&self, bytes: u64, took: Duration) {
         self.acknowledged[size_class(bytes)].took(took);
     }

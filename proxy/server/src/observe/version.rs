@@ -12,7 +12,7 @@ pub(crate) const TARGET: &str = env!("SPRAT_BUILD_TARGET");
 /// The library that does the cryptography of TLS.
 pub(crate) const TLS: &str = "ring";
 
-/// What `sprat --version` says behind the name.
+/// The text that `sprat --version` has behind the name.
 pub const LONG: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (commit ",

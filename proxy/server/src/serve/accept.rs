@@ -25,12 +25,12 @@ use crate::setup::limits::ConnectionPlace;
 use crate::setup::listener::ListenerState;
 use sprat_net::poll::now_or_never;
 
-/// After an accept that failed for want of descriptors or memory.
+/// The pause after an accept that failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A socket that is listened on, in a task of its own.
 pub(crate) struct Acceptor {
-    /// What connections to come are served by.
+    /// The state of the listener that connections to come are served by.
     listener: Rc<RefCell<Arc<ListenerState>>>,
     socket: Rc<Accepting>,
     /// Dropped when accepting is to end.
@@ -62,12 +62,12 @@ impl Acceptor {
         })
     }
 
-    /// What its listener goes by.
+    /// Returns the number that its listener goes by.
     pub(crate) fn id(&self) -> u64 {
         self.listener.borrow().id
     }
 
-    /// Connections to come are served by another state of the listener.
+    /// Serves connections to come by another state of the listener.
     pub(crate) fn change(&self, listener: &Arc<ListenerState>) {
         self.listener.replace(Arc::clone(listener));
     }
@@ -78,7 +78,7 @@ impl Acceptor {
         arrive(worker, &listener, stream, peer, &self.end.subscribe());
     }
 
-    /// A second hold on the socket, for the process that is to replace this one.
+    /// Returns a second hold on the socket, for the process that is to replace this one.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ fn arrive(
     });
 }
 
-/// What a client is connected to.
+/// Returns the address that a client is connected to.
 fn local(stream: &TcpStream, listener: &ListenerState) -> SocketAddr {
     let configured = &listener.config.address;
     match configured.ip() {
@@ -193,7 +193,7 @@ fn local(stream: &TcpStream, listener: &ListenerState) -> SocketAddr {
     }
 }
 
-/// Whose connection it is; none if it is not to be served.
+/// Returns whose connection it is; none if it is not to be served.
 async fn announced(
     worker: &Worker,
     listener: &ListenerState,
@@ -220,7 +220,7 @@ fn refuse(worker: &Worker, listener: &ListenerState, why: Refused) {
     worker.serving.stats_of(listener).refused[why as usize].increment();
 }
 
-/// A place for a connection of this client, if its listener counts them.
+/// Takes a place for a connection of this client, if its listener counts them.
 fn client_place(
     worker: &Worker,
     listener: &ListenerState,

@@ -23,7 +23,7 @@ const MAX_NAMES: usize = 5;
 pub struct Changes {
     /// The parts that are different, in the order of the reference.
     parts: Vec<Part>,
-    /// What stays as it is until a restart.
+    /// The notes on what stays as it is until a restart.
     until_restart: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ pub struct Changes {
 struct Part {
     key: &'static str,
     changes: Vec<Change>,
-    /// How long a list was, and is.
+    /// The lengths of a list before and now.
     #[serde(skip_serializing_if = "Option::is_none")]
     lengths: Option<(usize, usize)>,
 }
@@ -63,7 +63,7 @@ enum Kind {
 #[derive(Debug, Serialize)]
 struct Detail {
     key: String,
-    /// None where it is absent.
+    /// The value before; none, as in `after`, where the key is absent.
     before: Option<Value>,
     after: Option<Value>,
 }
@@ -117,12 +117,12 @@ impl Changes {
         }
     }
 
-    /// What stays as it is until a restart.
+    /// Returns what stays as it is until a restart.
     pub(crate) fn until_restart(&self) -> &[String] {
         &self.until_restart
     }
 
-    /// Whether nothing is different, nor would be after a restart.
+    /// Returns whether nothing is different, nor would be after a restart.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty() && self.until_restart.is_empty()
     }
@@ -272,7 +272,7 @@ fn clusters(own: &Config, next: &Config) -> Option<Part> {
     named("clusters", before.collect(), after.collect(), own, next)
 }
 
-/// The classes that the files name: a class that is gone keeps its place in a server.
+/// Compares the classes that the files name: a class that is gone keeps its place in a server.
 fn classes(own: &Config, next: &Config) -> Option<Part> {
     fn members(config: &Config) -> Vec<(&str, &Class)> {
         let names = of_key("classes", config).as_object();
@@ -318,7 +318,7 @@ fn part(key: &'static str, changes: Vec<Change>) -> Option<Part> {
     })
 }
 
-/// A part without members that have names.
+/// Compares a part without members that have names.
 fn whole(key: &'static str, is_same: bool, own: &Config, next: &Config) -> Option<Part> {
     let details = || details(of_key(key, own), of_key(key, next));
     let changes = (!is_same).then(|| Change::new(Kind::Changed, "").with(details()));

@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sprat_config::resolved::Config;
 use sprat_config::{Errors, Severity};
 
-/// What a process of this kind has open beside connections: logs, timers,
+/// The files that a process of this kind has open beside connections: logs, timers,
 /// listening sockets, the admin listener's connections.
 const OWN: u64 = 256;
 

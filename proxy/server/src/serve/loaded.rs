@@ -9,7 +9,7 @@ use sprat_net::problem::Purpose;
 
 use crate::serve::inspect::inspect;
 
-/// What standard input is called in errors.
+/// The name of standard input in errors.
 pub const STDIN: &str = "<stdin>";
 
 /// A configuration with errors; shown as people read them.
@@ -70,7 +70,7 @@ pub fn load_with_files(file: &Path, purpose: Purpose, colour: bool) -> anyhow::R
     })
 }
 
-/// Whether a configuration is to be read from standard input.
+/// Returns whether a configuration is to be read from standard input.
 pub fn is_stdin(file: &Path) -> bool {
     file == Path::new("-")
 }

@@ -31,12 +31,12 @@ pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// All of it is alive.
+/// Tells that all of the process is alive.
 pub(crate) fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
-/// How often systemd wants to hear that the process is alive, at least.
+/// Returns how often, at least, systemd wants to hear that the process is alive.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }

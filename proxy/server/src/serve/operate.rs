@@ -28,7 +28,7 @@ use crate::serve::loaded;
 use crate::serve::notify;
 use crate::serve::server::{Control, Server};
 
-/// Longer than anybody waits for what is switched off.
+/// A delay of a year, which stands for never, for what is switched off.
 const FAR_OFF: Duration = Duration::from_secs(365 * 86_400);
 
 /// Runs a server, and has it follow its file.
@@ -39,7 +39,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// For this configuration; what is doubtful about it is told there.
+    /// Makes the operator of a server that follows this file. Doubts about the
+    /// configuration go to `standard_error`.
     pub fn new(
         file: PathBuf,
         workers: Option<u16>,
@@ -120,15 +121,15 @@ struct Watch {
     upgrade_waits: bool,
     /// A reload was asked for during an upgrade, or another reload.
     reload_waits: bool,
-    /// One that was under way when this process was told to stop.
+    /// The upgrade that was under way when this process was told to stop.
     ending: Option<Upgrade>,
-    /// As far as signals have brought it.
+    /// The stage that signals have brought the server to.
     stage: Stage,
 }
 
 impl Watch {
     async fn obey(mut self, mut signals: Signals) {
-        // Twice as often as somebody wants to hear of it.
+        // Twice as often as systemd wants to hear of it.
         let watchdog = notify::watchdog().map(|interval| interval / 2);
         let mut heartbeat = self.control.heartbeat();
         let after = |interval: Option<Duration>| Instant::now() + interval.unwrap_or(FAR_OFF);
@@ -162,9 +163,9 @@ impl Watch {
         }
     }
 
-    /// Whether another configuration may be served by now. Not where nothing
-    /// begins any more; nor while another process is starting, which would not
-    /// have a socket that is bound now; nor while a reload is under way.
+    /// Returns whether another configuration may be served by now. It may not where
+    /// nothing begins any more; nor while another process is starting, which would
+    /// not have a socket that is bound now; nor while a reload is under way.
     fn may_change(&self) -> bool {
         self.stage == Stage::Serving && self.upgrade.is_none() && !self.reloads.is_busy()
     }
@@ -183,7 +184,7 @@ impl Watch {
         }
     }
 
-    /// A reload has ended: what has waited for that is done.
+    /// Notes that a reload has ended: what has waited for that is done.
     fn end_reload(&mut self, config: Option<Config>) {
         if let Some(config) = config {
             self.reload_interval = config.runtime.reload_interval;

@@ -29,11 +29,11 @@ use crate::serve::worker::{Order, Serve};
 use crate::setup::assembly::{Assembly, Outlets};
 use crate::setup::listener::{self, Bound};
 
-/// How long the workers get to take a configuration over, until the log says
+/// The time that the workers have to take a configuration over, until the log says
 /// that one has not.
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a server is made of at present, and how it becomes another.
+/// A server's present parts, and their exchange for others.
 pub(crate) struct Reloader {
     present: Mutex<Option<Present>>,
     /// Held by the reload that is under way: what takes long is done under this lock,
@@ -50,7 +50,7 @@ pub(crate) struct LentAll {
     pub(crate) admin: Option<LentAdmin>,
 }
 
-/// What has to be kept while a configuration is served by.
+/// The parts that have to be kept while a configuration is served by.
 pub(crate) struct Present {
     pub(crate) assembly: Arc<Assembly>,
     pub(crate) workers: Vec<UnboundedSender<Order>>,
@@ -80,7 +80,7 @@ impl Reloader {
         })
     }
 
-    /// A panic in a reload leaves what was there before.
+    /// Locks the present parts. A panic in a reload leaves what was there before.
     fn lock(&self) -> MutexGuard<'_, Option<Present>> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,14 +133,14 @@ impl Reloader {
         Ok((changes.until_restart().to_vec(), taken))
     }
 
-    /// The number that the sockets of a listener go by.
+    /// Returns the number that the sockets of a listener go by.
     pub(crate) fn listener(&self, index: usize) -> Option<u64> {
         let present = self.lock();
         let listeners = &present.as_ref()?.assembly.listeners;
         listeners.get(index).map(|listener| listener.id)
     }
 
-    /// The uplink; nothing once the server has stopped.
+    /// Returns the uplink; nothing once the server has stopped.
     pub(crate) fn uplink(&self) -> Option<SharedUplink> {
         let present = self.lock();
         present.as_ref().map(|own| own.assembly.uplink.clone())
@@ -160,15 +160,15 @@ impl Reloader {
         sent.and_then(Result::ok).context("the worker has ended")
     }
 
-    /// How long a drain may take.
+    /// Returns how long a drain may take.
     pub(crate) fn drain_timeout(&self) -> Duration {
         let present = self.lock();
         let bound = |present: &Present| present.assembly.config.runtime.drain_timeout;
         present.as_ref().map_or(Duration::ZERO, bound)
     }
 
-    /// All listening sockets, and the admin listener's: for a process that is to
-    /// replace this one. What was learnt is saved for it.
+    /// Returns all listening sockets, and the admin listener's, for a process that
+    /// is to replace this one. What was learnt is saved for it.
     ///
     /// # Errors
     ///
@@ -198,8 +198,8 @@ impl Reloader {
         Ok(LentAll { listeners, admin })
     }
 
-    /// Another process has taken over: it saves what is learnt from now on, and the files
-    /// of Unix sockets are its own.
+    /// Leaves the rest to another process, which has taken over. It saves what is learnt
+    /// from now on, and the files of Unix sockets are its own.
     pub(crate) fn leave(&self) {
         if let Some(present) = self.lock().as_ref() {
             present.keeper.leave_saving();
@@ -211,7 +211,7 @@ impl Reloader {
         }
     }
 
-    /// Has the access logs' files opened anew before the next line.
+    /// Makes the access logs open their files anew before the next line.
     pub(crate) fn reopen_log(&self) {
         if let Some(present) = self.lock().as_ref() {
             present.logs.iter().for_each(Writer::reopen);
@@ -223,7 +223,7 @@ impl Reloader {
         let Some(present) = self.lock().take() else {
             return;
         };
-        // The writers end when nobody can write any more.
+        // The logs' writers end once nothing is left that can send them lines.
         drop((present.assembly, present.workers));
         present.logs.into_iter().for_each(Writer::join);
         for exporter in present.exporters {

@@ -68,12 +68,12 @@ impl Control {
         }
     }
 
-    /// The listening sockets, for a process that is to replace this one.
+    /// Returns the listening sockets, for a process that is to replace this one.
     pub(crate) fn lend(&self) -> anyhow::Result<LentAll> {
         self.reloader.lend()
     }
 
-    /// Another process has taken over: drains.
+    /// Drains, for another process has taken over.
     pub(crate) fn replaced(&self) {
         self.reloader.leave();
         self.stage.send_if_modified(|stage| {
@@ -108,20 +108,21 @@ impl Control {
         outcome
     }
 
-    /// The same, not noted.
+    /// Reloads as [`Control::reload`] does, but notes no outcome.
     pub(crate) fn try_reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
         self.reloader.reload(config, &|| self.is_serving())
     }
 
-    /// What is bound for a server that has begun to stop is not accepted from, and no other
-    /// process can have it.
+    /// Checks that the server has not begun to stop. What is bound for one that has is not
+    /// accepted from, and no other process can have it.
     pub(crate) fn is_serving(&self) -> anyhow::Result<()> {
         let serves = *self.stage.borrow() == Stage::Serving;
         anyhow::ensure!(serves, "the server is stopping");
         Ok(())
     }
 
-    /// As [`Control::reload`], without waiting for the workers.
+    /// Begins a reload as [`Control::reload`] does, but neither waits for the
+    /// workers nor notes the outcome.
     pub(crate) fn begin_reload(&self, config: &Config) -> anyhow::Result<()> {
         let begun = self.reloader.begin(config, &|| self.is_serving());
         begun.map(drop)
@@ -135,7 +136,7 @@ impl Control {
         }
     }
 
-    /// The number that the sockets of a listener go by.
+    /// Returns the number that the sockets of a listener go by.
     pub(crate) fn listener(&self, index: usize) -> Option<u64> {
         self.reloader.listener(index)
     }
@@ -145,13 +146,13 @@ impl Control {
         self.reloader.order(worker, order)
     }
 
-    /// Whether the workers are alive, for the watchdog, which asks again and again.
+    /// Returns what tells the watchdog, as often as it asks, whether the workers are alive.
     pub(crate) fn heartbeat(&self) -> Heartbeat {
         Heartbeat::new(Arc::clone(&self.workers))
     }
 
-    /// A reload has ended, with what was wrong if it failed: for the metrics and
-    /// the admin listener.
+    /// Notes that a reload has ended, with what was wrong if it failed: for the
+    /// metrics and the admin listener.
     pub(crate) fn note_reload(&self, outcome: Result<(), String>) {
         self.reloads.note(outcome);
     }
@@ -168,7 +169,8 @@ impl Server {
         Self::start_with(config, &mut Inherited::default())
     }
 
-    /// The same, on sockets that are there already as far as they are wanted.
+    /// Starts a server as [`Server::start`] does, on sockets that are there already
+    /// as far as they are wanted.
     ///
     /// # Errors
     ///
@@ -210,9 +212,8 @@ impl Server {
         })
     }
 
-    /// Where the listeners stood at the start, in the order of the
-    /// configuration; with the ports that the kernel chose where none was
-    /// given.
+    /// Returns where the listeners stood at the start, in the order of the
+    /// configuration; with the ports that the kernel chose where none was given.
     pub fn places(&self) -> &[ListenAddress] {
         &self.places
     }
@@ -222,7 +223,7 @@ impl Server {
         self.places.iter().filter_map(ListenAddress::ip).collect()
     }
 
-    /// Where the admin listener stands.
+    /// Returns where the admin listener stands.
     pub fn admin_place(&self) -> Option<&ListenAddress> {
         self.admin.as_ref()
     }
@@ -232,12 +233,12 @@ impl Server {
         self.admin.as_ref()?.ip()
     }
 
-    /// A handle for other threads.
+    /// Returns a handle for other threads.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// The metrics in Prometheus' text format.
+    /// Returns the metrics in Prometheus' text format.
     pub fn metrics(&self) -> String {
         self.metrics.text(Exposition::Text)
     }
@@ -289,7 +290,7 @@ fn places(
     listeners.iter().map(address).collect()
 }
 
-/// The admin listener's socket, if there is to be one.
+/// Takes over or binds the admin listener's socket, if there is to be one.
 fn admin_socket(
     config: &Config,
     inherited: &mut Inherited,
@@ -315,7 +316,7 @@ fn admin_socket(
 
 /// All of a server but its threads.
 pub(crate) struct Parts {
-    /// What each worker starts with.
+    /// The seeds that the workers start with.
     pub(crate) seeds: Vec<Seed>,
     pub(crate) control: Control,
     pub(crate) metrics: Arc<Metrics>,
@@ -378,7 +379,7 @@ impl Parts {
     }
 }
 
-/// What each worker begins with, and how it is told more; one for each row of
+/// Makes the seed of a worker, and the sender of its orders, for each row of
 /// sockets.
 fn seeds(
     assembly: &Arc<Assembly>,

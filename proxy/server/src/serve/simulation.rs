@@ -25,7 +25,7 @@ pub struct Simulated {
 /// A worker, which ends when it has drained.
 pub type Working = Pin<Box<dyn Future<Output = anyhow::Result<()>>>>;
 
-/// What a connection to an endpoint comes to.
+/// A connection to an endpoint that is being made.
 pub type Connecting = network::Connecting;
 
 impl Simulated {
@@ -56,8 +56,8 @@ impl Simulated {
         Ok((Self { parts }, workers))
     }
 
-    /// A client has connected to the listener with this place in the
-    /// configuration, and this worker is to serve it.
+    /// Hands a worker the connection of a client to the listener with this place in
+    /// the configuration.
     ///
     /// # Errors
     ///
@@ -88,19 +88,19 @@ impl Simulated {
         self.parts.control.begin_reload(config)
     }
 
-    /// A handle that ends it.
+    /// Returns a handle that ends the server.
     pub fn control(&self) -> Control {
         self.parts.control.clone()
     }
 
-    /// Bytes on the wire that the uplink was debited for, less what was taken back;
-    /// nothing where none is paced. Its counter among the metrics never falls, and so is
-    /// above this until what comes next has made up for what was taken back.
+    /// Returns the bytes on the wire that the uplink was debited for, less what was taken
+    /// back; nothing where none is paced. Its counter among the metrics never falls, and
+    /// so is above this until what comes next has made up for what was taken back.
     pub fn debited_wire_bytes(&self) -> Option<u64> {
         self.parts.control.debited_wire_bytes()
     }
 
-    /// The metrics in Prometheus' text format.
+    /// Returns the metrics in Prometheus' text format.
     pub fn metrics(&self) -> String {
         self.parts
             .metrics

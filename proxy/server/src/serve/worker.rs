@@ -32,22 +32,23 @@ use crate::setup::generation::Generation;
 use crate::setup::listener::Bound;
 use crate::setup::serving::Serving;
 
-/// How often idle upstream connections are looked at.
+/// The time between two looks at idle upstream connections.
 const REAP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// So many connections that were parked leave some megabytes free, in many pieces.
+/// The number of parked connections after which memory is given back: they leave
+/// some megabytes free, in many pieces.
 const GIVES_BACK_AFTER: u64 = 512;
 
-/// How long connections that are cut get to end.
+/// The time that connections that are cut have to end.
 const CUT_BOUND: Duration = Duration::from_secs(2);
 
-/// What a worker is told.
+/// An order that a worker is given.
 pub(crate) enum Order {
-    /// To serve by this from now on.
+    /// The worker is to serve by this from now on.
     Serve(Serve),
-    /// To hand its listening sockets over.
+    /// The worker is to hand its listening sockets over.
     Lend(Sender<io::Result<Lent>>),
-    /// To serve a connection that has been accepted elsewhere for a listener.
+    /// The worker is to serve a connection that has been accepted elsewhere for a listener.
     Accepted {
         /// The [`ListenerState::id`](crate::setup::listener::ListenerState::id) of the listener.
         listener: u64,
@@ -58,51 +59,52 @@ pub(crate) enum Order {
     },
 }
 
-/// What a worker is to serve.
+/// A configuration that a worker is to serve by.
 pub(crate) struct Serve {
-    /// What all workers share.
+    /// The parts that all workers share.
     pub(crate) assembly: Arc<Assembly>,
     /// Sockets of listeners that are new.
     pub(crate) sockets: Vec<Bound>,
-    /// Gone: it is done.
+    /// A sender that is dropped when the worker has switched.
     pub(crate) done: Sender<()>,
 }
 
 /// One thread's part of the server.
 pub(crate) struct Worker {
     index: usize,
-    /// What its connections are served by.
+    /// The counters and the generation that its connections are served by.
     pub(crate) serving: Rc<Serving>,
-    /// For the present uplink, and those before that are still sent through.
+    /// The tasks that grant for the present uplink, and for those before that are
+    /// still sent through.
     granting: RefCell<Vec<Granting>>,
     /// The connections that are open.
     pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
-    /// Told when a worker wants a connection that another keeps idle.
+    /// Wakes the workers when one wants a connection that another keeps idle.
     reclaim: Arc<Notify>,
     /// Connections that have not told yet whose they are.
     pub(crate) arriving: Cell<usize>,
-    /// Told when the last connection ends.
+    /// Wakes the worker when its last connection has ended.
     emptied: Notify,
 }
 
-/// What a worker's thread begins with.
+/// The parts that a worker's thread begins with.
 pub(crate) struct Seed {
     /// The number of the worker.
     pub(crate) index: usize,
     /// The counters of the worker.
     pub(crate) stats: Arc<WorkerStats>,
-    /// Shared by all workers.
+    /// The worker's `reclaim`, shared by all workers.
     pub(crate) reclaim: Arc<Notify>,
-    /// What it serves first.
+    /// The configuration that the worker serves first.
     pub(crate) first: Serve,
-    /// What it is told later.
+    /// The orders that the worker gets later.
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
     /// Tells when the worker is to end.
     pub(crate) stage: watch::Receiver<Stage>,
 }
 
 impl Seed {
-    /// A worker's thread: accepts and serves until the stage says otherwise
+    /// Runs a worker's thread: it accepts and serves until the stage says otherwise
     /// and all is over.
     ///
     /// # Errors
@@ -116,7 +118,7 @@ impl Seed {
         runtime.block_on(self.serve())
     }
 
-    /// The same on an event loop that is there.
+    /// Runs the worker on an event loop that is there.
     ///
     /// # Errors
     ///
@@ -159,7 +161,7 @@ impl Seed {
                 },
             }
         }
-        // Whoever gives an order now hears at once that nobody follows it.
+        // An order that is given from now on fails at once.
         drop(self.orders);
         for acceptor in acceptors {
             acceptor.stop().await;
@@ -189,8 +191,8 @@ impl Worker {
         }
     }
 
-    /// A hold on the uplink. If it is another, what came by the one before
-    /// ends with its present request, so that soon nothing goes past it.
+    /// Returns a hold on the uplink. If it is another, connections of the one
+    /// before end with their present request, so that soon nothing goes past it.
     fn uplink(self: &Rc<Self>, assembly: &Assembly, before: &Uplink) -> Uplink {
         if before.is_of(&assembly.uplink) {
             return before.clone();
@@ -273,7 +275,7 @@ impl Worker {
         self.connections.borrow().is_empty() && self.arriving.get() == 0
     }
 
-    /// A connection has ended.
+    /// Notes that a connection has ended.
     pub(crate) fn left(&self) {
         if self.is_empty_now() {
             self.emptied.notify_one();

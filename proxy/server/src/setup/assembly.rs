@@ -29,15 +29,15 @@ use sprat_config::identity::Identity;
 /// A number that no other listening address has had.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(0);
 
-/// What a configuration has become.
+/// A configuration made into what requests are served by.
 pub(crate) struct Assembly {
     pub(crate) config: Config,
     pub(crate) routes: Arc<Routes>,
-    /// In the order of the configuration's clusters.
+    /// The clusters, in the order of the configuration.
     pub(crate) clusters: Vec<Arc<SharedCluster>>,
     /// The names of endpoints, kept resolved.
     names: Arc<Names>,
-    /// In the order of the configuration's listeners.
+    /// The listeners, in the order of the configuration.
     pub(crate) listeners: Vec<Arc<ListenerState>>,
     pub(crate) classifier: Arc<Classifier>,
     pub(crate) catalogue: Arc<Catalogue>,
@@ -46,9 +46,9 @@ pub(crate) struct Assembly {
     /// Counts of spans, whatever becomes of their collector.
     pub(crate) trace_stats: Arc<TraceStats>,
     pub(crate) uplink: SharedUplink,
-    /// None if the configuration has no memory watched.
+    /// The watch over memory; none if the configuration has none.
     pub(crate) overload: Option<Arc<Overload>>,
-    /// What has to do with certificates that are issued.
+    /// The state of certificates that are issued.
     pub(crate) acme: Arc<sprat_acme::Shared>,
     /// Room for bodies that are buffered.
     pub(crate) buffers: Arc<Buffers>,
@@ -56,7 +56,7 @@ pub(crate) struct Assembly {
     pub(crate) stats: Vec<NamedStats>,
 }
 
-/// Where requests are told of: what has threads of its own.
+/// The log and the tracer that are told of requests; they have threads of their own.
 pub(crate) struct Outlets {
     pub(crate) log: Option<Logs>,
     pub(crate) tracer: Option<Tracer>,
@@ -99,7 +99,7 @@ impl Assembly {
     }
 
     /// Prepares another configuration, with all that it leaves as it is. Nothing changes for
-    /// those who use this one.
+    /// what uses this one.
     ///
     /// # Errors
     ///
@@ -173,7 +173,7 @@ impl Assembly {
     }
 }
 
-/// For each route, requests over time; counted on where the same is wanted.
+/// Makes the rate limiter of each route; one that wants the same as before counts on.
 fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimiter>>> {
     let mut known = HashMap::new();
     if let Some(own) = before {
@@ -192,8 +192,8 @@ fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimit
     config.routes.iter().map(rate).collect()
 }
 
-/// What a configuration's listeners become. One that is kept has its sockets and the count
-/// of its connections from before.
+/// Makes a configuration's listeners. One that is kept has its sockets and the count of
+/// its connections from before.
 fn listeners(
     config: &Config,
     before: &[Arc<ListenerState>],

@@ -25,27 +25,27 @@ use sprat_net::client::ClientNumbers;
 use sprat_net::places::Places;
 use sprat_net::tls::Challenges;
 
-/// What a worker serves requests by.
+/// The parts of a configuration that a worker serves requests by.
 pub(crate) struct Generation {
-    /// From requests to clusters.
+    /// The routes, which lead from requests to clusters.
     pub(crate) routes: Arc<Routes>,
-    /// From requests to classes.
+    /// The classifier, which gives requests their classes.
     pub(crate) classifier: Arc<Classifier>,
-    /// In the order of the configuration's clusters.
+    /// The upstreams, in the order of the configuration's clusters.
     pub(crate) upstreams: Vec<Rc<Upstream>>,
-    /// What responses go out through.
+    /// The uplink that responses go out through.
     pub(crate) uplink: Uplink,
-    /// Which code points responses bear; none if they bear none.
+    /// The code points that responses bear; none if they bear none.
     pub(crate) marking: Option<Marking>,
     /// Whether the gain is told by the clients' networks.
     pub(crate) tells_networks: bool,
-    /// How clients are told apart that share the uplink; none if they do not.
+    /// The numbers that tell clients apart that share the uplink; none if they do not.
     pub(crate) sharing: Option<ClientNumbers>,
-    /// What is known of sizes.
+    /// The catalogue of sizes.
     pub(crate) catalogue: Arc<Catalogue>,
     /// The answers to an authority that asks whether names are ours.
     pub(crate) challenges: Arc<Challenges>,
-    /// None if there is no access log.
+    /// The access logs; none if there are none.
     pub(crate) log: Option<Logs>,
     /// Gives requests their part in traces; none if they have none.
     pub(crate) tracer: Option<Tracer>,
@@ -57,14 +57,14 @@ pub(crate) struct Generation {
     pub(crate) mirrors: Places,
     /// Responses that are compressed on their way.
     pub(crate) compressing: Places,
-    /// In the same order.
+    /// The first turns of responses on the uplink, in the same order as the classes.
     first_turns: Vec<FirstTurn>,
     /// The number of each cluster's responses on the uplink.
     origins: Vec<u32>,
 }
 
 impl Generation {
-    /// The part of the worker with this index. What `before` has of clusters
+    /// Makes the part of the worker with this index. What `before` has of clusters
     /// that are the same stays in use, its idle connections with it.
     pub(crate) fn new(
         assembly: &Assembly,
@@ -116,8 +116,8 @@ impl Generation {
         }
     }
 
-    /// What a class says of its responses' first turn on the uplink, for one of this
-    /// client's.
+    /// Returns what a class says of its responses' first turn on the uplink, for one
+    /// of this client's.
     pub(crate) fn first_turn(&self, class: usize, client: Option<u64>) -> FirstTurn {
         FirstTurn {
             client,
@@ -130,8 +130,8 @@ impl Generation {
         cluster.map_or(NO_CLUSTER, |cluster| self.origins[cluster])
     }
 
-    /// Another has come: what that one has not taken over keeps no connection
-    /// for requests to come.
+    /// Gives way to the next generation: what that has not taken over keeps no
+    /// connection for requests to come.
     pub(crate) fn give_way_to(&self, next: &Self) {
         let kept: HashSet<_> = next.upstreams.iter().map(Rc::as_ptr).collect();
         for upstream in &self.upstreams {

@@ -22,15 +22,15 @@ use tokio::time::Instant;
 pub(crate) use self::overload::Overload;
 pub(crate) use self::rate::RateLimiter;
 
-/// When to ask again after a refusal for want of a place, in seconds: places
-/// come free all the time.
+/// The time after which to ask again after a refusal for want of a place, in
+/// seconds: places come free all the time.
 const RETRY_AFTER_S: u64 = 1;
 
 /// A request that is over a bound.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) reason: Reason,
-    /// What its client is told.
+    /// The advice that its client gets.
     pub(crate) advice: Box<Advice>,
 }
 
@@ -42,7 +42,7 @@ impl Refusal {
     }
 }
 
-/// What the clients of a listener may take.
+/// The bounds on what the clients of a listener may take.
 #[derive(Debug)]
 pub(crate) struct ListenerLimits {
     prefixes: Prefixes,
@@ -58,7 +58,7 @@ pub(crate) struct ListenerLimits {
 }
 
 impl ListenerLimits {
-    /// What a listener's configuration asks for; `None` if that is nothing.
+    /// Makes the bounds that a listener's configuration asks for; `None` if it asks for none.
     pub(crate) fn new(config: &Listener) -> Option<Arc<Self>> {
         let limits = &config.limits;
         let client = &limits.per_client;
@@ -82,8 +82,8 @@ impl ListenerLimits {
         })
     }
 
-    /// A place for a connection of this client; `None` if it has as many as it
-    /// may.
+    /// Takes a place for a connection of this client; `None` if it has as many as
+    /// it may.
     pub(crate) fn connect(self: &Arc<Self>, ip: IpAddr) -> Option<ConnectionPlace> {
         let client = self.prefixes.key(ip);
         let fits = (self.connections.as_ref()).is_none_or(|open| lock(open).enter(client));
@@ -117,7 +117,7 @@ impl ListenerLimits {
         self.request(client).map_err(Refusal::of_place)
     }
 
-    /// A place for a request of this client.
+    /// Takes a place for a request of this client.
     fn request(self: &Arc<Self>, client: ClientKey) -> Result<RequestPlace, Reason> {
         if !self.open_requests.take(1, self.max_requests) {
             lock(&self.shortage).miss(self.now());

@@ -28,7 +28,7 @@ const DEFAULT_MAX_HEADERS: usize = 100;
 
 /// A listener as the workers see it.
 pub(crate) struct ListenerState {
-    /// What its sockets go by: the same while its address stays.
+    /// The number that its sockets go by: the same while its address stays.
     pub(crate) id: u64,
     /// The configuration of the listener.
     pub(crate) config: Listener,
@@ -40,7 +40,7 @@ pub(crate) struct ListenerState {
     pub(crate) name: Arc<str>,
     /// Serves the connections of the listener.
     pub(crate) http: http1::Builder,
-    /// What is kept when a reload changes the listener's bounds.
+    /// The parts that are kept when a reload changes the listener's bounds.
     pub(crate) shared: ListenerShared,
 }
 
@@ -59,14 +59,14 @@ pub(crate) fn kept(before: &[&Listener], after: &[Listener]) -> Vec<Option<usize
     after.iter().map(place).collect()
 }
 
-/// What stays of a listener when its bounds change.
+/// The parts of a listener that stay when its bounds change.
 #[derive(Clone)]
 pub(crate) struct ListenerShared {
-    /// None for plain text.
+    /// The listener's TLS; none for plain text.
     pub(crate) tls: Option<Arc<ListenerTls>>,
-    /// None without bounds on clients.
+    /// The bounds on its clients; none without any.
     pub(crate) limits: Option<Arc<ListenerLimits>>,
-    /// What each worker counts of it.
+    /// The counters of the listener, by worker.
     pub(crate) stats: Arc<[Arc<ListenerStats>]>,
     /// The number of open connections.
     connections: Permits,
@@ -74,7 +74,7 @@ pub(crate) struct ListenerShared {
     tunnels: Permits,
     /// Connections that have not told yet whose they are.
     arriving: Permits,
-    /// Where its sockets stand, once it has some, if that is on IP addresses.
+    /// The IP addresses that its sockets stand on, once it has some; a Unix socket has none.
     stands_on: Arc<OnceLock<Vec<SocketAddr>>>,
     /// The file of its Unix socket, if it has one; a hold on the socket is a hold on it.
     file: Arc<OnceLock<Weak<SocketFile>>>,
@@ -106,13 +106,13 @@ impl ListenerShared {
 }
 
 impl ListenerState {
-    /// Whether requests were turned away for want of a place, and all are taken.
+    /// Returns whether requests were turned away for want of a place, and all are taken.
     pub(crate) fn is_short_of_places(&self) -> bool {
         let limits = self.shared.limits.as_ref();
         limits.is_some_and(|limits| limits.is_short_of_places())
     }
 
-    /// A listener with these bounds.
+    /// Makes a listener with these bounds.
     ///
     /// # Errors
     ///
@@ -170,17 +170,17 @@ impl ListenerState {
         }
     }
 
-    /// Room for one more connection; none if there are as many as may be.
+    /// Takes room for one more connection; none if there are as many as may be.
     pub(crate) fn take_place(&self) -> Option<Permit> {
         self.shared.connections.take(1, self.config.max_connections)
     }
 
-    /// The same for a connection that has to tell first whose it is.
+    /// Takes room for a connection that has to tell first whose it is.
     pub(crate) fn take_arrival(&self) -> Option<Permit> {
         self.shared.arriving.take(1, self.config.max_connections)
     }
 
-    /// The same for a connection that switches to another protocol.
+    /// Takes room for a connection that switches to another protocol.
     pub(crate) fn take_tunnel(&self) -> Option<Permit> {
         self.shared.tunnels.take(1, self.config.max_tunnels)
     }
@@ -189,9 +189,9 @@ impl ListenerState {
 /// A listening socket, and the [`ListenerState::id`] of its listener.
 pub(crate) type Bound = (u64, ListeningSocket);
 
-/// For each of so many workers, a socket or more for each of these listeners:
-/// those that are there already, or new ones. `present` are the listeners that
-/// this process has.
+/// Opens, for each of so many workers, a socket or more for each of these
+/// listeners: those that are there already, or new ones. `present` are the
+/// listeners that this process has.
 ///
 /// # Errors
 ///
@@ -277,7 +277,7 @@ pub(crate) fn set_rights(before: &[Arc<ListenerState>], after: &[Arc<ListenerSta
     }
 }
 
-/// A socket for each worker on one address; `own` are those that are ours.
+/// Opens a socket for each worker on one address; `own` are the addresses that are ours.
 fn bind_shared(
     mut address: SocketAddr,
     workers: usize,
@@ -297,15 +297,15 @@ fn bind_shared(
     Ok(sockets)
 }
 
-/// Whether the kernel lets only those stand on both that share them.
+/// Returns whether the kernel lets sockets stand on both addresses only if they share them.
 fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     let any = a.ip().is_unspecified() || b.ip().is_unspecified();
     a.port() == b.port() && (any || a.ip() == b.ip())
 }
 
-/// What is there, for all workers: each socket is somebody's, or connections
-/// that the kernel gives to it would wait for ever. Where there are fewer than
-/// workers, some are shared.
+/// Gives all workers the sockets that are there. Each socket needs a worker, or
+/// connections that the kernel gives to it would wait for ever. Where there are
+/// fewer than workers, some are shared.
 fn share(mut sockets: Vec<ListeningSocket>, workers: usize) -> io::Result<Vec<ListeningSocket>> {
     for index in 0..workers.saturating_sub(sockets.len()) {
         sockets.push(sockets[index].try_clone()?);
@@ -313,7 +313,7 @@ fn share(mut sockets: Vec<ListeningSocket>, workers: usize) -> io::Result<Vec<Li
     Ok(sockets)
 }
 
-/// A socket that listens; `shared` with others on the same address.
+/// Opens a socket that listens; `shared` with others on the same address.
 ///
 /// # Errors
 ///

@@ -30,7 +30,7 @@ use crate::setup::limits::RateLimiter;
 use sprat_net::disposal::FreedAside;
 use sprat_net::problem::Problem;
 
-/// What the rules of a route (`rbac`) say of a request.
+/// The verdict of a route's rules (`rbac`) on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The request may pass.
@@ -47,21 +47,21 @@ pub struct Route {
     /// The route's place among the routes.
     pub index: usize,
     matches: RouteMatch,
-    /// None if every request meets them.
+    /// The conditions of the route; none if every request meets them.
     conditions: Option<Box<Conditions>>,
-    /// Takes requests alone that came in plain text: it sends them to TLS.
+    /// Whether it takes only requests that came in plain text: it sends them to TLS.
     is_for_plain: bool,
-    /// What it does with requests.
+    /// The action that the route takes with requests.
     pub action: Action,
-    /// Who is served while others are not; none if all are.
+    /// The maintenance during which only some clients are served; none if all are.
     maintenance: Option<Maintenance>,
     /// See [`sprat_config::resolved::Route::timeout`]; so the next two.
     pub(crate) timeout: Option<Duration>,
-    /// From the end of the request to the response's head.
+    /// The time from the end of the request to the response's head, at most.
     pub(crate) response_timeout: Duration,
     /// The longest pause between two chunks.
     pub(crate) idle_timeout: Duration,
-    /// Which requests are repeated, and when.
+    /// The rules on which requests are repeated, and when.
     pub(crate) retry: RetryPolicy,
     /// Requests of each client over time.
     pub(crate) rate: Option<Arc<RateLimiter>>,
@@ -71,17 +71,17 @@ pub struct Route {
     regex_rewrite: Option<RegexRewrite>,
     /// Replaces the `Host` that the upstream sees.
     pub(crate) host_rewrite: Option<HeaderValue>,
-    /// What may be switched to; see [`sprat_config::resolved::Route::upgrade`].
+    /// The protocols that may be switched to; see [`sprat_config::resolved::Route::upgrade`].
     pub(crate) upgrade: Option<Upgrade>,
-    /// How heads are changed; none if they are not.
+    /// The changes of heads; none if there are none.
     pub(crate) edits: Option<Box<RouteEdits>>,
-    /// What clients get in place of answers.
+    /// The pages that clients get in place of answers.
     pub(crate) pages: ErrorPages,
-    /// Who may ask; none if all may.
+    /// The rules on which clients may ask; none if all may.
     pub(crate) access: Option<Box<Access>>,
-    /// How responses are compressed; none if they are not.
+    /// The compression of responses; none if they are not compressed.
     pub(crate) compressor: Option<Box<Compressor>>,
-    /// What is kept of bodies for slow clients.
+    /// The rules on what is kept of bodies for slow clients.
     pub(crate) buffer: RouteBuffer,
 }
 
@@ -90,14 +90,14 @@ pub(crate) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     pages::inspect(config).chain(access::inspect(config))
 }
 
-/// How a route changes the heads of its requests and of their responses.
+/// The changes that a route makes to the heads of its requests and of their responses.
 #[derive(Debug)]
 pub(crate) struct RouteEdits {
-    /// How requests to endpoints are changed.
+    /// The changes of requests to endpoints.
     pub(crate) request: Option<Edits>,
-    /// How responses to clients are changed.
+    /// The changes of responses to clients.
     pub(crate) response: Option<Edits>,
-    /// What they tell of a request.
+    /// The facts of a request that the changes tell.
     pub(crate) needs: Needs,
 }
 
@@ -118,7 +118,7 @@ impl RouteEdits {
 
 /// A request, as far as routes go by it.
 pub struct Sought<'a, F: ?Sized> {
-    /// What classes go by, too; its path is in normal form.
+    /// The request, as classes go by it too; its path is in normal form.
     pub asked: &'a Asked<'a, F>,
     /// The query of its target, empty if it has none.
     pub query: &'a str,
@@ -135,7 +135,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The routes of a configuration, where no request is counted.
+    /// Makes the routes of a configuration, where no request is counted.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl Routes {
         Self::new(config, &[])
     }
 
-    /// The routes of a configuration, with their `rates`.
+    /// Makes the routes of a configuration, with their `rates`.
     ///
     /// # Errors
     ///
@@ -210,8 +210,8 @@ impl Routes {
     }
 }
 
-/// A target with another path in normal form, and its own query. None if that is no
-/// valid target.
+/// Returns a target with another path in normal form, and its own query. None if
+/// that is no valid target.
 pub fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
     let target = match uri.query() {
         Some(query) => format!("{path}?{query}").try_into().ok()?,
@@ -223,12 +223,12 @@ pub fn with_path(uri: &Uri, path: &str) -> Option<Uri> {
 }
 
 impl Route {
-    /// Whether it takes every request for its hosts and its path.
+    /// Returns whether the route takes every request for its hosts and its path.
     fn takes_all(&self) -> bool {
         self.conditions.is_none() && !self.is_for_plain
     }
 
-    /// Whether it takes a request for its hosts and its path.
+    /// Returns whether the route takes this request for its hosts and its path.
     fn fits<F: Fields + ?Sized>(&self, sought: &Sought<'_, F>) -> bool {
         !(self.is_for_plain && sought.is_secure)
             && (self.conditions.as_ref()).is_none_or(|own| own.hold(sought.asked, sought.query))
@@ -257,7 +257,7 @@ impl Route {
         (!is_exempt).then_some(closed)
     }
 
-    /// Whether it is for a path with an encoded slash or backslash.
+    /// Returns whether the route is for a path with an encoded slash or backslash.
     pub(crate) fn names_escaped_slash(&self) -> bool {
         let (PathPattern::Exact(path) | PathPattern::Prefix(path)) = &self.matches.path else {
             return false;
@@ -265,8 +265,8 @@ impl Route {
         path.contains("%2F") || path.contains("%5C")
     }
 
-    /// The target that the upstream gets: origin-form, rewritten. None if the rewritten
-    /// path is no valid target.
+    /// Returns the target that the upstream gets: origin-form, rewritten. None if the
+    /// rewritten path is no valid target.
     pub fn target(&self, uri: &Uri) -> Option<Uri> {
         if uri.path() == "*" {
             return Some(Uri::from_static("*"));
@@ -352,7 +352,7 @@ mod tests {
         }
     }
 
-    /// The place of the route that a GET takes.
+    /// Returns the place of the route that a GET takes.
     fn find(routes: &Routes, host: &str, path: &str, is_secure: bool) -> Option<usize> {
         let asked = Asked {
             client: None,

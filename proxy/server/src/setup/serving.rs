@@ -15,7 +15,7 @@ pub(crate) struct Serving {
     worker: usize,
     /// The counters of the worker.
     pub(crate) stats: Arc<WorkerStats>,
-    /// None if nothing watches the memory.
+    /// The watch over memory; none if there is none.
     pub(crate) overload: Option<Arc<Overload>>,
     generation: RefCell<Rc<Generation>>,
 }

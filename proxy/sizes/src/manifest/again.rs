@@ -12,7 +12,7 @@ fn read(csv: bool, text: &[u8]) -> Result<Vec<Line>, Vec<Wrong>> {
     lines.finish()
 }
 
-/// The first byte says which of the formats it is.
+/// Checks what holds of any bytes as a manifest; the first says which of the formats it is.
 pub(super) fn run(data: &[u8]) {
     let Some((&format, text)) = data.split_first() else {
         return;

@@ -30,7 +30,7 @@ pub(super) struct Lines {
     more_errors: usize,
 }
 
-/// Where a manifest in CSV has which value.
+/// The index of each value's column in a manifest in CSV.
 struct Columns {
     path: usize,
     bytes: usize,
@@ -101,7 +101,7 @@ impl Lines {
         }
     }
 
-    /// All of them, in the file's order.
+    /// Returns all lines, in the file's order.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl Lines {
     }
 }
 
-/// The columns that the first line names.
+/// Finds the columns that the first line names.
 fn columns(named: &csv::StringRecord, line: u64) -> Result<Columns, Wrong> {
     let help = "write `path,bytes` or `host,path,bytes` there";
     for (index, name) in named.iter().enumerate() {
@@ -146,7 +146,7 @@ fn columns(named: &csv::StringRecord, line: u64) -> Result<Columns, Wrong> {
 }
 
 impl Columns {
-    /// What a line says; it has as many values as the first.
+    /// Reads what a line says; it has as many values as the first.
     fn line(&self, record: &csv::StringRecord, number: u64) -> Result<Line, Wrong> {
         let value = |index: usize| record.get(index).unwrap_or_default();
         let (path, bytes) = (value(self.path), value(self.bytes));
@@ -189,7 +189,7 @@ fn of_csv(line: u64, error: &csv::Error) -> Wrong {
     }
 }
 
-/// Without the library's place: each line is read by itself.
+/// Describes an error without the library's place: each line is read by itself.
 fn of_json(line: u64, error: &serde_json::Error) -> Wrong {
     let text = error.to_string();
     let cause = text.rsplit_once(" at line ").map(|(cause, _)| cause);
@@ -197,7 +197,7 @@ fn of_json(line: u64, error: &serde_json::Error) -> Wrong {
         .help("write an object such as {\"path\": \"/a\", \"bytes\": 2048}")
 }
 
-/// At most 60 characters, on one line.
+/// Shortens a text to at most 60 characters, on one line.
 fn shortened(text: &str) -> String {
     let short = text.chars().take(60);
     short

@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// What is wrong with a manifest, and where.
+/// A fault in a manifest, and its place.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wrong {
     /// Such as `line 5, column 2`; none for the file as a whole.
     pub(super) place: Option<String>,
-    /// What is wrong, without its line.
+    /// A description of the fault, without its line.
     pub(super) message: String,
-    /// What to do about it.
+    /// Advice on what to do about it.
     pub(super) help: Option<String>,
 }
 
 impl Wrong {
-    /// The file as a whole.
+    /// Creates a fault in the file as a whole.
     pub(super) fn whole(message: impl fmt::Display) -> Self {
         Self {
             place: None,
@@ -23,7 +23,7 @@ impl Wrong {
         }
     }
 
-    /// A line, counted from 1.
+    /// Creates a fault in a line, counted from 1.
     pub(super) fn line(line: u64, message: impl fmt::Display) -> Self {
         Self {
             place: Some(format!("line {line}")),
@@ -31,7 +31,7 @@ impl Wrong {
         }
     }
 
-    /// A column of a line, both counted from 1: in CSV a value's, in JSON a
+    /// Creates a fault in a column of a line, both counted from 1: in CSV a value's, in JSON a
     /// character's.
     pub(super) fn column(line: u64, column: usize, message: impl fmt::Display) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Wrong {
         }
     }
 
-    /// What to do about it.
+    /// Adds what to do about it.
     pub(super) fn help(self, help: impl Into<String>) -> Self {
         Self {
             help: Some(help.into()),

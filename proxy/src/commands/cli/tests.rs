@@ -13,7 +13,7 @@ use super::*;
 struct Line {
     place: String,
     words: Vec<String>,
-    /// In the midst of a sentence, where an argument may be left to the reader.
+    /// Whether it stands in a sentence, where an argument may be left to the reader.
     is_inline: bool,
 }
 
@@ -29,8 +29,8 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The commands of a shell's line, as words without quotes: up to a pipe, a redirection or
-/// a comment.
+/// Returns the commands of a shell's line, as words without quotes: up to a pipe, a redirection
+/// or a comment.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
     let (mut word, mut quote, mut is_over) = (None::<String>, None, false);
@@ -63,7 +63,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// The commands of a page that call `sprat`: in its blocks of code, and in its sentences.
+/// Returns the commands of a page that call `sprat`: in its blocks of code, and in its sentences.
 fn lines(page: &Path) -> Vec<Line> {
     let name = page.file_name().unwrap().to_string_lossy().into_owned();
     let text = std::fs::read_to_string(page).unwrap();
@@ -97,7 +97,7 @@ fn lines(page: &Path) -> Vec<Line> {
     found
 }
 
-/// What is wrong with a command line, if anything is.
+/// Returns what is wrong with a command line, if anything is.
 fn complaint(line: &Line) -> Option<String> {
     let error = Arguments::try_parse_from(&line.words).err()?;
     match error.kind() {

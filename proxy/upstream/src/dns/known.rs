@@ -6,17 +6,17 @@ use std::net::IpAddr;
 use sprat_scheduler::Time;
 use sprat_scheduler::resolution::{Answer, Resolution, ResolutionConfig};
 
-/// What came of asking for a name.
+/// The result of asking for a name.
 pub(super) struct Asked {
-    /// One, or those of either kind.
+    /// One answer, or those of either kind.
     pub(super) answers: Vec<Answer<IpAddr>>,
-    /// What went wrong, if something did.
+    /// The error, if something went wrong.
     pub(super) error: Option<String>,
 }
 
 impl Asked {
-    /// What came of asking for both kinds. That there are none of one is an answer
-    /// where there are some of the other, and as good for as long.
+    /// Puts together the results of asking for both kinds. That there are none of one is an
+    /// answer where there are some of the other, and as good for as long.
     pub(super) fn both(mut v4: Self, mut v6: Self) -> Self {
         complete(&mut v4, &v6);
         complete(&mut v6, &v4);
@@ -35,7 +35,7 @@ impl Asked {
         self.answers.contains(&Answer::Failed)
     }
 
-    /// Whether there are addresses.
+    /// Returns whether there are any addresses.
     pub(super) fn has_addresses(&self) -> bool {
         let mut answers = self.answers.iter();
         answers.any(|answer| matches!(answer, Answer::Addresses { .. }))
@@ -54,15 +54,15 @@ fn complete(own: &mut Asked, other: &Asked) {
     }
 }
 
-/// What is known of a name.
+/// The state of a name: its addresses, and when to ask for them.
 pub(super) struct Known {
-    /// By the answers that there are.
+    /// The state of each part: there are as many as answers.
     parts: Vec<Resolution<IpAddr>>,
     max_addresses: usize,
 }
 
 impl Known {
-    /// Nothing of so many parts: it is to be asked for.
+    /// Creates so many parts of which nothing is known: the name is to be asked for.
     pub(super) fn new(now: Time, config: ResolutionConfig, parts: usize) -> Self {
         Self {
             parts: vec![Resolution::new(now, config); parts],
@@ -70,45 +70,45 @@ impl Known {
         }
     }
 
-    /// Whether the name is to be asked for.
+    /// Returns whether the name is to be asked for.
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.parts.iter().any(|part| part.is_due(now))
     }
 
-    /// When to look again.
+    /// Returns when to look again.
     pub(super) fn next_wakeup(&self) -> Option<Time> {
         self.parts.iter().map(Resolution::next_wakeup).min()
     }
 
-    /// Takes in what came now; `random` is a number drawn for it. Whether the
-    /// addresses are others than before.
+    /// Takes in what came now; `random` is a number drawn for it. Returns whether the addresses
+    /// are others than before.
     pub(super) fn learn(&mut self, now: Time, asked: Asked, random: u64) -> bool {
         let parts = self.parts.iter_mut().zip(asked.answers);
         let changed = parts.map(|(part, answer)| part.learn(now, answer, random));
         changed.fold(false, |any, one| any | one)
     }
 
-    /// Forgets addresses that have stood for too long. Whether there were any.
+    /// Forgets addresses that have stood for too long; returns whether there were any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let parts = self.parts.iter_mut();
         let expired = parts.map(|part| part.expire(now));
         expired.fold(false, |any, one| any | one)
     }
 
-    /// Those that are used, ascending.
+    /// Returns the addresses that are used, ascending.
     pub(super) fn addresses(&self) -> Vec<IpAddr> {
         let mut all = self.all();
         all.truncate(self.max_addresses);
         all
     }
 
-    /// How many more there were than are used.
+    /// Returns how many more addresses there were than are used.
     pub(super) fn unused(&self) -> usize {
         let beyond: usize = self.parts.iter().map(Resolution::unused).sum();
         beyond + self.all().len().saturating_sub(self.max_addresses)
     }
 
-    /// Answers in a row that some part was missing from.
+    /// Counts the answers in a row that some part was missing from.
     pub(super) fn failures(&self) -> u32 {
         let failures = self.parts.iter().map(Resolution::failures);
         failures.max().unwrap_or_default()

@@ -20,27 +20,27 @@ use tokio::time::timeout;
 
 use super::known::Asked;
 
-/// What the system says of names.
+/// The files in which the system says how names are resolved.
 const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 
-/// What a server gets of the time for an answer.
+/// The part of the time for an answer that a server gets: one in so many.
 const SERVER_SHARE: u32 = 4;
 
-/// Whom to ask, and for how long.
+/// The servers to ask, and for how long.
 pub(super) struct Asker {
     servers: Option<Vec<SocketAddr>>,
     timeout: Duration,
     built: Mutex<Option<Arc<Built>>>,
 }
 
-/// What has become of the system's files, or of the servers given.
+/// The resolvers and hosts made from the system's files, or for the servers given.
 struct Built {
     stamps: [Option<Stamp>; 2],
     hosts: Hosts,
     /// One for each server, in their order: a single one would leave all of its
     /// time to the first, and never come to the next.
     resolvers: Vec<TokioResolver>,
-    /// What each gets for an answer.
+    /// The time that each server has for an answer.
     bound: Duration,
 }
 
@@ -51,11 +51,11 @@ struct Found {
     ttl: Option<Duration>,
 }
 
-/// Why there are none.
+/// The reason why there are no addresses.
 enum Miss {
     /// The name has none.
     Nothing,
-    /// No server could answer, and why.
+    /// The failure of every server to answer, and its cause.
     Failed(String),
 }
 
@@ -68,7 +68,7 @@ impl Asker {
         }
     }
 
-    /// Whether it asks as is wanted here.
+    /// Returns whether it asks as `dns` wants it.
     pub(super) fn is_for(&self, dns: &Dns) -> bool {
         self.servers == dns.resolvers && self.timeout == dns.timeout
     }
@@ -112,7 +112,7 @@ impl Asker {
         }
     }
 
-    /// Made anew when the system's files have changed.
+    /// Returns the resolvers, made anew when the system's files have changed.
     fn built(&self) -> Result<Arc<Built>, Miss> {
         let stamps = match self.servers {
             None => FILES.map(|path| Stamp::of(Path::new(path)).ok()),
@@ -180,7 +180,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 }
 
 impl Built {
-    /// Those of one kind, or of the other if the name has none of that.
+    /// Finds the addresses of one kind, or of the other if the name has none of that.
     async fn either(
         &self,
         name: &Name,
@@ -193,7 +193,7 @@ impl Built {
         }
     }
 
-    /// Those of one kind. The hosts file has the last word of what it knows.
+    /// Finds the addresses of one kind. The hosts file has the last word of what it knows.
     async fn of_kind(&self, name: &Name, kind: RecordType) -> Result<Found, Miss> {
         let in_hosts = |kind| {
             let query = Query::query(name.clone(), kind);
@@ -220,7 +220,7 @@ impl Built {
 }
 
 impl Built {
-    /// From the first server that says anything of it.
+    /// Asks one server after the other, until one says anything of the name.
     async fn ask_servers(&self, name: &Name, kind: RecordType) -> Result<Found, Miss> {
         let mut why = Miss::Failed("there is no name server".to_owned());
         for resolver in &self.resolvers {

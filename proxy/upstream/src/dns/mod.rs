@@ -32,7 +32,7 @@ use sprat_net::background::Background;
 /// Names that are asked for at a time.
 const LOOKUPS_MAX: usize = 64;
 
-/// What came of asking, by the index in [`Name::lookups`].
+/// The results of asking, by the index in [`Name::lookups`].
 pub const RESULTS: [&str; 3] = ["answer", "no_address", "failure"];
 
 /// The names that are in use.
@@ -42,7 +42,7 @@ pub struct Names(Mutex<InUse>);
 #[derive(Default)]
 struct InUse {
     names: Vec<Weak<Name>>,
-    /// None as long as there was no name.
+    /// The thread that resolves names; none as long as there was no name.
     thread: Option<Resolving>,
 }
 
@@ -59,10 +59,10 @@ pub struct Name {
     dns: Dns,
     asker: Arc<Asker>,
     state: Mutex<State>,
-    /// Told when there has been a first answer.
+    /// Wakes the threads that wait for the first answer.
     first: Condvar,
     followers: Mutex<Vec<Weak<dyn Follow>>>,
-    /// How often it was asked for, by [`RESULTS`].
+    /// The number of times that the name was asked for, by [`RESULTS`].
     pub lookups: [AtomicU64; RESULTS.len()],
     task: OnceLock<AbortHandle>,
 }
@@ -74,9 +74,9 @@ struct State {
     failures: u32,
 }
 
-/// Who is told that a name's addresses have changed.
+/// A follower of names, which is told that a name's addresses have changed.
 pub(crate) trait Follow: Send + Sync {
-    /// Some name's addresses are others now.
+    /// Notes that some name's addresses are others now.
     fn names_changed(&self);
 }
 
@@ -91,7 +91,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Names {
-    /// A name that is resolved in this way; it is asked for from now on.
+    /// Returns a name that is resolved in this way; it is asked for from now on.
     ///
     /// # Errors
     ///
@@ -195,12 +195,12 @@ impl Name {
         Arc::clone(&lock(&self.state).addresses)
     }
 
-    /// Answers without an address in a row.
+    /// Counts the answers without an address in a row.
     pub fn failures(&self) -> u32 {
         lock(&self.state).failures
     }
 
-    /// Has a follower told of changes from now on.
+    /// Tells a follower of changes from now on.
     pub(crate) fn follow(&self, follower: Weak<dyn Follow>) {
         let mut followers = lock(&self.followers);
         followers.retain(|known| known.strong_count() > 0);
@@ -216,7 +216,7 @@ impl Name {
         drop(self.first.wait_timeout_while(state, left, unasked));
     }
 
-    /// Takes in what has become of it.
+    /// Publishes what is known of the name now, and tells its followers of a change.
     fn publish(&self, known: &Known, changed: bool) {
         {
             let mut state = lock(&self.state);
@@ -235,7 +235,7 @@ impl Name {
         }
     }
 
-    /// What the log says of an answer, of which there may be a part.
+    /// Logs what an answer, of which there may be a part, has changed.
     fn log(&self, known: &Known, changed: bool, before: u32, (error, is_part): Told) {
         let (name, addresses) = (&self.host, known.addresses());
         let failed = error.is_some();
@@ -270,7 +270,7 @@ impl Drop for Name {
     }
 }
 
-/// What went wrong, if something did; and whether there was an answer beside it.
+/// The error, if something went wrong, and whether there was an answer beside it.
 type Told = (Option<String>, bool);
 
 /// Keeps a name resolved, until no endpoint uses it.

@@ -210,7 +210,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens, it says nothing but the size last learnt, within its
+    /// Checks that a table says nothing but the size last learnt, within its
     /// time, and never holds more than it has room for.
     #[test]
     fn it_says_what_was_last_learnt_or_nothing(steps in prop::collection::vec(step(), 1..300)) {

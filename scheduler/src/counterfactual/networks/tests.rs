@@ -20,8 +20,8 @@ fn networks(most: usize) -> Networks {
     networks
 }
 
-/// The networks with a place and their responses so far, in order of their numbers, and the
-/// responses of all others.
+/// Returns the networks with a place and their responses so far, in order of their numbers,
+/// and the responses of all others.
 fn told(networks: &Networks) -> (Vec<(Network, u64)>, u64) {
     let each = networks.each(at(0), Span::Start);
     let mut each: Vec<_> = each.map(|(own, it)| (own, it.responses as u64)).collect();
@@ -129,8 +129,8 @@ fn one_that_gets_a_free_place_is_no_candidate_any_more() {
     assert_eq!(candidates.collect::<Vec<_>>(), [network(3)]);
 }
 
-/// As Space-Saving has it: the newcomer takes the place of the one with the least, and its
-/// count, of which it is not known how much is its own.
+/// Checks the rule of Space-Saving: the newcomer takes the place of the one with the least,
+/// and its count, of which it is not known how much is its own.
 #[test]
 fn what_a_candidate_inherits_is_doubted() {
     let mut own = networks(1);

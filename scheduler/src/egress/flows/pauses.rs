@@ -15,18 +15,18 @@ use crate::{Pacer, Size, Time};
 /// between two writes of one page, and less than a reader of events notices.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// One that has had nothing for so long may have: a message of a stream has ended, or the
-/// server is slow.
+/// The time after which a source that has had nothing may have paused: a message of a
+/// stream has ended, or the server is slow.
 const SHORT_PAUSE: Duration = Duration::from_millis(10);
 
 /// A source that pauses, and from one pause to the next asks for less than this part of
 /// the link, sends messages rather than a download.
 const LITTLE_PERCENT: u64 = 10;
 
-/// What a flow has sent since a pause.
+/// A flow's burst: what it has sent since a pause.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
-    /// When the pause ended, or the flow was opened.
+    /// The end of the pause, or the opening of the flow.
     since: Time,
     /// Payload bytes that it had sent by then.
     attained: u64,
@@ -43,15 +43,15 @@ impl Burst {
 }
 
 impl Flow {
-    /// The flow's source has nothing to write for now.
+    /// Notes that the flow's source has nothing to write for now.
     pub(in crate::egress) fn pause(&mut self, now: Time) {
         if !matches!(self.view.size, Size::Exact(_)) {
             self.paused_at.get_or_insert(now);
         }
     }
 
-    /// The flow has something to write, after a pause perhaps. If that makes it a response
-    /// of its own, it is the one that `seq` numbers; returns whether it does.
+    /// Notes that the flow has something to write, after a pause perhaps. If that makes it
+    /// a response of its own, it is the one that `seq` numbers; returns whether it does.
     pub(in crate::egress) fn end_pause(&mut self, now: Time, link: &Pacer, seq: u64) -> bool {
         let paused = self.paused_at.take().map(|at| now.since(at));
         let Some(pause) = paused.filter(|&pause| pause >= SHORT_PAUSE && !self.is_express) else {

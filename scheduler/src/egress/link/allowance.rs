@@ -16,8 +16,8 @@ use crate::{Pacer, Time};
 /// more than a burst of small things takes, and less than a client notices.
 const BURST: Duration = Duration::from_millis(100);
 
-/// On slow links, an initial window of TCP (RFC 6928), headers included: a
-/// kernel may send that at once for a single connection.
+/// The least burst on slow links: an initial window of TCP (RFC 6928), headers included,
+/// which a kernel may send at once for a single connection.
 const BURST_MIN_BYTES: u64 = 10 * 1514;
 
 /// A part of the link's rate, and a burst on top of it.
@@ -31,7 +31,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// An allowance of `percent` of `link`'s rate, none of it used.
+    /// Returns an allowance of `percent` of `link`'s rate, none of it used.
     pub(super) fn new(percent: u64, link: &Pacer) -> Self {
         let mut allowance = Self {
             percent,
@@ -50,12 +50,12 @@ impl Allowance {
         self.burst_bytes = link.bytes_in(BURST).max(BURST_MIN_BYTES);
     }
 
-    /// Bytes that may go now.
+    /// Returns the bytes that may go now.
     pub(super) fn room(&self, now: Time) -> u64 {
         self.burst_bytes.saturating_sub(self.clock.backlog(now))
     }
 
-    /// Uses up to `wire_bytes` of what may go now; how many that were.
+    /// Uses up to `wire_bytes` of what may go now; returns how many that were.
     pub(super) fn take(&mut self, now: Time, wire_bytes: u64) -> u64 {
         let taken = wire_bytes.min(self.room(now));
         self.clock.debit(now, taken);

@@ -4,7 +4,7 @@
 
 use crate::queue::{Rank, RankQueue};
 
-/// What waits to go ahead.
+/// The lane of flows that wait to go ahead.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Express {
     lane: RankQueue,
@@ -14,7 +14,7 @@ pub(super) struct Express {
 }
 
 impl Express {
-    /// Flows that wait in the lane.
+    /// Counts the flows that wait in the lane.
     pub(super) fn len(&self) -> usize {
         self.lane.len()
     }
@@ -54,13 +54,13 @@ impl Express {
         Some(slot)
     }
 
-    /// The lane was granted `wire_bytes`, in its turn or because no flow could
+    /// Notes that the lane was granted `wire_bytes`, in its turn or because no flow could
     /// take theirs.
     pub(super) fn served(&mut self, wire_bytes: u64) {
         self.lead = signed(wire_bytes).saturating_add(self.lead.min(0));
     }
 
-    /// A flow was granted `wire_bytes`. A lane that is empty saves up nothing.
+    /// Notes that a flow was granted `wire_bytes`. A lane that is empty saves up nothing.
     pub(super) fn passed(&mut self, wire_bytes: u64) {
         let lead = self.lead.saturating_sub(signed(wire_bytes));
         self.lead = match self.lane.len() {

@@ -14,7 +14,7 @@ use crate::Time;
 use crate::egress::flows::{Flow, Flows};
 use crate::queue::Rank;
 
-/// So long after it was opened a flow takes part.
+/// The time from its opening after which a flow takes part.
 const TAKES_PART_AFTER: Duration = Duration::from_secs(1);
 
 /// Percent of the link at most.
@@ -40,7 +40,7 @@ impl Floor {
         self.0.is_off()
     }
 
-    /// A flow waits, or a client, with this rank by age.
+    /// Puts a flow, or a client, among those that wait, with this rank by age.
     pub(super) fn insert(&mut self, lane: usize, slot: u32, rank: Rank) {
         self.0.insert(lane, slot, rank);
     }
@@ -49,7 +49,7 @@ impl Floor {
         self.0.remove(lane, slot);
     }
 
-    /// The flow that is served now in place of the first in order, if one is.
+    /// Returns the flow or client that is served now in place of the first in order, if one is.
     pub(super) fn due(&self, lane: usize, now: Time) -> Option<u32> {
         let (rank, slot) = self.0.due(lane)?;
         (rank.key <= now.as_nanos()).then_some(slot)
@@ -68,7 +68,7 @@ impl Floor {
     }
 }
 
-/// By age: when a flow takes part, or was served after that.
+/// Returns a flow's rank by age: when it takes part, or was served after that.
 pub(super) fn rank_by_age(flow: &Flow) -> Rank {
     let opened = flow.view.arrival;
     let since = flow.served_at.unwrap_or(opened);

@@ -2,12 +2,12 @@
 
 use crate::queue::{Positions, Rank, RankHeap};
 
-/// Whom the queue has in place of whom.
+/// A change of the flow that stands in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
-    /// No longer in the queue.
+    /// The flow that is no longer in the queue.
     pub(super) out: Option<u32>,
-    /// In the queue from now on, or with another rank.
+    /// The flow that is in the queue from now on, or has another rank there.
     pub(super) into: Option<u32>,
 }
 
@@ -19,13 +19,13 @@ pub(super) struct Front {
 }
 
 impl Front {
-    /// A flow is ready, or has another rank.
+    /// Makes a flow ready, or gives it another rank.
     pub(super) fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) -> Change {
         self.ready.insert(positions, slot, rank);
         self.show(Some(slot))
     }
 
-    /// A flow is no longer ready, if it was.
+    /// Takes a flow from those that are ready, if it is one.
     pub(super) fn remove(&mut self, positions: &mut Positions, slot: u32) -> Change {
         match self.ready.remove(positions, slot) {
             true => self.show(None),
@@ -33,7 +33,7 @@ impl Front {
         }
     }
 
-    /// A flow is no longer ready, and if it was the one in the queue none is,
+    /// Takes a flow from those that are ready; if it was the one in the queue none is,
     /// until [`Front::show`].
     pub(super) fn take(&mut self, positions: &mut Positions, slot: u32) {
         self.ready.remove(positions, slot);
@@ -50,7 +50,7 @@ impl Front {
         }
     }
 
-    /// None is ready any more: those that were and were not in the queue.
+    /// Takes all from those that are ready; returns those that were not in the queue.
     pub(super) fn clear(&mut self, positions: &mut Positions) -> Vec<u32> {
         let shown = self.shown.take();
         let mut hidden = Vec::with_capacity(self.ready.len());
@@ -61,7 +61,7 @@ impl Front {
         hidden
     }
 
-    /// The flow that stands in the queue.
+    /// Returns the flow that stands in the queue.
     pub(super) fn shown(&self) -> Option<u32> {
         self.shown
     }
@@ -75,7 +75,7 @@ impl Front {
         self.ready.len() == 0
     }
 
-    /// Flows that are ready and not in the queue.
+    /// Counts the flows that are ready and not in the queue.
     pub(super) fn hidden(&self) -> usize {
         self.ready.len() - usize::from(self.shown.is_some())
     }

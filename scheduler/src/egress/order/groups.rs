@@ -8,9 +8,9 @@ use crate::egress::types::{GroupId, Precedence};
 use crate::queue::{Positions, Rank};
 use crate::slots::Slots;
 
-/// The rank within its group of a flow that the discipline ranks so, and
-/// that has sent `attained` bytes. All flows that are compared are of one
-/// class, whose level is of no interest.
+/// Returns the rank within its group of a flow that the discipline ranks so, and that has
+/// sent `attained` bytes. All flows that are compared are of one class, whose level is of
+/// no interest.
 fn rank(precedence: Precedence, discipline: Rank, attained: u64) -> Rank {
     let level = precedence.urgency.min(7) * 2 + u8::from(precedence.incremental);
     if precedence.incremental {
@@ -45,14 +45,14 @@ pub(super) struct Groups {
 
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// One for each class that a flow of the group has had: an operator's
+    /// Lanes, one for each class that a flow of the group has had: an operator's
     /// classes come before what a client says. Where clients share the link one
     /// for each client whose flows are ready, for what one says is no concern
     /// of another's that a proxy in front has on the same connection.
     lanes: Vec<Lane>,
 }
 
-/// Whose flows are compared.
+/// The class and the client whose flows are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LaneKey {
     pub(super) class: usize,
@@ -71,8 +71,8 @@ impl Groups {
         GroupId(self.slots.insert_left())
     }
 
-    /// Flows that are still open then are by themselves; those that are ready
-    /// and were not in the queue.
+    /// Closes a group, whose open flows are by themselves then; returns those that are
+    /// ready and were not in the queue.
     pub(super) fn close(&mut self, id: GroupId) -> Vec<u32> {
         let Some(group) = self.slots.get_mut(id.0) else {
             return Vec::new();
@@ -87,7 +87,7 @@ impl Groups {
         freed
     }
 
-    /// No flow is ready any more: those that are, are to be inserted anew.
+    /// Takes all flows from those that are ready; the caller inserts them anew.
     pub(super) fn clear(&mut self) {
         for group in self.slots.all_mut() {
             for lane in &mut group.lanes {
@@ -98,18 +98,18 @@ impl Groups {
         self.hidden = 0;
     }
 
-    /// A flow's place; none if the group is not open.
+    /// Returns a flow's place; none if the group is not open.
     pub(super) fn member(&self, group: GroupId, precedence: Precedence) -> Option<Member> {
         self.slots.get(group.0)?;
         Some(Member { group, precedence })
     }
 
-    /// Flows that are ready and not in the queue.
+    /// Counts the flows that are ready and not in the queue.
     pub(super) fn hidden(&self) -> usize {
         self.hidden
     }
 
-    /// A flow is ready, or has another rank. None if its group is gone.
+    /// Makes a flow ready, or gives it another rank. Returns none if its group is gone.
     pub(super) fn insert(
         &mut self,
         member: Member,
@@ -134,7 +134,7 @@ impl Groups {
         Some(change)
     }
 
-    /// A flow is no longer ready. None if its group is gone.
+    /// Takes a flow from those that are ready. Returns none if its group is gone.
     pub(super) fn remove(&mut self, member: Member, key: LaneKey, slot: u32) -> Option<Change> {
         let group = self.slots.get_mut(member.group.0)?;
         let Some(at) = group.lanes.iter().position(|lane| lane.key == key) else {

@@ -3,7 +3,7 @@
 use super::front::{Change, Front};
 use crate::queue::{Positions, Rank, RankHeap};
 
-/// Where flows stand in the heaps of their clients.
+/// The places of flows in the heaps of their clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     ready: Positions,
@@ -13,7 +13,7 @@ pub(super) struct Standing {
 /// A client's open flows: which of them are ready, and which take part in the floor.
 #[derive(Clone, Debug)]
 pub(super) enum Held {
-    /// One, which needs no order.
+    /// A single flow, which needs no order.
     One {
         slot: u32,
         is_ready: bool,
@@ -28,12 +28,12 @@ pub(super) struct Many {
     flows: u32,
     slots: u32,
     front: Front,
-    /// Those that take part in the floor, who has waited longest first.
+    /// The flows that take part in the floor, the one that has waited longest first.
     aged: RankHeap,
 }
 
 impl Held {
-    /// A client's first flow, which has nothing to send yet.
+    /// Returns a client's first flow, which has nothing to send yet.
     pub(super) fn one(slot: u32) -> Self {
         Self::One {
             slot,
@@ -42,7 +42,7 @@ impl Held {
         }
     }
 
-    /// Another flow has been opened; `ranks` are those of an open flow, in the
+    /// Takes in another flow that is opened; `ranks` are those of an open flow, in the
     /// discipline's order and by age.
     pub(super) fn enter(
         &mut self,
@@ -78,7 +78,7 @@ impl Held {
         }
     }
 
-    /// A flow is over, and not ready. Returns whether it was the last.
+    /// Lets go of a flow that is over, and not ready. Returns whether it was the last.
     pub(super) fn leave(&mut self, standing: &mut Standing, gone: u32) -> bool {
         let Self::Many(many) = self else {
             return true;
@@ -104,7 +104,7 @@ impl Held {
         false
     }
 
-    /// A flow is ready, or has another rank in the discipline's order.
+    /// Makes a flow ready, or gives it another rank in the discipline's order.
     pub(super) fn insert(&mut self, standing: &mut Standing, slot: u32, rank: Rank) -> Change {
         match self {
             Self::Many(many) => many.front.insert(&mut standing.ready, slot, rank),
@@ -118,7 +118,7 @@ impl Held {
         }
     }
 
-    /// A flow is no longer ready, if it was.
+    /// Takes a flow from those that are ready, if it is one.
     pub(super) fn remove(&mut self, standing: &mut Standing, slot: u32) -> Change {
         match self {
             Self::Many(many) => many.front.remove(&mut standing.ready, slot),
@@ -144,7 +144,7 @@ impl Held {
         }
     }
 
-    /// The flow that stands in the queue.
+    /// Returns the flow that stands in the queue.
     pub(super) fn shown(&self) -> Option<u32> {
         match self {
             Self::Many(many) => many.front.shown(),
@@ -152,7 +152,7 @@ impl Held {
         }
     }
 
-    /// Flows that are ready and not in the queue.
+    /// Counts the flows that are ready and not in the queue.
     pub(super) fn hidden(&self) -> usize {
         match self {
             Self::Many(many) => many.front.hidden(),
@@ -160,7 +160,7 @@ impl Held {
         }
     }
 
-    /// Whether no flow is ready.
+    /// Returns whether no flow is ready.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::Many(many) => many.front.is_empty(),
@@ -168,7 +168,7 @@ impl Held {
         }
     }
 
-    /// A flow takes part in the floor, with this rank by age.
+    /// Lets a flow take part in the floor, with this rank by age.
     pub(super) fn join_age(&mut self, standing: &mut Standing, slot: u32, rank: Rank) {
         match self {
             Self::Many(many) => many.aged.insert(&mut standing.aged, slot, rank),
@@ -176,7 +176,7 @@ impl Held {
         }
     }
 
-    /// A flow does no longer. Returns whether it did.
+    /// Takes a flow out of the floor. Returns whether it took part.
     pub(super) fn leave_age(&mut self, standing: &mut Standing, slot: u32) -> bool {
         match self {
             Self::Many(many) => many.aged.remove(&mut standing.aged, slot),

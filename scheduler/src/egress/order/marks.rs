@@ -10,7 +10,7 @@ use crate::egress::flows::{Flow, Flows};
 use crate::egress::types::EgressPolicy;
 use crate::{Discipline, Mark, Marking, Rank, Sfd, Size, Time};
 
-/// How flows are marked.
+/// The rule that marks flows, and the portion of those marked OUT.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
     marking: Option<Marking>,
@@ -45,7 +45,7 @@ fn millionths(share: f64) -> u32 {
 
 /// The marks of flows.
 impl Order {
-    /// Has a flow that has something to write again be new, if it was idle for too long.
+    /// Counts a flow that has something to write again as new, if it was idle for too long.
     pub(in crate::egress) fn wake(&self, now: Time, flow: &mut Flow) {
         if let Some(marking) = &self.marks.marking {
             marking.wake(&mut flow.marks, now);

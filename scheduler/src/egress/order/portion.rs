@@ -1,4 +1,4 @@
-//! A portion of what is granted, for some of those who wait: it goes to the first of them
+//! A portion of what is granted, for some of those that wait: it goes to the first of them
 //! in place of the first in order, as soon as the order is ahead of it.
 
 use super::Moved;
@@ -10,14 +10,14 @@ const MILLION: i64 = 1_000_000;
 /// Bytes that are counted of one grant: a millionth of the type's range, and less.
 const MAX_COUNTED: i64 = 1 << 40;
 
-/// Those who have the portion, by lane, and what is owed to them.
+/// The flows or clients that have the portion, by lane, and what is owed to them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Portion {
     millionths: i64,
     lanes: Vec<Lane>,
 }
 
-/// Those who share a portion.
+/// The flows or clients that share the portion of one lane.
 #[derive(Clone, Debug, Default)]
 struct Lane {
     waiting: RankQueue,
@@ -26,18 +26,18 @@ struct Lane {
     owed: i64,
     /// Wire bytes of the largest grant.
     largest: i64,
-    /// Those who may be in.
+    /// The number of flows that may be in.
     members: usize,
 }
 
-/// Who has moved bytes.
+/// The side that has moved bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// One for whom the portion is, while others waited.
+    /// A flow that the portion is for, while others waited.
     Portion,
-    /// Another, while some waited for whom the portion is.
+    /// Another flow, while some waited that the portion is for.
     Others,
-    /// Another, while none waited for whom the portion is: nothing is saved up for them.
+    /// Another flow, while none waited that the portion is for: nothing is saved up for them.
     OthersAlone,
 }
 
@@ -50,12 +50,12 @@ impl Portion {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no portion.
     pub(super) fn is_off(&self) -> bool {
         self.millionths == 0
     }
 
-    /// Puts one for whom the portion is in its place, or moves it.
+    /// Puts a flow or client that the portion is for in its place, or moves it.
     pub(super) fn insert(&mut self, lane: usize, slot: u32, rank: Rank) {
         if self.lanes.len() <= lane {
             self.lanes.resize_with(lane + 1, Lane::default);
@@ -63,7 +63,7 @@ impl Portion {
         self.lanes[lane].waiting.insert(slot, rank);
     }
 
-    /// Makes room for one that may be in later.
+    /// Makes room for a flow that may be in later.
     pub(super) fn open(&mut self, lane: usize, slot: u32) {
         if self.lanes.len() <= lane {
             self.lanes.resize_with(lane + 1, Lane::default);
@@ -73,33 +73,33 @@ impl Portion {
         lane.waiting.make_room(slot, lane.members);
     }
 
-    /// Lets one go for whom there was room.
+    /// Lets a flow go that there was room for.
     pub(super) fn close(&mut self, lane: usize) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.members = lane.members.saturating_sub(1);
         }
     }
 
-    /// Takes one out, if it is in.
+    /// Takes a flow or client out, if it is in.
     pub(super) fn remove(&mut self, lane: usize, slot: u32) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.waiting.remove(slot);
         }
     }
 
-    /// Returns the first of those who wait.
+    /// Returns the first of those that wait.
     pub(super) fn first(&self, lane: usize) -> Option<(Rank, u32)> {
         self.lanes.get(lane)?.waiting.first()
     }
 
-    /// Returns the first of those who wait, if it is to be served in place of the first in
+    /// Returns the first of those that wait, if it is to be served in place of the first in
     /// order.
     pub(super) fn due(&self, lane: usize) -> Option<(Rank, u32)> {
         let lane = self.lanes.get(lane).filter(|lane| lane.owed > 0)?;
         lane.waiting.first()
     }
 
-    /// Counts what was granted, or has been given back. Those who have had more than their
+    /// Counts what was granted, or has been given back. Those that have had more than their
     /// portion otherwise are a grant behind at most.
     pub(super) fn count(&mut self, lane: usize, moved: Moved, by: By) {
         let millionths = self.millionths;

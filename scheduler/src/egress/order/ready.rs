@@ -14,27 +14,26 @@ const QUANTUM: Duration = Duration::from_micros(300);
 /// A quantum never exceeds this, so that no flow puts more in flight.
 const QUANTUM_MAX_BYTES: u64 = 256 << 10;
 
-/// At low rates a segment occupies the link for longer than a quantum should.
-/// That is as small as a grant gets, for headers cost more the smaller it is;
-/// but for classes that take what others leave, or have a rate of their own:
-/// their writes are what the others wait for. Down to this, 578 bytes on the
-/// wire.
+/// The least payload of a grant in classes that take what others leave, or have a rate of
+/// their own: 578 bytes on the wire. At low rates a segment occupies the link for longer
+/// than a quantum should, and these writes are what the others wait for. Other classes get
+/// a segment at least, for headers cost more the smaller a grant is.
 const BACKGROUND_MIN_BYTES: u64 = 512;
 
 /// The flow that is next, if any may be granted.
 pub(in crate::egress) enum Next {
     /// This slot, which is no longer ready.
     Slot(u32),
-    /// No flow may be granted before then.
+    /// The earliest time at which a flow may be granted anything.
     At(Time),
-    /// No flow waits for a grant.
+    /// The queue has no flow that may be granted anything.
     Nobody,
 }
 
 /// The flows that are ready, in order.
 #[derive(Clone, Debug)]
 pub(super) enum Ready {
-    /// By rank, which begins with the class's level.
+    /// A line of all flows by rank, which begins with the class's level.
     Ranked(Box<(Line, Positions)>),
     /// The class is chosen first, then a flow in it.
     Arbited(Box<Arbiter>),
@@ -63,7 +62,7 @@ impl Ready {
         }
     }
 
-    /// Who is next on a link that is free.
+    /// Takes the flow that is next on a link that is free.
     pub(super) fn next(&mut self, now: Time) -> Next {
         match self {
             Self::Ranked(own) => match own.0.first() {
@@ -81,8 +80,8 @@ impl Ready {
         }
     }
 
-    /// Who is next once the link is free: whether it takes what others leave,
-    /// and its rank.
+    /// Returns, of the flow that is next once the link is free, whether it takes what
+    /// others leave, and its rank.
     pub(super) fn first(&self, now: Time) -> Option<(bool, Rank)> {
         match self {
             Self::Ranked(own) => own.0.first().map(|(rank, _)| (false, rank)),
@@ -102,7 +101,7 @@ impl Ready {
         Some(first.key)
     }
 
-    /// Payload bytes of one grant: whole segments, at least one.
+    /// Returns the payload bytes of one grant: whole segments, at least one.
     pub(super) fn quantum(&self, link: &Pacer, class: usize, cost: WireCost) -> u64 {
         let (own, background) = match self {
             Self::Ranked(_) => (None, false),
@@ -162,12 +161,12 @@ impl Ready {
         bytes.max(WireCost::ETHERNET_IPV4.payload_in(1))
     }
 
-    /// Whether classes take turns.
+    /// Returns whether classes take turns.
     pub(super) fn is_arbited(&self) -> bool {
         matches!(self, Self::Arbited(_))
     }
 
-    /// Whether a class bounds how many of its flows are served at a time.
+    /// Returns whether a class bounds how many of its flows are served at a time.
     pub(super) fn is_limited(&self, class: usize) -> bool {
         match self {
             Self::Ranked(_) => false,

@@ -52,7 +52,7 @@ impl Order {
         }
     }
 
-    /// A flow goes on after a pause as a response of its own: what was before has ended.
+    /// Lets a flow go on after a pause as a response of its own: what was before has ended.
     pub(in crate::egress) fn begin_anew(&mut self, flow: &mut Flow, before: (Progress, u64)) {
         let (progress, attained) = before;
         if let Some(queues) = self.ranker.requests_mut().and_then(|own| own.queues_mut()) {
@@ -61,7 +61,7 @@ impl Order {
         }
     }
 
-    /// Has a flow that goes on be in the queue that it has come to.
+    /// Moves a flow that goes on to the queue that it has come to.
     pub(super) fn advance(&mut self, now: Time, flow: &mut Flow) {
         let Some(requests) = self.ranker.requests_mut() else {
             return;
@@ -89,7 +89,7 @@ impl Order {
         }
     }
 
-    /// A flow no longer waits.
+    /// Forgets when a flow was to be ranked anew.
     pub(super) fn forget_change(&mut self, slot: u32) {
         self.changes.remove(slot);
     }
@@ -131,7 +131,7 @@ impl Order {
         }
     }
 
-    /// Whether it is to be told what waits.
+    /// Returns whether the order depends on what waits; see [`Order::observe`].
     pub(in crate::egress) fn observes(&self) -> bool {
         self.ranker.requests().is_some_and(|own| own.observes())
     }

@@ -3,7 +3,7 @@
 //! The clients of a class take turns by wire bytes (see `turns.rs`), and each has its own
 //! flows go in the discipline's order among themselves. In the queue stands one flow for
 //! each client, its best, with the client's turn for a key: so levels and classes come
-//! first, as without shares, and one who splits a download into a hundred gains nothing.
+//! first, as without shares, and a client that splits a download into a hundred gains nothing.
 //!
 //! A client has a place here while it has a flow open in the class. One that comes, or
 //! comes back, is due at the round's present time.
@@ -39,12 +39,12 @@ struct Place {
     turn: u64,
     part: Part,
     held: Held,
-    /// When one of its flows was granted something last.
+    /// The time of the last grant to one of its flows.
     served_at: Time,
 }
 
 impl Shares {
-    /// No clients. Only those that are on give places.
+    /// Returns shares without clients. Only those that are on give places.
     pub(super) fn new(is_on: bool, classes: usize) -> Self {
         let classes = if is_on { classes } else { 0 };
         Self {
@@ -62,13 +62,13 @@ impl Shares {
         self.is_on
     }
 
-    /// Flows that are ready and not in the queue.
+    /// Counts the flows that are ready and not in the queue.
     pub(super) fn hidden(&self) -> usize {
         self.hidden
     }
 
-    /// A flow of this client has been opened; the client's place. See [`Held::enter`] for
-    /// the ranks.
+    /// Takes in a flow of this client that is opened; returns the client's place. See
+    /// [`Held::enter`] for the ranks.
     pub(super) fn enter(
         &mut self,
         (class, client): (usize, Option<u64>),
@@ -109,7 +109,7 @@ impl Shares {
         share
     }
 
-    /// A flow of this client is over, and not ready.
+    /// Lets go of a flow of this client that is over, and not ready.
     pub(super) fn leave(&mut self, share: u32, client: Option<u64>, slot: u32) {
         let place = &mut self.places[share as usize];
         if place.held.leave(&mut self.standing, slot) {
@@ -121,7 +121,7 @@ impl Shares {
         }
     }
 
-    /// A flow is ready, or has another rank in the discipline's order.
+    /// Makes a flow ready, or gives it another rank in the discipline's order.
     pub(super) fn insert(&mut self, share: u32, slot: u32, rank: Rank) -> Change {
         let place = &mut self.places[share as usize];
         if !place.part.waits() {
@@ -139,7 +139,7 @@ impl Shares {
         change
     }
 
-    /// A flow is no longer ready; another of its client's may come in its place.
+    /// Takes a flow from those that are ready; another of its client's may come in its place.
     pub(super) fn remove(&mut self, share: u32, slot: u32) -> Change {
         let place = &mut self.places[share as usize];
         let before = place.held.hidden();
@@ -148,7 +148,7 @@ impl Shares {
         change
     }
 
-    /// A flow that has left the queue is about to be granted something.
+    /// Takes a flow that has left the queue, and is about to be granted something.
     pub(super) fn take(&mut self, share: u32, slot: u32) {
         let held = &mut self.places[share as usize].held;
         let before = held.hidden();
@@ -156,7 +156,7 @@ impl Shares {
         self.hidden = self.hidden + held.hidden() - before;
     }
 
-    /// A client that has no flow ready is out of its round.
+    /// Takes a client that has no flow ready out of its round.
     pub(super) fn rest(&mut self, share: u32) {
         let place = &mut self.places[share as usize];
         if place.held.is_empty() {
@@ -164,8 +164,8 @@ impl Shares {
         }
     }
 
-    /// A flow that was taken out is granted so much, in its client's turn or
-    /// before it: what a refund needs to know. The client's next flow is shown.
+    /// Grants so much to a flow that was taken out, in its client's turn or before it.
+    /// Returns what a refund needs to know, and shows the client's next flow.
     pub(super) fn grant(&mut self, now: Time, share: u32, wire_bytes: u64, is_early: bool) -> Part {
         let place = &mut self.places[share as usize];
         let (part, turn) = (&mut place.part, place.turn);
@@ -198,7 +198,7 @@ impl Shares {
         place.turn = self.turns.refund(receipt, place.turn, wire_bytes);
     }
 
-    /// A flow was given more than it was granted by this receipt.
+    /// Charges a client with what its flow was given beyond the grant of this receipt.
     pub(super) fn extend(&mut self, share: u32, receipt: &Part, wire_bytes: u64) {
         let place = &mut self.places[share as usize];
         place.turn = self.turns.extend(receipt, place.turn, wire_bytes);
@@ -254,7 +254,7 @@ mod tests {
         }
     }
 
-    /// A client's first flow comes, which is ready.
+    /// Opens a client's first flow, which is ready.
     fn come(shares: &mut Shares, client: u64) -> u32 {
         let slot = client as u32;
         let share = shares.enter((0, Some(client)), slot, |slot| (rank(slot), rank(slot)));
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(shares.shown(own[1]), Some((1, 0)));
     }
 
-    /// One that has no flow ready is out of its round, however many it has open.
+    /// Checks that a client that has no flow ready is out of its round, however many it has open.
     #[test]
     fn a_client_that_has_rested_is_due_when_it_is_back() {
         for more in [0, 2] {
@@ -326,8 +326,8 @@ mod tests {
         }
     }
 
-    /// A client that waits keeps the turn that it has by what is given back, also before
-    /// the turn served last.
+    /// Checks that a client that waits keeps the turn that a refund leaves it with, also
+    /// before the turn served last.
     #[test]
     fn what_is_given_back_late_is_of_the_clients_turn() {
         let mut shares = Shares::new(true, 1);

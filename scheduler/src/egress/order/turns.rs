@@ -67,7 +67,7 @@ impl Part {
         grant: 0,
     };
 
-    /// What a refund of its last grant needs to know.
+    /// Returns what a refund of its last grant needs to know.
     pub(super) fn receipt(self) -> Self {
         Self {
             waits: false,
@@ -75,7 +75,7 @@ impl Part {
         }
     }
 
-    /// Whether it is one of those that wait.
+    /// Returns whether the flow is one of those that wait.
     pub(super) fn waits(&self) -> bool {
         self.waits
     }
@@ -105,7 +105,7 @@ impl Round {
         u64::try_from(self.time >> FRACTION).unwrap_or(u64::MAX)
     }
 
-    /// How many share a grant.
+    /// Returns how many flows share a grant.
     fn among(&self) -> u32 {
         u32::try_from(self.waiting.max(1)).unwrap_or(u32::MAX)
     }
@@ -121,13 +121,13 @@ impl Round {
     }
 }
 
-/// What a grant shared by so many moves the time by.
+/// Returns by how much a grant shared by so many moves the time.
 fn share(wire_bytes: u64, among: u64) -> u128 {
     (u128::from(wire_bytes) << FRACTION).div_ceil(u128::from(among.max(1)))
 }
 
 impl Turns {
-    /// So many rounds, none of which has begun.
+    /// Returns so many rounds, none of which has begun.
     pub(super) fn new(lanes: usize) -> Self {
         Self(vec![Round::default(); lanes])
     }
@@ -154,7 +154,7 @@ impl Turns {
         round.waiting += 1;
         part.waits = true;
         part.lane = number;
-        // Who was served last may come again, and is not in the queue meanwhile.
+        // The flow served last may come again, and is not in the queue meanwhile.
         let (last_bytes, _) = round.last;
         let again = round.served.saturating_add(last_bytes);
         let least = newcomer.least.map_or(again, |least| least.min(again));
@@ -167,21 +167,21 @@ impl Turns {
         }
     }
 
-    /// A flow has nothing to send.
+    /// Takes a flow from those that wait in its round.
     pub(super) fn leave(&mut self, part: &mut Part) {
         if std::mem::take(&mut part.waits) {
             self.0[usize::from(part.lane)].waiting -= 1;
         }
     }
 
-    /// The turn of a flow that has let others of its connection go first: it
-    /// saved nothing up by that.
+    /// Returns the turn of a flow that has let others of its connection go first: it saved
+    /// nothing up by that.
     pub(super) fn show(&self, part: &Part, turn: u64) -> u64 {
         let round = self.0.get(usize::from(part.lane));
         round.map_or(turn, |round| turn.max(round.served))
     }
 
-    /// A flow that waits is granted so much; its turn after that.
+    /// Grants so much to a flow that waits; returns its turn after that.
     pub(super) fn grant(&mut self, part: &mut Part, turn: u64, wire_bytes: u64) -> u64 {
         let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
@@ -202,9 +202,8 @@ impl Turns {
         next
     }
 
-    /// A flow that waits, and goes on to wait, is granted so much whether it is
-    /// its turn or not; its turn after that. The others keep theirs, though they
-    /// be behind.
+    /// Grants so much to a flow that waits, and goes on to wait, whether it is its turn or
+    /// not; returns its turn after that. The others keep theirs, though they be behind.
     pub(super) fn grant_early(&mut self, part: &mut Part, turn: u64, wire_bytes: u64) -> u64 {
         let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
@@ -217,7 +216,7 @@ impl Turns {
         next
     }
 
-    /// A flow was given more than it was granted; its turn after that.
+    /// Charges a flow with what it was given beyond its grant; returns its turn after that.
     pub(super) fn extend(&mut self, part: &Part, turn: u64, wire_bytes: u64) -> u64 {
         let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
@@ -232,7 +231,7 @@ impl Turns {
         next
     }
 
-    /// A flow did not send so much of what it was granted; its turn after that.
+    /// Takes back what a flow did not send of its grant; returns its turn after that.
     pub(super) fn refund(&mut self, part: &Part, turn: u64, wire_bytes: u64) -> u64 {
         let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
@@ -254,12 +253,12 @@ impl Turns {
 mod tests {
     use super::*;
 
-    /// Has a flow join the only round, which has come to its turn by itself.
+    /// Lets a flow join the only round, due by the round's time alone.
     fn join(turns: &mut Turns, part: &mut Part, turn: u64) -> u64 {
         turns.join(part, Newcomer::at(turn), 0)
     }
 
-    /// The turn that one gets who is new.
+    /// Returns the turn that a new flow gets.
     fn due(turns: &Turns) -> u64 {
         let mut copy = turns.clone();
         join(&mut copy, &mut Part::NONE.clone(), 0)

@@ -4,15 +4,15 @@
 use super::Order;
 use crate::{Discipline, Time};
 
-/// How urgent the first flow of an uplink is: the least goes first. The order
-/// of the fields is the policy.
+/// The urgency of an uplink's first flow: the least goes first. The order of the fields is
+/// the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Urgency {
     /// Priority level of its class; `u8::MAX` if it takes what others leave.
     pub level: u8,
     /// Size class, for disciplines that have them.
     pub band: u8,
-    /// What the discipline orders by inside a level and band; 0 if that means
+    /// The key by which the discipline orders inside a level and band; 0 if that means
     /// nothing beyond one uplink, as an order of arrival or a round does.
     pub key: u64,
 }
@@ -91,7 +91,7 @@ mod tests {
         assert!(small.urgency(Time::ZERO) < large.urgency(Time::ZERO));
     }
 
-    /// The key of the first, after a grant of which it has more.
+    /// Returns the key of the only flow after its first grant, with more left to send.
     fn key_after_a_grant(mut egress: Egress) -> u64 {
         let spec = FlowSpec::new(0, Size::Exact(9_000), WireCost::ETHERNET_IPV4);
         let flow = egress.open(Time::ZERO, spec).unwrap();

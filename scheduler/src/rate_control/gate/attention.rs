@@ -1,7 +1,7 @@
 //! Whether there is anything to look at.
 //!
 //! To ask the kernel after each write costs a few microseconds a request, and where no
-//! acknowledgement is late it teaches nothing. So one who has seen no delay for a while
+//! acknowledgement is late it teaches nothing. So a driver that has seen no delay for a while
 //! looks for a twentieth of the time, and is all there again with the first window in
 //! which acknowledgements are late.
 
@@ -15,10 +15,10 @@ const WINDOW: Duration = Duration::from_millis(50);
 /// and has so many acknowledgements.
 const HEARD: u32 = 50;
 
-/// Nothing is looked at for so long after a window without delays.
+/// The time for which nothing is looked at after a window without delays.
 const REST: Duration = Duration::from_millis(950);
 
-/// After one with delays, and at first, every window counts for so long.
+/// The time for which every window is looked at, after one with delays and at first.
 const ATTENTIVE: Duration = Duration::from_secs(5);
 
 /// An acknowledgement so late has met a queue: those of a thread that is kept from the
@@ -28,7 +28,7 @@ const LATE_S: f32 = 0.004;
 /// More than this part of a window's acknowledgements are late where there is a queue.
 const LATE_PERCENT: u32 = 2;
 
-/// What the acknowledgements of the present window say.
+/// The acknowledgements of the present window, and how many of them were late.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attention {
     began: Time,
@@ -39,19 +39,19 @@ pub(super) struct Attention {
 }
 
 impl Attention {
-    /// An acknowledgement has come, after so much more than it takes without a queue;
-    /// none if something was lost.
+    /// Counts an acknowledgement that came after so much more than it takes without a
+    /// queue, in seconds; none if something was lost.
     pub(super) fn hear(&mut self, delay_s: Option<f32>) {
         self.heard += 1;
         self.late += u32::from(delay_s.is_none_or(|delay_s| delay_s >= LATE_S));
     }
 
-    /// There is something to look at.
+    /// Notes that there is something to look at.
     pub(super) fn wake(&mut self, now: Time) {
         self.attentive_at = now;
     }
 
-    /// How long nothing needs to be looked at.
+    /// Returns how long nothing needs to be looked at; none while something does.
     pub(super) fn rest(&mut self, now: Time) -> Option<Duration> {
         if now.since(self.began) < WINDOW || self.heard < HEARD {
             return None;
@@ -73,8 +73,8 @@ impl Attention {
 mod tests {
     use super::*;
 
-    /// A second's windows of 100 acknowledgements each, so many of them late: how many
-    /// ended with a rest.
+    /// Plays a second's windows of 100 acknowledgements each, so many of them late; returns
+    /// how many ended with a rest.
     fn rests(attention: &mut Attention, second: u64, late: u32) -> usize {
         let window = |number: u64| {
             for heard in 0..100 {

@@ -22,12 +22,12 @@ pub(super) struct Bank {
     at: Time,
 }
 
-/// The rate of link `index`, in bits per second.
+/// Returns the rate of link `index`, in bits per second.
 pub(super) fn rate_of(index: usize) -> f64 {
     FIRST_BITS_PER_S * STEP.powi(index as i32)
 }
 
-/// The first link that is not slower than a rate; the last one if all are.
+/// Returns the first link that is not slower than a rate; the last one if all are.
 pub(super) fn index_of(bits_per_s: f64) -> usize {
     let index = (bits_per_s / FIRST_BITS_PER_S).ln() / STEP.ln();
     // Rounding must not take a link for slower than itself.
@@ -35,7 +35,7 @@ pub(super) fn index_of(bits_per_s: f64) -> usize {
 }
 
 impl Bank {
-    /// Links that are idle.
+    /// Returns links that are idle.
     pub(super) fn new() -> Self {
         Self {
             byte_s: std::array::from_fn(|index| (8.0 / rate_of(index)) as f32),
@@ -44,19 +44,19 @@ impl Bank {
         }
     }
 
-    /// Seconds that a link takes for a byte.
+    /// Returns the seconds that a link takes for a byte.
     pub(super) fn byte_s(&self, index: usize) -> f32 {
         self.byte_s[index]
     }
 
-    /// What waits on each link, in seconds.
+    /// Returns what waits on each link, in seconds.
     #[cfg(test)]
     pub(super) fn delays(&self) -> &Delays {
         &self.delay_s
     }
 
-    /// `bytes` have gone onto the wire. No queue is longer than `most_s`, for what a
-    /// real one drops does not wait in it.
+    /// Notes that `bytes` have gone onto the wire. No queue is longer than `most_s`, for
+    /// what a real one drops does not wait in it.
     pub(super) fn send(&mut self, now: Time, bytes: u64, most_s: f32) {
         let passed_s = now.since(self.at).as_secs_f32();
         self.at = self.at.max(now);
@@ -67,14 +67,14 @@ impl Bank {
         }
     }
 
-    /// What stands in the queues at `now`, for a probe of `bytes` that was just sent:
-    /// less the time of its first segment, which its base round trip has in it.
+    /// Returns what stands in each link's queue, in seconds, for a probe of `bytes` that was
+    /// just sent: less the time of its first segment, which its base round trip has in it.
     pub(super) fn predict(&self, bytes: u64) -> Delays {
         let own = (bytes as f32).min(SEGMENT);
         std::array::from_fn(|index| self.delay_s[index] - own * self.byte_s[index])
     }
 
-    /// No queue can be longer than this: all of what went out lately came back sooner.
+    /// Bounds all queues by `most_s` seconds: all of what went out lately came back sooner.
     pub(super) fn shorten(&mut self, now: Time, most_s: f32) {
         let passed_s = now.since(self.at).as_secs_f32();
         self.at = self.at.max(now);

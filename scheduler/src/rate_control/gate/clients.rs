@@ -20,7 +20,7 @@ const APART: Duration = Duration::from_millis(200);
 /// Noise is not taken for more, in seconds.
 const NOISE_MOST_S: f32 = 0.03;
 
-/// So many acknowledgements make a client's base believed, whatever was queued.
+/// The number of acknowledgements after which a client's base is believed, whatever was queued.
 const SAMPLES: u32 = 40;
 
 /// A least value of the present and the last window.
@@ -28,7 +28,7 @@ const SAMPLES: u32 = 40;
 struct Least {
     now: Duration,
     before: Duration,
-    /// When values were counted, some time apart: how often in each window.
+    /// The time of the last value counted, and each window's count of values some time apart.
     counted_at: Time,
     counts: (u32, u32),
     since: Time,
@@ -75,9 +75,9 @@ pub(super) struct Client {
     any: Least,
     /// The least of bursts of a segment at least.
     big: Least,
-    /// What a delay is off by, in seconds.
+    /// The noise of a delay: how far it varies without a queue, in seconds.
     pub(super) noise_s: f32,
-    /// The last one where no queue was to be expected.
+    /// The last delay where no queue was to be expected, in seconds.
     last_s: Option<f32>,
     /// Bytes under way to it.
     pub(super) unacked_bytes: u64,
@@ -88,8 +88,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// The round trip of a probe came to `rtt`; TCP has seen `min_rtt`. The delay over
-    /// the base, in seconds.
+    /// Takes in a round trip of a probe, `rtt`, where TCP has seen `min_rtt`; returns the
+    /// delay over the base, in seconds.
     pub(super) fn delay_s(
         &mut self,
         now: Time,
@@ -110,9 +110,9 @@ impl Client {
         rtt.saturating_sub(base).as_secs_f32()
     }
 
-    /// A delay where no queue was to be expected. How far such delays differ from one to
-    /// the next is noise, as in RFC 3550 6.4.1: a link that has got slower makes all of
-    /// them longer, and is no noise.
+    /// Takes in a delay where no queue was to be expected. How far such delays differ from
+    /// one to the next is noise, as in RFC 3550 6.4.1: a link that has got slower makes all
+    /// of them longer, and is no noise.
     pub(super) fn vary(&mut self, delay_s: f32) {
         let last_s = self.last_s.replace(delay_s).unwrap_or(delay_s);
         // Delays that vary evenly up to some most differ by a third of it, and are half
@@ -121,7 +121,7 @@ impl Client {
         self.noise_s += (noise_s - self.noise_s) / 8.0;
     }
 
-    /// What is heard of a client whose base may have a queue in it tells nothing.
+    /// Returns whether the client's base is believed: if it holds a queue, delays tell nothing.
     pub(super) fn trust(&mut self, idle: bool) -> bool {
         self.trusted |= idle || self.samples >= SAMPLES;
         self.trusted
@@ -135,7 +135,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// A client, who may be new.
+    /// Returns a client, which may be new.
     pub(super) fn get(&mut self, now: Time, client: u64) -> &mut Client {
         if self.clients.len() >= CAPACITY && !self.clients.contains_key(&client) {
             let oldest = self.clients.iter().min_by_key(|(_, client)| client.used_at);
@@ -158,7 +158,7 @@ impl Clients {
         known
     }
 
-    /// How many were heard of since `since`.
+    /// Counts the clients that were heard of since `since`.
     pub(super) fn heard_since(&self, since: Time) -> usize {
         let heard = |client: &&Client| client.heard_at.is_some_and(|at| at >= since);
         self.clients.values().filter(heard).count()

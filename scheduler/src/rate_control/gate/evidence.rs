@@ -18,13 +18,13 @@ const ABOUT_AS_MUCH: f32 = 0.95;
 /// Clients remembered for each link, of those whose delays fit.
 const FITTERS: usize = 4;
 
-/// How one kind of acknowledgements agrees with a link: sums that fade.
+/// The agreement of one kind of acknowledgements with a link: sums that fade.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    /// Those that could tell.
+    /// The acknowledgements that could speak for the link or against it.
     informative: f32,
     fitting: f32,
-    /// Those that came sooner than the link could have passed the packet.
+    /// The acknowledgements that came sooner than the link could have passed the packet.
     refuting: f32,
 }
 
@@ -32,15 +32,15 @@ struct Tally {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation<'a> {
     pub(super) client: u64,
-    /// What each link would have added.
+    /// The delay that each link would have added, in seconds.
     pub(super) predicted: &'a Delays,
-    /// What was added, in seconds.
+    /// The delay that was added, in seconds.
     pub(super) delay_s: f32,
-    /// Little of the client's was under way.
+    /// Whether little of the client's was under way.
     pub(super) clean: bool,
     /// Whether the packet was sent in the last pulse.
     pub(super) in_pulse: bool,
-    /// What the client's delay is off by with no queue at all.
+    /// The noise of the client's delays with no queue at all, in seconds.
     pub(super) noise_s: f32,
     /// Shorter queues tell nothing, in seconds.
     pub(super) least_s: f32,
@@ -56,7 +56,7 @@ pub(super) struct Evidence {
     /// The tally of what was sent in the last pulse alone.
     pulse: [Tally; RATES],
     fitters: [[Option<u64>; FITTERS]; RATES],
-    /// When an acknowledgement last refuted each.
+    /// The time at which an acknowledgement last refuted each link.
     refuted_at: [Time; RATES],
 }
 
@@ -112,12 +112,12 @@ impl Evidence {
         }
     }
 
-    /// Evidence is `passed_s` older.
+    /// Fades the evidence, but not a pulse's, by `passed_s` seconds.
     pub(super) fn fade(&mut self, passed_s: f32) {
         self.scale((-passed_s / FADES_S).exp());
     }
 
-    /// Counts for so much less.
+    /// Scales the evidence, but not a pulse's, by a factor.
     pub(super) fn scale(&mut self, factor: f32) {
         for tally in self.all.iter_mut().chain(&mut self.clean) {
             tally.informative *= factor;
@@ -126,8 +126,8 @@ impl Evidence {
         }
     }
 
-    /// The fastest link that is refuted by what came of late; the shared one, if there is
-    /// one, is faster.
+    /// Returns the fastest link that is refuted by what came of late; the shared one, if
+    /// there is one, is faster.
     pub(super) fn floor(&self, now: Time) -> Option<usize> {
         let refuted = |tally: &Tally, least: f32| {
             tally.informative > least && tally.refuting > 0.3 * tally.informative
@@ -145,10 +145,10 @@ impl Evidence {
         self.pulse = [Tally::default(); RATES];
     }
 
-    /// The link that explains the delays, of those from `least` to `most` bits per second,
-    /// if one does: with `needed` acknowledgements that could tell, of so many clients. Of
-    /// those that explain about as much as the best it is the fastest: the search comes
-    /// down from a rate too high as soon as a queue shows, and a rate too low hides itself.
+    /// Returns the link that explains the delays, of those from `least` to `most` bits per
+    /// second, if one does: with `needed` acknowledgements that could tell, of so many clients.
+    /// Of those that explain about as much as the best it is the fastest: the search comes down
+    /// from a rate too high as soon as a queue shows, and a rate too low hides itself.
     pub(super) fn best(&self, least: f64, most: f64, needed: f32, clients: usize) -> Option<usize> {
         let within = index_of(least)..RATES;
         let shares: Vec<(usize, f32)> = within
@@ -161,7 +161,7 @@ impl Evidence {
         found.map(|(index, _)| index)
     }
 
-    /// The share of acknowledgements that fit a link which explains the delays.
+    /// Returns the share of acknowledgements that fit a link, if it explains the delays.
     fn share(&self, index: usize, needed: f32, clients: usize) -> Option<f32> {
         let all = self.all[index];
         let tally = match self.clean[index].informative >= 12.0 {
@@ -177,7 +177,7 @@ impl Evidence {
         explains.then_some(share)
     }
 
-    /// A link's sums, for tests and for study.
+    /// Returns the share of acknowledgements that refute a link, for tests.
     #[cfg(test)]
     pub(super) fn refuted_share(&self, index: usize) -> f32 {
         self.all[index].refuting / self.all[index].informative.max(1.0)

@@ -12,12 +12,12 @@ pub(super) struct Probe {
     pub(super) network: u64,
     /// The socket's bytes up to and with it.
     pub(super) position: u64,
-    /// What the socket had sent again by then.
+    /// The segments that the socket had sent again by then.
     pub(super) repeated: u32,
     pub(super) sent_at: Time,
-    /// Little of the client's was under way before it.
+    /// Whether little of the client's was under way before it.
     pub(super) is_clean: bool,
-    /// A burst of full segments.
+    /// Whether it is a burst of full segments.
     pub(super) is_big: bool,
 }
 
@@ -34,7 +34,7 @@ const LIFETIME: Duration = Duration::from_secs(3);
 /// Probes on their way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeSet {
-    /// With the place of each one's prediction; in the order of sending.
+    /// The probes in the order of sending, each with the place of its prediction.
     out: Vec<(Probe, usize)>,
     predictions: Vec<Delays>,
     vacant: Vec<usize>,
@@ -42,7 +42,7 @@ pub(super) struct ProbeSet {
 }
 
 impl ProbeSet {
-    /// Something has left; followed if there are not too many.
+    /// Follows something that has left the host, if not too many probes are out.
     pub(super) fn push(&mut self, probe: Probe, predict: impl FnOnce() -> Delays) {
         let spacing = SPACING * (1 << (self.out.len() / CROWD).min(8));
         let near = |at| probe.sent_at.since(at) < spacing;
@@ -68,7 +68,7 @@ impl ProbeSet {
         &self.predictions[slot]
     }
 
-    /// The prediction is no longer needed.
+    /// Frees a prediction that is no longer needed.
     pub(super) fn free(&mut self, slot: usize) {
         self.vacant.push(slot);
     }

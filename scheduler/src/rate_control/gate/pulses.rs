@@ -23,13 +23,13 @@ const EVERY_MOST: Duration = Duration::from_secs(4);
 /// A pulse lasts so long at least and at most.
 const LENGTH: (f32, f32) = (0.016, 0.2);
 
-/// When pulses are sent.
+/// The times at which pulses are sent.
 #[derive(Clone, Debug)]
 pub(super) struct Pulses {
-    /// When the last pulse began, and ends.
+    /// The times at which the last pulse began and ends.
     from: Time,
     until: Time,
-    /// How long there has been a backlog since the last pulse.
+    /// The time for which there has been a backlog since the last pulse.
     backlogged: Duration,
     polled_at: Time,
     every: Duration,
@@ -53,8 +53,8 @@ impl Default for Pulses {
 }
 
 impl Pulses {
-    /// The kernel was asked, and the search is at `anchor`; what is refuted is `floor`,
-    /// both in bits per second. Whether a pulse begins.
+    /// Notes a poll while the search is at `anchor`, and what is refuted is `floor`, both
+    /// in bits per second; returns whether a pulse begins.
     pub(super) fn on_poll(
         &mut self,
         now: Time,
@@ -94,12 +94,12 @@ impl Pulses {
         true
     }
 
-    /// Whether something was sent in the last pulse.
+    /// Returns whether what was sent at a time was sent in the last pulse.
     pub(super) fn sent(&self, at: Time) -> bool {
         (self.from..self.until).contains(&at)
     }
 
-    /// What the pacer is to send at.
+    /// Returns the rate that the pacer is to send at, in bits per second.
     pub(super) fn rate(&self, control: &RateControl) -> u64 {
         let rate = control.control().rate_bits_per_s;
         match self.on {

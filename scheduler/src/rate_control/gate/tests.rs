@@ -13,7 +13,7 @@ const WIRE: u64 = 1514;
 struct Fifo(f64);
 
 impl Fifo {
-    /// When a packet that comes at `at_s` has left; none if it has to wait too long.
+    /// Returns when a packet that comes at `at_s` has left; none if it has to wait too long.
     fn pass(&mut self, at_s: f64, bytes: u64, mbit: f64, longest_s: f64) -> Option<f64> {
         if self.0 - at_s > longest_s {
             return None;
@@ -39,7 +39,7 @@ struct Bed {
     own: Vec<Fifo>,
     /// Responses that wait: client, segments left, socket.
     waiting: VecDeque<(u64, u64, u64)>,
-    /// By socket: bytes written so far; when which of them are acknowledged.
+    /// The bytes written to each socket so far, and when which of them are acknowledged.
     written: BTreeMap<u64, (u64, VecDeque<(f64, u64)>)>,
     acked: BTreeMap<u64, u64>,
     position: u64,
@@ -100,7 +100,7 @@ impl Bed {
         }
     }
 
-    /// Requests of 1 to 10 segments.
+    /// Adds requests of 1 to 10 segments.
     fn ask(&mut self, now_s: f64) {
         while self.next_request_s <= now_s {
             let segments = 1 + (self.uniform().powi(2) * 10.0) as u64;
@@ -112,7 +112,7 @@ impl Bed {
         }
     }
 
-    /// What the pacer lets go: all at once if it is open, or a segment at a time.
+    /// Sends what the pacer lets go: all at once if it is open, or a segment at a time.
     fn send(&mut self, now_s: f64) {
         let rate = self.gate.control().rate_bits_per_s;
         while self.free_s <= now_s
@@ -156,7 +156,7 @@ impl Bed {
         }
     }
 
-    /// A segment goes over the shared link, then the client's own; 10 to 45 ms there and
+    /// Sends a segment over the shared link, then the client's own; 10 to 45 ms there and
     /// back.
     fn travel(&mut self, now_s: f64, client: u64, socket: u64, upto: u64) {
         let (shared, own) = ((self.shared_mbit)(now_s), (self.own_mbit)(client));
@@ -564,8 +564,8 @@ fn a_socket_with_nothing_under_way_is_let_go() {
     assert!(gate.sockets.is_empty());
 }
 
-/// Has the gate learn of two round trips, 10 and 14 ms long, for which every link predicts
-/// `predicted_s`.
+/// Makes the gate learn of two round trips, 10 and 14 ms long, for which every link
+/// predicts `predicted_s`.
 fn learn(gate: &mut Gate, predicted_s: f32, is_clean: bool) {
     for (ms, rtt_ms) in [(0, 10), (100, 14)] {
         let probe = Probe {

@@ -8,10 +8,10 @@ use crate::Time;
 /// Delivery is measured over so long.
 const BIN: Duration = Duration::from_millis(250);
 
-/// Where nothing else was measured, what has come in so long will do.
+/// The shortest measurement, which will do where there is no other.
 const BIN_LEAST: Duration = Duration::from_millis(100);
 
-/// What took longer was a pause, and is no measurement.
+/// The longest measurement: one that took longer holds a pause, and is none.
 const BIN_MOST: Duration = Duration::from_secs(1);
 
 /// Measurements kept: ten seconds and a little.
@@ -22,12 +22,12 @@ const BINS_MAX: usize = 44;
 pub(super) struct Delivered {
     since: Time,
     bytes: u64,
-    /// When each ended, bits per second.
+    /// The end of each measurement, and its bits per second.
     bins: VecDeque<(Time, f64)>,
 }
 
 impl Delivered {
-    /// `bytes` more have arrived.
+    /// Notes that `bytes` more have arrived.
     pub(super) fn add(&mut self, now: Time, bytes: u64) {
         let passed = now.since(self.since);
         if passed >= BIN {
@@ -41,15 +41,15 @@ impl Delivered {
         self.bytes += bytes;
     }
 
-    /// The most that was delivered in bits per second, in the last `time`, if anything
-    /// was measured.
+    /// Returns the most that was delivered in bits per second, in the last `time`, if
+    /// anything was measured.
     pub(super) fn most(&self, now: Time, time: Duration) -> Option<f64> {
         let recent = self.bins.iter().filter(|(at, _)| now.since(*at) <= time);
         let most = recent.map(|(_, rate)| *rate).max_by(f64::total_cmp);
         most.or_else(|| self.rate(now))
     }
 
-    /// What is delivered at present, in bits per second.
+    /// Returns what is delivered at present, in bits per second.
     fn rate(&self, now: Time) -> Option<f64> {
         let passed = now.since(self.since);
         let is_known = (BIN_LEAST..=BIN_MOST).contains(&passed);
@@ -61,7 +61,7 @@ impl Delivered {
 const DELAYS_MAX: usize = 128;
 const DELAY_LIFETIME: Duration = Duration::from_secs(10);
 
-/// As few say nothing of how long a queue can get.
+/// The fewest delays that say how long a queue can get.
 const DELAYS_LEAST: usize = 30;
 
 /// The delays of late.
@@ -73,7 +73,7 @@ pub(super) struct DelayWindow {
 }
 
 impl DelayWindow {
-    /// An acknowledgement was late by so much.
+    /// Notes that an acknowledgement was late by so much, in seconds.
     pub(super) fn add(&mut self, now: Time, delay_s: f32) {
         self.delays.push_back((now, delay_s));
         while let Some(&(at, _)) = self.delays.front()
@@ -87,8 +87,8 @@ impl DelayWindow {
         }
     }
 
-    /// How long a queue may get before it drops: a little above all but the longest
-    /// delays.
+    /// Returns how long a queue may get before it drops, in seconds: a little above all but
+    /// the longest delays.
     pub(super) fn clip_s(&self) -> f32 {
         self.clip_s.unwrap_or(f32::INFINITY)
     }
@@ -103,7 +103,7 @@ impl DelayWindow {
         Some((1.1 * *delay_s).max(0.003))
     }
 
-    /// The least delay of the last `time`, if there were `least` of them.
+    /// Returns the least delay of the last `time`, if there were `least` of them.
     pub(super) fn least_s(&self, now: Time, time: Duration, least: usize) -> Option<f32> {
         let recent = self.delays.iter().rev();
         let recent = recent.take_while(|(at, _)| now.since(*at) <= time);

@@ -1,4 +1,4 @@
-//! Who is turned away, when, and in whose place.
+//! Requests that are turned away: which, when, and in whose place.
 
 use super::*;
 
@@ -123,7 +123,7 @@ fn late_ones_are_dropped_not_delayed() {
     // Three before it: 30 ms.
     let late = station.arrive(at(100), &of_class(0));
     assert_eq!(refused(late), RefusalReason::Late);
-    // The server stalls: who has missed the deadline is not started.
+    // The server stalls: a request that has missed the deadline is not started.
     station.finish(at(126), first, 1);
     for _ in 0..3 {
         match station.poll() {
@@ -233,7 +233,7 @@ fn early_discard_takes_low_levels_first() {
     assert_eq!(station.waiting(), 100);
 }
 
-/// A station that looks at how busy the channel to the clients is.
+/// Creates a station that looks at how busy the channel to the clients is.
 fn with_channel(classes: Vec<ClassSpec>) -> Station {
     Station::new(StationConfig {
         classes,

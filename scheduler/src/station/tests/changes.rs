@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// By affinity, one queue for each endpoint.
+/// Returns the parameters for one queue at each endpoint.
 fn bound(endpoints: u64) -> StationConfig {
     StationConfig {
         scope: Scope::Endpoint,

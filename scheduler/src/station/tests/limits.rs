@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The lengths of queues as they are, not averaged.
+/// Returns rules for the lengths of queues as they are, not averaged.
 fn unaveraged(displace: bool) -> Admission {
     Admission {
         averaging: Duration::ZERO,
@@ -220,8 +220,8 @@ fn what_is_worth_nothing_comes_last_by_value() {
     assert_eq!(order(Order::Value, values, [0, 1, 2, 0]), [2, 1, 0, 3]);
 }
 
-/// Sixteen of those that wait for an endpoint of their own are passed over for one that
-/// does not, and no more.
+/// Checks that sixteen of those that wait for an endpoint of their own are
+/// passed over for one that does not, and no more.
 #[test]
 fn so_many_are_passed_over_at_a_time() {
     for (passed_over, is_started) in [(16, true), (17, false)] {

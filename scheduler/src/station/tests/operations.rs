@@ -166,7 +166,7 @@ impl Model {
         }
     }
 
-    /// An endpoint comes, or goes.
+    /// Adds an endpoint, or removes it if it is present.
     fn change(&mut self, identity: u64) {
         let before = self.present.len();
         self.present.retain(|&known| known != identity);
@@ -179,7 +179,7 @@ impl Model {
         self.out.retain(|slot| slots.contains(slot));
     }
 
-    /// Everybody leaves: every account is at zero.
+    /// Cancels all requests, and checks that every account is at zero.
     fn leave(&mut self) {
         let now = at(self.now_ms);
         for (ticket, ..) in std::mem::take(&mut self.running) {
@@ -243,8 +243,8 @@ impl Model {
             endpoints
         };
         assert!(self.waiting.len() <= self.max_waiting * queues);
-        // Nobody waits for an endpoint with room, but a class at its limit,
-        // or one whose request has tried the endpoints with room.
+        // No request waits for an endpoint with room, unless its class is at
+        // its limit, or it has tried the endpoints with room.
         if self.scope == Scope::Cluster && room {
             let idle = |&(ticket, class): &(Ticket, usize)| {
                 let tried = station.slots[ticket.slot()].tried != Tried::default();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Two endpoints, and two that stand by.
+/// Creates a station of two endpoints, and two that stand by.
 fn station(change: impl FnOnce(&mut StationConfig)) -> Station {
     let mut config = config(4);
     config.max_requests = usize::MAX;
@@ -14,7 +14,7 @@ fn station(change: impl FnOnce(&mut StationConfig)) -> Station {
     Station::new(config)
 }
 
-/// Where requests go whose random numbers are spread evenly, by endpoint.
+/// Returns how many requests with evenly spread random numbers each endpoint gets.
 fn spread(station: &mut Station, now: u64) -> [usize; 4] {
     let mut counts = [0; 4];
     let mut seed = 7_u64;

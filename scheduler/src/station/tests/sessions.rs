@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Three endpoints with room for one request each, a queue at each.
+/// Creates a station of three endpoints with room for one request each, a queue at each.
 fn station(max_waiting: usize) -> Station {
     Station::new(StationConfig {
         scope: Scope::Endpoint,
@@ -70,7 +70,7 @@ fn a_session_moves_where_its_endpoint_is_out_or_gone() {
     station.set_out(at(2), 0, false);
     station.finish(at(2), running, 1);
     assert_eq!(started(station.arrive_in(at(2), &sized(1), of(0))).1, 0);
-    // Nobody has this identity.
+    // No endpoint has this identity.
     let mut idle = self::station(100);
     assert_eq!(started(idle.arrive_in(at(0), &sized(1), of(77))).1, 0);
 }
@@ -144,7 +144,7 @@ fn one_that_drains_keeps_strict_sessions_alone() {
     };
     assert_eq!(station.poll(), Some(stayed));
     station.finish(at(3), strict, 1);
-    // Nobody else, though it is idle and the others are not.
+    // The endpoint gets no other request, though it is idle and the others are not.
     let waiting = waits(station.arrive(at(3), &sized(1)));
     station.set_draining(at(4), 0, false);
     station.cancel(at(4), waiting);

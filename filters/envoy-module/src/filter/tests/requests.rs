@@ -23,14 +23,14 @@ fn request(path: &str) -> FakeHost {
         .asked(":path", path)
 }
 
-/// A request's stream, and what becomes of it.
+/// Makes a request; returns its stream and the desk's decision.
 fn ask(config: &Config, host: &mut FakeHost, now: Time) -> (Filter, Verdict) {
     let mut filter = config.filter();
     let verdict = filter.on_request_head(host, now, true);
     (filter, verdict)
 }
 
-/// The whole response, and the end of the stream.
+/// Serves the whole response, and ends the stream.
 fn serve(filter: &mut Filter, host: &mut FakeHost, now: Time) {
     assert_eq!(filter.on_response_head(host, now, false), Step::Continue);
     host.received.set(500);
@@ -82,7 +82,7 @@ fn whoever_is_refused_is_told_why() {
         panic!("{verdict:?}");
     };
     assert_eq!((answer.status, answer.reason), (503, "queue_full"));
-    // Nobody is at hand when their time is up: what is counted is told later.
+    // No stream is at hand when their time is up: what is counted is told later.
     let desk = config.desk().unwrap();
     desk.tick(at(2_000_000));
     assert_eq!(two.added("sprat.refused.queue_timeout"), 0);

@@ -195,7 +195,7 @@ fn beyond_the_bound_responses_go_at_once_and_are_debited() {
     assert_eq!(uplink.open_flows(), 0);
 }
 
-/// A response whose head is held.
+/// Begins a response whose head is held.
 fn occupy_more(uplink: &Arc<Ticking<Link>>) -> Filter {
     let mut filter = Filter::new(Some(Arc::clone(uplink)), None);
     filter.on_response_head(&mut small(), at(0), false);

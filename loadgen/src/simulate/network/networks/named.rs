@@ -23,7 +23,7 @@ pub(in super::super) fn named(count: usize) -> Vec<Network> {
     all
 }
 
-/// A shared link of so many Mbit/s at a load of it, and 8 clients near to it.
+/// Makes a shared link of so many Mbit/s at a load of it, and 8 clients near to it.
 fn near(name: &str, mbit: f64, load: f64, count: usize) -> Network {
     Network {
         name: name.to_owned(),
@@ -48,15 +48,15 @@ fn near(name: &str, mbit: f64, load: f64, count: usize) -> Network {
     }
 }
 
-/// The same with another round trip, in ms.
+/// Makes the network of [`near`] with another round trip, in ms.
 fn at_rtt(name: &str, mbit: f64, load: f64, rtt_ms: (f64, f64), count: usize) -> Network {
     let mut network = near(name, mbit, load, count);
     network.groups[0].rtt_ms = rtt_ms;
     network
 }
 
-/// The lab: the limit is the server's own queue, as `tc` puts it there, and one client
-/// is next to it.
+/// Makes the lab: the limit is the server's own queue, as `tc` puts it there,
+/// and one client is next to it.
 fn lab(name: &str, mbit: f64, load: f64, count: usize) -> Network {
     let mut network = at_rtt(name, mbit, load, (0.1, 0.1), count);
     network.groups[0].clients = 1;
@@ -109,7 +109,7 @@ fn shared(n: usize) -> Vec<Network> {
     ]
 }
 
-/// The shared link with other clients, queues and habits.
+/// Lists networks that vary the clients, queues and habits on the shared link.
 fn varied(n: usize) -> Vec<Network> {
     let far = |name: &str| at_rtt(name, 10.0, 0.9, (20.0, 60.0), n);
     let addresses = |network: &mut Network| network.groups[0].clients = 500;
@@ -167,7 +167,7 @@ fn changing(n: usize) -> Vec<Network> {
     ]
 }
 
-/// Only the clients' own links queue, or nothing does.
+/// Lists networks in which only the clients' own links queue, or nothing does.
 fn own(n: usize) -> Vec<Network> {
     let of = |mbit: f64| link(mbit, queue_bytes(OWN_QUEUE));
     let jitter = |mut own: LinkSettings, ms: u64| {
@@ -221,7 +221,7 @@ fn own(n: usize) -> Vec<Network> {
     ]
 }
 
-/// The shared link and the clients' own are both of account.
+/// Lists networks in which the shared link and the clients' own are both of account.
 fn mixed(n: usize) -> Vec<Network> {
     let queued = |mbit: f64| link(mbit, queue_bytes(OWN_QUEUE));
     let hundred = |name: &str| at_rtt(name, 100.0, 0.9, (40.0, 40.0), n);

@@ -18,7 +18,7 @@ enum Bottleneck {
     Nowhere,
 }
 
-/// A network for `count` requests that follows from `seed`.
+/// Draws a network for `count` requests that follows from `seed`.
 pub(in super::super) fn random(seed: u64, count: usize) -> Network {
     let mut dice = Dice::new(seed ^ 0x0e17_0000);
     let bottleneck = match dice.uniform() {
@@ -92,7 +92,7 @@ pub(in super::super) fn random(seed: u64, count: usize) -> Network {
     }
 }
 
-/// What the clients of a group can be sent, given their share of the requests.
+/// Returns what the clients of a group can be sent, in Mbit/s, over the group's weight.
 fn capacity_mbit(group: &Group) -> f64 {
     let each = group.own.rate_bits_per_s.map_or(f64::MAX, |r| r as f64);
     each / MBIT * group.clients as f64 / group.weight
@@ -126,7 +126,7 @@ fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> Group {
     }
 }
 
-/// A queue of 5 to 400 ms, 10 segments at least; one in eight with RED.
+/// Draws a queue of 5 to 400 ms, 10 segments at least; one in eight with RED.
 fn queue(dice: &mut Dice, mbit: f64) -> QueueSettings {
     let bytes = mbit * MBIT / 8.0 * log_uniform(dice, (0.005, 0.4));
     let bytes = (bytes as u64).max(10 * SEGMENT);

@@ -8,7 +8,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A sender with a round trip of 100 ms that has sent `segments` at 0.
+/// Makes a sender with a round trip of 100 ms that has sent `segments` at 0.
 fn sending(segments: u64) -> Sender {
     let mut sender = Sender::new(Algorithm::Cubic);
     sender.on_handshake(ms(100));
@@ -17,7 +17,7 @@ fn sending(segments: u64) -> Sender {
     sender
 }
 
-/// How many segments it sends now.
+/// Counts the segments that the sender sends now.
 fn sent(sender: &mut Sender, now: Time) -> u64 {
     let mut count = 0;
     while sender.next_segment(now).is_some() {

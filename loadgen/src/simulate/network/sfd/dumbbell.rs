@@ -37,7 +37,7 @@ const MIDDLE: Duration = Duration::from_millis(20);
 /// Flows that the router remembers.
 const MARKED_FLOWS: usize = 65_536;
 
-/// What a run needs.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) seed: u64,
@@ -45,7 +45,7 @@ pub(super) struct Setup {
     /// The mean seconds between sessions, and how many there are.
     pub(super) gap_s: f64,
     pub(super) sessions: u32,
-    /// What is not measured at the beginning, and what is.
+    /// The beginning that is not measured, and the part after it that is.
     pub(super) warm_up: Duration,
     pub(super) measured: Duration,
     /// The links of the clients that have sessions: rate and delay.
@@ -70,13 +70,13 @@ pub(super) struct Flow {
     pub(super) packets: u32,
     pub(super) client: usize,
     pub(super) is_transfer: bool,
-    /// From its first packet to its last, at the client.
+    /// The time from the response's first packet to its last, at the client.
     pub(super) transmission_s: f64,
     /// The same from the request on.
     pub(super) response_s: f64,
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
     pub(super) flows: Vec<Flow>,
@@ -100,7 +100,7 @@ enum Event {
     WarmedUp,
 }
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Content {
     connection: usize,
@@ -108,7 +108,7 @@ struct Content {
     is_ack: bool,
 }
 
-/// Which page an object is of, and who asked for it when.
+/// An object that a client has asked for: its page, both ends, its size, and the time.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     page: Option<u32>,
@@ -118,7 +118,7 @@ struct Asked {
     at: Time,
 }
 
-/// Both ends of a connection: a request's, or a response's.
+/// A connection, a request's or a response's, with both of its ends.
 struct Connection {
     asked: Asked,
     is_response: bool,
@@ -142,7 +142,7 @@ struct Asking {
 
 #[derive(Default)]
 struct Server {
-    /// What waits, by what decides and the order of arrival.
+    /// The tasks that wait, by what decides and the order of arrival.
     waiting: BinaryHeap<Reverse<(u32, u64)>>,
     tasks: Vec<Asked>,
     at_work: Option<usize>,
@@ -345,7 +345,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// An object is there; after the last one the user reads.
+    /// Notes that an object is there; after the last one the user reads.
     fn object_done(&mut self, number: u32) {
         let asking = &mut self.pages[number as usize];
         asking.done += 1;
@@ -375,7 +375,7 @@ impl<'a> World<'a> {
 
     // Servers.
 
-    /// A request has come.
+    /// Takes a request that has come.
     fn on_request(&mut self, asked: Asked) {
         let Some(processor) = self.setup.processor else {
             self.respond(asked);
@@ -389,7 +389,7 @@ impl<'a> World<'a> {
         self.work(asked.server);
     }
 
-    /// Has an idle processor begin with what comes next.
+    /// Makes an idle processor begin with what comes next.
     fn work(&mut self, place: usize) {
         let Some(processor) = self.setup.processor else {
             return;
@@ -485,7 +485,7 @@ impl<'a> World<'a> {
         self.emit(c, &out);
     }
 
-    /// A packet has reached the end that it is for.
+    /// Takes a packet that has reached the end that it is for.
     fn arrive(&mut self, content: Content) {
         let c = content.connection;
         let Some(connection) = self.connections[c].as_deref_mut() else {
@@ -515,7 +515,7 @@ impl<'a> World<'a> {
         self.send(ack, BARE_BYTES, !is_response);
     }
 
-    /// A message is complete at its receiver: notes a response.
+    /// Notes that a message is complete at its receiver; records a response.
     fn complete(&mut self, c: usize) {
         let Some(own) = self.connections[c].as_deref() else {
             return;
@@ -531,7 +531,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A sender knows that all has come: the next message follows.
+    /// Ends a connection whose sender knows that all has come: the next message follows.
     fn is_over(&mut self, c: usize) {
         let Some(own) = self.connections[c].take() else {
             return;
@@ -567,7 +567,7 @@ impl<'a> World<'a> {
         self.schedule(delay, Event::Up(content));
     }
 
-    /// The mark of a packet that comes to the router by the servers; the next ones go by it.
+    /// Marks a packet that comes to the router by the servers; the next ones go by it.
     fn mark(&mut self, at: Time, packet: &Packet<Content>) -> Mark {
         let Some(marker) = &mut self.marker else {
             return Mark::In;

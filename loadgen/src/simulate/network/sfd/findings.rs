@@ -42,14 +42,14 @@ impl Sums {
 /// Transmission latencies by size.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Latencies {
-    /// By size in KB, rounded up, of those up to the threshold.
+    /// The flows up to the threshold, by their size in KB, rounded up.
     short: BTreeMap<u64, Sums>,
     all_short: Sums,
-    /// By eighths of a doubling, of those above it.
+    /// The flows above the threshold, by eighths of a doubling.
     long: BTreeMap<i64, Sums>,
 }
 
-/// The place of a size among eighths of doublings.
+/// Returns the place of a size among eighths of doublings.
 fn eighth(bytes: u64) -> i64 {
     ((bytes as f64).log2() * 8.0).round() as i64
 }
@@ -72,13 +72,14 @@ impl Latencies {
         self.all_short.spread()
     }
 
-    /// The mean of long flows of about this size.
+    /// Returns the mean of long flows of about this size.
     pub(super) fn around(&self, bytes: u64) -> Option<f64> {
         let sums = self.long.get(&eighth(bytes))?;
         Some(sums.spread().mean)
     }
 
-    /// The mean of flows of about this size, or of the nearest that there are.
+    /// Returns the mean of flows of this size in KB; above the threshold, of the nearest
+    /// size that there is.
     pub(super) fn near(&self, bytes: u64) -> Option<f64> {
         if bytes <= THRESHOLD_BYTES {
             let sums = self.short.get(&bytes.div_ceil(1024).max(1))?;
@@ -89,7 +90,7 @@ impl Latencies {
         nearest.map(|(_, sums)| sums.spread().mean)
     }
 
-    /// The means by size in KB, of all flows.
+    /// Returns the means by size in KB, of all flows.
     pub(super) fn by_kb(&self) -> Vec<(f64, f64)> {
         let short = self.short.iter();
         let short = short.map(|(kb, sums)| (*kb as f64, sums.spread().mean));
@@ -100,7 +101,7 @@ impl Latencies {
         short.chain(long).collect()
     }
 
-    /// By size in KB: how much less than in `other` the mean is.
+    /// Returns how much less the mean is than in `other`, for each size in KB.
     pub(super) fn reductions(&self, other: &Self) -> Vec<f64> {
         let both = self
             .short
@@ -112,7 +113,7 @@ impl Latencies {
     }
 }
 
-/// What the paper says, and what is found.
+/// A claim of the paper, and the value found for it.
 #[derive(Clone, Copy)]
 struct Finding {
     figure: &'static str,
@@ -126,7 +127,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// A table of the findings. The paper's numbers are those of its medium load.
+/// Makes a table of the findings. The paper's numbers are those of its medium load.
 pub(super) fn findings(measured: &[Measured], load: Load) -> Vec<Vec<String>> {
     let head = ["figure", "finding", "paper", "here", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -194,7 +195,7 @@ fn finding(
     }
 }
 
-/// What the paper states to two digits holds within a quarter of it.
+/// Judges what the paper states to two digits: a value within a quarter of it holds.
 fn near(found: f64, paper: f64) -> (f64, bool) {
     (found, (found / paper - 1.0).abs() <= 0.25)
 }
@@ -208,12 +209,12 @@ fn at_least(found: f64, least: f64) -> (f64, bool) {
 }
 
 impl Compared<'_> {
-    /// How much less than under drop-tail the mean of short flows is, over their sizes.
+    /// Returns how much less than under drop-tail the mean of short flows is, over their sizes.
     fn less(&self, own: &Latencies) -> f64 {
         mean(&own.reductions(self.dt))
     }
 
-    /// The mean of flows of so many KB over that of others.
+    /// Returns the mean of flows of so many KB over that of others.
     fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
         let both = own.around(kb << 10).zip(other.around(kb << 10));
         both.map_or(f64::NAN, |(own, other)| own / other)

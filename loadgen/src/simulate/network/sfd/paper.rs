@@ -8,7 +8,7 @@ use super::traffic::{Load, pages};
 use super::{Measured as OfWay, SfdArgs, Tcp, Way, calibrate, measure};
 use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale, on_all_cores};
 
-/// A plot over the size of flows.
+/// Specifies a plot over the size of flows.
 const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
     PlotSpec {
         name,
@@ -133,8 +133,8 @@ pub(super) fn args(scale: Scale, load: Load, first_window: u32) -> SfdArgs {
     }
 }
 
-/// The paper's main experiment, with more runs than the others: sizes are so heavy-tailed that
-/// what SFD gains differs by some points between four runs and other four.
+/// Returns the paper's main experiment, with more runs than the others: sizes are so
+/// heavy-tailed that what SFD gains differs by some points between four runs and other four.
 fn of_medium(scale: Scale) -> SfdArgs {
     SfdArgs {
         runs: scale.pick(1, 10, 20),
@@ -151,7 +151,7 @@ pub(super) const S_SFD: Way = Way::Virtual(Variant::SSfd);
 const SFD: Way = Way::Virtual(Variant::Sfd);
 const P_SFD: Way = Way::Virtual(Variant::PSfd);
 
-/// The mean over sizes of how much less a way takes than drop-tail.
+/// Returns the mean over sizes of how much less a way takes than drop-tail.
 pub(super) fn less(own: &Latencies, dt: &Latencies) -> f64 {
     let by_size = own.reductions(dt);
     by_size.iter().sum::<f64>() / by_size.len().max(1) as f64
@@ -181,7 +181,7 @@ fn of(all: &[OfWay], way: Way) -> &OfWay {
     found.unwrap_or(&all[0])
 }
 
-/// The mean of flows of so many KB over that of others.
+/// Returns the mean of flows of so many KB over that of others.
 fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
     let both = own.around(kb << 10).zip(other.around(kb << 10));
     both.map_or(f64::NAN, |(own, other)| own / other)
@@ -287,7 +287,7 @@ const PAGES: [(&str, Objects); 5] = [
     ),
 ];
 
-/// How long a page takes: in parallel its slowest object, in sequence their sum.
+/// Returns how long a page takes: in parallel its slowest object, in sequence their sum.
 fn page_s(latencies: &Latencies, sizes: &[u64]) -> Option<(f64, f64)> {
     let each = sizes.iter().map(|&bytes| latencies.near(bytes));
     let each: Vec<f64> = each.collect::<Option<_>>()?;

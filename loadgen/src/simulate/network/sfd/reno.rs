@@ -33,7 +33,7 @@ const DUPLICATES: u32 = 3;
 /// A sender of numbered packets.
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    /// How many packets there are, the handshake's included.
+    /// The number of packets, the handshake's included.
     packets: u32,
     /// The number of the next packet to send.
     next: u32,
@@ -43,7 +43,7 @@ pub(super) struct Sender {
     acked: u32,
     window: f64,
     threshold: f64,
-    /// What duplicates add to the window during a fast recovery.
+    /// The packets that duplicates add to the window during a fast recovery.
     inflation: f64,
     duplicates: u32,
     /// A loss is acted upon once all that had been sent at the last one is acknowledged.
@@ -84,12 +84,12 @@ impl Sender {
         self.acked >= self.packets
     }
 
-    /// When [`Sender::on_timer`] is due.
+    /// Returns when [`Sender::on_timer`] is due.
     pub(super) fn timer_at(&self) -> Option<Time> {
         self.timer
     }
 
-    /// An acknowledgement of all packets below `upto` has come.
+    /// Takes an acknowledgement of all packets below `upto`.
     pub(super) fn on_ack(&mut self, now: Time, upto: u32, out: &mut Vec<u32>) {
         if upto < self.acked || self.is_done() {
             return;
@@ -149,7 +149,8 @@ impl Sender {
         self.send(now, out);
     }
 
-    /// The timer was due: all from the first hole on is sent again, from a window of one.
+    /// Acts on the timer if it is due: sends all from the first hole on again, from a
+    /// window of one.
     pub(super) fn on_timer(&mut self, now: Time, out: &mut Vec<u32>) {
         if self.timer.is_none_or(|at| at > now) || self.is_done() {
             return;
@@ -220,7 +221,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// A packet has come; returns the acknowledgement: all below it have.
+    /// Takes a packet; returns the acknowledgement: all below it have come.
     pub(super) fn receive(&mut self, number: u32) -> u32 {
         if number >= self.next {
             self.beyond.insert(number);
@@ -240,8 +241,8 @@ mod tests {
         Time::from_nanos(ms * 1_000_000)
     }
 
-    /// What a sender of so many packets sends in each round trip of 80 ms, if those of
-    /// these numbers are lost the first time.
+    /// Returns a sender of `data` packets that is done, and what it sent in each round
+    /// trip of 80 ms. The network loses those in `lost` the first time.
     fn rounds(data: u32, lost: &[u32]) -> (Sender, Vec<Vec<u32>>) {
         let mut out = Vec::new();
         let mut lost = lost.to_vec();

@@ -28,10 +28,10 @@ pub(super) const TIERS: Tiers = Tiers {
     transfer: (2 << 10, 30.0),
 };
 
-/// What one queue came to in two tiers.
+/// The results of one queue in two tiers.
 struct Tiered {
     latencies: Latencies,
-    /// By client of the second tier.
+    /// The latencies of each client of the second tier.
     each: Vec<Latencies>,
     /// Mean bits per second of the transfers.
     goodput: f64,
@@ -70,7 +70,7 @@ pub(super) fn two_tiers(scale: Scale) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// The delay of a client's own link, evenly between the bounds.
+/// Returns the delay of a client's own link, evenly between the bounds.
 fn delay_ms(client: u32) -> u64 {
     let (least, most) = TIERS.delays_ms;
     least + u64::from(client) * (most - least) / u64::from(TIERS.clients - 1)

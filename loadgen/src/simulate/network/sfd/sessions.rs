@@ -77,8 +77,8 @@ fn packets(dice: &mut Dice) -> u32 {
     (size.ceil() as u32).max(1)
 }
 
-/// The packets a second that sessions so many seconds apart ask for, on average over more
-/// sessions than any run has: numbers are rounded up, which adds a half to each.
+/// Returns the packets a second that sessions so many seconds apart ask for, on average over
+/// more sessions than any run has: numbers are rounded up, which adds a half to each.
 pub(super) fn offered_packets_per_s(gap_s: f64) -> f64 {
     PAGES * (OBJECTS + 0.5) * (MEAN_PACKETS + 0.5) / gap_s
 }

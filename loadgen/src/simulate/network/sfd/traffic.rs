@@ -10,7 +10,7 @@ use crate::workload::Dice;
 /// The number of clients.
 pub(super) const CLIENTS: u32 = 5;
 
-/// Where long flows begin.
+/// The size in bytes above which a flow is long.
 pub(super) const THRESHOLD_BYTES: u64 = 15 << 10;
 
 /// The mean number of pages in a session, and of objects in a page.
@@ -25,7 +25,7 @@ pub(super) const OBJECT_GAP_S: f64 = 0.01;
 pub(super) const SHAPE: f64 = 1.2;
 const SCALE_BYTES: f64 = 12.0 * 1024.0 * (SHAPE - 1.0);
 
-/// No object is larger: one in 20,000 would be.
+/// The most bytes of an object: one in 20,000 would be larger.
 const LARGEST_BYTES: u64 = 10 << 20;
 
 /// Flows above 1 MB are one in 1,400: these sizes are asked for in turn, beside the
@@ -53,7 +53,7 @@ impl Load {
         }
     }
 
-    /// The part of the link that the paper has measured with drop-tail queues.
+    /// Returns the part of the link that the paper has measured with drop-tail queues.
     pub(super) fn utilisation(self) -> f64 {
         match self {
             Self::Light => 0.30,
@@ -62,7 +62,7 @@ impl Load {
         }
     }
 
-    /// The paper's number of sessions.
+    /// Returns the paper's number of sessions.
     pub(super) fn sessions(self) -> u32 {
         match self {
             Self::Light => 1_000,
@@ -71,7 +71,7 @@ impl Load {
         }
     }
 
-    /// The paper's seconds between sessions.
+    /// Returns the paper's seconds between sessions.
     pub(super) fn gap_s(self) -> f64 {
         match self {
             Self::Light => 25.0,
@@ -93,7 +93,7 @@ fn size(dice: &mut Dice) -> u64 {
     (bytes as u64).clamp(1, LARGEST_BYTES)
 }
 
-/// A number from a distribution that is exponential with this mean, one at least.
+/// Draws a number from a distribution that is exponential with this mean, one at least.
 fn number(dice: &mut Dice, mean: f64) -> u64 {
     (dice.exponential() * mean).round().max(1.0) as u64
 }

@@ -43,20 +43,20 @@ impl Times {
         mean(self.sorted.iter().map(|own| own.ms / own.alone_ms))
     }
 
-    /// The mean of the smallest part, in ms.
+    /// Returns the mean of the smallest part, in ms.
     pub(super) fn smallest(&self, part: f64) -> f64 {
         let count = (self.sorted.len() as f64 * part) as usize;
         mean(self.sorted[..count].iter().map(|own| own.ms))
     }
 
-    /// The mean of the largest part, in ms.
+    /// Returns the mean of the largest part, in ms.
     pub(super) fn largest(&self, part: f64) -> f64 {
         let count = (self.sorted.len() as f64 * part) as usize;
         let from = self.sorted.len() - count;
         mean(self.sorted[from..].iter().map(|own| own.ms))
     }
 
-    /// The mean of the largest file's, in ms.
+    /// Returns the mean of the largest file's, in ms.
     pub(super) fn probes_ms(&self) -> f64 {
         mean(self.probes_ms.iter().copied())
     }
@@ -66,7 +66,7 @@ impl Times {
         mean(own.map(|own| own.ms))
     }
 
-    /// The means of half percentiles of size, in ms.
+    /// Returns the means of half percentiles of size, in ms.
     pub(super) fn by_percentile(&self) -> Vec<f64> {
         let place = |index: usize| index * self.sorted.len() / BUCKETS;
         (0..BUCKETS)
@@ -77,7 +77,7 @@ impl Times {
             .collect()
     }
 
-    /// The means of bins of size, from the least size in bytes on.
+    /// Returns the means of bins of size, each with the middle of its bin in bytes, smallest first.
     pub(super) fn by_size(&self) -> Vec<(f64, f64)> {
         let mut bins = Vec::new();
         let mut from = 0;
@@ -141,25 +141,25 @@ impl Comparison {
         self.fair.slowdown() / self.other.slowdown()
     }
 
-    /// The other's throughput over FAIR's.
+    /// Returns the other's throughput over FAIR's.
     pub(super) fn goodput_ratio(&self) -> f64 {
         self.throughput.1 / self.throughput.0
     }
 
-    /// The gain of each client.
+    /// Returns the gain of each client.
     pub(super) fn gains_of_clients(&self) -> Vec<f64> {
         let gain = |client| self.fair.of_client(client) / self.other.of_client(client);
         (0..self.clients).map(gain).collect()
     }
 
-    /// The share of half percentiles of size that are faster than under FAIR.
+    /// Returns the share of half percentiles of size that are faster than under FAIR.
     pub(super) fn buckets_that_gain(&self) -> f64 {
         let both = self.fair.by_percentile().into_iter();
         let both = both.zip(self.other.by_percentile());
         both.filter(|(fair, own)| own < fair).count() as f64 / BUCKETS as f64
     }
 
-    /// The share of the bins of size that are faster than under FAIR.
+    /// Returns the share of the bins of size that are faster than under FAIR.
     pub(super) fn sizes_that_gain(&self) -> f64 {
         let both: Vec<(f64, f64)> = (self.fair.by_size().into_iter())
             .zip(self.other.by_size())

@@ -90,7 +90,7 @@ const LARGEST_BYTES: u64 = 2 << 20;
 const PROBE_EVERY: usize = 2_000;
 
 impl Setup {
-    /// The LAN of sections 3.1 to 3.4.
+    /// Makes the LAN of sections 3.1 to 3.4.
     pub(super) fn lan(scale: Scale) -> Self {
         Self {
             scale,
@@ -307,7 +307,7 @@ fn offered(asked: &[Request], keeps: bool) -> Offered {
     }
 }
 
-/// A FIFO of so many packets.
+/// Makes a FIFO of so many packets.
 fn droptail(packets: u64) -> QueueSettings {
     QueueSettings::Droptail {
         bound: Bound::packets(packets),
@@ -324,7 +324,7 @@ pub(super) struct Served {
     pub(super) is_probe: bool,
 }
 
-/// What a run came to.
+/// The results of a run.
 pub(super) struct Run {
     pub(super) times: Times,
     pub(super) payload_load: f64,

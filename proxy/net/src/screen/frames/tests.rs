@@ -14,7 +14,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frames
 }
 
-/// A request whose fields all enter the table.
+/// Returns a header block of these fields, all of which enter the table.
 fn indexed(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -39,7 +39,7 @@ fn get(stream: u32, more: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
 }
 
-/// The same as the library gets it: with the number of its stream.
+/// Returns a request's frame as the library gets it: with the number of its stream.
 fn numbered(flags: u8, stream: u32, block: &[u8]) -> Vec<u8> {
     let mut block = block.to_vec();
     let number = stream.to_string();
@@ -55,8 +55,8 @@ fn endpoint() -> Frames {
     Frames::new(Side::Endpoint, 0, 4096)
 }
 
-/// What comes out of `frames` for what comes in parts of `part`, and how many
-/// requests were told of.
+/// Returns what comes out of `frames` for bytes that come in parts of `part`, and how many
+/// malformed requests were told of.
 fn through(frames: &mut Frames, bytes: &[u8], part: usize) -> (Vec<u8>, usize) {
     let (mut out, mut told) = (Vec::new(), 0);
     for bytes in bytes.chunks(part) {

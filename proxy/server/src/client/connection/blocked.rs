@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When a socket was full.
+/// The time for which a socket is full, now and before.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
     since: Cell<Option<Instant>>,
-    /// How long it was, before that.
+    /// The time for which the socket was full before it last became so.
     before: Cell<Duration>,
 }
 
 impl Blocked {
-    /// Since when it has been full; none if it is not.
+    /// Returns since when the socket has been full; none if it is not.
     pub(super) fn since(&self) -> Option<Instant> {
         self.since.get()
     }
@@ -32,7 +32,7 @@ impl Blocked {
         self.since.take().is_some()
     }
 
-    /// How long it has been full in all.
+    /// Returns how long the socket has been full in all.
     pub(super) fn total(&self, now: Instant) -> Duration {
         let present = self.since.get();
         let present = present.map_or(Duration::ZERO, |since| now.saturating_duration_since(since));

@@ -22,7 +22,7 @@ use super::{Connection, Phase, Service, Stream};
 /// long, which is also what is left to the client while the server drains.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// And no longer than this.
+/// The longest time for which such a connection is read.
 const LINGER: Duration = Duration::from_secs(30);
 
 /// Says what there is to say, and closes.
@@ -97,7 +97,7 @@ pub(crate) async fn refuse_plain_http<S: Service>(connection: &Rc<Connection>, s
     refuse::<S>(connection, Reason::PlainHttp, io).await;
 }
 
-/// A whole answer outside of hyper, in plain text.
+/// Returns a whole answer outside of hyper, in plain text.
 fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
     let facts = reason.facts();
     let title = status.canonical_reason().unwrap_or("Error");

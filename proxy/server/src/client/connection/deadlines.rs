@@ -13,15 +13,15 @@ use super::serve::End;
 use super::stream::past;
 use super::{Connection, Phase};
 
-/// How long a client that has just been accepted gets to begin, while the
+/// The time in which a client that has just been accepted has to begin, while the
 /// server drains.
 pub(crate) const NEW_WHILE_DRAINING: Duration = Duration::from_secs(1);
 
-/// How long until a deadline that has passed and stays is looked at again.
+/// The time after which a deadline that has passed, and stays, is looked at again.
 const SOON: Duration = Duration::from_millis(5);
 
 impl Connection {
-    /// None while nothing is being waited for.
+    /// Returns the connection's next deadline; none while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
         let blocked = self.write_blocked.since();
@@ -41,22 +41,23 @@ impl Connection {
         deadlines.into_iter().flatten().min()
     }
 
-    /// When the client will have been waited for long enough to be judged.
+    /// Returns when the client will have been waited for long enough to be judged.
     fn drained_at(&self) -> Option<Instant> {
-        // Nobody waits for it otherwise, and nobody need ask who is in need of places.
+        // With room in the socket the client is not waited for: whether others need
+        // its places need not be asked.
         self.write_blocked.since()?;
         self.drain.borrow().as_ref()?.due(self.is_pressed())
     }
 
-    /// Whether the socket has still to take the end of a response. Until then
-    /// the client can't be late with its next request, though it may have sent
+    /// Returns whether the socket has still to take the end of a response. Until
+    /// then the client can't be late with its next request, though it may have sent
     /// some of it.
     pub(super) fn is_finishing(&self) -> bool {
         self.finishing.borrow().is_some()
     }
 
-    /// How long a head may take; a client that is new when the server drains
-    /// is sending it already, or does not mean to.
+    /// Returns how long a head may take. A client that is new when the server
+    /// drains is sending it already, or does not mean to.
     fn head_bound(&self, begun: bool) -> Duration {
         let bound = self.listener.config.header_timeout;
         match self.draining.get() && !begun {
@@ -65,8 +66,8 @@ impl Connection {
         }
     }
 
-    /// How long it may be without a request; one that has been told that it ends,
-    /// as long as it takes to hear of it.
+    /// Returns how long the connection may be without a request. Once its client
+    /// was told that it ends, that is as long as the client takes to hear of it.
     pub(super) fn idle_bound(&self) -> Duration {
         let is_leaving = self.http2.get().is_some_and(|http2| http2.leaving.get());
         let bound = self.listener.config.idle_timeout;
@@ -76,8 +77,8 @@ impl Connection {
         }
     }
 
-    /// The server drains, and a client from which nothing has come is not going
-    /// to begin.
+    /// Waits until the server drains, and a client from which nothing has come is
+    /// not going to begin.
     pub(crate) async fn is_late_to_begin(&self) {
         poll_fn(|cx| {
             self.register(cx);
@@ -90,7 +91,7 @@ impl Connection {
         sleep_until(self.accepted + NEW_WHILE_DRAINING).await;
     }
 
-    /// What has taken too long, if anything has.
+    /// Returns how the connection is to end, if something has taken too long.
     pub(super) fn expired(&self, now: Instant) -> Option<End> {
         let listener = &self.listener.config;
         if self.write_blocked.since().is_some()
@@ -173,14 +174,14 @@ mod tests {
 
     const LATER: Duration = Duration::from_secs(60);
 
-    /// More than a timer without an end would have in the time of a test.
+    /// The number of looks that only a timer without an end has in the time of a test.
     const LOOKS_MAX: usize = 1000;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
 
-    /// When a connection looks at its deadlines, in ms: the first is `first`,
+    /// Returns when a connection looks at its deadlines, in ms: the first is `first`,
     /// `next` says what is to come, and `script` what else happens meanwhile.
     async fn looks(
         first: Instant,

@@ -19,15 +19,15 @@ pub(super) struct Drain {
     rules: MinRateRules,
     epoch: Instant,
     patience: Patience,
-    /// What the client had acknowledged when the window began, in bytes.
+    /// The bytes that the client had acknowledged when the window began.
     acked: u64,
-    /// How long its receive window had held TCP back by then.
+    /// The time for which the client's receive window had held TCP back by then.
     limited: Duration,
     /// The window is full: the next write that is refused asks the kernel.
     look: bool,
 }
 
-/// What came of a look at the socket.
+/// The outcome of a look at the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// A look is not due yet.
@@ -38,11 +38,11 @@ pub(super) enum Look {
     TooSlow,
 }
 
-/// What a client has taken so far.
+/// The bytes that a client has taken so far, and the time for which it has held TCP back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     bytes: u64,
-    /// How long its receive window was closed.
+    /// The time for which the client's receive window was closed.
     limited: Duration,
 }
 
@@ -65,7 +65,7 @@ impl Taken {
 }
 
 impl Drain {
-    /// The socket is full for the first time.
+    /// Begins to watch a socket that is full for the first time.
     pub(super) fn new(rules: MinRateRules, now: Instant, taken: Taken) -> Self {
         let mut patience = Patience::default();
         patience.wait(Time::ZERO);
@@ -83,24 +83,24 @@ impl Drain {
         Time::ZERO + at.saturating_duration_since(self.epoch)
     }
 
-    /// The socket is full.
+    /// Notes that the socket is full.
     pub(super) fn wait(&mut self, now: Instant) {
         self.patience.wait(self.time(now));
     }
 
-    /// The client has taken something.
+    /// Notes that the socket has taken something.
     pub(super) fn resume(&mut self, now: Instant) {
         self.patience.resume(self.time(now));
     }
 
-    /// When the client will have been waited for long enough; `pressed` if others
-    /// need its place.
+    /// Returns when the client will have been waited for long enough; `pressed` if
+    /// others need its place.
     pub(super) fn due(&self, pressed: bool) -> Option<Instant> {
         let due = self.patience.due(self.rules.at(pressed))?;
         Some(self.epoch + due.since(Time::ZERO))
     }
 
-    /// A window is full by now: has the next refused write look at the socket.
+    /// Makes the next refused write look at the socket, if a window is full by now.
     pub(super) fn ask(&mut self, now: Instant, pressed: bool) {
         if self.due(pressed).is_some_and(|due| due <= now) {
             if self.look {

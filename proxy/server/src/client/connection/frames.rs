@@ -13,13 +13,13 @@ const PREFACE_BYTES: usize = 24;
 /// Control frames beyond those that the connection's traffic earns.
 const CONTROL_MAX: f64 = 1000.0;
 
-/// Earned by each second of the connection's life.
+/// Control frames earned by each second of the connection's life.
 const EARNED_PER_S: f64 = 20.0;
 
-/// Earned by each frame that brings a request, or a part of its body.
+/// Control frames earned by each frame that brings a request, or a part of its body.
 const EARNED_PER_FRAME: f64 = 4.0;
 
-/// Earned by each byte that the client has taken: window updates answer data.
+/// Control frames earned by each byte that the client has taken: window updates answer data.
 const EARNED_PER_BYTE: f64 = 0.01;
 
 /// Requests that a client may cancel, beyond those that it got something of. They
@@ -43,10 +43,10 @@ pub(super) struct FrameWatch {
     known: usize,
     /// A header block has begun and is not complete.
     block_since: Option<Instant>,
-    /// What is held against the client.
+    /// The control frames that are held against the client.
     control: f64,
     earned_at: Instant,
-    /// What the client had taken then.
+    /// The bytes that the client had taken at `earned_at`.
     earned_bytes: u64,
     cancelled: f64,
     /// Frames that reset a stream whose end has not been told.
@@ -54,7 +54,7 @@ pub(super) struct FrameWatch {
 }
 
 impl FrameWatch {
-    /// Over a connection of which nothing has been seen, the preface included.
+    /// Makes the watch over a connection of which nothing has been seen, the preface included.
     pub(super) fn new(now: Instant) -> Self {
         Self {
             passing: PREFACE_BYTES,
@@ -69,7 +69,7 @@ impl FrameWatch {
         }
     }
 
-    /// The next bytes from the client, which has taken `taken` so far.
+    /// Reads the next bytes from the client, which has taken `taken` bytes so far.
     pub(super) fn read(&mut self, now: Instant, mut bytes: &[u8], taken: u64) {
         let seconds = now.saturating_duration_since(self.earned_at).as_secs_f64();
         let more = taken.saturating_sub(self.earned_bytes) as f64;
@@ -89,9 +89,9 @@ impl FrameWatch {
         }
     }
 
-    /// A request has ended of which the client got nothing, by its own doing: it was
-    /// cancelled, which has been counted; or broken, so that the library reset it
-    /// (CVE-2025-8671).
+    /// Notes that a request has ended of which the client got nothing, by its own
+    /// doing. The client has cancelled it, which has been counted, or broken it, so
+    /// that the library reset it (CVE-2025-8671).
     pub(super) fn given_up(&mut self) {
         match self.resets {
             0 => self.cancelled += 1.0,
@@ -99,17 +99,17 @@ impl FrameWatch {
         }
     }
 
-    /// A request was answered, so that cancelling it is no abuse.
+    /// Notes that a request was answered, so that cancelling it is no abuse.
     pub(super) fn answered(&mut self) {
         self.cancelled = (self.cancelled - 1.0).max(0.0);
     }
 
-    /// Whether the client does too much that is of no use.
+    /// Returns whether the client does too much that is of no use.
     pub(super) fn is_flooded(&self) -> bool {
         self.control > CONTROL_MAX || self.cancelled > CANCELLED_MAX
     }
 
-    /// Since when a request's head has been incomplete.
+    /// Returns since when a request's head has been incomplete.
     pub(super) fn block_since(&self) -> Option<Instant> {
         self.block_since
     }
@@ -167,7 +167,7 @@ mod tests {
         frame
     }
 
-    /// A watch that has seen the preface and these frames, in parts of `part`.
+    /// Returns a watch that has seen the preface and these frames, in parts of `part` bytes.
     fn watch(now: Instant, frames: &[Vec<u8>], part: usize) -> FrameWatch {
         let mut watch = FrameWatch::new(now);
         watch.read(now, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
@@ -238,7 +238,7 @@ mod tests {
         assert!(!watch.is_flooded());
         watch.read(now, &cancelled, 0);
         assert!(watch.is_flooded());
-        // Twenty a second are nobody's trouble.
+        // A client may cancel twenty a second.
         let later = now + Duration::from_secs(1);
         watch.read(later, &cancelled.repeat(19), 0);
         assert!(!watch.is_flooded());

@@ -37,8 +37,8 @@ impl Connection {
         }
     }
 
-    /// Whether a whole request is being answered whose client may close its sending
-    /// side. In the middle of a body the end of what it sends is an error.
+    /// Returns whether a whole request is being answered whose client may close its
+    /// sending side. In the middle of a body the end of what it sends is an error.
     fn owes_answer(&self) -> bool {
         if self.listener.config.abort_on_close || self.http2.get().is_some() {
             return false;
@@ -52,7 +52,7 @@ impl Connection {
         watch.is_between() && (answering || watch.has_head())
     }
 
-    /// An answer is complete: if it was the last one, hyper is to learn that.
+    /// Notes that an answer is complete: if it was the last one, hyper is to learn that.
     pub(super) fn tell_end(&self) {
         if self.has_finished_sending.get() {
             self.wake();

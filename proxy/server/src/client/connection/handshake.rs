@@ -22,8 +22,8 @@ use super::{Connection, Service, refuse_plain_http};
 /// a longer one adds is debited as it is written.
 const FLIGHT_BYTES: u64 = 250;
 
-/// How long a client that was refused may take to hear why, and how much of
-/// what it sends meanwhile is dropped.
+/// The time that a refused client has to hear why. Of what it sends meanwhile at
+/// most `LINGER_BYTES` are dropped.
 const LINGERS_FOR: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 64 << 10;
 
@@ -131,8 +131,8 @@ fn record_overhead(session: &ServerConnection) -> u32 {
     }
 }
 
-/// The handshake, once the client begins it; none if the server drains and the
-/// client is one that does not mean to.
+/// Waits for the client to begin the handshake, and does it; none if the server
+/// drains and the client does not mean to begin.
 async fn begun_handshake(
     connection: &Rc<Connection>,
     tls: &ListenerTls,

@@ -41,11 +41,11 @@ use crate::client::precedence;
 /// would be left to order.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
 
-/// How long a connection that is not used again, and has been told so, gets to say
-/// goodbye while it has no request.
+/// The time that a client has to say goodbye on a connection without a request,
+/// once it was told that the connection ends.
 pub(super) const GOODBYE: Duration = Duration::from_secs(1);
 
-/// What an HTTP/2 connection has beyond any other.
+/// The state that an HTTP/2 connection has beyond that of any other.
 pub(super) struct Http2 {
     pub(super) watch: RefCell<FrameWatch>,
     /// Streams whose responses are not in the socket.
@@ -72,7 +72,7 @@ impl Http2 {
         })
     }
 
-    /// What a client does that none may, if it does.
+    /// Returns the reason to cut a client that floods the connection, or is late with a head.
     pub(super) fn overdue(&self, now: Instant, connection: &Connection) -> Option<Reason> {
         let watch = self.watch.borrow();
         let bound = connection.listener.config.header_timeout;
@@ -83,7 +83,7 @@ impl Http2 {
         }
     }
 
-    /// When a head must be complete.
+    /// Returns when a head must be complete, if one is on its way.
     pub(super) fn next_deadline(&self, connection: &Connection) -> Option<Instant> {
         let since = self.watch.borrow().block_since()?;
         Some(since + connection.listener.config.header_timeout)
@@ -133,7 +133,7 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
         end = drive(&connection, http.as_mut()).await;
     }
     match end {
-        // Whoever has no stream for it to be seen on.
+        // The client may have no stream whose record would tell of it.
         End::Cut(reason @ (Reason::Http2Flood | Reason::HeadTimeout)) => {
             connection.cut.set(Some(reason));
             S::unreadable(&Stream::only(&connection)).fail(reason);
@@ -189,7 +189,7 @@ impl<S: Service> Peer for Watched<S> {
     }
 }
 
-/// A request has come, on the stream of this number.
+/// Begins a request that has come on the stream of this number.
 fn begin(connection: &Rc<Connection>, number: Option<u32>) -> Stream {
     let stream = Stream {
         connection: Rc::clone(connection),

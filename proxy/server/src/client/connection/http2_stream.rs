@@ -21,7 +21,7 @@ pub(super) struct Http2Stream {
     /// The stream's interim responses that the socket does not have.
     pub(super) interims: Cell<usize>,
     pub(super) state: StreamState,
-    /// What the client said of it.
+    /// The precedence that the client has asked for.
     pub(super) precedence: Cell<Precedence>,
     /// Opens when what the body gave is in the socket.
     pub(super) gate: FlushGate,
@@ -30,11 +30,11 @@ pub(super) struct Http2Stream {
     /// The body is asked for more as soon as its stream's window has room: the connection
     /// asks only then.
     asked: Cell<bool>,
-    /// When the last byte moved, or the client began to be waited for.
+    /// The time when the last byte moved, or the client began to be waited for.
     moved_at: Cell<Instant>,
-    /// How long its window kept them here, in the connection's open time.
+    /// The time for which its window has kept chunks here, in the connection's open time.
     patience: Cell<Patience>,
-    /// One of them will never be sent.
+    /// One of the chunks will never be sent.
     lost: Cell<bool>,
     /// The client has got something of its body.
     pub(super) begun: Cell<bool>,
@@ -70,7 +70,7 @@ impl Http2Stream {
         })
     }
 
-    /// The body has given all it has.
+    /// Notes that the body has given all it has.
     pub(super) fn finish(&self, record: Box<dyn Account>) {
         *self.finishing.borrow_mut() = Some(record);
     }
@@ -97,7 +97,7 @@ impl Http2Stream {
         let rules = listener.limits.min_rates.of_response();
         let due = rules.and_then(|rules| {
             let patience = self.patience.get();
-            // Nobody need ask who is in need of places while the client owes nothing.
+            // While the client owes nothing, whether others need its places need not be asked.
             patience.due(&rules.idle)?;
             patience.due(rules.at(connection.is_pressed()))
         });
@@ -126,8 +126,8 @@ impl Http2Stream {
         self.state.overdue(now)
     }
 
-    /// Whether more could be sent, if the window of its stream or the socket had
-    /// room.
+    /// Returns whether more could be sent, if the window of its stream or the
+    /// socket had room.
     fn awaits_client(&self) -> bool {
         self.in_flight.get() > 0 || !self.asked.get()
     }
@@ -153,9 +153,9 @@ impl Http2Stream {
     }
 }
 
-/// What the body of a response tells (`multiplexed`); for HTTP/1.1, nothing.
+/// The reports of a response's body (`multiplexed`), which do nothing for HTTP/1.1.
 impl Stream {
-    /// The body has given a chunk.
+    /// Notes that the body has given a chunk.
     pub(super) fn given(&self) {
         let Some(own) = &self.http2 else { return };
         own.change(&self.connection, |own| {
@@ -169,15 +169,15 @@ impl Stream {
         }
     }
 
-    /// Whether the body has been asked for more; it will be, if not, as soon as the
-    /// stream's window has room.
+    /// Notes whether the body has been asked for more; it will be, if not, as soon
+    /// as the stream's window has room.
     pub(super) fn asked(&self, is_asked: bool) {
         if let Some(own) = &self.http2 {
             own.change(&self.connection, |own| own.asked.set(is_asked));
         }
     }
 
-    /// The socket takes so much of what was given.
+    /// Notes that the socket takes `bytes` of what was given.
     pub(super) fn moved(&self, bytes: usize) {
         if let Some(own) = &self.http2 {
             own.moved_at.set(Instant::now());
@@ -188,7 +188,7 @@ impl Stream {
         }
     }
 
-    /// A chunk is in the socket, as a `whole`, or will never be.
+    /// Notes that a chunk is in the socket, as a `whole`, or will never be.
     pub(super) fn gone(&self, whole: bool) {
         let Some(own) = &self.http2 else { return };
         own.change(&self.connection, |own| {
@@ -209,7 +209,7 @@ impl Stream {
         }
     }
 
-    /// The client did not want the answer, or has broken its request off.
+    /// Notes that the client did not want the answer, or has broken its request off.
     pub(crate) fn left(&self) {
         if let Some(own) = &self.http2 {
             own.left.set(true);

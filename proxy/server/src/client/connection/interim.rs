@@ -25,12 +25,12 @@ use super::{Connection, Stream};
 pub(super) struct Waiting {
     /// Header blocks of streams whose numbers are known.
     blocks: VecDeque<(Rc<Http2Stream>, Vec<u8>)>,
-    /// Whose is being written.
+    /// The stream whose response is being written.
     writing: Option<Rc<Http2Stream>>,
 }
 
 impl Waiting {
-    /// The next to be written.
+    /// Takes the next response to be written, and the number of its stream.
     pub(super) fn next(&mut self) -> Option<(u32, Vec<u8>)> {
         let (stream, block) = self.blocks.pop_front()?;
         let number = stream.number?;
@@ -38,7 +38,7 @@ impl Waiting {
         Some((number, block))
     }
 
-    /// The socket has the last that was taken.
+    /// Notes that the socket has the last response that was taken.
     pub(super) fn written(&mut self) {
         let Some(stream) = self.writing.take() else {
             return;
@@ -49,14 +49,14 @@ impl Waiting {
         }
     }
 
-    /// The stream has ended.
+    /// Forgets the responses of a stream that has ended.
     pub(super) fn forget(&mut self, stream: &Rc<Http2Stream>) {
         self.blocks.retain(|(own, _)| !Rc::ptr_eq(own, stream));
     }
 }
 
 impl Stream {
-    /// The head of an interim response as this client gets it.
+    /// Returns the head of an interim response as this client gets it.
     pub(crate) fn interim_head(&self, interim: &Interim) -> Vec<u8> {
         match self.http2 {
             None => text(interim),
@@ -128,7 +128,7 @@ impl Connection {
     }
 }
 
-/// The head as HTTP/1.1 has it.
+/// Returns the head as HTTP/1.1 has it.
 fn text(interim: &Interim) -> Vec<u8> {
     let status = interim.status;
     let reason = status.canonical_reason().unwrap_or("");
@@ -143,7 +143,7 @@ fn text(interim: &Interim) -> Vec<u8> {
     head
 }
 
-/// The head as HTTP/2 has it, in a block that needs no table.
+/// Returns the head as HTTP/2 has it, in a block that needs no table.
 fn block(interim: &Interim) -> Vec<u8> {
     let mut block = Vec::new();
     hpack::encode_status(interim.status, &mut block);

@@ -63,7 +63,7 @@ impl Socket {
         Ok((bytes > 0).then_some(byte[0]))
     }
 
-    /// Ready once the connection of a client that sends nothing more has failed: a
+    /// Waits until the connection of a client that sends nothing more has failed: a
     /// reset, say. An end of sending stays readable, so that reading would not tell.
     fn poll_failure(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         if matches!(self.reader, Reader::Open(_))
@@ -195,8 +195,8 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// What HTTP is spoken over. What is read is told to the [`Connection`], and
-/// when the socket has taken all that was written.
+/// The stream that HTTP is spoken over. The [`Connection`] is told what is read,
+/// and when the socket has taken all that was written.
 pub(crate) struct Io(Layer);
 
 enum Layer {
@@ -216,7 +216,7 @@ impl Io {
         Self(Layer::Tls(Box::new(stream)))
     }
 
-    /// Ready once there may be something to read, which is left where it is.
+    /// Waits until there may be something to read, which is left where it is.
     pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let socket = match &self.0 {
             Layer::Plain(socket) => socket,
@@ -225,7 +225,7 @@ impl Io {
         socket.stream().poll_read_ready(cx)
     }
 
-    /// Ready once the connection of a client that sends nothing more has failed.
+    /// Waits until the connection of a client that sends nothing more has failed.
     pub(crate) fn poll_failure(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         match &mut self.0 {
             Layer::Plain(socket) => socket.poll_failure(cx),

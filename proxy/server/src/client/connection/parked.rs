@@ -18,8 +18,8 @@ use super::io::Io;
 use super::serve::End;
 use super::{Connection, Phase};
 
-/// How long a connection is unused before it is parked: longer than from one request of a
-/// page to the next, for to begin anew costs some microseconds.
+/// The time for which a connection is unused before it is parked. It is longer than from
+/// one request of a page to the next, for to begin anew costs some microseconds.
 const AFTER: Duration = Duration::from_secs(2);
 
 /// Counts a connection that is parked, until this is dropped.
@@ -39,7 +39,7 @@ impl Drop for Parked<'_> {
 }
 
 impl Connection {
-    /// When it is to be parked, if nothing happens until then.
+    /// Returns when the connection is to be parked, if nothing happens until then.
     pub(super) fn parks_at(&self) -> Option<Instant> {
         match self.only.phase.get() {
             Phase::Idle { since } if self.may_park() => Some(since + AFTER),
@@ -47,7 +47,7 @@ impl Connection {
         }
     }
 
-    /// Whether all that there was to read and to write is read and written.
+    /// Returns whether all that there was to read and to write is read and written.
     fn may_park(&self) -> bool {
         self.http2.get().is_none()
             && !self.is_finishing()

@@ -12,16 +12,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::Connection;
 use super::io::Io;
 
-/// What HTTP/2 begins with (RFC 9113 3.4).
+/// The bytes that HTTP/2 begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Whether nothing but HTTP/2 is taken from a connection.
+/// Returns whether nothing but HTTP/2 is taken from a connection.
 pub(super) fn is_required(connection: &Connection) -> bool {
     let http2 = connection.listener.config.http2.as_ref();
     http2.is_some_and(|http2| http2.required)
 }
 
-/// What should have begun with the preface did not.
+/// The error of a connection that had to begin with the preface and did not.
 #[derive(Debug)]
 pub(super) struct NotHttp2;
 
@@ -34,7 +34,7 @@ impl fmt::Display for NotHttp2 {
 }
 
 impl NotHttp2 {
-    /// Whether it is why hyper gave a connection up.
+    /// Returns whether this is why hyper gave a connection up.
     pub(super) fn is_cause_of(error: &hyper::Error) -> bool {
         let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
         let inner = cause.and_then(io::Error::get_ref);
@@ -53,7 +53,7 @@ pub(super) struct Prefaced {
 enum Look {
     /// So many bytes of the preface have come, and nothing else.
     Matching(usize),
-    /// What has been read and not yet given, if anything.
+    /// The look is over; these bytes have been read and not yet given, if any.
     Over(Option<Box<Bytes>>),
     /// The preface has come; with it, this. Nothing more is given before
     /// [`Prefaced::rewound`].
@@ -61,7 +61,7 @@ enum Look {
 }
 
 impl Prefaced {
-    /// A connection that is known to speak HTTP/2.
+    /// Wraps a connection that is known to speak HTTP/2.
     pub(super) fn known(io: Io, connection: &Rc<Connection>) -> Self {
         Self {
             io,
@@ -70,7 +70,7 @@ impl Prefaced {
         }
     }
 
-    /// A connection that nothing has been read from.
+    /// Wraps a connection that nothing has been read from.
     pub(super) fn new(io: Io, connection: &Rc<Connection>) -> Self {
         // Under TLS the handshake has decided.
         let open = connection.secured().is_none() && connection.listener.config.http2.is_some();
@@ -86,7 +86,7 @@ impl Prefaced {
         }
     }
 
-    /// After the preface was found, begins again with what was read so far.
+    /// Begins again with what was read so far, after the preface was found.
     pub(super) fn rewound(mut self) -> Self {
         if let Look::Found(read) = self.look {
             self.look = Look::Over(Some(read));
@@ -104,7 +104,7 @@ impl Prefaced {
         &self.io
     }
 
-    /// Gives this first to who reads next: it was read already.
+    /// Gives these bytes to the next reader first: they were read already.
     pub(super) fn put_back(&mut self, read: Bytes) {
         self.look = Look::Over(Some(Box::new(read)));
     }

@@ -22,7 +22,7 @@ use super::io::{Io, Socket};
 use super::preface::{self, Prefaced};
 use super::{Connection, Service, Stream, handshake, http2};
 
-/// Why a connection's loop ended.
+/// The reason why a connection's loop ended.
 pub(super) enum End {
     /// hyper is done with it.
     Closed,
@@ -134,7 +134,7 @@ where
     }
 }
 
-/// Has hyper do its work until it is through, or a deadline has passed.
+/// Drives hyper until it is through, or a deadline has passed.
 pub(super) async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&mut H>) -> End {
     let first = connection.next_deadline().unwrap_or_else(Instant::now);
     let mut sleep = pin!(sleep_until(first));

@@ -39,20 +39,20 @@ pub(crate) trait Service: 'static {
 /// The account of a request, which its connection keeps while the socket does not have
 /// all of the response. Dropped before [`Account::complete`], the response was cut.
 pub(crate) trait Account {
-    /// The head of a response is on its way to the client.
+    /// Notes that the head of a response is on its way to the client.
     fn respond(&mut self, status: StatusCode);
 
     /// Notes the first thing that went wrong.
     fn fail(&mut self, reason: Reason);
 
-    /// The request is not among those in progress any more, though its response may be.
+    /// Notes that the request is not among those in progress any more, though its response may be.
     fn leave(&mut self);
 
-    /// The last byte has gone out.
+    /// Notes that the last byte has gone out.
     fn complete(self: Box<Self>);
 }
 
-/// What a connection becomes when HTTP ends on it.
+/// A protocol that a connection speaks when HTTP has ended on it.
 pub(crate) trait Switched {
     /// Runs to its end; `early` has been read from the client already.
     fn run(

@@ -14,8 +14,8 @@ use super::http2::Http2;
 use super::{Connection, Phase};
 
 impl Connection {
-    /// These bytes have just been read from the socket; what HTTP reads of them may
-    /// be corrected.
+    /// Looks at bytes that have just been read from the socket, and may correct
+    /// what HTTP reads of them.
     ///
     /// # Errors
     /// They are not to be read on: what they belong to fails.
@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// The beginning of a request line that no request was made of.
+    /// Returns the beginning of a request line that no request was made of.
     pub(crate) fn unread_line(&self) -> Option<Box<[u8]>> {
         let watch = self.watch.borrow();
         let line = watch.unread_line();
@@ -61,7 +61,7 @@ impl Connection {
         }
     }
 
-    /// The client speaks HTTP/2, and has said so with these bytes.
+    /// Notes that the client speaks HTTP/2, and has said so with these bytes.
     pub(super) fn speak_http2(&self, bytes: &[u8]) {
         let now = clock::now();
         let http2 = self.http2.get_or_init(|| Http2::new(now));
@@ -69,7 +69,7 @@ impl Connection {
         self.on_frames(http2, bytes);
     }
 
-    /// So many bytes have just been taken by the socket.
+    /// Notes that the socket has just taken `bytes` bytes.
     pub(crate) fn on_written(&self, bytes: usize) {
         self.written.set(self.written.get() + bytes as u64);
         if let Some(mark) = self.wire_mark().and_then(|mark| mark.current()) {
@@ -85,14 +85,14 @@ impl Connection {
         }
     }
 
-    /// A time that stands while the socket is full: what a stream keeps waiting in
-    /// it waits for the stream's own window.
+    /// Returns a time that stands while the socket is full. What a stream keeps
+    /// waiting in it waits for the stream's own window.
     pub(super) fn open_time(&self, now: Instant) -> Time {
         let life = now.saturating_duration_since(self.accepted);
         Time::ZERO + life.saturating_sub(self.write_blocked.total(now))
     }
 
-    /// The socket has taken all that was offered.
+    /// Notes that the socket has taken all that was offered.
     pub(crate) fn on_flushed(&self) {
         match &self.outlet {
             Outlet::Plain => {}
@@ -107,7 +107,7 @@ impl Connection {
         }
     }
 
-    /// The socket takes no more for now.
+    /// Notes that the socket takes no more for now.
     pub(crate) fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
         let began = self.write_blocked.since().is_none();
         let mut drain = self.drain.borrow_mut();
@@ -143,7 +143,7 @@ impl Connection {
         }
     }
 
-    /// Bytes that the socket has taken since the connection was accepted.
+    /// Returns the bytes that the socket has taken since the connection was accepted.
     pub(crate) fn written(&self) -> u64 {
         self.written.get()
     }

@@ -18,29 +18,29 @@ use super::http2_stream::Http2Stream;
 use super::{Account, Connection, Phase, ResponseBounds};
 use crate::client::precedence;
 
-/// So long the upstream may have been kept from sending, in all, and is answerable for
-/// the end of its response. Servers give up on who takes nothing, or too little, after
-/// seconds; what passes between two reads is far less.
+/// The longest time, in all, for which the upstream may have been kept from sending and
+/// is answerable for the end of its response. Servers give up on a client that takes
+/// nothing, or too little, after seconds; what passes between two reads is far less.
 const HELD_UP_MAX: Duration = Duration::from_secs(1);
 
 /// An upstream that sends nothing for so long in the midst of a response has paused: its
 /// response is a stream of events, or the like. As in [`sprat_scheduler::Egress::pause`].
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How far a request has got.
+/// The progress of a request and its response.
 pub(super) struct StreamState {
     pub(super) phase: Cell<Phase>,
     pub(super) bounds: Cell<Option<ResponseBounds>>,
     upstream_silent_since: Cell<Option<Instant>>,
     /// The upstream has sent some of the response's body.
     has_begun: Cell<bool>,
-    /// How long it was silent since the response began, in all.
+    /// The time for which the upstream was silent since the response began, in all.
     silent: Cell<Duration>,
     /// Whether the response has paused since it began.
     has_paused: Cell<bool>,
     /// Since when nothing was read from the upstream, where that is judged.
     left_since: Cell<Option<Instant>>,
-    /// How long it was not, in all, though the upstream may have had something.
+    /// The time for which the upstream was not read, in all, though it may have had something.
     held_up: Cell<Duration>,
 }
 
@@ -58,7 +58,7 @@ impl StreamState {
         }
     }
 
-    /// The upstream is not waited for any more, if it was.
+    /// Notes that the upstream is not waited for any more, if it was.
     pub(super) fn end_silence(&self, now: Instant) {
         if let Some(since) = self.upstream_silent_since.take() {
             let silence = now.saturating_duration_since(since);
@@ -69,7 +69,7 @@ impl StreamState {
         }
     }
 
-    /// The upstream is read again.
+    /// Notes that the upstream is read again.
     fn resume(&self, now: Instant) {
         if let Some(since) = self.left_since.get() {
             self.left_since.set(Some(now));
@@ -78,7 +78,7 @@ impl StreamState {
         }
     }
 
-    /// From now on the client is waited for, for the next head or its rest.
+    /// Begins to wait for the client: for the next head, or its rest.
     pub(super) fn begin_wait(&self, now: Instant) {
         let phase = match self.phase.get() {
             Phase::Idle { .. } => Phase::Idle { since: now },
@@ -88,7 +88,7 @@ impl StreamState {
         self.phase.set(phase);
     }
 
-    /// None while nothing is being waited for.
+    /// Returns the request's next deadline; none while nothing is being waited for.
     pub(super) fn next_deadline(&self, listener: &Listener) -> Option<Instant> {
         let phase = match self.phase.get() {
             Phase::Head { since, .. } => Some(since + listener.header_timeout),
@@ -107,7 +107,7 @@ impl StreamState {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Why a response has taken too long, if it has.
+    /// Returns why a response has taken too long, if it has.
     pub(super) fn overdue(&self, now: Instant) -> Option<Reason> {
         let bounds = self.bounds.get()?;
         if bounds.deadline.is_some_and(|deadline| now >= deadline) {
@@ -118,7 +118,7 @@ impl StreamState {
     }
 }
 
-/// Whether `bound` has passed.
+/// Returns whether `bound` has passed since then.
 pub(super) fn past(now: Instant, since: Instant, bound: Duration) -> bool {
     now >= since + bound
 }
@@ -128,12 +128,13 @@ pub(super) fn past(now: Instant, since: Instant, bound: Duration) -> bool {
 pub(crate) struct Stream {
     /// The connection that it came on.
     pub(crate) connection: Rc<Connection>,
-    /// In HTTP/1.1 there is one request at a time, which the connection holds.
+    /// The state of the request in HTTP/2. In HTTP/1.1 there is one request at a
+    /// time, which the connection holds.
     pub(super) http2: Option<Rc<Http2Stream>>,
 }
 
 impl Stream {
-    /// The one that an HTTP/1.1 connection has at a time.
+    /// Returns the place of the one request that an HTTP/1.1 connection has at a time.
     pub(crate) fn only(connection: &Rc<Connection>) -> Self {
         Self {
             connection: Rc::clone(connection),
@@ -148,18 +149,18 @@ impl Stream {
         }
     }
 
-    /// The handler waits, and wants to be polled again by then.
+    /// Notes that the handler waits, and wants to be polled again by then.
     pub(crate) fn wait_until(&self, at: Instant) {
         let until = Some(at);
         self.state().phase.set(Phase::Waiting { until });
     }
 
-    /// The handler waits by timers of its own.
+    /// Notes that the handler waits by timers of its own.
     pub(crate) fn wait(&self) {
         self.state().phase.set(Phase::Waiting { until: None });
     }
 
-    /// The request's head has been read; what was wrong with it.
+    /// Notes that the request's head has been read; returns what was wrong with it.
     pub(crate) fn begin_request(&self) -> Slips {
         match &self.http2 {
             None => {
@@ -179,7 +180,7 @@ impl Stream {
         }
     }
 
-    /// The response's head goes out; its body follows.
+    /// Notes that the response's head goes out; its body follows.
     pub(crate) fn begin_response(&self, bounds: Option<ResponseBounds>) {
         let state = self.state();
         state.phase.set(Phase::Responding);
@@ -193,36 +194,36 @@ impl Stream {
         state.held_up.set(Duration::ZERO);
     }
 
-    /// Whether a response is on its way.
+    /// Returns whether a response is on its way.
     pub(crate) fn is_responding(&self) -> bool {
         self.state().phase.get() == Phase::Responding
     }
 
-    /// How long the upstream was waited for since the response began.
+    /// Returns how long the upstream was waited for since the response began.
     pub(crate) fn upstream_silence(&self) -> Duration {
         self.state().silent.get()
     }
 
-    /// Whether the upstream has paused in the midst of the response.
+    /// Returns whether the upstream has paused in the midst of the response.
     pub(crate) fn has_paused(&self) -> bool {
         self.state().has_paused.get()
     }
 
-    /// Whether the client, or the uplink, has kept the upstream from sending for so
-    /// long that it may have given up for that.
+    /// Returns whether the client, or the uplink, has kept the upstream from
+    /// sending for so long that it may have given up for that.
     pub(crate) fn has_held_up(&self) -> bool {
         self.state().held_up.get() > HELD_UP_MAX
     }
 
-    /// Whether it is the upstream that is waited for.
+    /// Returns whether it is the upstream that is waited for.
     pub(crate) fn is_upstream_silent(&self) -> bool {
         self.state().upstream_silent_since.get().is_some()
     }
 
-    /// Whether a body should give no more for now, for the socket takes none:
-    /// what is read from upstream meanwhile would come in more and smaller
-    /// pieces, and lie here. The connection is woken when that changes. (In
-    /// HTTP/2 hyper asks only for what it has room for.)
+    /// Returns whether a body should give no more for now, for the socket takes
+    /// none. What is read from upstream meanwhile would come in more and smaller
+    /// pieces, and lie here. The connection is woken when that changes. (In HTTP/2
+    /// hyper asks only for what it has room for.)
     pub(crate) fn hold_back(&self) -> bool {
         let blocked = self.connection.write_blocked.since().is_some();
         let held = blocked && self.http2.is_none();
@@ -230,8 +231,8 @@ impl Stream {
         held
     }
 
-    /// The response is complete up to what hyper and the socket still hold;
-    /// the record is completed when the socket has taken it all.
+    /// Notes that the response is complete up to what hyper and the socket still
+    /// hold. The record is completed when the socket has taken it all.
     pub(crate) fn finish(&self, record: Box<dyn Account>, now: Instant) {
         let state = self.state();
         state.bounds.set(None);
@@ -255,14 +256,14 @@ impl Stream {
         }
     }
 
-    /// If the connection ends with the present answer, the client may still be
-    /// sending: it is read for a while, so that the answer arrives. (A stream of
-    /// HTTP/2 ends by itself.)
+    /// Reads from the client for a while if the connection ends with the present
+    /// answer. The client may still be sending, and the answer is to arrive. (A
+    /// stream of HTTP/2 ends by itself.)
     pub(crate) fn close_lingering(&self) {
         self.connection.lingers.set(self.http2.is_none());
     }
 
-    /// Why it is being cut, if it is.
+    /// Returns why the request is being cut, if it is.
     pub(crate) fn cut_reason(&self) -> Option<Reason> {
         let own = self.http2.as_ref().and_then(|stream| stream.cut.get());
         own.or(self.connection.cut.get())

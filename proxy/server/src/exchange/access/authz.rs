@@ -22,7 +22,7 @@ use crate::setup::routing::{Authz, Page, Telling};
 /// Bytes of an answer that a client gets at most.
 const MAX_BYTES: usize = 64 << 10;
 
-/// How long the body of an answer may pause.
+/// The longest pause in the body of an answer.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");

@@ -186,7 +186,7 @@ mod tests {
 
     use super::super::line::tests::{line, text};
 
-    /// The format that a configuration has.
+    /// Returns the format that a configuration has.
     fn format(written: &str) -> LogFormat {
         let text = format!(
             "version: 1\nlisteners: [{{address: '127.0.0.1:8080'}}]\nclusters: {{a: {{endpoints: \
@@ -196,7 +196,7 @@ mod tests {
         loaded.config.access_log[0].format.clone()
     }
 
-    /// A line whose client has chosen all that it can to forge another.
+    /// Returns a line whose client has chosen all that it can to forge another.
     fn forged() -> super::Line {
         let mut line = line();
         line.user = Some("a\" \\\n2026 forged\u{1b}[2J \u{e9}\0".into());

@@ -26,12 +26,12 @@ use sprat_net::tls::TlsTerms;
 
 /// One request, as the worker saw it.
 pub(crate) struct Line {
-    /// When the exchange ended.
+    /// The time when the exchange ended.
     pub(crate) ended: SystemTime,
-    /// From the end of the head to the end of the response.
+    /// The time from the end of the head to the end of the response.
     pub(crate) duration: Duration,
-    /// From the end of the head until the client had acknowledged all of the response,
-    /// if that is known.
+    /// The time from the end of the head until the client had acknowledged all of the
+    /// response, if that is known.
     pub(crate) acknowledged: Option<Duration>,
     /// The other end of the connection.
     pub(crate) client: SocketAddr,
@@ -39,7 +39,7 @@ pub(crate) struct Line {
     pub(crate) local_port: u16,
     /// The name of the listener.
     pub(crate) listener: Arc<str>,
-    /// What was agreed on, if the client speaks TLS.
+    /// The terms of TLS that were agreed on, if the client speaks it.
     pub(crate) tls: Option<TlsTerms>,
     /// Hosts, URIs and the common name of its certificate, if a format tells of it.
     pub(crate) peer: Option<Box<[String; 3]>>,
@@ -47,11 +47,11 @@ pub(crate) struct Line {
     pub(crate) request_id: Option<HeaderValue>,
     /// The request's trace and span, if requests have any.
     pub(crate) trace: Option<TraceContext>,
-    /// What formats tell of the response's head.
+    /// Fields of the response's head that formats tell.
     pub(crate) response: Kept,
-    /// None if the head could not be read.
+    /// The request's head; none if it could not be read.
     pub(crate) request: Option<Box<Asked>>,
-    /// Then, the beginning of its request line, as far as it was read.
+    /// The beginning of the request line, as far as it was read, where the head could not be.
     pub(crate) unread_line: Option<Box<[u8]>>,
     /// The client's status, or the one it would have got.
     pub(crate) status: Option<StatusCode>,
@@ -59,32 +59,32 @@ pub(crate) struct Line {
     pub(crate) bytes: u64,
     /// The size known when the response started.
     pub(crate) size: Size,
-    /// Who in the catalogue knew it before the response did.
+    /// The layer of the catalogue that knew it before the response did.
     pub(crate) size_layer: Option<Layer>,
-    /// How long its bytes waited for the uplink.
+    /// The time that its bytes waited for the uplink.
     pub(crate) wait: Duration,
-    /// How long it waited for an endpoint.
+    /// The time that it waited for an endpoint.
     pub(crate) queue_wait: Duration,
-    /// From the response's head to its end, over the time that the uplink alone
-    /// needs; none without a body, or without a rate.
+    /// The time from the response's head to its end, over the time that the uplink
+    /// alone needs; none without a body, or without a rate.
     pub(crate) slowdown: Option<f64>,
     /// The priority class of the request.
     pub(crate) class: Arc<str>,
     /// The user who asked, if that is known.
     pub(crate) user: Option<Box<str>>,
-    /// Where it went, once routed.
+    /// The cluster that it went to, once routed.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// And once an endpoint was chosen.
+    /// The endpoint that it went to, once one was chosen.
     pub(crate) endpoint: Option<Arc<Member>>,
-    /// What became of its session, where its cluster keeps any.
+    /// The outcome of its session, where its cluster keeps any.
     pub(crate) session: Option<SessionOutcome>,
-    /// What went wrong, if anything did.
+    /// The first thing that went wrong, if anything did.
     pub(crate) reason: Option<Reason>,
     /// Whether the response ended before its end.
     pub(crate) aborted: bool,
 }
 
-/// What a line tells of a request's head.
+/// The parts of a request's head that a line tells.
 pub(crate) struct Asked {
     method: Method,
     target: Uri,
@@ -94,7 +94,7 @@ pub(crate) struct Asked {
     host: Option<HeaderValue>,
     referer: Option<HeaderValue>,
     user_agent: Option<HeaderValue>,
-    /// What formats tell of the head.
+    /// Fields of the head that formats tell.
     kept: Kept,
     /// Whether it came over TLS, to Sprat or to what is before it, if a format tells.
     is_secure: bool,
@@ -118,8 +118,8 @@ impl Asked {
         }
     }
 
-    /// What there is to tell of a request of HTTP/2 that was malformed, if that is enough
-    /// for a line.
+    /// Returns what there is to tell of a request of HTTP/2 that was malformed, if that
+    /// is enough for a line.
     pub(crate) fn of_malformed(request: Malformed) -> Option<Self> {
         let host = request.authority.as_ref();
         Some(Self {
@@ -135,7 +135,7 @@ impl Asked {
         })
     }
 
-    /// Rules were matched with this path, which is not the target's.
+    /// Notes that rules were matched with this path, which is not the target's.
     pub(crate) fn matched(&mut self, path: String) {
         self.matched = Some(path.into());
     }
@@ -191,7 +191,8 @@ impl Line {
         jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
-    /// As `X-Forwarded-For` has it: a client of IPv4 is that on a socket of IPv6, too.
+    /// Returns the client as `X-Forwarded-For` has it: one of IPv4 is that on a socket
+    /// of IPv6, too.
     pub(super) fn client(&self) -> SocketAddr {
         SocketAddr::new(self.client.ip().to_canonical(), self.client.port())
     }

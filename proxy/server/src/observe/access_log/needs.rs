@@ -9,7 +9,7 @@ use sprat_config::resolved::{AccessLog, LogField, Variable};
 /// Header fields of one message that lines may tell of.
 pub(crate) type Kept = Box<[(HeaderName, HeaderValue)]>;
 
-/// What is kept of each request and its response.
+/// The parts of each request and its response that are kept for lines.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     request: Vec<HeaderName>,

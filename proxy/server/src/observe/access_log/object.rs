@@ -29,7 +29,7 @@ pub(super) use name;
 /// A line that is one object.
 pub(super) struct Object<'a> {
     out: &'a mut Vec<u8>,
-    /// Where the object begins in the text.
+    /// The place in the text where the object begins.
     begun: usize,
 }
 

@@ -12,10 +12,10 @@ use sprat_net::permit::Count;
 /// Text that may wait for the writer, and as much again that it is writing.
 const QUEUE_BYTES: usize = 16 << 20;
 
-/// How long the writer gathers lines, once there is one.
+/// The time for which the writer gathers lines, once there is one.
 const GATHERS_FOR: Duration = Duration::from_millis(10);
 
-/// A buffer that is empty keeps no more than this.
+/// The bytes that an empty buffer keeps at most.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// Makes a queue, which is empty.
@@ -55,7 +55,7 @@ impl Shared {
     }
 }
 
-/// Where lines come in. The writer ends once it is dropped.
+/// The end of a queue where lines come in. The writer ends once it is dropped.
 pub(super) struct Sender(Arc<Shared>);
 
 impl Sender {

@@ -23,9 +23,9 @@ pub(super) fn word(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Whether a string of JSON has another spelling for any of these bytes: control
-/// characters, `"` and `\` (RFC 8259 section 7). Eight at a time: a byte of a difference
-/// is zero, or less than a space, where taking away one, or a space, borrows from above it.
+/// Returns whether a string of JSON has another spelling for any of these bytes: control
+/// characters, `"` and `\` (RFC 8259 section 7). Eight at a time: a byte of a difference is
+/// zero, or less than a space, where taking away one, or a space, borrows from above it.
 fn has_escapes(text: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const TOPS: u64 = ONES << 7;

@@ -55,7 +55,8 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// A text that is kept, with what else it holds, until the socket has it all.
+    /// Makes an answer of a text, which is kept, with what else it holds, until the
+    /// socket has it all.
     pub(super) fn whole(text: impl AsRef<[u8]> + Send + 'static) -> Self {
         Self::Text(Some(Bytes::from_owner(text)))
     }

@@ -16,23 +16,23 @@ use crate::observe::log_level;
 /// Bytes of a request's body at most.
 const MOST_BYTES: usize = 4096;
 
-/// Has the process stop as SIGTERM does.
+/// The path that stops the process as SIGTERM does.
 const DRAIN: &str = "/drain";
 
-/// Changes how much the process says about itself.
+/// The path that changes how much the process says about itself.
 const LOG_LEVEL: &str = "/log-level";
 
-/// Has an endpoint get no more requests, and again.
+/// The paths that stop requests to an endpoint, and begin them again.
 const DRAIN_ENDPOINT: &str = "/endpoints/drain";
 const UNDRAIN_ENDPOINT: &str = "/endpoints/undrain";
 
-/// Gives an endpoint another share of the requests.
+/// The path that gives an endpoint another share of the requests.
 const WEIGH_ENDPOINT: &str = "/endpoints/weight";
 
 /// The weights that an endpoint may have, as in the configuration.
 const WEIGHTS: RangeInclusive<u32> = 1..=1000;
 
-/// Whether a path is for changes.
+/// Returns whether a path is for changes.
 pub(super) fn is_change(path: &str) -> bool {
     matches!(
         path,
@@ -57,7 +57,7 @@ struct Weighed {
     weight: u32,
 }
 
-/// How much the process is to say.
+/// The level that the log is to have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Level {
@@ -158,7 +158,7 @@ impl Desk {
     }
 }
 
-/// What is said where there is no endpoint of that name.
+/// The answer where there is no endpoint of that name.
 const NO_ENDPOINT: &str = "there is no such endpoint; /endpoints lists them\n";
 
 fn set_level(body: &[u8], answering: Answering) -> Response<Answer> {

@@ -80,7 +80,7 @@ static TAGS: LazyLock<[HeaderValue; PARTS.len()]> = LazyLock::new(|| {
     })
 });
 
-/// Whether a client asks for a page for people: a browser, not `curl` or a probe.
+/// Returns whether a client asks for a page for people: a browser, not `curl` or a probe.
 pub(super) fn is_wanted<B>(request: &Request<B>) -> bool {
     let accepts = request.headers().get_all(ACCEPT).iter();
     let mut types = accepts
@@ -92,7 +92,7 @@ pub(super) fn is_wanted<B>(request: &Request<B>) -> bool {
     })
 }
 
-/// Whether a path is one of the dashboard's.
+/// Returns whether a path is one of the dashboard's.
 pub(super) fn is_part(path: &str) -> bool {
     PARTS.iter().any(|part| part.path == path)
 }
@@ -119,7 +119,7 @@ pub(super) fn part<B>(request: &Request<B>, answering: Answering) -> Response<An
     response
 }
 
-/// Whether a client has what bears this tag (RFC 9110 13.1.2).
+/// Returns whether a client has what bears this tag (RFC 9110 13.1.2).
 fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let fields = headers.get_all(IF_NONE_MATCH).iter();
     let tags = fields
@@ -167,7 +167,8 @@ mod tests {
         }
     }
 
-    /// The policy would refuse it, and a machine without the internet could not have it.
+    /// Checks that no part asks another site for anything: the policy would refuse it,
+    /// and a machine without the internet could not have it.
     #[test]
     fn nothing_comes_from_elsewhere() {
         for part in PARTS {

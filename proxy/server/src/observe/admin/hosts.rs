@@ -11,7 +11,7 @@ use http::{Request, StatusCode, Version};
 use sprat_config::fields::host_without_port;
 use sprat_config::resolved::HostPattern;
 
-/// Why a request is not answered.
+/// The status and the text for a request that is not answered.
 pub(super) type Refusal = (StatusCode, &'static str);
 
 const UNKNOWN: Refusal = (

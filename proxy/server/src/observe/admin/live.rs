@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::observe::metrics::Metrics;
 use crate::observe::stage::Stage;
 
-/// For so long a look at the responses in progress does for all that ask.
+/// The age up to which a look at the responses in progress does for all clients that ask.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
 /// Responses in progress that are told of at most.
@@ -22,7 +22,7 @@ pub(super) const MOST_FLOWS: usize = 200;
 pub(super) struct Live {
     metrics: Arc<Metrics>,
     stage: watch::Receiver<Stage>,
-    /// When the responses in progress were looked at last, and what was seen.
+    /// The last look at the responses in progress: when it was, and what was seen.
     looked: Mutex<Option<(Instant, Value)>>,
 }
 

@@ -14,10 +14,10 @@ use crate::observe::metrics::Exposition;
 /// Renderings that are held for their readers.
 const MAX_HELD: usize = 4;
 
-/// While there is no room for another, one may be as old as this.
+/// The age that a rendering may have while there is no room for another.
 const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// A page that is made anew for who asks.
+/// A page that is made anew for clients that ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Page {
     Metrics(Exposition),
@@ -52,7 +52,7 @@ impl AsRef<[u8]> for Reading {
 #[derive(Default)]
 struct Held {
     next_number: u64,
-    /// Those that are being read, the oldest first.
+    /// The renderings that are being read, the oldest first.
     all: Vec<Weak<Rendering>>,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Renderings {
 }
 
 impl Held {
-    /// One that will do for a client that asked at this time.
+    /// Returns a rendering that will do for a client that asked at this time.
     fn usable(&self, page: Page, asked: Instant) -> Option<Arc<Rendering>> {
         let mut all = self.all.iter().rev().filter_map(Weak::upgrade);
         let newest = all.find(|own| own.page == page)?;

@@ -22,7 +22,7 @@ use super::hosts::{self, Refusal};
 const LEAST_BYTES: usize = 16;
 const MOST_BYTES: usize = 1024;
 
-/// What the token is wanted for, beside changes.
+/// The pages that the token is wanted for, beside changes.
 const GUARDED: [&str; 3] = ["/flows", "/events", "/config"];
 
 const NO_TOKEN: Refusal = (
@@ -56,14 +56,14 @@ pub(crate) struct Rights {
     reach: Reach,
 }
 
-/// From where the listener can be reached.
+/// The programs that can reach the listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// By programs that may use the socket's file: no browser is among them.
+    /// Programs that may use the socket's file: no browser is among them.
     File,
-    /// By all programs of this machine.
+    /// All programs of this machine.
     Machine,
-    /// By programs on other machines as well.
+    /// Programs on other machines as well.
     Network,
 }
 

@@ -13,17 +13,17 @@ use tokio::time::Instant;
 /// The most connections of the admin listener at once.
 const MAX_CONNECTIONS: usize = 64;
 
-/// How long a request's head may take, and how long a connection is kept for the
-/// next one.
+/// The time that a request's head may take, and for which a connection is kept for
+/// the next one.
 const SILENT_FOR: Duration = Duration::from_secs(10);
 
-/// How long a client may take an answer.
+/// The time that a client has to take an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a watcher may take nothing, though there is something each second.
+/// The time for which a watcher may take nothing, though there is something each second.
 const TAKE_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a connection is about.
+/// The state that a connection is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// -> accepted, or its last answer has been written.
@@ -41,14 +41,14 @@ struct Taken {
     id: u64,
     state: State,
     since: Instant,
-    /// None until the connection's task runs.
+    /// The handle of the connection's task; none until that runs.
     task: Option<AbortHandle>,
 }
 
 #[derive(Default)]
 struct Table {
     next_id: u64,
-    /// In the order of arrival.
+    /// The connections, in the order of arrival.
     taken: Vec<Taken>,
 }
 

@@ -23,7 +23,7 @@ const MOST_WATCHERS: usize = 16;
 /// Events that wait for a watcher.
 const MOST_EVENTS: usize = 4;
 
-/// How often the responses in progress are told of.
+/// The time between two events on the responses in progress.
 const FLOWS_EVERY: Duration = Duration::from_millis(200);
 
 /// Figures are told of with every so many of these.
@@ -36,7 +36,7 @@ const MOST_FLOWS: usize = 80;
 #[derive(Default)]
 pub(super) struct Watchers {
     watching: Mutex<Vec<Watcher>>,
-    /// Told when one comes.
+    /// Wakes the task that serves watchers when one joins.
     joined: Notify,
 }
 
@@ -118,14 +118,14 @@ impl Watchers {
         }
     }
 
-    /// Counts those who still watch.
+    /// Counts the clients that still watch.
     fn present(&self) -> usize {
         let mut watching = self.lock();
         watching.retain(|watcher| !watcher.events.is_closed());
         watching.len()
     }
 
-    /// Sends events to those who have room for them; figures that are old to those alone
+    /// Sends events to the watchers that have room for them; old figures only to those
     /// that have none.
     fn tell(&self, is_renewed: bool, stats: &Bytes, flows: &Bytes) {
         self.lock().retain_mut(|watcher| {
@@ -150,7 +150,7 @@ impl Watcher {
     }
 }
 
-/// An event in the form of `text/event-stream`; JSON has no line ends within.
+/// Returns an event in the form of `text/event-stream`; JSON has no line ends within.
 fn event(name: &str, json: &str) -> Bytes {
     format!("event: {name}\ndata: {json}\n\n").into()
 }

@@ -29,7 +29,7 @@ const MOST_CLUSTERS: usize = 256;
 /// first clusters.
 const MOST_ENDPOINTS: usize = 256;
 
-/// What a configuration says that figures are read by.
+/// The settings of a configuration that are told with the figures.
 pub(super) struct Facts {
     policy: &'static str,
     rate: &'static str,

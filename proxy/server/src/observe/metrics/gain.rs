@@ -10,7 +10,7 @@ use super::Metrics;
 struct GainPage {
     /// Null where there is nothing to compare.
     gain: Option<Gain>,
-    /// Why there is nothing to compare, for people.
+    /// The reason why there is nothing to compare, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     nothing_to_compare: Option<&'static str>,
 }

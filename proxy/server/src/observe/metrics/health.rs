@@ -23,7 +23,7 @@ impl ClusterView {
         ]
     }
 
-    /// The cluster's endpoints and why they are used or not, for a human.
+    /// Returns the cluster's endpoints, and why they are used or not, for people.
     pub(super) fn health_json(&self) -> Value {
         let condition = self.station.condition();
         let endpoints = condition.endpoints.iter().map(|(member, endpoint)| {

@@ -10,7 +10,7 @@ use crate::observe::version;
 /// The program, which does not change.
 pub(super) struct Build;
 
-/// What the kernel says; proc(5).
+/// The facts that the kernel tells of the process; proc(5).
 pub(super) struct Facts {
     cpu_s: f64,
     started_s: f64,

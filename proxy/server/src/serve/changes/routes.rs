@@ -8,7 +8,7 @@ use sprat_config::Config;
 use super::shown::{compact, details, of_key};
 use super::{Change, Kind, Part};
 
-/// Where a route leads, of which it has one.
+/// The keys that say where a route leads, of which it has one.
 const TARGETS: [&str; 4] = [
     "cluster",
     "weighted_clusters",
@@ -69,7 +69,7 @@ fn list(config: &Config) -> &[Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// The places of equal routes, in order.
+/// Returns the places of equal routes, in order.
 fn places<'r>(
     routes: impl IntoIterator<Item = &'r Value>,
     key: impl Fn(&Value) -> String,

@@ -10,7 +10,7 @@ use super::Detail;
 /// Characters of a value in a line.
 const MAX_SHOWN: usize = 100;
 
-/// The value that a file gives a key; null if it gives none.
+/// Returns the value that a file gives a key; null if it gives none.
 pub(super) fn of_key<'c>(key: &str, config: &'c Config) -> &'c Value {
     &config.shown.json()[key]
 }
@@ -81,7 +81,7 @@ impl Detail {
     }
 }
 
-/// A value in a line.
+/// Returns a value as a line shows it, cut where it is long.
 pub(super) fn compact(value: &Value) -> String {
     shortened(&match value {
         Value::String(text) => text.clone(),

@@ -18,10 +18,10 @@ use crate::serve::loaded;
 use crate::serve::notify;
 use crate::serve::server::Control;
 
-/// How far a thread that reads a configuration stands back, as `nice` counts.
+/// The niceness of a thread that reads a configuration: it stands back behind the workers.
 const NICE: i32 = 10;
 
-/// What the thread is asked to do.
+/// A job that the thread is asked to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Job {
     /// Read the file, and serve by it.
@@ -34,7 +34,7 @@ pub(super) enum Job {
 pub(super) struct ReloadThread {
     jobs: Sender<Job>,
     outcomes: UnboundedReceiver<Option<Config>>,
-    /// When the job under way was begun.
+    /// The time when the job under way was begun.
     begun: Option<Instant>,
 }
 
@@ -52,7 +52,7 @@ impl ReloadThread {
         })
     }
 
-    /// Whether a job is under way.
+    /// Returns whether a job is under way.
     pub(super) fn is_busy(&self) -> bool {
         self.begun.is_some()
     }
@@ -82,12 +82,12 @@ impl ReloadThread {
 /// A server's configuration file, and what was seen of it.
 pub(super) struct Follower {
     file: PathBuf,
-    /// Instead of what the configuration says.
+    /// The number of workers, instead of what the configuration says.
     workers: Option<u16>,
-    /// What was read last, as it was before: files, and directories with files that are
-    /// included.
+    /// The files that were read last, and the directories of files that are included,
+    /// each as it was before it was read.
     seen: HashMap<PathBuf, Option<Stamp>>,
-    /// What is wrong with it, if it was refused.
+    /// The error that the file was refused for, if it was.
     refused: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Follower {
         }
     }
 
-    /// The configuration as the file has it now, with what is doubtful.
+    /// Reads the configuration as the file has it now, with what is doubtful.
     pub(super) fn read(&mut self, colour: bool) -> anyhow::Result<(Config, Errors)> {
         self.seen.insert(self.file.clone(), None);
         let mut loaded = self.read_what_is_seen(colour)?;

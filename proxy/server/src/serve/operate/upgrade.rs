@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::serve::server::Control;
 
-/// How long the new process gets until it serves.
+/// The time that the new process has to begin to serve.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 
 /// A process that is starting, with the sockets of this one.
@@ -35,7 +35,7 @@ impl Upgrade {
         let wait = successor.waiting();
         let thread = std::thread::Builder::new().name("upgrade".to_owned());
         let listening = thread.spawn(move || {
-            // Nobody waits for the word any more: it came too late.
+            // An error: the word came too late, and its receiver is gone.
             let _ = sender.send(wait());
         });
         if let Err(error) = listening {
@@ -49,12 +49,12 @@ impl Upgrade {
         })
     }
 
-    /// The new process's number.
+    /// Returns the new process's number.
     pub(super) fn pid(&self) -> u32 {
         self.successor.process.id()
     }
 
-    /// Whether the new process serves, once that is known; never if there is
+    /// Waits until it is known whether the new process serves; for ever if there is
     /// none.
     pub(super) async fn outcome(upgrade: &mut Option<Self>) -> bool {
         let Some(upgrade) = upgrade else {
@@ -69,7 +69,7 @@ impl Upgrade {
         self.successor.tell(signal);
     }
 
-    /// Ends the new process; how it ended.
+    /// Ends the new process; returns how it ended.
     pub(super) fn end(self) -> String {
         self.successor.end()
     }

@@ -29,8 +29,8 @@ pub(super) async fn watch(worker: Rc<Worker>) {
     }
 }
 
-/// Ends every connection that waits for a request, and the newest of those
-/// that serve one: who came first has the least left to wait for.
+/// Ends every connection that waits for a request, and the newest of those that
+/// serve one: the oldest have the least left to wait for.
 fn shed(worker: &Worker) {
     let connections = worker.connections.borrow();
     let mut open: Vec<&Rc<Connection>> = Vec::new();

@@ -24,7 +24,7 @@ pub(crate) struct Overload {
     watch: Mutex<Watch>,
 }
 
-/// What a look at the memory needs and leaves.
+/// The state that is kept between two looks at the memory.
 #[derive(Debug)]
 struct Watch {
     guard: HeapGuard,
@@ -35,7 +35,7 @@ struct Watch {
 }
 
 impl Overload {
-    /// What the configuration asks for, with memory to spare.
+    /// Makes the watch that the configuration asks for, with ample memory at first.
     pub(crate) fn of(config: &Config) -> Option<Arc<Self>> {
         let config = config.overload_manager.as_ref()?;
         Some(Arc::new(Self {
@@ -50,7 +50,7 @@ impl Overload {
         }))
     }
 
-    /// How short memory is.
+    /// Returns how short memory is.
     pub(crate) fn state(&self) -> HeapState {
         let index = usize::from(self.state.load(Relaxed));
         HeapState::ALL.get(index).copied().unwrap_or_default()
@@ -94,7 +94,7 @@ impl Overload {
 }
 
 impl Watch {
-    /// Resident bytes; none, and a word in the log, if they cannot be seen.
+    /// Returns the resident bytes; none, and a word in the log, if they cannot be seen.
     fn used(&mut self) -> Option<u64> {
         let used = self.memory.resident_bytes();
         let was_blind = std::mem::replace(&mut self.blind, used.is_err());
@@ -113,7 +113,7 @@ impl Watch {
 struct Memory(Option<File>);
 
 impl Memory {
-    /// The file is opened, if that is possible now.
+    /// Opens the file, if that is possible now.
     fn open() -> Self {
         Self(File::open("/proc/self/status").ok())
     }

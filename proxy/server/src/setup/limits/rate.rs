@@ -26,7 +26,7 @@ pub(crate) struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// All buckets are full.
+    /// Makes the limiter, with all buckets full.
     pub(crate) fn new(config: &RateLimit) -> Self {
         let keys = config.max_keys.div_ceil(SHARDS);
         Self {
@@ -37,7 +37,7 @@ impl RateLimiter {
         }
     }
 
-    /// What a route asks for.
+    /// Makes the limiter that a route asks for, if it asks for one.
     pub(crate) fn of_route(route: &Route) -> Option<Arc<Self>> {
         let limit = route.rate_limit.as_ref()?;
         Some(Arc::new(Self::new(limit)))

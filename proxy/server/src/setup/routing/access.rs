@@ -18,7 +18,7 @@ pub(crate) use self::cors::{Cors, Granted};
 pub(crate) use self::users::{Denied, Users};
 use super::edits::{Edits, Needs};
 
-/// Who may use what a route leads to.
+/// The rules on who may use what a route leads to.
 #[derive(Debug)]
 pub(crate) struct Access {
     /// Pages of other origins that may.
@@ -46,9 +46,9 @@ pub(crate) struct Basic {
 pub(crate) struct Authz {
     /// The place of its cluster in the configuration.
     pub(crate) cluster: usize,
-    /// What it is asked for.
+    /// The target of the request that asks it.
     pub(crate) path: Uri,
-    /// From the question to the answer's head.
+    /// The time from the question to the answer's head, at most.
     pub(crate) timeout: Duration,
     /// Fields of the request that it is told.
     pub(crate) told: Vec<HeaderName>,
@@ -86,12 +86,12 @@ impl Access {
         })))
     }
 
-    /// Whether there are rules.
+    /// Returns whether there are rules.
     pub(crate) fn has_rules(&self) -> bool {
         !self.rules.is_empty()
     }
 
-    /// Whether the rules ask who the user is.
+    /// Returns whether the rules ask who the user is.
     pub(crate) fn asks_for_user(&self) -> bool {
         self.rules.iter().any(|rule| !rule.users.is_empty())
     }

@@ -8,7 +8,7 @@ use sprat_config::resolved::{self, PathPattern, RedirectPath};
 use super::pages::Page;
 use super::replace_prefix;
 
-/// What a route does with a request.
+/// The action that a route takes with a request.
 #[derive(Debug)]
 pub enum Action {
     /// The request goes to a cluster.
@@ -51,7 +51,7 @@ impl Action {
 pub struct Forward {
     /// Each with the weights up to its own.
     shares: Box<[(u64, usize)]>,
-    /// Where requests go while their cluster has no endpoint that is well.
+    /// The cluster that requests go to while their own has no endpoint that is well.
     pub(crate) fallback: Option<usize>,
     /// Clusters that get copies, each of so many of a hundred requests.
     pub(crate) mirrors: Box<[(usize, u32)]>,
@@ -94,7 +94,7 @@ impl Forward {
     }
 }
 
-/// Where a client is sent.
+/// A redirect, which says where a client is sent.
 #[derive(Debug)]
 pub struct Redirect(resolved::Redirect);
 
@@ -104,7 +104,7 @@ impl Redirect {
         StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::FOUND)
     }
 
-    /// Whether it leads from plain text to TLS.
+    /// Returns whether the redirect leads from plain text to TLS.
     pub(super) fn is_to_https(&self) -> bool {
         self.0.https
     }

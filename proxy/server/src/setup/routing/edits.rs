@@ -83,8 +83,8 @@ pub(crate) struct Values {
     add: Vec<Option<HeaderValue>>,
 }
 
-/// What the values of a route's fields ask of a request: kept of each while it is on its
-/// way.
+/// The parts of a request that the values of a route's fields ask for: kept of each
+/// while it is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
     fields: Vec<HeaderName>,
@@ -177,7 +177,7 @@ impl Subject {
     }
 }
 
-/// What the values of fields may tell of.
+/// The facts that the values of fields may tell.
 pub(crate) struct Telling<'a> {
     /// The request that they tell of.
     pub(crate) subject: &'a Subject,

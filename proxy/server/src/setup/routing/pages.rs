@@ -47,7 +47,7 @@ fn read(path: &Path) -> anyhow::Result<Bytes> {
     read().with_context(|| format!("cannot read the page {}", path.display()))
 }
 
-/// What clients get in place of answers.
+/// The pages that clients get in place of answers.
 #[derive(Debug)]
 pub(crate) struct ErrorPages(Box<[ErrorPage]>);
 
@@ -58,7 +58,7 @@ struct ErrorPage {
     intercept: bool,
 }
 
-/// What a client gets in place of an answer.
+/// The page and the status that a client gets in place of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Instead {
     /// The body; none leaves it as it is.

@@ -14,9 +14,9 @@ use sprat_config::resolved::{HostPattern, PathPattern, RouteMatch};
 pub(super) struct Table {
     /// Routes for every host.
     any_host: Paths,
-    /// By name in lower case.
+    /// The paths of hosts, by name in lower case.
     hosts: HashMap<Box<str>, Paths>,
-    /// By what a name ends in, with its dot: `.example.org`.
+    /// The paths of hosts, by what a name ends in, with its dot: `.example.org`.
     suffixes: HashMap<Box<str>, Paths>,
     /// Bytes of the longest suffix.
     max_suffix_len: usize,
@@ -133,7 +133,7 @@ struct Paths {
     nodes: Vec<Node>,
 }
 
-/// What matches at the end of a path's first segments.
+/// The routes that match at the end of a path's first segments.
 #[derive(Debug, Default)]
 struct Node {
     /// The routes for the path that ends here.
@@ -168,7 +168,7 @@ impl Paths {
         claims.add(route);
     }
 
-    /// The node at the end of a path, made if it is not there.
+    /// Returns the node at the end of a path, made if it is not there.
     fn at(&mut self, path: &str) -> &mut Node {
         let mut node = 0;
         for segment in path.split('/') {

@@ -7,7 +7,7 @@ use http::header::{
 };
 use sprat_config::resolved::{self, AllowedOrigin};
 
-/// Which pages may use what a route leads to.
+/// The rules on which pages may use what a route leads to.
 #[derive(Debug)]
 pub(crate) struct Cors {
     origins: Vec<AllowedOrigin>,
@@ -21,7 +21,7 @@ pub(crate) struct Cors {
 /// A page may use a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
-    /// None where no page may.
+    /// The origin whose pages may use the response; none where no page may.
     origin: Option<HeaderValue>,
     exposed: Option<HeaderValue>,
     credentials: bool,

@@ -45,12 +45,12 @@ impl fmt::Debug for Users {
     }
 }
 
-/// Why a user is not let in.
+/// The reason why a user is not let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
     /// The name or the password is wrong.
     Wrong,
-    /// As many passwords are to be hashed as may.
+    /// Too many passwords wait to be hashed.
     Busy,
 }
 

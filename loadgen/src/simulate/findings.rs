@@ -9,7 +9,7 @@ pub(super) struct Finding {
     /// The figures and the section of the paper.
     pub(super) source: &'static str,
     pub(super) claim: &'static str,
-    /// The simulation's result.
+    /// The result of the simulation beside it.
     pub(super) found: String,
     pub(super) verdict: Verdict,
 }

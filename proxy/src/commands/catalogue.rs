@@ -34,7 +34,7 @@ pub(crate) enum Action {
     },
     /// Print what the file holds.
     Stats {
-        /// The snapshot to write
+        /// The snapshot to read
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },

@@ -74,96 +74,97 @@ pub(crate) type Timeout = Time<1>;
 pub(crate) type SomeBytes = Bytes<1, MAX_SIZE>;
 
 record! {
-    /// Sprat's configuration. Keys that start with `x-` are left to the
-    /// operator, for YAML anchors.
+    /// Sprat's configuration. Keys that start with `x-` are ignored: use them for YAML anchors.
     open struct File {
         /// Version of the file's format.
         required version: Count<1, 1>,
-        /// Other files that are part of this one, relative to its directory; `*` in a name
-        /// is any text. Lists and names are put together, those of included files first;
-        /// any other key is in one file alone.
+        /// Other files that are part of the configuration. Paths are relative to this file's
+        /// directory, and `*` in a name stands for any text. Lists and names of all files are
+        /// put together, those of included files first. Any other key may be in one file only.
         optional include: List<FilePath, 1>,
-        /// Threads of the process, and how long it takes to stop.
+        /// Worker threads, shutdown and automatic reload of the process.
         default("{}") runtime: Runtime,
         /// The admin listener: health, readiness, metrics. Keep it off public
         /// addresses.
         default("{}") admin: Or<Off, AdminAt>,
         /// Sockets that clients connect to.
         required listeners: List<Listener, 1>,
-        /// The scarce link towards the clients, and who gets it first.
+        /// The scarce link towards the clients, and the order in which responses get it.
         default("{}") uplink: Uplink,
         /// Groups of backends that serve the same things, by name.
         required clusters: Named<Cluster>,
-        /// Which requests go where: the first that matches wins. A request
-        /// that none matches is answered 404.
+        /// Which requests go where. The first route that matches wins; a request that no route
+        /// matches is answered 404.
         required routes: List<Route, 1>,
-        /// Answer 503 to all clients but a few, whatever they ask for; a route may say
-        /// otherwise.
+        /// Answer 503 to every request, whatever it asks for, except from the clients in
+        /// `exempt`. A route may have its own setting.
         default("off") maintenance: Or<Off, Seldom<Maintenance>>,
-        /// Compress responses to clients that take it; a route may say otherwise.
+        /// Compress responses for clients that accept compression. A route may have its own
+        /// setting.
         default("off") compressor: Or<Off, Seldom<Compressor>>,
-        /// Keep of bodies what their clients have not sent or taken yet, so that no
-        /// backend waits for them.
+        /// Buffer request and response bodies, so that no backend waits for a slow client.
         default("{}") buffer: Buffer,
-        /// Priority classes, by name. `default` and `background` are there
-        /// without being given: the class of what no rule matches, and that
-        /// of prefetches, at the lowest level.
+        /// Priority classes, by name. Two classes exist even if you do not define them:
+        /// `default`, for requests that no rule matches, and `background`, at the lowest level,
+        /// for prefetches.
         optional classes: Named<Class>,
-        /// Which requests belong to which class: the first that matches wins.
-        /// After them all, a request with `Sec-Purpose: prefetch` (or
-        /// `Purpose: prefetch`) is `background`.
+        /// Which requests belong to which class. The first rule that matches wins. If no rule
+        /// matches, a request with `Sec-Purpose: prefetch` (or `Purpose: prefetch`) is
+        /// `background`.
         optional class_rules: List<ClassRule, 1>,
-        /// Whom to turn away when there is too much to do.
+        /// Which requests Sprat refuses under overload.
         default("{}") admission: Admission,
         /// One line for each request, in one log or several.
         default("off") access_log: Or<Off, AccessLogs>,
-        /// Tell of requests as traces: W3C trace context, and spans by OTLP.
+        /// Distributed traces of requests: W3C Trace Context, and spans by OTLP.
         default("off") tracing: Or<Off, Tracing>,
-        /// What is known of sizes before a response begins.
+        /// Sources that tell the size of a response before it begins.
         default("{}") catalogue: Catalogue,
-        /// The authority that issues those certificates of listeners that are not in
-        /// files.
+        /// The authority that issues, by ACME, those certificates of the listeners that are not
+        /// in files.
         default("off") acme: Or<Off, Acme>,
-        /// What to stop doing as memory runs short.
+        /// What Sprat refuses or cuts when memory runs short.
         default("off") overload_manager: Or<Off, OverloadManager>,
     }
 
-    /// Threads of the process, and how long it takes to stop.
+    /// Worker threads, shutdown and automatic reload of the process.
     closed struct Runtime {
         /// Worker threads, each with an event loop of its own; `auto` is one
         /// for each CPU that the process may use.
         default("auto") workers: Or<Auto, Count<1, 1024>>,
-        /// How long open requests may go on after SIGTERM.
+        /// How long open requests may go on after SIGTERM. Then Sprat cuts them.
         default("30s") drain_timeout: Time<0>,
-        /// How often to look whether this file has changed, and take it anew, or
-        /// try one again that was refused; `off` leaves that to SIGHUP.
+        /// How often Sprat checks whether the configuration's files have changed. If they have,
+        /// or if it refused them before, it loads the configuration again. With `off`, it does
+        /// so on SIGHUP only.
         default("off") reload_interval: Or<Off, Timeout>,
     }
 
     /// The admin listener: dashboard, metrics, and changes at run time.
     closed struct Admin {
-        /// What to bind: an IP address with a port, or a Unix socket.
+        /// The address to bind: an IP address with a port, or a Unix socket.
         default("127.0.0.1:9900") address: ListenAddress,
-        /// Who may connect, where `address` is a Unix socket: the permissions of its
-        /// file, in octal; "0600" if absent.
+        /// Permissions of the socket's file, in octal, if `address` is a Unix socket. They
+        /// decide which users may connect. "0600" if absent.
         optional mode: FileMode,
-        /// The user whose the file is, where `address` is a Unix socket: a name of
-        /// `/etc/passwd` or a number. If absent, the one that Sprat runs as; another
-        /// needs root, or CAP_CHOWN.
+        /// The owner of the socket's file, if `address` is a Unix socket: a name in
+        /// `/etc/passwd` or a number. If absent, the user that Sprat runs as. To give the file
+        /// another owner, Sprat needs root or CAP_CHOWN.
         optional owner: Account,
-        /// The group of the file, where `address` is a Unix socket: a name of
-        /// `/etc/group` or a number. If absent, the one that the kernel gives it: that
-        /// of Sprat's process, or of a directory with the set-group-ID bit. Another
-        /// needs root, CAP_CHOWN, or that Sprat's user is in the group.
+        /// The group of the socket's file, if `address` is a Unix socket: a name in
+        /// `/etc/group` or a number. If absent, the kernel sets it: the group of Sprat's
+        /// process, or of the directory if that has the set-group-ID bit. For a group that
+        /// Sprat's user is not in, Sprat needs root or CAP_CHOWN.
         optional group: Account,
-        /// Names that it may be asked by, without port, beside `localhost` and every
-        /// IP address; `*.example.org` is every name below `example.org`. Any other
-        /// is answered 421: a web page could have its own name lead here.
+        /// Names that a request to the admin listener may have as its `Host`, without port,
+        /// besides `localhost` and every IP address. `*.example.org` is every name below
+        /// `example.org`. Any other name is answered 421, because a web page could make its own
+        /// name lead here (DNS rebinding).
         default("[]") hosts: List<Host, 0>,
-        /// A file with a token, one line of 16 to 1024 characters, that `/flows`,
-        /// `/events`, `/config` and every change want: `Authorization: Bearer TOKEN`.
-        /// Where there is none, all who reach the address may read, and changes are
-        /// made on a loopback address alone.
+        /// A file with a token: one line of 16 to 1024 characters. Requests for `/flows`,
+        /// `/events` and `/config`, and every change, then need `Authorization: Bearer TOKEN`.
+        /// Without a token, every client that reaches the address may read, and changes are
+        /// accepted only on a loopback address or a Unix socket.
         optional token_file: FilePath,
     }
 
@@ -171,19 +172,19 @@ record! {
     closed struct Listener {
         /// Name in logs and metrics, unique; the address if absent.
         optional name: Name,
-        /// What to bind: an IP address with a port, or a Unix socket.
+        /// The address to bind: an IP address with a port, or a Unix socket.
         required address: ListenAddress,
-        /// Who may connect, where `address` is a Unix socket: the permissions of its
-        /// file, in octal; "0660" if absent.
+        /// Permissions of the socket's file, in octal, if `address` is a Unix socket. They
+        /// decide which users may connect. "0660" if absent.
         optional mode: FileMode,
-        /// The user whose the file is, where `address` is a Unix socket: a name of
-        /// `/etc/passwd` or a number. If absent, the one that Sprat runs as; another
-        /// needs root, or CAP_CHOWN.
+        /// The owner of the socket's file, if `address` is a Unix socket: a name in
+        /// `/etc/passwd` or a number. If absent, the user that Sprat runs as. To give the file
+        /// another owner, Sprat needs root or CAP_CHOWN.
         optional owner: Account,
-        /// The group of the file, where `address` is a Unix socket: a name of
-        /// `/etc/group` or a number. If absent, the one that the kernel gives it: that
-        /// of Sprat's process, or of a directory with the set-group-ID bit. Another
-        /// needs root, CAP_CHOWN, or that Sprat's user is in the group.
+        /// The group of the socket's file, if `address` is a Unix socket: a name in
+        /// `/etc/group` or a number. If absent, the kernel sets it: the group of Sprat's
+        /// process, or of the directory if that has the set-group-ID bit. For a group that
+        /// Sprat's user is not in, Sprat needs root or CAP_CHOWN.
         optional group: Account,
         /// Open connections; one over it is closed at once.
         default("16384") max_connections: Limit,
@@ -195,163 +196,159 @@ record! {
         /// Bytes of a request's body. A larger one is answered 413. Bodies are
         /// streamed, so this costs no memory.
         default("unlimited") max_request_body: Or<Unlimited, Bytes<0, MAX_SIZE>>,
-        /// From the first byte of a request (or from the connection's start)
-        /// to the end of its head.
+        /// Longest time from the first byte of a request (or from the connection's start) to
+        /// the end of its head. Then the request is answered 408; a connection without a byte
+        /// of a request is closed.
         default("10s") request_headers_timeout: Timeout,
-        /// How long a kept connection may stand between two requests.
+        /// How long a kept connection may be idle between two requests. Then Sprat closes it.
         default("75s") idle_timeout: Timeout,
-        /// Without a byte of progress, while a request is open and it is the
-        /// client that keeps it waiting.
+        /// Longest time without a byte of progress while a request is open and Sprat waits for
+        /// the client. Then the request is answered 408, or its response is cut.
         default("60s") stream_idle_timeout: Timeout,
-        /// Take a client that closes its sending side while it waits for an
-        /// answer to have gone, and drop its request. Otherwise it is answered,
-        /// and has gone when its connection is reset.
+        /// With `true`, a client that closes its sending side while it waits for a response is
+        /// taken to have gone, and Sprat drops its request. With `false`, Sprat answers it; the
+        /// client has gone when its connection is reset.
         default("false") abort_on_close: Flag,
-        /// Connections that have switched to another protocol (WebSocket). A
-        /// request for one more is answered 503.
+        /// Connections that have switched to another protocol (WebSocket). A request to switch
+        /// one more is answered 503.
         default("4096") max_tunnels: Limit,
-        /// Bytes that the kernel holds for a connection and has not sent yet
-        /// (`TCP_NOTSENT_LOWAT`), and a little over: what a client that reads
-        /// slowly costs in the kernel's memory, and what cannot be put in
-        /// another order any more. An uplink with a rate sets less where it
-        /// needs to.
+        /// Bytes that the kernel may hold for a connection without sending them
+        /// (`TCP_NOTSENT_LOWAT`); it may hold a little more. This bounds what a client that
+        /// reads slowly costs in the kernel's memory. Sprat can no longer change the order of
+        /// these bytes, so the uplink sets less where it needs to (1 byte under
+        /// `engine: kernel`).
         default("128KB") tcp_notsent_lowat: Or<Unlimited, Bytes<4_096, 1_073_741_824>>,
-        /// Requests in progress, over all clients; one over it is answered
-        /// 503.
+        /// Requests in progress, of all clients together; one over it is answered 503.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
         /// Bounds on each client.
         default("{}") per_client: PerClient,
-        /// The least that a client must move while it is the one that keeps
-        /// Sprat waiting.
+        /// The lowest rates at which a client must send or read while Sprat waits for it.
         default("{}") min_rates: Or<Off, MinRates>,
-        /// Requests of each client over time, wherever they go.
+        /// How many requests each client may send over time, over all routes together.
         default("off") rate_limit: Or<Off, Seldom<RateLimit>>,
-        /// Match rules with paths in the normal form of RFC 3986 6.2.2, and
-        /// pass those on: what needs no encoding is decoded, encodings are in
-        /// capitals, dot segments resolved. A path that leads above the root
+        /// Put paths in the normal form of RFC 3986 6.2.2, match rules with that form, and
+        /// forward it. Characters that need no encoding are decoded, other encodings are
+        /// written in capitals, and dot segments are resolved. A path that leads above the root
         /// is answered 400.
         default("true") normalize_path: Flag,
-        /// Take several slashes in a path for one, before dot segments are
-        /// resolved.
+        /// Merge several slashes in a row into one, before dot segments are resolved.
         default("true") merge_slashes: Flag,
-        /// What to do about a slash or a backslash that stands encoded in a
-        /// path (`%2F`, `%5C`), which some backends take for one that
-        /// separates segments.
+        /// What to do with an encoded slash or backslash in a path (`%2F`, `%5C`). Some
+        /// backends take it for a slash that separates segments.
         default("keep_unchanged") path_with_escaped_slashes_action: EscapedSlashes,
-        /// What to do about header fields with an underscore in their name,
-        /// which backends by CGI's rules (WSGI, Rack, PHP) take for a hyphen.
-        /// Whatever this says, those are dropped that would be taken for
-        /// framing or for the connection's own (`Transfer_Encoding`,
-        /// `Content_Length`, `Keep_Alive`, `Proxy_Connection`), and so is
+        /// What to do with header fields that have an underscore in their name. Backends that
+        /// follow CGI's rules (WSGI, Rack, PHP) take it for a hyphen. Whatever you choose,
+        /// Sprat drops fields that could be taken for framing or for the connection's own
+        /// (`Transfer_Encoding`, `Content_Length`, `Keep_Alive`, `Proxy_Connection`), and drops
         /// `Proxy`.
         default("allow") headers_with_underscores_action: HeadersWithUnderscores,
-        /// What the backend is told about the client.
+        /// Forwarding headers: what Sprat tells the backend about the client.
         default("{}") forwarding: Forwarding,
-        /// Give each request an identifier, which the backend and the access log
-        /// get.
+        /// Give each request an identifier. Sprat sends it to the backend and writes it to the
+        /// access log.
         default("{}") request_id: Or<Off, RequestId>,
-        /// Speak HTTP/2 with clients that begin with its preface, or choose it
-        /// in the TLS handshake.
+        /// Speak HTTP/2 with clients that begin with its preface, or that choose `h2` in the
+        /// TLS handshake.
         default("{}") http2: Or<Off, Http2>,
         /// Whether clients speak TLS, and with which certificates.
         default("off") tls: Or<Off, ListenerTls>,
-        /// Be told by a load balancer in front whose connection each is.
+        /// Read the client's address from the PROXY protocol header that a load balancer in
+        /// front sends.
         default("off") proxy_protocol: Or<Off, ProxyProtocol>,
     }
 
-    /// What the backend is told about the client.
+    /// Forwarding headers: what Sprat tells the backend about the client.
     closed struct Forwarding {
         /// Send `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`.
         default("true") x_forwarded: Flag,
         /// Send `Forwarded` (RFC 7239).
         default("false") forwarded: Flag,
-        /// Clients whose own forwarding headers are kept and added to; those
-        /// of any other are replaced: `Forwarded`, every `X-Forwarded-*`, and
-        /// `X-Real-IP`, with underscores for hyphens as well.
+        /// Addresses of clients whose own forwarding headers are kept and added to. From any
+        /// other client, Sprat removes them before it adds its own: `Forwarded`, every
+        /// `X-Forwarded-*`, and `X-Real-IP`, also if they are written with underscores for
+        /// hyphens.
         default("[]") trusted: List<Cidr, 0>,
-        /// The name in a `Via` header that backends get; `off` adds none. For
-        /// nginx and others a request with `Via` has come through a proxy, and
-        /// they do not compress the response unless they are told to
-        /// (`gzip_proxied`).
+        /// The name in the `Via` header that Sprat adds to requests to backends; `off` adds
+        /// none. nginx and other servers do not compress responses to requests with `Via`,
+        /// because these come through a proxy, unless they are told to (`gzip_proxied`).
         default("off") via: Or<Off, Pseudonym>,
     }
 
     /// The identifier that each request gets.
     closed struct RequestId {
-        /// The field that has it, in requests and in responses.
+        /// The header field with the identifier, in requests and in responses.
         default("x-request-id") header: EditedName,
-        /// Take over the identifier that the client gives, if it is 1 to 128 letters,
-        /// digits and `-._~+/=:@`; else all requests get one of Sprat's own.
+        /// Keep the identifier that the client sends, if it is 1 to 128 letters, digits and
+        /// `-._~+/=:@`. Otherwise Sprat makes one. With `false`, it makes one for every
+        /// request.
         default("true") preserve_external: Flag,
-        /// Tell the client, too.
+        /// Send the identifier to the client, too, in the response.
         default("false") in_response: Flag,
     }
 
-    /// The scarce link towards the clients, and who gets it first.
+    /// The scarce link towards the clients, and the order in which responses get it.
     closed struct Uplink {
-        /// The link's nominal rate, with all headers: never exceeded. `auto` finds
-        /// a link that all clients share by the queue that builds up, and holds
-        /// nothing back while there is none; `unlimited` sends everything at once.
+        /// The link's nominal rate, which Sprat never exceeds; all headers count. With `auto`,
+        /// Sprat finds a link that all clients share, by the queue that builds up on it. While
+        /// there is none, it holds nothing back. `unlimited` sends everything at once.
         default("auto") rate: Or<Auto, Or<Unlimited, BitRate>>,
-        /// Whether a `rate` in bits per second is watched: where the link turns out to
-        /// be slower, what it carries is found and taken instead. With `false` it is
-        /// taken as it is.
+        /// Watch the link if `rate` is in bits per second. If the link turns out to be slower,
+        /// Sprat finds the rate that the link carries and uses that. With `false`, Sprat keeps
+        /// to `rate`.
         default("true") adapt: Flag,
         /// The order in which responses are sent.
         default("srpt") policy: Policy,
-        /// Who enforces the order.
+        /// The engine that enforces the order: Sprat itself, or the kernel.
         default("pace") engine: Engine,
         /// Responses in progress that are paced; a request over it is answered 503.
         default("65536") max_flows: Limit,
-        /// Connections, heads and other small things go ahead of responses
-        /// until they arrive this many times faster than their moving
-        /// average, or take half of the link; then they take turns with the
-        /// rest, so that a flood of them starves no one (TOCS03 2.2.3).
-        /// Without effect under `engine: kernel` and `rate: unlimited`.
+        /// Guard against floods. Connections, heads and other small things go ahead of
+        /// responses. If they arrive this many times faster than their moving average, or take
+        /// half of the link, they take turns with the rest, so that a flood of them starves no
+        /// response (TOCS03 2.2.3). Without effect under `engine: kernel` and
+        /// `rate: unlimited`.
         default("4") guard_factor: Factor,
-        /// The share of the link for the response that has gone longest without being
-        /// served, once it is a second old: so that everything moves while the link is
-        /// offered more than it carries. From 0% to 50%. Without effect under `policy:
-        /// fair`, `fcfs`, `edf` and `srq`, `engine: kernel` and `rate: unlimited`.
+        /// The share of the link, from 0% to 50%, for the response that has waited longest
+        /// since its last turn. A response takes part once it is a second old. So every
+        /// response moves, even if clients ask for more than the link carries. Without effect
+        /// under `policy: fair`, `fcfs`, `edf` and `srq`, `engine: kernel` and
+        /// `rate: unlimited`.
         default("5%") floor: FloorPercent,
-        /// Work out beside how long each response would have taken under `policy: fair`,
-        /// so that metrics and the admin listener tell what the policy gains. Without
-        /// effect under `policy: fair` and `fcfs`, `engine: kernel` and
-        /// `rate: unlimited`, where there is nothing to compare.
+        /// Calculate how long each response would have taken under `policy: fair`, so that the
+        /// metrics and the admin listener tell what the policy gains. Without effect under
+        /// `policy: fair` and `fcfs`, `engine: kernel` and `rate: unlimited`, where there is
+        /// nothing to compare.
         default("true") counterfactual: Flag,
-        /// How many networks of clients the gain is told of apart, in the metrics and by
-        /// the admin listener: those with the most responses; all others together are
-        /// `other`. A network is the first 24 bits of an IPv4 address and the first 48
-        /// of an IPv6 one, or fewer where `per_client` of the listener cuts shorter. 0
-        /// tells none apart. Without effect where `counterfactual` is.
+        /// Number of client networks for which the metrics and the admin listener tell the
+        /// gain: those with the most responses. All other networks together are `other`; with
+        /// 0, no network has its own figures. A network is the first 24 bits of an IPv4 address
+        /// or the first 48 bits of an IPv6 address, or fewer if the listener's `per_client`
+        /// cuts shorter. Without effect where `counterfactual` has none.
         default("16") counterfactual_networks: Count<0, 64>,
-        /// What clients have of the link, however many responses they ask for.
+        /// How clients share the link, however many responses each asks for.
         default("{}") clients: UplinkClients,
-        /// The code points (DSCP) of responses' packets: `in` for the first bytes of
-        /// each, `out` for the rest (SFD02), so that routers beyond may tell them apart;
-        /// also under `rate: unlimited`. Under `policy: sfd` the policy says what is
-        /// which. `off` marks nothing.
+        /// Code points (DSCP) on the packets of responses: `in` for the first bytes of each
+        /// response, `out` for the rest (SFD02), so that routers further on can tell them
+        /// apart. Also works under `rate: unlimited`. Under `policy: sfd` the policy decides
+        /// which bytes are `in` and which are `out`. `off` marks nothing.
         default("off") marking: Or<Off, Marking>,
-        /// Other instances of Sprat send on the same link: its `rate` is divided among
-        /// those that live, by what each has to send. Wants a `rate` in bits per second
-        /// and `engine: pace`. `adapt` is without effect then: none of them sees all of
-        /// the link.
+        /// Divide `rate` among the instances of Sprat that send on the same link and are alive,
+        /// by what each has to send. Needs a `rate` in bits per second and `engine: pace`.
+        /// `adapt` is then without effect, because no instance sees all of the link.
         default("off") shared: Or<Off, SharedUplink>,
     }
 
-    /// What each client has of the link.
+    /// How clients share the link.
     closed struct UplinkClients {
-        /// Who shares the link evenly, byte by byte, whatever number of
-        /// connections and responses each has: `client` is an address, as
-        /// `per_client` of the listener cuts it; or the value of a header field
-        /// of the request, and the address where it has none, which is right
-        /// only where clients cannot choose the value. Each client's own
-        /// responses are sent in the policy's order. Classes come first, and
-        /// clients share what their class has; a class with `max_concurrency`
-        /// keeps the policy's order. `none` has all responses in one order.
-        /// Takes `policy: srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` or `las`,
-        /// and `engine: pace`.
-        /// Without effect under `rate: unlimited`.
+        /// Share the link evenly between clients, byte by byte, whatever number of connections
+        /// and responses each has. `client` tells clients apart by address, as the listener's
+        /// `per_client` cuts it. `{header: NAME}` tells them apart by the value of a request's
+        /// header field, or by address if a request has none. Use a header field only if
+        /// clients cannot choose its value. `none` has all responses in one order. Each
+        /// client's own responses are sent in the policy's order. Classes come first: clients
+        /// share what their class gets, and a class with `max_concurrency` keeps the policy's
+        /// order. Needs `policy: srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` or `las`, and
+        /// `engine: pace`. Without effect under `rate: unlimited`.
         default("none") share: Or<NoShare, ClientBy>,
     }
 
@@ -360,44 +357,43 @@ record! {
 
     /// Shortest remaining size first, with ageing.
     closed struct SrptAged {
-        /// Bytes of advantage for each second of waiting: a response goes
-        /// before all that come more than its remaining bytes over this later.
-        /// With 10KB, 1MB gets its turn after 100 s of smaller ones that fill
-        /// the link, and 20MB after 2,000 s.
+        /// Bytes of advantage for each second of waiting. A response goes before all responses
+        /// that arrive more than (its remaining bytes / `ageing`) seconds after it. With 10KB,
+        /// a response of 1MB gets its turn after 100 s of smaller ones that fill the link, and
+        /// one of 20MB after 2,000 s.
         default("10KB") ageing: SomeBytes,
     }
 
     /// Strict priority between size classes, fair within each.
     closed struct Bands {
-        /// Where one class ends and the next begins: the paper's 1KB, 2KB,
-        /// 5KB, 20KB, 50KB; two classes split at 1KB; a list of one's own; or
-        /// learnt.
+        /// Sizes where one class ends and the next begins. `paper` is 1KB, 2KB, 5KB, 20KB and
+        /// 50KB (TOCS03), and `two-class` splits at 1KB. Or give a list of your own, or
+        /// `{learnt: N}` for sizes that Sprat learns.
         default("paper") cutoffs: Or<Paper, Or<TwoClass, Cutoffs>>,
     }
 
-    /// Cutoffs learnt from the sizes that pass.
+    /// Cutoffs that Sprat learns from the sizes of responses.
     closed struct Learnt {
-        /// How many classes of sizes are learnt.
+        /// Number of size classes to learn.
         required learnt: Count<2, 16>,
     }
 
     /// `SO_PRIORITY` and the kernel's queueing discipline.
     closed struct Kernel {
-        /// What `sprat link` installs.
+        /// The queueing discipline that `sprat link` installs.
         default("htb") qdisc: Qdisc,
-        /// The network device of the uplink; needed by `sprat link` alone.
+        /// The network device of the uplink; only `sprat link` needs it.
         optional device: Device,
     }
 
-    /// What a request must look like for a group of an Envoy filter.
+    /// Conditions on a request, for a group of an Envoy filter.
     closed struct Match {
-        /// Any of these hosts, without port; `*.example.org` is every name
-        /// below `example.org`. Every host if absent.
+        /// The request's host is one of these, without port; `*.example.org` is every name
+        /// below `example.org`. If absent, every host.
         optional hosts: List<Host, 1>,
-        /// The one path that matches.
+        /// The request's path is exactly this one.
         optional path: UrlPath,
-        /// This path and all below it: `/a` matches `/a` and `/a/b`, not
-        /// `/ab`.
+        /// The request's path is this one or below it: `/a` matches `/a` and `/a/b`, not `/ab`.
         optional prefix: UrlPath,
     }
 }
@@ -407,42 +403,42 @@ variants! {
     enum Policy: "a policy" {
         /// First come, first served.
         Fcfs(NoParameters) = "fcfs",
-        /// Round robin by bytes: what a server without scheduling amounts to.
+        /// Round robin by bytes, as a server without scheduling shares the link.
         Fair(NoParameters) = "fair",
         /// Shortest remaining size first.
         Srpt(NoParameters) = "srpt",
-        /// Shortest remaining size first, with ageing: what has waited comes
-        /// before smaller ones at last, large ones after long.
+        /// Shortest remaining size first, with ageing: a response that has waited long enough
+        /// goes before smaller ones that arrive later. The larger the response, the longer that
+        /// takes.
         SrptAged(SrptAged) = "srpt-aged",
         /// Strict priority between size classes, fair within each (TOCS03).
         Bands(Bands) = "bands",
-        /// The earliest deadline first, by the classes' `soft_deadline`, or
-        /// `deadline` where they have none; a class without comes last.
+        /// Earliest deadline first: the class's `soft_deadline`, or its `deadline` if it has no
+        /// `soft_deadline`. Responses of a class without a `deadline` come last.
         Edf(NoParameters) = "edf",
-        /// The highest value over deadline first, then first come, first
-        /// served (VRD); values fall as deadlines pass. A class without a
-        /// `deadline` comes last.
+        /// The highest value divided by deadline first, then first come, first served (VRD).
+        /// The value falls as deadlines pass. Responses of a class without a `deadline` come
+        /// last.
         Vrd(NoParameters) = "vrd",
-        /// Queues by what a response has had, which adapt to what passes, and
-        /// deadlines and values in each (SRQ06). For responses whose sizes are
-        /// not known; where they are, `srpt` is better.
+        /// Queues by the bytes that each response has sent, with deadlines and values in each
+        /// queue (SRQ06). The queues adapt to the traffic. For responses of unknown size; where
+        /// sizes are known, `srpt` is better.
         Srq(Box<Srq>) = "srq",
-        /// Least attained service: those that have had the fewest bytes first. Needs no
-        /// sizes.
-        Las(NoParameters) = "las",
-        /// Short responses first, as far as each has come: what is within a threshold of
-        /// bytes goes before what is beyond, and those that are alike take turns (SFD02).
+        /// Least attained service: the response that has sent the fewest bytes goes first.
         /// Needs no sizes.
+        Las(NoParameters) = "las",
+        /// Short responses first. Every response counts as short until it has sent more bytes
+        /// than a `threshold`. Then it goes after those that have not; responses on the same
+        /// side take turns (SFD02). Needs no sizes.
         Sfd(Sfd) = "sfd",
     }
 
-    /// Who enforces the order.
+    /// The engine that enforces the order of responses.
     enum Engine: "an engine" {
-        /// Sprat decides who writes next. No privileges needed.
+        /// Sprat decides which response is written next. Needs no privileges.
         Pace(NoParameters) = "pace",
-        /// `SO_PRIORITY` and the kernel's queueing discipline (TOCS03), which
-        /// `sprat link` installs. Orders by size class: `srpt` means the
-        /// paper's classes.
+        /// `SO_PRIORITY` and the kernel's queueing discipline (TOCS03), which `sprat link`
+        /// installs. Orders by size class: with this engine, `srpt` means the paper's classes.
         Kernel(Kernel) = "kernel",
     }
 }
@@ -456,31 +452,30 @@ choices! {
     }
 
     EscapedSlashes as "EscapedSlashes": "what to do about them" {
-        /// They stay in their segment, as any other encoding. Where another
-        /// route or class is for the path with slashes in their place, or
-        /// that has a dot segment between them, the request is answered 400.
+        /// Keep them encoded, within their segment. The request is answered 400 if its path
+        /// with slashes in their place belongs to another route or class, or if a dot segment
+        /// stands next to one of them.
         "keep_unchanged" => Self::KeepUnchanged,
-        /// The request is answered 400.
+        /// Answer the request with 400.
         "reject_request" => Self::RejectRequest,
-        /// They are taken for slashes, and the client is sent to that path
-        /// (307).
+        /// Decode them to slashes, and redirect the client to that path (307).
         "unescape_and_redirect" => Self::UnescapeAndRedirect,
-        /// They are taken for slashes.
+        /// Decode them to slashes, and forward that path.
         "unescape_and_forward" => Self::UnescapeAndForward,
-        /// Envoy's `keep_unchanged`: they stay.
+        /// Envoy's `keep_unchanged`: keep them encoded.
         "keep" => Self::KeepUnchanged,
-        /// Envoy's `reject_request`: the request is refused.
+        /// Envoy's `reject_request`: answer the request with 400.
         "reject" => Self::RejectRequest,
-        /// Envoy's `unescape_and_forward`: they are decoded.
+        /// Envoy's `unescape_and_forward`: decode them to slashes.
         "unescape" => Self::UnescapeAndForward,
     }
 
     HeadersWithUnderscores as "HeadersWithUnderscores": "what to do about them" {
-        /// Fields with underscores pass.
+        /// Forward the fields with underscores.
         "allow" => Self::Allow,
-        /// The request is answered 400; in trailers they are dropped.
+        /// Answer the request with 400. In trailers, drop the fields.
         "reject_request" => Self::RejectRequest,
-        /// They are dropped, before rules are matched.
+        /// Drop the fields, before rules are matched.
         "drop_header" => Self::DropHeader,
     }
 }

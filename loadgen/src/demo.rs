@@ -21,7 +21,7 @@ use crate::workload::{self, Plan, Sizes};
 use board::Snapshot;
 use clients::{Demand, Shown};
 
-/// Show systems side by side under the same requests, on a page.
+/// Show systems side by side under the same requests, on a web page.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Each system is asked for the same responses at the same times, on a new connection
@@ -33,14 +33,14 @@ Examples:
       --system nginx=http://198.18.0.1:8080,namespace=demo-nginx-client \\
       --system sprat=http://198.18.0.1:8080,namespace=demo-sprat-client")]
 pub struct DemoArgs {
-    /// A system: its name, its address and, if it is to be asked from there, a network
+    /// A system: its name, its address and, if requests are to be sent from there, a network
     /// namespace; two to four of them
     #[arg(long = "system", value_name = "NAME=URL[,namespace=NS]", value_parser = system, required = true)]
     systems: Vec<System>,
     /// Where the page is served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8900")]
     listen: SocketAddr,
-    /// Rate of each system's link, which the load is a share of
+    /// Rate of each system's link; the load is a share of it
     #[arg(long, value_name = "RATE", default_value = "10mbit", value_parser = cli::rate)]
     uplink: u64,
     /// Load on the wire of each link
@@ -49,7 +49,7 @@ pub struct DemoArgs {
     /// Seed of sizes and arrivals
     #[arg(long, default_value_t = 7)]
     seed: u64,
-    /// How many requests before they begin anew
+    /// Number of requests after which the sequence begins anew
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests: u32,
     /// End after this long and print the figures [default: at Ctrl-C]

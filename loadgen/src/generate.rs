@@ -32,22 +32,22 @@ pub struct GenArgs {
     /// Seed of sizes and arrivals
     #[arg(long, default_value_t = 7)]
     seed: u64,
-    /// How many requests [default: 20000, or all of a recorded trace]
+    /// Number of requests [default: 20000, or all of a recorded trace]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
     requests: Option<u32>,
-    /// Rate of the link that the load is a share of
+    /// Rate of the link; the load is a share of it
     #[arg(long, value_name = "RATE", default_value = "10mbit", value_parser = cli::rate)]
     uplink: u64,
     /// Load on the wire: heads, segment headers and connections included
     #[arg(long, default_value = "0.9", value_parser = cli::load)]
     load: f64,
-    /// Whether responses have a connection of their own, for the load
+    /// Whether each response has a connection of its own, which counts in the load
     #[arg(long, value_enum, default_value_t)]
     connection: Connection,
-    /// How many distinct files
+    /// Number of distinct files
     #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     files: u32,
-    /// How large they are
+    /// Distribution of the sizes of the files
     #[arg(long, value_enum, default_value_t)]
     sizes: Sizes,
     /// Partly open: users arrive, and each makes N requests in turn
@@ -59,7 +59,7 @@ pub struct GenArgs {
     /// Write the distinct files under this directory, at their paths
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// Write the trace to this file; a name in .gz is compressed
+    /// Write the trace to this file, compressed if its name ends in .gz
     #[arg(short, long, value_name = "FILE", required_unless_present = "tree")]
     output: Option<PathBuf>,
 }

@@ -32,13 +32,13 @@ pub struct HoldArgs {
     /// The server to connect to
     #[arg(long, value_name = "http[s]://HOST:PORT", value_parser = target)]
     target: Target,
-    /// How many connections to hold
+    /// Number of connections to hold
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections: u32,
-    /// What each asks for once
+    /// Path that each connection requests once
     #[arg(long, value_name = "PATH", default_value = "/size/100/hold")]
     path: String,
-    /// How long; until standard input ends if absent
+    /// How long to hold them [default: until standard input ends]
     #[arg(long = "for", value_name = "SPAN", value_parser = cli::span)]
     span: Option<Duration>,
 }

@@ -33,8 +33,8 @@ pub struct Args {
     /// Whether each response pays for a connection of its own.
     #[arg(long, value_enum, default_value_t)]
     pub connection: Connection,
-    /// Leave this many requests at the start out of the results, as `replay`
-    /// was told to.
+    /// Leave this many requests at the start out of the results: as many as in the `replay` to
+    /// compare with.
     #[arg(long, value_name = "REQUESTS", default_value_t = 0)]
     pub warmup: usize,
     /// Directory for `ideal-srpt.csv` and `ideal-ps.csv` and their JSON.

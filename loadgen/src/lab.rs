@@ -34,7 +34,7 @@ pub struct LabArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Make the namespaces and the link, or set the link anew
+    /// Create the namespaces and the link, or configure the link anew
     Up(UpArgs),
     /// Remove the namespaces and the link
     Down(NameArgs),
@@ -53,7 +53,7 @@ struct UpArgs {
     /// carries in 0.5 ms if that is more]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1514..))]
     burst: Option<u32>,
-    /// Bytes that wait for the link at most, 100 packets by default
+    /// Bytes that may wait for the link; the default is 100 packets
     #[arg(long, value_name = "BYTES", default_value_t = QUEUE_BYTES, value_parser = clap::value_parser!(u32).range(1514..))]
     limit: u32,
 }

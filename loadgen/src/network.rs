@@ -61,14 +61,14 @@ pub struct NetworkArgs {
     /// Print what would be built, and build nothing
     #[arg(long, conflicts_with_all = ["counters", "command"])]
     check: bool,
-    /// What the namespaces begin with, instead of the topology's name
+    /// Prefix of the namespaces' names, instead of the topology's name
     #[arg(long, value_parser = crate::lab::lab_name)]
     name: Option<String>,
     /// Write the links' counters here at the end, and on SIGUSR1: CSV, or JSON where the
     /// name ends in .json
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
-    /// What to run meanwhile; everything is removed when it ends
+    /// Command to run meanwhile; everything is removed when it ends
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }

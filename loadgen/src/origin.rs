@@ -66,14 +66,14 @@ pub struct OriginArgs {
     /// A header to add to each response, `Name: value`; may be repeated
     #[arg(long, value_name = "HEADER", value_parser = header)]
     header: Vec<(HeaderName, HeaderValue)>,
-    /// A request takes its body's size over this rate
+    /// Service rate: each request takes the time that its body's bytes take at this rate
     #[arg(long, value_name = "RATE", value_parser = cli::rate)]
     bandwidth: Option<u64>,
-    /// With --bandwidth: and this long on top of it
+    /// With --bandwidth: time that each request takes in addition
     #[arg(long, value_name = "TIME", requires = "bandwidth", value_parser = cli::span)]
     overhead: Option<Duration>,
-    /// With --bandwidth: serve so many requests at a time, each at the full
-    /// rate; others wait, first come, first served. Without it, all share it
+    /// With --bandwidth: serve this many requests at a time, each at the full rate; others wait,
+    /// first come, first served. Without this option all requests share the rate
     #[arg(long, value_name = "N", requires = "bandwidth", value_parser = clap::value_parser!(u16).range(1..))]
     concurrency: Option<u16>,
     /// The most connections open at once; more wait to be accepted

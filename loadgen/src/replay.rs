@@ -55,11 +55,11 @@ pub struct ReplayArgs {
     /// A header field of every request; may be given several times
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<String>,
-    /// N clients back to back; the trace's arrival times are ignored
+    /// N clients, each with one request after the other; the trace's arrival times are ignored
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     closed: Option<u32>,
-    /// Ask from all clients of a running network (the environment of a command of
-    /// `network` names the file); the seed says which client asks for what
+    /// Send requests from all clients of a running network (in a command of `network`,
+    /// SPRAT_NETWORK names the file); the seed decides which client sends which request
     #[arg(long, value_name = "FILE", conflicts_with_all = ["closed", "http2"])]
     network: Option<PathBuf>,
     /// A new connection for each request, or kept ones; over https a new one
@@ -85,19 +85,19 @@ pub struct ReplayArgs {
     /// The system's name in reports
     #[arg(long, default_value = "unnamed")]
     name: String,
-    /// The workload's seed, to be noted
+    /// The workload's seed, noted in the results
     #[arg(long)]
     seed: Option<u64>,
-    /// The load that was asked for, to be noted
+    /// The load of the workload, noted in the results
     #[arg(long, value_parser = cli::load)]
     load: Option<f64>,
     /// The link's rate, for the load on it and the slowdown
     #[arg(long, value_name = "RATE", value_parser = cli::rate)]
     uplink: Option<u64>,
-    /// The source's commit, to be noted [default: that of the working directory]
+    /// The source's commit, noted in the results [default: that of the working directory]
     #[arg(long, env = "SPRAT_COMMIT")]
     commit: Option<String>,
-    /// Write the results here, and the run's JSON beside
+    /// Write the results to this file, and the run's JSON beside it
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
 }

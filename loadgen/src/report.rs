@@ -38,7 +38,7 @@ pub struct Args {
     /// first].
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
-    /// Write summary.csv alone, without figures and page.
+    /// Write only summary.csv, without figures and page.
     #[arg(long)]
     pub summary: bool,
     /// Title of the page.

@@ -47,7 +47,7 @@ pub struct ReproduceArgs {
     /// Short runs and few seeds, and nothing over real sockets: under 20 minutes
     #[arg(long)]
     pub quick: bool,
-    /// Run again what has been run
+    /// Run experiments again that have been run already
     #[arg(long)]
     pub fresh: bool,
     /// Directory for CSV, plots and the page

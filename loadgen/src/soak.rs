@@ -39,7 +39,7 @@ pub struct SoakArgs {
     /// The proxy to ask
     #[arg(long, value_name = "http://HOST:PORT", value_parser = target)]
     target: Target,
-    /// How many requests in all
+    /// Number of requests in all
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     requests: u64,
     /// Requests under way at once
@@ -54,8 +54,8 @@ pub struct SoakArgs {
     /// Bytes of the largest body
     #[arg(long, value_name = "BYTES", default_value_t = 20_000_000)]
     largest: u64,
-    /// The proxy retries what was reset before its head, and numbers the
-    /// attempts (X-Envoy-Attempt-Count): such requests are then asked for too
+    /// The proxy retries requests that were reset before the response's head, and numbers the
+    /// attempts (X-Envoy-Attempt-Count): send such requests, too
     #[arg(long)]
     retries: bool,
     /// A request without an end after this long is stuck

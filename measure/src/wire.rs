@@ -21,10 +21,10 @@ pub enum Connection {
     /// A new connection for each request, closed after the response.
     #[default]
     New,
-    /// Connections are kept and used again.
+    /// Connections are kept and reused.
     Keep,
-    /// As `new`, under TLS, each with a handshake of its own; without tickets,
-    /// which such clients have no use for.
+    /// Like `new`, under TLS with a handshake for each connection; without tickets, which such
+    /// clients would not use.
     NewTls,
 }
 

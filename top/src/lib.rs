@@ -29,7 +29,7 @@ use self::watch::Watch;
 const ONCE_COLUMNS: u16 = 100;
 const ONCE_LINES: u16 = 60;
 
-/// What `sprat top` is told on the command line.
+/// Command-line options of `sprat top`.
 #[derive(Debug, Parser)]
 pub struct Args {
     /// The admin listener of the server to watch: host and port, or unix:/PATH.
@@ -40,13 +40,13 @@ pub struct Args {
         env = "SPRAT_ADMIN"
     )]
     admin: String,
-    /// A file with the token that the server's `admin.token_file` has.
+    /// A file with the token of the server's `admin.token_file`.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Seconds from one look to the next.
+    /// Seconds between two updates.
     #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=60))]
     interval: u16,
-    /// Print what there is, as plain text, and end.
+    /// Print the server's present state as plain text, and exit.
     #[arg(long)]
     once: bool,
 }

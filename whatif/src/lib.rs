@@ -43,7 +43,7 @@ const ASSUMED_LOAD: f64 = 0.7;
 /// The rate that a log's load is first measured by.
 const PROBED_BITS_PER_S: u64 = 1_000_000_000;
 
-/// Say what size-based scheduling would gain on the traffic of an access log.
+/// Predict what size-based scheduling would gain on the traffic of an access log.
 ///
 /// Replays the log's responses over a link of the given rate in virtual time, under every
 /// policy that Sprat has, at the log's own rate and at others.
@@ -69,7 +69,7 @@ pub struct Args {
     /// Access logs, one after the other; plain, gzip or zstd; `-` is standard input
     #[arg(value_name = "LOG", required = true)]
     pub logs: Vec<PathBuf>,
-    /// The rate of the link that all responses leave by
+    /// The rate of the link that carries all responses
     #[arg(long, value_name = "RATE", value_parser = units::parse_bit_rate)]
     pub uplink: u64,
     /// The log's format [default: found by its first lines]
@@ -78,24 +78,24 @@ pub struct Args {
     /// Whether each request has a connection of its own
     #[arg(long, value_enum, value_name = "KIND", default_value_t)]
     pub connection: Connection,
-    /// How many times as many requests come in the same time; 1 is always among them
-    /// [default: 0.5,0.75,1,1.5,2 as far as the link carries them, and a load of 0.95]
+    /// Factors by which the rate of requests is multiplied; 1 is always among them [default:
+    /// 0.5,0.75,1,1.5,2 as far as the link carries them, and a load of 0.95]
     #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = times)]
     pub rates: Option<Vec<f64>>,
-    /// A policy as the configuration has it, once for each [default: all policies]; `fair`
-    /// is always among them
+    /// A policy, written as in the configuration; may be given several times [default: all
+    /// policies]; `fair` is always among them
     #[arg(long = "policy", value_name = "POLICY")]
     pub policies: Vec<String>,
     /// Print all figures as JSON, instead of tables
     #[arg(long)]
     pub json: bool,
-    /// Write a page with figures there, too
+    /// Also write a page with figures to this file
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Requests that are read at most, 16 bytes of memory each
+    /// Read at most this many requests; each takes 16 bytes of memory
     #[arg(long, value_name = "N", default_value_t = 20_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_requests: u32,
-    /// Runs at a time [default: one for each CPU]
+    /// Runs at the same time [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 }

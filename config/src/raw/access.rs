@@ -11,81 +11,85 @@ use crate::resolved::Verdict;
 use crate::scalars::{Count, Flag, Off, Time};
 
 record! {
-    /// A rule about who may ask; every key that is given must hold.
+    /// An access rule. A request must meet all conditions that are given.
     closed struct RbacRule {
-        /// What is done with requests that the rule is for.
+        /// What to do with requests that the rule matches.
         required action: Verdict,
         /// The client's address is in one of these.
         optional clients: List<Cidr, 1>,
-        /// The client has shown a certificate that its listener believes, with
-        /// these names; `{}` is any.
+        /// The client has shown a certificate that its listener trusts, with these names; `{}` is
+        /// any certificate.
         optional client_certificate: CertificateMatch,
-        /// Header fields that the request must all have.
+        /// Header fields. The request must have all of them.
         optional headers: List<HeaderMatch, 1>,
-        /// The user that `basic_auth` or `ext_authz` has found is one of these.
+        /// The user, as `basic_auth` or `ext_authz` has found it, is one of these.
         optional users: List<UserPattern, 1>,
     }
 
-    /// Users with passwords (RFC 7617). Give it over TLS alone: passwords pass as they
-    /// are.
+    /// Users with passwords (RFC 7617). Use it over TLS only: clients send passwords unencrypted.
     closed struct BasicAuth {
-        /// A file as `htpasswd -B` writes it: `name:hash` a line, hashed by bcrypt or
-        /// argon2. It is read when Sprat starts and at each reload.
+        /// A file as `htpasswd -B` writes it: one `name:hash` per line, hashed with bcrypt or
+        /// argon2. Sprat reads it at the start and at each reload.
         required users_file: FilePath,
-        /// What a browser shows when it asks for the password.
+        /// The realm. A browser shows it when it asks for the password.
         default("restricted") realm: Realm,
-        /// A field that tells the backend who asks; what the client sends under that
-        /// name is dropped.
+        /// Header field that tells the backend the user's name. If the client sends a field of that
+        /// name, Sprat drops it.
         optional forward_username_header: EditedName,
-        /// How long a password that was right is not hashed again; a hash takes tens of
-        /// milliseconds.
+        /// How long Sprat remembers a correct password, and does not hash it again. A hash takes
+        /// tens of milliseconds. `off` hashes every password.
         default("5m") cache_ttl: Or<Off, Timeout>,
-        /// Passwords that are hashed at a time, on threads beside the workers'.
+        /// Passwords of this route that are hashed at the same time, on threads other than the
+        /// workers'.
         default("2") max_concurrent_hashes: Count<1, 64>,
-        /// Requests that wait for a hash; one over it is answered 503.
+        /// Requests of this route that wait for a hash; one over it is answered 503.
         default("64") max_waiting: Count<1, 100_000>,
     }
 
-    /// A server that is asked whether a request is served, as `auth_request` of nginx and
-    /// `forwardAuth` of Traefik have it: with status 200 to 299 it is, else the client
-    /// gets the server's answer.
+    /// An authorization server, which decides whether a request is served, as with `auth_request`
+    /// of nginx and `forwardAuth` of Traefik. If its answer has a status from 200 to 299, Sprat
+    /// serves the request. Otherwise the client gets the server's answer.
     closed struct ExtAuthz {
-        /// The cluster that is asked.
+        /// The cluster of the authorization server.
         required cluster: Name,
-        /// The path that it is asked for, by GET.
+        /// Path of the GET request that Sprat sends to the authorization server.
         required path: UrlPath,
-        /// From the question to the answer's head.
+        /// Time from Sprat's request to the head of the server's answer. It includes a wait for an
+        /// endpoint.
         default("5s") timeout: Timeout,
-        /// Fields of the request that it is told, beside `X-Forwarded-Method`, `-Proto`,
-        /// `-Host`, `-Uri` and `-For`.
+        /// Header fields of the client's request that the authorization server gets, beside
+        /// `X-Forwarded-Method`, `-Proto`, `-Host`, `-Uri` and `-For`.
         default("[Authorization, Cookie, Origin]") allowed_headers: List<HeaderName, 0>,
-        /// More fields that it is told, in place of those of the same name: values as in
-        /// `request_headers_to_set`.
+        /// More header fields that the authorization server gets. They replace fields of the same
+        /// name. Values are as in `request_headers_to_set`.
         default("[]") headers_to_add: List<HeaderValue, 0>,
-        /// Fields of its answer that the backend gets; what the client sends under these
-        /// names is dropped.
+        /// Header fields of the authorization server's answer that the backend gets. If the client
+        /// sends fields of these names, Sprat drops them.
         default("[]") allowed_upstream_headers: List<EditedName, 0>,
-        /// The field of its answer that names the user, for `rbac`, class rules and the
-        /// access log.
+        /// Header field of the authorization server's answer that names the user, for `rbac`, class
+        /// rules and the access log.
         optional user_header: HeaderName,
-        /// Serve requests while it cannot be asked; else they are answered 503.
+        /// Serve a request if the authorization server does not answer. With `false` the request is
+        /// answered 503.
         default("false") failure_mode_allow: Flag,
     }
 
-    /// Which web pages of other origins may use what is served (the Fetch standard, CORS).
+    /// Which web pages of other origins may use the route (the Fetch standard, CORS).
     closed struct Cors {
-        /// The origins, such as `https://app.example.org`; `https://*.example.org` is every
-        /// host below, `*` is every origin.
+        /// Allowed origins, such as `https://app.example.org`. `https://*.example.org` is every
+        /// host below `example.org`; `*` is every origin.
         required allow_origins: List<OriginPattern, 1>,
-        /// Methods beside GET, HEAD and POST.
+        /// Allowed methods, beside GET, HEAD and POST.
         default("[]") allow_methods: List<MethodName, 0>,
-        /// Fields that requests may have beside the simple ones.
+        /// Header fields that requests may have, beside those that the Fetch standard always
+        /// allows.
         default("[]") allow_headers: List<HeaderName, 0>,
-        /// Fields of responses that pages may read beside the simple ones.
+        /// Header fields of responses that pages may read, beside those that the Fetch standard
+        /// always allows.
         default("[]") expose_headers: List<HeaderName, 0>,
-        /// Pages may send cookies and passwords.
+        /// Let pages send cookies and passwords.
         default("false") allow_credentials: Flag,
-        /// How long browsers remember the answer.
+        /// How long browsers remember the answer to a preflight request.
         default("10m") max_age: Time<0>,
     }
 }

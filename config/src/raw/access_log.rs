@@ -23,44 +23,43 @@ pub(crate) const LOGS_MAX: usize = 8;
 record! {
     /// A log with a line for each request.
     closed struct AccessLog {
-        /// Where it goes: standard output, or a file that is appended to and
-        /// reopened on SIGUSR1.
+        /// Where the log goes: to standard output, or to a file. Sprat appends to the file, and
+        /// reopens it on SIGUSR1.
         default("stdout") path: Or<Stdout, FilePath>,
-        /// A syslog server that it goes to, in place of a `path`.
+        /// Syslog server that gets the log, in place of a `path`.
         optional syslog: Syslog,
-        /// How a line looks.
+        /// Format of each line.
         default("json") format: AccessLogFormat,
-        /// Which requests have a line: those that one of these filters takes;
-        /// all of them if there is none.
+        /// Filters on requests. A request has a line if one of them matches it. If absent, every
+        /// request has a line.
         optional filters: List<LogFilter, 1>,
     }
 
     /// A syslog server, which gets a datagram for each line.
     closed struct Syslog {
-        /// Where it listens: a local socket, or an IP address with a port, for UDP.
+        /// Address of the server: a local socket, or an IP address with a port, for UDP.
         default("/dev/log") address: SyslogPlace,
-        /// What kind of program the messages are from, for the server to sort by.
+        /// Facility of the messages, by which the server can sort them.
         default("local7") facility: Facility,
-        /// What messages say that they are from.
+        /// Name of the program in the messages.
         default("sprat") app_name: Pseudonym,
     }
 
-    /// Fields of a line that the operator chooses. One of both keys.
+    /// A format of the operator's own. It has one of the two keys.
     closed struct FreeFormat {
-        /// An object of JSON: for each key text with fields, `%FIELD%`. A value that is
-        /// one field alone has its type, and is `null` where the field has no value.
+        /// A JSON object: each key has text with fields, `%FIELD%`. If the text is a single field,
+        /// the value has that field's type, and is `null` if the field has no value.
         optional json: Named<LogTemplate>,
-        /// Text with fields, `%FIELD%`. What would end a line or a quotation is written
-        /// as `\xHH`; a field without a value is `-`.
+        /// Text with fields, `%FIELD%`. Characters that would end a line or a quotation are written
+        /// as `\xHH`. A field without a value is `-`.
         optional text: LogTemplate,
     }
 
-    /// Takes a request if all that is given here holds.
+    /// A filter. It matches a request if all conditions that are given hold.
     closed struct LogFilter {
-        /// The status is at least this.
+        /// The status is this or higher.
         optional min_status: Count<100, 599>,
-        /// From the request's head to the end of the response it took at least so
-        /// long.
+        /// The time from the request's head to the end of the response is this or longer.
         optional min_duration: Timeout,
         /// The request's class is one of these.
         optional classes: List<Name, 1>,
@@ -69,10 +68,9 @@ record! {
 
 choices! {
     FixedFormat as "FixedFormat": "a format" {
-        /// One JSON object a line.
+        /// One JSON object per line.
         "json" => Self::Json,
-        /// The combined log format, then size, wait, slowdown, class, duration and
-        /// endpoint.
+        /// The combined log format, followed by size, wait, slowdown, class, duration and endpoint.
         "combined" => Self::Combined,
     }
 }

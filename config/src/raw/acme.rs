@@ -15,39 +15,37 @@ use crate::tree::{Kind, Node};
 record! {
     /// An authority that issues certificates by ACME (RFC 8555).
     closed struct Acme {
-        /// The authority's directory. To name it here is to agree to the authority's
+        /// URL of the authority's directory. By giving it, the operator agrees to the authority's
         /// terms of service.
         required directory_url: HttpsUrl,
-        /// Where the authority writes to about certificates.
+        /// Address that the authority writes to about certificates.
         optional email: Email,
-        /// The directory for the account, certificates and their keys; it is made if it is
-        /// not there. Processes that share it share the certificates: one of them asks
-        /// for each.
+        /// Directory for the account, the certificates and their keys. Sprat makes it if it does
+        /// not exist. Processes that share it share the certificates: one of them asks for each.
         required storage: FilePath,
-        /// How the authority is shown that a name is ours: `http-01` by answers to
-        /// `/.well-known/acme-challenge/` on port 80, `tls-alpn-01` by handshakes on port
-        /// 443, or by a command that changes the name's zone (`dns-01`), which alone does
-        /// for wildcards.
+        /// How Sprat proves to the authority that it controls a name. `http-01` answers requests
+        /// for `/.well-known/acme-challenge/` on port 80, and `tls-alpn-01` answers handshakes on
+        /// port 443. A command changes the name's zone (`dns-01`); only this works for wildcards.
         default("http-01") challenge: Or<Http01, Or<TlsAlpn01, AcmeCommand>>,
-        /// The authorities that are believed about the directory, in PEM; those that this
-        /// system believes if absent.
+        /// File with the certificate authorities that Sprat trusts for `directory_url`, in PEM.
+        /// Those that the system trusts if absent.
         optional ca_file: FilePath,
     }
 
-    /// A command that puts a record into a name's zone, and takes it away.
+    /// A command that adds a record to a name's zone, and removes it.
     closed struct AcmeCommand {
-        /// The program, run as `PROGRAM present DOMAIN NAME VALUE`, and the same with
-        /// `cleanup`: NAME is to have a TXT record VALUE. The same is in the environment
-        /// as `ACME_ACTION`, `ACME_DOMAIN`, `ACME_NAME` and `ACME_VALUE`. `present` ends
-        /// when the record can be seen by all.
+        /// The program. Sprat runs `PROGRAM present DOMAIN NAME VALUE`, which gives NAME a TXT
+        /// record VALUE, and the same with `cleanup`, which removes it. The environment has the
+        /// same as `ACME_ACTION`, `ACME_DOMAIN`, `ACME_NAME` and `ACME_VALUE`. `present` must not
+        /// end before all servers of the zone have the record.
         required command: FilePath,
-        /// For each run; then the program is killed.
+        /// Time for each run. Then Sprat kills the program.
         default("120s") timeout: Timeout,
     }
 
-    /// A certificate that the authority in `acme` issues.
+    /// A certificate that the authority of the top-level `acme` issues.
     closed struct AcmeCertificate {
-        /// The names that it is for, 100 at most.
+        /// Names that the certificate is for, 100 at most.
         required acme: List<CertificateName, 1>,
     }
 }

@@ -7,44 +7,44 @@ use crate::record::record;
 use crate::scalars::{Auto, Bytes, MAX_SIZE, Off};
 
 record! {
-    /// What is kept of bodies, so that no backend waits for a client.
+    /// Buffers for bodies, so that no backend waits for a client.
     closed struct Buffer {
-        /// Take the whole of a request's body before a place at the backend is taken; a
-        /// route may say otherwise.
+        /// Read the whole body of a request before the request takes a place at the backend. A
+        /// route's own `buffer` may override it.
         default("off") request: Or<Off, BufferedBody>,
-        /// Take a response's body as fast as the backend sends it; a route may say
-        /// otherwise. `auto` is as the cluster's `read_ahead` says, where places are
-        /// bounded.
+        /// Read a response's body as fast as the backend sends it. `auto` applies the cluster's
+        /// `read_ahead`, where a bound such as `max_requests` limits the requests in service. A
+        /// route's own `buffer` may override it.
         default("auto") response: Or<Auto, Or<Off, BufferedBody>>,
-        /// Memory for the bodies of all routes that say how much they buffer.
+        /// Memory for the bodies of all routes that set how much they buffer.
         default("64MB") max_total_memory: SomeBytes,
-        /// Bytes in the files of all routes.
+        /// Bytes in the temporary files of all routes.
         default("1GB") max_total_file: SomeBytes,
     }
 
-    /// What a route keeps of bodies.
+    /// Buffers for the bodies of a route's requests and responses.
     closed struct RouteBuffer {
-        /// Take the whole of a request's body before a place at the backend is taken; as
-        /// the file's own `buffer` says if absent.
+        /// Read the whole body of a request before the request takes a place at the backend. If
+        /// absent, the top-level `buffer` applies.
         optional request: Or<Off, BufferedBody>,
-        /// Take a response's body as fast as the backend sends it; as the file's own
-        /// `buffer` says if absent.
+        /// Read a response's body as fast as the backend sends it. If absent, the top-level
+        /// `buffer` applies.
         optional response: Or<Auto, Or<Off, BufferedBody>>,
     }
 
-    /// How much is kept of a body.
+    /// How much of a body Sprat buffers.
     closed struct BufferedBody {
-        /// Bytes of a body in memory.
+        /// Bytes of each body in memory.
         default("256KB") memory: SomeBytes,
-        /// Where the rest goes; without it the rest is passed on as it comes.
+        /// Temporary file for the rest of a body. Without it, Sprat passes the rest on as it comes.
         default("off") file: Or<Off, BufferFile>,
     }
 
-    /// A temporary file for what memory does not take.
+    /// A temporary file for the part of a body that is over `memory`.
     closed struct BufferFile {
-        /// The directory. A file in it has no name, and is gone with its request.
+        /// The directory. A file in it has no name, and is gone when its request ends.
         required path: FilePath,
-        /// Bytes of each body.
+        /// Bytes of each body in its file.
         default("1GB") max_size: Bytes<1, MAX_SIZE>,
     }
 }

@@ -18,92 +18,93 @@ use crate::scalars::{Auto, Bytes, Count, Flag, LearntWord, MAX_SIZE, Off, Unlimi
 use crate::tree::{Kind, Node};
 
 record! {
-    /// A group of backends that serve the same things.
+    /// A group of backends that serve the same content.
     closed struct Cluster {
-        /// The backends. This, or `endpoints_file`.
+        /// The backends. A cluster has either `endpoints` or `endpoints_file`.
         optional endpoints: List<Endpoint, 1>,
-        /// A file with the backends: a list as under `endpoints`, in YAML or JSON, or an
-        /// address in each line. A change of it takes effect by itself.
+        /// A file with the backends: a list as under `endpoints`, in YAML or JSON, or one address
+        /// per line. If the file changes, Sprat uses the new list without a reload.
         optional endpoints_file: EndpointsFileAt,
-        /// How the endpoints' names are resolved, and when that is done again.
+        /// How and when Sprat resolves the endpoints' names.
         default("{}") dns: Dns,
-        /// How one is chosen for a request.
+        /// How Sprat chooses an endpoint for a request.
         default("least_request") dispatch: Dispatch,
-        /// Later requests of a client go to the endpoint that had its first, as
-        /// long as that is well.
+        /// Sticky sessions: a client's later requests go to the endpoint that got its first one, as
+        /// long as that endpoint is healthy.
         default("off") stateful_session: Or<Off, StatefulSession>,
-        /// Requests in service at each endpoint; more wait, in the wait
-        /// queue's order.
+        /// Requests in service at each endpoint. Requests over it wait in the `wait_queue`.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
-        /// Responses are read ahead of clients that take them slowly, so that the
-        /// place at the endpoint is free for others; where places are bounded.
+        /// Read responses ahead of slow clients, so that the place at the endpoint is free for
+        /// other requests. Takes effect where a bound such as `max_requests` limits the requests in
+        /// service.
         default("{}") read_ahead: Or<Off, ReadAhead>,
-        /// Requests that wait for an endpoint.
+        /// Order of and bounds on requests that wait for an endpoint.
         default("{}") wait_queue: WaitQueue,
-        /// How long a request waits for an endpoint where none can be reached, before it is
-        /// answered 502 or 503: so that an endpoint may be started anew. As many wait as
-        /// the wait queue may have.
+        /// How long a request waits while no endpoint can be reached, for example while a backend
+        /// restarts. After that it is answered 502 or 503. As many requests wait as the
+        /// `wait_queue` allows.
         default("off") wait_for_endpoint: Or<Off, Timeout>,
-        /// Endpoints whose answers are bad get no requests for a while.
+        /// Eject endpoints with bad answers: they get no requests for a while.
         default("off") outlier_detection: Or<Off, OutlierDetection>,
-        /// Endpoints are asked whether they are well; one that is not gets no
-        /// requests.
+        /// Check whether endpoints are healthy. An unhealthy one gets no requests.
         default("off") health_checks: Or<Off, HealthChecks>,
-        /// If fewer endpoints than this share, in percent, are well, all are
-        /// used: those that are left would be overrun.
+        /// Percentage of healthy endpoints below which Sprat uses all endpoints, since the few
+        /// healthy ones would be overloaded.
         default("50") healthy_panic_threshold: Percent,
         /// Bounds on the cluster as a whole.
         default("{}") circuit_breakers: CircuitBreakers,
-        /// How long an endpoint that is used again takes to get its full share
-        /// of the requests, after it could not be reached or was not well;
-        /// `off` gives it at once.
+        /// Time in which an endpoint's share of the requests grows to the full one, after the
+        /// endpoint was unreachable or unhealthy, or was added while Sprat runs. `off` gives it the
+        /// full share at once.
         default("off") slow_start: Or<Off, Timeout>,
-        /// An HTML file that browsers get with a 503 of this cluster; read
-        /// when Sprat starts and at each reload, 1 MB at most.
+        /// HTML file that browsers get with a 503 of this cluster, 1 MB at most. Sprat reads it at
+        /// the start and at each reload.
         optional overload_page: FilePath,
-        /// To open a connection to an endpoint.
+        /// Time to open a connection to an endpoint.
         default("5s") connect_timeout: Timeout,
-        /// Connections to each endpoint; a request over it is answered 503.
+        /// Connections to each endpoint. A request that would need one more is tried at another
+        /// endpoint, or answered 503.
         default("1024") max_connections: Limit,
         /// Idle connections kept to each endpoint, at most `max_connections`.
         default("256") max_idle_connections: Count<0, 10_000_000>,
-        /// How long an idle connection is kept. Keep it below the backend's
-        /// own.
+        /// How long an idle connection is kept. Set it below the backend's own timeout for idle
+        /// connections.
         default("60s") idle_timeout: Timeout,
-        /// Bytes of a response's head. A larger one is answered 502, and so is
-        /// one of more than 100 fields.
+        /// Bytes of a response's head. If the head is larger, or has more than 100 fields, the
+        /// request is answered 502.
         default("64KB") max_response_headers: HeadBytes,
         /// Speak TLS with the backends.
         default("off") tls: Or<Off, ClusterTls>,
-        /// Tell the backends by the PROXY protocol whose connection each is. A
-        /// kept one then serves the requests of one client's connection alone.
+        /// Tell the backends the client of each connection by the PROXY protocol. A kept connection
+        /// then serves requests of one client connection only.
         default("off") proxy_protocol: Or<Off, ProxyVersion>,
-        /// Speak HTTP/2 with the endpoints, with prior knowledge or chosen in
-        /// the TLS handshake; `{}` with the defaults.
+        /// Speak HTTP/2 with the endpoints, with prior knowledge or chosen in the TLS handshake.
+        /// `{}` takes the defaults.
         default("off") http2: Or<Off, UpstreamHttp2>,
     }
 
     /// A file with backends.
     closed struct EndpointsFile {
-        /// Where the file stands.
+        /// Path of the file.
         required path: FilePath,
-        /// How often to look whether it has changed.
+        /// How often Sprat checks whether the file has changed.
         default("1s") interval: Timeout,
     }
 
     /// A backend with parameters.
     closed struct WeightedEndpoint {
-        /// Where the endpoint listens.
+        /// Address that the endpoint listens on.
         required address: Backend,
         /// The endpoint's share of the requests, relative to the others.
         default("1") weight: Count<1, 1000>,
-        /// The sizes of the responses that it is for, under `dispatch: sita`;
-        /// as the cutoffs have it if absent.
+        /// Sizes of the responses that the endpoint serves under `dispatch: sita`. If absent,
+        /// `cutoffs` decides.
         optional size_range: SizeRange,
-        /// For requests of the highest class alone.
+        /// Use the endpoint only for requests of the highest class.
         default("false") reserved: Flag,
-        /// 0 is served by first, and 1 as far as those of 0 have failed: it stands
-        /// by. Each takes up to 1.4 times its even share for others of its priority.
+        /// Endpoints of priority 0 serve first. Those of 1 stand by, as backups: they get requests
+        /// as far as endpoints of 0 have failed, and so on. An endpoint takes up to 1.4 times its
+        /// even share in place of failed ones of its priority.
         default("0") priority: Count<0, 127>,
     }
 
@@ -115,31 +116,30 @@ record! {
         default("unlimited") to: Or<Unlimited, Bytes<0, MAX_SIZE>>,
     }
 
-    /// How much of responses is held for clients that take them slowly.
+    /// Bounds on the memory for responses that Sprat reads ahead of slow clients.
     closed struct ReadAhead {
         /// Bytes of each response.
         default("256KB") per_response: SomeBytes,
-        /// Bytes of all of them.
+        /// Bytes of all responses of the cluster together.
         default("64MB") total: SomeBytes,
     }
 
-    /// Requests that wait for an endpoint.
+    /// Order of and bounds on requests that wait for an endpoint.
     closed struct WaitQueue {
-        /// Who goes first among the waiting requests of one level.
+        /// Which of the waiting requests of one class level goes first.
         default("size") order: WaitOrder,
-        /// What a request waits for: `cluster` is any endpoint, the first that
-        /// is free; `endpoint` is the one chosen when it came. `auto` is
-        /// `endpoint` where dispatch binds requests to endpoints (`sita`,
-        /// `rpsq`, `ring_hash`, `maglev`) or `stateful_session` does, and
-        /// `cluster` elsewhere.
+        /// Endpoint that a request waits for: with `cluster` the first one that is free, with
+        /// `endpoint` the one that was chosen when the request came. `auto` is `endpoint` where
+        /// dispatch binds requests to endpoints (`sita`, `rpsq`, `ring_hash`, `maglev`) or
+        /// `stateful_session` does, and `cluster` elsewhere.
         default("auto") scope: Or<Auto, WaitScope>,
         /// Requests that wait in each queue; one over it is answered 503.
         default("1024") max_requests: Count<0, 10_000_000>,
-        /// How long one may wait before it is answered 503.
+        /// How long a request may wait before it is answered 503.
         default("10s") timeout: Or<Off, Timeout>,
     }
 
-    /// The first endpoints are reserved for the highest class.
+    /// The first endpoints of the cluster are reserved for the highest class.
     closed struct Rpsq {
         /// How many endpoints are reserved.
         default("1") reserved: Count<1, 1000>,
@@ -147,15 +147,14 @@ record! {
 
     /// An interval of sizes for each endpoint.
     closed struct Sita {
-        /// Where one endpoint's interval ends and the next one's begins, one
-        /// fewer than there are endpoints; or learnt, so that each gets the
-        /// same load.
+        /// Sizes at which one endpoint's interval ends and the next one's begins, one fewer than
+        /// there are endpoints. `learnt` finds them, so that each endpoint gets the same load.
         default("learnt") cutoffs: Or<LearntWord, List<SomeBytes, 1>>,
     }
 
-    /// The same resource to the same endpoint.
+    /// Requests with the same `key` go to the same endpoint.
     closed struct Affinity {
-        /// What of a request is hashed.
+        /// Part of a request that is hashed.
         default("url") key: HashKey,
     }
 }
@@ -163,30 +162,30 @@ record! {
 variants! {
     /// How an endpoint is chosen.
     enum Dispatch: "how to choose an endpoint" {
-        /// In turn, by weight.
+        /// Each endpoint in turn, by weight.
         RoundRobin(NoParameters) = "round_robin",
-        /// At random, by weight.
+        /// An endpoint at random, by weight.
         Random(NoParameters) = "random",
-        /// The less loaded of two drawn at random.
+        /// The less loaded of two endpoints drawn at random.
         P2c(NoParameters) = "p2c",
-        /// The one with the fewest requests outstanding for its weight.
+        /// The endpoint with the fewest outstanding requests, relative to its weight.
         LeastRequest(NoParameters) = "least_request",
-        /// The one with the fewest requests of this one's class level or a
-        /// higher one (SDIS02).
+        /// The endpoint with the fewest outstanding requests of the same or a higher class level
+        /// (SDIS02).
         Psqf(NoParameters) = "psqf",
-        /// As `psqf`, with endpoints reserved for the highest class (SDIS02).
+        /// Like `psqf`, with endpoints reserved for the highest class (SDIS02).
         Rpsq(Rpsq) = "rpsq",
-        /// The one with the least work before this request for its weight, as
-        /// far as sizes are known: all bytes outstanding, or where it is seen to
-        /// share its capacity, of each response at most as much as this one has.
+        /// The endpoint with the least work before the new request, relative to its weight, as far
+        /// as sizes are known. Work is all outstanding bytes. If Sprat sees that the endpoint
+        /// shares its capacity among its requests, each response counts for at most the new one's
+        /// size.
         LeastWork(NoParameters) = "least_work",
-        /// By the response's size: an interval of sizes for each endpoint.
-        /// Learnt ones are let go of while all endpoints are seen to share
-        /// their capacity.
+        /// By the size of the response: each endpoint has an interval of sizes. While Sprat sees
+        /// all endpoints share their capacity, it does not use learnt intervals.
         Sita(Sita) = "sita",
-        /// The same resource to the same endpoint, by a hash on a ring.
+        /// The same endpoint for requests with the same `key`, by a hash on a ring.
         RingHash(Affinity) = "ring_hash",
-        /// The same resource to the same endpoint, by Maglev's table.
+        /// The same endpoint for requests with the same `key`, by Maglev's table.
         Maglev(Affinity) = "maglev",
     }
 }
@@ -197,11 +196,9 @@ choices! {
         "size" => Self::Size,
         /// First come, first served.
         "fcfs" => Self::Fcfs,
-        /// The earliest `soft_deadline` first, or `deadline` where the class
-        /// has none.
+        /// The earliest `soft_deadline` first. If a class has none, its `deadline` counts.
         "edf" => Self::Edf,
-        /// The highest value over deadline first; values fall as deadlines
-        /// pass (VRD).
+        /// The highest ratio of value to deadline first. Values fall as deadlines pass (VRD).
         "vrd" => Self::Vrd,
         /// The highest value first.
         "value" => Self::Value,
@@ -210,7 +207,7 @@ choices! {
     WaitScope as "WaitScope": "what a request waits for" {
         /// Any endpoint of the cluster.
         "cluster" => Self::Cluster,
-        /// The endpoint chosen when it came.
+        /// The endpoint that was chosen when the request came.
         "endpoint" => Self::Endpoint,
     }
 

@@ -8,47 +8,47 @@ use crate::resolved::{DnsType, LookupFamily};
 use crate::scalars::{Count, Flag, Unlimited};
 
 record! {
-    /// How the endpoints' names are resolved, and when that is done again.
+    /// How and when Sprat resolves the endpoints' names.
     closed struct Dns {
-        /// What a name stands for.
+        /// Whether each address of a name is an endpoint, or the name as a whole.
         default("strict_dns") discovery as "type": DnsType,
-        /// Whom to ask: `system` is whom the system asks, by its hosts file and
-        /// resolv.conf. Servers given here are asked in turn, and no others; names are then
-        /// looked up as they stand. 8 at most.
+        /// Name servers that Sprat asks, 8 at most. `system` takes those of the system: its hosts
+        /// file and resolv.conf. Servers in a list are asked in turn, and no others. Names are then
+        /// looked up as they are written, without a search list.
         default("system") resolvers: Or<System, List<DnsServer, 1>>,
         /// Which addresses of a name are used.
         default("v4_preferred") lookup_family: LookupFamily,
-        /// Ask again when an answer's time to live is over. `false` asks again
-        /// after `refresh_rate`.
+        /// Ask again when the answer's time to live (TTL) is over. `false` asks again after
+        /// `refresh_rate`.
         default("true") respect_dns_ttl: Flag,
-        /// Until an answer is asked for again that has no time to live, such
-        /// as one of the hosts file, or whose time to live does not count.
+        /// Time until Sprat asks again, if the answer has no TTL (such as one from the hosts file)
+        /// or `respect_dns_ttl` is `false`.
         default("5s") refresh_rate: Timeout,
-        /// A shorter time to live counts as this.
+        /// A shorter TTL counts as this.
         default("1s") min_ttl: Timeout,
-        /// A longer time to live counts as this.
+        /// A longer TTL counts as this.
         default("30s") max_ttl: Timeout,
-        /// Each wait is longer by up to this share, at random, so that the
-        /// names are not all asked for at once.
+        /// Percentage by which each wait may be longer, at random, so that Sprat does not ask for
+        /// all names at once.
         default("10") jitter_percent: Percent,
-        /// When to ask again after no answer, or one that the name has no
-        /// address. What was known of it still stands.
+        /// When to ask again after a failure: no answer, or the answer that the name has no
+        /// address. The addresses that were known stay in use.
         default("{}") failure_refresh_rate: FailureRefreshRate,
-        /// How long an answer stands past its time, while no server gives a new one.
+        /// How long addresses stay in use after their TTL, while no server gives a new answer.
         default("unlimited") max_stale: Or<Unlimited, Timeout>,
-        /// For an answer, whichever server is asked. A server gets a quarter of it, until
-        /// another one is asked.
+        /// Time for an answer, from all servers together. If a server does not answer within a
+        /// quarter of it, Sprat asks the next one.
         default("5s") timeout: Timeout,
-        /// Addresses of a name that are used: the lowest, if it has more.
+        /// Addresses of a name that are used. If it has more, the lowest are used.
         default("64") max_addresses: Count<1, 1000>,
     }
 
-    /// The wait before a name is asked for again: at random, up to a bound that
-    /// doubles.
+    /// The wait before Sprat asks for a name again: a random time, up to a bound that doubles with
+    /// each failure.
     closed struct FailureRefreshRate {
-        /// The bound for the first.
+        /// Bound on the first wait.
         default("1s") base_interval: Timeout,
-        /// The bound for any.
+        /// Bound on any wait.
         default("30s") max_interval: Timeout,
     }
 }
@@ -63,13 +63,13 @@ choices! {
     }
 
     LookupFamily as "LookupFamily": "which addresses" {
-        /// Those of IPv6, or of IPv4 if there are none.
+        /// Addresses of IPv6, or of IPv4 if there are none.
         "auto" => Self::Auto,
         /// Addresses of IPv4 alone.
         "v4_only" => Self::V4Only,
         /// Addresses of IPv6 alone.
         "v6_only" => Self::V6Only,
-        /// Those of IPv4, or of IPv6 if there are none.
+        /// Addresses of IPv4, or of IPv6 if there are none.
         "v4_preferred" => Self::V4Preferred,
         /// Addresses of both families.
         "all" => Self::All,

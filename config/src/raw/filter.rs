@@ -19,92 +19,91 @@ use crate::scalars::{Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, Off, Time, Unl
 use crate::tree::{Kind, Node};
 
 record! {
-    /// The configuration of an Envoy filter. Keys that start with `x-` are
-    /// left to the operator. What is absent is switched off: the filter with
-    /// `{}` passes everything on as it came.
+    /// The configuration of an Envoy filter. Keys that start with `x-` are left to the operator.
+    /// Parts that are absent are switched off: the filter with `{}` passes everything on unchanged.
     open struct Filter {
         /// Priority classes, by name, as in Sprat's own configuration.
         optional classes: Named<Class>,
-        /// Which requests belong to which class: the first that matches wins.
+        /// Which requests belong to which class. The first rule that matches wins.
         optional class_rules: List<ClassRule, 1>,
-        /// What is known of sizes before a response begins.
+        /// Sources that tell a response's size before the response begins.
         default("{}") catalogue: Or<Off, FilterCatalogue>,
-        /// The scarce link towards the clients, and who gets it first.
+        /// The scarce link towards the clients, and which responses get it first.
         default("{}") uplink: FilterUplink,
-        /// Whom to turn away when there is too much to do.
+        /// Which requests to refuse when there is too much to do.
         default("{}") admission: Admission,
-        /// Groups of Envoy's clusters among which requests are dispatched, and
-        /// before which they wait, by name. A request that no group matches
-        /// is left to Envoy's routes.
+        /// Groups of Envoy's clusters, by name. The filter dispatches requests among the clusters
+        /// of a group, and requests wait for them. A request that no group matches is left to
+        /// Envoy's routes.
         optional clusters: Named<FilterCluster>,
-        /// A field of the response's head that tells its class, what was known
-        /// of its size, who knew it, and how long it waited.
+        /// Header field of the response that shows the class, the size that was known, its source,
+        /// and how long the request waited.
         default("off") response_header: Or<Off, FieldName>,
     }
 
     /// The scarce link towards the clients, as a filter can pace it.
     closed struct FilterUplink {
-        /// The link's nominal rate, with all headers, shared by all workers;
-        /// `unlimited` sends everything at once. A filter does not see
-        /// sockets, so it cannot find the rate by itself.
+        /// The link's nominal rate, with all headers, shared by all workers. `unlimited` sends
+        /// everything at once. A filter does not see sockets, so it cannot find the rate by itself.
         default("unlimited") rate: Or<Unlimited, BitRate>,
         /// The order in which responses are sent.
         default("srpt") policy: Policy,
-        /// What is held of a response until it is its turn. `bodies` lets
-        /// them go chunk by chunk; `heads` has a response begin in its turn,
-        /// and then pass. A proxy-wasm host that is not Envoy, or made of the
-        /// same parts, may lose bodies that are held: `auto` is `heads` there,
-        /// and in Envoy, and `bodies` for the dynamic module.
+        /// What the filter holds of a response until its turn. With `bodies` it sends the body
+        /// chunk by chunk. With `heads` a response begins in its turn, and then passes freely. A
+        /// proxy-wasm host that is neither Envoy nor made of the same parts may lose bodies that
+        /// are held. `auto` is `heads` for the proxy-wasm filter, in Envoy as well, and `bodies`
+        /// for the dynamic module.
         default("auto") hold: Or<Auto, Hold>,
-        /// Responses in progress on a worker; one over it is sent unpaced.
+        /// Responses in progress: on each worker in the proxy-wasm filter, on all workers together
+        /// in the dynamic module. One over it is sent unpaced.
         default("65536") max_flows: Limit,
     }
 
-    /// What is known of sizes before a response begins.
+    /// Sources that tell a response's size before the response begins.
     closed struct FilterCatalogue {
-        /// Memory for sizes learnt from earlier responses, in each worker, and
-        /// as much again for what the workers share; 0 switches them off.
+        /// Memory for sizes learnt from earlier responses: in the proxy-wasm filter in each worker,
+        /// and as much again for what the workers share; in the dynamic module once. 0 switches
+        /// learning off.
         default("4MB") max_size: Bytes<0, 1_073_741_824>,
-        /// How long a learnt size is believed.
+        /// How long a learnt size counts.
         default("1h") ttl: Timeout,
-        /// Request header fields by which the variants of a resource are told
-        /// apart, where the response's `Vary` names them; at most 4.
+        /// Request header fields that distinguish the variants of a resource, where the response's
+        /// `Vary` names them; at most 4.
         default("[accept-encoding]") vary: List<FieldName, 0>,
-        /// Sizes that are known beforehand.
+        /// Resources whose sizes are known beforehand.
         default("[]") manifest: List<ListedSize, 0>,
-        /// Estimates by kind, where nothing is known of a resource itself.
+        /// Estimates by kind of resource, where nothing is known of the resource itself.
         default("{}") estimator: Or<Off, Estimator>,
     }
 
     /// A resource whose size is known beforehand.
     closed struct ListedSize {
-        /// The host asked for; every host if absent.
+        /// Host of the request; every host if absent.
         optional host: Host,
-        /// The path asked for, with its query if that matters.
+        /// Path of the request, with its query if that matters.
         required path: Target,
         /// The body's size in bytes.
         required bytes: Bytes<0, MAX_SIZE>,
     }
 
-    /// A group of Envoy's clusters that serve the same things.
+    /// A group of Envoy's clusters that serve the same content.
     closed struct FilterCluster {
-        /// Which requests are for it; the first group that matches has a
-        /// request. Every request if absent.
+        /// Requests that the group takes. If several groups match a request, the first one takes
+        /// it. Every request if absent.
         default("{}") matches as "match": Match,
         /// Envoy's clusters, each a pool of endpoints.
         required pools: List<Pool, 1>,
-        /// The request header field that names the pool; the route's
+        /// Request header field that the filter sets to the name of the chosen pool. The route's
         /// `cluster_header` follows it.
         default("x-sprat-cluster") header: FieldName,
-        /// The key below which the dynamic metadata of `envoy.lb` names the
-        /// pool too, for subsets of one cluster; the dynamic module's alone.
+        /// Key in the dynamic metadata of `envoy.lb` that also gets the name of the pool, for
+        /// subsets of one cluster. Only in the dynamic module.
         optional metadata_key: MetadataKey,
-        /// How a pool is chosen for a request.
+        /// How the filter chooses a pool for a request.
         default("least_request") dispatch: Dispatch,
-        /// Requests in service at each pool; more wait, in the wait queue's
-        /// order.
+        /// Requests in service at each pool. Requests over it wait in the `wait_queue`.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
-        /// Requests that wait for a pool.
+        /// Order of and bounds on requests that wait for a pool.
         default("{}") wait_queue: WaitQueue,
         /// Ask a pool for sizes by HEAD, where the order of waiting requests
         /// or the choice of a pool depends on them.
@@ -115,39 +114,40 @@ record! {
     closed struct PoolParameters {
         /// The name of Envoy's cluster.
         required name: EnvoyCluster,
-        /// The endpoint's share of the requests, relative to the others.
+        /// The pool's share of the requests, relative to the others.
         default("1") weight: Count<1, 1000>,
-        /// The sizes of the responses that it is for, under `dispatch: sita`;
-        /// as the cutoffs have it if absent.
+        /// Sizes of the responses that the pool serves under `dispatch: sita`. If absent, `cutoffs`
+        /// decides.
         optional size_range: SizeRange,
-        /// For requests of the highest class alone.
+        /// Use the pool only for requests of the highest class.
         default("false") reserved: Flag,
     }
 
     /// HEAD requests that ask a pool for sizes.
     closed struct FilterProbe {
-        /// Envoy's cluster that is asked; the group's first pool if absent.
+        /// Envoy's cluster that gets the HEAD requests; the group's first pool if absent.
         optional cluster: EnvoyCluster,
-        /// How long a request waits for the answer at most. The probe goes on,
-        /// for the next who asks.
+        /// Longest time that a request waits for the answer. The probe goes on, so that the next
+        /// request for the resource can use its answer.
         default("10ms") budget: Timeout,
-        /// How long a probe may take, with its connection.
+        /// Time for a probe, with its connection.
         default("2s") timeout: Timeout,
-        /// Probes at a time, on each worker.
+        /// Probes at the same time: on each worker in the proxy-wasm filter, on all workers
+        /// together in the dynamic module.
         default("16") max_concurrent: Count<1, 10_000>,
-        /// How long a resource is left alone whose probe told nothing, and the
-        /// group after five such answers in a row.
+        /// How long the filter sends no probe for a resource whose probe told nothing. After five
+        /// such answers in a row, it sends none for the whole group, for the same time.
         default("60s") negative_ttl: Time<1000>,
-        /// Memory for resources that are left alone.
+        /// Memory for resources that get no probe at present (`negative_ttl`).
         default("64KB") max_size: Bytes<4_096, 1_073_741_824>,
     }
 }
 
 choices! {
     Hold as "Hold": "what is held of a response" {
-        /// The response's head; its body passes.
+        /// The response's head is held; its body passes.
         "heads" => Self::Heads,
-        /// The response's head, and each part of its body.
+        /// The response's head is held, and each part of its body.
         "bodies" => Self::Bodies,
     }
 }

@@ -18,76 +18,77 @@ use crate::scalars::{Count, Fault, Flag, Leaf, Off, Time, Unlimited};
 pub(crate) type Percent = Count<0, 100>;
 
 record! {
-    /// Endpoints whose answers are bad get no requests for a while.
+    /// Ejection of endpoints with bad answers: they get no requests for a while.
     closed struct OutlierDetection {
-        /// Responses in a row that are 5xx, or none at all, until an endpoint
-        /// is ejected.
+        /// Failures in a row after which an endpoint is ejected: responses of 5xx, or no response
+        /// at all.
         default("5") consecutive_5xx: Or<Off, Limit>,
-        /// In a row that are 502, 503 or 504, or none at all.
+        /// Failures in a row after which an endpoint is ejected: responses of 502, 503 or 504, or
+        /// no response at all.
         default("5") consecutive_gateway_failure: Or<Off, Limit>,
-        /// Requests in a row without a response: the endpoint could not be
+        /// Requests in a row without a response after which an endpoint is ejected: it could not be
         /// reached, was too slow, or cut the connection.
         default("5") consecutive_local_origin_failure: Or<Off, Limit>,
-        /// The interval between looks at success rates. An endpoint that was not ejected
-        /// for one has one ejection less to its account.
+        /// Time between two comparisons of success rates. After each interval without an ejection,
+        /// an endpoint has one ejection less on its account.
         default("10s") interval: Timeout,
-        /// An ejection takes this times the number of ejections on the
-        /// endpoint's account.
+        /// Time of an ejection, multiplied by the number of ejections on the endpoint's account.
         default("30s") base_ejection_time: Timeout,
-        /// An ejection takes no longer.
+        /// Longest time of an ejection, without the jitter.
         default("300s") max_ejection_time: Timeout,
-        /// A random time up to this is added, so that not all endpoints return
-        /// at once.
+        /// A random time up to this is added to each ejection, so that not all endpoints return at
+        /// once.
         default("0s") max_ejection_time_jitter: Time<0>,
-        /// Endpoints ejected at a time. One of several may be in any case, the
-        /// last one never is.
+        /// Percentage of the endpoints that may be ejected at the same time. One of several may be
+        /// ejected in any case; the last one never is.
         default("50") max_ejection_percent: Percent,
-        /// An endpoint is ejected if its success rate over an interval is below
-        /// the mean of all by so many thousandths of the standard deviation.
+        /// An endpoint is ejected if its success rate over an interval is too far below the mean of
+        /// all endpoints. This is the distance, in thousandths of the standard deviation. `off`
+        /// does not compare success rates.
         default("1900") success_rate_stdev_factor: Or<Off, Count<1, 100_000>>,
-        /// Endpoints that must have enough requests before rates are compared.
+        /// Endpoints that must have had enough requests before success rates are compared.
         default("5") success_rate_minimum_hosts: Count<2, 100_000>,
-        /// Requests in an interval that are enough.
+        /// Requests to an endpoint in an interval that are enough to compare its success rate.
         default("100") success_rate_request_volume: Limit,
     }
 
-    /// Endpoints are asked whether they are well: by HTTP or by opening a
-    /// connection; one of the two is needed.
+    /// Checks whether endpoints are healthy, by HTTP or by opening a connection. One of the two is
+    /// needed.
     closed struct HealthChecks {
-        /// Send a request, and look at the response's status.
+        /// Send a request, and check the response's status.
         optional http_health_check: HttpHealthCheck,
-        /// Open a connection, and no more.
+        /// Only open a connection to the endpoint.
         optional tcp_health_check: TcpHealthCheck,
-        /// Between two checks of an endpoint.
+        /// Time between two checks of an endpoint.
         default("5s") interval: Timeout,
-        /// An interval is shorter by up to this share, at random, so that the
-        /// checks spread out.
+        /// Percentage by which an interval may be shorter, at random, so that the checks spread
+        /// out.
         default("10") interval_jitter_percent: Percent,
-        /// For a whole check.
+        /// Time for a whole check.
         default("2s") timeout: Timeout,
-        /// Checks in a row that pass, until an endpoint is used again.
+        /// Passed checks in a row after which an endpoint is used again.
         default("2") healthy_threshold: Count<1, 1000>,
-        /// Checks in a row that fail, until an endpoint is no longer used.
+        /// Failed checks in a row after which an endpoint is no longer used.
         default("3") unhealthy_threshold: Count<1, 1000>,
     }
 
-    /// A request that an endpoint is to answer.
+    /// The request that a health check sends to an endpoint.
     closed struct HttpHealthCheck {
-        /// What to ask for; with a query, if need be.
+        /// Path of the request, with a query if need be.
         default("/") path: RequestTarget,
-        /// The `Host`; the endpoint's address if absent.
+        /// `Host` of the request; the endpoint's address if absent.
         optional host: HostHeader,
-        /// The method that checks use.
+        /// Method of the request.
         default("GET") method: CheckMethod,
-        /// Status codes of an endpoint that is well, such as 204 or 200-399.
+        /// Status codes of a healthy endpoint, such as 204 or 200-399.
         default("[200-299]") expected_statuses: List<StatusRange, 1>,
     }
 
-    /// A connection that an endpoint is to accept.
+    /// A health check that passes if the endpoint accepts a connection.
     closed struct TcpHealthCheck {}
 
-    /// Bounds on a cluster as a whole. What is over one is answered 503 at
-    /// once, or not repeated.
+    /// Bounds on a cluster as a whole. A request over one of them is answered 503 at once. A retry
+    /// over one of them is not made.
     closed struct CircuitBreakers {
         /// Connections to all endpoints together.
         default("unlimited") max_connections: Or<Unlimited, Limit>,
@@ -95,53 +96,52 @@ record! {
         default("unlimited") max_pending_requests: Or<Unlimited, Limit>,
         /// Requests in service and waiting together.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
-        /// Requests that are being repeated.
+        /// Requests that are being retried at the same time.
         default("unlimited") max_retries: Or<Unlimited, Count<0, 10_000_000>>,
-        /// The same as a share of the requests there are.
+        /// Retries at the same time, as a share of the requests in progress.
         default("{}") retry_budget: RetryBudget,
     }
 
-    /// Requests that are being repeated, as a share of the requests there are.
+    /// Retries at the same time, as a share of the requests in progress.
     closed struct RetryBudget {
-        /// Retries, of the requests in progress.
+        /// Percentage of the requests in progress that may be retries.
         default("20") budget_percent: Percent,
-        /// So many in any case.
+        /// Retries that are allowed in any case, whatever the percentage.
         default("10") min_retry_concurrency: Count<0, 10_000_000>,
     }
 
-    /// Which requests are repeated, and when. Where another endpoint has not
-    /// been tried it is tried at once; where all have been, after a while.
+    /// Which requests are retried, and when. Sprat tries another endpoint at once, if the request
+    /// has not been there yet. Once all endpoints have been tried, it waits first.
     closed struct RetryPolicy {
-        /// What leads to a repetition.
+        /// Failures that lead to a retry.
         default("[connect-failure, refused-stream]") retry_on: List<RetryOn, 1>,
-        /// Repetitions of a request.
+        /// Retries of one request.
         default("2") num_retries: Count<0, 100>,
-        /// From when an attempt has sent the request in full to its response's
-        /// head; then another endpoint is tried. Needs `reset` in `retry_on`.
+        /// Time of one attempt, from the end of the request's body (without a body: from the
+        /// attempt's beginning) to the response's head. Then Sprat tries another endpoint. Needs
+        /// `reset` in `retry_on`.
         default("off") per_try_timeout: Or<Off, Timeout>,
-        /// Status codes that lead to a repetition, with
-        /// `retriable-status-codes`.
+        /// Status codes that lead to a retry, with `retriable-status-codes` in `retry_on`.
         default("[]") retriable_status_codes: List<Count<400, 599>, 0>,
-        /// Repeat requests whose method is not idempotent, too, such as POST:
-        /// an endpoint may then do twice what was asked once.
+        /// Also retry requests with a method that is not idempotent, such as POST. A backend may
+        /// then do twice what the client asked for once.
         default("false") retry_non_idempotent: Flag,
         /// How long to wait before an endpoint is tried again.
         default("{}") retry_back_off: RetryBackOff,
     }
 
-    /// The wait before a repetition: at random, up to a bound that doubles.
+    /// The wait before a retry: a random time, up to a bound that doubles with each retry.
     closed struct RetryBackOff {
-        /// The bound for the first.
+        /// Bound on the first wait.
         default("25ms") base_interval: Timeout,
-        /// The bound for any.
+        /// Bound on any wait.
         default("250ms") max_interval: Timeout,
     }
 
-    /// A second attempt beside a first one that is slow: the first answer is
-    /// taken, the other one cancelled. For requests without a body, of
-    /// idempotent methods.
+    /// A second attempt while the first one is slow. Sprat takes the first answer, and cancels the
+    /// other attempt. For requests without a body, with an idempotent method.
     closed struct HedgePolicy {
-        /// How slow: without a response's head for so long.
+        /// Time without a response's head, after which Sprat makes the second attempt.
         required delay: Timeout,
     }
 }
@@ -150,9 +150,9 @@ choices! {
     RetryOn as "RetryOn": "what leads to a repetition" {
         /// No connection to the endpoint can be opened.
         "connect-failure" => Self::ConnectFailure,
-        /// The endpoint, or the connection's end, left the request untouched.
+        /// The endpoint did not process the request: it was never sent, or the endpoint refused it.
         "refused-stream" => Self::RefusedStream,
-        /// The connection ended, or time was up, before a response began.
+        /// The connection ended, or `per_try_timeout` was over, before a response began.
         "reset" => Self::Reset,
         /// A response of 502, 503 or 504.
         "gateway-error" => Self::GatewayError,

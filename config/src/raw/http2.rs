@@ -10,36 +10,39 @@ type Window = Bytes<65_535, 0x7fff_ffff>;
 record! {
     /// How HTTP/2 is spoken with clients.
     closed struct Http2 {
-        /// Requests in progress on one connection.
+        /// Requests in progress on one connection. One over it is refused (`REFUSED_STREAM`).
         default("100") max_concurrent_streams: Count<1, 10_000>,
-        /// Bytes of one request's body that may come before they are wanted.
+        /// Flow-control window of one request: bytes of its body that the client may send
+        /// before Sprat takes them.
         default("64KB") initial_stream_window_size: Window,
-        /// The same for all requests of a connection together: what one
-        /// connection may have in memory.
+        /// Flow-control window of all requests of a connection together: the bytes of bodies
+        /// that one connection may have in memory.
         default("1MB") initial_connection_window_size: Window,
-        /// What counts of what clients say of their responses' priorities.
+        /// Which of the priorities that clients ask for order the responses of a connection.
         default("urgency") priorities: Priorities,
-        /// Speak nothing else: what does not begin with the preface is not
-        /// taken for HTTP/1.1, and TLS offers `h2` alone.
+        /// Speak only HTTP/2. A connection that does not begin with the preface is closed, and
+        /// TLS offers `h2` alone.
         default("false") required: Flag,
     }
 
     /// How HTTP/2 is spoken with backends.
     closed struct UpstreamHttp2 {
-        /// Requests in progress on one connection; for more, another one is
-        /// opened. Not more than the backend allows: what is over that waits.
+        /// Requests in progress on one connection; for more, Sprat opens another one. Set it no
+        /// higher than the backend's own limit, because requests over that limit wait.
         default("100") max_concurrent_streams: Count<1, 10_000>,
-        /// Bytes of one response that may come before the client takes them;
-        /// a connection has room for that many of each.
+        /// Flow-control window of one response: bytes that the backend may send before the
+        /// client takes them. A connection has room for that many bytes of each of its
+        /// responses.
         default("256KB") initial_stream_window_size: Window,
     }
 }
 
 choices! {
     Priorities as "Priorities": "what counts" {
-        /// Urgency and `i` (RFC 9218).
+        /// Urgency and incremental (`i`) count (RFC 9218).
         "all" => Self::All,
-        /// Urgency; those of the same are ordered as if none were incremental.
+        /// Urgency counts. Responses of the same urgency are ordered as if none were
+        /// incremental.
         "urgency" => Self::Urgency,
         /// Priorities of clients are ignored.
         "none" => Self::None,

@@ -14,31 +14,31 @@ use crate::scalars::{Bytes, Count, MAX_SIZE, Off, Time, Unlimited};
 use crate::tree::{Kind, Node};
 
 record! {
-    /// The least that a client must move while it is the one that keeps Sprat
-    /// waiting. Time in which Sprat paces it, or the backend is slow, does not
-    /// count.
+    /// The lowest rates at which a client must send or read while Sprat waits for it. Time in
+    /// which Sprat paces the response, or in which the backend is slow, does not count.
     closed struct MinRates {
-        /// Bytes a second of a request's body. A slower one is answered 408.
+        /// Bytes per second of a request's body. A slower request is answered 408.
         default("240B") request_body: Or<Off, SomeBytes>,
-        /// Bytes a second of a response that the client acknowledges. A slower
-        /// one is cut.
+        /// Bytes per second of a response that the client acknowledges. A slower response is
+        /// cut.
         default("240B") response: Or<Off, SomeBytes>,
-        /// The time of waiting over which they are averaged.
+        /// Waiting time over which the rates are averaged.
         default("20s") window: Timeout,
-        /// What holds in their place while the client keeps a place that others
-        /// need: the listener has its `max_requests`, or the endpoints of the
-        /// request's cluster have theirs.
+        /// Rates that apply while others need the place of the client's request: the listener
+        /// has reached its `max_requests`, or the endpoints of the request's cluster have
+        /// reached theirs.
         default("{}") under_load: Or<Off, MinRatesUnderLoad>,
     }
 
-    /// The least that a client must move while others need its place. A rate that
-    /// is off without load is off under it, and one that is higher stays.
+    /// The lowest rates for a client while others need the place of its request. A rate that is
+    /// `off` in `min_rates` stays off. Otherwise the higher rate and the shorter `window` of
+    /// the two apply.
     closed struct MinRatesUnderLoad {
-        /// Bytes a second of a request's body.
+        /// Bytes per second of a request's body.
         default("4KB") request_body: SomeBytes,
-        /// Bytes a second of a response that the client acknowledges.
+        /// Bytes per second of a response that the client acknowledges.
         default("4KB") response: SomeBytes,
-        /// The time of waiting over which they are averaged.
+        /// Waiting time over which the rates are averaged.
         default("5s") window: Timeout,
     }
 
@@ -48,23 +48,25 @@ record! {
         default("unlimited") max_connections: Or<Unlimited, Limit>,
         /// Requests in progress; one over it is answered 429.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
-        /// Leading bits of an IPv4 address that make a client.
+        /// Leading bits of an IPv4 address that identify a client. Addresses with the same bits
+        /// are one client.
         default("32") ipv4_prefix: Count<8, 32>,
-        /// Leading bits of an IPv6 address that make a client. One household
-        /// has a /64 at least.
+        /// Leading bits of an IPv6 address that identify a client. Addresses with the same bits
+        /// are one client. One household has at least a /64.
         default("64") ipv6_prefix: Count<16, 128>,
     }
 
-    /// Requests of each client over time. One that comes too soon is answered
-    /// 429, with `Retry-After` and `RateLimit` fields.
+    /// How many requests each client may send over time. A request that comes too soon is
+    /// answered 429, with `Retry-After` and `RateLimit` fields.
     closed struct RateLimit {
-        /// Whose requests count together: `client` is an address, as
-        /// `per_client` cuts it; or the value of a header field, and the
-        /// address where a request has none.
+        /// Which requests count together. `client` counts by address, as the listener's
+        /// `per_client` cuts it. `{header: NAME}` counts by the value of a request's header
+        /// field, or by address if a request has none.
         default("client") key: ClientBy,
-        /// How many, and how fast.
+        /// How many requests may come at once, and how fast further ones are allowed.
         required token_bucket: TokenBucket,
-        /// Clients that are told apart at a time, 16 bytes each.
+        /// Clients that are counted at the same time, 16 bytes each. For one more, Sprat
+        /// forgets the client whose bucket is closest to full.
         default("65536") max_keys: Count<1, 100_000_000>,
     }
 
@@ -74,26 +76,26 @@ record! {
         required header: FieldName,
     }
 
-    /// Each request takes a token; tokens come back evenly.
+    /// A token bucket: each request takes a token, and tokens come back evenly.
     closed struct TokenBucket {
-        /// Requests that may come at once.
+        /// Tokens in a full bucket: the number of requests that may come at once.
         required max_tokens: Count<1, 1_000_000>,
         /// Tokens that come back in each `fill_interval`.
         default("1") tokens_per_fill: Count<1, 1_000_000>,
-        /// How often `tokens_per_fill` tokens come back.
+        /// Time in which `tokens_per_fill` tokens come back.
         required fill_interval: Timeout,
     }
 
-    /// What to stop doing as memory runs short.
+    /// What Sprat refuses or cuts when memory runs short.
     closed struct OverloadManager {
-        /// Resident memory of the process. At it, exchanges are ended, the
+        /// Bound on the process's resident memory. At the bound, Sprat cuts open requests, the
         /// newest first.
         required max_heap_size: Bytes<16_777_216, MAX_SIZE>,
-        /// The share of it from which new requests are answered 503.
+        /// The share of `max_heap_size` from which new requests are answered 503.
         default("0.95") stop_accepting_requests: Share,
-        /// The share of it from which new connections are closed at once.
+        /// The share of `max_heap_size` from which new connections are closed at once.
         default("0.98") stop_accepting_connections: Share,
-        /// How often memory is looked at.
+        /// How often Sprat checks how much memory it uses.
         default("250ms") refresh_interval: Time<10>,
     }
 }

@@ -12,51 +12,51 @@ use crate::scalars::{Count, Flag};
 pub(crate) type EveryK = Count<1, 1_000>;
 
 record! {
-    /// Short responses first, by the bytes that each has had.
+    /// Short responses first, by the bytes that each response has sent.
     closed struct Sfd {
-        /// How a response is marked beyond the threshold.
+        /// How the bytes of a response beyond `threshold` are marked.
         default("s-sfd") variant: Variant,
-        /// A response is short for as long as it has not had more bytes than this, its
-        /// head included.
+        /// A response is short until it has sent more bytes than this, its head included.
         default("15KB") threshold: SomeBytes,
-        /// One that was sent nothing for longer, and had nothing to send, is new again.
+        /// A response that had nothing to send, and was sent nothing, for longer than this is
+        /// new again.
         default("1s") idle: Timeout,
-        /// With `s-sfd`, one of so many turns of a long response is that of a short one.
+        /// With `variant: s-sfd`, one of every `k` turns of a long response counts as a turn of
+        /// a short one.
         default("4") k: EveryK,
-        /// The part of the bytes for what is beyond the threshold, while what is not waits,
-        /// too.
+        /// The share of the bytes for responses beyond the threshold while responses within it
+        /// wait, too.
         default("0.3") out_share: OutShare,
-        /// Whether a response that is known to be larger than the threshold is beyond it
+        /// With `true`, a response that is known to be larger than the threshold is beyond it
         /// from its beginning.
         default("false") use_size: Flag,
     }
 
-    /// Code points on the packets of responses, by the bytes that each has had.
+    /// Code points on the packets of responses, by the bytes that each response has sent.
     closed struct Marking {
-        /// How a response is marked beyond the threshold.
+        /// How the bytes of a response beyond `threshold` are marked.
         default("s-sfd") variant: Variant,
-        /// A response is IN for as long as it has not had more bytes than this, its head
-        /// included.
+        /// A response is IN until it has sent more bytes than this, its head included.
         default("15KB") threshold: SomeBytes,
-        /// One that was sent nothing for longer is new again.
+        /// A response that was sent nothing for longer than this is new again.
         default("1s") idle: Timeout,
-        /// With `s-sfd`, one of so many writes of a long response is IN.
+        /// With `variant: s-sfd`, one of every `k` writes of a long response is IN.
         default("4") k: EveryK,
-        /// The code point of what is IN.
+        /// The code point of packets that are IN.
         default("af11") within as "in": Dscp,
-        /// The code point of what is OUT. Packets of one AF class stay in order; those of
-        /// different classes may overtake each other.
+        /// The code point of packets that are OUT. Packets of one AF class stay in order; those
+        /// of different classes may overtake each other.
         default("af13") out: Dscp,
     }
 }
 
 choices! {
     Variant as "Variant": "a variant" {
-        /// All of it is OUT.
+        /// All bytes beyond the threshold are OUT.
         "sfd" => Self::Sfd,
-        /// Each turn is IN with the probability of the threshold over the bytes sent.
+        /// Each turn beyond the threshold is IN with the probability `threshold` / bytes sent.
         "p-sfd" => Self::PSfd,
-        /// One of every `k` turns is IN.
+        /// One of every `k` turns beyond the threshold is IN.
         "s-sfd" => Self::SSfd,
     }
 }

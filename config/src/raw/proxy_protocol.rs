@@ -8,16 +8,19 @@ use crate::resolved::ProxyVersion;
 use crate::scalars::Bytes;
 
 record! {
-    /// The PROXY protocol, versions 1 and 2, before anything else on a
-    /// connection: whom a load balancer has accepted it from.
+    /// The PROXY protocol, versions 1 and 2: a header before anything else on a connection, in
+    /// which a load balancer names the client whose connection it passes on.
     closed struct ProxyProtocol {
-        /// The load balancers, whose connections all begin with a header.
+        /// Addresses of the load balancers. Every connection from them must begin with a
+        /// header.
         required trusted: List<Cidr, 1>,
-        /// What becomes of connections from elsewhere.
+        /// What to do with connections from other addresses.
         default("refuse") others: Others,
-        /// From the connection's start to the end of the header.
+        /// Longest time from the connection's start to the end of the header. Then the
+        /// connection is closed.
         default("5s") timeout: Timeout,
-        /// Bytes of a header, with what it has beside addresses.
+        /// Bytes of a header of version 2, including what it has beside addresses. A connection
+        /// with a longer header is closed. A header of version 1 has at most 107 bytes.
         default("1KB") max_size: Bytes<256, 65_536>,
     }
 }
@@ -31,15 +34,15 @@ pub(crate) enum Others {
 
 choices! {
     Others as "Others": "what becomes of them" {
-        /// Connections without a header are closed.
+        /// Close connections from other addresses.
         "refuse" => Self::Refuse,
-        /// They are served as the clients that they come from, without a
-        /// header.
+        /// Serve these connections without a header, as connections of the client that they
+        /// come from.
         "direct" => Self::Direct,
     }
 
     ProxyVersion as "ProxyVersion": "a version" {
-        /// A line of text.
+        /// Version 1, which is a line of text.
         "v1" => Self::V1,
         /// Version 2, which is binary.
         "v2" => Self::V2,

@@ -12,53 +12,52 @@ use crate::resolved::CookieAttributeName;
 use crate::scalars::{Fault, Flag, Leaf, Time};
 
 record! {
-    /// Later requests of a session go to the endpoint that had its first.
+    /// Sticky sessions: later requests of a session go to the endpoint that got its first one.
     closed struct StatefulSession {
-        /// The cookie that a session is known by. It names no address: its value is
-        /// made of the endpoint's with a secret key.
+        /// The cookie of a session. It does not show the endpoint's address: its value is made of
+        /// the address with a secret key.
         required cookie: SessionCookie,
-        /// Answer a session's request with 503 if its endpoint is gone or out of
-        /// use. Otherwise another is chosen, and the session stays there.
+        /// If a session's endpoint is gone or out of use, answer the session's requests with 503.
+        /// With `false` Sprat chooses another endpoint, and the session stays there.
         default("false") strict: Flag,
-        /// A file with the secret key: one line of 16 to 1024 visible characters.
-        /// Without it the key is drawn when the process starts, and sessions end
-        /// with it.
+        /// File with the secret key: one line of 16 to 1024 visible characters. If absent, Sprat
+        /// makes a random key when the process starts, and sessions end with the process.
         optional key_file: FilePath,
     }
 
-    /// A cookie of Sprat's own. It is `HttpOnly`.
+    /// The cookie that Sprat sets for a session. It is always `HttpOnly`.
     closed struct SessionCookie {
-        /// What it is called.
+        /// Name of the cookie.
         required name: CookieName,
-        /// How long the client keeps it; 0 is until it is closed.
+        /// How long the client keeps the cookie; 0 is until the browser is closed.
         default("0s") ttl: Time<0>,
-        /// The paths that the client sends it with begin with this one.
+        /// `Path` of the cookie: the client sends it with requests whose path begins with this one.
         default("/") path: CookiePath,
-        /// What else is said of it.
+        /// More attributes of the cookie.
         default("[]") attributes: List<CookieAttribute, 0>,
     }
 
     /// An attribute of a cookie.
     closed struct CookieAttribute {
-        /// Which attribute it is.
+        /// Name of the attribute.
         required name: CookieAttributeName,
-        /// What it is, for `SameSite` and `Domain` alone.
+        /// Value of the attribute; only `SameSite` and `Domain` have one.
         optional value: CookieValue,
     }
 }
 
 choices! {
     CookieAttributeName as "CookieAttributeName": "an attribute of a cookie" {
-        /// The cookie is sent over TLS alone.
+        /// The client sends the cookie over TLS only.
         "Secure" => Self::Secure,
-        /// Scripts do not see the cookie, as none does in any case.
+        /// Scripts do not see the cookie. Sprat sets this in any case.
         "HttpOnly" => Self::HttpOnly,
-        /// Whether the cookie goes with requests that other sites lead to: `Strict`, `Lax`
-        /// or `None`.
+        /// Whether the client sends the cookie with requests that come from other sites: `Strict`,
+        /// `Lax` or `None`.
         "SameSite" => Self::SameSite,
-        /// The domain whose hosts the cookie is sent to.
+        /// Domain whose hosts the client sends the cookie to.
         "Domain" => Self::Domain,
-        /// The cookie is kept apart for each site that embeds this one.
+        /// The browser keeps a separate cookie for each site that embeds this one.
         "Partitioned" => Self::Partitioned,
     }
 }

@@ -8,15 +8,15 @@ use crate::scalars::{Count, Time};
 record! {
     /// A link that several instances send on.
     closed struct SharedUplink {
-        /// A store that all of them reach, over the Redis protocol.
+        /// The store that all instances reach, over the Redis protocol.
         required url: RedisUrl,
-        /// The key in it that stands for the link.
+        /// The key in the store that stands for the link, the same for all instances.
         default("'sprat:uplink'") key: KeyPrefix,
-        /// An instance that the store has not heard of for so long is gone, and its share
-        /// goes to the others. Each reports three times as often. At most 1 minute.
+        /// An instance that the store has not heard of for this time is gone, and its share
+        /// goes to the others. Each instance reports three times in a lease. At most 1 minute.
         default("3s") lease: LeaseTime,
-        /// Instances that the rate is divided among until the store has told of them; give
-        /// the most that there will be.
+        /// Number of instances that `rate` is divided among until the store has told of them.
+        /// Give the most that there will be.
         default("1") instances: Count<1, 1000>,
     }
 }

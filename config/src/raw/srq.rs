@@ -10,62 +10,63 @@ use crate::scalars::{Always, Count, Time};
 pub(crate) type QueueCount = Count<2, 16>;
 
 record! {
-    /// Queues by what a response has had, which adapt to what passes; in each,
-    /// deadlines and values (SRQ06).
+    /// Queues by the bytes that each response has sent. The queues adapt to the traffic;
+    /// deadlines and values give the order in each queue (SRQ06).
     closed struct Srq {
-        /// The weight of deadlines against values: 1 is the earliest deadline
-        /// first in each queue, 0 the highest value first.
+        /// The weight of deadlines against values in each queue: 1 is the earliest deadline
+        /// first, 0 the highest value first.
         default("0.2") alpha: Share,
-        /// How often queues and quanta follow what has passed.
+        /// How often Sprat adapts the queues and their quanta to the responses that have
+        /// passed.
         default("60s") interval: Time<1_000>,
-        /// A quantum grows when more than this share of those that leave its
-        /// queue go on to the next.
+        /// A queue's quantum grows if more than this share of the responses that leave the
+        /// queue go on to the next one.
         default("0.6") t_fail: Share,
-        /// The last queue is split when the deviation of what ended in it, over
-        /// the mean, is above this.
+        /// The last queue is split if the sizes of the responses that ended in it have a
+        /// standard deviation, divided by their mean, above this.
         default("1") t_split: Ratio,
-        /// A quantum shrinks when the deviation of what ended in its queue, over
-        /// the mean, is above this.
+        /// A queue's quantum shrinks if the sizes of the responses that ended in the queue have
+        /// a standard deviation, divided by their mean, above this.
         default("1") t_desc: Ratio,
-        /// What a quantum that grows is multiplied by.
+        /// The factor by which a quantum grows.
         default("2") adj_i: Factor,
-        /// What a quantum that shrinks loses, as a part of the mean.
+        /// The part of the mean size by which a quantum shrinks.
         default("0.2") adj_d: Ratio,
-        /// Until when a response has its whole value, where its class has no
-        /// `deadline`; from when it is there.
+        /// For responses of a class without a `deadline`: time until the value begins to fall,
+        /// counted from when the response is there.
         default("2s") soft_deadline: Timeout,
-        /// From when on it has none, where its class has no `deadline`.
+        /// For responses of a class without a `deadline`: time until the value is gone, counted
+        /// from when the response is there.
         default("2s") deadline: Timeout,
-        /// What the first queue that has something to send gets of the link.
-        /// The others share the rest by how many responses they have.
+        /// Share of the link for the first queue that has something to send. The other queues
+        /// share the rest by how many responses they have.
         default("90%") first_share: SharePercent,
-        /// What a response may have in each queue before it goes to the next,
-        /// to begin with: one fewer than there are queues.
+        /// The quanta at the start: how many bytes a response may send in each queue before it
+        /// goes to the next. One fewer than there are queues.
         default("[10KB, 100KB]") quanta: List<SomeBytes, 1>,
-        /// How many queues there may be.
+        /// Bounds on the number of queues.
         default("{}") queues: QueueBounds,
-        /// Responses that must have left a queue in an interval for it to
-        /// adapt.
+        /// Responses that must leave a queue in an `interval` before Sprat adapts that queue.
         default("20") samples_min: Count<1, 1_000_000>,
-        /// When the queues order: `always`, or in busy periods; the order is
-        /// that of `fair` otherwise.
+        /// When the queues order responses: `always`, or in busy periods only. At other times
+        /// the order is that of `fair`.
         default("always") trigger: Or<Always, Busy>,
     }
 
-    /// How many queues there may be.
+    /// Bounds on the number of queues.
     closed struct QueueBounds {
-        /// The fewest queues, to which the last are merged.
+        /// The fewest queues. The last two are merged only while there are more.
         default("2") min: QueueCount,
-        /// The most queues, to which the last is split.
+        /// The most queues. The last one is split only while there are fewer.
         default("16") max: QueueCount,
     }
 
-    /// A busy period begins when this is so for a second, and ends when it is
-    /// below half of this for five.
+    /// A busy period begins when the load has been above the bound for a second, and ends when
+    /// it has been below half of the bound for five seconds. Give one of the two keys.
     closed struct Busy {
-        /// What the open responses have left takes the link longer.
+        /// The bound on the time that the link needs for what open responses have left to send.
         optional backlog: Timeout,
-        /// More responses wait for their turns.
+        /// The bound on the number of responses that wait for their turns.
         optional max_requests: Count<1, 10_000_000>,
     }
 }

@@ -9,63 +9,61 @@ use crate::resolved::{ClientCertificateMode, ExpiredCrl, TlsVersion};
 use crate::scalars::{Count, Flag, Off};
 
 record! {
-    /// How TLS is spoken with clients.
+    /// How Sprat speaks TLS with clients.
     closed struct ListenerTls {
-        /// What the listener shows, by the name that a client asks for (SNI):
-        /// the first that is for the name and of a kind that the client takes.
-        /// A client that asks for no name, or for one that none is for, gets
-        /// the first of all.
+        /// Certificates of the listener. A client gets the first one that is for the name it asks
+        /// for (SNI), and of a kind that it accepts. If it asks for no name, or no certificate is
+        /// for that name, it gets the first of all.
         required certificates: List<ListenerCertificate, 1>,
-        /// The oldest version that is spoken.
+        /// The oldest version of TLS that Sprat accepts.
         default("TLSv1_2") minimum_version: TlsVersion,
         /// Ask clients for certificates.
         default("off") client_certificates: Or<Off, ClientCertificates>,
-        /// From the connection's start to the end of the handshake.
+        /// Time from the connection's start to the end of the handshake.
         default("10s") handshake_timeout: Timeout,
         /// Handshakes in progress; a connection over it is closed.
         default("1024") max_handshakes: Limit,
-        /// Tickets that a client gets to resume its session with, under TLS
-        /// 1.3; 0 switches resumption off. Each is about 250 bytes on the
-        /// uplink for each new session.
+        /// Tickets that a client gets for each new session, to resume it under TLS 1.3. Each takes
+        /// about 250 bytes on the uplink. 0 switches resumption off.
         default("2") session_tickets: Count<0, 8>,
     }
 
-    /// A certificate and its key. The files are read again when they change.
+    /// A certificate and its key. Sprat reads the files again when they change.
     closed struct TlsCertificate {
-        /// The certificate in PEM, followed by those that lead from it to a
-        /// known authority. It is for the names in its subjectAltName.
+        /// File with the certificate in PEM, followed by the intermediate certificates up to a
+        /// known authority. The certificate is for the names in its subjectAltName.
         required certificate_chain: FilePath,
-        /// The certificate's private key in PEM, without a pass phrase.
+        /// File with the certificate's private key in PEM, without a pass phrase.
         required private_key: FilePath,
     }
 
-    /// How TLS is spoken with backends.
+    /// How Sprat speaks TLS with backends.
     closed struct ClusterTls {
-        /// The authorities that are believed, in PEM; `system` is those that
-        /// this system believes.
+        /// File with the certificate authorities that Sprat trusts, in PEM. `system` trusts those
+        /// that the system trusts.
         default("system") trusted_ca: Or<System, FilePath>,
-        /// The name that is asked for, and that the certificate must be for;
-        /// the endpoint's host if absent.
+        /// Name that Sprat asks for (SNI), and that the backend's certificate must be for. The
+        /// endpoint's host if absent.
         optional sni: ServerName,
-        /// What is shown to a backend that asks.
+        /// Certificate that Sprat shows to a backend that asks for one.
         optional client_certificate: TlsCertificate,
-        /// The oldest version that is spoken.
+        /// The oldest version of TLS that Sprat accepts.
         default("TLSv1_2") minimum_version: TlsVersion,
-        /// Believe any certificate: an attacker on the way can read and change everything.
+        /// Accept any certificate. An attacker between Sprat and the backend can then read and
+        /// change everything.
         default("false") insecure_skip_verify: Flag,
     }
 
-    /// What clients have to show.
+    /// Certificates that clients show (mutual TLS).
     closed struct ClientCertificates {
-        /// The authorities that are believed, in PEM.
+        /// File with the certificate authorities that Sprat trusts, in PEM.
         required trusted_ca: FilePath,
         /// Whether a client without a certificate is served.
         default("required") mode: ClientCertificateMode,
-        /// Files with lists of what the authorities have revoked (CRL), in PEM or one in
-        /// DER. Where there are any, each authority from a client's certificate up to the
-        /// one in `trusted_ca` needs one.
+        /// Files with certificate revocation lists (CRL), in PEM or one in DER. If there are any,
+        /// each authority from a client's certificate up to the one in `trusted_ca` needs a list.
         default("[]") crl_files: List<FilePath, 0>,
-        /// What becomes of clients when a list's time (`nextUpdate`) is over.
+        /// What to do with clients when the time of a revocation list (`nextUpdate`) is over.
         default("deny") expired_crl: ExpiredCrl,
     }
 }
@@ -80,23 +78,23 @@ impl Word for System {
 
 choices! {
     TlsVersion as "TlsVersion": "a version" {
-        /// TLS 1.2 (RFC 5246), with forward secrecy and AEAD ciphers alone.
+        /// TLS 1.2 (RFC 5246), only with forward secrecy and AEAD ciphers.
         "TLSv1_2" => Self::V1_2,
         /// TLS 1.3 (RFC 8446).
         "TLSv1_3" => Self::V1_3,
     }
 
     ExpiredCrl as "ExpiredCrl": "what an expired list means" {
-        /// No certificate of that authority is taken, until there is a newer list.
+        /// Sprat accepts no certificate of that authority until there is a newer list.
         "deny" => Self::Deny,
-        /// The list is believed all the same.
+        /// Sprat goes on using the list.
         "use" => Self::Use,
     }
 
     ClientCertificateMode as "ClientCertificateMode": "a mode" {
-        /// Without a valid one the handshake fails.
+        /// Without a valid certificate the handshake fails.
         "required" => Self::Required,
-        /// A client may have none; one that is not valid fails.
+        /// A client may show no certificate. With an invalid one the handshake fails.
         "optional" => Self::Optional,
     }
 }

@@ -14,41 +14,42 @@ use crate::record::record;
 use crate::scalars::{Count, Fault, Flag, Leaf};
 
 record! {
-    /// Traces: each request takes part in the one that its `traceparent` names (W3C Trace
-    /// Context), or begins one.
+    /// Traces of requests. A request is part of the trace in its `traceparent` (W3C Trace Context),
+    /// or begins a new one.
     closed struct Tracing {
         /// A collector that gets the spans of sampled traces by OTLP over HTTP.
         required otlp: Otlp,
     }
 
-    /// A collector of OpenTelemetry's protocol, as protobuf over HTTP.
+    /// A collector that Sprat sends spans to by the OpenTelemetry protocol (OTLP), as protobuf over
+    /// HTTP.
     closed struct Otlp {
-        /// Where spans are posted to. Without a path it is `/v1/traces`.
+        /// URL that Sprat posts spans to. Without a path in it, the path is `/v1/traces`.
         required endpoint: CollectorUrl,
-        /// Header fields of each request to the collector, such as a key. They are not
-        /// shown by the admin listener.
+        /// Header fields of each request to the collector, such as an API key. The admin listener
+        /// does not show them.
         optional headers: Named<SecretValue>,
-        /// The authorities that are believed about a collector with `https`, in PEM; those
-        /// that this system believes if absent.
+        /// File with the certificate authorities that Sprat trusts for a collector with `https`, in
+        /// PEM. Those that the system trusts if absent.
         optional ca_file: FilePath,
-        /// What `service.name` of the resource says.
+        /// Value of `service.name` in the resource.
         default("sprat") service_name: AttributeText,
-        /// Attributes of the resource beside `service.name`, such as
+        /// More attributes of the resource, beside `service.name`, such as
         /// `deployment.environment.name`.
         optional resource_attributes: Named<AttributeText>,
-        /// How many of the traces that begin here are sampled.
+        /// Share of the traces to sample, of those that begin at Sprat.
         default("1%") sampling: RequestsPercent,
-        /// Have the sampled flag of a request's own `traceparent` decide, if it has one.
-        /// With `false` `sampling` decides of those requests, too: clients cannot
-        /// have all of theirs traced.
+        /// If a request has a `traceparent`, let the sampled flag in it decide. With `false`,
+        /// `sampling` decides for those requests, too, so that clients cannot have all of their
+        /// requests traced.
         default("true") parent_based: Flag,
-        /// For a request to the collector and its answer.
+        /// Time for a request to the collector and its answer.
         default("10s") timeout: Timeout,
-        /// Spans that wait to be sent; those that find no room are dropped, and counted.
+        /// Spans that wait to be sent. Spans over it are dropped, and counted.
         default("2048") max_queue_size: Count<1, 1_000_000>,
-        /// Spans of one request to the collector: once so many wait they are sent.
+        /// Spans in one request to the collector. When so many wait, Sprat sends them.
         default("512") max_export_batch_size: Count<1, 100_000>,
-        /// Spans wait no longer for others to be sent with.
+        /// Longest time that spans wait for others. Then Sprat sends them.
         default("5s") schedule_delay: Timeout,
     }
 }

@@ -20,22 +20,22 @@ use super::{Common, load, share};
 pub(super) struct DispatchArgs {
     #[command(flatten)]
     common: Common,
-    /// How many requests to simulate
+    /// Number of requests to simulate
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100..=20_000_000))]
     requests: u32,
     /// Loads of the farm, below 1
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.8", value_parser = load)]
     load: Vec<f64>,
-    /// How many endpoints there are
+    /// Number of endpoints in the farm
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=100))]
     endpoints: u32,
-    /// Endpoints share their capacity among all they have
+    /// Endpoints share their capacity among all their requests
     #[arg(long)]
     sharing: bool,
     /// Requests wait in order of their size, not first come, first served
     #[arg(long, conflicts_with = "sharing")]
     by_size: bool,
-    /// What a request takes beside its size, as a share of the mean size
+    /// Fixed work of each request beside its size, as a share of the mean size
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
     fixed: f64,
     /// Mean service time, in milliseconds, with no other request there

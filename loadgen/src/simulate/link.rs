@@ -26,7 +26,7 @@ use crate::cli;
 pub(super) struct LinkArgs {
     #[command(flatten)]
     common: Common,
-    /// How many requests to simulate
+    /// Number of requests to simulate
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100..=20_000_000))]
     requests: u32,
     /// Loads of the link, below 1
@@ -38,24 +38,23 @@ pub(super) struct LinkArgs {
     /// The rate of the link
     #[arg(long, value_name = "RATE", default_value = "1mbit", value_parser = cli::rate)]
     uplink: u64,
-    /// What one grant lets a response send [default: a thirty-second of the
-    /// mean size]; the core grants more where that is less than 300 us at the
-    /// link's rate
+    /// Bytes that one grant lets a response send [default: a thirty-second of the mean size]; the
+    /// core grants more if that is less than 300 us at the link's rate
     #[arg(long, value_name = "BYTES", value_parser = quantum_bytes)]
     quantum: Option<u32>,
-    /// An arrival waits for the end of what was granted, as in the proxy;
-    /// theory knows no grants
+    /// Let an arrival wait for the end of the present grant, as in the proxy; theory knows no
+    /// grants
     #[arg(long)]
     whole_grants: bool,
-    /// What srpt-aged takes off a response's rank for each second that it has
-    /// waited [default: 1% of what the link carries in a second]
+    /// Bytes that srpt-aged takes off a response's rank for each second that it has waited
+    /// [default: 1% of what the link carries in a second]
     #[arg(long, value_name = "BYTES")]
     ageing: Option<u64>,
-    /// Percent of the link for what has waited longest
+    /// Percentage of the link for the response that has waited longest
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=i64::from(MAX_FLOOR_PERCENT)))]
     floor: u8,
-    /// Clients that share the link, each of whom asks for as much; 0 has all
-    /// responses in one order. Theory has no formula for them
+    /// Clients that share the link, all with the same demand; 0 puts all responses in one order.
+    /// Theory has no formula for clients
     #[arg(long, value_name = "N", default_value_t = 0)]
     clients: u32,
 }
@@ -69,11 +68,11 @@ pub(super) enum Policy {
     Fair,
     /// Shortest remaining size first.
     Srpt,
-    /// The same, with ageing.
+    /// Shortest remaining size first, with ageing.
     SrptAged,
-    /// Size classes, the cutoffs of TOCS03.
+    /// Size classes, with the cutoffs of TOCS03.
     Bands,
-    /// Size classes, their cutoffs learnt.
+    /// Size classes, with learnt cutoffs.
     BandsLearnt,
     /// Bands of two size classes.
     BandsTwo,
@@ -81,9 +80,9 @@ pub(super) enum Policy {
     Las,
     /// Short flows first, by the bytes that each has had (SFD02).
     Sfd,
-    /// The same, with some of the rest promoted by chance.
+    /// Short flows first, with some of the rest promoted by chance.
     PSfd,
-    /// The same, with one of every four of the rest promoted.
+    /// Short flows first, with one of every four of the rest promoted.
     SSfd,
 }
 

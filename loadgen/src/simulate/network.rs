@@ -40,8 +40,8 @@ use table::Table;
 /// time, goodput, and where the search for the rate does harm.
 ///
 /// Bytes are conserved and all responses complete, or the run fails and names the
-/// command that repeats it. What the search for the rate must not do is listed as a
-/// breach.
+/// command that repeats it. If the search for the rate does what it must not do, that is
+/// listed as a breach.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct NetworkArgs {
     /// Networks by name, or by a part of it [default: all]
@@ -59,22 +59,23 @@ pub(super) struct NetworkArgs {
     /// make there
     #[arg(long, value_name = "FILE", requires = "trace", conflicts_with_all = ["networks", "seeds", "requests"])]
     topology: Option<PathBuf>,
-    /// Who asks for what, and when, at a --topology
+    /// Trace of the requests at a --topology
     #[arg(long, value_name = "FILE", requires = "topology")]
     trace: Option<PathBuf>,
-    /// The rate that `named` and `watched` name at a --topology
+    /// The rate that is given to the systems `named` and `watched` at a --topology
     #[arg(long, value_name = "RATE", requires = "topology", value_parser = parse_bit_rate)]
     named: Option<u64>,
     /// Ways to serve: fair, unlimited, named, auto, gate, or a rate
     #[arg(long, value_name = "SYSTEM", value_delimiter = ',', default_values_t = System::USUAL)]
     systems: Vec<System>,
-    /// How many requests a run
+    /// Number of requests in a run
     #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(10..=5_000_000))]
     requests: u32,
-    /// Seed of the arrivals at networks with names, of who asks at a --topology
+    /// Seed of the arrivals at networks with names; at a --topology, seed of which client sends
+    /// which request
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     seed: u64,
-    /// Runs at a time [default: one for each core]
+    /// Runs at the same time [default: one for each core]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Directory for networks.csv and networks.md

@@ -38,23 +38,21 @@ pub(super) struct Sdis02Args {
     /// Requests at each point of each curve
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1_000..=20_000_000))]
     requests: u32,
-    /// The share of the files up to 32 KB that the servers have in memory; the paper has it
-    /// from others and does not say
+    /// Share of the files up to 32 KB that the servers have in memory; the paper takes it from
+    /// elsewhere and does not give it
     #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = hits)]
     cache_hits: f64,
-    /// Which of the paper's figures to believe on how much audio and video
-    /// there is
+    /// Which of the paper's contradicting figures for audio and video to use
     #[arg(long, value_enum, default_value_t = Media::Traffic)]
     media: Media,
     /// Bandwidth of each server's channel
     #[arg(long, value_name = "RATE", default_value = "80mbit", value_parser = cli::rate)]
     channel: u64,
-    /// Over which the length of the servers' queues is averaged for early
-    /// discard
+    /// Time over which the length of the servers' queues is averaged for early discard
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = cli::span)]
     averaging: Duration,
-    /// How much of the servers' queues may be taken before all of low priority is
-    /// discarded; some of it is, from a half
+    /// Share of the servers' queues that may be taken before all requests of low priority are
+    /// discarded; from a half on, some of them are
     #[arg(long, value_name = "SHARE", default_value = "0.75", value_parser = second_threshold)]
     discard_all: f64,
     /// Directory for a CSV and figures

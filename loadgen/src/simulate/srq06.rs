@@ -35,20 +35,20 @@ pub(super) struct SrqArgs {
     /// Seed of arrivals and services
     #[arg(long, default_value_t = 7)]
     seed: u64,
-    /// Over how many seeds each figure is averaged
+    /// Number of seeds that each figure is averaged over
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
-    /// What the shift adds
+    /// Requests that the shift adds
     #[arg(long, value_enum, default_value_t = Shift::Long)]
     shift: Shift,
-    /// Whose response times count, which the paper does not say
+    /// Requests whose response times count; the paper does not say which
     #[arg(long, value_enum, default_value_t = Count::Came)]
     count: Count,
     /// How long a processor stays with a request before it looks for another
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = cli::span)]
     slice: Duration,
-    /// Have edf, vrd and srq order the 20 requests that have a thread alone, rather than
-    /// all that are there
+    /// Let edf, vrd and srq order only the 20 requests that have a thread, instead of all that are
+    /// there
     #[arg(long)]
     threads: bool,
     /// Loads of figures 11 to 15; 1 is where Linux loses 5%

@@ -24,7 +24,7 @@ use super::{Common, load, share};
 pub(super) struct WaitingArgs {
     #[command(flatten)]
     common: Common,
-    /// How many requests to simulate
+    /// Number of requests to simulate
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100..=20_000_000))]
     requests: u32,
     /// Loads of the endpoint, below 1
@@ -33,7 +33,7 @@ pub(super) struct WaitingArgs {
     /// Requests in service at a time
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     concurrency: u32,
-    /// What a request takes beside its size, as a share of the mean size
+    /// Fixed work of each request beside its size, as a share of the mean size
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
     fixed: f64,
     /// Mean service time, in milliseconds, with no other request there

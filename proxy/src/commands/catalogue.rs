@@ -21,18 +21,18 @@ pub(crate) enum Action {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Make the file from JSON lines on standard input: those that `dump`
-    /// prints, or {"cluster", "host", "path", "bytes"}.
+    /// Write the file from JSON lines on standard input: lines that `dump` prints, or {"cluster",
+    /// "host", "path", "bytes"}.
     Load {
-        /// The snapshot; the one that is there is replaced.
+        /// The snapshot to write; an existing one is replaced.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// The header fields by which variants are told apart, if the lines
-        /// have no header; as `vary` in the configuration.
+        /// The header fields that distinguish variants, if the lines have no header; as `vary` in
+        /// the configuration.
         #[arg(long, value_name = "FIELD", default_value = "accept-encoding")]
         vary: Vec<String>,
     },
-    /// Print what the file holds.
+    /// Print how many sizes the file holds, how old and how large they are.
     Stats {
         /// The snapshot to read
         #[arg(value_name = "FILE")]

@@ -32,12 +32,12 @@ use sprat_server::version;
 #[derive(Parser)]
 #[command(name = "sprat", version = version::LONG, about)]
 struct Arguments {
-    /// How much Sprat says about itself on standard error: off, error, warn,
-    /// info, debug or trace.
+    /// Level of the log that Sprat writes on standard error: off, error, warn, info, debug or
+    /// trace.
     #[arg(long, global = true, default_value = "info", env = "SPRAT_LOG_LEVEL")]
     log_level: LevelFilter,
-    /// How its lines look there. `text` is for people; where the systemd journal reads
-    /// it, with priorities and without the time. `json` is an object a line.
+    /// Format of the lines of the log. `text` is for people; if the systemd journal reads it, lines
+    /// have priorities and no time. `json` is one object per line.
     #[arg(
         long,
         global = true,
@@ -46,8 +46,8 @@ struct Arguments {
         env = "SPRAT_LOG_FORMAT"
     )]
     log_format: LogFormat,
-    /// Have `run` send its log to this syslog server instead: a local socket, or an IP
-    /// address with a port.
+    /// Send the log of `run` to this syslog server instead: a local socket, or an IP address with a
+    /// port.
     #[arg(long, global = true, value_name = "ADDRESS", env = "SPRAT_LOG_SYSLOG")]
     log_syslog: Option<SyslogAddress>,
     #[command(subcommand)]
@@ -74,47 +74,45 @@ impl LogFormat {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve. SIGTERM and SIGINT drain (a second one cuts), SIGHUP reads the
-    /// configuration anew, SIGUSR1 reopens the access log, SIGUSR2 starts the
-    /// program anew and hands over to it.
+    /// Serve. SIGTERM and SIGINT drain (a second one cuts open requests), SIGHUP reloads the
+    /// configuration, SIGUSR1 reopens the access log, SIGUSR2 starts the program again and hands
+    /// over to it.
     Run {
-        /// The configuration to serve by
+        /// The configuration to serve with
         #[arg(short, long, value_name = "FILE", env = "SPRAT_CONFIG")]
         config: PathBuf,
-        /// Worker threads, instead of what the configuration says.
+        /// Number of worker threads, instead of the one in the configuration.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         workers: Option<u16>,
-        /// Write the process's number there.
+        /// Write the process ID to this file.
         #[arg(long, value_name = "FILE")]
         pid_file: Option<PathBuf>,
     },
-    /// Ask the server that runs by a configuration whether it serves; exit with 1
-    /// if it does not.
+    /// Ask the server that runs with a configuration whether it serves; exit with 1 if it does not.
     Healthcheck {
-        /// The configuration that is served by
+        /// The configuration of the running server
         #[arg(short, long, value_name = "FILE", env = "SPRAT_CONFIG")]
         config: PathBuf,
     },
-    /// Print every error in a configuration and in the files that it names; exit
-    /// with 1 if there is one.
+    /// Print every error in a configuration and in the files that it names; exit with 1 if there is
+    /// any.
     Check {
         /// The configuration; `-` is standard input.
         #[arg(value_name = "FILE", required_unless_present = "config")]
         file: Option<PathBuf>,
-        /// The same, as `run` has it.
+        /// The configuration, given as for `run`.
         #[arg(short, long, value_name = "FILE", conflicts_with = "file")]
         config: Option<PathBuf>,
-        /// Also look whether `run` could write the process's number there.
+        /// Also check whether `run` could write its process ID to this file.
         #[arg(long, value_name = "FILE")]
         pid_file: Option<PathBuf>,
     },
-    /// Say what a reload from one configuration to another would change; exit with 0 if
-    /// nothing, 1 if something, 2 if one of them is refused.
+    /// Print what a reload from one configuration to another would change; exit with 0 if nothing
+    /// changes, 1 if something does, 2 if one of them is refused.
     Diff(diff::Args),
-    /// Say what would become of a request: its route, class, size and
-    /// endpoints, and why.
+    /// Explain what would happen to a request: its route, class, size and endpoints, and why.
     Explain {
-        /// The configuration to ask
+        /// The configuration to use
         #[arg(short, long, value_name = "FILE")]
         config: PathBuf,
         #[command(flatten)]
@@ -141,24 +139,24 @@ enum Command {
     },
     /// Show what a running server does, in the terminal.
     Top(sprat_top::Args),
-    /// Say what size-based scheduling would gain on the traffic of an access log.
+    /// Predict what size-based scheduling would gain on the traffic of an access log.
     Whatif(sprat_whatif::Args),
-    /// Write a configuration that does what another proxy's does, as far as Sprat can;
-    /// tell on standard error what it does otherwise.
+    /// Convert the configuration of another proxy to one of Sprat, as far as Sprat can; print the
+    /// differences on standard error.
     Import(import::Args),
-    /// Say what of another proxy's configuration Sprat takes over, and what its traffic
+    /// Print which parts of another proxy's configuration Sprat takes over, and what its traffic
     /// would gain.
     Try(trial::Args),
     /// Print the JSON Schema of the configuration.
     Schema,
-    /// Print what has a shell complete this program's arguments.
+    /// Print a script that lets a shell complete this program's arguments.
     Completions {
-        /// The shell that is to complete them.
+        /// The shell that the script is for.
         shell: clap_complete::Shell,
     },
-    /// Write a page for `man` about each command.
+    /// Write a manual page for each command.
     Man {
-        /// The directory, which has to be there.
+        /// The directory for the pages; it must exist.
         #[arg(value_name = "DIR")]
         directory: PathBuf,
     },

@@ -11,24 +11,24 @@ use sprat_top::Listener;
 use sprat_server::changes::Changes;
 use sprat_server::loaded::is_stdin;
 
-/// Which configurations are compared, and how that is told.
+/// The configurations to compare, and the format of the differences.
 #[derive(Debug, Parser)]
 #[command(
     override_usage = "sprat diff [OPTIONS] OLD NEW\n       sprat diff [OPTIONS] --admin ADDRESS NEW"
 )]
 pub(crate) struct Args {
-    /// The configuration that is served by, and the one that is to be; `-` is standard
-    /// input. With `--admin` the second alone.
+    /// The old configuration and the new one; `-` is standard input. With `--admin` only the new
+    /// one.
     #[arg(value_name = "OLD NEW", num_args = 1..=2, required = true)]
     files: Vec<PathBuf>,
-    /// Compare with what a running server serves by, as its admin listener tells it. Secrets
-    /// are not told, and not compared; variables are those of this shell.
+    /// Compare with the configuration of a running server, as its admin listener shows it. Secrets
+    /// are not shown, and not compared; variables are those of this shell.
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// A file with the token that the server's `admin.token_file` has.
+    /// A file with the token of the server's `admin.token_file`.
     #[arg(long, value_name = "FILE", requires = "admin")]
     token_file: Option<PathBuf>,
-    /// How differences are written.
+    /// Format of the differences.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     format: Format,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 /// A way to write differences.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// For people, one difference in a line.
+    /// For people, one difference per line.
     Text,
     /// For programs to read.
     Json,

@@ -40,7 +40,7 @@ pub(crate) struct Request {
     /// A header field, `NAME: VALUE`; may be given several times.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// The address that the client has
+    /// The address of the client
     #[arg(long, value_name = "ADDR", default_value = "192.0.2.1")]
     client: IpAddr,
     /// The code point that the client's packets are marked with, 0 to 63.
@@ -49,7 +49,7 @@ pub(crate) struct Request {
     /// A file with the certificate that the client has shown, in PEM.
     #[arg(long, value_name = "FILE")]
     client_certificate: Option<PathBuf>,
-    /// The user who asks, as `basic_auth` or `ext_authz` of the route would find out.
+    /// The user, as `basic_auth` or `ext_authz` of the route would find it.
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// The response's size, as if it had been seen before, such as 20KB.

@@ -11,18 +11,17 @@ use sprat_import::{Files, Imported, Options, Outcome, Summary};
 /// What is imported, and how strictly.
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Whose configuration it is.
+    /// The proxy whose configuration it is.
     #[arg(value_enum)]
     from: From,
-    /// The configuration, or its directory, such as /etc/nginx; files that it includes are
-    /// read, too.
+    /// The configuration, or its directory, such as /etc/nginx; included files are read, too.
     #[arg(value_name = "FILE")]
     file: String,
-    /// Import the servers on this port, where those on other ports need a Sprat of their
-    /// own; may be given several times.
+    /// Import the servers on this port, if those on other ports need a Sprat of their own; may be
+    /// given several times.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
-    /// Fail if anything is not carried over at all.
+    /// Fail if any directive is not carried over at all.
     #[arg(long)]
     strict: bool,
 }
@@ -30,9 +29,9 @@ pub(crate) struct Args {
 /// A proxy whose configurations are read.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum From {
-    /// nginx's, such as /etc/nginx/nginx.conf.
+    /// A configuration of nginx, such as /etc/nginx/nginx.conf.
     Nginx,
-    /// HAProxy's, such as /etc/haproxy/haproxy.cfg.
+    /// A configuration of HAProxy, such as /etc/haproxy/haproxy.cfg.
     Haproxy,
 }
 

@@ -45,7 +45,7 @@ pub(crate) enum Action {
     },
     /// Print the queueing discipline with its counters.
     Show,
-    /// Remove it, which leaves the kernel's default.
+    /// Remove the queueing discipline, which leaves the kernel's default.
     Remove,
 }
 

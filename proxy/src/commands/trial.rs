@@ -33,12 +33,12 @@ pub(crate) struct Args {
     /// Access logs, one after the other; plain, gzip or zstd; `-` is standard input.
     #[arg(value_name = "LOG", required = true)]
     logs: Vec<PathBuf>,
-    /// The rate of the link that all responses leave by [default: one that the log's
-    /// traffic fills to 70%].
+    /// The rate of the link that carries all responses [default: one that the log's traffic fills
+    /// to 70%].
     #[arg(long, value_name = "RATE", value_parser = units::parse_bit_rate)]
     uplink: Option<u64>,
-    /// Whose configuration it is [default: HAProxy's if the file ends in .cfg, or else
-    /// nginx's].
+    /// The proxy whose configuration it is [default: HAProxy if the path ends in .cfg or haproxy,
+    /// or else nginx].
     #[arg(long, value_enum)]
     from: Option<From>,
     /// Import the servers on this port; may be given several times.

@@ -41,8 +41,8 @@ pub(in crate::simulate) struct SfdArgs {
     /// The load on the link
     #[arg(long, value_enum, default_value_t = Load::Medium)]
     load: Load,
-    /// Seconds between sessions [default: the paper's 25, 15 and 9 with TCP as of 2002; else
-    /// as many that a drop-tail queue has the paper's utilisation]
+    /// Seconds between sessions [default: the paper's 25, 15 and 9 with TCP as of 2002; else so
+    /// many that a drop-tail queue has the paper's utilisation]
     #[arg(long, value_name = "S", value_parser = gap)]
     gap: Option<f64>,
     /// Segments of a connection's first window with today's TCP; as of 2002 it is 2
@@ -51,11 +51,11 @@ pub(in crate::simulate) struct SfdArgs {
     /// How TCP repairs losses
     #[arg(long, value_enum, default_value_t = Tcp::Today)]
     tcp: Tcp,
-    /// Seconds that are measured of each run, after 60 that are not, or a fifth as many
-    /// with TCP as of 2002
+    /// Seconds of each run that are measured, after a warm-up of 60 seconds, or of a fifth of the
+    /// measured time with TCP as of 2002
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     seconds: u32,
-    /// The number of runs of each variant, with seeds from --seed on
+    /// Number of runs of each variant, with seeds from --seed on
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
     /// Seed of the first run

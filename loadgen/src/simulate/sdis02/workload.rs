@@ -9,9 +9,9 @@ use crate::workload::Dice;
 /// 26% of the traffic, and not the 1.6 and 6.7% of a third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Media {
-    /// As many as the row of requests has.
+    /// As many as the table's row of requests says.
     Requests,
-    /// As many as make the traffic that the table has: 0.02% of each.
+    /// As many as make the traffic that the table says: 0.02% of the requests for each.
     Traffic,
 }
 

@@ -23,9 +23,9 @@ pub(super) const FULL_LOSS_PERCENT: f64 = 5.0;
 /// Whose response times are averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Count {
-    /// Those of requests that came while it was measured, whenever they end.
+    /// Response times of requests that came during the measurement, whenever they end.
     Came,
-    /// Those of requests that ended while it was measured: what a log of that time has.
+    /// Response times of requests that ended during the measurement: what a log of that time has.
     Ended,
 }
 

@@ -64,7 +64,7 @@ pub enum LogField {
     Session,
     /// The reason why the request failed.
     Details,
-    /// Whether the response ended before its end.
+    /// Whether the response was cut before its end.
     Aborted,
 }
 
@@ -186,11 +186,11 @@ pub static LOG_FIELDS: [LogFieldFacts; 44] = [
     text("SPAN_ID", "The request's own span in that trace", "b7ad6b7169203331", LogField::SpanId),
     row("RESPONSE_CODE", LogValue::Number, "", "The status that the client got, 499 if it had gone before", "200", LogField::Shared(Variable::ResponseCode)),
     text("RESPONSE_CODE_DETAILS", "Why the request failed: the `reason` of metrics and of `Proxy-Status`", "client_closed", LogField::Details),
-    row("ABORTED", LogValue::Flag, "", "Whether the response ended before its end", "false", LogField::Aborted),
+    row("ABORTED", LogValue::Flag, "", "Whether the response was cut before its end", "false", LogField::Aborted),
     row("BYTES_SENT", LogValue::Number, "bytes", "The response's body, as far as it was sent", "5120", LogField::BytesSent),
     row("SIZE", LogValue::Number, "bytes", "The size that was known when the response began", "5120", LogField::Size),
     text("SIZE_SOURCE", "How well it was known: `exact`, `estimate` or `unknown`", "exact", LogField::SizeSource),
-    text("SIZE_LAYER", "Who in the catalogue knew it before the response did", "learnt", LogField::SizeLayer),
+    text("SIZE_LAYER", "The layer of the catalogue that knew the size before the response's head", "learnt", LogField::SizeLayer),
     text("CLASS", "The priority class", "default", LogField::Class),
     text("USER", "The user that `basic_auth` or `ext_authz` has found", "ann", LogField::User),
     text("LISTENER", "The name of the listener", "web", LogField::Listener),

@@ -311,8 +311,8 @@ record! {
         /// The share of the link, from 0% to 50%, for the response that has waited longest
         /// since its last turn. A response takes part once it is a second old. So every
         /// response moves, even if clients ask for more than the link carries. Without effect
-        /// under `policy: fair`, `fcfs`, `edf` and `srq`, `engine: kernel` and
-        /// `rate: unlimited`.
+        /// under `policy: fair`, `fcfs` and `srq`, under `edf` unless some classes have a
+        /// `deadline` and others none, `engine: kernel` and `rate: unlimited`.
         default("5%") floor: FloorPercent,
         /// Calculate how long each response would have taken under `policy: fair`, so that the
         /// metrics and the admin listener tell what the policy gains. Without effect under

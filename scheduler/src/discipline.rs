@@ -128,8 +128,11 @@ impl Ranker {
 
     /// Returns whether a flow may wait without an end while others come.
     pub(crate) fn may_starve(&self) -> bool {
-        use Discipline::{Edf, Fair, Fcfs, Srq};
-        !matches!(self.discipline, Fcfs | Fair | Edf | Srq(_))
+        match &self.discipline {
+            Discipline::Fcfs | Discipline::Fair | Discipline::Srq(_) => false,
+            Discipline::Edf => self.requests().is_some_and(Ranking::leaves_some_last),
+            _ => true,
+        }
     }
 
     pub(crate) fn band(&self, flow: &FlowView) -> u8 {
@@ -249,9 +252,24 @@ mod tests {
                 .map(|one| if answer(one) { 'y' } else { '-' });
             answers.collect::<String>()
         };
-        assert_eq!(yes(Ranker::may_starve), "--yyyy-y-yy");
+        assert_eq!(yes(Ranker::may_starve), "--yyyyyy-yy");
         assert_eq!(yes(Ranker::takes_turns), "-y--yy----y");
         assert_eq!(yes(Ranker::knows_clients), "y-yy--yy-y-");
+    }
+
+    /// Checks that `edf` needs a floor where some classes have deadlines and others have none.
+    #[test]
+    fn without_a_deadline_one_may_wait_for_those_with() {
+        let deadline = Some(std::time::Duration::from_millis(1));
+        let may = |deadlines: &[Option<std::time::Duration>]| {
+            let classes = deadlines.iter().map(|deadline| ClassSpec {
+                deadline: *deadline,
+                ..ClassSpec::default()
+            });
+            Ranker::new(Discipline::Edf, &classes.collect::<Vec<_>>()).may_starve()
+        };
+        assert!(may(&[deadline, None]) && may(&[None, deadline, None]));
+        assert!(!may(&[deadline, deadline]) && !may(&[None, None]) && !may(&[]));
     }
 
     proptest! {

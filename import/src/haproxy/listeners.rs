@@ -97,9 +97,6 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
             }
         }
         let doubt = match () {
-            () if line.has("crl-file") => {
-                Some("revoked certificates are not told: see docs/tls.md")
-            }
             () if line.after("crt").is_some_and(|own| !own.ends_with(".pem")) => Some(
                 "`certificate_chain` and `private_key` are files: a directory is listed by hand",
             ),
@@ -181,8 +178,15 @@ fn tls(line: &Line) -> Option<Map> {
             Some("optional") => "optional",
             _ => return Some(out),
         };
-        let clients = map([("trusted_ca", text(authority)), ("mode", word(mode))]);
-        out.push(("client_certificates".to_owned(), clients));
+        let mut clients = vec![
+            ("trusted_ca".to_owned(), text(authority)),
+            ("mode".to_owned(), word(mode)),
+        ];
+        if let Some(revoked) = line.after("crl-file") {
+            let files = Value::List(vec![text(revoked)]);
+            clients.push(("crl_files".to_owned(), files));
+        }
+        out.push(("client_certificates".to_owned(), Value::Map(clients)));
     }
     Some(out)
 }

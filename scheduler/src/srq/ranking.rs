@@ -60,6 +60,13 @@ impl Ranking {
         self.max_value = values.max().unwrap_or(0);
     }
 
+    /// Returns whether flows of some classes come after all those of others, however long they
+    /// have waited: they have no deadline, and the others have one.
+    pub(crate) fn leaves_some_last(&self) -> bool {
+        let with = self.terms.iter().flatten().count();
+        (1..self.terms.len()).contains(&with)
+    }
+
     /// Moves the time of the keys on to `now`.
     pub(crate) fn set_now(&mut self, now: Time) {
         self.now = self.now.max(now);

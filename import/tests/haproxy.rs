@@ -140,6 +140,20 @@ fn plain_text_leads_to_tls() {
     );
 }
 
+/// Checks that a client whose certificate HAProxy refuses as revoked is refused here, too.
+#[test]
+fn revoked_certificates_stay_revoked() {
+    let text = "defaults\n mode http\nfrontend s\n \
+        bind *:443 ssl crt /c.pem ca-file /ca.pem verify required crl-file /crl.pem\n \
+        default_backend b\nbackend b\n server a 10.0.0.1:80";
+    let imported = import(text);
+    let config = parsed(&imported);
+    let tls = config.listeners[0].tls.as_ref().unwrap();
+    let clients = tls.client_certificates.as_ref().unwrap();
+    let lists = clients.crl_files.iter().map(|own| own.path.to_str());
+    assert_eq!(lists.collect::<Vec<_>>(), [Some("/crl.pem")]);
+}
+
 #[test]
 fn backends_become_clusters() {
     let imported = import(

@@ -344,8 +344,11 @@ fn wrong_route(route: &Route) -> Option<String> {
     refused(&yaml)
 }
 
+/// Keys of a part without which more could reach it, or read what it sends.
+const CLOSES: [&str; 5] = ["tls", "proxy_protocol", "mode", "owner", "group"];
+
 /// Takes keys from a part until it is accepted; `needed` is the one that it must have.
-/// Returns whether it is.
+/// Returns whether it is: one without the keys that keep it closed is none.
 fn repair(
     part: &mut Part,
     ledger: &mut Ledger,
@@ -355,12 +358,13 @@ fn repair(
     let Some(told) = wrong(part) else {
         return true;
     };
-    ledger.not(
-        part.from,
-        format!("Sprat would not accept all of this: {told}"),
-    );
-    part.keys.retain(|(key, _)| key == needed);
-    wrong(part).is_none()
+    let stays = |key: &str| key == needed || CLOSES.contains(&key);
+    part.keys.retain(|(key, _)| stays(key));
+    let is_accepted = wrong(part).is_none();
+    let end = if is_accepted { "" } else { "; it is left out" };
+    let told = format!("Sprat would not accept all of this: {told}{end}");
+    ledger.not(part.from, told);
+    is_accepted
 }
 
 /// Notes that are still to be written, by the block that they stand in.

@@ -6,12 +6,14 @@ mod formats;
 mod listeners;
 mod parse;
 mod rules;
+mod spot;
 
 use std::collections::BTreeMap;
 
 use self::acls::Acls;
 use self::parse::{Line, Section};
-use self::rules::{Rules, Spot};
+use self::rules::Rules;
+use self::spot::Spot;
 use crate::document::{Document, Part, PathIs, Route};
 use crate::files::{Fault, Files, Place, Reader};
 use crate::ledger::Ledger;
@@ -150,18 +152,24 @@ fn choose<'s>(sections: &'s [Section], options: &Options, ledger: &mut Ledger) -
 fn rules_of(section: &Section) -> Vec<&Line> {
     let mut out: Vec<&Line> = Vec::new();
     // What is done with backends' responses is not done with answers given before.
-    let kinds = [
-        "http-after-response",
-        "http-request",
-        "block",
-        "redirect",
-        "http-response",
+    let kinds: [&[&str]; 9] = [
+        &["http-after-response"],
+        &["tcp-request", "connection"],
+        &["tcp-request", "session"],
+        &["tcp-request", "content"],
+        &["block"],
+        &["http-request"],
+        &["redirect"],
+        &["tcp-response", "content"],
+        &["http-response"],
     ];
     for kind in kinds {
         let is_asked = |line: &&Line| line.has("if") || line.has("unless");
-        // What a response tells no route goes by.
-        let is_left_out = |line: &&Line| kind.ends_with("response") && is_asked(line);
-        let lines = section.all(&[kind]);
+        // What a response tells no route goes by; some of them must not get out.
+        let is_left_out = |line: &&Line| {
+            kind[0].ends_with("response") && is_asked(line) && !rules::keeps_responses(line)
+        };
+        let lines = section.all(kind);
         out.extend(lines.into_iter().filter(|line| !is_left_out(line)));
     }
     out
@@ -170,7 +178,11 @@ fn rules_of(section: &Section) -> Vec<&Line> {
 fn frontend(section: &Section, rules: &mut Rules<'_>, backends: &mut Backends<'_>) -> Vec<Route> {
     let acls = Acls::of(section, rules.ledger);
     let title = format!("{}: {} {}", section.place, section.kind, section.name);
-    let spot = Spot::new(section.id, title, listeners::speaks(section));
+    let mut spot = Spot::new(section.id, title, listeners::speaks(section));
+    spot.is_proxied = section
+        .all(&["bind"])
+        .iter()
+        .any(|line| line.has("accept-proxy"));
     let mut list = rules_of(section);
     list.extend(section.all(&["use_backend"]));
     let default = section.one(&["default_backend"]);
@@ -182,16 +194,24 @@ fn frontend(section: &Section, rules: &mut Rules<'_>, backends: &mut Backends<'_
         rules.ledger.carried(line.id);
         let mut own = spot.clone();
         own.matches.path = PathIs::Exact(line.word(1).to_owned());
-        out.push(own.respond(200));
+        // Only what is asked of connections comes before it.
+        let mut first = section.all(&["tcp-request", "connection"]);
+        first.extend(section.all(&["tcp-request", "session"]));
+        let found = rules.go(&own, (&first, 0), &acls, &mut |_, spot, _| {
+            vec![spot.respond(200)]
+        });
+        out.extend(found);
     }
-    let routes = rules.go(&spot, (&list, 0), &acls, &mut |rules, spot, line| {
-        let name = line.or(default).map(|own| own.word(1));
-        match name {
-            Some(name) => backends.lead(spot, name, rules),
+    let routes = rules.go(
+        &spot,
+        (&list, 0),
+        &acls,
+        &mut |rules, spot, line| match line.or(default) {
+            Some(line) => backends.lead(spot, line, rules),
             None if section.kind == "listen" => backends.forward(spot, section, rules),
             None => vec![spot.respond(503)],
-        }
-    });
+        },
+    );
     out.extend(routes);
     out
 }
@@ -206,10 +226,18 @@ struct Backends<'s> {
 }
 
 impl Backends<'_> {
-    /// Returns the routes of requests that a backend of this name gets.
-    fn lead(&mut self, spot: &Spot, name: &str, rules: &mut Rules<'_>) -> Vec<Route> {
+    /// Returns the routes of requests that the backend gets which a line names.
+    fn lead(&mut self, spot: &Spot, line: &Line, rules: &mut Rules<'_>) -> Vec<Route> {
+        let name = line.word(1);
         let Some(section) = self.sections.get(name).copied() else {
-            // A name with variables, or one that is not there.
+            let told = match name.contains("%[") {
+                true => {
+                    "routes name their clusters: have a `use_backend` for each value; until \
+                     then it answers 503"
+                }
+                false => "there is no such backend, so it answers 503",
+            };
+            rules.ledger.not(line.id, told);
             return vec![spot.respond(503)];
         };
         rules.ledger.carried(section.id);
@@ -355,7 +383,7 @@ const NEEDLESS: &str = "\
 /// Lines that are carried over where they count.
 const USED: &str = "\
     acl balance bind block default-server default_backend filter http-check http-request \
-    maxconn monitor-uri option redirect retries retry-on server timeout use_backend";
+    maxconn monitor-uri option redirect retries retry-on server tcp-request timeout use_backend";
 
 /// Settles what nothing else has settled.
 fn settle(sections: &[Section], ledger: &mut Ledger) {
@@ -423,7 +451,8 @@ fn advice(line: &Line) -> Option<&'static str> {
         ("stats", _) => "the admin listener tells of Sprat, at `/metrics`",
         ("http-check" | "option", "httpchk") => "a server has `check` to be checked",
         ("http-response" | "http-after-response", _) => "routes go by requests alone",
-        ("tcp-request" | "tcp-response", _) => "see `per_client` and `rate_limit` of the listener",
+        ("tcp-request", "inspect-delay") => "see `request_headers_timeout` of the listener",
+        ("tcp-response", _) => "routes go by requests alone",
         ("capture", _) => "the access log has its own fields",
         ("use-server", _) => "have a cluster of that server, and a route lead there",
         ("filter", _) => "Sprat runs no filters",

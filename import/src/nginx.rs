@@ -18,6 +18,7 @@ mod redirects;
 mod rewrites;
 mod scope;
 mod servers;
+mod steps;
 mod variables;
 
 use self::clusters::Clusters;

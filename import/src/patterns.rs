@@ -1,6 +1,9 @@
 //! Regular expressions: from those that look for a part, as nginx and HAProxy have them,
 //! to those that match all of a path, as Sprat has them.
 
+use std::iter::Peekable;
+use std::str::Chars;
+
 use sprat_config::resolved::SafeRegex;
 
 use crate::document::PathIs;
@@ -87,6 +90,46 @@ impl Pattern {
     fn literal_start(&self) -> Option<String> {
         let core = self.core();
         (core.begins && !self.caseless).then(|| leading(core.text))
+    }
+
+    /// Returns whether it may be found in a text that begins with `start`.
+    pub(crate) fn may_begin(&self, start: &str) -> bool {
+        let meets = |own: &String| own.starts_with(start) || start.starts_with(own.as_str());
+        self.literal_starts().iter().any(meets)
+    }
+
+    /// Returns the texts with one of which it begins: those of a group, each by itself.
+    fn literal_starts(&self) -> Vec<String> {
+        let lead = self.literal_start().unwrap_or_default();
+        let core = self.core();
+        // Escapes are not told apart from what they stand for.
+        let rest = core
+            .text
+            .strip_prefix(lead.as_str())
+            .and_then(|own| own.strip_prefix("(?:"));
+        let Some(inner) = rest.filter(|_| !lead.is_empty()) else {
+            return vec![lead];
+        };
+        let end = group_end(core.text, lead.len()) - lead.len() - "(?:".len();
+        let (group, after) = inner.split_at(end.min(inner.len()));
+        let Some(group) = group
+            .strip_suffix(')')
+            .filter(|_| !after.starts_with(['?', '*', '{']))
+        else {
+            return vec![lead];
+        };
+        let (mut cuts, mut starts) = (Vec::new(), Vec::new());
+        walk(group, &mut |at, c, depth| {
+            if c == '|' && depth == 0 {
+                cuts.push(at);
+            }
+        });
+        let mut from = 0;
+        for end in cuts.into_iter().chain([group.len()]) {
+            starts.push(format!("{lead}{}", leading(&group[from..end])));
+            from = end + 1;
+        }
+        starts
     }
 
     /// Returns expressions for the texts that begin with `prefix` and in which this one is
@@ -253,26 +296,14 @@ pub(crate) fn literal(expression: &str) -> Option<String> {
 fn encoded(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
-    let mut in_class = false;
     while let Some(c) = rest.next() {
-        match (c, in_class) {
-            ('\\', _) => {
-                let next = rest.next()?;
-                match next.is_ascii_alphanumeric() || in_class {
-                    true => out.extend(['\\', next]),
-                    false => out.push_str(&spellings(next)),
-                }
-            }
-            ('[', false) => {
-                in_class = true;
-                out.push(c);
-            }
-            (']', true) => {
-                in_class = false;
-                out.push(c);
-            }
-            (own, true) if !own.is_ascii_graphic() || "\"<>`%".contains(own) => return None,
-            ('(', false) if rest.peek() == Some(&'?') => {
+        match c {
+            '\\' => match rest.next()? {
+                next if next.is_ascii_alphanumeric() => out.extend(['\\', next]),
+                next => out.push_str(&spellings(next)),
+            },
+            '[' => out.push_str(&encoded_class(&mut rest)?),
+            '(' if rest.peek() == Some(&'?') => {
                 out.push(c);
                 // The kind of the group, or its name.
                 while let Some(own) = rest.next_if(|own| !":=!>)".contains(*own)) {
@@ -280,18 +311,89 @@ fn encoded(text: &str) -> Option<String> {
                 }
                 out.extend(rest.next());
             }
-            ('{', false) => {
+            '{' => {
                 out.push(c);
                 while let Some(own) = rest.next_if(|own| *own != '}') {
                     out.push(own);
                 }
             }
-            (own, false) if ".*+?()|^$}".contains(own) => out.push(own),
-            (own, false) => out.push_str(&spellings(own)),
-            (own, true) => out.push(own),
+            own if ".*+?()|^$}".contains(own) => out.push(own),
+            own => out.push_str(&spellings(own)),
         }
     }
     Some(out)
+}
+
+/// Returns an expression for what a class stands for, from behind its opening bracket on: a
+/// class is of single characters, and encoded ones are three.
+fn encoded_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
+    let mut class = "[".to_owned();
+    let is_negated = rest.next_if_eq(&'^').is_some();
+    class.extend(is_negated.then_some('^'));
+    // A bracket that comes first is one of the characters.
+    rest.peek().filter(|own| **own != ']')?;
+    let mut others: Vec<char> = Vec::new();
+    // The character that may begin a range.
+    let mut before = None;
+    loop {
+        let own = match rest.next()? {
+            ']' => break,
+            own if own == '%' || !own.is_ascii() => return None,
+            '-' => {
+                let range = before.take().zip(rest.peek().copied());
+                if range.is_some_and(spans_spellings) {
+                    return None;
+                }
+                class.push('-');
+                continue;
+            }
+            '[' if rest.peek() == Some(&':') => {
+                let name: String = rest.by_ref().take_while(|own| *own != ']').collect();
+                let plain = [
+                    ":alpha:", ":digit:", ":alnum:", ":upper:", ":lower:", ":word:",
+                ];
+                plain.contains(&&*name).then_some(())?;
+                class.push_str(&format!("[{name}]"));
+                continue;
+            }
+            '\\' => {
+                class.push('\\');
+                rest.next()?
+            }
+            own => {
+                // These have a meaning in classes here.
+                class.extend("[&~^".contains(own).then_some('\\'));
+                own
+            }
+        };
+        class.push(own);
+        before = Some(own);
+        if !own.is_ascii_alphanumeric() && !"-._~/".contains(own) {
+            others.push(own);
+        }
+    }
+    class.push(']');
+    let is_spelt_so =
+        |own: &char| own.is_ascii_graphic() && !"\"<>`".contains(*own) && !is_spelt_twice(*own);
+    match is_negated {
+        true => others.iter().all(is_spelt_so).then_some(class),
+        false if others.is_empty() => Some(class),
+        false => {
+            let others: Vec<String> = others.into_iter().map(spellings).collect();
+            Some(format!("(?:{class}|{})", others.join("|")))
+        }
+    }
+}
+
+/// Returns whether clients may encode a character in a path, or not.
+fn is_spelt_twice(c: char) -> bool {
+    "!$&'()*+,;=:@".contains(c)
+}
+
+/// Returns whether there is such a character, or one that is always encoded, in a range.
+fn spans_spellings((first, last): (char, char)) -> bool {
+    let is_plain = |own: char| own.is_ascii_alphanumeric() || "-._~/".contains(own);
+    last != ']' && last != '\\' && !(first..=last).all(is_plain)
 }
 
 /// Returns an expression for all spellings of a character of a path, in normal form.
@@ -306,9 +408,7 @@ pub(crate) fn spellings(c: char) -> String {
     let plain = escaped(&c.to_string());
     match c {
         c if c.is_ascii_alphanumeric() || "-._~/".contains(c) => plain,
-        '!' | '$' | '&' | '\'' | '(' | ')' | '*' | '+' | ',' | ';' | '=' | ':' | '@' => {
-            format!("(?:{plain}|{encoded})")
-        }
+        c if is_spelt_twice(c) => format!("(?:{plain}|{encoded})"),
         c if c.is_ascii() => encoded,
         _ => format!("(?:{encoded})"),
     }
@@ -334,6 +434,12 @@ pub(crate) fn check(expression: &str) -> Result<(), String> {
 /// Returns whether an expression matches all of a text.
 pub(crate) fn matches(expression: &str, text: &str) -> bool {
     SafeRegex::new(expression).is_ok_and(|own| own.matches_all_of(text))
+}
+
+/// Returns whether an expression is found in a text; none if Sprat does not take it.
+pub(crate) fn finds(pattern: &Pattern, text: &str) -> Option<bool> {
+    let whole = SafeRegex::new(&pattern.whole()).ok()?;
+    Some(whole.matches_all_of(text))
 }
 
 /// Returns how many groups an expression has that a replacement can name.
@@ -487,6 +593,25 @@ mod tests {
     }
 
     #[test]
+    fn what_may_begin_so_is_known() {
+        for (pattern, start, expected) in [
+            ("^/a", "/", true),
+            ("^/a", "/b", false),
+            ("a$", "/b", true),
+            (r"^/(?:\.|build|x(?:y|z))(?:$|/)", "/index.php/", false),
+            (r"^/(?:\.|build|x(?:y|z))(?:$|/)", "/.git", true),
+            ("^/(?:a|b)", "/b/", true),
+            ("^/(?:a|b)?c", "/c/", true),
+            ("^/(?:a|)c", "/c/", true),
+            ("^/a|^/b", "/c", true),
+            ("^/x(?:a|b)*", "/xc", true),
+        ] {
+            assert_eq!(of(pattern).may_begin(start), expected, "{pattern} {start}");
+        }
+        assert!(Pattern::new("^/A", true).may_begin("/a"));
+    }
+
+    #[test]
     fn beginnings_and_exceptions_are_read() {
         let two = Some(vec!["/ab".to_owned(), "/ac".to_owned()]);
         assert_eq!(of("^/a(?:b|c)").prefixes(), two);
@@ -514,7 +639,39 @@ mod tests {
             let whole = Pattern::of_path(pattern, false).whole();
             assert_eq!(matches(&whole, path), expected, "{pattern} {whole}");
         }
-        assert!(check(&Pattern::of_path("^/[ab ]", false).whole()).is_err());
+        for (pattern, path, expected) in [
+            ("^/[ab ]+$", "/a%20b", true),
+            ("[@'();]", "/a%40b", true),
+            ("[@'();]", "/a'b", true),
+            ("[@'();]", "/a40b", false),
+            (r"^/[a\@]$", "/%40", true),
+            (r"^/[+-]{2}$", "/-%2B", true),
+            (r"^/[&&]$", "/&", true),
+            (r"^/[[:alpha:]+]$", "/%2B", true),
+            (r"^/[[:alpha:]+]$", "/x", true),
+            (r"^/[|{}]$", "/%7C", true),
+            ("^/[^?]+$", "/ab", true),
+        ] {
+            let whole = Pattern::of_path(pattern, false).whole();
+            assert_eq!(matches(&whole, path), expected, "{pattern} {whole}");
+        }
+        for class in [
+            "[^@]",
+            "[^ ]",
+            "[.-a]",
+            "[%]",
+            "[]a]",
+            "[[:punct:]]",
+            "[é]",
+            "[!-~]",
+        ] {
+            let own = Pattern::of_path(class, false);
+            assert!(check(&own.whole()).is_err(), "{class}");
+        }
+        for class in ["[a-z0-9_-]", r"[^/]+", r"[\w.-]", "[A-Z]"] {
+            let own = Pattern::of_path(class, false);
+            assert!(check(&own.whole()).is_ok(), "{class}");
+        }
     }
 
     #[test]

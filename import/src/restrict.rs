@@ -62,6 +62,7 @@ pub(crate) fn restrict(own: &Match, delta: &Delta, common: Common<'_>) -> Result
         Delta::Parameter(value) => next.parameters.push(value.clone()),
         Delta::Cookie(value) => next.cookies.push(value.clone()),
         Delta::Clients(list) if own.clients.is_empty() => next.clients.clone_from(list),
+        Delta::Clients(list) if own.clients == *list => {}
         Delta::Clients(_) => return Err(()),
         Delta::Path(pattern) => return restrict_path(own, pattern, common),
     }

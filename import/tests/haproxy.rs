@@ -100,6 +100,8 @@ fn what_guards_and_cannot_be_said_refuses() {
         "acl x lua.check\n http-request deny if !x",
         "http-request set-path %[path,lower]",
         "redirect location /login if { req.cook(a),base64 x }",
+        "http-response deny if { res.hdr(x-secret) -m found }",
+        "tcp-response content reject",
     ] {
         let imported = import(&frontend(guard));
         assert!(
@@ -216,6 +218,253 @@ fn bad_input_is_told_with_its_place() {
     }
 }
 
+/// Checks that connections which HAProxy rejects are not served here.
+#[test]
+fn rejected_connections_are_answered_403() {
+    for lines in [
+        "tcp-request connection reject if !{ src 10.0.0.0/8 }",
+        "tcp-request session reject unless { src 10.0.0.0/8 }",
+        "tcp-request connection accept if { src 10.0.0.0/8 }\n tcp-request connection reject",
+        "tcp-request content accept if HTTP { src 10.0.0.0/8 }\n tcp-request content reject",
+    ] {
+        let expected = "  \
+  - match: {clients: ['10.0.0.0/8']}
+    cluster: b
+  - direct_response: {status: 403}";
+        assert_eq!(routes(lines), expected, "{lines}");
+    }
+    // What accepts connections lets them go on to the rules for requests.
+    let found = routes(
+        "tcp-request connection accept if { src 10.0.0.0/8 }\n tcp-request connection reject\n \
+         tcp-request content reject if { path /x }\n http-request deny if { path /y }",
+    );
+    let expected = "  \
+  - match: {path: /x, clients: ['10.0.0.0/8']}
+    direct_response: {status: 403}
+  - match: {path: /y, clients: ['10.0.0.0/8']}
+    direct_response: {status: 403}
+  - match: {clients: ['10.0.0.0/8']}
+    cluster: b
+  - direct_response: {status: 403}";
+    assert_eq!(found, expected);
+    for lines in [
+        "tcp-request connection reject unless { src -f /etc/allowed }",
+        "tcp-request content accept if { req_ssl_sni x }\n tcp-request content reject",
+        "tcp-request content lua.check",
+        "http-request lua.check",
+        // Connections come from the proxy before, which no route sees.
+        "bind :81 accept-proxy\n tcp-request connection reject if !{ src 10.0.0.0/8 }",
+    ] {
+        let imported = import(&frontend(lines));
+        let is_open = parsed(&imported).routes.iter().any(forwards);
+        assert!(!is_open, "{lines}\n{}", imported.yaml);
+        assert!(imported.summary.count(Outcome::Not) > 0, "{lines}");
+    }
+    let counted = routes("tcp-request connection reject if { src_conn_rate ge 10 }");
+    assert_eq!(counted, "  - cluster: b");
+    let monitored =
+        routes("monitor-uri /up\n tcp-request connection reject if !{ src 10.0.0.0/8 }");
+    let expected = "  \
+  - match: {path: /up, clients: ['10.0.0.0/8']}
+    direct_response: {status: 200}
+  - match: {path: /up}
+    direct_response: {status: 403}";
+    assert!(monitored.starts_with(expected), "{monitored}");
+}
+
+/// Checks that the rules of `defaults` come before a section's own.
+#[test]
+fn rules_of_defaults_come_first() {
+    let text = "defaults d\n mode http\n acl bad path /a\n http-request deny if bad\n \
+                default-server ssl verify required ca-file /ca.pem\n\
+                frontend f\n bind :80\n acl bad path /b\n http-request deny deny_status 404 if bad\n \
+                default_backend b\nbackend b\n default-server maxconn 50\n server a 10.0.0.1:443\n";
+    let imported = import(text);
+    let (_, found) = imported.yaml.split_once("\nroutes:\n").unwrap();
+    let order = ["path: /a}", "status: 403", "path: /b}", "status: 404"];
+    let places: Vec<usize> = order.iter().map(|own| found.find(own).unwrap()).collect();
+    assert!(places.is_sorted(), "{found}");
+    let config = parsed(&imported);
+    assert_eq!(config.clusters[0].max_requests, 50);
+    assert!(config.clusters[0].tls.is_some(), "{}", imported.yaml);
+    // One server may take it back.
+    let plain = text.replace(":443", ":80 no-ssl");
+    assert!(parsed(&import(&plain)).clusters[0].tls.is_none());
+    // `defaults` begin afresh.
+    let two = text.replace("frontend f", "defaults e\n mode http\nfrontend f");
+    let yaml = import(&two).yaml;
+    assert!(!yaml.contains("path: /a}"), "{yaml}");
+}
+
+/// Checks that requests for which one alternative does not hold are asked the others.
+#[test]
+fn alternatives_are_asked_in_turn() {
+    let found =
+        routes("http-request deny if !{ hdr(host) -i www.example.org } or { path_beg /admin/ }\n");
+    let expected = "  \
+  - match: {hosts: [www.example.org], prefix: /admin/}
+    direct_response: {status: 403}
+  - match: {hosts: [www.example.org]}
+    cluster: b
+  - direct_response: {status: 403}";
+    assert_eq!(found, expected);
+    let found = routes("http-request deny if !{ method GET } or !{ hdr(host) a.example }");
+    let expected = "  \
+  - match: {hosts: [a.example], methods: [GET]}
+    cluster: b
+  - match: {methods: [GET]}
+    direct_response: {status: 403}
+  - direct_response: {status: 403}";
+    assert_eq!(found, expected);
+}
+
+/// Checks that conditions on what earlier rules have changed are not asked of what came.
+#[test]
+fn conditions_look_at_what_rules_have_changed() {
+    for lines in [
+        "http-request set-path /x\n http-request deny if { path_beg /admin }",
+        "http-request replace-path /a(.*) /\\1\n use_backend c if { path_beg /b }",
+        "http-request set-pathq /x",
+        "http-request set-header X-A %[src]\n http-request deny unless { req.hdr(x-a) 1 }",
+        "http-request add-header X-A 1\n http-request deny if { hdr(X-A) 1 }",
+        "http-request del-header X-A\n http-request deny unless { hdr(x-a) -m found }",
+        "http-request replace-header X-A a b\n http-request deny unless { hdr(x-a) a }",
+        "http-request set-header X-A 1 if { ssl_c_verify 0 }\n \
+         http-request deny unless { hdr(x-a) 1 }",
+        "http-request set-header Host a.example\n http-request deny if { hdr(host) b.example }",
+        "http-request set-header Host %[src]\n http-request deny if { hdr_beg(host) b }",
+        "http-request del-header Cookie\n http-request deny unless { cook(a) b }",
+        "tcp-request connection set-src hdr(x)\n tcp-request session reject if { src 10.0.0.0/8 }",
+        "http-request set-src hdr(x-real-ip)\n http-request deny unless { src 10.0.0.0/8 }",
+        "option forwardfor\n http-request set-header X-Forwarded-For %[src]\n \
+         http-request deny unless { hdr(x-forwarded-for) 10.0.0.1 }",
+        "http-request del-header x- -m beg",
+    ] {
+        let imported = import(&frontend(lines));
+        let is_open = parsed(&imported).routes.iter().any(forwards);
+        assert!(!is_open, "{lines}\n{}", imported.yaml);
+    }
+    // A field that a rule may set is not one that clients set.
+    let lost = routes("http-request set-header X-A 1 if { ssl_c_verify 0 }");
+    let expected = "  \
+  - cluster: b
+    request_headers_to_remove: [X-A]";
+    assert_eq!(lost, expected);
+    let taken = routes("http-request set-header X-A 1\n http-request del-header x-a");
+    assert_eq!(taken, expected.replace("X-A", "x-a"));
+}
+
+/// Checks that no condition holds for fewer requests than HAProxy's.
+#[test]
+fn criteria_match_no_less() {
+    for criterion in [
+        "url /a",
+        "url_end .php",
+        "url_sub x=1",
+        "url_reg ^/a$",
+        "url_beg /a?x",
+        "capture.req.uri -m sub x",
+        "path_reg ^/a (?=b)",
+        "path_dom /",
+        "src_is_local",
+        "src_port 80",
+        "sc0_get_gpt0 gt 0",
+        "src -m sub 10.",
+        "method -m reg ^P",
+        "hdr(x),field(1,:) a",
+        "hdr(x,-1) a",
+    ] {
+        let imported = import(&frontend(&format!(
+            "http-request deny if {{ {criterion} }}"
+        )));
+        let is_open = parsed(&imported).routes.iter().any(forwards);
+        assert!(!is_open, "{criterion}\n{}", imported.yaml);
+    }
+    let takes = |criterion: &str| {
+        let found = routes(&format!("http-request deny if {{ {criterion} }}"));
+        found.lines().next().unwrap_or_default().trim().to_owned()
+    };
+    for (criterion, expected) in [
+        ("url_beg /a/", "- match: {prefix: /a/}"),
+        (
+            "hdr_end(host) .a.example",
+            "- match: {hosts: ['*.a.example']}",
+        ),
+        (
+            "hdr_end(host) a.example",
+            "- match: {headers: [{name: host, safe_regex: '.*(?i:a\\.example)'}]}",
+        ),
+    ] {
+        assert_eq!(takes(criterion), expected);
+    }
+    for (criterion, text, holds) in [
+        ("hdr_dom(host) -i admin", "www.admin.example", true),
+        ("hdr_dom(host) -i admin", "admin", true),
+        ("hdr_dom(host) -i admin", "ADMIN:80", true),
+        ("hdr_dom(host) -i admin", "myadmin.example", false),
+        (
+            "hdr_dom(referer) -i a.example",
+            "https://www.a.example/x",
+            true,
+        ),
+        (
+            "hdr_dom(referer) -i a.example",
+            "https://a.example.org?x",
+            true,
+        ),
+        (
+            "hdr_dom(referer) -i a.example",
+            "https://a.examples/",
+            false,
+        ),
+        ("hdr_dir(x) a", "/b/a?c", true),
+        ("hdr(x) a", "b, a", true),
+        ("hdr(x) a", "a", true),
+        ("hdr(x) a", "ab, ba", false),
+        ("hdr_beg(x) 10.", "192.0.2.1, 10.0.0.1", true),
+        ("hdr_end(x) .1", "10.0.0.1 ,10.0.0.2", true),
+        ("hdr_end(x) .1", "10.0.0.12", false),
+    ] {
+        let own = routes(&format!("http-request deny if {{ {criterion} }}"));
+        let (_, regex) = own.split_once("safe_regex: ").expect(&own);
+        let end = regex.find(['}', '\n']).unwrap();
+        let regex = regex[..end].trim_matches('\'');
+        let regex = sprat_config::resolved::SafeRegex::new(regex).unwrap();
+        assert_eq!(regex.matches_all_of(text), holds, "{criterion}: {text}");
+    }
+}
+
+/// Checks that a backend whose name only a request tells is told of.
+#[test]
+fn backends_named_by_requests_are_told() {
+    for (lines, name) in [
+        ("use_backend %[req.hdr(host),lower]", "use_backend %["),
+        (
+            "use_backend b-%[path] if { method GET }",
+            "use_backend b-%[",
+        ),
+        ("use_backend none", "use_backend none"),
+    ] {
+        let imported = import(&frontend(lines));
+        let mut notes = imported.summary.exceptions();
+        let note = notes.find(|own| own.directive.starts_with(name)).unwrap();
+        assert_eq!(note.outcome, Outcome::Not);
+        assert!(note.told.contains("503"), "{note}");
+    }
+}
+
+/// Checks that a backend does not lose its TLS because Sprat would not accept it.
+#[test]
+fn what_cannot_be_encrypted_is_not_sent() {
+    let text = "defaults\n mode http\nlisten l\n bind :80\n \
+                server a 10.0.0.1:443 ssl verify required sni str(a..b)\n";
+    let imported = import(text);
+    let config = parsed(&imported);
+    assert!(!config.routes.iter().any(forwards), "{}", imported.yaml);
+    let mut notes = imported.summary.exceptions();
+    assert!(notes.any(|own| own.told.ends_with("it is left out")));
+}
+
 fn line() -> impl Strategy<Value = String> {
     let condition = proptest::sample::select(
         &[
@@ -227,6 +476,8 @@ fn line() -> impl Strategy<Value = String> {
             "if a !b !c",
             "if { path /x }",
             "if { hdr(x) -m found }",
+            "if !{ src 10.0.0.0/8 } or { hdr_dom(host) a }",
+            "unless { url_beg /a /b }",
             "unless { ssl_fc }",
             "if { src 10.0.0.0/8 } { method POST }",
             "if { unknown 1 }",
@@ -249,6 +500,11 @@ fn line() -> impl Strategy<Value = String> {
             "use_backend c",
             "use_backend none",
             "http-request allow",
+            "tcp-request connection reject",
+            "tcp-request content accept",
+            "tcp-request content set-src hdr(x)",
+            "http-request replace-header x a b",
+            "http-request set-header X %[src]",
             "http-request set-header X-A %[src]",
             "http-request set-header Host b.example",
             "http-request del-header 'a b'",

@@ -266,6 +266,348 @@ fn without_hosts(text: &str) -> String {
     text.replace("- match: {hosts: [a.example]}\n    ", "- ")
 }
 
+/// Whether the first route that takes such a request leads to a backend, and the route.
+fn taken<'c>(config: &'c Config, path: &str, method: &str) -> &'c Route {
+    let fits = |route: &&Route| {
+        let takes = match (&route.matches.path, &route.conditions.path) {
+            (PathPattern::Any, None) => true,
+            (PathPattern::Any, Some(regex)) => regex.matches_all_of(path),
+            (own, _) => own.matches(path),
+        };
+        let methods = &route.conditions.methods;
+        takes && (methods.is_empty() || methods.iter().any(|own| own.as_str() == method))
+    };
+    config.routes.iter().find(fits).unwrap()
+}
+
+fn refuses(route: &Route) -> bool {
+    matches!(&route.action, Action::Respond(own) if own.status == 403)
+}
+
+#[test]
+fn what_leads_to_a_location_is_guarded_still() {
+    let named = "location @app { proxy_pass http://10.0.0.1; }";
+    let auth = "auth_basic x; auth_basic_user_file /etc/users;";
+    let first = |guard: &str, named: &str| {
+        let text = format!("location /s {{ {guard} try_files $uri @app; }} {named}");
+        parsed(&import(&server(&text)))
+    };
+    let config = first(auth, named);
+    assert!(taken(&config, "/s", "GET").access.basic_auth.is_some());
+    let config = first(
+        &format!("satisfy any; allow 10.0.0.0/8; deny all; {auth}"),
+        named,
+    );
+    let asks: Vec<bool> = config.routes[..2]
+        .iter()
+        .map(|own| own.access.basic_auth.is_some())
+        .collect();
+    assert_eq!(asks, [false, true]);
+    let config = first(
+        "auth_request /auth;",
+        &format!("location = /auth {{ internal; proxy_pass http://10.0.0.2; }} {named}"),
+    );
+    assert!(taken(&config, "/s", "GET").access.ext_authz.is_some());
+    // A route asks for one password alone.
+    let other = "location @app { auth_basic x; auth_basic_user_file /other; proxy_pass http://a; }";
+    assert!(refuses(taken(&first(auth, other), "/s", "GET")));
+    let same = format!("location @app {{ {auth} proxy_pass http://10.0.0.1; }}");
+    assert!(
+        taken(&first(auth, &same), "/s", "GET")
+            .access
+            .basic_auth
+            .is_some()
+    );
+}
+
+#[test]
+fn the_first_location_bounds_the_rate() {
+    let text = "http { limit_req_zone $remote_addr zone=z:1m rate=7r/s;
+        server { listen 80; location / { limit_req zone=z; try_files $uri @app; }
+        location @app { proxy_pass http://10.0.0.1; } } }";
+    let imported = import(text);
+    assert!(
+        imported.yaml.contains("tokens_per_fill: 7"),
+        "{}",
+        imported.yaml
+    );
+    parsed(&imported);
+}
+
+#[test]
+fn what_follows_an_if_that_is_met_holds() {
+    let location = |inner: &str| {
+        let text = format!("location / {{ {inner} proxy_pass http://10.0.0.1; }}");
+        import(&server(&text))
+    };
+    let imported = location(
+        "if ($request_method = POST) { add_header A b; } if ($http_x_token != s) { return 403; }",
+    );
+    assert!(
+        refuses(taken(&parsed(&imported), "/", "POST")),
+        "{}",
+        imported.yaml
+    );
+    let imported = location(
+        "set $deny 0; if ($remote_addr != 10.0.0.1) { set $deny 1; } if ($deny = 1) { return 403; }",
+    );
+    let config = parsed(&imported);
+    let open: Vec<bool> = config.routes.iter().map(forwards).collect();
+    assert_eq!(open, [true, false], "{}", imported.yaml);
+    assert_eq!(
+        config.routes[0].conditions.clients.len(),
+        1,
+        "{}",
+        imported.yaml
+    );
+    // At the server, too; what cannot be asked leaves the flag unknown.
+    for inner in [
+        "set $no 0; if ($query_string ~ x) { set $no 1; } if ($no = 1) { return 403; }
+         location / { proxy_pass http://10.0.0.1; }",
+        "set $no 0; if ($request_method = POST) { set $no 1; } if ($no = 1) { return 403; }
+         location / { proxy_pass http://10.0.0.1; }",
+        "set $no 0; if ($request_method = POST) { set $no 1; }
+         location / { if ($no = 1) { return 403; } proxy_pass http://10.0.0.1; }",
+        "location / { if ($request_method = POST) { rewrite ^/x$ /y break; } return 403; }",
+        "location / { if ($request_method = POST) { add_header A b; } proxy_pass http://10.0.0.1;
+         limit_except GET { deny all; } }",
+        "location / { rewrite ^/a$ /b; if ($request_method = POST) { return 403; }
+         proxy_pass http://10.0.0.1; }",
+    ] {
+        let imported = import(&server(inner));
+        for path in ["/", "/x", "/a"] {
+            let config = parsed(&imported);
+            let route = taken(&config, path, "POST");
+            let is_rewritten = inner.contains("/x$") && path == "/x";
+            assert!(
+                refuses(route) || is_rewritten,
+                "{path} {inner}\n{}",
+                imported.yaml
+            );
+        }
+    }
+    let cached = "set $skip 0; if ($http_x) { set $skip 1; }
+        location / { proxy_no_cache $skip; proxy_pass http://10.0.0.1; }";
+    assert_eq!(parsed(&import(&server(cached))).routes.len(), 1);
+}
+
+#[test]
+fn many_ifs_do_not_multiply_routes() {
+    let flags = |n| format!("if ($http_x_{n} = a) {{ set $no 1; }}");
+    let flags: String = (0..9).map(flags).collect();
+    let text = format!(
+        "location / {{ set $no 0; {flags} if ($no = 1) {{ return 403; }}
+         proxy_pass http://10.0.0.1; }}"
+    );
+    let config = parsed(&import(&server(&text)));
+    assert!(config.routes.iter().all(refuses));
+    let passes = |n| format!("if ($http_x = {n}) {{ proxy_pass http://10.0.0.{n}; }}");
+    let passes: String = (10..30).map(passes).collect();
+    let text = format!("location / {{ {passes} proxy_pass http://10.0.0.1; }}");
+    let config = parsed(&import(&server(&text)));
+    assert!(config.routes.len() < 100 && config.routes.iter().all(forwards));
+}
+
+#[test]
+fn rewrites_that_all_match_come_to_an_end() {
+    let rewrites = "rewrite ^/x$ /x;".repeat(60);
+    let ifs = "if ($http_a != b) { rewrite ^/x$ /x; }".repeat(60);
+    for steps in [&rewrites, &ifs] {
+        let text = server(&format!("{steps} location / {{ proxy_pass http://a; }}"));
+        let mut files = Memory::of(&[("nginx.conf", &text)]);
+        if let Ok(imported) = nginx("nginx.conf", &mut files, &Options::default()) {
+            parsed(&imported);
+        }
+    }
+}
+
+#[test]
+fn an_if_that_is_met_later_has_its_settings() {
+    let text = "location / { if ($request_method = POST) { add_header A b; }
+        if ($http_x_b = c) { proxy_pass http://10.0.0.2; } proxy_pass http://10.0.0.1; }";
+    let imported = import(&server(text));
+    let config = parsed(&imported);
+    assert_eq!(config.routes.len(), 4);
+    let first = taken(&config, "/", "POST");
+    assert!(imported.yaml.contains("to-10.0.0.2") && forwards(first));
+    // Neither has those of the other.
+    assert!(first.response_headers.is_empty(), "{}", imported.yaml);
+}
+
+#[test]
+fn new_paths_do_not_pass_by_locations_that_guard() {
+    let rewrite = "rewrite ^/(?:en|de)/(.*)$ /$1 last;";
+    let open = "location / { proxy_pass http://10.0.0.1; }";
+    for guard in [
+        "location /admin/ { allow 10.0.0.0/8; deny all; proxy_pass http://10.0.0.1; }",
+        "location = /admin { internal; proxy_pass http://10.0.0.1; }",
+        "location ~ x$ { auth_basic x; auth_basic_user_file /f; proxy_pass http://10.0.0.1; }",
+        "location /a/ { location /a/b/ { deny all; } proxy_pass http://10.0.0.1; }",
+    ] {
+        let imported = import(&server(&format!("{rewrite} {guard} {open}")));
+        let config = parsed(&imported);
+        assert!(
+            refuses(taken(&config, "/en/x", "GET")),
+            "{guard}\n{}",
+            imported.yaml
+        );
+        assert!(forwards(taken(&config, "/other", "GET")), "{guard}");
+    }
+    let elsewhere = "rewrite ^/(?:en|de)/(.*)$ /w/$1 last; location /admin/ { deny all; }";
+    let config = parsed(&import(&server(&format!("{elsewhere} {open}"))));
+    assert!(forwards(taken(&config, "/en/x", "GET")));
+    // What a location asks of the path it asks of the new one.
+    let asked = "location /en/ { rewrite ^/en/(.*)$ /$1 last; }
+        location / { if ($uri ~ ^/secret) { return 403; } proxy_pass http://10.0.0.1; }";
+    let config = parsed(&import(&server(asked)));
+    assert!(refuses(taken(&config, "/en/secret", "GET")));
+}
+
+#[test]
+fn what_is_internal_is_not_there_whatever_it_does() {
+    for inner in [
+        "location /i/ { internal; return 204; }",
+        "location /i/ { internal; location /i/x/ { proxy_pass http://10.0.0.1; } }",
+        "location /i/ { internal; if ($http_x = y) { proxy_pass http://10.0.0.2; }
+         proxy_pass http://10.0.0.1; }",
+        "location /i/ { internal; rewrite ^/i/(.*)$ /$1 last; }",
+    ] {
+        let config = parsed(&import(&server(&format!(
+            "{inner} location / {{ proxy_pass http://10.0.0.1; }}"
+        ))));
+        let route = taken(&config, "/i/x/y", "GET");
+        let is_404 = matches!(&route.action, Action::Respond(own) if own.status == 404);
+        assert!(is_404, "{inner}");
+    }
+}
+
+#[test]
+fn paths_that_a_rewrite_is_not_for_go_on() {
+    let text = "location / { rewrite ^/public/(.*)$ /$1 break; return 403;
+        proxy_pass http://10.0.0.1; }";
+    let config = parsed(&import(&server(text)));
+    assert!(forwards(taken(&config, "/public/x", "GET")));
+    assert!(refuses(taken(&config, "/x", "GET")));
+    let text = "location ~ x$ { rewrite y /z break; return 403; proxy_pass http://10.0.0.1; }
+        location / { return 204; }";
+    let config = parsed(&import(&server(text)));
+    assert!(refuses(taken(&config, "/x", "GET")));
+    let text = "location / { rewrite ^/a/(.*)$ /$1 break; rewrite ^/b/(.*)$ /$1 break;
+        proxy_pass http://10.0.0.1; }";
+    let config = parsed(&import(&server(text)));
+    for path in ["/a/c", "/b/c"] {
+        let rewrite = taken(&config, path, "GET").regex_rewrite.as_ref().unwrap();
+        assert_eq!(rewrite.rewrite(path).unwrap(), "/c");
+    }
+}
+
+#[test]
+fn servers_in_plain_text_do_not_take_the_place_of_guarded_ones() {
+    let servers = |plain: &str, tls: &str| {
+        let text = format!(
+            "http {{ ssl_certificate /c; ssl_certificate_key /k;
+             server {{ listen 80; server_name a.example; {plain} }}
+             server {{ listen 443 ssl; server_name a.example; {tls} }} }}"
+        );
+        parsed(&import(&text))
+    };
+    let open = "location / { proxy_pass http://10.0.0.1; }";
+    let auth = "auth_basic x; auth_basic_user_file /f;";
+    for (plain, tls) in [
+        (open.to_owned(), format!("{auth} {open}")),
+        (
+            open.to_owned(),
+            format!("location /admin/ {{ deny all; }} {open}"),
+        ),
+        (format!("auth_basic off; {open}"), open.to_owned()),
+    ] {
+        let config = servers(&plain, &tls);
+        let is_sent = matches!(&config.routes[0].action, Action::Redirect(own) if own.https);
+        assert!(is_sent, "{plain} {tls}");
+    }
+    for (plain, tls) in [
+        (open, open),
+        (
+            "location /.well-known/acme-challenge/ { proxy_pass http://10.0.0.2; }
+             location / { return 301 https://$host$request_uri; }",
+            "location / { deny 10.0.0.1; proxy_pass http://10.0.0.1; }",
+        ),
+        (open, "return 444;"),
+    ] {
+        let config = servers(plain, tls);
+        let of_plain = config.routes.iter().find(|own| forwards(own)).unwrap();
+        assert!(of_plain.access.basic_auth.is_none());
+        let redirects = |own: &Route| matches!(&own.action, Action::Redirect(own) if own.https);
+        assert!(!redirects(&config.routes[0]), "{plain} {tls}");
+    }
+}
+
+#[test]
+fn conditions_on_addresses_from_a_field_are_not_asked() {
+    let text = "http { set_real_ip_from 10.0.0.1; real_ip_header X-Forwarded-For;
+        server { listen 80; location / { if ($remote_addr != 10.0.0.7) { return 403; }
+        proxy_pass http://10.0.0.2; } } }";
+    assert!(!parsed(&import(text)).routes.iter().any(forwards));
+}
+
+#[test]
+fn fields_that_are_not_there_are_empty() {
+    let location = |inner: &str| {
+        let text = format!("location / {{ {inner} proxy_pass http://10.0.0.1; }}");
+        routes(&text)
+    };
+    let own = location("if ($http_user_agent ~ ^$) { return 403; }");
+    let expected = "{name: user-agent, safe_regex: .+, invert_match: true}";
+    assert!(own.replace('\'', "").contains(expected), "{own}");
+    let own = location("if ($http_user_agent !~ ^$) { return 403; }");
+    let expected = "{name: user-agent, safe_regex: .+}";
+    assert!(own.replace('\'', "").contains(expected), "{own}");
+    for test in ["~* '^$|curl'", "!~ '^(a|)$'", "~ 'x*'"] {
+        let own = location(&format!("if ($http_user_agent {test}) {{ return 403; }}"));
+        assert_eq!(own, "  - direct_response: {status: 403}", "{test}");
+    }
+    // A class is of characters that may be encoded, too.
+    let class = "location ~ \"[@'();]\" { deny all; } location / { proxy_pass http://a; }";
+    let config = parsed(&import(&server(class)));
+    for path in ["/a@b", "/a%40b", "/%3B"] {
+        assert!(refuses(taken(&config, path, "GET")), "{path}");
+    }
+    assert!(forwards(taken(&config, "/a", "GET")));
+}
+
+#[test]
+fn a_path_after_a_variable_is_all_of_a_path() {
+    for rest in ["/x.xml", "/"] {
+        let own = routes(&format!(
+            "set $b h; location /f/ {{ proxy_pass https://$b{rest}; }}"
+        ));
+        let expected = format!("regex_rewrite: {{pattern: '^.*$', substitution: {rest}}}");
+        assert!(own.contains(&expected), "{own}");
+    }
+}
+
+#[test]
+fn maps_ask_for_texts_first_and_without_regard_to_case() {
+    let text = "http { map $http_x_a $b { ~^b 10.0.0.1; Blue 10.0.0.2; default 10.0.0.3; }
+        server { listen 80; location / { proxy_pass http://$b; } } }";
+    let yaml = import(text).yaml;
+    let blue = yaml.find("(?i:Blue)").unwrap_or_else(|| panic!("{yaml}"));
+    assert!(blue < yaml.find("b.*").unwrap(), "{yaml}");
+}
+
+#[test]
+fn redirects_of_backends_are_told_of() {
+    let notes = |inner: &str| {
+        let imported = import(&server(&format!("location /a/ {{ {inner} }}")));
+        let mut notes = imported.summary.exceptions();
+        notes.any(|own| own.told.contains("`Location`"))
+    };
+    let host = "proxy_set_header Host $host;";
+    assert!(notes("proxy_pass http://b;"));
+    assert!(notes(&format!("{host} proxy_pass http://b/c/;")));
+    assert!(!notes(&format!("{host} proxy_pass http://b;")));
+}
+
 #[test]
 fn addresses_from_a_field_are_no_grounds_to_let_anyone_in() {
     let text = "http { set_real_ip_from 10.0.0.1; real_ip_header X-Forwarded-For;

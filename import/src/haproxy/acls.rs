@@ -56,6 +56,19 @@ impl Conjunction {
         self
     }
 
+    /// Makes tests of clients' addresses unknown.
+    pub(super) fn forget_clients(&mut self) {
+        let asks = |test: &Test| match test {
+            Test::Any(list) => list.iter().any(|own| matches!(own, Delta::Clients(_))),
+            _ => false,
+        };
+        for test in self.holds.iter_mut().chain(&mut self.fails) {
+            if asks(test) {
+                *test = Test::Unknown;
+            }
+        }
+    }
+
     /// Puts in what is known of whether requests come over TLS.
     pub(super) fn settle_tls(&mut self, on_tls: bool) {
         for test in self.holds.iter_mut().chain(&mut self.fails) {
@@ -66,14 +79,20 @@ impl Conjunction {
     }
 }
 
+/// The tests of a section by their names.
+type Named = BTreeMap<String, Vec<Test>>;
+
 /// The named tests of a section.
-pub(super) struct Acls {
-    named: BTreeMap<String, Vec<Test>>,
+pub(super) struct Acls<'s> {
+    section: &'s Section,
+    own: Named,
+    /// The tests of the section's `defaults`, which the rules there go by.
+    inherited: Named,
 }
 
-impl Acls {
-    pub(super) fn of(section: &Section, ledger: &mut Ledger) -> Self {
-        let mut named: BTreeMap<String, Vec<Test>> = BTreeMap::new();
+impl<'s> Acls<'s> {
+    pub(super) fn of(section: &'s Section, ledger: &mut Ledger) -> Self {
+        let (mut own, mut inherited) = (Named::new(), Named::new());
         for line in section.all(&["acl"]) {
             let test = test(&line.words[2.min(line.words.len())..]);
             match test {
@@ -86,25 +105,39 @@ impl Acls {
                 ),
                 Test::Any(_) | Test::Tls => ledger.carried(line.id),
             }
+            let named = match section.inherits(line) {
+                true => &mut inherited,
+                false => &mut own,
+            };
             named.entry(line.word(1).to_owned()).or_default().push(test);
         }
-        Self { named }
+        Self {
+            section,
+            own,
+            inherited,
+        }
     }
 
-    /// Returns the tests of which any makes what a name says hold.
-    fn tests(&self, name: &str) -> Vec<Test> {
+    /// Returns the tests of which any makes what a name says hold in a line.
+    fn tests(&self, name: &str, line: &Line) -> Vec<Test> {
         let fixed = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|own| (*own).to_owned()).collect();
             vec![test(&words)]
         };
-        if let Some(own) = self.named.get(name) {
+        // An `acl` of the same name in the other would make it hold for more requests.
+        let known = match self.section.inherits(line) {
+            true => self.inherited.get(name),
+            false => self.own.get(name).or_else(|| self.inherited.get(name)),
+        };
+        if let Some(own) = known {
             return own.clone();
         }
         match name {
             "METH_GET" => fixed(&["method", "GET", "HEAD"]),
             "METH_POST" | "METH_PUT" | "METH_DELETE" | "METH_HEAD" | "METH_OPTIONS"
             | "METH_CONNECT" | "METH_TRACE" => fixed(&["method", &name[5..]]),
-            "TRUE" => vec![Test::Any(vec![Delta::Always(true)])],
+            // Sprat's listeners speak nothing else.
+            "HTTP" | "TRUE" => vec![Test::Any(vec![Delta::Always(true)])],
             "FALSE" => vec![Test::Any(vec![Delta::Always(false)])],
             "LOCALHOST" => fixed(&["src", "127.0.0.0/8", "::1"]),
             _ => vec![Test::Unknown],
@@ -143,7 +176,7 @@ impl Acls {
                     vec![test(&inner)]
                 }
                 "" => vec![Test::Unknown],
-                name => self.tests(name),
+                name => self.tests(name, line),
             };
             match inverted {
                 true => any
@@ -198,6 +231,7 @@ enum How {
     Holds,
     Regex,
     Directory,
+    Domain,
     Found,
 }
 
@@ -210,13 +244,22 @@ fn test(words: &[String]) -> Test {
         Some((base, argument)) => (base, argument.split(')').next().unwrap_or_default()),
         None => (&**criterion, ""),
     };
-    let argument = argument.split(',').next().unwrap_or_default();
+    let (argument, more) = argument.split_once(',').unwrap_or((argument, ""));
     // What changes the sample, such as `,lower`.
     let converted = criterion.split_once("),").map(|(_, rest)| rest);
-    let plain = matches!(
-        converted,
-        None | Some("lower" | "field(1,:)" | "field(1,:),lower" | "host_only")
-    );
+    let plain = matches!(converted, None | Some("lower"));
+    // A host without its port.
+    let is_host = argument.eq_ignore_ascii_case("host");
+    // One of a field's values by its number: any of them would be another test.
+    if !more.is_empty() && !is_host && !counts(base) {
+        return Test::Unknown;
+    }
+    let plain = plain
+        || (is_host
+            && matches!(
+                converted,
+                Some("field(1,:)" | "field(1,:),lower" | "host_only")
+            ));
     if !plain || (base != "path" && !criterion.contains('(') && criterion.contains(',')) {
         return Test::Unknown;
     }
@@ -234,7 +277,8 @@ fn test(words: &[String]) -> Test {
                     "end" => How::Ends,
                     "sub" => How::Holds,
                     "reg" => How::Regex,
-                    "dir" | "dom" => How::Directory,
+                    "dir" => How::Directory,
+                    "dom" => How::Domain,
                     "found" => How::Found,
                     "ip" => How::Equal,
                     _ => return Test::Unknown,
@@ -254,12 +298,19 @@ fn sampled(base: &str, argument: &str, how: How, caseless: bool, values: &[Strin
         false => Test::Any(list),
     };
     match base {
-        "path" | "url" | "capture.req.uri" => {
-            let patterns = values.iter().filter_map(|own| pattern(own, how, caseless));
-            any(patterns.map(Delta::Path).collect())
+        "path" => paths(how, caseless, values),
+        // They have the query as well, which only what they begin with tells nothing of.
+        "url" | "capture.req.uri" => {
+            let is_path = |own: &String| own.starts_with('/') && !own.contains('?');
+            match how == How::Begins && values.iter().all(is_path) {
+                true => paths(how, caseless, values),
+                false => Test::Unknown,
+            }
         }
-        "method" => any(vec![Delta::Methods(values.to_vec())]),
-        "src" => {
+        "method" if how == How::Equal && !caseless && !values.is_empty() => {
+            any(vec![Delta::Methods(values.to_vec())])
+        }
+        "src" if how == How::Equal => {
             let networks: Option<Vec<String>> =
                 values.iter().map(|own| normal_network(own)).collect();
             match networks {
@@ -272,10 +323,14 @@ fn sampled(base: &str, argument: &str, how: How, caseless: bool, values: &[Strin
             [own] if own == "443" => Test::Tls,
             _ => Test::Unknown,
         },
-        "always_true" => any(vec![Delta::Always(true)]),
+        "always_true" | "req_proto_http" | "req.proto_http" => any(vec![Delta::Always(true)]),
         "always_false" => any(vec![Delta::Always(false)]),
         "hdr" | "req.hdr" | "req.fhdr" if argument.eq_ignore_ascii_case("host") => {
             host(how, values)
+        }
+        // Each of the values in a list is looked at by itself.
+        "hdr" | "req.hdr" if matches!(how, How::Equal | How::Begins | How::Ends) => {
+            any(listed(argument, how, caseless, values))
         }
         "hdr" | "req.hdr" | "req.fhdr" => any(fields(argument, how, caseless, values)
             .into_iter()
@@ -289,15 +344,72 @@ fn sampled(base: &str, argument: &str, how: How, caseless: bool, values: &[Strin
             .into_iter()
             .map(Delta::Parameter)
             .collect()),
-        other
-            if other.starts_with("sc") || other.starts_with("src_") || other.ends_with("_conn") =>
-        {
-            Test::Counts
-        }
-        "be_sess_rate" | "fe_sess_rate" | "fe_req_rate" | "be_conn_free" | "queue"
-        | "avg_queue" => Test::Counts,
+        other if counts(other) => Test::Counts,
         _ => Test::Unknown,
     }
+}
+
+fn paths(how: How, caseless: bool, values: &[String]) -> Test {
+    let of = |own: &String| Some(Delta::Path(pattern(own, how, caseless)?));
+    // Without one of them it would be another test.
+    match values.iter().map(of).collect::<Option<Vec<Delta>>>() {
+        Some(list) if !list.is_empty() => Test::Any(list),
+        _ => Test::Unknown,
+    }
+}
+
+/// Returns whether a sample counts requests or connections.
+fn counts(base: &str) -> bool {
+    let of_all = [
+        "act_conn",
+        "avg_queue",
+        "be_conn",
+        "be_conn_free",
+        "be_sess_rate",
+        "dst_conn",
+        "fe_conn",
+        "fe_req_rate",
+        "fe_sess_rate",
+        "queue",
+        "srv_conn",
+        "srv_sess_rate",
+    ];
+    let of_client = [
+        "bytes_in_rate",
+        "bytes_out_rate",
+        "clr_gpc",
+        "clr_gpc0",
+        "clr_gpc1",
+        "conn_cnt",
+        "conn_cur",
+        "conn_rate",
+        "get_gpc",
+        "get_gpc0",
+        "get_gpc1",
+        "glitch_cnt",
+        "glitch_rate",
+        "gpc0_rate",
+        "gpc1_rate",
+        "gpc_rate",
+        "http_err_cnt",
+        "http_err_rate",
+        "http_fail_cnt",
+        "http_fail_rate",
+        "http_req_cnt",
+        "http_req_rate",
+        "inc_gpc",
+        "inc_gpc0",
+        "inc_gpc1",
+        "kbytes_in",
+        "kbytes_out",
+        "sess_cnt",
+        "sess_rate",
+        "trackers",
+        "updt_conn_cnt",
+    ];
+    let starts = ["src_", "sc_", "sc0_", "sc1_", "sc2_"];
+    let own = starts.iter().find_map(|start| base.strip_prefix(start));
+    of_all.contains(&base) || own.is_some_and(|own| of_client.contains(&own))
 }
 
 /// Splits what is compared from how: `path_beg` is `path`, by how it begins.
@@ -308,7 +420,7 @@ fn suffix(base: &str) -> (How, &str) {
         ("_sub", How::Holds),
         ("_reg", How::Regex),
         ("_dir", How::Directory),
-        ("_dom", How::Directory),
+        ("_dom", How::Domain),
         ("_str", How::Equal),
     ];
     let found = kinds
@@ -326,12 +438,20 @@ fn pattern(value: &str, how: How, caseless: bool) -> Option<Pattern> {
         How::Ends => format!("{own}$"),
         How::Holds => own,
         How::Regex => value.to_owned(),
-        How::Directory => format!("(?:^|/){}(?:/|$)", own.trim_matches('/')),
+        How::Directory => between(value, "/?")?,
+        How::Domain => between(value, "/?.:")?,
         How::Found => return None,
     };
     let pattern = Pattern::new(&text, caseless);
     crate::patterns::check(&pattern.whole()).ok()?;
     Some(pattern)
+}
+
+/// Returns the expression of a value that stands between delimiters.
+fn between(value: &str, delimiters: &str) -> Option<String> {
+    let bare = value.trim_matches(|c| delimiters.contains(c));
+    let (own, any) = (escaped(bare), escaped(delimiters));
+    (!bare.is_empty()).then(|| format!("(?:^|[{any}]){own}(?:[{any}]|$)"))
 }
 
 fn fields(name: &str, how: How, caseless: bool, values: &[String]) -> Vec<crate::yaml::Value> {
@@ -356,30 +476,51 @@ fn fields(name: &str, how: How, caseless: bool, values: &[String]) -> Vec<crate:
     out
 }
 
-fn host(how: How, values: &[String]) -> Test {
-    let mut hosts = Vec::new();
-    for value in values {
-        let value = value.to_ascii_lowercase();
-        match how {
-            How::Equal => hosts.push(value),
-            How::Ends if value.starts_with('.') => hosts.push(format!("*{value}")),
-            How::Ends | How::Directory => {
-                hosts.push(format!("*.{value}"));
-                hosts.push(value);
-            }
-            _ => {
-                let pattern = pattern(&value, how, true);
-                return match pattern.filter(|_| values.len() == 1) {
-                    Some(pattern) => {
-                        Test::Any(vec![Delta::Header(found_in("host", &pattern, false))])
-                    }
-                    None => Test::Unknown,
-                };
-            }
-        }
+/// Returns conditions that one of a field's values, with commas between them, is like one
+/// of these.
+fn listed(name: &str, how: How, caseless: bool, values: &[String]) -> Vec<Delta> {
+    if name.is_empty() || values.is_empty() {
+        return fields(name, how, caseless, values)
+            .into_iter()
+            .map(Delta::Header)
+            .collect();
     }
-    match hosts.is_empty() {
-        true => Test::Unknown,
-        false => Test::Any(vec![Delta::Hosts(hosts)]),
+    let start = if how == How::Ends {
+        ""
+    } else {
+        "(?:^|,)[ \\t]*"
+    };
+    let end = if how == How::Begins {
+        ""
+    } else {
+        "[ \\t]*(?:,|$)"
+    };
+    let of = |value: &String| {
+        let pattern = Pattern::new(&format!("{start}{}{end}", escaped(value)), caseless);
+        crate::patterns::check(&pattern.whole()).ok()?;
+        Some(Delta::Header(found_in(name, &pattern, false)))
+    };
+    let found: Option<Vec<Delta>> = values.iter().map(of).collect();
+    found.unwrap_or_default()
+}
+
+fn host(how: How, values: &[String]) -> Test {
+    let values: Vec<String> = values.iter().map(|own| own.to_ascii_lowercase()).collect();
+    let is_end = |own: &String| how == How::Ends && own.starts_with('.');
+    if !values.is_empty() && (how == How::Equal || values.iter().all(is_end)) {
+        let host = |own: String| match how {
+            How::Equal => own,
+            _ => format!("*{own}"),
+        };
+        return Test::Any(vec![Delta::Hosts(values.into_iter().map(host).collect())]);
+    }
+    // What HAProxy finds within a label or anywhere in a name is more than a pattern of hosts.
+    let of = |own: &String| {
+        let pattern = pattern(own, how, true)?;
+        Some(Delta::Header(found_in("host", &pattern, false)))
+    };
+    match values.iter().map(of).collect::<Option<Vec<Delta>>>() {
+        Some(list) if !list.is_empty() => Test::Any(list),
+        _ => Test::Unknown,
     }
 }

@@ -78,7 +78,12 @@ impl Backend {
             let at = words.iter().rposition(|word| *word == name)?;
             words.get(at + 1).copied()
         };
-        let has = |name: &str| words.contains(&name);
+        // Of `ssl` and `no-ssl` the last one counts, if `default-server` has one of them.
+        let has = |name: &str| {
+            let last = |is: &dyn Fn(&str) -> bool| words.iter().rposition(|word| is(word));
+            let off = last(&|word| word.strip_prefix("no-") == Some(name));
+            last(&|word| word == name) > off
+        };
         let path = unix_path(address);
         if path.is_none() && (address.starts_with(['@', '*']) || !address.contains(':')) {
             let told = "an endpoint is a host and a port, or a Unix socket with a path";
@@ -100,19 +105,11 @@ impl Backend {
             self.max_conn = Some(self.max_conn.map_or(count, |own| own.min(count)));
         }
         if has("ssl") {
-            let mut tls = Map::new();
-            if let Some(file) = after("ca-file").filter(|own| *own != "@system-ca") {
-                tls.push(("trusted_ca".to_owned(), text(file)));
-            }
-            let name = after("sni").and_then(|own| own.strip_prefix("str(")?.strip_suffix(')'));
-            if let Some(name) = name.or(after("verifyhost")) {
-                tls.push(("sni".to_owned(), text(name)));
-            }
             if after("verify") != Some("required") {
                 doubt =
                     Some("Sprat verifies certificates: see `trusted_ca` of the cluster's `tls`");
             }
-            self.tls = Some(tls);
+            self.tls = Some(tls(&after));
         }
         self.http2 |= after("proto") == Some("h2") || after("alpn") == Some("h2");
         if has("send-proxy") {
@@ -146,6 +143,19 @@ impl Backend {
             is_backup: has("backup"),
         });
     }
+}
+
+/// Returns the keys of TLS to an endpoint, by the words after its parameters' names.
+fn tls<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Map {
+    let mut tls = Map::new();
+    if let Some(file) = after("ca-file").filter(|own| *own != "@system-ca") {
+        tls.push(("trusted_ca".to_owned(), text(file)));
+    }
+    let name = after("sni").and_then(|own| own.strip_prefix("str(")?.strip_suffix(')'));
+    if let Some(name) = name.or(after("verifyhost")) {
+        tls.push(("sni".to_owned(), text(name)));
+    }
+    tls
 }
 
 fn cluster_keys(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Map {

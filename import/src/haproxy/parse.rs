@@ -41,18 +41,41 @@ pub(super) struct Section {
     pub(super) defaults: Vec<Line>,
 }
 
+/// Lines that take nothing from those of `defaults`: HAProxy goes through both, those of
+/// `defaults` first.
+const ADDED: [&str; 7] = [
+    "acl",
+    "default-server",
+    "http-after-response",
+    "http-request",
+    "http-response",
+    "tcp-request",
+    "tcp-response",
+];
+
 impl Section {
-    /// Returns its lines that begin with these words; those of its defaults if it has none.
+    /// Returns its lines that begin with these words. Those of its defaults come before
+    /// them if they add up, and stand in for them otherwise if it has none.
     pub(super) fn all(&self, start: &[&str]) -> Vec<&Line> {
         let begins = |line: &&Line| {
             let mut words = start.iter().enumerate();
             words.all(|(at, word)| line.word(at) == *word)
         };
-        let own: Vec<&Line> = self.lines.iter().filter(begins).collect();
+        let own = self.lines.iter().filter(begins);
+        let inherited = self.defaults.iter().filter(begins);
+        if start.first().is_some_and(|kind| ADDED.contains(kind)) {
+            return inherited.chain(own).collect();
+        }
+        let own: Vec<&Line> = own.collect();
         match own.is_empty() {
-            true => self.defaults.iter().filter(begins).collect(),
+            true => inherited.collect(),
             false => own,
         }
+    }
+
+    /// Returns whether a line is one of its defaults'.
+    pub(super) fn inherits(&self, line: &Line) -> bool {
+        self.defaults.iter().any(|own| own.id == line.id)
     }
 
     /// Returns the line that counts of those that begin with these words.
@@ -117,7 +140,10 @@ pub(super) fn read(
             let id = ledger.enter(&place, &words.join(" "), None);
             let from = words.iter().position(|word| word == "from");
             let from = from.and_then(|at| words.get(at + 1));
-            let known = |(name, _): &&(String, Vec<Line>)| from.is_none_or(|own| own == name);
+            // `defaults` without `from` begin afresh; other sections go by the last of them.
+            let is_fresh = first == "defaults" && from.is_none();
+            let known =
+                |(name, _): &&(String, Vec<Line>)| !is_fresh && from.is_none_or(|own| own == name);
             let inherited = defaults.iter().rev().find(known);
             out.push(Section {
                 id,

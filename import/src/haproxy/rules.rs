@@ -1,152 +1,16 @@
 //! What is done with requests, rule by rule.
 
-use super::acls::{Acls, Conjunction, Test};
+use super::acls::{Acls, Conjunction};
 use super::formats;
 use super::parse::Line;
+use super::spot::{Spot, is_of};
 use crate::MAX_ROUTES;
-use crate::document::{Match, PathIs, Route};
-use crate::ledger::{Id, Ledger};
+use crate::document::Route;
+use crate::ledger::Ledger;
 use crate::nginx::read_redirect;
 use crate::patterns::{self, Pattern};
-use crate::restrict::{Common, Delta, restrict};
 use crate::units::whole;
 use crate::yaml::{Map, Value, map, text, word};
-
-/// Requests on their way through the rules, and what has been done with them.
-#[derive(Clone)]
-pub(super) struct Spot {
-    pub(super) from: Id,
-    pub(super) title: String,
-    pub(super) matches: Match,
-    /// The expression that all paths have, if they are all that do.
-    pub(super) expression: Option<Pattern>,
-    pub(super) on_plain: bool,
-    pub(super) on_tls: bool,
-    /// Whether they are those that came in plain text alone.
-    pub(super) is_plain: bool,
-    pub(super) request_set: Vec<Value>,
-    pub(super) request_added: Vec<Value>,
-    pub(super) request_removed: Vec<Value>,
-    pub(super) response_set: Vec<Value>,
-    pub(super) response_added: Vec<Value>,
-    pub(super) response_removed: Vec<Value>,
-    pub(super) host: Option<String>,
-    pub(super) rewrite: Option<Value>,
-}
-
-impl Spot {
-    pub(super) fn new(from: Id, title: String, (on_plain, on_tls): (bool, bool)) -> Self {
-        Self {
-            from,
-            title,
-            matches: Match::default(),
-            expression: None,
-            on_plain,
-            on_tls,
-            is_plain: false,
-            request_set: Vec::new(),
-            request_added: Vec::new(),
-            request_removed: Vec::new(),
-            response_set: Vec::new(),
-            response_added: Vec::new(),
-            response_removed: Vec::new(),
-            host: None,
-            rewrite: None,
-        }
-    }
-
-    /// Returns a route for these requests.
-    pub(super) fn route(&self, keys: Map) -> Route {
-        let mut route = Route {
-            from: self.from,
-            title: self.title.clone(),
-            matches: self.matches.clone(),
-            keys,
-            is_for_plain: false,
-        };
-        let lists = [
-            ("response_headers_to_remove", &self.response_removed),
-            ("response_headers_to_set", &self.response_set),
-            ("response_headers_to_add", &self.response_added),
-        ];
-        put_lists(&mut route.keys, &lists);
-        route
-    }
-
-    pub(super) fn respond(&self, status: u64) -> Route {
-        let response = map([("status", word(status))]);
-        self.route(vec![("direct_response".to_owned(), response)])
-    }
-
-    /// Puts the keys that change requests on their way to a cluster.
-    pub(super) fn put_edits(&self, keys: &mut Map) {
-        if let Some(rewrite) = &self.rewrite {
-            keys.push(("regex_rewrite".to_owned(), rewrite.clone()));
-        }
-        if let Some(host) = &self.host {
-            keys.push(("host_rewrite".to_owned(), text(host)));
-        }
-        let lists = [
-            ("request_headers_to_remove", &self.request_removed),
-            ("request_headers_to_set", &self.request_set),
-            ("request_headers_to_add", &self.request_added),
-        ];
-        put_lists(keys, &lists);
-    }
-
-    fn with(&self, delta: &Delta) -> Result<Vec<Self>, ()> {
-        let common = self
-            .expression
-            .as_ref()
-            .map_or(Common::Nothing, Common::Expression);
-        let found = restrict(&self.matches, delta, common)?;
-        let expression = match delta {
-            Delta::Path(pattern) if self.matches.path == PathIs::Any => Some(pattern.clone()),
-            Delta::Path(_) => None,
-            _ => self.expression.clone(),
-        };
-        let of = |matches: Match| Self {
-            matches,
-            expression: expression.clone(),
-            ..self.clone()
-        };
-        Ok(found.into_iter().map(of).collect())
-    }
-
-    /// Returns the places of requests that a test holds for.
-    fn with_test(&self, test: &Test) -> Result<Vec<Self>, ()> {
-        match test {
-            Test::Any(list) => {
-                let mut out = Vec::new();
-                for delta in list {
-                    out.extend(self.with(delta)?);
-                }
-                Ok(out)
-            }
-            Test::Tls | Test::Counts | Test::Unknown => Err(()),
-        }
-    }
-
-    fn with_all(&self, tests: &[Test]) -> Result<Vec<Self>, ()> {
-        let mut places = vec![self.clone()];
-        for test in tests {
-            let mut next = Vec::new();
-            for place in &places {
-                next.extend(place.with_test(test)?);
-            }
-            places = next;
-        }
-        Ok(places)
-    }
-}
-
-fn put_lists(keys: &mut Map, lists: &[(&str, &Vec<Value>)]) {
-    for (key, list) in lists {
-        if !list.is_empty() {
-            keys.push(((*key).to_owned(), Value::List((*list).clone())));
-        }
-    }
-}
 
 /// The function that makes the routes of requests that all rules have let through.
 pub(super) type End<'e> = dyn FnMut(&mut Rules<'_>, &Spot, Option<&Line>) -> Vec<Route> + 'e;
@@ -178,7 +42,7 @@ impl Rules<'_> {
         &mut self,
         spot: &Spot,
         (list, at): (&[&Line], usize),
-        acls: &Acls,
+        acls: &Acls<'_>,
         end: &mut End<'_>,
     ) -> Vec<Route> {
         self.steps += 1;
@@ -189,7 +53,7 @@ impl Rules<'_> {
             return end(self, spot, None);
         };
         let rest = (list, at + 1);
-        let Some(any) = acls.condition(line) else {
+        let Some(mut any) = acls.condition(line) else {
             return match self.apply(spot, line, end) {
                 Done::Ends(routes) => routes,
                 Done::GoesOn(next) => self.go(&next, rest, acls, end),
@@ -197,34 +61,70 @@ impl Rules<'_> {
                 Done::Skipped => self.go(spot, rest, acls, end),
             };
         };
-        let mut out = Vec::new();
-        for mut own in any {
+        for own in &mut any {
             if !(spot.on_plain && spot.on_tls) {
                 own.settle_tls(spot.on_tls);
             }
-            match self.conditional(spot, line, (own, rest), acls, end) {
-                Ok(routes) => out.extend(routes),
-                Err(Lost::Skip) => {}
-                Err(Lost::Refuse) => {
-                    out.push(spot.respond(403));
-                    return out;
-                }
+            if spot.is_proxied && is_of_connections(line) {
+                own.forget_clients();
             }
         }
-        out.extend(self.go(spot, rest, acls, end));
-        out
+        self.go_by(spot, line, (&any, rest), acls, end)
     }
 
-    /// Returns the routes of requests for which a rule's condition holds.
+    /// Returns the routes of requests that come to a rule of which any of these conditions
+    /// must hold: those for which one does not go on to the next, and then past the rule.
+    fn go_by(
+        &mut self,
+        spot: &Spot,
+        line: &Line,
+        (any, rest): (&[Conjunction], (&[&Line], usize)),
+        acls: &Acls<'_>,
+        end: &mut End<'_>,
+    ) -> Vec<Route> {
+        let Some((_, others)) = any.split_first() else {
+            return self.go(spot, rest, acls, end);
+        };
+        if self.steps > MAX_ROUTES {
+            return Vec::new();
+        }
+        match self.conditional(spot, line, (any, rest), acls, end) {
+            Ok((routes, true)) => routes,
+            Ok((mut routes, false)) => {
+                routes.extend(self.go_by(spot, line, (others, rest), acls, end));
+                routes
+            }
+            Err(Lost::Skip) => {
+                let mut spot = spot.clone();
+                spot.note_change(line);
+                self.go_by(&spot, line, (others, rest), acls, end)
+            }
+            Err(Lost::Strip) => {
+                let mut spot = spot.clone();
+                spot.note_change(line);
+                let name = line.word(2);
+                spot.request_removed.retain(|own| own != &text(name));
+                spot.request_removed.push(text(name));
+                self.go_by(&spot, line, (others, rest), acls, end)
+            }
+            Err(Lost::Refuse) => vec![spot.respond(403)],
+        }
+    }
+
+    /// Returns the routes of requests for which the first of a rule's conditions holds, and
+    /// whether they are all of the requests.
     fn conditional(
         &mut self,
         spot: &Spot,
         line: &Line,
-        (own, rest): (Conjunction, (&[&Line], usize)),
-        acls: &Acls,
+        (any, rest): (&[Conjunction], (&[&Line], usize)),
+        acls: &Acls<'_>,
         end: &mut End<'_>,
-    ) -> Result<Vec<Route>, Lost> {
-        let mut own = own;
+    ) -> Result<(Vec<Route>, bool), Lost> {
+        let Some((own, others)) = any.split_first() else {
+            return Err(Lost::Skip);
+        };
+        let mut own = own.clone();
         let mut start = spot.clone();
         if own.tells_tls() {
             if is_told_by_listeners(line) && self.x_forwarded {
@@ -241,18 +141,27 @@ impl Rules<'_> {
         }
         let unknown = |rules: &mut Self| rules.lost(line, false);
         let holds = start.with_all(&own.holds).map_err(|()| unknown(self))?;
-        let mut out = Vec::new();
-        for place in &holds {
+        let (mut out, mut is_all) = (Vec::new(), false);
+        'places: for place in &holds {
             // Those for which the rest does not hold go on before.
             for test in &own.fails {
-                let others = place.with_test(test).map_err(|()| unknown(self))?;
-                for other in others {
-                    let mut other = other;
+                for mut other in place.with_test(test).map_err(|()| unknown(self))? {
                     other.is_plain = spot.is_plain;
-                    out.extend(self.go(&other, rest, acls, end));
+                    out.extend(self.go_by(&other, line, (others, rest), acls, end));
+                    if other.matches == place.matches {
+                        is_all |= place.matches == spot.matches;
+                        continue 'places;
+                    }
                 }
             }
-            match self.apply(place, line, end) {
+            let done = self.apply(place, line, end);
+            let passes = match &done {
+                Done::Ends(routes) => routes.iter().any(|own| own.is_for_plain),
+                Done::Skipped => true,
+                Done::GoesOn(_) | Done::Allowed => false,
+            };
+            is_all |= !passes && !start.is_plain && place.matches == spot.matches;
+            match done {
                 Done::Ends(routes) => out.extend(routes),
                 Done::GoesOn(next) => out.extend(self.go(&next, rest, acls, end)),
                 Done::Allowed => {
@@ -262,7 +171,7 @@ impl Rules<'_> {
                 Done::Skipped => {}
             }
         }
-        Ok(out)
+        Ok((out, is_all))
     }
 
     /// Says of a rule that Sprat cannot ask its condition.
@@ -279,6 +188,15 @@ impl Rules<'_> {
             self.ledger.not(line.id, told);
             return Lost::Refuse;
         }
+        // What clients say there themselves backends would take for the rule's.
+        let (kind, action) = kind_and_action(line);
+        let name = line.word(2).to_ascii_lowercase();
+        let is_own = name == "host" || (self.x_forwarded && name.starts_with("x-forwarded-"));
+        if kind == "http-request" && matches!(action, "set-header" | "del-header") && !is_own {
+            let told = "routes cannot ask that: the field is taken away from all requests";
+            self.ledger.not(line.id, told);
+            return Lost::Strip;
+        }
         self.ledger
             .not(line.id, "routes cannot ask that: this rule is left out");
         Lost::Skip
@@ -293,8 +211,14 @@ impl Rules<'_> {
                 Done::Ends(end(self, spot, Some(line)))
             }
             ("redirect", _) | ("http-request", "redirect") => self.redirect(spot, line),
-            ("http-request", "deny" | "tarpit" | "reject" | "silent-drop" | "block") => {
-                self.deny(spot, line, action)
+            (
+                "http-request" | "tcp-request",
+                "deny" | "tarpit" | "reject" | "silent-drop" | "block",
+            ) => self.deny(spot, line, action),
+            _ if keeps_responses(line) => {
+                let told = "routes keep no responses of backends back: answers 403";
+                self.ledger.not(line.id, told);
+                Done::Ends(vec![spot.respond(403)])
             }
             ("http-request", "auth") => {
                 let told = "users are in a file of hashes: see `basic_auth` of a route, in place of the \
@@ -302,24 +226,34 @@ impl Rules<'_> {
                 self.ledger.not(line.id, told);
                 Done::Ends(vec![spot.respond(403)])
             }
-            ("http-request", "allow") => {
+            ("http-request", "allow") | ("tcp-request", "accept") => {
                 self.ledger.carried(line.id);
                 Done::Allowed
             }
             ("http-request", "return") => self.respond(spot, line),
-            ("http-request", "set-path" | "replace-path" | "set-uri" | "replace-uri") => {
-                self.rewrite(spot, line)
-            }
+            (
+                "http-request",
+                "set-path" | "replace-path" | "set-pathq" | "replace-pathq" | "set-uri"
+                | "replace-uri",
+            ) => self.rewrite(spot, line),
             (_, "set-header" | "add-header" | "del-header") => {
                 self.edit(spot, line, (kind, action))
             }
-            ("http-request", "use-service" | "set-dst" | "set-method" | "set-query") => {
+            (
+                "http-request" | "tcp-request",
+                "use-service" | "set-dst" | "set-method" | "set-query",
+            ) => {
                 self.ledger
                     .not(line.id, "Sprat has no such thing: answers 403");
                 Done::Ends(vec![spot.respond(403)])
             }
+            ("http-request" | "tcp-request", own) if own.starts_with("lua.") => {
+                let told = "Sprat runs no scripts, and this one may refuse requests: answers 403";
+                self.ledger.not(line.id, told);
+                Done::Ends(vec![spot.respond(403)])
+            }
             (
-                "http-request",
+                "http-request" | "tcp-request",
                 "normalize-uri" | "set-log-level" | "disable-l7-retry" | "capture",
             ) => {
                 self.ledger.carried(line.id);
@@ -327,7 +261,12 @@ impl Rules<'_> {
             }
             _ => {
                 self.ledger.not(line.id, advice(action));
-                Done::Skipped
+                let mut next = spot.clone();
+                next.note_change(line);
+                match next.changed == spot.changed && next.is_moved == spot.is_moved {
+                    true => Done::Skipped,
+                    false => Done::GoesOn(Box::new(next)),
+                }
             }
         }
     }
@@ -451,11 +390,31 @@ impl Rules<'_> {
         let value = text(name);
         let is_request = kind == "http-request";
         let mut next = spot.clone();
+        next.note_change(line);
+        let is_by_name = line.after("-m").is_none_or(|how| how == "str");
+        if is_request && action == "del-header" && !is_by_name {
+            let told = "fields are taken away by name, and backends may trust these: answers 403";
+            self.ledger.not(line.id, told);
+            return Done::Ends(vec![spot.respond(403)]);
+        }
         if action == "del-header" {
-            self.ledger.carried(line.id);
+            match is_by_name {
+                true => self.ledger.carried(line.id),
+                false => self.ledger.not(line.id, "fields are taken away by name"),
+            }
+            let is_other = |own: &Value| !is_of(own, name);
             match is_request {
-                true => next.request_removed.push(value),
-                false => next.response_removed.push(value),
+                true => {
+                    // They would be set after it is taken away.
+                    next.request_set.retain(is_other);
+                    next.request_added.retain(is_other);
+                    next.request_removed.push(value);
+                }
+                false => {
+                    next.response_set.retain(is_other);
+                    next.response_added.retain(is_other);
+                    next.response_removed.push(value);
+                }
             }
             return Done::GoesOn(Box::new(next));
         }
@@ -472,7 +431,7 @@ impl Rules<'_> {
         }
         if is_request && is_told_by_listeners(line) && self.x_forwarded {
             self.ledger.carried(line.id);
-            return Done::Skipped;
+            return Done::GoesOn(Box::new(next));
         }
         match formats::template(line.word(3)) {
             Ok(template) if !(is_request && template.contains("%RESP")) => {
@@ -505,22 +464,41 @@ impl Rules<'_> {
 enum Lost {
     /// They go on as if there were none.
     Skip,
+    /// They go on without the field that the rule edits.
+    Strip,
     /// They are answered 403.
     Refuse,
 }
 
-fn kind_and_action(line: &Line) -> (&str, &str) {
+/// Returns the kind of a rule, and what it does.
+pub(super) fn kind_and_action(line: &Line) -> (&str, &str) {
     match line.word(0) {
         "block" => ("http-request", "block"),
+        // What follows is of connections, sessions, or their content.
+        kind @ ("tcp-request" | "tcp-response") => (kind, line.word(2)),
         kind @ ("redirect" | "use_backend") => (kind, ""),
         kind => (kind, line.word(1)),
     }
 }
 
-/// Returns the first rule after those that `allow` has requests pass.
+/// Returns the first rule after those that `allow` or `accept` has requests pass.
 fn allowed(list: &[&Line], at: usize) -> usize {
-    let is_request = |line: &&&Line| line.word(0) == "http-request";
-    at + list[at..].iter().take_while(is_request).count()
+    let own = list.get(at).map(|line| set_of(line));
+    let is_same = |line: &&&Line| Some(set_of(line)) == own;
+    at + list[at..].iter().take_while(is_same).count()
+}
+
+/// Returns what names the set of rules that a rule is one of.
+fn set_of(line: &Line) -> (&str, &str) {
+    match line.word(0) {
+        kind @ "tcp-request" => (kind, line.word(1)),
+        kind => (kind, ""),
+    }
+}
+
+/// Returns whether a rule is gone through before a PROXY header is read.
+fn is_of_connections(line: &Line) -> bool {
+    line.word(0) == "tcp-request" && line.word(1) == "connection"
 }
 
 /// Returns whether a rule may keep requests from what they would get otherwise.
@@ -530,17 +508,29 @@ fn guards(line: &Line) -> bool {
         "set-header",
         "add-header",
         "del-header",
+        "accept",
         "allow",
         "capture",
         "normalize-uri",
     ];
     matches!(kind, "redirect" | "use_backend")
-        || (kind == "http-request"
+        || keeps_responses(line)
+        || (matches!(kind, "http-request" | "tcp-request")
             && !edits.contains(&action)
             && !action.starts_with("track-")
             && !action.starts_with("sc-")
             && !action.starts_with("set-var")
             && !action.starts_with("set-log"))
+}
+
+/// Returns whether a rule may keep responses of backends from clients.
+pub(super) fn keeps_responses(line: &Line) -> bool {
+    let (kind, action) = kind_and_action(line);
+    let is_one = matches!(
+        action,
+        "deny" | "reject" | "silent-drop" | "close" | "return"
+    );
+    matches!(kind, "http-response" | "tcp-response") && (is_one || action.starts_with("lua."))
 }
 
 /// Returns whether a rule sends clients to TLS.
@@ -606,7 +596,11 @@ fn advice(action: &str) -> &'static str {
         }
         "set-bandwidth-limit" => "have a class with a `rate`",
         "cache-use" | "cache-store" => "Sprat keeps no responses: put a cache before or behind it",
-        "set-var" | "unset-var" => "Sprat has no variables",
+        own if own.starts_with("set-var") || own.starts_with("unset-var") => {
+            "Sprat has no variables"
+        }
+        "set-src" => "see `trusted` of the listener's `forwarding`",
+        "expect-proxy" => "see `trusted` of the listener's `proxy_protocol`",
         _ => "Sprat has no such rule",
     }
 }

@@ -13,7 +13,8 @@ use crate::yaml::{Map, Value, map, text, texts, word};
 
 impl<'a> Converter<'a, '_> {
     /// Returns the keys of a route that bound its requests.
-    pub(super) fn bound_keys(&mut self, scope: &Scope<'a>, pass: &Directive) -> Map {
+    pub(super) fn bound_keys(&mut self, here: &Here<'a>, pass: &Directive) -> Map {
+        let scope = &here.scope;
         let kind = prefix_of(pass);
         let mut out = Map::new();
         let mut put = |key: &str, value: Value| out.push((key.to_owned(), value));
@@ -33,7 +34,7 @@ impl<'a> Converter<'a, '_> {
         if let Some(policy) = self.retries(scope, kind) {
             put("retry_policy", policy);
         }
-        if let Some(limit) = self.rate_limit(scope) {
+        if let Some(limit) = self.rate_limit(here.rates.as_ref().unwrap_or(scope)) {
             put("rate_limit", limit);
         }
         if let Some(bound) = self.body(scope) {

@@ -24,8 +24,9 @@ enum Test<'t> {
     Finds(Pattern),
 }
 
-/// Reads what stands between the parentheses of an `if`.
-pub(super) fn read(directive: &Directive, here: &Here<'_>) -> Condition {
+/// Reads what stands between the parentheses of an `if`. `takes_addresses` is whether nginx
+/// takes clients' addresses from a field, so that it knows others than Sprat.
+pub(super) fn read(directive: &Directive, here: &Here<'_>, takes_addresses: bool) -> Condition {
     let mut words: Vec<&str> = directive.args.iter().map(String::as_str).collect();
     if let Some(first) = words.first_mut() {
         *first = first.strip_prefix('(').unwrap_or(first);
@@ -66,6 +67,9 @@ pub(super) fn read(directive: &Directive, here: &Here<'_>) -> Condition {
     };
     if let Some(value) = here.constants.get(name) {
         return constant(value, &test, inverted);
+    }
+    if takes_addresses && matches!(name, "remote_addr" | "binary_remote_addr") {
+        return Condition::Unknown;
     }
     let delta = delta(name, &test, here, inverted);
     match delta {
@@ -177,8 +181,12 @@ fn of_fields(name: &str, test: &Test<'_>, inverted: bool) -> Option<(Delta, bool
         // None, or an empty one.
         Test::Equals("") => present(&name, true, !inverted),
         Test::Equals(value) => named(&name, value, inverted),
+        // A field that is not there is an empty text for nginx, and none for Sprat.
+        Test::Finds(pattern) if pattern.text == "^$" => present(&name, true, !inverted),
         Test::Finds(pattern) => {
-            crate::patterns::check(&pattern.whole()).ok()?;
+            if crate::patterns::finds(pattern, "")? {
+                return None;
+            }
             found_in(&name, pattern, inverted)
         }
     };

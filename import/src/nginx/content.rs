@@ -7,10 +7,10 @@ use super::converter::{Converter, Place};
 use super::here::{Here, Rewrite};
 use super::locations::{self, Kind, Location};
 use super::parse::Directive;
-use super::rewrites::replacement;
+use super::rewrites::{PASSES_BY, passes_by, replaced_in, replacement};
 use super::variables::{expand, has_variables, variable};
 use crate::document::{PathIs, Route};
-use crate::patterns::Pattern;
+use crate::patterns::{Pattern, escaped};
 use crate::restrict::Delta;
 use crate::units::{time, whole};
 use crate::yaml::{Map, Value, map, text, word};
@@ -63,19 +63,10 @@ impl<'a> Converter<'a, '_> {
         location: &Location<'a>,
         here: &Here<'a>,
     ) -> Vec<Route> {
-        // What came from another location may pass.
-        if let Some(own) = here
-            .scope
-            .here("internal")
-            .next()
-            .filter(|_| here.depth == 0)
-        {
-            self.ledger.carried(own.id);
-            self.internal(place, location, here);
-            return vec![here.respond(404)];
-        }
         let mut serve = |own: &mut Self, here: &Here<'a>| own.handled(place, location, here);
-        let Some(limited) = here.scope.here("limit_except").next() else {
+        // It holds within an `if` as well.
+        let mut limited = location.directive.inner().iter();
+        let Some(limited) = limited.find(|own| own.name == "limit_except") else {
             return self.guarded(here, &mut serve);
         };
         let mut methods: Vec<String> = limited.args.iter().map(|own| own.to_uppercase()).collect();
@@ -99,7 +90,12 @@ impl<'a> Converter<'a, '_> {
     }
 
     /// Settles what a location has that no client reaches.
-    fn internal(&mut self, place: &Place<'_, 'a>, location: &Location<'a>, here: &Here<'a>) {
+    pub(super) fn internal(
+        &mut self,
+        place: &Place<'_, 'a>,
+        location: &Location<'a>,
+        here: &Here<'a>,
+    ) {
         let within = Here {
             depth: 1,
             ..here.clone()
@@ -163,9 +159,18 @@ impl<'a> Converter<'a, '_> {
             depth: here.depth + 1,
             ..here.clone()
         };
+        if next.rates.is_none() && here.scope.one("limit_req").is_some() {
+            next.rates = Some(here.scope.clone());
+        }
         if !last.starts_with('@') {
-            match replacement(&Pattern::new("^.*$", false), last) {
-                Ok((rewrite, _)) => next.rewrite = Some(rewrite),
+            match replaced_in(here, &Pattern::new("^.*$", false), last) {
+                Ok((rewrite, _)) if !passes_by(place.locations, &rewrite, found) => {
+                    next.rewrite = Some(rewrite);
+                }
+                Ok(_) => {
+                    self.ledger.not(tried.id, PASSES_BY);
+                    return vec![here.respond(403)];
+                }
                 Err(_) => return vec![here.respond(501)],
             }
         }
@@ -243,10 +248,20 @@ impl<'a> Converter<'a, '_> {
         };
         let mut out = Vec::new();
         let mut default = None;
-        for entry in mapped.inner() {
-            if entry.name == "default" {
-                default = Some(entry.arg(0));
-                continue;
+        let mut entries: Vec<&'a Directive> = mapped.inner().iter().collect();
+        // nginx asks expressions last, and before them the longest name with a wildcard.
+        entries.sort_by_key(|own| match own.name.starts_with("*.") {
+            true => (1, usize::MAX - own.name.len()),
+            false => (if own.name.starts_with('~') { 2 } else { 0 }, 0),
+        });
+        for entry in entries {
+            match &*entry.name {
+                "default" => {
+                    default = Some(entry.arg(0));
+                    continue;
+                }
+                "volatile" | "hostnames" if entry.args.is_empty() => continue,
+                _ => {}
             }
             let asked = Directive {
                 id: mapped.id,
@@ -255,7 +270,7 @@ impl<'a> Converter<'a, '_> {
                 block: None,
                 place: entry.place.clone(),
             };
-            let condition = super::conditions::read(&asked, here);
+            let condition = super::conditions::read(&asked, here, self.takes_addresses);
             let super::conditions::Condition::When(delta) = condition else {
                 return self.unserved(here, pass, "routes cannot ask what the map does");
             };
@@ -352,7 +367,9 @@ impl<'a> Converter<'a, '_> {
         parts: &Pass,
     ) -> Result<Route, String> {
         let mut route = here.route(Map::new());
-        let rewrite = rewritten(location, here, parts.uri.as_deref(), &mut route)?;
+        let is_whole = has_variables(pass.arg(0));
+        let uri = (parts.uri.as_deref(), is_whole);
+        let rewrite = rewritten(location, here, uri, &mut route)?;
         let way = self.way(here, parts);
         self.ledger.carried(pass.id);
         if parts.tls && !here.scope.is_on(&format!("{}_ssl_verify", prefix_of(pass))) {
@@ -361,11 +378,11 @@ impl<'a> Converter<'a, '_> {
             self.ledger.nearly(pass.id, told);
         }
         let keeps = ["args", "request_uri", "query_string"];
-        let drops_query =
-            |uri: &str| has_variables(uri) && !keeps.iter().any(|own| uri.contains(own));
+        let drops_query = |uri: &str| is_whole && !keeps.iter().any(|own| uri.contains(own));
         if parts.uri.as_deref().is_some_and(drops_query) {
             self.ledger.nearly(pass.id, "the query is passed on, too");
         }
+        self.tell_of_redirects(here, pass, parts);
         let Some(cluster) = self.clusters.lead(&way, pass.id, self.ledger) else {
             return Ok(here.respond(502));
         };
@@ -375,7 +392,7 @@ impl<'a> Converter<'a, '_> {
             put(key, value);
         }
         route.keys.extend(here.access.clone());
-        let bounds = self.bound_keys(&here.scope, pass);
+        let bounds = self.bound_keys(here, pass);
         let heads = self.request_keys(here, pass, &parts.target);
         route.keys.extend(bounds);
         route.keys.extend(heads);
@@ -388,6 +405,25 @@ impl<'a> Converter<'a, '_> {
         }
         self.classify(here, &route);
         Ok(route)
+    }
+
+    /// Says that Sprat leaves redirects of a backend to itself as they are, where the backend
+    /// does not know what clients ask for.
+    fn tell_of_redirects(&mut self, here: &Here<'a>, pass: &Directive, parts: &Pass) {
+        let is_default = here.scope.one("proxy_redirect").is_none();
+        let fields = here.scope.all(&["proxy_set_header"]);
+        let is_host = |own: &&Directive| {
+            own.arg(0).eq_ignore_ascii_case("host") && matches!(own.arg(1), "$host" | "$http_host")
+        };
+        let passes_host = fields.into_iter().any(|own| is_host(&own));
+        // Redirects of a server that is asked who a client is lead nowhere.
+        let is_default = is_default && here.scope.one("internal").is_none();
+        let is_fixed = pass.name == "proxy_pass" && !has_variables(pass.arg(0));
+        if is_fixed && is_default && (parts.uri.is_some() || !passes_host) {
+            let told = "nginx has redirects of the backend to its own address lead to this \
+                        location; Sprat does not edit `Location`";
+            self.ledger.nearly(pass.id, told);
+        }
     }
 
     /// Returns how a location speaks to its backends.
@@ -487,14 +523,25 @@ pub(super) fn prefix_of(pass: &Directive) -> &str {
     pass.name.strip_suffix("_pass").unwrap_or("proxy")
 }
 
-/// Returns the words of an `if` by which a map compares.
+/// Returns the words of an `if` by which a map compares: without regard to case.
 fn compare(variable: &str, value: &str) -> Vec<String> {
+    let plain = || value.strip_prefix('\\').unwrap_or(value);
     let (sign, value) = match (value.strip_prefix("~*"), value.strip_prefix('~')) {
-        (Some(rest), _) => ("~*", rest),
-        (_, Some(rest)) => ("~", rest),
-        _ => ("=", value),
+        (Some(rest), _) => ("~*", rest.to_owned()),
+        (_, Some(rest)) => ("~", rest.to_owned()),
+        _ if variable == "$request_method" => ("=", plain().to_ascii_uppercase()),
+        _ if plain().chars().any(char::is_alphabetic) && has_case(variable) => {
+            ("~*", format!("^{}$", escaped(plain())))
+        }
+        _ => ("=", plain().to_owned()),
     };
     vec![format!("({variable}"), sign.to_owned(), format!("{value})")]
+}
+
+/// Returns whether the values of a variable differ by case.
+fn has_case(variable: &str) -> bool {
+    let fields = ["$http_", "$arg_", "$cookie_", "$uri", "$content_type"];
+    variable != "$http_host" && fields.iter().any(|start| variable.starts_with(start))
 }
 
 /// Returns a percentage in hundredths of a percent.
@@ -505,31 +552,34 @@ fn hundredths(text: &str) -> Option<u64> {
 }
 
 /// Returns the key that replaces the path, if anything does; the route's match is made one
-/// that has it. `uri` is what `proxy_pass` has after the host.
+/// that has it. `uri` is what `proxy_pass` has after the host, and whether it stands for all of
+/// a path, as it does where there is a variable.
 fn rewritten(
     location: &Location<'_>,
     here: &Here<'_>,
-    uri: Option<&str>,
+    (uri, is_whole): (Option<&str>, bool),
     route: &mut Route,
 ) -> Result<Option<(&'static str, Value)>, String> {
-    let by_regex = |rewrite: &Rewrite| {
-        let pair = [
-            ("pattern", text(&rewrite.pattern)),
-            ("substitution", text(&rewrite.substitution)),
-        ];
-        Ok(Some(("regex_rewrite", map(pair))))
-    };
     let uri = uri.map(without_query_variable);
     let same = ["$request_uri", "${request_uri}", "$uri", "${uri}"];
     let uri = uri.filter(|own| !same.contains(own));
     let Some(uri) = uri else {
         return here.rewrite.as_ref().map_or(Ok(None), by_regex);
     };
+    if is_whole && !has_variables(uri) && !uri.contains('?') {
+        return by_regex(&Rewrite {
+            pattern: "^.*$".to_owned(),
+            substitution: uri.replace('\\', "\\\\"),
+        });
+    }
     if let Some(rewrite) = &here.rewrite {
         // What `break` has made is passed on as it is; another location replaces its part.
         let (true, Kind::Prefix { path, .. }) = (here.depth > 0, &location.kind) else {
             return by_regex(rewrite);
         };
+        if has_variables(uri) || uri.contains('?') {
+            return Err("a replacement of a path, and one with more than a path".to_owned());
+        }
         let rest = rewrite.substitution.strip_prefix(path.as_str());
         let rest = rest.ok_or("two replacements of a path in turn")?;
         return by_regex(&Rewrite {
@@ -578,6 +628,15 @@ fn rewritten(
         }
         _ => Err("a path for the backend, where the location has no fixed one".to_owned()),
     }
+}
+
+/// Returns the key that replaces a path by an expression.
+fn by_regex(rewrite: &Rewrite) -> Result<Option<(&'static str, Value)>, String> {
+    let pair = [
+        ("pattern", text(&rewrite.pattern)),
+        ("substitution", text(&rewrite.substitution)),
+    ];
+    Ok(Some(("regex_rewrite", map(pair))))
 }
 
 /// Returns a path without the words that keep the query: it is kept.

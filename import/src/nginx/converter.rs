@@ -94,6 +94,7 @@ impl<'a> Converter<'a, '_> {
             constants,
             rewrite: None,
             access: Map::new(),
+            rates: None,
             on_plain: server.is_on(false),
             on_tls: server.is_on(true),
             depth: 0,
@@ -109,7 +110,8 @@ impl<'a> Converter<'a, '_> {
             locations: &locations,
             location: None,
         };
-        self.phase(&place, &here, directive.inner(), &mut |own, here| {
+        let directives: Vec<&Directive> = directive.inner().iter().collect();
+        self.phase(&place, &here, &directives, &mut |own, here| {
             own.locations(&place, here)
         })
     }
@@ -203,6 +205,12 @@ impl<'a> Converter<'a, '_> {
             locations: place.locations,
             location: Some(location),
         };
+        // nginx asks as soon as it has found the location. What came from another may pass.
+        if let Some(own) = here.scope.one("internal").filter(|_| here.depth == 0) {
+            self.ledger.carried(own.id);
+            self.internal(&within, location, here);
+            return self.phase(&within, here, &[], &mut |_, here| vec![here.respond(404)]);
+        }
         let is_regex = matches!(location.kind, Kind::Regex(_));
         if let Some(inner) = location.children.first().filter(|_| is_regex) {
             let told = "a location within an expression is not told apart: the one around it \
@@ -214,7 +222,7 @@ impl<'a> Converter<'a, '_> {
         self.phase(
             &within,
             here,
-            location.directive.inner(),
+            &location.directive.inner().iter().collect::<Vec<_>>(),
             &mut |own, here| own.content(&within, location, here),
         )
     }
@@ -276,7 +284,7 @@ impl<'a> Converter<'a, '_> {
         let whole = Pattern::new(&format!("^{}$", escaped(short)), false);
         let found = here.restricted(&Delta::Path(whole));
         let mut out = Vec::new();
-        if location.scope.here("internal").next().is_some() {
+        if location.scope.one("internal").is_some() {
             let not_found = |here: Here<'a>| here.respond(404);
             return found
                 .unwrap_or_default()
@@ -356,11 +364,20 @@ impl<'a> Converter<'a, '_> {
         let is_open = access.as_ref().is_some_and(Map::is_empty);
         // Any of addresses and users will do, if there are addresses.
         let is_either = any.is_some() && !rules.is_empty() && !is_open;
-        let mut asked = here.clone();
-        asked.access = access.clone().unwrap_or_default();
+        // What has led here was guarded, too, and is asked for still.
+        let access = match access.map(|own| together(&here.access, own)) {
+            Some(None) => {
+                let told = "a route asks for one of each: what leads here asks for another";
+                self.ledger.not(here.from, told);
+                None
+            }
+            access => access.flatten(),
+        };
         if !is_either && access.is_none() {
             return vec![here.respond(403)];
         }
+        let mut asked = here.clone();
+        asked.access = access.clone().unwrap_or_default();
         let only_all = rules.iter().all(|own| own.arg(0) == "all");
         if self.takes_addresses && !only_all {
             for own in &rules {
@@ -451,6 +468,19 @@ impl<'a> Converter<'a, '_> {
         asked.access.clone_from(access);
         serve(self, &asked)
     }
+}
+
+/// Returns what two places ask for; none if they ask differently for the same.
+fn together(before: &Map, own: Map) -> Option<Map> {
+    let mut out = before.clone();
+    for (key, value) in own {
+        match out.iter().find(|(other, _)| *other == key) {
+            None => out.push((key, value)),
+            Some((_, other)) if *other == value => {}
+            Some(_) => return None,
+        }
+    }
+    Some(out)
 }
 
 /// Returns a network as Sprat writes it: its first address, and how long its prefix is.

@@ -1,12 +1,13 @@
 //! A place in a server or a location while its directives are gone through: which
 //! requests come there, and what has been done with them.
 
+use super::locations::encoded;
 use super::scope::Scope;
 use super::variables::Constants;
 use crate::document::{Match, PathIs, Route};
 use crate::ledger::Id;
-use crate::patterns::Pattern;
-use crate::restrict::{Common, Delta, restrict};
+use crate::patterns::{self, Pattern};
+use crate::restrict::{Common, Delta, restrict, takes_all};
 use crate::yaml::{Map, Value, map, word};
 
 /// A replacement of all of a path.
@@ -16,6 +17,38 @@ pub(super) struct Rewrite {
     pub(super) pattern: String,
     /// The text that stands in its place.
     pub(super) substitution: String,
+}
+
+impl Rewrite {
+    /// Returns the text that all new paths begin with, percent-encoded as locations are, and
+    /// whether it is all of them.
+    pub(super) fn start(&self) -> (String, bool) {
+        let mut start = String::new();
+        let mut rest = self.substitution.chars();
+        while let Some(c) = rest.next() {
+            match c {
+                '\\' => match rest.next() {
+                    Some('\\') => start.push('\\'),
+                    _ => return (encoded(&start), false),
+                },
+                own => start.push(own),
+            }
+        }
+        (encoded(&start), true)
+    }
+
+    /// Returns whether an expression is found in the new paths; none if it may be in some.
+    fn meets(&self, pattern: &Pattern) -> Option<bool> {
+        if takes_all(pattern) {
+            return Some(true);
+        }
+        let (start, is_all) = self.start();
+        match (pattern.may_begin(&start), is_all) {
+            (false, _) => Some(false),
+            (true, true) => patterns::finds(pattern, &start),
+            (true, false) => None,
+        }
+    }
 }
 
 /// A place, with the requests that come there.
@@ -35,6 +68,8 @@ pub(super) struct Here<'a> {
     pub(super) rewrite: Option<Rewrite>,
     /// The keys of the route that ask requests for authorization, beyond their addresses.
     pub(super) access: Map,
+    /// The scope of the first location on the way here that bounds rates: nginx asks no other.
+    pub(super) rates: Option<Scope<'a>>,
     /// Whether the server is reached in plain text, and over TLS.
     pub(super) on_plain: bool,
     pub(super) on_tls: bool,
@@ -75,6 +110,14 @@ impl<'a> Here<'a> {
             matches,
             ..self.clone()
         };
+        if let (Delta::Path(pattern), Some(rewrite)) = (delta, &self.rewrite) {
+            // The match has the path of the request, the condition is on the new one.
+            return match rewrite.meets(pattern) {
+                Some(true) => Ok(vec![self.clone()]),
+                Some(false) => Ok(Vec::new()),
+                None => Err(()),
+            };
+        }
         let found = restrict(&self.matches, delta, self.common())?;
         let mut places: Vec<Here<'a>> = found.into_iter().map(of).collect();
         for place in &mut places {

@@ -6,10 +6,13 @@
 //! then prefixes that expressions may not overrule, or that have their own; then the
 //! expressions of the server; then prefixes, the longest first.
 
+use std::cell::OnceCell;
+
 use super::parse::Directive;
 use super::scope::Scope;
 use crate::MAX_ROUTES;
 use crate::document::PathIs;
+use crate::ledger::Id;
 use crate::patterns::{self, Pattern, escaped};
 
 /// The paths that a location is for.
@@ -32,6 +35,8 @@ pub(super) struct Location<'a> {
     pub(super) kind: Kind,
     pub(super) scope: Scope<'a>,
     pub(super) children: Vec<Location<'a>>,
+    /// The directives that keep requests from it, once they have been looked for.
+    pub(super) guards: OnceCell<Vec<Id>>,
 }
 
 /// A location at the place in the order where it is asked, for these paths.
@@ -64,6 +69,7 @@ pub(super) fn read<'a>(block: &'a [Directive], scope: &Scope<'a>) -> Vec<Locatio
                 kind: kind(directive),
                 children: read(inner, &scope),
                 scope,
+                guards: OnceCell::new(),
             }
         })
         .collect()
@@ -388,6 +394,28 @@ pub(super) fn find<'l, 'a>(list: &'l [Location<'a>], path: &str) -> Option<&'l L
         Some(found) => find(&found.children, path).or(Some(found)),
         None => nested.or(longest),
     }
+}
+
+/// Returns the locations that a path may find of which the start is known alone.
+pub(super) fn candidates<'l, 'a>(list: &'l [Location<'a>], start: &str) -> Vec<&'l Location<'a>> {
+    let fits = |own: &&Location<'_>| own.prefix().is_some_and(|prefix| start.starts_with(prefix));
+    let around = list.iter().filter(fits);
+    let longest = around.max_by_key(|own| own.prefix().map(str::len));
+    let mut out = Vec::new();
+    for own in list {
+        let is_longest = longest.is_some_and(|other| std::ptr::eq(own, other));
+        let may_be = match &own.kind {
+            Kind::Exact(path) => path.starts_with(start),
+            Kind::Prefix { path, .. } => is_longest || path.starts_with(start),
+            Kind::Regex(pattern) => pattern.may_begin(start),
+            Kind::Named(_) => false,
+        };
+        if may_be {
+            out.push(own);
+            out.extend(candidates(&own.children, start));
+        }
+    }
+    out
 }
 
 /// Returns the location of this name.

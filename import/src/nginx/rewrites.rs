@@ -4,17 +4,24 @@
 use super::conditions::{self, Condition};
 use super::converter::{Converter, Place};
 use super::here::{Here, Rewrite};
-use super::locations;
+use super::locations::{self, Location};
 use super::parse::Directive;
 use super::redirects;
+use super::steps::{decides, goes_on, is_step, refuses};
 use super::variables::{Piece, expand, has_variables, pieces};
+use crate::MAX_ROUTES;
 use crate::document::Route;
+use crate::ledger::Id;
 use crate::patterns::{self, Pattern};
 use crate::restrict::{Common, Delta, restrict, takes_all};
 use crate::yaml::{text, word};
 
 /// Locations that lead from one to another at most, as nginx has it.
 const MAX_STEPS: usize = 10;
+
+/// The `if`s that requests go on behind, after another one, whose routes are told apart:
+/// each doubles them.
+const MAX_BRANCHES: usize = 5;
 
 /// The function that makes the routes of requests that nothing has been done with.
 pub(super) type Content<'f, 'a> = dyn FnMut(&mut Converter<'a, '_>, &Here<'a>) -> Vec<Route> + 'f;
@@ -25,7 +32,7 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         place: &Place<'_, 'a>,
         here: &Here<'a>,
-        directives: &'a [Directive],
+        directives: &[&'a Directive],
         content: &mut Content<'_, 'a>,
     ) -> Vec<Route> {
         let mut routes = self.steps(place, here, directives, content);
@@ -47,12 +54,16 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         place: &Place<'_, 'a>,
         here: &Here<'a>,
-        directives: &'a [Directive],
+        directives: &[&'a Directive],
         content: &mut Content<'_, 'a>,
     ) -> Vec<Route> {
+        if self.steps > MAX_ROUTES {
+            return Vec::new();
+        }
         let mut here = here.clone();
         let mut out = Vec::new();
-        for (index, own) in directives.iter().enumerate() {
+        for (index, own) in directives.iter().copied().enumerate() {
+            let rest = &directives[index + 1..];
             match &*own.name {
                 "set" => self.set(&mut here, own),
                 "break" => {
@@ -63,22 +74,20 @@ impl<'a> Converter<'a, '_> {
                     out.extend(self.returned(&here, own));
                     return out;
                 }
-                "rewrite" => {
-                    match self.rewrite(place, &here, (own, &directives[index + 1..]), content) {
-                        Step::Routes(routes) => out.extend(routes),
-                        Step::Ends(routes) => {
-                            out.extend(routes);
-                            return out;
-                        }
-                        Step::Rewritten(rewrite) => {
-                            here.rewrite = Some(rewrite);
-                            break;
-                        }
+                "rewrite" => match self.rewrite(place, &here, (own, rest), content) {
+                    Step::Routes(routes) => out.extend(routes),
+                    Step::Ends(routes) => {
+                        out.extend(routes);
+                        return out;
                     }
-                }
+                    Step::Rewritten(rewrite) => {
+                        here.rewrite = Some(rewrite);
+                        break;
+                    }
+                },
                 "if" => {
-                    let rest = &directives[index + 1..];
-                    if self.tested(place, &here, own, rest, content, &mut out) {
+                    let is_over = self.tested(place, &mut here, own, rest, content, &mut out);
+                    if is_over {
                         return out;
                     }
                 }
@@ -103,33 +112,45 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
-    /// Puts the routes of an `if`; returns whether those of the rest are there, too.
+    /// Puts the routes of an `if`; returns whether those of the rest are there, too. nginx
+    /// goes on behind an `if` whose condition is met, with the settings of its block, unless
+    /// that ends what is done here.
     fn tested(
         &mut self,
         place: &Place<'_, 'a>,
-        here: &Here<'a>,
+        here: &mut Here<'a>,
         own: &'a Directive,
-        rest: &'a [Directive],
+        rest: &[&'a Directive],
         content: &mut Content<'_, 'a>,
         out: &mut Vec<Route>,
     ) -> bool {
-        let condition = conditions::read(own, here);
+        let condition = conditions::read(own, here, self.takes_addresses);
         let inner = own.inner();
         let mut within = here.clone();
-        within.scope = here.scope.within(inner);
+        // Settings of an `if` before this one do not hold in it; a server's has none.
+        if let Some(location) = place.location {
+            within.scope = location.scope.within(inner);
+        }
+        let mut chain: Vec<&'a Directive> = inner.iter().collect();
+        let is_needless = place.is_server() && !decides(inner, here.scope.own());
+        let too_many = rest.iter().filter(|own| goes_on(own)).count() > MAX_BRANCHES;
+        let is_linear = too_many && !rest.iter().any(|own| is_step(own));
+        if !is_linear {
+            chain.extend(rest);
+        }
+        let is_left_out = is_needless || (too_many && !is_linear && goes_on(own));
         let places = match &condition {
             Condition::When(delta) => within.restricted(delta).ok(),
             Condition::Unless(_) => Some(vec![within.clone()]),
             Condition::OfFiles | Condition::Unknown => None,
         };
-        let goes_on = !ends(inner);
-        let Some(places) = places.filter(|_| !(goes_on && place.is_server())) else {
+        let Some(places) = places.filter(|_| !is_left_out) else {
             return self.untold(here, own, &condition, out);
         };
         let is_plain = matches!(&condition, Condition::When(Delta::Plain));
         let mut routes = Vec::new();
         for within in &places {
-            routes.extend(self.phase(place, within, inner, content));
+            routes.extend(self.phase(place, within, &chain, content));
         }
         if is_plain && !routes.iter().all(|route| route.is_for_plain) {
             return self.untold(here, own, &condition, out);
@@ -164,10 +185,10 @@ impl<'a> Converter<'a, '_> {
                 out.extend(routes);
                 false
             }
-            _ => {
+            condition => {
                 self.ledger.carried(own.id);
                 out.extend(routes);
-                false
+                matches!(condition, Condition::When(Delta::Always(true)))
             }
         }
     }
@@ -176,7 +197,7 @@ impl<'a> Converter<'a, '_> {
     /// they are kept out. Returns whether no other routes are needed then.
     fn untold(
         &mut self,
-        here: &Here<'a>,
+        here: &mut Here<'a>,
         own: &Directive,
         condition: &Condition,
         out: &mut Vec<Route>,
@@ -193,6 +214,10 @@ impl<'a> Converter<'a, '_> {
                 own.id,
                 "routes cannot ask that: it is as if this were not there",
             );
+            // What is set there has one value or another: no `if` can go by it.
+            for own in own.inner().iter().filter(|own| own.name == "set") {
+                here.constants.remove(own.arg(0).trim_start_matches('$'));
+            }
             self.excuse(own.inner());
             return false;
         }
@@ -294,7 +319,7 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         place: &Place<'_, 'a>,
         here: &Here<'a>,
-        (own, rest): (&'a Directive, &'a [Directive]),
+        (own, rest): (&'a Directive, &[&'a Directive]),
         content: &mut Content<'_, 'a>,
     ) -> Step {
         let (text, caseless) = match own.arg(0).strip_prefix("(?i)") {
@@ -304,7 +329,8 @@ impl<'a> Converter<'a, '_> {
         let pattern = Pattern::of_path(text, caseless);
         let target = expand(own.arg(1), &here.constants);
         if own.arg(2) == "break" && !place.is_server() {
-            if !place.replaces_path() {
+            let goes_on = rest.iter().any(|own| is_step(own));
+            if !goes_on && !place.replaces_path() && here.rewrite.is_none() {
                 // What the expression is not found in stays as it is, here and there.
                 return self.replaced(here, own, &pattern, &target);
             }
@@ -319,7 +345,10 @@ impl<'a> Converter<'a, '_> {
                 within.rewrite = Some(rewrite.clone());
                 routes.extend(content(self, &within));
             }
-            return Step::Routes(routes);
+            return match takes_all(&pattern) {
+                true => Step::Ends(routes),
+                false => Step::Routes(routes),
+            };
         }
         // Paths that it is not for go on; all others are rewritten.
         if let Some((excepted, other)) = pattern.exception() {
@@ -330,7 +359,7 @@ impl<'a> Converter<'a, '_> {
             for within in &within {
                 routes.extend(self.phase(place, within, rest, content));
             }
-            return match self.rewrite_found(place, here, own, (&other, &target)) {
+            return match self.rewrite_found(place, here, (own, rest), (&other, &target)) {
                 Step::Routes(more) | Step::Ends(more)
                     if takes_all(&other) || other.text == "^/" =>
                 {
@@ -340,7 +369,7 @@ impl<'a> Converter<'a, '_> {
                 _ => self.unknown(here, own),
             };
         }
-        self.rewrite_found(place, here, own, (&pattern, &target))
+        self.rewrite_found(place, here, (own, rest), (&pattern, &target))
     }
 
     fn unknown(&mut self, here: &Here<'a>, own: &Directive) -> Step {
@@ -357,7 +386,7 @@ impl<'a> Converter<'a, '_> {
         pattern: &Pattern,
         target: &str,
     ) -> Step {
-        match replacement(pattern, target) {
+        match replaced_in(here, pattern, target) {
             Ok((rewrite, doubt)) => {
                 match doubt {
                     Some(told) => self.ledger.not(own.id, told),
@@ -377,7 +406,7 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         place: &Place<'_, 'a>,
         here: &Here<'a>,
-        own: &'a Directive,
+        (own, rest): (&'a Directive, &[&'a Directive]),
         (pattern, target): (&Pattern, &str),
     ) -> Step {
         let target = target.to_owned();
@@ -385,6 +414,10 @@ impl<'a> Converter<'a, '_> {
         let Ok(within) = here.restricted(&Delta::Path(pattern.clone())) else {
             return self.unknown(here, own);
         };
+        if within.is_empty() {
+            self.ledger.carried(own.id);
+            return Step::Routes(Vec::new());
+        }
         let absolute = ["http://", "https://", "${scheme}", "$scheme"];
         let leads_away = absolute.iter().any(|start| target.starts_with(start));
         if leads_away || matches!(flag, "redirect" | "permanent") {
@@ -404,9 +437,13 @@ impl<'a> Converter<'a, '_> {
                 false => Step::Routes(routes),
             };
         }
-        match replacement(pattern, &target) {
+        match replaced_in(here, pattern, &target) {
             Ok((rewrite, doubt)) => {
-                let routes = self.elsewhere(place, &within, own, &rewrite, doubt);
+                let is_last = !flag.is_empty() || !rest.iter().any(|own| is_step(own));
+                let routes = match is_last {
+                    true => self.elsewhere(place, &within, own, &rewrite, doubt),
+                    false => self.further(place, &within, (own, rest), (&rewrite, doubt)),
+                };
                 match takes_all(pattern) {
                     true => Step::Ends(routes),
                     false => Step::Routes(routes),
@@ -420,6 +457,41 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
+    /// Returns the routes of requests whose path is replaced by a `rewrite` without a flag:
+    /// the rest is gone through before another location has them.
+    fn further(
+        &mut self,
+        place: &Place<'_, 'a>,
+        within: &[Here<'a>],
+        (own, rest): (&'a Directive, &[&'a Directive]),
+        (rewrite, doubt): (&Rewrite, Option<&'static str>),
+    ) -> Vec<Route> {
+        // The location stays if a `break` follows.
+        let breaks = |own: &Directive| own.name == "break" || own.arg(2) == "break";
+        let stays = |own: &&Directive| breaks(own) || own.inner().iter().any(breaks);
+        let may_stay = !place.is_server() && rest.iter().any(stays);
+        let mut routes = Vec::new();
+        for here in within {
+            if may_stay {
+                self.unknown(here, own);
+                routes.push(here.respond(403));
+                continue;
+            }
+            if !self.step() {
+                break;
+            }
+            let next = Here {
+                rewrite: Some(rewrite.clone()),
+                ..here.clone()
+            };
+            routes.extend(self.phase(place, &next, rest, &mut |all, here| {
+                let last = here.rewrite.clone().unwrap_or_else(|| rewrite.clone());
+                all.elsewhere(place, std::slice::from_ref(here), own, &last, doubt)
+            }));
+        }
+        routes
+    }
+
     /// Returns the routes of requests whose path is replaced, so that another location
     /// has them.
     fn elsewhere(
@@ -430,8 +502,11 @@ impl<'a> Converter<'a, '_> {
         rewrite: &Rewrite,
         doubt: Option<&'static str>,
     ) -> Vec<Route> {
-        // Any path that the replacement makes goes to one location, it is hoped.
-        let path = rewrite.substitution.replace('\\', "");
+        let path = match rewrite.start() {
+            (path, true) => path,
+            // Any path that the replacement makes goes to one location, it is hoped.
+            _ => locations::encoded(&rewrite.substitution.replace('\\', "")),
+        };
         let found = locations::find(place.locations, &path);
         let mut routes = Vec::new();
         for here in within {
@@ -446,6 +521,11 @@ impl<'a> Converter<'a, '_> {
                 routes.push(here.respond(403));
                 continue;
             };
+            if passes_by(place.locations, rewrite, found) {
+                self.ledger.not(own.id, PASSES_BY);
+                routes.push(here.respond(403));
+                continue;
+            }
             match doubt {
                 Some(told) => self.ledger.not(own.id, told),
                 None => self.ledger.nearly(
@@ -472,6 +552,61 @@ enum Step {
     Ends(Vec<Route>),
     /// The path is another, and the location stays.
     Rewritten(Rewrite),
+}
+
+/// The remark on new paths that are not told apart from those that another location guards.
+pub(super) const PASSES_BY: &str =
+    "the new path may be one that another location guards: it answers 403";
+
+/// Returns whether new paths may be those of a location with guards that the one found lacks.
+pub(super) fn passes_by(list: &[Location<'_>], rewrite: &Rewrite, found: &Location<'_>) -> bool {
+    let (start, is_all) = rewrite.start();
+    if is_all {
+        return false;
+    }
+    fn of<'l>(location: &'l Location<'_>) -> &'l [Id] {
+        location.guards.get_or_init(|| guard_ids(location))
+    }
+    let asked = of(found);
+    let lacks = |other: &&Location<'_>| of(other).iter().any(|id| !asked.contains(id));
+    locations::candidates(list, &start).iter().any(lacks)
+}
+
+/// Returns the directives that keep requests from a location, or from a part of it.
+fn guard_ids(location: &Location<'_>) -> Vec<Id> {
+    let scope = &location.scope;
+    let asks = |own: &&Directive| own.arg(0) != "off";
+    let guards = super::known::guards().filter_map(|name| scope.one(name).filter(asks));
+    let rules = scope.all(&["allow", "deny"]);
+    let ends = |own: &&Directive| match &*own.name {
+        "limit_except" => true,
+        "return" => own.arg(0).starts_with(['4', '5']),
+        "if" => refuses(own.inner()),
+        _ => false,
+    };
+    let own = location.directive.inner().iter().filter(ends);
+    let all = guards.chain(rules).chain(scope.one("internal")).chain(own);
+    all.map(|own| own.id).collect()
+}
+
+/// Returns how a path is replaced here, where it may have been already.
+///
+/// # Errors
+///
+/// What Sprat has no word for.
+pub(super) fn replaced_in(
+    here: &Here<'_>,
+    pattern: &Pattern,
+    target: &str,
+) -> Result<(Rewrite, Option<&'static str>), String> {
+    let (mut rewrite, doubt) = replacement(pattern, target)?;
+    if let Some(before) = &here.rewrite {
+        if !rewrite.start().1 {
+            return Err("two replacements of a path in turn".to_owned());
+        }
+        rewrite.pattern.clone_from(&before.pattern);
+    }
+    Ok((rewrite, doubt))
 }
 
 /// Returns how a path is replaced, and what is lost.
@@ -516,27 +651,6 @@ pub(super) fn replacement(
         substitution,
     };
     Ok((rewrite, doubt))
-}
-
-/// Returns whether requests that enter a block do not go on behind it.
-fn ends(block: &[Directive]) -> bool {
-    let names = ["return", "rewrite", "proxy_pass", "grpc_pass"];
-    block.iter().any(|own| names.contains(&&*own.name))
-}
-
-/// Returns whether a block may keep requests from what they would get otherwise.
-fn refuses(block: &[Directive]) -> bool {
-    let names = [
-        "return",
-        "rewrite",
-        "deny",
-        "proxy_pass",
-        "root",
-        "internal",
-    ];
-    block
-        .iter()
-        .any(|own| names.contains(&&*own.name) || super::known::is_guard(&own.name))
 }
 
 #[cfg(test)]

@@ -5,8 +5,12 @@
 //! served over TLS alone has a route before it that sends those there who come in plain
 //! text, and hosts that are served differently in plain text and over TLS are told of.
 
+use std::collections::BTreeSet;
+
 use super::converter::Converter;
+use super::known;
 use super::listeners::Server;
+use super::parse::Directive;
 use crate::MAX_ROUTES;
 use crate::document::{Match, PathIs, Route};
 use crate::ledger::Ledger;
@@ -143,7 +147,14 @@ pub(super) fn routes<'a>(servers: &[Server<'a>], converter: &mut Converter<'a, '
             Names::Field(pattern, _) => Some(pattern),
             _ => None,
         };
-        let routes = converter.server(unit.server, servers, (unit.hosts().to_vec(), field));
+        let mut routes = converter.server(unit.server, servers, (unit.hosts().to_vec(), field));
+        if unit.is_plain_only() && routes.iter().any(serves) && opens(unit, &units) {
+            let told = "over TLS another server guards its hosts, and routes do not tell ports \
+                        apart: requests in plain text are sent to TLS";
+            converter.ledger.not(unit.server.directive.id, told);
+            let sent = routes.first().map(|first| guard(unit, first));
+            routes = sent.into_iter().collect();
+        }
         if unit.is_tls_only() && has_plain {
             tell_of_plain(unit, &out, converter.ledger);
             if !is_sent_on(unit, &out) {
@@ -227,6 +238,82 @@ fn defaults(servers: &[Server<'_>]) -> Vec<usize> {
         }
     }
     found
+}
+
+/// Returns whether a route leads to a backend; one for challenges of ACME does not count, as
+/// those are for all to see.
+fn serves(route: &Route) -> bool {
+    let (PathIs::Exact(path) | PathIs::Prefix(path) | PathIs::Regex(path)) = &route.matches.path
+    else {
+        return leads(route);
+    };
+    let known = ["/.well-known/", "/\\.well-known/"];
+    leads(route) && !known.iter().any(|own| path.starts_with(own))
+}
+
+fn leads(route: &Route) -> bool {
+    let names = ["cluster", "weighted_clusters"];
+    route.keys.iter().any(|(key, _)| names.contains(&&**key))
+}
+
+/// Returns whether the routes of a server in plain text would have requests over TLS pass by
+/// the guards of the server that has its hosts there.
+fn opens(plain: &Unit<'_, '_>, units: &[Unit<'_, '_>]) -> bool {
+    let own = guards(plain.server.directive);
+    let lacks = |unit: &&Unit<'_, '_>| {
+        let others = guards(unit.server.directive);
+        let lets_in = |guard: &String| guard.contains("/allow ") || guard.ends_with(" off");
+        let lets_more_in = own.difference(&others).any(lets_in);
+        lets_more_in || others.difference(&own).next().is_some()
+    };
+    // Servers that are asked before have their own routes before.
+    let is_later = |own: &&Unit<'_, '_>| own.server.is_on(true) && own.rank() > plain.rank();
+    let later = units.iter().filter(is_later);
+    let mut later = later.filter(|own| shares_names(plain, own));
+    // What serves nothing has nothing to guard.
+    later.any(|own| passes_on(own.server.directive.inner()) && lacks(&own))
+}
+
+fn passes_on(block: &[Directive]) -> bool {
+    let names = ["proxy_pass", "grpc_pass"];
+    block
+        .iter()
+        .any(|own| names.contains(&&*own.name) || passes_on(own.inner()))
+}
+
+/// Returns whether hosts of one unit may be those of another, which is asked later.
+fn shares_names(own: &Unit<'_, '_>, later: &Unit<'_, '_>) -> bool {
+    let meet = |one: &String, other: &String| covers(one, other) || covers(other, one);
+    match (own.hosts(), later.hosts()) {
+        ([], []) => true,
+        // What has no server of its name over TLS has one in plain text alone.
+        (_, []) | ([], _) => false,
+        (hosts, others) => {
+            let is_shared = |one: &String| others.iter().any(|other| meet(one, other));
+            hosts.iter().any(is_shared)
+        }
+    }
+}
+
+/// Returns the directives of a server that keep requests out or let them in, with the blocks
+/// that they stand in.
+fn guards(server: &Directive) -> BTreeSet<String> {
+    let mut out = BTreeSet::new();
+    collect_guards(server.inner(), "", &mut out);
+    out
+}
+
+fn collect_guards(block: &[Directive], around: &str, out: &mut BTreeSet<String>) {
+    let names = ["allow", "deny", "internal", "satisfy"];
+    for own in block {
+        let text = format!("{around}/{} {}", own.name, own.args.join(" "));
+        let refuses = own.name == "return" && own.arg(0).starts_with(['4', '5']);
+        if refuses || names.contains(&&*own.name) || known::is_guard(&own.name) {
+            out.insert(text);
+        } else if matches!(&*own.name, "location" | "if" | "limit_except") {
+            collect_guards(own.inner(), &text, out);
+        }
+    }
 }
 
 /// Returns whether a route takes all requests for its hosts that came in plain text.

@@ -57,6 +57,30 @@ fn nothing_given_switches_everything_off() {
 }
 
 #[test]
+fn rules_by_what_a_filter_does_not_see_are_told() {
+    for (matches, expected) in [
+        (
+            "{users: [anna]}",
+            "1:31 nothing finds out here who the user is | this rule matches nothing: Envoy's own \
+             filters find that out: match a header that they set",
+        ),
+        (
+            "{dscp: [af41]}",
+            "1:30 a filter does not see `dscp` | this rule matches nothing: match a header that \
+             Envoy sets",
+        ),
+        (
+            "{client_certificate: {}}",
+            "1:44 a filter does not see `client_certificate` | this rule matches nothing: match a \
+             header that Envoy sets",
+        ),
+    ] {
+        let text = format!("class_rules: [{{match: {matches}, class: default}}]");
+        assert_eq!(complaints(&text), [expected]);
+    }
+}
+
+#[test]
 fn what_is_held_is_heads_or_bodies() {
     let hold = |text: &str| filter(text).uplink.hold;
     assert_eq!(hold("{uplink: {rate: 1mbit, hold: auto}}"), None);

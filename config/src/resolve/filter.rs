@@ -17,6 +17,7 @@ pub(crate) fn filter(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<F
     let rules = raw.class_rules.get().map_or(&[][..], |rules| &rules.0);
     let help = "Envoy's own filters find that out: match a header that they set";
     classes::warn_unknown_users(rules, false, help, reporter);
+    warn_unseen(rules, reporter);
     let catalogue = match raw.catalogue.get().map(Or::value) {
         None => None,
         Some(None) => Some(None),
@@ -49,6 +50,23 @@ fn uplink(raw: &raw::FilterUplink, reporter: &mut Reporter<'_>) -> Option<Filter
         hold: raw.hold.get()?.value().copied(),
         max_flows: count(&raw.max_flows)?,
     })
+}
+
+/// Warns of rules by what a filter does not see of a connection.
+fn warn_unseen(rules: &[Field<raw::ClassRule>], reporter: &mut Reporter<'_>) {
+    let matches = rules.iter().filter_map(|rule| rule.get()?.matches.get());
+    for own in matches {
+        let marks = ("dscp", own.dscp.given, &own.dscp.span);
+        let certificate = &own.client_certificate;
+        let certificate = ("client_certificate", certificate.given, &certificate.span);
+        for (key, given, span) in [marks, certificate] {
+            if given {
+                let message = format!("a filter does not see `{key}`");
+                let help = "this rule matches nothing: match a header that Envoy sets";
+                reporter.warning(span, message, Some(help.to_owned()));
+            }
+        }
+    }
 }
 
 /// Warns of keys that order the uplink where nothing is paced.

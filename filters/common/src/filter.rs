@@ -144,12 +144,13 @@ impl Filter {
         let Some(stream) = self.streams.remove(&id) else {
             return;
         };
-        for told in self.probing.abandon(now, id, host) {
-            self.place(now, told, true, host);
-        }
+        // Before others are placed: a ticket that is void is not given back again.
         if let Some((group, ticket)) = stream.group.zip(stream.ticket) {
             self.groups[group].cancel(now, ticket);
             self.settle(now, group, host);
+        }
+        for told in self.probing.abandon(now, id, host) {
+            self.place(now, told, true, host);
         }
         if let Some(uplink) = &mut self.uplink {
             uplink.close(now, id, host);

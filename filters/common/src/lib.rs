@@ -11,6 +11,7 @@
 
 mod answer;
 mod clock;
+mod connections;
 mod filter;
 mod groups;
 mod host;
@@ -25,6 +26,7 @@ mod stream;
 mod uplink;
 
 pub use answer::Answer;
+pub use connections::Connections;
 pub use filter::{Filter, ResponseHead, Step};
 pub use host::{Host, StreamId};
 pub use reader::{Read, Reader, RequestHead};

@@ -9,7 +9,7 @@
 
 mod link;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, FilterUplink};
@@ -17,6 +17,7 @@ use sprat_scheduler::{
     Desk, Egress, EgressPolicy, FlowId, FlowSpec, Grants, Pacer, Size, Time, WireCost,
 };
 
+use crate::connections::Connections;
 use crate::host::{Host, StreamId};
 use crate::metrics::Counter;
 use link::Link;
@@ -39,7 +40,7 @@ pub(crate) struct Pacing {
     /// The order alone; when, is the link's.
     order: Desk<StreamId>,
     responses: BTreeMap<StreamId, Response>,
-    connections: BTreeSet<u64>,
+    connections: Connections,
     held: usize,
 }
 
@@ -75,7 +76,7 @@ impl Pacing {
             link: Link::new(rate_bits_per_s, worker, bell),
             order: Desk::new(Egress::new(Pacer::exact(u64::MAX), policy)),
             responses: BTreeMap::new(),
-            connections: BTreeSet::new(),
+            connections: Connections::new(CONNECTIONS_REMEMBERED),
             held: 0,
         }
     }
@@ -150,11 +151,8 @@ impl Pacing {
         let Some(connection) = host.connection(id) else {
             return 0;
         };
-        if !self.connections.insert(connection) {
+        if !self.connections.is_new(connection) {
             return 0;
-        }
-        if self.connections.len() > CONNECTIONS_REMEMBERED {
-            self.connections.pop_first();
         }
         u64::from(COST.connection_overhead)
     }

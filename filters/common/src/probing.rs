@@ -127,12 +127,28 @@ impl Probing {
         answer: Option<(u16, &dyn Fields)>,
         host: &mut dyn Host,
     ) -> Option<Told> {
-        let own = self.under_way.remove(&token)?;
         let bytes = answer.and_then(|(status, fields)| probed_size(status, fields));
-        let (outcome, counted) = match (&answer, bytes) {
-            (Some(_), Some(_)) => (ProbeOutcome::Told, Probe::Told),
-            (Some(_), None) => (ProbeOutcome::Useless, Probe::Useless),
-            (None, _) => (ProbeOutcome::Failed, Probe::Failed),
+        let outcome = match (&answer, bytes) {
+            (Some(_), Some(_)) => ProbeOutcome::Told,
+            (Some(_), None) => ProbeOutcome::Useless,
+            (None, _) => ProbeOutcome::Failed,
+        };
+        self.conclude(now, token, (outcome, bytes), host)
+    }
+
+    /// Ends a probe with that outcome, and the size if it has told one.
+    fn conclude(
+        &mut self,
+        now: Time,
+        token: u32,
+        (outcome, bytes): (ProbeOutcome, Option<u64>),
+        host: &mut dyn Host,
+    ) -> Option<Told> {
+        let own = self.under_way.remove(&token)?;
+        let counted = match outcome {
+            ProbeOutcome::Told => Probe::Told,
+            ProbeOutcome::Useless => Probe::Useless,
+            ProbeOutcome::Failed | ProbeOutcome::Abandoned => Probe::Failed,
         };
         host.count(Counter::Probe(counted), 1);
         if let Some(Some((_, probes))) = self.groups.get_mut(own.group) {
@@ -159,7 +175,8 @@ impl Probing {
         let mut all = self.under_way.iter();
         let own = all.find(|(_, own)| own.sender == id);
         let told = own.map(|(token, _)| *token);
-        let told = told.and_then(|token| self.end(now, token, None, host));
+        let given_up = (ProbeOutcome::Abandoned, None);
+        let told = told.and_then(|token| self.conclude(now, token, given_up, host));
         told.map_or_else(Vec::new, |told| told.waiting)
     }
 

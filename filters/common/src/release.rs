@@ -6,8 +6,10 @@
 //! they are small: they begin in the policy's order as fast as the link
 //! carries them, one quantum of the link ahead. In each other lane one is in
 //! progress at a time, the policy's first, and none begins while a response of
-//! a smaller lane waits: what is left of a large one never stands before
-//! another large one, and small ones wait for the kernel's buffers alone.
+//! a smaller lane waits for the link: what is left of a large one never stands
+//! before another large one, and small ones wait for the kernel's buffers
+//! alone. A response that is held by its class's own limits stands before none,
+//! and one whose client takes little keeps no lane: it goes on beside others.
 //!
 //! The link is a virtual clock that all workers share; so are the places in
 //! the lanes. The policy's order holds within a worker.
@@ -34,8 +36,12 @@ const LATENESS: Duration = Duration::from_millis(8);
 const BEHIND: Duration = Duration::from_millis(3);
 
 /// A place in a lane is free again when nothing was heard of who has it for so
-/// long: its worker is gone, or its client takes nothing.
+/// long: its worker is gone, or its client takes little.
 const LEASE: Duration = Duration::from_secs(2);
+
+/// A response keeps its lane while it passes at least one part in so many of what the link carries.
+/// One that passes less leaves the link to others.
+const KEEPS_PART: u64 = 4;
 
 /// The bytes that a head adds to a response.
 const HEAD_BYTES: u64 = 220;
@@ -54,6 +60,8 @@ pub(crate) struct Release {
     lanes: Vec<Desk<StreamId>>,
     responses: BTreeMap<StreamId, Response>,
     worker: u64,
+    /// The number of the last attempt to take a place in a lane.
+    attempts: u64,
     held: usize,
     max_flows: usize,
 }
@@ -64,8 +72,22 @@ struct Response {
     flow: FlowId,
     bytes: u64,
     held: bool,
+    /// The number under which it has taken its place in the lane.
+    number: u64,
     /// The time at which the worker last said that the place in the lane is in use.
     renewed: Time,
+    /// Bytes of the body that have passed since then.
+    passed: u64,
+}
+
+/// The outcome of a lane's turn.
+enum Turn {
+    /// The response begins now.
+    Begins(StreamId),
+    /// The lane has no response that waits for the link, or for another response.
+    Nobody,
+    /// The first response has to wait until the link is free, or the lane.
+    Waits,
 }
 
 impl Release {
@@ -89,6 +111,7 @@ impl Release {
             lanes: (0..lanes).map(lane).collect(),
             responses: BTreeMap::new(),
             worker,
+            attempts: 0,
             held: 0,
             max_flows: uplink.max_flows,
         }
@@ -135,7 +158,9 @@ impl Release {
             flow,
             bytes,
             held: true,
+            number: 0,
             renewed: now,
+            passed: 0,
         };
         self.responses.insert(id, response);
         self.held += 1;
@@ -158,10 +183,12 @@ impl Release {
         }
         self.read_clock(now, host);
         for lane in 0..self.lanes.len() {
-            while self.lanes[lane].egress().waiting_flows() > 0 {
-                let Some(id) = self.begin(now, lane, host) else {
+            loop {
+                let id = match self.begin(now, lane, host) {
+                    Turn::Begins(id) => id,
+                    Turn::Nobody => break,
                     // The smaller response goes first.
-                    return found;
+                    Turn::Waits => return found,
                 };
                 match own == Some(id) {
                     true => found = true,
@@ -175,43 +202,64 @@ impl Release {
         found
     }
 
-    /// Lets the first response of a lane begin, if it may now, and returns it.
-    fn begin(&mut self, now: Time, lane: usize, host: &mut dyn Host) -> Option<StreamId> {
+    /// Lets the first response of a lane begin, if it may now.
+    fn begin(&mut self, now: Time, lane: usize, host: &mut dyn Host) -> Turn {
+        if self.lanes[lane].egress().urgency(now).is_none() {
+            return Turn::Nobody;
+        }
+        self.attempts += 1;
+        let holder = (self.worker, self.attempts);
         let open = match lane {
             0 => self.clock.next_grant_at() <= now,
-            _ => {
-                self.clock.free_at().since(now) <= BEHIND
-                    && take(&place(lane), self.worker, now, host)
-            }
+            _ => self.clock.free_at().since(now) <= BEHIND && take(&place(lane), holder, now, host),
         };
         if !open {
-            return None;
+            return Turn::Waits;
         }
         // When, is for the clock to say; also if time has been set back.
         self.lanes[lane].egress_mut().resume_at(Time::ZERO);
-        let id = *self.lanes[lane].next(now)?;
-        let response = self.responses.get_mut(&id)?;
+        let Some(&id) = self.lanes[lane].next(now) else {
+            // The first takes what others leave, and these are about to send.
+            if lane > 0 {
+                leave(&place(lane), holder, host);
+            }
+            return Turn::Nobody;
+        };
+        let Some(response) = self.responses.get_mut(&id) else {
+            return Turn::Nobody;
+        };
         response.held = false;
+        response.number = holder.1;
         response.renewed = now;
         self.held -= 1;
+        // All of it counts as sent, or its end would give its class's rate back.
+        self.lanes[lane].take(now, response.flow);
         if lane == 0 {
             let bytes = response.bytes + HEAD_BYTES;
             self.debit(now, WireCost::ETHERNET_IPV4.bytes(bytes), host);
         }
-        Some(id)
+        Turn::Begins(id)
     }
 
-    /// Notes that a part of a response's body has passed.
-    pub(crate) fn passed(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
+    /// Notes that a part of a response's body has passed, of so many bytes. The response keeps its
+    /// lane if it uses the link, not if it trickles.
+    pub(crate) fn passed(&mut self, now: Time, id: StreamId, bytes: u64, host: &mut dyn Host) {
         let Some(response) = self.responses.get_mut(&id) else {
             return;
         };
         if response.lane == 0 {
             return;
         }
-        if !is_recent(now, response.renewed, LEASE / 4) {
+        response.passed = response.passed.saturating_add(bytes);
+        if is_recent(now, response.renewed, LEASE / 4) {
+            return;
+        }
+        let carried = self.clock.bytes_in(now.since(response.renewed));
+        if response.passed >= carried / KEEPS_PART {
             response.renewed = now;
-            renew(&place(response.lane), self.worker, now, host);
+            response.passed = 0;
+            let holder = (self.worker, response.number);
+            renew(&place(response.lane), holder, now, host);
         }
     }
 
@@ -224,7 +272,8 @@ impl Release {
         if response.held {
             self.held -= 1;
         } else if response.lane > 0 {
-            leave(&place(response.lane), self.worker, host);
+            let holder = (self.worker, response.number);
+            leave(&place(response.lane), holder, host);
         }
         self.pump(now, None, host);
     }
@@ -262,41 +311,56 @@ fn number(value: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(value.get(..8)?.try_into().ok()?))
 }
 
-/// Returns the key that a lane's place is shared under: a worker's number, and when it last said
-/// that it has it.
+/// The holder of a lane's place: a worker's number, 0 if none has it, and the response's.
+type Holder = (u64, u64);
+
+/// Returns the key that a lane's place is shared under: a worker's number, when it last said that
+/// it has it, and the number of the response.
 fn place(lane: usize) -> String {
     format!("sprat.lane.{lane}")
 }
 
-/// Takes a lane's place; false if another has it.
-fn take(key: &str, worker: u64, now: Time, host: &mut dyn Host) -> bool {
-    let (value, version) = host.shared(key);
+/// Reads who has a place, and since when.
+fn read(value: Option<Vec<u8>>) -> (Holder, Time) {
     let value = value.unwrap_or_default();
-    let owner = number(&value).unwrap_or(0);
-    let since = number(value.get(8..).unwrap_or_default()).unwrap_or(0);
-    let taken = owner != 0 && is_recent(now, Time::from_nanos(since), LEASE);
-    !taken && write(key, worker, now, version, host)
+    let [worker, since, response] =
+        [0_usize, 8, 16].map(|at| number(value.get(at..).unwrap_or_default()).unwrap_or(0));
+    ((worker, response), Time::from_nanos(since))
 }
 
-fn write(key: &str, worker: u64, now: Time, version: u32, host: &mut dyn Host) -> bool {
-    let value = [worker.to_le_bytes(), now.as_nanos().to_le_bytes()].concat();
-    host.set_shared(key, &value, version)
-}
-
-/// Says that a place is still in use, if it is one's own.
-fn renew(key: &str, worker: u64, now: Time, host: &mut dyn Host) {
+/// Takes a lane's place; false if another has it.
+fn take(key: &str, holder: Holder, now: Time, host: &mut dyn Host) -> bool {
     let (value, version) = host.shared(key);
-    if value.as_deref().and_then(number) == Some(worker) {
-        write(key, worker, now, version, host);
+    let ((worker, _), since) = read(value);
+    let taken = worker != 0 && is_recent(now, since, LEASE);
+    !taken && write(key, holder, now, version, host)
+}
+
+fn write(
+    key: &str,
+    (worker, response): Holder,
+    now: Time,
+    version: u32,
+    host: &mut dyn Host,
+) -> bool {
+    let value = [worker, now.as_nanos(), response].map(u64::to_le_bytes);
+    host.set_shared(key, &value.concat(), version)
+}
+
+/// Says that a place is still in use, if it is this one's.
+fn renew(key: &str, holder: Holder, now: Time, host: &mut dyn Host) {
+    let (value, version) = host.shared(key);
+    if read(value).0 == holder {
+        write(key, holder, now, version, host);
     }
 }
 
-/// Gives a place back, if it is one's own.
-fn leave(key: &str, worker: u64, host: &mut dyn Host) {
+/// Gives a place back, if it is this one's.
+fn leave(key: &str, holder: Holder, host: &mut dyn Host) {
     for _ in 0..ATTEMPTS {
         let (value, version) = host.shared(key);
-        let own = value.as_deref().and_then(number) == Some(worker);
-        if !own || write(key, 0, Time::ZERO, version, host) {
+        let own = read(value).0 == holder;
+        if !own || write(key, (0, 0), Time::ZERO, version, host) {
             return;
         }
     }

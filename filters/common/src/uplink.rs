@@ -79,7 +79,7 @@ impl Uplink {
     ) -> bool {
         match self {
             Self::Heads(own) => {
-                own.passed(now, id, host);
+                own.passed(now, id, part.0, host);
                 if !part.1 {
                     own.pump(now, None, host);
                 }

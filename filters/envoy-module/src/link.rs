@@ -4,10 +4,10 @@
 //! is their turn. What goes is always all that is in hand: Envoy lets go of a
 //! held body as a whole, so a grant is extended to it.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use sprat_filter::Connections;
 use sprat_scheduler::{
     ClassSpec, Desk, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grants, Lane, Pacer, Size,
     Time, WireCost,
@@ -56,7 +56,7 @@ struct State {
     /// The generation of the configuration that the settings are from.
     generation: u64,
     desk: Desk<Arc<dyn Wake>>,
-    connections: BTreeSet<u64>,
+    connections: Connections,
     /// The time that chunks have waited beyond whole seconds: Envoy's counters have no fractions.
     waited: Duration,
 }
@@ -80,7 +80,7 @@ impl Link {
                 settings,
                 generation,
                 desk: Desk::new(egress),
-                connections: BTreeSet::new(),
+                connections: Connections::new(CONNECTIONS_REMEMBERED),
                 waited: Duration::ZERO,
             }),
         }
@@ -109,11 +109,8 @@ impl Link {
     /// it is a new one.
     pub(crate) fn on_request(&self, now: Time, connection: u64) {
         let mut state = self.lock();
-        if !state.connections.insert(connection) {
+        if !state.connections.is_new(connection) {
             return;
-        }
-        if state.connections.len() > CONNECTIONS_REMEMBERED {
-            state.connections.pop_first();
         }
         let opening = u64::from(WireCost::ETHERNET_IPV4.connection_overhead);
         state.desk.egress_mut().connect(now, opening);

@@ -48,6 +48,8 @@ pub enum ProbeOutcome {
     Useless,
     /// There was no answer, which says nothing of the resource.
     Failed,
+    /// The probe was given up by the one who sent it, which says nothing of the source either.
+    Abandoned,
 }
 
 /// The probes of one route.
@@ -101,6 +103,7 @@ impl Probes {
                 self.circuit.fail(now);
             }
             ProbeOutcome::Failed => self.circuit.fail(now),
+            ProbeOutcome::Abandoned => {}
         }
     }
 
@@ -128,7 +131,7 @@ fn seconds(now: Time) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::ProbeDecision::{Ask, Busy, Join, Paused, Useless as LeftAlone};
-    use super::ProbeOutcome::{Failed, Told, Useless};
+    use super::ProbeOutcome::{Abandoned, Failed, Told, Useless};
     use super::*;
 
     fn at(s: u64) -> Time {
@@ -185,6 +188,27 @@ mod tests {
         assert_eq!(probes.begin(at(64), key(12)), Paused);
         probes.end(at(65), key(11), Told);
         assert_eq!(probes.begin(at(65), key(12)), Ask);
+    }
+
+    #[test]
+    fn those_that_are_given_up_are_no_failures() {
+        let mut probes = probes();
+        for n in 0..20 {
+            assert_eq!(probes.begin(at(n), key(1)), Ask);
+            probes.end(at(n), key(1), Abandoned);
+            assert_eq!(probes.under_way(), 0);
+        }
+        assert!(!probes.is_paused());
+        // Nor are they a success.
+        for n in 20..24 {
+            assert_eq!(probes.begin(at(n), key(n)), Ask);
+            probes.end(at(n), key(n), Failed);
+        }
+        assert_eq!(probes.begin(at(24), key(1)), Ask);
+        probes.end(at(24), key(1), Abandoned);
+        assert_eq!(probes.begin(at(25), key(25)), Ask);
+        probes.end(at(25), key(25), Failed);
+        assert!(probes.is_paused());
     }
 
     #[test]

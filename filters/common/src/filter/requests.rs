@@ -140,6 +140,10 @@ impl Filter {
         host: &mut dyn Host,
     ) -> Step {
         let Some(stream) = self.streams.get_mut(&id) else {
+            // It is over already: what it was given is another's.
+            if let Placed::Pool(ticket, _) | Placed::Waits(ticket) = placed {
+                self.groups[group].cancel(now, ticket);
+            }
             return Step::Continue;
         };
         match placed {

@@ -163,7 +163,13 @@ impl Filter {
             return;
         };
         let (lesson, bytes) = (stream.lesson.take(), stream.received);
-        let served = stream.group.zip(stream.ticket.take());
+        // An answer to a request that waits still is Envoy's own, and no pool's: what the request
+        // holds is given back when its stream is over.
+        let ticket = match stream.phase {
+            Phase::Passed => stream.ticket.take(),
+            Phase::Probing | Phase::Waiting | Phase::Answered => None,
+        };
+        let served = stream.group.zip(ticket);
         if let (Some(sizes), Some(lesson)) = (&mut self.sizes, lesson) {
             sizes.learn_late(&lesson, bytes, seconds(now), host);
         }

@@ -91,6 +91,93 @@ fn a_worker_that_is_gone_keeps_no_place() {
     assert_eq!(worker.did(), [Did::Response(id)]);
 }
 
+/// Lets so many seconds pass, in which this many bytes of a response pass each tenth of one;
+/// returns the streams that are let go.
+fn passes(worker: &mut Worker, id: u64, bytes: u64, seconds: u64) -> Vec<Did> {
+    for _ in 0..10 * seconds {
+        worker.now = worker.now + Duration::from_millis(100);
+        worker
+            .filter
+            .response_body(worker.now, id, bytes, false, &mut worker.host);
+        worker.tick();
+    }
+    worker.did()
+}
+
+/// 10 Mbit/s are 125 KB in a tenth of a second.
+#[test]
+fn a_response_that_trickles_keeps_no_lane() {
+    let mut worker = Worker::new(PACED);
+    let (slow, held) = response(&mut worker, 4 << 20);
+    assert!(!held);
+    let (next, held) = response(&mut worker, 8 << 20);
+    assert!(held);
+    let (last, held) = response(&mut worker, 16 << 20);
+    assert!(held);
+    worker.did();
+    assert_eq!(passes(&mut worker, slow, 40_000, 5), [], "it uses the link");
+    assert_eq!(passes(&mut worker, slow, 1_000, 1), [], "for a moment");
+    assert_eq!(passes(&mut worker, slow, 1_000, 2), [Did::Response(next)]);
+    // The lane is the other one's now: what the slow one does, changes nothing.
+    worker.finish(slow, 1_000);
+    assert_eq!(worker.did(), []);
+    assert_eq!(passes(&mut worker, next, 100_000, 5), []);
+    worker.finish(next, 1_000);
+    assert_eq!(worker.did(), [Did::Response(last)]);
+}
+
+const LIMITED: &str = "
+classes: {slow: {rate: 8kbit}, one: {max_concurrency: 1}}
+class_rules:
+  - {match: {headers: [{name: x-class, value: slow}]}, class: slow}
+  - {match: {headers: [{name: x-class, value: one}]}, class: one}
+catalogue: off
+uplink: {rate: 10mbit}
+";
+
+/// Begins a response of a class; returns its stream, and whether its head is held.
+fn response_of(worker: &mut Worker, class: &str, bytes: u64) -> (u64, bool) {
+    let (id, _) = worker.get("/", &[("x-class", class)]);
+    let held = worker.head(id, bytes);
+    (id, held)
+}
+
+#[test]
+fn a_class_that_waits_for_its_own_rate_or_pool_holds_up_no_other() {
+    for class in ["slow", "one"] {
+        let mut worker = Worker::new(LIMITED);
+        let (first, held) = response_of(&mut worker, class, 1_000);
+        assert!(!held, "{class}");
+        let (second, held) = response_of(&mut worker, class, 1_000);
+        assert!(held, "{class}: its limit is reached");
+        let (large, held) = response(&mut worker, 1 << 20);
+        assert!(!held, "{class}: another class's, in another lane");
+        worker.did();
+        worker.filter.done(worker.now, first, &mut worker.host);
+        worker.filter.done(worker.now, large, &mut worker.host);
+        worker.now = worker.now + Duration::from_secs(2);
+        worker.tick();
+        assert_eq!(worker.did(), [Did::Response(second)], "{class}");
+    }
+}
+
+#[test]
+fn a_lane_is_not_taken_for_a_class_that_may_not_send() {
+    let shared = Shared::default();
+    let mut first = Worker::sharing(LIMITED, 1, shared.clone());
+    let mut second = Worker::sharing(LIMITED, 2, shared);
+    let (large, held) = response_of(&mut first, "slow", 1 << 20);
+    assert!(!held);
+    let (_, held) = response_of(&mut first, "slow", 1 << 20);
+    assert!(held);
+    // The lane is free, and the class's rate is used up for long: the end gives nothing back.
+    first.filter.done(first.now, large, &mut first.host);
+    first.tick();
+    assert_eq!(first.did(), []);
+    let (_, held) = response(&mut second, 1 << 20);
+    assert!(!held);
+}
+
 #[test]
 fn a_clock_that_is_set_back_holds_no_head() {
     let mut worker = Worker::new(PACED);

@@ -72,6 +72,54 @@ fn a_client_that_goes_gives_up_its_place() {
     assert!(worker.did().is_empty());
 }
 
+/// Envoy itself answers a request that waits, as after `stream_idle_timeout` or a chunk that is
+/// none. Guards against a place that nobody had and nobody gave back.
+#[test]
+fn an_answer_of_the_hosts_own_to_one_that_waits_takes_no_place() {
+    let mut worker = Worker::new(POOL);
+    let (mut running, _) = worker.get("/1", &[]);
+    for has_body in [true, false] {
+        let (answered, step) = worker.get("/1", &[]);
+        assert_eq!(step, Step::Hold);
+        assert!(!worker.head(answered, if has_body { 10 } else { 0 }));
+        if has_body {
+            worker.finish(answered, 10);
+        } else {
+            worker.filter.done(worker.now, answered, &mut worker.host);
+        }
+        assert_eq!(worker.host.waiting, 0);
+        // The pool serves one at a time, as before.
+        let (next, step) = worker.get("/20", &[]);
+        assert_eq!(step, Step::Hold);
+        worker.did();
+        worker.finish(running, 1);
+        assert_eq!(worker.did(), [pool(next), Did::Request(next)]);
+        running = next;
+    }
+    worker.finish(running, 20);
+    let (_, step) = worker.get("/1", &[]);
+    assert_eq!(step, Step::Continue);
+}
+
+/// The place of one that is answered so, and comes to its turn before its stream is over.
+#[test]
+fn a_place_that_comes_after_the_hosts_own_answer_is_given_back() {
+    let mut worker = Worker::new(POOL);
+    let (running, _) = worker.get("/1", &[]);
+    let (answered, _) = worker.get("/1", &[]);
+    let (next, step) = worker.get("/20", &[]);
+    assert_eq!(step, Step::Hold);
+    assert!(!worker.head(answered, 10));
+    worker
+        .filter
+        .response_body(worker.now, answered, 10, true, &mut worker.host);
+    worker.did();
+    worker.finish(running, 1);
+    assert_eq!(worker.did(), [pool(answered), Did::Request(answered)]);
+    worker.filter.done(worker.now, answered, &mut worker.host);
+    assert_eq!(worker.did(), [pool(next), Did::Request(next)]);
+}
+
 #[test]
 fn a_full_queue_keeps_the_higher_class() {
     let mut worker = Worker::new(POOL);

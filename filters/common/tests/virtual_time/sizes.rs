@@ -147,6 +147,17 @@ fn a_stream_that_ends_takes_its_probe_along() {
 }
 
 #[test]
+fn clients_that_go_do_not_make_probes_pause() {
+    let mut worker = Worker::new(PROBED);
+    for number in 0..20 {
+        let (gone, step) = worker.get(&format!("/{number}"), &[]);
+        assert_eq!(step, Step::Hold, "{number}");
+        worker.filter.done(worker.now, gone, &mut worker.host);
+    }
+    assert_eq!(worker.counted("sprat.head_probe.withheld"), 0);
+}
+
+#[test]
 fn one_filter_for_all_workers_shares_nothing_and_learns_from_its_predecessor() {
     let config = "{uplink: {rate: 10mbit}, catalogue: {estimator: off}}";
     let mut old = Worker::of_all(config);

@@ -74,11 +74,13 @@ impl Default for ClassSpec {
 }
 
 /// Returns whether the uplink's order by class is more than an order by level: then a
-/// single queue, whose ranks begin with the level, is not enough.
-pub(crate) fn need_arbiter(classes: &[ClassSpec]) -> bool {
+/// single queue, whose ranks begin with the level, is not enough. Where classes are compared
+/// by their deadlines and values (`by_terms`), those of one level and weight share a queue.
+pub(crate) fn need_arbiter(classes: &[ClassSpec], by_terms: bool) -> bool {
     let shared = |(index, class): (usize, &ClassSpec)| {
-        let others = &classes[index + 1..];
-        others.iter().any(|other| other.level == class.level)
+        let mut others = classes[index + 1..].iter();
+        others
+            .any(|other| other.level == class.level && !(by_terms && other.weight == class.weight))
     };
     let limited = |class: &ClassSpec| {
         class.idle_only || class.rate_bits_per_s.is_some() || class.max_concurrency < usize::MAX
@@ -96,13 +98,19 @@ mod tests {
             level,
             ..ClassSpec::default()
         };
-        assert!(!need_arbiter(&[]));
-        assert!(!need_arbiter(&[level(3), level(0), level(15)]));
-        assert!(need_arbiter(&[level(3), level(0), level(3)]));
+        assert!(!need_arbiter(&[], false));
+        assert!(!need_arbiter(&[level(3), level(0), level(15)], false));
+        assert!(need_arbiter(&[level(3), level(0), level(3)], false));
+        assert!(!need_arbiter(&[level(3), level(0), level(3)], true));
+        let heavy = ClassSpec {
+            weight: 2,
+            ..level(3)
+        };
+        assert!(need_arbiter(&[level(3), level(0), heavy], true));
         let with = |change: fn(&mut ClassSpec)| {
             let mut class = level(1);
             change(&mut class);
-            need_arbiter(&[level(0), class])
+            need_arbiter(&[level(0), class], false)
         };
         assert!(with(|class| class.idle_only = true));
         assert!(with(|class| class.rate_bits_per_s = Some(1)));

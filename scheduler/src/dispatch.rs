@@ -243,8 +243,8 @@ impl Balancer {
                 let inside = |index: usize| usable(index) && intervals.range(index) == range;
                 rotation.least(views, |view| view.work_bytes, inside)
             }
-            Chooser::Ring(ring) => ring.pick(asked.hash, usable),
-            Chooser::Maglev(table) => table.pick(asked.hash, usable),
+            Chooser::Ring(ring) => ring.pick(asked.hash, views.len(), usable),
+            Chooser::Maglev(table) => table.pick(asked.hash, views.len(), usable),
         }
     }
 }

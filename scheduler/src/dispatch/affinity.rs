@@ -26,6 +26,12 @@ const POINTS_MAX: u64 = 1 << 16;
 /// cluster is expected to have (Eisenbud et al. 2016, section 5.3).
 const TABLE: usize = 65_537;
 
+/// Returns whether one of `count` endpoints is usable. If none is, a walk over the tens of
+/// thousands of places that they have among them would only find the same.
+fn is_any_usable(count: usize, usable: impl Fn(usize) -> bool) -> bool {
+    (0..count).any(usable)
+}
+
 /// Ring hash (consistent hashing; Karger et al. 1997).
 #[derive(Clone, Debug)]
 pub(super) struct Ring(Vec<(u64, u32)>);
@@ -47,8 +53,16 @@ impl Ring {
         Self(points)
     }
 
-    /// Returns the first usable endpoint from the hash's place on.
-    pub(super) fn pick(&self, hash: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
+    /// Returns the first usable endpoint from the hash's place on; there are `count`.
+    pub(super) fn pick(
+        &self,
+        hash: u64,
+        count: usize,
+        usable: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        if !is_any_usable(count, &usable) {
+            return None;
+        }
         let hash = mix(hash);
         let start = self.0.partition_point(|&(point, _)| point < hash);
         let (before, after) = self.0.split_at(start);
@@ -97,9 +111,15 @@ impl Maglev {
         Self(table)
     }
 
-    /// Returns the endpoint of the hash's entry, or of the next one that is usable.
-    pub(super) fn pick(&self, hash: u64, usable: impl Fn(usize) -> bool) -> Option<usize> {
-        if self.0.is_empty() {
+    /// Returns the endpoint of the hash's entry, or of the next one that is usable; there
+    /// are `count` endpoints.
+    pub(super) fn pick(
+        &self,
+        hash: u64,
+        count: usize,
+        usable: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        if self.0.is_empty() || !is_any_usable(count, &usable) {
             return None;
         }
         let start = (mix(hash) % self.0.len() as u64) as usize;

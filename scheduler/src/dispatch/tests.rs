@@ -406,6 +406,20 @@ fn a_point_on_the_ring_is_its_endpoints() {
 }
 
 #[test]
+fn where_no_endpoint_is_usable_each_is_asked_once_and_no_table_is_walked() {
+    let specs = specs(&[1; 8]);
+    let asked = std::cell::Cell::new(0);
+    let unusable = |_: usize| {
+        asked.set(asked.get() + 1);
+        false
+    };
+    assert_eq!(Ring::new(&specs).pick(7, specs.len(), unusable), None);
+    assert_eq!(asked.take(), 8);
+    assert_eq!(Maglev::new(&specs).pick(7, specs.len(), unusable), None);
+    assert_eq!(asked.take(), 8);
+}
+
+#[test]
 fn a_size_without_an_endpoint_goes_to_the_next_above() {
     let fixed = Dispatch::Sita(Intervals::Fixed(vec![1000, 10_000]));
     let mut balancer = Balancer::new(&fixed, &specs(&[1, 1, 1]));

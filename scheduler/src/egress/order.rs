@@ -97,7 +97,7 @@ impl Order {
         let ranker = Ranker::new(policy.discipline.clone(), &policy.classes);
         Self {
             places: Vec::new(),
-            ready: Ready::new(&policy.classes, link, first_share(&ranker)),
+            ready: ready(policy, &ranker, link),
             express: Express::default(),
             groups: Groups::default(),
             turns: Turns::new(policy.classes.len() * MAX_BANDS),
@@ -129,7 +129,7 @@ impl Order {
         }
         let mut unused = link.pacer().clone();
         unused.resume_at(Time::ZERO);
-        let mut ready = Ready::new(&policy.classes, &unused, first_share(&self.ranker));
+        let mut ready = ready(policy, &self.ranker, &unused);
         ready.take_over(now, &self.ready);
         self.ready = ready;
         self.groups.clear();
@@ -600,6 +600,12 @@ enum Moved {
 
 fn levels(classes: &[ClassSpec]) -> Vec<(bool, u8)> {
     classes.iter().map(|c| (c.idle_only, c.level)).collect()
+}
+
+/// Returns the policy's queue, or queues.
+fn ready(policy: &EgressPolicy, ranker: &Ranker, link: &Pacer) -> Ready {
+    let by_terms = ranker.requests().is_some();
+    Ready::new(&policy.classes, by_terms, link, first_share(ranker))
 }
 
 /// Returns the first queue's part of the link, where flows are in queues.

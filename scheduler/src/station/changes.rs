@@ -1,6 +1,6 @@
 //! Endpoints that come and go, and that are taken out of use.
 
-use super::{Event, RefusalReason, Scope, State, Station, Verdict};
+use super::{Event, Scope, State, Station, Verdict};
 use crate::Time;
 use crate::dispatch::EndpointSpec;
 
@@ -8,13 +8,13 @@ impl Station {
     /// Makes these the station's endpoints, and returns the slot of each. Those
     /// that it had already (by their identity, which must be unique) keep their
     /// slot and their requests; the others start slowly. Requests that wait for
-    /// one that is gone go elsewhere; those in service there end as they may,
-    /// and its slot is not given to another before.
+    /// one that is gone go elsewhere, or are refused where none is left; those in
+    /// service there end as they may, and its slot is not given to another before.
     pub fn set_endpoints(&mut self, now: Time, specs: &[EndpointSpec]) -> Vec<usize> {
         let new = self.endpoints.replace(now, specs);
         for slot in self.slots.all_mut() {
-            slot.tried.forget(new);
-            slot.unreached.forget(new);
+            slot.tried.forget(&new);
+            slot.unreached.forget(&new);
         }
         self.balancer.replace(&self.dispatch, specs);
         if self.scope == Scope::Endpoint {
@@ -25,7 +25,8 @@ impl Station {
     }
 
     /// Takes an endpoint out of use, or back in: then it starts slowly.
-    /// Requests that wait for it go elsewhere; those in service stay.
+    /// Requests that wait for it go elsewhere, or are refused where none is left;
+    /// those in service stay.
     pub fn set_out(&mut self, now: Time, endpoint: usize, out: bool) {
         self.endpoints.set_out(now, endpoint, out);
         self.move_waiting(now);
@@ -62,14 +63,15 @@ impl Station {
         self.fill_all(now);
     }
 
-    /// Refuses the requests in the one queue that have tried every endpoint that is
-    /// left: none would ever be theirs, and they would stand in others' way.
+    /// Refuses the requests in the one queue that no endpoint is left for, as one that
+    /// comes now is: all are out of use, or it has tried them. One that has tried all that
+    /// are left would stand in others' way besides.
     fn turn_out_stranded(&mut self, now: Time) {
         for slot in self.queues.members(0) {
             let ticket = self.ticket(slot);
-            let has_tried = !self.slots[ticket.slot()].tried.is_empty();
-            if has_tried && !self.has_untried(ticket) {
-                self.turn_out(now, ticket, RefusalReason::NoEndpoint);
+            if !self.has_untried(ticket) {
+                let reason = self.without_endpoint(ticket);
+                self.turn_out(now, ticket, reason);
             }
         }
     }
@@ -81,7 +83,7 @@ impl Station {
             if self.state(ticket) != State::Waiting(queue) {
                 continue;
             }
-            self.unqueue(ticket, queue);
+            self.unqueue(now, ticket, queue);
             self.slots[ticket.slot()].state = State::Away;
             let event = match self.place(now, ticket) {
                 Verdict::Start { ticket, endpoint } => Event::Started { ticket, endpoint },

@@ -376,26 +376,51 @@ fn lane(level: u8) -> usize {
     usize::from(level).min(MAX_LEVELS - 1)
 }
 
-/// Endpoints that a request has tried. Past the bits, the last stands for all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tried(u128);
+/// The slots of endpoints that a request has tried, a bit for each. Few clusters have more
+/// than the first word holds, and few requests fail: only these have others allocated.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tried {
+    first: u128,
+    /// The words after the first, as far as there is a bit in them.
+    others: Box<[u128]>,
+}
+
+/// The number of slots in a word of [`Tried`].
+const WORD: usize = 128;
 
 impl Tried {
     pub(super) fn add(&mut self, endpoint: usize) {
-        self.0 |= 1 << endpoint.min(127);
+        let bit = 1_u128 << (endpoint % WORD);
+        let Some(other) = (endpoint / WORD).checked_sub(1) else {
+            self.first |= bit;
+            return;
+        };
+        if other >= self.others.len() {
+            let mut words = std::mem::take(&mut self.others).into_vec();
+            words.resize(other + 1, 0);
+            self.others = words.into_boxed_slice();
+        }
+        self.others[other] |= bit;
     }
 
     pub(super) fn has(&self, endpoint: usize) -> bool {
-        self.0 >> endpoint.min(127) & 1 == 1
+        let word = match (endpoint / WORD).checked_sub(1) {
+            None => self.first,
+            Some(other) => self.others.get(other).copied().unwrap_or(0),
+        };
+        (word >> (endpoint % WORD)) & 1 == 1
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0 == 0
+        self.first == 0 && self.others.iter().all(|&word| word == 0)
     }
 
     /// Forgets these slots, which other endpoints have now.
-    pub(super) fn forget(&mut self, slots: Self) {
-        self.0 &= !slots.0;
+    pub(super) fn forget(&mut self, slots: &Self) {
+        self.first &= !slots.first;
+        for (word, gone) in self.others.iter_mut().zip(slots.others.iter()) {
+            *word &= !gone;
+        }
     }
 }
 
@@ -406,5 +431,34 @@ mod tests {
     #[test]
     fn each_level_has_a_lane_and_those_past_the_last_share_it() {
         assert_eq!([0, 1, 14, 15, 16, 255].map(lane), [0, 1, 14, 15, 15, 15]);
+    }
+
+    #[test]
+    fn each_slot_that_was_tried_is_known_by_itself() {
+        let added = [0, 126, 127, 128, 150, 255, 256, 4095];
+        let mut tried = Tried::default();
+        assert!(tried.is_empty());
+        for (index, &slot) in added.iter().enumerate() {
+            tried.add(slot);
+            let known = (0..5000).filter(|&slot| tried.has(slot));
+            assert!(known.eq(added[..=index].iter().copied()), "{slot}");
+        }
+        let mut gone = Tried::default();
+        for slot in [1, 127, 150, 4095, 4999] {
+            gone.add(slot);
+        }
+        tried.forget(&gone);
+        let known = (0..5000).filter(|&slot| tried.has(slot));
+        assert!(known.eq([0, 126, 128, 255, 256]));
+        gone.forget(&gone.clone());
+        assert!(gone.is_empty() && !tried.is_empty());
+    }
+
+    #[test]
+    fn what_few_requests_have_takes_little_of_each() {
+        assert!(size_of::<Tried>() <= 32);
+        let mut tried = Tried::default();
+        tried.add(127);
+        assert_eq!(tried.others.len(), 0);
     }
 }

@@ -47,22 +47,18 @@ impl AveragedLength {
     }
 
     /// Updates the average and returns it. The length has been what it was at
-    /// the last update until `now`, when it is `length`.
+    /// the last update until `now`, when it is `length`: so this is to be told of
+    /// each change.
     pub(super) fn update(&mut self, now: Time, length: usize) -> f64 {
-        let passed_s = now.since(self.updated).as_secs_f64();
-        let kept = if self.over_s > 0.0 {
-            (-passed_s / self.over_s).exp()
-        } else {
-            0.0
-        };
-        let since = if self.over_s > 0.0 {
-            self.length
-        } else {
-            length
-        };
-        self.average = since as f64 + (self.average - since as f64) * kept;
+        if self.over_s <= 0.0 {
+            self.average = length as f64;
+        } else if now > self.updated {
+            let passed_s = now.since(self.updated).as_secs_f64();
+            let since = self.length as f64;
+            self.average = since + (self.average - since) * (-passed_s / self.over_s).exp();
+            self.updated = now;
+        }
         self.length = length;
-        self.updated = now;
         self.average
     }
 }
@@ -70,9 +66,11 @@ impl AveragedLength {
 /// The rate at which requests have been served of late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DrainRate {
-    /// The time between two that ended, averaged, in seconds.
+    /// The time between two that ended, averaged, in seconds; without the time in which
+    /// none was in service.
     interval_s: f64,
     count: u32,
+    /// The time at which one last ended, or began while no other was in service.
     last: Time,
 }
 
@@ -80,6 +78,12 @@ pub(super) struct DrainRate {
 const DRAIN_OVER: u32 = 64;
 
 impl DrainRate {
+    /// Notes that a request begins while no other is in service: however long that was
+    /// so, no request took that time.
+    pub(super) fn resumed(&mut self, now: Time) {
+        self.last = now;
+    }
+
     pub(super) fn finished(&mut self, now: Time) {
         if self.count > 0 {
             let interval_s = now.since(self.last).as_secs_f64();
@@ -129,6 +133,17 @@ mod tests {
     }
 
     #[test]
+    fn a_length_that_lasted_for_no_time_does_not_count() {
+        let mut length = AveragedLength::new(Duration::from_millis(100));
+        length.update(at(0), 10);
+        let average = length.update(at(100), 7);
+        // Of several changes at a time, or told late, the last is what there is from then on.
+        assert_eq!(length.update(at(100), 1000), average);
+        assert_eq!(length.update(at(99), 0), average);
+        assert!(length.update(at(200), 0) < average);
+    }
+
+    #[test]
     fn the_drain_rate_tells_waits() {
         let mut drain = DrainRate::default();
         drain.finished(at(0));
@@ -138,5 +153,15 @@ mod tests {
         drain.finished(at(30));
         // Intervals of 10 and 20 ms.
         assert_eq!(drain.time_for(4), Some(Duration::from_millis(60)));
+    }
+
+    #[test]
+    fn idle_time_is_no_part_of_the_drain_rate() {
+        let mut drain = DrainRate::default();
+        for began in [0, 10, 28_800_000] {
+            drain.resumed(at(began));
+            drain.finished(at(began + 10));
+        }
+        assert_eq!(drain.time_for(1), Some(Duration::from_millis(10)));
     }
 }

@@ -96,7 +96,7 @@ impl Station {
             Again::Elsewhere
         } else {
             let slot = &mut self.slots[ticket.slot()];
-            slot.tried = slot.unreached;
+            slot.tried.clone_from(&slot.unreached);
             if sent || self.has_untried(ticket) {
                 Again::Here
             } else {
@@ -144,7 +144,7 @@ impl Station {
         let picked = self.pick(now, ticket, true);
         match picked.filter(|_| self.count_repeat(ticket)) {
             Some(endpoint) => {
-                self.start(ticket, endpoint);
+                self.start(now, ticket, endpoint);
                 Some((ticket, endpoint))
             }
             None => {
@@ -162,7 +162,7 @@ impl Station {
             Belongs::Nowhere => return false,
             Belongs::Anywhere => {}
         }
-        let tried = self.slots[ticket.slot()].tried;
+        let tried = &self.slots[ticket.slot()].tried;
         let mut present = self.endpoints.present().iter();
         present.any(|&slot| self.endpoints.is_usable(slot) && !tried.has(slot))
     }

@@ -44,8 +44,8 @@ impl Station {
     }
 
     /// Makes an endpoint drain, so that it gets no requests but those of strict sessions,
-    /// or ends its drain: then it starts slowly. Requests that wait for it go elsewhere;
-    /// those in service stay.
+    /// or ends its drain: then it starts slowly. Requests that wait for it go elsewhere, or
+    /// are refused where none is left; those in service stay.
     pub fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
         self.endpoints.set_draining(now, endpoint, drains);
         self.move_waiting(now);

@@ -64,7 +64,7 @@ impl Station {
         match self.scope {
             Scope::Cluster => {
                 if in_limit && let Some(endpoint) = self.pick(now, ticket, true) {
-                    return self.start_now(ticket, endpoint);
+                    return self.start_now(now, ticket, endpoint);
                 }
                 if self.pick(now, ticket, false).is_none() {
                     return self.turn_away(ticket, self.without_endpoint(ticket));
@@ -80,7 +80,7 @@ impl Station {
                     return self.turn_away(ticket, reason);
                 };
                 if in_limit && self.endpoints.has_room(endpoint) {
-                    return self.start_now(ticket, endpoint);
+                    return self.start_now(now, ticket, endpoint);
                 }
                 self.wait(now, ticket, endpoint)
             }
@@ -88,7 +88,7 @@ impl Station {
     }
 
     /// Returns the reason why there is no endpoint for a request at all.
-    fn without_endpoint(&self, ticket: Ticket) -> RefusalReason {
+    pub(super) fn without_endpoint(&self, ticket: Ticket) -> RefusalReason {
         let mut present = self.endpoints.present().iter();
         let healthy = match self.belongs(ticket) {
             Belongs::Nowhere => false,
@@ -101,14 +101,17 @@ impl Station {
         }
     }
 
-    pub(super) fn start_now(&mut self, ticket: Ticket, endpoint: usize) -> Verdict {
+    pub(super) fn start_now(&mut self, now: Time, ticket: Ticket, endpoint: usize) -> Verdict {
         let class = self.slots[ticket.slot()].class;
         self.stats[class].started += 1;
-        self.start(ticket, endpoint);
+        self.start(now, ticket, endpoint);
         Verdict::Start { ticket, endpoint }
     }
 
-    pub(super) fn start(&mut self, ticket: Ticket, endpoint: usize) {
+    pub(super) fn start(&mut self, now: Time, ticket: Ticket, endpoint: usize) {
+        if self.stats.iter().all(|class| class.running == 0) {
+            self.drain.resumed(now);
+        }
         let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Running(endpoint);
         slot.seq = self.next_seq;
@@ -144,7 +147,14 @@ impl Station {
         }
         self.queues
             .insert(now, queue, ticket.slot(), &self.entry(ticket.slot()));
+        self.follow_length(now);
         Verdict::Wait { ticket }
+    }
+
+    /// Tells the averaged length of a change of the queues. If only arrivals told of it, what
+    /// one saw would count until the next one, however long ago all were served.
+    fn follow_length(&mut self, now: Time) {
+        self.length.update(now, self.queues.total());
     }
 
     /// Returns what a waiting request's place in its queue depends on.
@@ -208,7 +218,7 @@ impl Station {
     /// Returns whether there is an endpoint in use, of a priority that serves, that a request
     /// has not tried.
     fn has_untried_serving(&self, ticket: Ticket) -> bool {
-        let (endpoints, tried) = (&self.endpoints, self.slots[ticket.slot()].tried);
+        let (endpoints, tried) = (&self.endpoints, &self.slots[ticket.slot()].tried);
         let serves = |slot: usize| endpoints.priorities().serves(endpoints.priority(slot));
         let mut present = endpoints.present().iter();
         present.any(|&slot| endpoints.is_usable(slot) && !tried.has(slot) && serves(slot))
@@ -264,7 +274,7 @@ impl Station {
         match self.state(ticket) {
             State::Vacant => return,
             State::Away => {}
-            State::Waiting(queue) => self.unqueue(ticket, queue),
+            State::Waiting(queue) => self.unqueue(now, ticket, queue),
             State::Running(endpoint) => {
                 self.release(ticket, endpoint, whole);
                 self.vacate(ticket);
@@ -285,7 +295,7 @@ impl Station {
     }
 
     /// Takes a request out of its queue.
-    pub(super) fn unqueue(&mut self, ticket: Ticket, queue: usize) {
+    pub(super) fn unqueue(&mut self, now: Time, ticket: Ticket, queue: usize) {
         let slot = &mut self.slots[ticket.slot()];
         slot.state = State::Vacant;
         let level = self.classes[slot.class].level;
@@ -294,6 +304,7 @@ impl Station {
             self.endpoints.unexpect(queue, level, slot.bytes);
         }
         self.queues.remove(queue, slot.class, ticket.slot());
+        self.follow_length(now);
     }
 
     pub(super) fn vacate(&mut self, ticket: Ticket) {
@@ -366,9 +377,14 @@ impl Station {
         self.renew_places(now);
         let mut aside = Vec::new();
         self.start_from(now, queue, &mut aside);
+        if aside.is_empty() {
+            return;
+        }
         for slot in aside {
             self.queues.insert(now, queue, slot, &self.entry(slot));
         }
+        // Those that started meanwhile have told of a length without these.
+        self.follow_length(now);
     }
 
     /// Starts the requests of a queue that may start. Those that have tried every
@@ -399,8 +415,8 @@ impl Station {
                 self.turn_out(now, ticket, RefusalReason::Late);
                 continue;
             }
-            self.unqueue(ticket, queue);
-            self.start(ticket, endpoint);
+            self.unqueue(now, ticket, queue);
+            self.start(now, ticket, endpoint);
             self.events.push_back(Event::Started { ticket, endpoint });
         }
     }

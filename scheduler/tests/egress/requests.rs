@@ -20,8 +20,8 @@ fn class(soft_ms: u32, hard_ms: u32, value: u32) -> ClassSpec {
     }
 }
 
-/// Serves classes that share a level: each takes turns with the others by weight, so that
-/// what is to be seen is the order within one class.
+/// Serves classes that share a level and a weight: they are compared by their deadlines and
+/// values.
 fn driver(discipline: Discipline, classes: Vec<ClassSpec>) -> Driver {
     Driver::with_classes(discipline, UNIT, classes)
 }
@@ -87,6 +87,25 @@ fn those_without_a_deadline_come_last() {
                 bytes: 1
             }
         );
+    }
+}
+
+/// Checks that classes of one level are compared by their deadlines, not served in turns; a
+/// weight of its own has a class take turns.
+#[test]
+fn deadlines_are_compared_across_classes_of_one_level() {
+    for discipline in [Discipline::Edf, Discipline::Vrd] {
+        let (far, near) = (class(50, 90, 1), class(5, 9, 1));
+        let both = vec![far.clone(), near.clone()];
+        let mut driver = driver(discipline.clone(), both);
+        driver.arrive_as(0, Size::Exact(3), 3);
+        driver.arrive_as(1, Size::Exact(3), 3);
+        assert_eq!(driver.serve_all(), "BBBAAA");
+        let heavy = ClassSpec { weight: 2, ..near };
+        let mut driver = self::driver(discipline, vec![far, heavy]);
+        driver.arrive_as(0, Size::Exact(3), 3);
+        driver.arrive_as(1, Size::Exact(3), 3);
+        assert_ne!(driver.serve_all(), "BBBAAA");
     }
 }
 
@@ -338,14 +357,18 @@ fn a_change_of_the_order_places_flows_by_what_they_have_had() {
 }
 
 #[test]
-fn within_classes_that_share_a_level_there_are_queues_too() {
-    let mut driver = driver(queues(|_| {}), vec![ClassSpec::default(); 2]);
+fn within_classes_that_take_turns_there_are_queues_too() {
+    let heavy = ClassSpec {
+        weight: 2,
+        ..ClassSpec::default()
+    };
+    let mut driver = driver(queues(|_| {}), vec![ClassSpec::default(), heavy]);
     driver.arrive(20);
     assert_eq!(driver.serve(3), "AAA");
     driver.arrive_as(0, Size::Exact(3), 3);
     driver.arrive_as(1, Size::Exact(9), 9);
     let order = driver.serve(6);
-    // Half for each class; of the first class's part the new one has it.
-    assert_eq!(order.matches('C').count(), 3, "{order}");
-    assert_eq!(order.matches('B').count(), 3, "{order}");
+    // Two thirds for the heavier class; of the first class's part the new one has it.
+    assert_eq!(order.matches('C').count(), 4, "{order}");
+    assert_eq!(order.matches('B').count(), 2, "{order}");
 }

@@ -41,12 +41,14 @@ pub(super) enum Ready {
 
 impl Ready {
     /// Returns none. Where the first queue has a share, flows are in queues; see [`Line`].
+    /// `by_terms` compares classes by deadlines and values.
     pub(super) fn new(
         classes: &[ClassSpec],
+        by_terms: bool,
         link: &Pacer,
         first_share_percent: Option<u8>,
     ) -> Self {
-        if need_arbiter(classes) {
+        if need_arbiter(classes, by_terms) {
             let arbiter = Arbiter::new(classes, link, first_share_percent);
             Self::Arbited(Box::new(arbiter))
         } else {

@@ -233,6 +233,136 @@ fn early_discard_takes_low_levels_first() {
     assert_eq!(station.waiting(), 100);
 }
 
+#[test]
+fn the_averaged_length_falls_while_no_request_comes() {
+    let low = ClassSpec {
+        drop_thresholds: (0.25, 0.5),
+        ..level(1)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![level(0), low],
+        ..config(1)
+    });
+    let (mut running, _) = started(station.arrive(at(0), &of_class(0)));
+    for _ in 0..60 {
+        waits(station.arrive(at(0), &of_class(0)));
+    }
+    let mut twin = station.clone();
+    let discarded = twin.arrive(at(2_000), &of_class(1));
+    assert_eq!(refused(discarded), RefusalReason::EarlyDiscard);
+    // All are served within two seconds; a minute later nobody waits.
+    for now in 0..60 {
+        running = served_from(&mut station, at(now * 30), running);
+    }
+    station.finish(at(1_800), running, 100);
+    let (last, _) = started(station.arrive(at(60_000), &of_class(1)));
+    station.cancel(at(60_000), last);
+    assert!(station.length.update(at(60_000), 0) < 1e-9);
+}
+
+/// Checks that each change of the queues is told of, whatever changes them.
+#[test]
+fn the_averaged_length_is_that_of_the_queues_from_each_change_on() {
+    let patient = ClassSpec {
+        timeout: Some(ms(500)),
+        ..level(0)
+    };
+    // A time constant of 500 ms: of what differs, this much is left after it.
+    let left = f64::exp(-1.0);
+    for scope in [Scope::Cluster, Scope::Endpoint] {
+        let mut station = Station::new(StationConfig {
+            classes: vec![patient.clone(), level(0)],
+            scope,
+            ..config(1)
+        });
+        let mut expected = 0.0_f64;
+        let mut averages = |station: &Station, now: u64, before: f64| {
+            expected = before + (expected - before) * left;
+            let mut length = station.length;
+            let average = length.update(at(now), 0);
+            assert!(
+                (average - expected).abs() < 1e-9,
+                "{scope:?} at {now}: {average} for {expected}"
+            );
+        };
+        let (first, _) = started(station.arrive(at(0), &of_class(1)));
+        let [second, third] = [0; 2].map(|_| waits(station.arrive(at(0), &of_class(1))));
+        waits(station.arrive(at(0), &of_class(0)));
+        averages(&station, 500, 3.0);
+        station.expire(at(500));
+        averages(&station, 1_000, 2.0);
+        station.finish(at(1_000), first, 1);
+        averages(&station, 1_500, 1.0);
+        assert_eq!(station.step_back(at(1_500), second, true), Again::Here);
+        averages(&station, 2_000, 0.0);
+        waits(station.again(at(2_000), second));
+        averages(&station, 2_500, 1.0);
+        station.cancel(at(2_500), second);
+        averages(&station, 3_000, 0.0);
+        station.finish(at(3_000), third, 1);
+        assert_eq!(station.active(), 0);
+    }
+}
+
+#[test]
+fn those_that_are_passed_over_count_towards_the_averaged_length() {
+    let mut station = Station::new(config(2));
+    let belongs = Some(Session {
+        identity: 0,
+        strict: true,
+    });
+    started(station.arrive_in(at(0), &sized(1), belongs));
+    let (other, _) = started(station.arrive(at(0), &sized(1)));
+    waits(station.arrive_in(at(0), &sized(1), belongs));
+    waits(station.arrive(at(0), &sized(1)));
+    // The second of the two starts, past the first.
+    station.finish(at(0), other, 1);
+    assert_eq!(station.waiting(), 1);
+    let average = station.length.update(at(500), 1);
+    let expected = 1.0 - f64::exp(-1.0);
+    assert!((average - expected).abs() < 1e-9, "{average}");
+}
+
+#[test]
+fn idle_time_makes_no_request_late() {
+    let media = ClassSpec {
+        deadline: Some(ms(25)),
+        drop_late: true,
+        ..level(0)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![media],
+        max_waiting: 2,
+        ..config(1)
+    });
+    // Each takes 10 ms; for eight hours there is none.
+    let morning = 8 * 3_600_000;
+    for begun in [0, 10, morning] {
+        let (ticket, _) = started(station.arrive(at(begun), &of_class(0)));
+        station.finish(at(begun + 10), ticket, 1);
+    }
+    let now = at(morning + 10);
+    started(station.arrive(now, &of_class(0)));
+    waits(station.arrive(now, &of_class(0)));
+    waits(station.arrive(now, &of_class(0)));
+    let Verdict::Refuse(refusal) = station.arrive(now, &of_class(0)) else {
+        panic!("the queue is full");
+    };
+    let expected = (RefusalReason::QueueFull, Some(ms(30)));
+    assert_eq!((refusal.reason, refusal.retry_after), expected);
+}
+
+#[test]
+fn time_in_which_another_is_served_is_not_idle() {
+    let mut station = Station::new(config(2));
+    let (first, _) = started(station.arrive(at(0), &sized(1)));
+    let (second, _) = started(station.arrive(at(5), &sized(1)));
+    station.finish(at(10), first, 1);
+    started(station.arrive(at(25), &sized(1)));
+    station.finish(at(30), second, 1);
+    assert_eq!(station.drain.time_for(1), Some(ms(20)));
+}
+
 /// Creates a station that looks at how busy the channel to the clients is.
 fn with_channel(classes: Vec<ClassSpec>) -> Station {
     Station::new(StationConfig {

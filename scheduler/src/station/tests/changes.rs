@@ -288,6 +288,62 @@ fn who_has_tried_all_that_are_left_does_not_wait_for_them() {
 }
 
 #[test]
+fn who_waits_hears_as_who_comes_that_no_endpoint_is_left() {
+    for scope in [Scope::Cluster, Scope::Endpoint] {
+        let full = |panic_percent| {
+            let mut station = Station::new(StationConfig {
+                scope,
+                panic_percent,
+                ..config(2)
+            });
+            started(station.arrive(at(0), &sized(1)));
+            started(station.arrive(at(0), &sized(1)));
+            let waiting = waits(station.arrive(at(0), &sized(1)));
+            (station, waiting)
+        };
+        let (mut station, waiting) = full(0);
+        let mut changed = station.clone();
+        station.set_out(at(1), 0, true);
+        assert_eq!(station.poll(), None, "{scope:?}: one is left");
+        station.set_out(at(1), 1, true);
+        changed.set_endpoints(at(1), &[]);
+        for station in [&mut station, &mut changed] {
+            match station.poll() {
+                Some(Event::Refused { ticket, refusal }) => {
+                    let expected = (waiting, RefusalReason::NoHealthyEndpoint);
+                    assert_eq!((ticket, refusal.reason), expected, "{scope:?}");
+                }
+                other => panic!("{scope:?}: {other:?}"),
+            }
+            assert_eq!(station.poll(), None);
+            assert_eq!((station.waiting(), station.active()), (0, 2));
+        }
+        // In a panic all are used.
+        let (mut station, _) = full(50);
+        station.set_out(at(1), 0, true);
+        station.set_out(at(1), 1, true);
+        assert_eq!(station.poll(), None, "{scope:?}: a panic");
+        assert_eq!(station.waiting(), 1);
+    }
+}
+
+#[test]
+fn each_of_two_hundred_endpoints_is_tried_once() {
+    let mut station = Station::new(config(200));
+    for slot in 0..150 {
+        station.set_out(at(0), slot, true);
+    }
+    let (ticket, first) = started(station.arrive(at(0), &sized(1)));
+    let mut tried = vec![first];
+    while station.step_back(at(0), ticket, false) == Again::Elsewhere {
+        tried.push(started(station.again(at(0), ticket)).1);
+    }
+    tried.sort_unstable();
+    assert!(tried.iter().copied().eq(150..200), "{tried:?}");
+    assert_eq!(station.active(), 0);
+}
+
+#[test]
 fn a_new_endpoint_in_the_slot_of_one_that_was_tried_is_untried() {
     let mut station = Station::new(config(1));
     let (ticket, slot) = started(station.arrive(at(0), &sized(1)));

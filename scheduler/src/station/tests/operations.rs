@@ -247,18 +247,14 @@ impl Model {
         // its limit, or it has tried the endpoints with room.
         if self.scope == Scope::Cluster && room {
             let idle = |&(ticket, class): &(Ticket, usize)| {
-                let tried = station.slots[ticket.slot()].tried != Tried::default();
+                let tried = !station.slots[ticket.slot()].tried.is_empty();
                 tried || (class == 1 && limited == 1)
             };
             assert!(self.waiting.iter().all(idle), "an endpoint idles");
         }
         // And for one that may come to have room.
         for &(ticket, _) in &self.waiting {
-            let has_tried = !station.slots[ticket.slot()].tried.is_empty();
-            assert!(
-                !has_tried || station.has_untried(ticket),
-                "it waits for nobody"
-            );
+            assert!(station.has_untried(ticket), "it waits for nobody");
         }
     }
 }

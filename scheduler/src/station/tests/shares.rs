@@ -177,21 +177,23 @@ fn with_one_priority_too_few_that_are_well_are_a_panic() {
 }
 
 #[test]
-fn what_has_tried_nothing_waits_while_all_are_out() {
+fn what_waits_is_refused_as_what_comes_once_all_are_out() {
     let mut station = Station::new(config(2));
     let first = started(station.arrive(at(0), &sized(1))).0;
     started(station.arrive(at(0), &sized(1)));
-    waits(station.arrive(at(0), &sized(1)));
+    let waiting = waits(station.arrive(at(0), &sized(1)));
     station.set_out(at(1), 0, true);
-    station.set_out(at(1), 1, true);
-    station.finish(at(2), first, 1);
     assert_eq!(station.poll(), None);
-    assert_eq!(station.waiting(), 1);
-    station.set_out(at(3), 0, false);
-    assert!(matches!(
-        station.poll(),
-        Some(Event::Started { endpoint: 0, .. })
-    ));
+    station.set_out(at(1), 1, true);
+    let Some(Event::Refused { ticket, refusal }) = station.poll() else {
+        panic!("the request waits on");
+    };
+    assert_eq!(
+        (ticket, refusal.reason),
+        (waiting, RefusalReason::NoHealthyEndpoint)
+    );
+    station.finish(at(2), first, 1);
+    assert_eq!((station.poll(), station.waiting()), (None, 0));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn storage(acme: &Acme) -> Option<Problem> {
     // A directory that is there is written in; one that is not is made.
     let wrong = match std::fs::metadata(path) {
         Ok(data) if !data.is_dir() => Some("it is not a directory".to_owned()),
-        Ok(_) => replaceable(&path.join("lock")).err(),
+        Ok(_) => writable(acme).err(),
         Err(_) => replaceable(path).err(),
     };
     wrong.map(|wrong| {
@@ -56,11 +56,57 @@ fn storage(acme: &Acme) -> Option<Problem> {
     })
 }
 
+/// Looks whether files can be put into a storage that is there.
+fn writable(acme: &Acme) -> Result<(), String> {
+    replaceable(&acme.storage.path.join("lock"))?;
+    let certificates = acme.certificates();
+    match std::fs::symlink_metadata(&certificates) {
+        // It may belong to somebody else than the storage does.
+        Ok(_) => replaceable(&certificates.join("new.pem")),
+        Err(_) => Ok(()),
+    }
+}
+
 fn runnable(path: &Path) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt as _;
     let data = std::fs::metadata(path).map_err(|error| error.to_string())?;
     match data.is_file() && data.permissions().mode() & 0o111 != 0 {
         true => Ok(()),
         false => Err("it is not a program".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use sprat_config::resolved::{FileAt, Span};
+
+    use super::*;
+
+    #[test]
+    fn a_storage_whose_certificates_cannot_be_written_is_told_of() {
+        let directory = tempfile::tempdir().unwrap();
+        let acme = Acme {
+            directory_url: "https://ca.example/directory".to_owned(),
+            email: None,
+            storage: FileAt {
+                path: directory.path().to_owned(),
+                span: Span::default(),
+            },
+            challenge: Challenge::Http01,
+            ca_file: None,
+        };
+        let told = || storage(&acme).map(|problem| problem.message);
+        assert_eq!(told(), None);
+        fs::create_dir(acme.certificates()).unwrap();
+        assert_eq!(told(), None);
+        assert_eq!(fs::read_dir(acme.certificates()).unwrap().count(), 0);
+        fs::remove_dir(acme.certificates()).unwrap();
+        // Not even root can write there.
+        fs::write(acme.certificates(), "").unwrap();
+        let told = told().unwrap();
+        assert!(told.starts_with("cannot write the storage"), "{told}");
+        assert!(told.contains("/certificates: Not a directory"), "{told}");
     }
 }

@@ -12,6 +12,7 @@ use sprat_net::background::Background;
 use sprat_net::network;
 use sprat_net::stamp::Stamp;
 use sprat_net::tls::{Answers, Challenges, challenge_certificate};
+use sprat_net::writable::replaceable;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
@@ -20,7 +21,7 @@ use x509_parser::pem::Pem;
 use crate::answers;
 use crate::issue::{Failure, issue};
 use crate::metrics::{AcmeView, Stats};
-use crate::schedule::{Cause, Validity, wait_s};
+use crate::schedule::{Cause, Validity, may_retry, wait_s};
 use crate::storage::{self, Failures, Storage};
 
 /// The time between two looks at the storage.
@@ -221,6 +222,9 @@ struct Kept<'a> {
     known: HashMap<PathBuf, Known>,
     /// The files of certificates that are asked for at once, whatever failed before.
     at_once: HashSet<PathBuf>,
+    /// The failures of this configuration, by the certificate's file. They are in the storage,
+    /// too, unless it cannot be written: the authority is not to suffer from that.
+    failed: HashMap<PathBuf, Failures>,
     /// The log has been told that the storage cannot be used.
     complained: bool,
 }
@@ -234,6 +238,7 @@ impl<'a> Kept<'a> {
             shared,
             known: HashMap::new(),
             at_once: all.map(|own| own.file.path.clone()).collect(),
+            failed: HashMap::new(),
             complained: false,
         }
     }
@@ -290,12 +295,18 @@ impl<'a> Kept<'a> {
 
     /// Returns whether a certificate is to be asked for now.
     fn is_due(&mut self, certificate: &IssuedCertificate) -> bool {
-        let now_s = now_s();
+        let (now_s, path) = (now_s(), &certificate.file.path);
         if self.look(certificate).renew_at_s > now_s {
+            // Another process may have had it: what failed before does not count any more.
+            self.failed.remove(path);
             return false;
         }
-        let at_once = self.at_once.contains(&certificate.file.path);
-        at_once || self.storage.failures(certificate).retry_at_s <= now_s
+        if self.at_once.contains(path) {
+            return true;
+        }
+        let is_over = |own: &Failures| may_retry(own.retry_at_s, now_s);
+        let own = self.failed.get(path);
+        own.is_none_or(is_over) && is_over(&self.storage.failures(certificate))
     }
 
     /// Asks for a certificate if it is due, and no other process is at it.
@@ -320,17 +331,39 @@ impl<'a> Kept<'a> {
         let names = certificate.names.join(" ");
         let directory = &self.wanted.acme.directory_url;
         tracing::info!(names, directory, "asking for a certificate");
-        let issued = issue(&self.wanted.acme, certificate, self.storage).await;
+        let issued = match replaceable(&certificate.file.path) {
+            Ok(()) => issue(&self.wanted.acme, certificate, self.storage).await,
+            // The authority counts what it issues, also if it is lost.
+            Err(what) => Err(Failure {
+                cause: Cause::Local,
+                error: format!("cannot save it: {what}"),
+            }),
+        };
+        self.settle(certificate, issued)
+    }
+
+    /// Keeps what was issued, or notes that nothing was.
+    ///
+    /// # Errors
+    ///
+    /// The note cannot be written.
+    fn settle(
+        &mut self,
+        certificate: &IssuedCertificate,
+        issued: Result<String, Failure>,
+    ) -> io::Result<()> {
         let saved = issued.and_then(|text| self.save(certificate, &text));
         match saved {
             Ok(()) => {
                 self.shared.stats.count(None);
+                self.failed.remove(&certificate.file.path);
                 self.storage.forget_failures(certificate);
+                let names = certificate.names.join(" ");
                 tracing::info!(names, "a certificate was issued");
+                Ok(())
             }
-            Err(failure) => self.note(certificate, &failure)?,
+            Err(failure) => self.note(certificate, &failure),
         }
-        Ok(())
     }
 
     /// Keeps a certificate that was issued.
@@ -352,7 +385,10 @@ impl<'a> Kept<'a> {
 
     /// Notes that a certificate was not issued, and when to try again.
     fn note(&mut self, certificate: &IssuedCertificate, failure: &Failure) -> io::Result<()> {
-        let count = self.storage.failures(certificate).count.saturating_add(1);
+        let path = &certificate.file.path;
+        let own = self.failed.get(path).map_or(0, |own| own.count);
+        let before = self.storage.failures(certificate).count.max(own);
+        let count = before.saturating_add(1);
         let wait_s = wait_s(count, failure.cause, fastrand::u64(..));
         self.shared.stats.count(Some(failure.cause));
         let (names, error) = (
@@ -374,6 +410,170 @@ impl<'a> Kept<'a> {
             retry_at_s: now_s() + wait_s,
             error,
         };
-        self.storage.save_failures(certificate, &failures)
+        // First of all here: the storage may be what has failed.
+        self.failed.insert(path.clone(), failures);
+        self.storage.save_failures(certificate, &self.failed[path])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::{CertificateParams, KeyPair};
+    use sprat_config::resolved::{Challenge, FileAt, Span};
+
+    use super::*;
+
+    const NAME: &str = "www.example.org";
+
+    /// A certificate of an authority that is not there, and its storage.
+    struct Site {
+        wanted: Wanted,
+        storage: Storage,
+        shared: Shared,
+        _directory: tempfile::TempDir,
+    }
+
+    impl Site {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let acme = Acme {
+                directory_url: "https://127.0.0.1:1/directory".to_owned(),
+                email: None,
+                storage: FileAt {
+                    path: directory.path().join("acme"),
+                    span: Span::default(),
+                },
+                challenge: Challenge::Http01,
+                ca_file: None,
+            };
+            let names = vec![NAME.to_owned()];
+            let certificates = vec![IssuedCertificate::new(&acme, names, Span::default())];
+            let storage = Storage::of(&acme);
+            storage.create().unwrap();
+            Self {
+                wanted: Wanted { acme, certificates },
+                storage,
+                shared: Shared::default(),
+                _directory: directory,
+            }
+        }
+
+        fn certificate(&self) -> &IssuedCertificate {
+            &self.wanted.certificates[0]
+        }
+
+        fn kept(&self) -> Kept<'_> {
+            Kept::new(&self.wanted, &self.storage, &self.shared, false)
+        }
+
+        /// Keeps failures from being saved: not even root can put a file there.
+        fn block_failures(&self) -> PathBuf {
+            let path = self.certificate().file.path.with_extension("failures.json");
+            fs::create_dir(&path).unwrap();
+            path
+        }
+
+        /// Keeps the certificate from being saved.
+        fn block_certificate(&self) -> PathBuf {
+            let path = self.certificate().file.path.clone();
+            fs::create_dir(&path).unwrap();
+            path
+        }
+    }
+
+    /// Makes a chain with its key, as an authority could issue it.
+    fn issued() -> String {
+        let key = KeyPair::generate().unwrap();
+        let parameters = CertificateParams::new([NAME.to_owned()]).unwrap();
+        key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem()
+    }
+
+    #[tokio::test]
+    async fn a_failure_that_cannot_be_saved_has_its_pause_all_the_same() {
+        let site = Site::new();
+        let (certificate, mut kept) = (site.certificate(), site.kept());
+        let path = &certificate.file.path;
+        site.block_failures();
+        assert!(kept.is_due(certificate));
+        kept.ask(certificate).await.unwrap_err();
+        let first = kept.failed[path].clone();
+        assert_eq!(first.count, 1);
+        assert!(!kept.is_due(certificate));
+        // The next looks ask nobody.
+        kept.ask(certificate).await.unwrap();
+        assert_eq!(kept.failed[path], first);
+
+        kept.failed.get_mut(path).unwrap().retry_at_s = now_s();
+        kept.ask(certificate).await.unwrap_err();
+        let second = &kept.failed[path];
+        assert_eq!(second.count, 2);
+        assert!(second.retry_at_s > first.retry_at_s, "{second:?}");
+        assert!(!kept.is_due(certificate));
+
+        // Another process has had it: nothing failed since.
+        let text = issued();
+        site.storage.save(certificate, text.as_bytes()).unwrap();
+        assert!(!kept.is_due(certificate));
+        assert!(kept.failed.is_empty());
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_saved_has_a_growing_pause() {
+        let site = Site::new();
+        let (certificate, mut kept) = (site.certificate(), site.kept());
+        let path = &certificate.file.path;
+        let blocked = [site.block_failures(), site.block_certificate()];
+        let mut retry_at_s = 0;
+        for count in 1..=3 {
+            kept.settle(certificate, Ok(issued())).unwrap_err();
+            let failed = &kept.failed[path];
+            assert_eq!(failed.count, count);
+            assert!(failed.error.starts_with("cannot save it: "), "{failed:?}");
+            assert!(failed.retry_at_s > retry_at_s, "{failed:?}");
+            retry_at_s = failed.retry_at_s;
+            assert!(!kept.is_due(certificate));
+        }
+        for path in blocked {
+            fs::remove_dir(path).unwrap();
+        }
+        assert!(!kept.is_due(certificate));
+        kept.settle(certificate, Ok(issued())).unwrap();
+        assert!(kept.failed.is_empty());
+        assert!(!kept.is_due(certificate));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_asked_for_that_could_not_be_saved() {
+        let site = Site::new();
+        let (certificate, mut kept) = (site.certificate(), site.kept());
+        let blocked = site.block_certificate();
+        kept.ask(certificate).await.unwrap();
+        let failed = site.storage.failures(certificate);
+        assert_eq!(failed.error, "cannot save it: it is a directory");
+        assert_eq!(kept.failed[&blocked], failed);
+        assert!(!kept.is_due(certificate));
+        // Nor does the next process ask.
+        assert!(!site.kept().is_due(certificate));
+    }
+
+    #[test]
+    fn a_time_to_retry_from_a_clock_that_was_ahead_is_past() {
+        let site = Site::new();
+        let certificate = site.certificate();
+        for (after_s, is_due) in [(3600, false), (10 * 365 * 86_400, true)] {
+            let failed = Failures {
+                count: 1,
+                retry_at_s: now_s() + after_s,
+                error: "unreachable".to_owned(),
+            };
+            let (mut kept, path) = (site.kept(), certificate.file.path.clone());
+            kept.failed.insert(path, failed.clone());
+            assert_eq!(kept.is_due(certificate), is_due, "{failed:?}");
+            site.storage.save_failures(certificate, &failed).unwrap();
+            assert_eq!(site.kept().is_due(certificate), is_due, "{failed:?}");
+            site.storage.forget_failures(certificate);
+        }
     }
 }

@@ -8,7 +8,10 @@ const LEFT_WHEN_RENEWED: i64 = 3;
 const EARLIER: u64 = 60;
 
 /// The longest wait after a failure.
-pub(crate) const LONGEST_WAIT_S: i64 = 6 * 3600;
+const LONGEST_WAIT_S: i64 = 6 * 3600;
+
+/// The part of a wait that is added to it at most, at random.
+const LONGER: i64 = 4;
 
 /// The time in which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,14 @@ pub(crate) fn wait_s(failures: u32, cause: Cause, random: u64) -> i64 {
     };
     let doublings = failures.saturating_sub(1).min(16);
     let wait_s = (first_s << doublings).min(LONGEST_WAIT_S);
-    wait_s + i64::try_from(random % (wait_s as u64 / 4 + 1)).unwrap_or(0)
+    wait_s + i64::try_from(random % ((wait_s / LONGER) as u64 + 1)).unwrap_or(0)
+}
+
+/// Returns whether it is time for an attempt that was put off until `retry_at_s`.
+pub(crate) fn may_retry(retry_at_s: i64, now_s: i64) -> bool {
+    let left_s = retry_at_s.saturating_sub(now_s);
+    // Nobody waits for longer: the clock was ahead when that was noted.
+    left_s <= 0 || left_s > LONGEST_WAIT_S + LONGEST_WAIT_S / LONGER
 }
 
 #[cfg(test)]
@@ -87,5 +97,21 @@ mod tests {
         assert_eq!(wait_s(u32::MAX, Cause::Unreachable, 0), LONGEST_WAIT_S);
         assert_eq!(wait_s(1, Cause::Local, 30), 150);
         assert_eq!(wait_s(1, Cause::Local, 31), 120);
+    }
+
+    #[test]
+    fn a_time_to_retry_that_no_wait_reaches_is_no_reason_to_wait() {
+        let now_s = 1_800_000_000;
+        assert!(may_retry(0, now_s));
+        assert!(may_retry(now_s, now_s));
+        assert!(!may_retry(now_s + 1, now_s));
+        let most = LONGEST_WAIT_S as u64 / 4;
+        let longest_s = wait_s(u32::MAX, Cause::Refused, most);
+        assert_eq!(longest_s, LONGEST_WAIT_S + LONGEST_WAIT_S / 4);
+        assert!(!may_retry(now_s + longest_s, now_s));
+        assert!(may_retry(now_s + longest_s + 1, now_s));
+        // What a damaged file may say.
+        assert!(may_retry(i64::MAX, 0));
+        assert!(may_retry(i64::MIN, now_s));
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sprat_config::resolved::Otlp;
@@ -20,6 +20,9 @@ use crate::span::{Attributes, Spans};
 
 /// The longest that spans are sent for when there are no more to come.
 const MAX_FLUSH: Duration = Duration::from_secs(10);
+
+/// The time beyond that until the thread is given up, at the end of the process.
+const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// The end of the queue where spans come in. When all of them are dropped, what waits is
 /// sent, and the thread ends.
@@ -87,7 +90,11 @@ impl Queue {
 /// The thread that sends spans. It ends by itself once no [`Queue`] is left, in a bounded
 /// time.
 #[derive(Debug)]
-pub struct Exporter(JoinHandle<()>);
+pub struct Exporter {
+    thread: JoinHandle<()>,
+    /// The time that it sends for once no more spans can come.
+    flush: Duration,
+}
 
 impl Exporter {
     /// Starts a thread that sends to this collector.
@@ -127,21 +134,30 @@ impl Exporter {
             runtime.shutdown_background();
         })?;
         let open = Arc::new(open);
-        Ok((Queue { spans, room, open }, Self(thread)))
+        Ok((Queue { spans, room, open }, Self { thread, flush }))
     }
 
     /// Returns whether the thread has ended.
     pub fn is_over(&self) -> bool {
-        self.0.is_finished()
+        self.thread.is_finished()
     }
 
-    /// Waits for the thread's end.
+    /// Waits for the thread's end, for no longer than it may take from now on.
     ///
     /// # Errors
     ///
-    /// The thread has panicked.
+    /// The thread has panicked, or goes on: something holds a [`Queue`], such as a reload that
+    /// does not come to its end.
     pub fn join(self) -> io::Result<()> {
-        self.0
+        let until = Instant::now() + self.flush + ENDS_WITHIN;
+        while !self.thread.is_finished() {
+            if Instant::now() > until {
+                let why = "the thread that sends traces does not end";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.thread
             .join()
             .map_err(|_| io::Error::other("the thread that sends traces panicked"))
     }
@@ -348,4 +364,26 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
         cause = own.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_does_not_end_is_given_up() {
+        let text = "version: 1\nlisteners: [{address: '127.0.0.1:8080'}]\n\
+                    clusters: {a: {endpoints: ['127.0.0.1:1']}}\nroutes: [{cluster: a}]\n\
+                    tracing: {otlp: {endpoint: 'http://127.0.0.1:1/v1/traces', timeout: 1s}}\n";
+        let loaded = sprat_config::parse(text, "test.yaml", &|_| None).unwrap();
+        let otlp = loaded.config.tracing.unwrap().otlp;
+        let start = || Exporter::start(&otlp, &Arc::default()).unwrap();
+        let (queue, exporter) = start();
+        let error = exporter.join().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(queue);
+        let (queue, exporter) = start();
+        drop(queue);
+        exporter.join().unwrap();
+    }
 }

@@ -91,7 +91,8 @@ impl Pauses {
         let jitter = half.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64);
         let pause = (half + jitter).max(asked.unwrap_or_default());
         self.count += 1;
-        self.total += pause;
+        // A collector may ask for more than there is.
+        self.total = self.total.saturating_add(pause);
         (self.total <= GIVEN_UP_AFTER).then_some(pause)
     }
 }
@@ -176,5 +177,17 @@ mod tests {
         let asked = Some(Duration::from_secs(200));
         assert_eq!(pauses.next(asked, 0), asked);
         assert_eq!(pauses.next(asked, 0), None);
+    }
+
+    #[test]
+    fn a_pause_without_measure_is_given_up() {
+        let now: jiff::Timestamp = "2026-11-25T12:00:00Z".parse().unwrap();
+        let asked = retry_after(&u64::MAX.to_string(), now);
+        assert_eq!(asked, Some(Duration::from_secs(u64::MAX)));
+        let mut pauses = Pauses::default();
+        assert!(pauses.next(None, 0).is_some());
+        for _ in 0..2 {
+            assert_eq!(pauses.next(asked, 0), None);
+        }
     }
 }

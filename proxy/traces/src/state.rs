@@ -19,6 +19,10 @@ pub(crate) fn read<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<String>
         // An empty member is allowed, and says nothing.
         let members = value.split(',').map(|own| own.trim_matches([' ', '\t']));
         for member in members.filter(|own| !own.is_empty()) {
+            // Each is compared with all before it: of thousands, that would take its time.
+            if keys.len() == MAX_MEMBERS {
+                return None;
+            }
             let (key, value) = member.split_once('=')?;
             if !is_key(key) || !is_value(value) || keys.contains(&key) {
                 return None;
@@ -28,10 +32,12 @@ pub(crate) fn read<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<String>
                 all.push(',');
             }
             all.push_str(member);
+            if all.len() > MAX_BYTES {
+                return None;
+            }
         }
     }
-    let fits = keys.len() <= MAX_MEMBERS && all.len() <= MAX_BYTES;
-    (fits && !keys.is_empty()).then_some(all)
+    (!keys.is_empty()).then_some(all)
 }
 
 /// Returns whether this is a key of one system, or of a tenant (`TENANT@SYSTEM`).
@@ -102,7 +108,26 @@ mod tests {
             let members: Vec<_> = (0..count).map(|at| format!("a{at}=1")).collect();
             of(&[&members.join(",")]).is_some()
         };
-        assert!(many(32));
-        assert!(!many(33));
+        assert!(many(MAX_MEMBERS));
+        assert!(!many(MAX_MEMBERS + 1));
+        assert!(!many(10_000));
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_not_read_to_its_end() {
+        let read_of = |member: &dyn Fn(usize) -> String| {
+            let members: Vec<_> = (0..10_000).map(member).collect();
+            let mut read_so_far = 0_usize;
+            let values = members.iter().map(|own| {
+                read_so_far += 1;
+                own.as_bytes()
+            });
+            assert_eq!(read(values), None);
+            read_so_far
+        };
+        assert_eq!(read_of(&|at| format!("a{at}=1")), MAX_MEMBERS + 1);
+        // With the commas, more than there may be.
+        let wide = |at: usize| format!("a{at:03}={}", "x".repeat(251));
+        assert_eq!(read_of(&wide), MAX_BYTES / 256);
     }
 }

@@ -4,6 +4,9 @@ project publishes: custom resources against their definition, Kubernetes' own
 resources against those of the API server. What the schema does not know is an
 error. The rules in CEL (x-kubernetes-validations) are not evaluated.
 
+A selector of pods, or of Services, selects some of the same directory: none at all, or an
+empty one, is an error as well.
+
 usage: check-kubernetes.py MANIFESTS DEFINITIONS...   (directories or files)
 """
 import copy
@@ -84,11 +87,84 @@ def errors(document, known):
     return []
 
 
+# The place in `spec` of the selector of what a kind is for, and which kind that is.
+SELECTORS = {
+    "NetworkPolicy": ("podSelector", "Pod"),
+    "PodDisruptionBudget": ("selector", "Pod"),
+    "PodMonitor": ("selector", "Pod"),
+    "Service": ("selector", "Pod"),
+    "ServiceMonitor": ("selector", "Service"),
+}
+
+
+def selector_of(document):
+    """Where the document has its selector, and of which kind; None if it needs none."""
+    is_name = document["kind"] == "Service" and document["spec"].get("type") == "ExternalName"
+    return None if is_name else SELECTORS.get(document["kind"])
+
+
+def labelled(document):
+    """The kind, the namespace and the labels of what a document is, or makes."""
+    spec = document.get("spec") or {}
+    # A CronJob makes Jobs.
+    template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
+    of_pods = isinstance(template, dict)
+    kind = "Pod" if of_pods else document["kind"]
+    labels = (template if of_pods else document).get("metadata", {}).get("labels") or {}
+    return kind, document["metadata"].get("namespace"), labels
+
+
+def selects(selector, labels):
+    """Whether a selector takes these labels; one that asks for nothing takes none."""
+    wanted = selector.get("matchLabels") or {}
+    rules = selector.get("matchExpressions") or []
+    holds = {
+        "In": lambda rule: labels.get(rule["key"]) in rule["values"],
+        "NotIn": lambda rule: labels.get(rule["key"]) not in rule["values"],
+        "Exists": lambda rule: rule["key"] in labels,
+        "DoesNotExist": lambda rule: rule["key"] not in labels,
+    }
+    return bool(wanted or rules) and wanted.items() <= labels.items() and all(
+        holds[rule["operator"]](rule) for rule in rules
+    )
+
+
+def strays(document, all_of_them):
+    """What is wrong with the selector of a document among others."""
+    if not (place := selector_of(document)):
+        return []
+    key, kind = place
+    selector = document["spec"].get(key)
+    if not selector:
+        return [f"{document['kind']}: `spec.{key}` is absent, or empty"]
+    if document["kind"] == "Service":
+        selector = {"matchLabels": selector}
+    namespace = document["metadata"].get("namespace")
+    for other in all_of_them:
+        own_kind, own_namespace, labels = labelled(other)
+        if (own_kind, own_namespace) == (kind, namespace) and selects(selector, labels):
+            return []
+    return [f"{document['kind']}: `spec.{key}` selects no {kind} of these manifests"]
+
+
+def odd_selectors(document):
+    """Copies of a document with a selector that is wrong."""
+    if not (place := selector_of(document)):
+        return
+    nobody = {"app": "nobody"}
+    for wrong in [None, {}, nobody if document["kind"] == "Service" else {"matchLabels": nobody}]:
+        odd = copy.deepcopy(document)
+        odd["spec"][place[0]] = wrong
+        yield odd
+
+
 def main(manifests, *places):
     known = definitions(places)
     failed = checked = 0
-    for file, document in documents([manifests]):
-        for error in errors(document, known):
+    found = list(documents([manifests]))
+    together = [document for _, document in found]
+    for file, document in found:
+        for error in errors(document, known) + strays(document, together):
             print(f"{file}: {error}", file=sys.stderr)
             failed += 1
         # What is checked can fail: a key too many is found.
@@ -97,6 +173,9 @@ def main(manifests, *places):
         odd.get("spec", odd)["noSuchKey"] = 1
         if not errors(odd, known):
             print(f"{file}: an unknown key goes unnoticed", file=sys.stderr)
+            failed += 1
+        if not all(strays(odd, together) for odd in odd_selectors(document)):
+            print(f"{file}: a selector of nothing goes unnoticed", file=sys.stderr)
             failed += 1
         checked += 1
         print(f"{file}: {document['kind']} ({document['apiVersion']})")

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks config/kubernetes/, and what kustomize makes of config/kustomize/, against the
 # schemas that Istio, Envoy Gateway, Prometheus' operator and Kubernetes publish: in their
-# Go modules, and in a package of PyPI. The configurations in them are checked by Sprat,
-# if there is one (SPRAT=, or the one that was built).
+# Go modules, and in a package of PyPI. Selectors have to select something of the same build.
+# The configurations in them are checked by Sprat, if there is one (SPRAT=, or the one that
+# was built).
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 

@@ -190,6 +190,11 @@ impl Leaf for ParameterName {
 #[derive(Clone, Debug)]
 pub(crate) struct EditedName(pub(crate) String);
 
+/// Returns whether a field, in lower case, frames a message or is about its connection.
+pub(crate) fn is_of_connection(name: &str) -> bool {
+    name != "host" && RESERVED.contains(&name)
+}
+
 impl Leaf for EditedName {
     fn expected() -> Cow<'static, str> {
         "the name of a header field, such as X-Frame-Options".into()

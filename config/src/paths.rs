@@ -221,6 +221,12 @@ fn without_dots(path: &str) -> Result<String, Abnormal> {
     Ok(out)
 }
 
+/// Returns whether a path has dot segments, or may have some once an encoded slash is decoded.
+pub fn has_dots(path: &str) -> bool {
+    let is_dots = |segment: &str| matches!(segment, "." | "..") || hides_dots(segment);
+    path.split('/').any(is_dots)
+}
+
 /// Returns whether one of the parts between encoded slashes is a dot segment.
 fn hides_dots(segment: &str) -> bool {
     let mut parts = segment.split("%2F").flat_map(|part| part.split("%5C"));

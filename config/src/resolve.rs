@@ -232,11 +232,22 @@ pub(super) fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
+/// The largest flow-control window (RFC 9113 6.9.1).
+const WINDOW_MAX: u32 = 0x7fff_ffff;
+
 fn http2(raw: &raw::Http2) -> Option<Http2> {
+    let max_streams = small(count(&raw.max_concurrent_streams)?);
+    let stream_window_bytes = small(bytes(&raw.initial_stream_window_size)?);
+    // Bodies of requests that wait take nothing from those of the others.
+    let all = max_streams.saturating_mul(stream_window_bytes);
+    let connection_window_bytes = match raw.initial_connection_window_size.copied()? {
+        Or::Word(_) => all.min(WINDOW_MAX),
+        Or::Value(Bytes(own)) => small(size(own)),
+    };
     Some(Http2 {
-        max_streams: small(count(&raw.max_concurrent_streams)?),
-        stream_window_bytes: small(bytes(&raw.initial_stream_window_size)?),
-        connection_window_bytes: small(bytes(&raw.initial_connection_window_size)?),
+        max_streams,
+        stream_window_bytes,
+        connection_window_bytes,
         priorities: raw.priorities.copied()?,
         required: raw.required.copied()?.0,
     })

@@ -151,7 +151,7 @@ fn the_design_file_resolves_to_the_defaults() {
             http2: Some(Http2 {
                 max_streams: 100,
                 stream_window_bytes: 64 << 10,
-                connection_window_bytes: 1 << 20,
+                connection_window_bytes: 100 * (64 << 10),
                 priorities: Priorities::Urgency,
                 required: false,
             }),

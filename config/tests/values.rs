@@ -77,6 +77,21 @@ fn at(path: &str) -> FileAt {
 }
 
 #[test]
+fn a_connection_has_room_for_the_window_of_each_of_its_streams() {
+    for (keys, expected) in [
+        ("", 100 * (64 << 10)),
+        ("max_concurrent_streams: 7", 7 * (64 << 10)),
+        ("initial_stream_window_size: 1MB", 100 << 20),
+        ("initial_stream_window_size: 1GB", 0x7fff_ffff),
+        ("initial_connection_window_size: auto", 100 * (64 << 10)),
+        ("initial_connection_window_size: 1MB", 1 << 20),
+    ] {
+        let http2 = listener(&format!("http2: {{{keys}}}")).http2;
+        assert_eq!(http2.unwrap().connection_window_bytes, expected, "{keys}");
+    }
+}
+
+#[test]
 fn load_balancers_before_a_listener() {
     assert_eq!(listener("proxy_protocol: off").proxy_protocol, None);
     for (others, others_direct) in [("refuse", false), ("direct", true)] {

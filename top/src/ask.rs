@@ -1,7 +1,7 @@
 //! The admin listener, as it is asked.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::told::{Flows, Looked, clean};
 
-/// The time for each of connecting, writing and reading.
+/// The time for each of connecting to an address, writing and reading.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Bytes of an answer that are read.
@@ -133,11 +133,23 @@ impl Listener {
             // It is read and written like TCP's.
             return Ok((OwnedFd::from(stream).into(), "localhost"));
         }
-        let mut addresses = name.to_socket_addrs().context("no such address")?;
-        let address = addresses.next().context("the name has no address")?;
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")?;
-        Ok((stream, name))
+        let addresses = name.to_socket_addrs().context("no such address")?;
+        Ok((connect_to_any(addresses)?, name))
     }
+}
+
+/// Connects to the first of these addresses that takes it: `localhost` is `::1` and 127.0.0.1,
+/// and an admin listener may stand on one of both.
+fn connect_to_any(addresses: impl Iterator<Item = SocketAddr>) -> anyhow::Result<TcpStream> {
+    let mut refused = None;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => refused = Some(error),
+        }
+    }
+    let last = refused.context("the name has no address")?;
+    Err(last).context("cannot connect")
 }
 
 /// Reads an answer's status, and what stands after its head.
@@ -166,6 +178,8 @@ fn read_token(file: &Path) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -174,6 +188,21 @@ mod tests {
         assert_eq!(parse(answer), Some((401, b"no\r\n\r\n".to_vec())));
         assert_eq!(parse(b"HTTP/1.0 200 OK\r\n"), None);
         assert_eq!(parse(b"220 smtp.example\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn every_address_of_a_name_is_tried() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        // Another one, which nothing listens on any more.
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = gone.local_addr().unwrap();
+        drop(gone);
+        let stream = connect_to_any([closed, open].into_iter()).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+        let error = connect_to_any([closed].into_iter()).unwrap_err();
+        assert!(format!("{error:#}").contains("refused"), "{error:#}");
+        assert!(connect_to_any(std::iter::empty()).is_err());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! HTTP/2 as it is written, with clients and with backends.
 
+use crate::containers::Or;
 use crate::record::{choices, record};
 use crate::resolved::Priorities;
-use crate::scalars::{Bytes, Count, Flag};
+use crate::scalars::{Auto, Bytes, Count, Flag};
 
 /// Bytes of a flow-control window (RFC 9113 6.9.1).
 type Window = Bytes<65_535, 0x7fff_ffff>;
@@ -16,8 +17,10 @@ record! {
         /// before Sprat takes them.
         default("64KB") initial_stream_window_size: Window,
         /// Flow-control window of all requests of a connection together: the bytes of bodies
-        /// that one connection may have in memory.
-        default("1MB") initial_connection_window_size: Window,
+        /// that one connection may have in memory. `auto` has room for the window of each of
+        /// its requests. With less, bodies of requests that wait can keep those of others
+        /// from coming.
+        default("auto") initial_connection_window_size: Or<Auto, Window>,
         /// Which of the priorities that clients ask for order the responses of a connection.
         default("urgency") priorities: Priorities,
         /// Speak only HTTP/2. A connection that does not begin with the preface is closed, and

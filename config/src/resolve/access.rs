@@ -4,6 +4,7 @@ use super::actions::{header_values, values};
 use super::classes::certificate;
 use super::routes::Known;
 use super::{count, each, time};
+use crate::actions::is_of_connection;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{Access, BasicAuth, Cors, ExtAuthz, FileAt, RbacRule, Span};
@@ -87,11 +88,18 @@ fn ext_authz(
 ) -> Option<ExtAuthz> {
     let cluster = known.cluster(&raw.cluster, reporter);
     let lower = |name: &crate::patterns::HeaderName| Some(name.0.to_ascii_lowercase());
+    let told = each(&raw.allowed_headers, lower)?;
+    if let Some(name) = told.iter().find(|name| is_of_connection(name)) {
+        let message = format!("`{name}` is about the client's message and connection");
+        let help = "remove it: the question has no body, and a connection of its own".to_owned();
+        reporter.error(&raw.allowed_headers.span, message, Some(help));
+        return None;
+    }
     Some(ExtAuthz {
         cluster: cluster?,
         path: raw.path.get()?.0.clone(),
         timeout: time(&raw.timeout)?,
-        told: each(&raw.allowed_headers, lower)?,
+        told,
         added: header_values(&raw.headers_to_add, true, reporter)?,
         passed_on: each(&raw.allowed_upstream_headers, |name| Some(name.0.clone()))?,
         user_header: raw.user_header.optional()?.and_then(lower),

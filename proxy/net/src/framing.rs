@@ -107,7 +107,6 @@ pub struct RequestWatch {
     slips: Slips,
     length: Option<u64>,
     codings: bool,
-    chunked: bool,
     heads: VecDeque<Slips>,
     /// The fault of a body that is not to be read on, whose head has been asked for already.
     broken: Option<&'static str>,
@@ -282,14 +281,12 @@ impl RequestWatch {
         match byte {
             b'\n' => {
                 self.line_end();
-                let text = std::str::from_utf8(&self.kept).unwrap_or_default().trim();
                 match field {
-                    Field::ContentLength => self.length = Some(text.parse().unwrap_or(0)),
-                    // What is not chunked in the end is refused by hyper.
-                    Field::TransferEncoding => {
-                        self.codings = true;
-                        self.chunked = text.ends_with("chunked");
+                    Field::ContentLength => {
+                        let text = std::str::from_utf8(&self.kept).unwrap_or_default();
+                        self.length = Some(text.trim().parse().unwrap_or(0));
                     }
+                    Field::TransferEncoding => self.codings = true,
                     Field::Other => {}
                 }
                 self.kept.clear();
@@ -321,7 +318,8 @@ impl RequestWatch {
         if self.heads.len() < HEADS_MAX {
             self.heads.push_back(slips);
         }
-        self.place = match (std::mem::take(&mut self.chunked), length.unwrap_or(0)) {
+        self.place = match (codings, length.unwrap_or(0)) {
+            // What is not chunked in the end is refused by hyper, whatever comes before.
             (true, _) => CHUNK,
             (false, 0) => Place::Between,
             (false, left) => Place::Data {
@@ -543,6 +541,11 @@ mod tests {
             assert_slips(&text, &[FINE, FRAGMENT]);
         }
         let head = format!("POST / HTTP/1.1\r\nTransfer-Encoding:{blanks}chunked\r\n\r\n");
+        let text = format!("{head}{:x}\r\n{bad}\r\n0\r\n\r\n{bad}", bad.len());
+        assert_slips(&text, &[FINE, FRAGMENT]);
+        // However many codings there are before, hyper goes by the last.
+        let codings = "gzip, ".repeat(20);
+        let head = format!("POST / HTTP/1.1\r\nTransfer-Encoding: {codings}chunked\r\n\r\n");
         let text = format!("{head}{:x}\r\n{bad}\r\n0\r\n\r\n{bad}", bad.len());
         assert_slips(&text, &[FINE, FRAGMENT]);
         let both = format!("POST / HTTP/1.1\r\nContent-Length: {zeros}\r\n");

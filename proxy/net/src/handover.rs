@@ -7,11 +7,14 @@
 //! serves; if the pipe ends without a word, it has failed.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::ffi::OsString;
 use std::io::{self, PipeReader, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -116,7 +119,7 @@ impl Inherited {
     ///
     /// It tells of a descriptor that is no listening socket.
     pub fn from_environment() -> anyhow::Result<Self> {
-        if let Ok(text) = std::env::var(HANDOVER) {
+        if let Ok(text) = env::var(HANDOVER) {
             let handed: Handover = serde_json::from_str(&text)
                 .with_context(|| format!("{HANDOVER} makes no sense"))?;
             if handed.parent == std::os::unix::process::parent_id() {
@@ -159,7 +162,7 @@ impl Inherited {
     }
 
     fn from_systemd() -> anyhow::Result<Self> {
-        let [pid, count, names] = SYSTEMD.map(|name| std::env::var(name).ok());
+        let [pid, count, names] = SYSTEMD.map(|name| env::var(name).ok());
         let own = std::process::id().to_string();
         if pid.as_ref() != Some(&own) {
             return Ok(Self::default());
@@ -270,9 +273,13 @@ impl Launch {
     ///
     /// The kernel does not tell.
     pub fn of_this() -> io::Result<Self> {
+        let program = match path_as_given() {
+            Some(program) => program,
+            None => env::current_exe()?,
+        };
         Ok(Self {
-            program: std::env::current_exe()?,
-            arguments: std::env::args_os().skip(1).collect(),
+            program,
+            arguments: env::args_os().skip(1).collect(),
         })
     }
 
@@ -322,6 +329,29 @@ impl Launch {
             ready: Some(reader),
         })
     }
+}
+
+/// Returns the path that this process was started by, with its symbolic links as they are: a
+/// link that leads to another program by then is how some replace one. None if this program does
+/// not stand there.
+fn path_as_given() -> Option<PathBuf> {
+    let file = |path: &Path| {
+        let data = path.metadata().ok()?;
+        Some((data.dev(), data.ino()))
+    };
+    let own = file(Path::new("/proc/self/exe"))?;
+    let is_own = |path: &PathBuf| file(path) == Some(own);
+    let name = env::args_os().next()?;
+    let given = match name.as_bytes().contains(&b'/') {
+        true => Some(PathBuf::from(&name)).filter(is_own)?,
+        // As a shell has found it.
+        false => {
+            let directories = env::var_os("PATH")?;
+            let mut paths = env::split_paths(&directories).map(|place| place.join(&name));
+            paths.find(is_own)?
+        }
+    };
+    std::path::absolute(given).ok()
 }
 
 impl Successor {

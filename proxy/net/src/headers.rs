@@ -56,7 +56,11 @@ pub struct Head<'a>(pub &'a HeaderMap);
 
 impl Fields for Head<'_> {
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
-        let mut is_seen = |value: &HeaderValue| value.to_str().is_ok_and(&mut *see);
+        // One byte beyond ASCII must not hide a value from the rules.
+        let mut is_seen = |value: &HeaderValue| match value.to_str() {
+            Ok(text) => see(text),
+            Err(_) => see(&String::from_utf8_lossy(value.as_bytes())),
+        };
         if self.0.len() > FEW_FIELDS {
             return self.0.get_all(name).iter().any(is_seen);
         }
@@ -90,12 +94,9 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) -> HopByHop {
     if !headers.keys().any(is_hop_by_hop) {
         return found;
     }
-    for value in headers.get_all(TRANSFER_ENCODING) {
-        match value.as_bytes().eq_ignore_ascii_case(b"chunked") {
-            true if !found.chunked => found.chunked = true,
-            _ => found.unknown_coding = true,
-        }
-    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    found.chunked = codings.any(is_chunked);
+    found.unknown_coding = has_unknown_coding(headers);
     found.takes_trailers = headers
         .get_all(TE)
         .iter()
@@ -123,6 +124,16 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) -> HopByHop {
     found
 }
 
+/// Returns whether a message has a transfer coding other than chunked, or that one twice.
+pub fn has_unknown_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    codings.next().is_some_and(|first| !is_chunked(first)) || codings.next().is_some()
+}
+
+fn is_chunked(coding: &HeaderValue) -> bool {
+    coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+}
+
 /// Takes from trailers what has no place there (RFC 9110 6.5.1, RFC 9113 8.2.2):
 /// fields of the connection, which an HTTP/2 peer does not take, those that frame or
 /// route a message, what tells of a client, which was said in the head, and names that
@@ -134,6 +145,16 @@ pub fn clean_trailers(trailers: &mut HeaderMap, underscores: HeadersWithUndersco
         *name == CONTENT_LENGTH || *name == HOST || *name == TRAILER || is_of_a_client(name)
     };
     remove_all(trailers, has_no_place);
+}
+
+/// Removes a field, and all whose names backends take for its own: WSGI, Rack and PHP read
+/// `X_User` as `X-User`.
+pub fn remove_alike(headers: &mut HeaderMap, name: &HeaderName) {
+    let same = |(own, known): (u8, u8)| own == known || (own == b'_' && known == b'-');
+    remove_all(headers, |own| {
+        let (own, name) = (own.as_str(), name.as_str());
+        own.len() == name.len() && own.bytes().zip(name.bytes()).all(same)
+    });
 }
 
 fn remove_all(headers: &mut HeaderMap, is_one: impl Fn(&HeaderName) -> bool) {
@@ -349,10 +370,24 @@ mod tests {
             };
             assert!(!head.any("vary", &mut see));
             assert!(!head.any("var", &mut see));
-            assert_eq!(seen, ["accept", "cookie"]);
+            assert_eq!(seen, ["accept", "no \u{fffd} text", "cookie"]);
             assert!(head.any("vary", &mut |text| text == "accept"));
             assert!(head.contains("vary") && !head.contains("accept"));
         }
+    }
+
+    #[test]
+    fn a_field_goes_with_all_that_backends_take_for_it() {
+        let mut headers = map(&[
+            ("x-user", "1"),
+            ("x_user", "2"),
+            ("x-users", "3"),
+            ("xxuser", "4"),
+        ]);
+        remove_alike(&mut headers, &HeaderName::from_static("x-user"));
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["x-users", "xxuser"]);
     }
 
     #[test]
@@ -375,6 +410,27 @@ mod tests {
         assert_eq!(text(&headers), ["accept: */*", "host: a", "trailer: x-sum"]);
         let gzip = strip_hop_by_hop(&mut map(&[("transfer-encoding", "gzip, chunked")]));
         assert!(gzip.unknown_coding);
+    }
+
+    #[test]
+    fn chunked_once_is_the_only_transfer_coding_known() {
+        for (values, is_unknown) in [
+            (&[][..], false),
+            (&["chunked"], false),
+            (&["Chunked"], false),
+            (&["gzip, chunked"], true),
+            (&["chunked, chunked"], true),
+            (&["chunked", "chunked"], true),
+            (&["x", "chunked"], true),
+            (&["xchunked"], true),
+            (&[""], true),
+        ] {
+            let fields: Vec<_> = values
+                .iter()
+                .map(|value| ("transfer-encoding", *value))
+                .collect();
+            assert_eq!(has_unknown_coding(&map(&fields)), is_unknown, "{values:?}");
+        }
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub const FIELD_OVERHEAD: usize = 32;
 /// Octets that follow the first of an integer, at most: no length or index needs more.
 const INTEGER_MORE: u32 = 4;
 
-/// A header block is no HPACK: what its sender has in its table is unknown from here
-/// on, and the connection must end (RFC 9113 4.3).
+/// A header block is no HPACK, or was not read to its end: what its sender has in its table
+/// is unknown from here on, and the connection must end (RFC 9113 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
@@ -135,16 +135,24 @@ impl Decoder {
     }
 
     /// Gives every field of a block to `each`, which says whether it is sound by
-    /// itself.
+    /// itself. Nothing is read beyond `list_max` octets of fields: a few octets of a block
+    /// can stand for all of the table, again and again.
     ///
     /// # Errors
     ///
-    /// The block is broken; some of its fields may have been given.
+    /// The block is broken, or its list is longer than that; some of its fields may have been
+    /// given.
     pub(crate) fn decode(
         &mut self,
         block: &[u8],
+        list_max: usize,
         mut each: impl FnMut(Field<'_>) -> bool,
     ) -> Result<(), Broken> {
+        let mut room = list_max;
+        let mut each = |field: Field<'_>| -> Result<bool, Broken> {
+            room = room.checked_sub(field.bytes()).ok_or(Broken)?;
+            Ok(each(field))
+        };
         let mut rest = block;
         let mut begun = false;
         while let Some(&first) = rest.first() {
@@ -161,7 +169,7 @@ impl Decoder {
             begun = true;
             if first & 0x80 != 0 {
                 let index = integer(&mut rest, 7)?;
-                each(self.table.get(index)?);
+                each(self.table.get(index)?)?;
             } else {
                 self.literal(first & 0x40 != 0, &mut rest, &mut each)?;
             }
@@ -173,7 +181,7 @@ impl Decoder {
         &mut self,
         is_indexed: bool,
         rest: &mut &[u8],
-        each: &mut impl FnMut(Field<'_>) -> bool,
+        each: &mut impl FnMut(Field<'_>) -> Result<bool, Broken>,
     ) -> Result<(), Broken> {
         let index = integer(rest, if is_indexed { 6 } else { 4 })?;
         let name = match index {
@@ -185,7 +193,7 @@ impl Decoder {
             name,
             value,
             is_known_sound: false,
-        });
+        })?;
         if is_indexed {
             let entry = Entry {
                 text: [name, value].concat().into_boxed_slice(),

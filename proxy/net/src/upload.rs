@@ -187,6 +187,15 @@ impl Upload {
         self.progress.get()
     }
 
+    /// Notes that an endpoint's connection gets the request now. What the upstream owes it owes
+    /// from here on: before, the request may have waited for its place for any time.
+    pub fn hand_over(&self) {
+        if let Progress::UpstreamOwes { .. } = self.progress.get() {
+            let since = Instant::now();
+            self.progress.set(Progress::UpstreamOwes { since });
+        }
+    }
+
     /// Returns whether all of it is with the upstream.
     pub fn is_done(&self) -> bool {
         matches!(self.progress.get(), Progress::Done { .. })

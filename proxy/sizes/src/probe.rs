@@ -252,7 +252,7 @@ impl Drop for Pending {
         match self.outcome {
             ProbeOutcome::Told => counts.told += 1,
             ProbeOutcome::Useless => counts.useless += 1,
-            ProbeOutcome::Failed => counts.failed += 1,
+            ProbeOutcome::Failed | ProbeOutcome::Abandoned => counts.failed += 1,
         }
     }
 }

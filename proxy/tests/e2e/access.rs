@@ -11,11 +11,16 @@ use base64::Engine as _;
 
 /// A proxy whose clusters are `app` and `auth`, with these routes.
 fn serve(app: &Origin, auth: &Origin, routes: &str) -> Proxy {
+    serve_with(app, &format!("endpoints: ['{}']", auth.address), routes)
+}
+
+/// A proxy as before, whose cluster `auth` has these keys.
+fn serve_with(app: &Origin, auth: &str, routes: &str) -> Proxy {
     let text = format!(
         "version: 1\nadmin: off\nruntime: {{workers: 1}}\nuplink: {{rate: unlimited}}\n\
          listeners: [{{address: 127.0.0.1:0}}]\n\
-         clusters: {{app: {{endpoints: ['{}']}}, auth: {{endpoints: ['{}']}}}}\n{routes}\n",
-        app.address, auth.address
+         clusters: {{app: {{endpoints: ['{}']}}, auth: {{{auth}}}}}\n{routes}\n",
+        app.address
     );
     let loaded = sprat_config::parse(&text, "test", &|_| None);
     Proxy::logging(loaded.unwrap_or_else(|errors| panic!("{errors}")).config)
@@ -219,6 +224,40 @@ fn a_server_is_asked_about_each_request() {
     assert_eq!(lines[1]["user"], "anna");
 }
 
+/// Checks that a client takes nothing away that was found out of its user, and forges nothing:
+/// not by `Connection`, not by a name that backends take for the same, and not for what the
+/// route makes of it.
+#[test]
+fn what_is_told_of_a_user_is_what_was_found_out() {
+    let auth = Origin::http(|_| {
+        "HTTP/1.1 200 OK\r\nX-Tenant: blue\r\nContent-Length: 0\r\n\r\n".to_owned()
+    });
+    let app = echo();
+    let directory = tempfile::tempdir().unwrap();
+    let file = users(directory.path(), &[("anna", "right")]);
+    let proxy = serve(
+        &app,
+        &auth,
+        &format!(
+            "routes:\n- cluster: app\n  \
+             basic_auth: {{users_file: '{file}', forward_username_header: X-User}}\n  \
+             ext_authz: {{cluster: auth, path: /, allowed_upstream_headers: [X-Tenant]}}\n  \
+             request_headers_to_set: [{{name: X-Remote, value: '%REQ(X-User)%'}}]\n  \
+             response_headers_to_set: [{{name: X-Seen, value: '%REQ(X-Tenant)%'}}]"
+        ),
+    );
+    let forged = "X-User: root\r\nX_User: root\r\nX-Tenant: red\r\nx_tenant: red\r\n\
+                  Connection: X-User, X-Tenant, keep-alive\r\n";
+    let served = ask(&proxy, "GET /", &(basic("anna", "right") + forged));
+    assert_eq!(served.status(), 200);
+    assert_eq!(served.field("x-seen"), Some("blue"));
+    let text = served.text();
+    for told in ["x-user: anna", "x-tenant: blue", "x-remote: anna"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    assert!(!text.contains("root") && !text.contains("red"), "{text}");
+}
+
 #[test]
 fn a_server_is_told_more_and_its_user_has_a_class() {
     let auth = Origin::http(|request| {
@@ -345,6 +384,115 @@ fn a_server_that_does_not_answer_opens_nothing_unless_it_is_said() {
     );
     assert_eq!(ask(&proxy, "GET /", "").status(), 503);
     assert_eq!(ask(&proxy, "GET /open", "").status(), 200);
+}
+
+/// Checks that a question goes on if its endpoint is not there: to one that has more to do, or
+/// to one that stands by.
+#[test]
+fn questions_go_to_the_endpoint_that_is_there() {
+    let app = echo();
+    // While it thinks, the cluster takes the other one for the one with less to do.
+    let auth = Origin::http(|request| {
+        std::thread::sleep(Duration::from_millis(50));
+        let status = match request.field("cookie") {
+            Some(_) => "200 OK",
+            None => "403 Forbidden",
+        };
+        format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n")
+    });
+    let dead = free_address();
+    let outliers = "outlier_detection: {consecutive_local_origin_failure: 3}";
+    for endpoints in [
+        format!("['{}', '{dead}']", auth.address),
+        format!("['{dead}', {{address: '{}', priority: 1}}]", auth.address),
+    ] {
+        let keys = format!("endpoints: {endpoints}, {outliers}");
+        let proxy = serve_with(
+            &app,
+            &keys,
+            "routes:\n- cluster: app\n  \
+             ext_authz: {cluster: auth, path: /, failure_mode_allow: true}",
+        );
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..4 {
+                        let served = ask(&proxy, "GET /", "Cookie: session=1\r\n");
+                        assert_eq!(served.status(), 200, "{endpoints}");
+                        let refused = ask(&proxy, "GET /", "");
+                        assert_eq!(refused.status(), 403, "{endpoints}");
+                    }
+                });
+            }
+        });
+        let label = format!("endpoint=\"{dead}\"");
+        let refused = proxy.metric(&["sprat_upstream_errors", &label, "connection_refused"]);
+        assert!(refused >= 3.0, "{endpoints}: {refused}");
+        // So it is asked no more.
+        assert_eq!(proxy.metric(&["sprat_endpoint_ejected", &label]), 1.0);
+        proxy.assert_no_leak();
+    }
+}
+
+#[test]
+fn a_question_is_asked_again_if_its_kept_connection_was_closed() {
+    let app = echo();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let auth = Origin::start(move |mut peer| {
+        let mut is_first = true;
+        while peer.try_message(true).is_some() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            if !std::mem::take(&mut is_first) {
+                return;
+            }
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let proxy = serve(
+        &app,
+        &auth,
+        "routes: [{cluster: app, ext_authz: {cluster: auth, path: /}}]",
+    );
+    for questions in [1, 3, 5] {
+        assert_eq!(ask(&proxy, "GET /", "").status(), 200);
+        assert_eq!(asked.load(Ordering::SeqCst), questions);
+        let kept = ["sprat_upstream_idle_connections", "cluster=\"auth\""];
+        proxy.wait_metric(&kept, 1.0);
+    }
+    assert_eq!(proxy.metric(&["sprat_upstream_errors"]), 0.0);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_questions_is_ejected() {
+    let app = echo();
+    let auth = Origin::http(|_| ok(""));
+    let doings: [fn(Peer); 2] = [
+        |peer| {
+            std::thread::sleep(Duration::from_secs(20));
+            drop(peer);
+        },
+        |mut peer| drop(peer.try_message(true)),
+    ];
+    for doing in doings {
+        let bad = Origin::start(doing);
+        let keys = format!(
+            "endpoints: ['{}', '{}'], dispatch: round_robin, \
+             outlier_detection: {{consecutive_local_origin_failure: 1}}",
+            bad.address, auth.address
+        );
+        let proxy = serve_with(
+            &app,
+            &keys,
+            "routes: [{cluster: app, ext_authz: {cluster: auth, path: /, timeout: 500ms}}]",
+        );
+        let statuses = [(); 6].map(|()| ask(&proxy, "GET /", "").status());
+        let failed = statuses.iter().filter(|&&status| status == 503);
+        assert_eq!(failed.count(), 1, "{statuses:?}");
+        assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 1.0);
+        proxy.assert_no_leak();
+    }
 }
 
 #[test]

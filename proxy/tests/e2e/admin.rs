@@ -1,6 +1,7 @@
 //! The admin listener: who may ask, who is answered when many do, and in which format.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use crate::common::*;
@@ -164,4 +165,57 @@ fn the_process_and_its_build_are_among_the_metrics() {
     assert!(sample(&text, "process_virtual_memory_bytes") > 1e6);
     assert!(sample(&text, "process_threads") >= 2.0);
     assert!(sample(&text, "process_cpu_seconds_total") >= 0.0);
+}
+
+/// A command with only processes in its /proc, as under systemd's `ProcSubset=pid`; none where
+/// there may be none.
+fn among_processes_alone(inner: &Command) -> Option<Command> {
+    const SCRIPT: &str = "mount -t proc -o subset=pid proc /proc && exec \"$0\" \"$@\"";
+    let within = || {
+        let mut command = Command::new("unshare");
+        command
+            .args(["--user", "--map-root-user", "--mount", "--pid", "--fork"])
+            .args(["--kill-child", "sh", "-c", SCRIPT]);
+        command
+    };
+    let probe = within().arg("true").stderr(Stdio::null()).status();
+    probe.ok().filter(|status| status.success())?;
+    let mut command = within();
+    command.arg(inner.get_program()).args(inner.get_args());
+    command.stdin(Stdio::null());
+    Some(command)
+}
+
+#[test]
+fn what_the_unit_for_systemd_hides_is_not_asked_for() {
+    let origin = Origin::http(|_| ok("hello"));
+    let directory = tempfile::tempdir().unwrap();
+    let syslog = UdpSocket::bind("127.0.0.1:0").unwrap();
+    syslog.set_read_timeout(Some(PATIENCE)).unwrap();
+    let place = syslog.local_addr().unwrap();
+    let more = format!("access_log: {{syslog: {{address: '{place}'}}}}\n");
+    let path = binary::write(directory.path(), origin.address, &more);
+    let admin = free_address();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let own = format!("admin: {{address: '{admin}'}}");
+    let text = text.replace("admin: {address: 127.0.0.1:0}", &own);
+    std::fs::write(&path, text).unwrap();
+    let Some(mut command) = among_processes_alone(&binary::run(&path)) else {
+        println!("skipped: no /proc can be mounted");
+        return;
+    };
+    let running = binary::Running::of(&mut command);
+    assert_eq!(Peer::connect(running.address).ask(get("/")).status(), 200);
+    let mut line = [0; 10_000];
+    let count = syslog.recv(&mut line).unwrap();
+    let line = String::from_utf8_lossy(&line[..count]).into_owned();
+    // The name of the host, which is `-` if it is not known.
+    let host = line.split(' ').nth(2).unwrap();
+    let has_none = rustix::system::uname().nodename().is_empty();
+    assert_eq!(host == "-", has_none, "{line}");
+    let text = ask(admin, "localhost", "/metrics", "").text();
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    let age_s = now.as_secs_f64() - sample(&text, "process_start_time_seconds");
+    assert!((-1.0..60.0).contains(&age_s), "{age_s}");
+    assert!(sample(&text, "process_open_fds") >= 5.0);
 }

@@ -48,6 +48,14 @@ fn what_a_server_refuses_is_refused_beforehand() {
             format!("cannot write the access log {}: it is a directory", at("")),
         ),
         (
+            format!("access_log: {{syslog: {{address: {}}}}}", at("none.sock")),
+            "7:13",
+            format!(
+                "cannot send the access log to syslog {}: No such file",
+                at("none.sock")
+            ),
+        ),
+        (
             "catalogue: {shared: {url: 'redis://127.0.0.1:99999'}}".to_owned(),
             "7:27",
             "the address of the shared store (`catalogue.shared.url`)".to_owned(),

@@ -1,6 +1,8 @@
 //! Responses that are compressed on their way, over real sockets.
 
 use std::io::Read as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::common::*;
@@ -169,6 +171,33 @@ fn a_large_body_s_compressed_size_is_learnt() {
     let lines = proxy.log_lines(2);
     assert_eq!(lines[1]["size_source"], "estimate", "{}", lines[1]);
     assert_eq!(lines[1]["size"], lines[0]["bytes"], "{}", lines[1]);
+}
+
+/// Piece by piece, a small body takes longer than anyone waits for a head.
+#[test]
+fn a_response_begins_though_its_body_never_pauses_for_long() {
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&has_begun);
+    let origin = Origin::start(move |mut peer| {
+        peer.message();
+        peer.send(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n",
+        );
+        while !ends.load(Ordering::SeqCst) && peer.send("1\r\nx\r\n") {
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        peer.send("0\r\n\r\n");
+    });
+    let proxy = serve(&origin, "");
+    let mut client = proxy.connect();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let head = client.head().expect("the head comes before the body's end");
+    has_begun.store(true, Ordering::SeqCst);
+    assert_eq!(head.status(), 200);
+    assert_eq!(head.field("content-encoding"), Some("gzip"));
+    assert_eq!(head.field("content-length"), None);
+    drop(client);
+    proxy.assert_no_leak();
 }
 
 #[test]

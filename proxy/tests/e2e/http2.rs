@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use self::client::*;
 use crate::common::*;
+use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request};
 use http_body_util::BodyExt as _;
 use sprat_config::resolved::*;
@@ -319,6 +320,54 @@ fn bodies_trailers_and_cookies_pass() {
             answer.text()
         );
         assert!(answer.text().ends_with("\n\ncounted"));
+    });
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+/// As they come by default: what waits for a place is in the windows of its own streams.
+#[test]
+fn uploads_that_wait_leave_room_for_the_one_in_service() {
+    const WAITING: usize = 30;
+    let origin = Origin::http(|request| ok(&request.body.len().to_string()));
+    let text = format!(
+        "version: 1\nadmin: off\nruntime: {{workers: 1}}\nuplink: {{rate: unlimited}}\n\
+         listeners: [{{address: 127.0.0.1:0}}]\n\
+         clusters: {{a: {{endpoints: ['{}'], max_requests: 1}}}}\nroutes: [{{cluster: a}}]\n",
+        origin.address
+    );
+    let loaded = sprat_config::parse(&text, "test", &|_| None);
+    let proxy = Proxy::start(&loaded.unwrap_or_else(|errors| panic!("{errors}")).config);
+    let until = async |part: &str, value: f64| {
+        while proxy.metric(&[part]) != value {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    run(async {
+        let client = connect(proxy.address).await;
+        let post = |body| {
+            let request = Request::post("http://test.example/up").body(body).unwrap();
+            let client = client.clone();
+            tokio::spawn(async move { ask(&client, request).await })
+        };
+        let (feed, body) = fed();
+        feed.send(Bytes::from_static(b"x")).unwrap();
+        let first = post(body);
+        until("sprat_upstream_outstanding", 1.0).await;
+        // As much as a stream's window takes, from each.
+        let waiting: Vec<_> = (0..WAITING)
+            .map(|_| post(full(vec![b'x'; 64 << 10])))
+            .collect();
+        until("sprat_waiting_requests", WAITING as f64).await;
+        // Their bodies have had time to come before more of the first one does.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        feed.send(Bytes::from(vec![b'x'; 512 << 10])).unwrap();
+        drop(feed);
+        let length = (512 << 10) + 1;
+        assert_eq!(first.await.unwrap().text(), length.to_string());
+        for answer in waiting {
+            assert_eq!(answer.await.unwrap().text(), "65536");
+        }
     });
     proxy.assert_no_leak();
     proxy.stop();

@@ -1,7 +1,9 @@
 //! What is written down of requests and of the server itself: formats, filters,
 //! identifiers, and what clients may put into them.
 
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
+use std::process::Command;
 
 use crate::common::*;
 use serde_json::Value;
@@ -201,4 +203,54 @@ fn every_line_of_the_own_log_is_an_object() {
     let line: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(line["level"], "error");
     assert_eq!(line["fields"]["file"], path.display().to_string());
+}
+
+/// The reload waits for a reader of another log, and holds what writes the present one.
+#[test]
+fn a_server_that_stops_during_a_reload_loses_no_line_and_says_so() {
+    let origin = telling();
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let made = Command::new("mkfifo").arg(at("pipe")).status().unwrap();
+    assert!(made.success());
+    let collector = free_address();
+    let logging_to = |name: &str| {
+        let more = format!(
+            "access_log: {{path: '{}'}}\ntracing: {{otlp: {{endpoint: \
+             'http://{collector}/v1/traces', timeout: 1s}}}}\n",
+            at(name)
+        );
+        binary::write(directory.path(), origin.address, &more)
+    };
+    let mut running = binary::Running::start(&logging_to("log"));
+    assert_eq!(Peer::connect(running.address).ask(get("/")).status(), 200);
+    logging_to("pipe");
+    running.signal("HUP");
+    // Nothing tells that it has come so far.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    running.signal("TERM");
+    wait_for("it to stop", || running.child.try_wait().unwrap().is_some());
+    assert_eq!(running.child.wait().unwrap().code(), Some(0));
+    running.says("the thread that sends traces does not end");
+    assert_eq!(running.has_said("the lines that wait are lost"), 0);
+    assert_eq!(lines(Path::new(&at("log")), 1).len(), 1);
+}
+
+#[test]
+fn a_reload_does_not_mind_a_syslog_server_that_is_away() {
+    let origin = telling();
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("log.sock");
+    let server = UnixDatagram::bind(&socket).unwrap();
+    let more = format!(
+        "access_log: {{syslog: {{address: '{}'}}}}\n",
+        socket.display()
+    );
+    let path = binary::write(directory.path(), origin.address, &more);
+    let running = binary::Running::start(&path);
+    drop(server);
+    std::fs::remove_file(&socket).unwrap();
+    running.signal("HUP");
+    running.says("cannot send the access log to syslog");
+    running.says("serving by the configuration as it is now");
 }

@@ -206,6 +206,32 @@ fn sprat_redirects_and_answers() {
     proxy.assert_no_leak();
 }
 
+/// What is behind such a request can be read in two ways, also where no backend gets it.
+#[test]
+fn an_unknown_transfer_coding_is_refused_on_a_route_that_redirects() {
+    let (a, b) = (echo("a"), echo("b"));
+    let routes = "- match: {path: /old}\n  redirect: {path_redirect: /new}\n- cluster: a";
+    let proxy = Proxy::start(&with_routes(&a, &b, routes));
+    let hidden = get("/hidden");
+    for codings in [
+        "gzip, chunked",
+        "gzip, gzip, gzip, gzip, gzip, gzip, chunked",
+    ] {
+        let mut client = proxy.connect();
+        assert_eq!(client.ask(get("/old")).status(), 301);
+        client.send(format!(
+            "POST /old HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: {codings}\r\n\r\n\
+             {:x}\r\n{hidden}\r\n0\r\n\r\n{}",
+            hidden.len(),
+            get("/after")
+        ));
+        assert_eq!(client.message().status(), 501, "{codings}");
+        assert!(client.try_message(true).is_none(), "{codings}");
+    }
+    assert_eq!(a.connections(), 0);
+    proxy.assert_no_leak();
+}
+
 #[test]
 fn no_body_is_told_of_where_none_may_be() {
     let (a, b) = (echo("a"), echo("b"));

@@ -295,6 +295,10 @@ fn a_process_that_has_been_replaced_tells_systemd_nothing() {
     running.says("the new process serves; draining");
     let successor = Successor(process_in(&pid_file));
     assert_ne!(successor.0, first);
+    // By then systemd knows which process is the main one.
+    systemd.set_nonblocking(true).unwrap();
+    let mut messages = vec![hears(&systemd), hears(&systemd)];
+    systemd.set_nonblocking(false).unwrap();
     running.signal("HUP");
     running.says("no reload: the server is stopping");
     running.signal("TERM");
@@ -303,7 +307,6 @@ fn a_process_that_has_been_replaced_tells_systemd_nothing() {
     // Whatever it was told is in the socket by now.
     let end = UnixDatagram::unbound().unwrap();
     end.send_to(b"END", &told).unwrap();
-    let mut messages = Vec::new();
     while messages.last().is_none_or(|last| last != "END") {
         messages.push(hears(&systemd));
     }
@@ -323,10 +326,17 @@ struct Replaceable {
 impl Replaceable {
     /// With a listener `a` on this address.
     fn start(origin: &Origin, address: SocketAddr) -> Self {
+        Self::start_as(origin, address, |program| {
+            std::fs::hard_link(env!("CARGO_BIN_EXE_sprat"), program).unwrap();
+        })
+    }
+
+    /// With the program that `install` has put under a path.
+    fn start_as(origin: &Origin, address: SocketAddr, install: impl FnOnce(&Path)) -> Self {
         // Where the program can be linked to.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let program = directory.path().join("sprat");
-        std::fs::hard_link(env!("CARGO_BIN_EXE_sprat"), &program).unwrap();
+        install(&program);
         let configuration = write(directory.path(), origin.address, "");
         set_listeners(&configuration, &[("a", address)]);
         let pid_file = directory.path().join("pid");
@@ -413,6 +423,20 @@ fn a_reload_that_waited_for_an_upgrade_is_made_up_for_if_that_fails() {
         (listener_at(p), listener_at(q)),
         ("1.1 a".into(), "1.1 b".into())
     );
+}
+
+#[test]
+fn a_link_to_the_program_may_lead_to_another_by_then() {
+    let origin = telling_via();
+    let own = Replaceable::start_as(&origin, free_address(), |program| {
+        let version = program.with_extension("1");
+        std::fs::hard_link(env!("CARGO_BIN_EXE_sprat"), &version).unwrap();
+        std::os::unix::fs::symlink(version, program).unwrap();
+    });
+    own.upgrade("exit 3");
+    own.go_on();
+    own.running
+        .says("this process goes on: the new one failed: exit status: 3");
 }
 
 #[test]

@@ -208,6 +208,36 @@ fn a_response_over_the_bound_on_flows_is_refused() {
     proxy.assert_no_leak();
 }
 
+/// Checks that the refusal of an answer of Sprat's own is whole, in the log as well, and that
+/// its connection serves on.
+#[test]
+fn a_page_that_finds_no_place_is_refused_in_whole() {
+    let origin = farm();
+    let text = format!(
+        "version: 1\nadmin: off\nruntime: {{workers: 1}}\nuplink: {{rate: 1mbit, max_flows: 1}}\n\
+         listeners: [{{address: 127.0.0.1:0}}]\nclusters: {{a: {{endpoints: ['{}']}}}}\n\
+         routes:\n- match: {{path: /page}}\n  direct_response: {{status: 200, body: '{}'}}\n\
+         - cluster: a\n",
+        origin.address,
+        pattern(5000)
+    );
+    let loaded = sprat_config::parse(&text, "test", &|_| None);
+    let proxy = Proxy::logging(loaded.unwrap_or_else(|errors| panic!("{errors}")).config);
+    let mut first = proxy.connect();
+    assert!(first.send(get("/300000")));
+    first.stream().peek(&mut [0]).unwrap();
+    let mut client = proxy.connect();
+    let refused = client.ask(get("/page"));
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.field("retry-after"), Some("1"));
+    assert!(refused.text().contains("too many responses"), "{refused:?}");
+    assert_eq!(first.message().text(), pattern(300_000));
+    assert_eq!(client.ask(get("/page")).text(), pattern(5000));
+    let lines = proxy.log_lines(3);
+    let refused = lines.iter().find(|line| line["reason"] == "uplink_full");
+    assert_eq!(refused.expect("its line is there")["status"], 503);
+}
+
 #[test]
 fn a_client_that_leaves_gives_its_place_up() {
     let origin = farm();
@@ -461,10 +491,37 @@ fn a_class_may_bound_the_wait_for_the_link() {
     let refused = client.ask(get("/30000000"));
     assert_eq!(refused.status(), 503);
     assert!(refused.text().contains("uplink_timeout"), "{refused:?}");
+    assert_eq!(refused.field("retry-after"), Some("1"));
     assert_eq!(client.ask(get("/3000")).text(), pattern(3000));
     let lines = proxy.log_lines_at_least(2);
     assert_eq!(lines[0]["reason"], "uplink_timeout");
     proxy.wait_metric(&["sprat_uplink_open_flows"], 1.0);
+}
+
+/// Checks that the length of a refusal is not taken for that of what was asked for.
+#[test]
+fn a_refusal_teaches_no_size() {
+    let origin = Origin::http(|request| match request.start.contains("/chunked") {
+        true => format!(
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{:x}\r\n{}\r\n0\r\n\r\n",
+            30_000,
+            pattern(30_000)
+        ),
+        false => ok(&pattern(3_000_000)),
+    });
+    let mut config = paced(&origin, Rate::Fixed(1_000_000), Discipline::Fcfs);
+    let own = QueueTimeout::Own(Some(Duration::from_millis(200)));
+    config.classes.list[0].queue_timeout = own;
+    let proxy = Proxy::logging(config);
+    let mut download = proxy.connect();
+    assert!(download.send(get("/large")));
+    download.stream().peek(&mut [0]).unwrap();
+    let refused = proxy.connect().ask(get("/chunked"));
+    assert_eq!(refused.status(), 503);
+    let lines = proxy.log_lines_at_least(1);
+    assert_eq!(lines[0]["reason"], "uplink_timeout");
+    // The large one has told its length; nothing else is known.
+    assert_eq!(proxy.metric(&["sprat_catalogue_insertions_total"]), 1.0);
 }
 
 #[test]

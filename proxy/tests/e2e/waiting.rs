@@ -55,6 +55,30 @@ fn a_request_waits_for_an_endpoint_that_comes() {
     proxy.stop();
 }
 
+/// The endpoint's time to take a body begins when it is there to take it.
+#[test]
+fn an_upload_may_wait_for_longer_than_its_endpoint_may_be_idle() {
+    let address = free_address();
+    let idle = Duration::from_secs(1);
+    let mut config = waiting(address, PATIENCE, |_| ());
+    config.routes[0].idle_timeout = idle;
+    let proxy = Proxy::start(&config);
+    let mut client = proxy.connect();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+    proxy.wait_metric(&[AWAITING], 1.0);
+    std::thread::sleep(idle + Duration::from_millis(200));
+    let _origin = Origin::on(TcpListener::bind(address).unwrap(), |mut peer| {
+        while let Some(request) = peer.try_message(true) {
+            peer.send(ok(&request.text()));
+        }
+    });
+    let answer = client.message();
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "body"));
+    drop(client);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
 #[test]
 fn waiting_is_bounded_in_time_and_number() {
     let address = free_address();
@@ -106,6 +130,38 @@ fn a_request_waits_for_checks_to_pass() {
     proxy.stop();
 }
 
+#[test]
+fn attempts_while_a_request_waits_are_no_repetitions() {
+    let address = free_address();
+    let mut config = waiting(address, PATIENCE, |_| ());
+    let retry = &mut config.routes[0].retry;
+    retry.retry_on = vec![RetryOn::Reset];
+    retry.num_retries = 1;
+    let proxy = Proxy::start(&config);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    let refused = ["sprat_upstream_errors", "connection_refused"];
+    wait_for("more attempts than repetitions", || {
+        proxy.metric(&refused) >= 2.0
+    });
+    // The first request that it gets it leaves unanswered.
+    let was_asked = AtomicBool::new(false);
+    let origin = Origin::on(TcpListener::bind(address).unwrap(), move |mut peer| {
+        while peer.try_message(true).is_some() {
+            if !was_asked.swap(true, Ordering::SeqCst) {
+                return;
+            }
+            peer.send(ok("again"));
+        }
+    });
+    let answer = client.message();
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "again"));
+    assert_eq!(origin.connections(), 2);
+    drop(client);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
 /// A real nginx; its end is the caller's.
 fn nginx(directory: &Path, address: SocketAddr) -> Option<Child> {
     let at = directory.display();
@@ -144,7 +200,7 @@ fn the_only_backend_is_started_anew_under_load_without_a_request_that_fails() {
         RetryOn::RefusedStream,
         RetryOn::Reset,
     ];
-    config.routes[0].retry.num_retries = 5;
+    config.routes[0].retry.num_retries = 1;
     let proxy = Proxy::start(&config);
     let (over, answered) = (
         Arc::new(AtomicBool::new(false)),

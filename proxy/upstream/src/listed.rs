@@ -8,8 +8,8 @@ use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, anyhow};
 use sprat_config::resolved::{Cluster, Endpoint, EndpointsFile};
@@ -22,10 +22,10 @@ use super::{SharedCluster, SharedStation};
 /// The ways in which reading a file may end, in the order in which [`Listing::reads`] counts them.
 pub const LISTING_RESULTS: [&str; 2] = ["applied", "refused"];
 
-/// A cluster's file with endpoints, as the last look has found it.
+/// The outcomes of reading a cluster's file with endpoints. All stations of the cluster share
+/// it; what was seen of the file is each station's own, for a new one may come to nothing.
 #[derive(Debug, Default)]
 pub struct Listing {
-    seen: Mutex<Seen>,
     /// The last look has found a file that is refused, or none.
     is_refused: AtomicBool,
     /// The number of times that the file was read, by [`LISTING_RESULTS`].
@@ -34,7 +34,7 @@ pub struct Listing {
 
 /// The state in which a look has found a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Seen {
+pub(super) enum Seen {
     #[default]
     Nothing,
     /// A file's device, number, size, and when it was changed.
@@ -46,6 +46,13 @@ impl Seen {
         let time = (file.mtime(), file.mtime_nsec());
         Self::File(file.dev(), file.ino(), file.len(), time)
     }
+}
+
+/// The endpoints that a station begins with, and the state in which their file was seen.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) seen: Seen,
 }
 
 /// A file's endpoints, or what is wrong with it, as the log says it.
@@ -72,15 +79,11 @@ impl Listing {
         !self.is_refused.load(Relaxed)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a look; false if the file was refused before already, and not read since.
-    fn note(&self, seen: Seen, is_good: bool) -> bool {
-        let before = std::mem::replace(&mut *self.seen(), seen);
+    /// Counts a look, which found the file in another state than the one before (`is_other`)
+    /// or in the same; false if the file was refused before already, and is the same.
+    fn note(&self, is_other: bool, is_good: bool) -> bool {
         let was_refused = self.is_refused.swap(!is_good, Relaxed);
-        let is_news = is_good || !was_refused || before != seen;
+        let is_news = is_good || !was_refused || is_other;
         if is_news {
             self.reads[usize::from(!is_good)].fetch_add(1, Relaxed);
         }
@@ -98,18 +101,23 @@ impl Listing {
         file: &EndpointsFile,
         cluster: &Cluster,
         before: Option<&SharedStation>,
-    ) -> anyhow::Result<Vec<Endpoint>> {
+    ) -> anyhow::Result<Listed> {
         let path = &file.at.path;
         let Some((seen, read)) = look(path, Seen::Nothing, cluster) else {
             // It is being written: the next look finds it.
-            return Ok(before.map(|own| own.source.listed()).unwrap_or_default());
+            return Ok(Listed {
+                endpoints: before.map(|own| own.source.listed()).unwrap_or_default(),
+                seen: Seen::Nothing,
+            });
         };
-        self.note(seen, read.is_ok());
+        let seen_before = before.map(|own| own.source.seen()).unwrap_or_default();
+        self.note(seen != seen_before, read.is_ok());
         match (read, before) {
-            (Ok(found), _) => Ok(found),
+            (Ok(endpoints), _) => Ok(Listed { endpoints, seen }),
             (Err(error), Some(before)) => {
                 refused(&cluster.name, path, &error);
-                Ok(before.source.listed())
+                let endpoints = before.source.listed();
+                Ok(Listed { endpoints, seen })
             }
             (Err(error), None) => Err(anyhow!(error)).with_context(|| {
                 let path = path.display();
@@ -132,24 +140,31 @@ fn refused(cluster: &str, path: &Path, error: &str) {
 pub(super) async fn follow(cluster: Arc<SharedCluster>, file: EndpointsFile) {
     loop {
         sleep(file.interval).await;
-        let (seen, path) = (*cluster.listing.seen(), file.at.path.clone());
-        let config = Arc::clone(&cluster.config);
-        let looked = spawn_blocking(move || look(&path, seen, &config)).await;
-        // An error: the event loop ends.
-        let Ok(Some((seen, read))) = looked else {
-            continue;
-        };
-        let is_news = cluster.listing.note(seen, read.is_ok());
-        let name = &cluster.config.name;
-        let applied = read.and_then(|found| {
-            let applied = cluster.station.set_listed(found);
-            applied.map_err(|error| format!("{error:#}"))
-        });
-        match applied {
-            Ok(()) => {}
-            Err(error) if is_news => refused(name, &file.at.path, &error),
-            Err(_) => {}
-        }
+        look_again(&cluster, &file.at.path).await;
+    }
+}
+
+/// Looks at a cluster's file, and has the station go on with the endpoints in it, if it is
+/// another than the station has seen.
+async fn look_again(cluster: &SharedCluster, path: &Path) {
+    let source = &cluster.station.source;
+    let (seen, at) = (source.seen(), path.to_owned());
+    let config = Arc::clone(&cluster.config);
+    let looked = spawn_blocking(move || look(&at, seen, &config)).await;
+    // An error: the event loop ends.
+    let Ok(Some((seen, read))) = looked else {
+        return;
+    };
+    let before = source.saw(seen);
+    let is_news = cluster.listing.note(seen != before, read.is_ok());
+    let applied = read.and_then(|found| {
+        let applied = cluster.station.set_listed(found);
+        applied.map_err(|error| format!("{error:#}"))
+    });
+    match applied {
+        Ok(()) => {}
+        Err(error) if is_news => refused(&cluster.config.name, path, &error),
+        Err(_) => {}
     }
 }
 
@@ -169,4 +184,63 @@ pub(super) fn inspect(cluster: &Cluster) -> Option<Problem> {
     let message = errors.lines().next().unwrap_or_default();
     let help = "write a list of endpoints there, or an address in each line";
     Some(Problem::at(&file.at.span, message).help(help))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dns::Names;
+
+    /// Makes a cluster whose endpoints stand in this file; with another `max_requests` it
+    /// has another station.
+    fn cluster(path: &Path, max_requests: u32, before: Option<&SharedCluster>) -> SharedCluster {
+        let path = path.display();
+        let text = format!(
+            "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
+             clusters:\n  farm:\n    endpoints_file: {path}\n    \
+             max_requests: {max_requests}\n"
+        );
+        let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
+        let config = loaded.unwrap().config;
+        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
+    }
+
+    fn listed(cluster: &SharedCluster) -> Vec<String> {
+        let listed = cluster.station.source.listed();
+        listed.iter().map(|own| own.address.to_string()).collect()
+    }
+
+    /// Replaces the file; its size is to be another, too.
+    fn put(path: &Path, text: &str) {
+        let fresh = path.with_extension("fresh");
+        std::fs::write(&fresh, text).unwrap();
+        std::fs::rename(fresh, path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn each_station_gets_every_change_whichever_saw_it_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("farm.endpoints");
+        put(&path, "127.0.0.1:1");
+        let old = cluster(&path, 1, None);
+        assert_eq!(listed(&old), ["127.0.0.1:1"]);
+        // A reload is prepared, and refused for something else.
+        put(&path, "127.0.0.1:22");
+        let refused = cluster(&path, 2, Some(&old));
+        assert!(!Arc::ptr_eq(&old.station, &refused.station));
+        assert_eq!(listed(&refused), ["127.0.0.1:22"]);
+        drop(refused);
+        look_again(&old, &path).await;
+        assert_eq!(listed(&old), ["127.0.0.1:22"]);
+        // One succeeds, and the old station sees a change before it ends.
+        let new = cluster(&path, 3, Some(&old));
+        put(&path, "127.0.0.1:333");
+        look_again(&old, &path).await;
+        look_again(&new, &path).await;
+        assert_eq!(listed(&new), ["127.0.0.1:333"]);
+        // The counts are the cluster's, whichever station has read.
+        assert!(new.listing.is_good());
+        assert_eq!(new.listing.reads[0].load(Relaxed), 6);
+        assert_eq!(new.listing.reads[1].load(Relaxed), 0);
+    }
 }

@@ -10,6 +10,7 @@ use http::HeaderValue;
 use sprat_config::resolved::{Cluster, Dispatch, DnsType, Endpoint, EndpointAddress};
 use sprat_scheduler::dispatch::EndpointSpec;
 
+use super::listed::{Listed, Seen};
 use super::stats::EndpointStats;
 use super::{Shared, stable_hash};
 use crate::dns::{Name, Names};
@@ -87,6 +88,9 @@ pub(super) struct Source {
     endpoints: Vec<Configured>,
     /// The endpoints of the file that the configuration names, if it names one.
     listed: Mutex<Arc<[Configured]>>,
+    /// The state of that file at the last look for this station: another station of the
+    /// cluster may have seen another, while a reload is prepared.
+    seen: Mutex<Seen>,
     workers: usize,
 }
 
@@ -101,7 +105,8 @@ struct Configured {
 }
 
 impl Source {
-    /// Creates a cluster's source, for so many workers; `listed` are the endpoints of its file.
+    /// Creates a cluster's source, for so many workers; `listed` are the endpoints of its file,
+    /// as it was seen.
     ///
     /// # Errors
     ///
@@ -111,7 +116,7 @@ impl Source {
         cluster: &Arc<Cluster>,
         names: &Names,
         workers: usize,
-        listed: Vec<Endpoint>,
+        listed: Listed,
     ) -> anyhow::Result<Self> {
         let count = cluster.endpoints.len();
         let range = |index: usize, own: &Endpoint| match &cluster.dispatch {
@@ -134,7 +139,8 @@ impl Source {
         Ok(Self {
             cluster: Arc::clone(cluster),
             endpoints: endpoints.collect::<Result<_, _>>()?,
-            listed: Mutex::new(Self::configured(listed)?),
+            listed: Mutex::new(Self::configured(listed.endpoints)?),
+            seen: Mutex::new(listed.seen),
             workers,
         })
     }
@@ -159,6 +165,20 @@ impl Source {
     pub(super) fn set_listed(&self, listed: Vec<Endpoint>) -> anyhow::Result<()> {
         *self.lock_listed() = Self::configured(listed)?;
         Ok(())
+    }
+
+    /// Returns the state of the file at the last look for this station.
+    pub(super) fn seen(&self) -> Seen {
+        *self.lock_seen()
+    }
+
+    /// Notes the state in which a look has found the file; returns the one before.
+    pub(super) fn saw(&self, seen: Seen) -> Seen {
+        std::mem::replace(&mut *self.lock_seen(), seen)
+    }
+
+    fn lock_seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the endpoints of the file.

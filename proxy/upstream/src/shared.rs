@@ -11,7 +11,7 @@ use sprat_net::tls::ClusterTls;
 use sprat_scheduler::station::StationConfig;
 
 use super::breaker::Breaker;
-use super::listed::{self, Listing};
+use super::listed::{self, Listed, Listing};
 use super::members::Source;
 use super::sessions::Sessions;
 use super::{SharedStation, station_config};
@@ -30,7 +30,7 @@ pub struct SharedCluster {
     pub breaker: Arc<Breaker>,
     /// Bytes that are read ahead of clients.
     pub read_ahead: Permits,
-    /// The file with its endpoints as it was found, if it has one.
+    /// The outcomes of reading the file with its endpoints, if it has one.
     pub listing: Arc<Listing>,
     pub(super) overload_page: Option<Bytes>,
     /// The TLS to endpoints; none for plain text.
@@ -72,7 +72,7 @@ impl SharedCluster {
                 let listed = listed.map(|before| &*before.station);
                 let listed = match &cluster.endpoints_file {
                     Some(file) => listing.first(file, cluster, listed)?,
-                    None => Vec::new(),
+                    None => Listed::default(),
                 };
                 let source = Source::new(cluster, names, config.runtime.workers.max(1), listed)?;
                 let before = before.map(|before| &*before.station);

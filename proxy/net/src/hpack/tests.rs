@@ -12,7 +12,7 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, Broken> {
     let mut fields = Vec::new();
-    decoder.decode(block, |field| {
+    decoder.decode(block, usize::MAX, |field| {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         fields.push((text(field.name), text(field.value)));
         true
@@ -124,15 +124,40 @@ fn what_is_no_hpack_is_broken() {
 fn what_is_unsound_in_the_table_stays_unsound() {
     let mut decoder = Decoder::new();
     let block = bytes("400141017a400161017a");
-    decoder.decode(&block, |field| field.name == b"a").unwrap();
+    decoder
+        .decode(&block, usize::MAX, |field| field.name == b"a")
+        .unwrap();
     let mut sound = Vec::new();
     decoder
-        .decode(&bytes("bebf82"), |field| {
+        .decode(&bytes("bebf82"), usize::MAX, |field| {
             sound.push(field.is_known_sound);
             true
         })
         .unwrap();
     assert_eq!(sound, [true, false, true]);
+}
+
+#[test]
+fn a_list_is_read_no_further_than_its_bound() {
+    // A name that fills the table, which two octets each repeat, and enter again.
+    let mut block = vec![0x40];
+    encode_string(&[b'n'; TABLE_BYTES - FIELD_OVERHEAD], &mut block);
+    encode_string(b"", &mut block);
+    let first = block.len();
+    block.extend([0x7e_u8, 0].repeat(1000));
+    let read = |block: &[u8], list_max: usize| {
+        let mut seen = 0;
+        let decoded = Decoder::new().decode(block, list_max, |field| {
+            assert_eq!(field.bytes(), TABLE_BYTES);
+            seen += 1;
+            true
+        });
+        (decoded, seen)
+    };
+    assert_eq!(read(&block, 4 * TABLE_BYTES), (Err(Broken), 4));
+    assert_eq!(read(&block, 4 * TABLE_BYTES - 1), (Err(Broken), 3));
+    // Three more fields, which fill the bound.
+    assert_eq!(read(&block[..first + 6], 4 * TABLE_BYTES), (Ok(()), 4));
 }
 
 proptest! {
@@ -146,7 +171,7 @@ proptest! {
         }
         let mut decoder = Decoder::new();
         let mut read = Vec::new();
-        decoder.decode(&block, |field| {
+        decoder.decode(&block, usize::MAX, |field| {
             read.push((field.name.to_vec(), field.value.to_vec()));
             true
         }).unwrap();
@@ -160,7 +185,7 @@ proptest! {
     ) {
         let mut decoder = Decoder::new();
         for block in &blocks {
-            let _ = decoder.decode(block, |_| true);
+            let _ = decoder.decode(block, usize::MAX, |_| true);
             let counted: usize = decoder.table.entries.iter().map(Entry::bytes).sum();
             prop_assert_eq!(counted, decoder.table.bytes);
             prop_assert!(counted <= TABLE_BYTES);

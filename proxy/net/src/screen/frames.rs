@@ -425,7 +425,8 @@ impl Frames {
         let (message, literals) = (&mut self.message, &mut self.literals);
         let diverged = self.has_diverged;
         let mut early = HeaderMap::new();
-        let decoded = self.decoder.decode(block, |field| {
+        let abuse = list_max.saturating_mul(LIST_ABUSE);
+        let decoded = self.decoder.decode(block, abuse, |field| {
             // The library only counts what is over the bound.
             if diverged && list_bytes <= list_max {
                 hpack::encode_literal(field.name, field.value, literals);
@@ -436,7 +437,7 @@ impl Frames {
             }
             message.field(part, &field)
         });
-        if decoded.is_err() || list_bytes > list_max.saturating_mul(LIST_ABUSE) {
+        if decoded.is_err() {
             return Verdict::Broken;
         }
         let depends = depends.then_some("the stream depends on itself");

@@ -198,7 +198,7 @@ fn again(block: &[u8]) {
     let list = |block: &[u8]| {
         let mut fields = Vec::new();
         let mut bytes = 0;
-        let decoded = Decoder::new().decode(block, |field| {
+        let decoded = Decoder::new().decode(block, usize::MAX, |field| {
             // A small block may stand for a large list.
             bytes += field.bytes();
             if bytes < 1 << 16 {

@@ -18,7 +18,7 @@ use sprat_upstream::{Lease, Refused};
 use tokio::time::{Instant, timeout_at};
 
 use super::dispatch::Exchange;
-use super::outcome::{Answer, Due, Failed};
+use super::outcome::{Answer, Due, Failed, cut_off, failure_for};
 use super::spare::Spare;
 
 /// A request that got no answer over a connection, and why.
@@ -84,8 +84,9 @@ impl Exchange<'_> {
         let stats = &endpoint.stats;
         let mut began = clock::now();
         // What an attempt may take begins with it.
+        let tried = began;
         let tried_until = self.plan.route.retry.per_try_timeout;
-        let tried_until = tried_until.map(|bound| began + bound);
+        let tried_until = tried_until.map(|bound| tried + bound);
         let mut may_reuse = true;
         let mut refused_connections = 0;
         if self.plan.upstream.tells_clients() {
@@ -96,9 +97,8 @@ impl Exchange<'_> {
             if reused {
                 stats.reuses.increment();
             } else {
-                let connecting = Box::pin(self.connect(&mut lease, due, tried_until));
-                if let Err(reason) = connecting.await {
-                    self.blame_endpoint(&lease, reason);
+                let opened = self.open(&mut lease, due, (tried, tried_until)).await;
+                if let Err(reason) = opened {
                     return Err(self.failed(lease, Some(request), Failure::Unreached, reason));
                 }
                 began = clock::now();
@@ -117,6 +117,7 @@ impl Exchange<'_> {
                 return Err(self.failed(lease, None, Failure::Reset, reason));
             }
             self.listen(&mut request);
+            self.upload.as_ref().inspect(|upload| upload.hand_over());
             let (silence, answer) = sender.try_send_request(request);
             due.sent.inspect(|sent| sent.note(&silence));
             // Each pinned where it is: they are large, and a move is a copy.
@@ -127,7 +128,10 @@ impl Exchange<'_> {
                     return self.judge(lease, spare.filter(|_| safe), response, began);
                 }
                 Ok(Err(error)) => error,
-                Err(reason) => return Err(self.out_of_time(lease, spare.filter(|_| safe), reason)),
+                Err(reason) => {
+                    self.run_out(&mut lease, due, tried, reason);
+                    return Err(self.out_of_time(lease, spare.filter(|_| safe), reason));
+                }
             };
             let mut broken = self.broken(error, spare, safe, silence.is_refused());
             let is_untouched = broken.failure == Failure::Untouched;
@@ -151,9 +155,24 @@ impl Exchange<'_> {
         }
     }
 
+    /// Opens a connection for an attempt that was `tried` from then on, until then.
+    async fn open(
+        &self,
+        lease: &mut Lease,
+        due: Due<'_>,
+        (tried, until): (Instant, Option<Instant>),
+    ) -> Result<(), Reason> {
+        let opened = Box::pin(self.connect(lease, due, until)).await;
+        if let Err(reason) = opened
+            && self.had_its_time(due, tried, reason)
+        {
+            self.blame_endpoint(lease, reason);
+        }
+        opened
+    }
+
     /// Returns what an attempt comes to that has taken longer than it may.
-    fn out_of_time(&self, mut lease: Lease, spare: Option<Spare>, reason: Reason) -> Box<Failed> {
-        self.run_out(&mut lease, reason);
+    fn out_of_time(&self, lease: Lease, spare: Option<Spare>, reason: Reason) -> Box<Failed> {
         // The route's own bounds are not for one attempt alone.
         let again = spare.filter(|_| reason == Reason::PerTryTimeout);
         self.failed(lease, again.map(Spare::request), Failure::Reset, reason)
@@ -188,11 +207,7 @@ impl Exchange<'_> {
         failure: Failure,
         reason: Reason,
     ) -> Box<Failed> {
-        let failure = match reason {
-            Reason::RouteTimeout => Failure::OutOfTime,
-            _ if reason.is_shortage() => Failure::Shortage,
-            _ => failure,
-        };
+        let failure = failure_for(reason, failure);
         let mut broken = Broken::new(reason, failure, request);
         broken.step = self.step(&broken, false, 0);
         let request = broken.again.take();
@@ -234,12 +249,7 @@ impl Exchange<'_> {
         let refused = Refused::of(error.error());
         let reason = self.blame(error.error());
         let is_unanswered = matches!(reason, Reason::ConnectionTerminated | Reason::StreamReset);
-        let failure = match refused {
-            Some(Refused::Connection) => Failure::RefusedConnection,
-            Some(_) => Failure::RefusedStream,
-            None if untouched.is_some() => Failure::Untouched,
-            None => Failure::Reset,
-        };
+        let failure = cut_off(refused, untouched.is_some());
         let again = untouched.or_else(|| match refused {
             Some(_) => self.with_body(spare?.request()),
             None => spare.filter(|_| safe).map(Spare::request),
@@ -409,9 +419,12 @@ impl Exchange<'_> {
         }
     }
 
-    /// Notes that the time for an answer is over. The connection may be dead, if
-    /// the endpoint is at fault.
-    fn run_out(&self, lease: &mut Lease, reason: Reason) {
+    /// Notes that the endpoint's time for an answer is over, if it had a fair part of it: it
+    /// was `tried` from then on. The connection may be dead, if the endpoint is at fault.
+    fn run_out(&self, lease: &mut Lease, due: Due<'_>, tried: Instant, reason: Reason) {
+        if !self.had_its_time(due, tried, reason) {
+            return;
+        }
         if reason.facts().fault == Fault::Upstream {
             lease.give_up();
         }

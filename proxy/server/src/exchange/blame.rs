@@ -1,11 +1,14 @@
 //! What is held against an endpoint that gave no response.
 
-use sprat_net::error::{Fault, Reason};
+use sprat_net::clock;
+use sprat_net::error::Reason;
 use sprat_net::upload::Progress;
 use sprat_scheduler::health::Outcome;
 use sprat_upstream::{Lease, broken_reason};
+use tokio::time::Instant;
 
 use super::dispatch::Exchange;
+use super::outcome::{Due, had_fair_part, is_of_endpoint};
 
 impl Exchange<'_> {
     /// Returns why there was no answer over a connection.
@@ -14,10 +17,25 @@ impl Exchange<'_> {
         failure.unwrap_or_else(|| broken_reason(error))
     }
 
+    /// Returns whether the endpoint of an attempt that was `tried` from then on may be blamed
+    /// for its end: not if the route's time had largely passed before, in a queue, at other
+    /// endpoints, or while the client sent its body. Under overload that befalls many
+    /// requests, and to eject the endpoints for it would make the overload worse.
+    pub(super) fn had_its_time(&self, due: Due<'_>, tried: Instant, reason: Reason) -> bool {
+        if reason != Reason::RouteTimeout {
+            return true;
+        }
+        let asked = match self.upload.as_ref().map(|upload| upload.progress()) {
+            Some(Progress::Done { at }) => at.max(tried),
+            _ => tried,
+        };
+        had_fair_part(due.started, asked, clock::now())
+    }
+
     /// Tells the cluster of an endpoint that gave no response, if that is the
     /// endpoint's doing.
     pub(super) fn blame_endpoint(&self, lease: &Lease, reason: Reason) {
-        if reason.is_shortage() || reason.facts().fault != Fault::Upstream {
+        if !is_of_endpoint(reason) {
             return;
         }
         let progress = self.upload.as_ref().map(|upload| upload.progress());

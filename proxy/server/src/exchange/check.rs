@@ -6,6 +6,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use sprat_net::error::Reason;
 use sprat_net::framing::Slips;
+use sprat_net::headers::has_unknown_coding;
 
 use crate::setup::routing::host_without_port;
 
@@ -34,6 +35,11 @@ pub(super) fn check(parts: &Parts, slips: Slips) -> Result<(), Reason> {
         .any(|value| !value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
     {
         return Err(Reason::UnknownExpectation);
+    }
+    // Here rather than where it is sent on: the answer may be Sprat's own, after which the
+    // connection would go on.
+    if has_unknown_coding(&parts.headers) {
+        return Err(Reason::UnknownTransferCoding);
     }
     if parts.method == Method::CONNECT || parts.method == Method::TRACE {
         return Err(Reason::MethodRefused);
@@ -160,6 +166,22 @@ mod tests {
             request = request.header(MAX_FORWARDS, *value);
         }
         request.body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn a_coding_other_than_chunked_is_refused_whatever_the_method() {
+        for (coding, checked) in [
+            ("chunked", Ok(())),
+            ("gzip, chunked", Err(Reason::UnknownTransferCoding)),
+        ] {
+            let request = http::Request::post("/").header("transfer-encoding", coding);
+            let mut parts = request.body(()).unwrap().into_parts().0;
+            assert_eq!(check(&parts, Slips::default()), checked);
+            if checked.is_err() {
+                parts.method = Method::TRACE;
+                assert_eq!(check(&parts, Slips::default()), checked);
+            }
+        }
     }
 
     #[test]

@@ -19,13 +19,17 @@ use sprat_config::resolved::{Algorithm, Compressor};
 use sprat_net::begun::Begun;
 use sprat_net::coding::{Coded, Encoder};
 use sprat_net::error::Reason;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::dispatch::Exchange;
 
 /// The time for which the next piece of a small body is waited for, before the
 /// response begins without its size being known.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
+
+/// The time for which a small body is waited for in all: a backend that sends it piece by
+/// piece never pauses for as long as that.
+const COLLECTING_MAX: Duration = Duration::from_millis(50);
 
 /// A body, as far as it was read before the response begins.
 #[derive(Default)]
@@ -100,14 +104,16 @@ impl Exchange<'_> {
 }
 
 impl Collected {
-    /// Reads a body to its end, unless it is longer than this, or pauses.
+    /// Reads a body to its end, unless it is longer than this, pauses, or takes too long.
     async fn read(
         &mut self,
         body: &mut Begun<Incoming>,
         max_bytes: usize,
     ) -> Result<(), hyper::Error> {
+        let deadline = Instant::now() + COLLECTING_MAX;
         while self.bytes <= max_bytes {
-            let Ok(frame) = timeout(PAUSE_MAX, body.frame()).await else {
+            let until = deadline.min(Instant::now() + PAUSE_MAX);
+            let Ok(frame) = timeout_at(until, body.frame()).await else {
                 return Ok(());
             };
             let Some(frame) = frame.transpose()? else {

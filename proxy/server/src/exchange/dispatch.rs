@@ -62,6 +62,7 @@ impl Exchange<'_> {
         let placed = self.place(record, &arrival, &mut patience, request.headers());
         let mut lease = placed.await?;
         let due = Due {
+            started: record.started(),
             deadline: self.plan.deadline(record),
             own_timers: false,
             sent: None,
@@ -83,15 +84,18 @@ impl Exchange<'_> {
                 Err(failed) => failed,
             };
             record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
-            let next = match self.waits_after(&failed, &held) {
-                true => Box::pin(self.wait_out(record, *failed, &arrival, &mut patience)).await,
-                false => Box::pin(self.repeat(record, *failed, &mut held)).await,
+            let next = if self.waits_after(&failed, &held) {
+                // Not a repetition: the cluster bounds its time, not the route its number.
+                Box::pin(self.wait_out(record, *failed, &arrival, &mut patience)).await?
+            } else {
+                let next = Box::pin(self.repeat(record, *failed, &mut held)).await?;
+                self.note(|history| history.repeats += 1);
+                next
             };
-            match next? {
+            match next {
                 Next::Attempt(next, again) => (lease, request) = (next, again),
                 Next::Answer(answer) => return self.accept(record, answer),
             }
-            self.note(|history| history.repeats += 1);
         }
     }
 

@@ -10,7 +10,7 @@ use http::header::EXPECT;
 use sprat_net::upload::{RequestBody, Upload};
 
 use super::plan::Plan;
-use super::side::{Side, discard};
+use super::side::{Kind, Side, discard};
 use crate::setup::routing::Forward;
 
 /// Copies that a worker has under way at most; of one over it there is no copy.
@@ -45,7 +45,9 @@ pub(super) fn copy(
             request: own,
             class: plan.generation.classifier.background_class(),
             ends: Some(plan.connection.ends()),
-            response_timeout: plan.route.response_timeout,
+            kind: Kind::Copy {
+                response_timeout: plan.route.response_timeout,
+            },
         };
         let stats = Arc::clone(stats);
         drop(tokio::task::spawn_local(async move {

@@ -5,16 +5,18 @@ use std::fmt;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use sprat_net::error::Reason;
+use sprat_net::error::{Fault, Reason};
 use sprat_net::upload::RequestBody;
 use sprat_scheduler::health::Outcome;
 use sprat_scheduler::retries::{Failure, Step};
-use sprat_upstream::{Lease, Place, Silence};
+use sprat_upstream::{Lease, Place, Refused, Silence};
 use tokio::time::Instant;
 
 /// The bounds on the time of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due<'a> {
+    /// The time when the whole exchange began.
+    pub(super) started: Instant,
     /// The deadline of the whole exchange.
     pub(super) deadline: Option<Instant>,
     /// Whether it waits by timers of its own, not by the connection's: there may be
@@ -122,5 +124,65 @@ impl Sent {
         if was_silent && Outcome::of_status(status) == Outcome::Success {
             self.place.observe(|| Outcome::NoResponse);
         }
+    }
+}
+
+/// Returns how an attempt has failed for a reason: `otherwise`, unless the reason says more.
+pub(super) fn failure_for(reason: Reason, otherwise: Failure) -> Failure {
+    match reason {
+        Reason::RouteTimeout => Failure::OutOfTime,
+        _ if reason.is_shortage() => Failure::Shortage,
+        _ => otherwise,
+    }
+}
+
+/// Returns how an attempt has failed whose connection, or whose part of one, ended before
+/// there was an answer.
+pub(super) fn cut_off(refused: Option<Refused>, is_untouched: bool) -> Failure {
+    match refused {
+        Some(Refused::Connection) => Failure::RefusedConnection,
+        Some(Refused::Stream) => Failure::RefusedStream,
+        None if is_untouched => Failure::Untouched,
+        None => Failure::Reset,
+    }
+}
+
+/// Returns whether it is an endpoint's doing that it gave no response, as far as the reason
+/// tells.
+pub(super) fn is_of_endpoint(reason: Reason) -> bool {
+    !reason.is_shortage() && reason.facts().fault == Fault::Upstream
+}
+
+/// Returns whether an endpoint that was `asked` then has had a fair part of a request's time
+/// until `now`: at least as much as had passed before.
+pub(super) fn had_fair_part(started: Instant, asked: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(asked) >= asked.saturating_duration_since(started)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_endpoint_had_a_fair_part_if_it_had_half_of_the_time() {
+        let started = Instant::now();
+        let had = |asked_ms, now_ms| {
+            let at = |ms| started + Duration::from_millis(ms);
+            had_fair_part(started, at(asked_ms), at(now_ms))
+        };
+        for (asked_ms, expected) in [
+            (0, true),
+            (1, true),
+            (2500, true),
+            (2501, false),
+            (4900, false),
+            (5000, false),
+        ] {
+            assert_eq!(had(asked_ms, 5000), expected, "{asked_ms}");
+        }
+        // All at once.
+        assert!(had(0, 0));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, LOCATION, TE, TRANSFER_ENCODING};
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, Version};
+use http::{HeaderName, HeaderValue, Method, Request, Response, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use sprat_config::classify::Asked;
@@ -248,16 +248,28 @@ impl<'a> Plan<'a> {
         record: &mut Record,
     ) -> Result<Self, Instead> {
         let chosen = Chosen::of(stream, generation, parts, record)?;
+        let mut vouched = Vec::new();
         if let Some(access) = &chosen.route.access {
             // Boxed: other requests do not carry its room.
             Box::pin(access::check(access, &chosen, parts, record)).await?;
+            vouched = access.vouched_for(&parts.headers);
             chosen.classify_user(parts, record);
+            // What was found out of the user counts, not what the client has sent.
+            if let Some(edits) = &chosen.route.edits {
+                record.subject = Some(chosen.subject(parts, &edits.needs));
+            }
         }
-        Self::make(chosen, parts, record)
+        Self::make(chosen, parts, record, vouched)
     }
 
-    /// Makes the head of a request that of the upstream request.
-    fn make(chosen: Chosen<'a>, parts: &mut Parts, record: &mut Record) -> Result<Self, Instead> {
+    /// Makes the head of a request that of the upstream request. The client's `Connection`
+    /// does not take away the fields that are `vouched` for.
+    fn make(
+        chosen: Chosen<'a>,
+        parts: &mut Parts,
+        record: &mut Record,
+        vouched: Vec<(HeaderName, HeaderValue)>,
+    ) -> Result<Self, Instead> {
         let forward = chosen.forward(parts)?;
         let Chosen {
             stream,
@@ -290,6 +302,12 @@ impl<'a> Plan<'a> {
         let is_old = parts.version == Version::HTTP_10;
         let chunked = plan_head(connection, route, parts, asked)?;
         record.keep_identifier(&mut parts.headers);
+        for (name, _) in &vouched {
+            parts.headers.remove(name);
+        }
+        for (name, value) in vouched {
+            parts.headers.append(name, value);
+        }
         edit_head(upstream, route, parts, record);
         if let Some(offer) = &offer {
             offer.add(&mut parts.headers);

@@ -1,6 +1,8 @@
 //! Requests of Sprat's own beside a client's: copies, and questions whether a request is
-//! served. They have one attempt, and hold nothing of the client's.
+//! served. They hold nothing of the client's. A copy has one attempt; a question is asked
+//! again where no endpoint has looked at it.
 
+use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,13 +10,28 @@ use http::header::HOST;
 use http::{Request, Response, Version};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use sprat_net::error::Reason;
 use sprat_net::proxy_protocol::Ends;
 use sprat_net::upload::RequestBody;
 use sprat_scheduler::Size;
 use sprat_scheduler::health::Outcome;
+use sprat_scheduler::retries::{self, Allowance, Failure, History, Step};
 use sprat_scheduler::station::Arrival;
-use sprat_upstream::{Lease, Upstream};
-use tokio::time::{Instant, timeout};
+use sprat_upstream::{Lease, Refused, Silence, Upstream, broken_reason};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::outcome::{cut_off, failure_for, had_fair_part, is_of_endpoint};
+use super::spare::Spare;
+
+/// The failures that lead to another attempt at a question: those of a route's `retry_on` by
+/// default. There is no bound on their number but that each endpoint gets a question once.
+const ALLOWANCE: Allowance = Allowance {
+    repeats_max: u32::MAX,
+    connect_failure: true,
+    refused_stream: true,
+    reset: false,
+};
 
 /// A request of Sprat's own.
 pub(super) struct Side {
@@ -26,8 +43,75 @@ pub(super) struct Side {
     pub(super) class: usize,
     /// The ends of the client's connection, for endpoints that are told of them.
     pub(super) ends: Option<Ends>,
-    /// The time from when it is sent to the answer's head, at most.
-    pub(super) response_timeout: Duration,
+    /// The kind of request that it is.
+    pub(super) kind: Kind,
+}
+
+/// The kind of a request of Sprat's own, which bounds its time and its attempts.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    /// A question, without a body, which may be asked again.
+    Question {
+        /// The time when it came up.
+        started: Instant,
+        /// The time by which the head of an answer is to be there, waits for endpoints
+        /// included.
+        until: Instant,
+    },
+    /// A copy, which is not repeated.
+    Copy {
+        /// The time from when it is sent to the answer's head, at most.
+        response_timeout: Duration,
+    },
+}
+
+/// An attempt without an answer.
+struct Broken {
+    reason: Reason,
+    facts: retries::Broken,
+    /// Whether it is held against the endpoint.
+    is_own: bool,
+    /// The request, if it may be sent again.
+    again: Option<Request<RequestBody>>,
+}
+
+impl Broken {
+    fn new(reason: Reason, failure: Failure, again: Option<Request<RequestBody>>) -> Box<Self> {
+        Box::new(Self {
+            reason,
+            facts: retries::Broken {
+                failure: failure_for(reason, failure),
+                was_dead: false,
+                // A copy is not, but what a new connection would make good is no failure of
+                // its endpoint either.
+                is_repeatable: true,
+            },
+            is_own: is_of_endpoint(reason),
+            again,
+        })
+    }
+
+    /// Returns an attempt whose connection, or whose part of one, ended before there was an
+    /// answer.
+    fn cut_off(
+        mut error: TrySendError<Request<RequestBody>>,
+        silence: &Silence,
+        reused: bool,
+    ) -> Box<Self> {
+        if silence.is_refused() {
+            // The endpoint has ended the handshake: there was no connection.
+            return Self::new(Reason::TlsAlertReceived, Failure::Unreached, None);
+        }
+        let is_untouched = error.take_message().is_some();
+        let reason = broken_reason(error.error());
+        let failure = cut_off(Refused::of(error.error()), is_untouched);
+        let mut broken = Self::new(reason, failure, None);
+        broken.facts.was_dead = reused && (is_untouched || silence.was_dead());
+        // An answer that is no HTTP is an answer.
+        broken.facts.is_repeatable =
+            matches!(reason, Reason::ConnectionTerminated | Reason::StreamReset);
+        broken
+    }
 }
 
 impl Side {
@@ -36,43 +120,158 @@ impl Side {
         let Self {
             upstream,
             mut request,
-            ..
+            class,
+            ends,
+            kind,
         } = self;
-        let arrival = Arrival {
-            class: self.class,
-            size: Size::Unknown,
-            hash: fastrand::u64(..),
-            random: fastrand::u64(..),
-            channel_backlog: Duration::ZERO,
-            channel_ahead: Duration::ZERO,
-        };
-        let mut lease = upstream.dispatch(&arrival, None).await.ok()?;
-        if let (Some(ends), true) = (self.ends, upstream.tells_clients()) {
-            lease.tell(ends);
+        let arrival = arrival(class);
+        let ends = ends.filter(|_| upstream.tells_clients());
+        let is_hostless = !request.headers().contains_key(HOST);
+        let placed = kind.bound(upstream.dispatch(&arrival, None)).await;
+        let mut lease = placed.ok()?.ok()?;
+        let mut history = History::default();
+        let mut may_reuse = true;
+        loop {
+            if let Some(ends) = ends {
+                lease.tell(ends);
+            }
+            if is_hostless {
+                let host = lease.authority().clone();
+                request.headers_mut().insert(HOST, host);
+            }
+            let broken = match kind.attempt(&mut lease, request, may_reuse).await {
+                Ok(answer) => return Some((lease, answer)),
+                Err(broken) => *broken,
+            };
+            let endpoint = Rc::clone(lease.endpoint());
+            let step = retries::next(ALLOWANCE, history, broken.facts);
+            if broken.is_own && step != Step::Reconnect {
+                lease.observe(|| Outcome::NoResponse);
+                endpoint.stats.errors[broken.reason.index()].increment();
+            }
+            request = broken.again?;
+            may_reuse = step != Step::Reconnect;
+            match step {
+                Step::End => return None,
+                Step::Reconnect if broken.facts.failure == Failure::RefusedConnection => {
+                    history.refused_connections += 1;
+                }
+                Step::Reconnect => history.is_replaced = true,
+                Step::Repeat { sent, unreached } => {
+                    if unreached {
+                        lease.unreached();
+                    }
+                    // Elsewhere or not at all, for a client waits.
+                    let Some((away, true)) = lease.step_back(sent) else {
+                        return None;
+                    };
+                    lease = kind.bound(away.again()).await.ok()?.ok()?;
+                    history.refused_connections = 0;
+                }
+            }
+            endpoint.stats.retries.increment();
         }
-        if !lease.reuse(Instant::now()) {
-            lease.connect().await.ok()?;
+    }
+}
+
+impl Kind {
+    /// Waits for a step on the way to an answer, as long as a question may take.
+    async fn bound<T>(self, step: impl Future<Output = T>) -> Result<T, Reason> {
+        match self {
+            Self::Question { until, .. } => {
+                let waited = timeout_at(until, step).await;
+                waited.map_err(|_| Reason::RouteTimeout)
+            }
+            Self::Copy { .. } => Ok(step.await),
         }
-        if !request.headers().contains_key(HOST) {
-            let host = lease.authority().clone();
-            request.headers_mut().insert(HOST, host);
+    }
+
+    /// Returns the time by which the head of the answer is to be there to what is sent now,
+    /// and the reason of the failure if it is not.
+    fn due(self) -> (Instant, Reason) {
+        match self {
+            Self::Question { until, .. } => (until, Reason::RouteTimeout),
+            Self::Copy { response_timeout } => {
+                (Instant::now() + response_timeout, Reason::ResponseTimeout)
+            }
+        }
+    }
+
+    /// Returns whether an endpoint that was `asked` from then on may be blamed for the end:
+    /// not if a question's time had largely passed before.
+    fn had_its_time(self, asked: Instant, reason: Reason) -> bool {
+        match self {
+            Self::Question { started, .. } if reason == Reason::RouteTimeout => {
+                had_fair_part(started, asked, Instant::now())
+            }
+            _ => true,
+        }
+    }
+
+    /// Sends the request to the lease's endpoint, and waits for the head of the answer.
+    async fn attempt(
+        self,
+        lease: &mut Lease,
+        mut request: Request<RequestBody>,
+        may_reuse: bool,
+    ) -> Result<Response<Incoming>, Box<Broken>> {
+        let is_question = matches!(self, Self::Question { .. });
+        let asked = Instant::now();
+        let reused = may_reuse && lease.reuse(asked);
+        if !reused {
+            let connected = self.bound(lease.connect()).await;
+            if let Err(reason) = connected.unwrap_or_else(Err) {
+                let again = is_question.then_some(request);
+                let mut broken = Broken::new(reason, Failure::Unreached, again);
+                broken.is_own &= self.had_its_time(asked, reason);
+                return Err(broken);
+            }
         }
         lease.endpoint().stats.requests.increment();
-        let sender = lease.sender()?;
-        sender.prepare(&mut request).ok()?;
-        let (_, answer) = sender.try_send_request(request);
-        let Ok(answer) = timeout(self.response_timeout, answer).await else {
-            lease.give_up();
-            lease.observe(|| Outcome::NoResponse);
-            return None;
+        let spare = is_question.then(|| Spare::of(&request));
+        let has_body = !matches!(request.body(), RequestBody::Empty);
+        let sender = lease.sender().ok_or(Reason::ConnectionTerminated);
+        let prepared = sender.and_then(|sender| sender.prepare(&mut request).map(|()| sender));
+        let sender = prepared.map_err(|reason| Broken::new(reason, Failure::Reset, None))?;
+        let (silence, answer) = sender.try_send_request(request);
+        let (until, overdue) = self.due();
+        let error = match timeout_at(until, answer).await {
+            Ok(Ok(answer)) => {
+                if answer.version() == Version::HTTP_10 {
+                    lease.spend();
+                }
+                let status = answer.status().as_u16();
+                lease.observe(|| Outcome::of_status(status));
+                return Ok(answer);
+            }
+            Ok(Err(error)) => error,
+            Err(_) => {
+                let mut broken = Broken::new(overdue, Failure::Reset, None);
+                broken.is_own &= self.had_its_time(asked, overdue);
+                if broken.is_own {
+                    lease.give_up();
+                }
+                return Err(broken);
+            }
         };
-        let answer = answer.ok()?;
-        if answer.version() == Version::HTTP_10 {
-            lease.spend();
-        }
-        let status = answer.status().as_u16();
-        lease.observe(|| Outcome::of_status(status));
-        Some((lease, answer))
+        let mut broken = Broken::cut_off(error, &silence, reused);
+        broken.again = spare.map(Spare::request);
+        // A copy's body may have ended the connection: its client has left, or it was not
+        // taken as fast as the client's own.
+        broken.is_own &= !has_body;
+        Err(broken)
+    }
+}
+
+/// Returns the arrival of a request of this class, of which nothing more is known.
+fn arrival(class: usize) -> Arrival {
+    Arrival {
+        class,
+        size: Size::Unknown,
+        hash: fastrand::u64(..),
+        random: fastrand::u64(..),
+        channel_backlog: Duration::ZERO,
+        channel_ahead: Duration::ZERO,
     }
 }
 

@@ -121,6 +121,12 @@ impl SizeBelief {
         }
     }
 
+    /// Takes the length of an answer of Sprat's own: it teaches nothing of the resource.
+    pub(super) fn is_of_our_own(&mut self, bytes: u64) {
+        self.lesson = None;
+        self.is_exactly(bytes);
+    }
+
     /// Believes a length that is certain.
     pub(crate) fn is_exactly(&mut self, bytes: u64) {
         self.size = Size::Exact(bytes);

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::Context as _;
-use sprat_config::resolved::{AccessLog, LogFilter, LogFormat, LogTarget};
+use sprat_config::resolved::{AccessLog, LogFilter, LogFormat, LogTarget, Syslog, SyslogAddress};
 use sprat_net::problem::Problem;
 use sprat_net::writable;
 
@@ -114,13 +114,22 @@ impl Logs {
 
 /// Returns what is wrong with where a log is to go; nothing is created there.
 pub(crate) fn inspect(config: &AccessLog) -> Option<Problem> {
-    let LogTarget::File(path) = &config.target else {
-        return None;
-    };
-    let wrong = writable::appendable(path).err()?;
-    let message = format!("cannot write the access log {}: {wrong}", path.display());
-    let help = "make the directory, and let the user that Sprat runs as write there";
-    Some(Problem::at(&config.span, message).help(help))
+    match &config.target {
+        LogTarget::Stdout => None,
+        LogTarget::File(path) => {
+            let wrong = writable::appendable(path).err()?;
+            let message = format!("cannot write the access log {}: {wrong}", path.display());
+            let help = "make the directory, and let the user that Sprat runs as write there";
+            Some(Problem::at(&config.span, message).help(help))
+        }
+        LogTarget::Syslog(target) => {
+            let wrong = Messages::open(target, false).err()?;
+            let message = format!("{}: {wrong}", not_sent(target));
+            // A log that is open waits for a server that is being started anew: a reload that
+            // leaves it alone is good. A start, which opens it, fails.
+            Some(Problem::missing(&config.span, message))
+        }
+    }
 }
 
 fn start(config: &AccessLog) -> anyhow::Result<(queue::Sender, Writer)> {
@@ -128,10 +137,17 @@ fn start(config: &AccessLog) -> anyhow::Result<(queue::Sender, Writer)> {
     opened.with_context(|| match &config.target {
         LogTarget::Stdout => "cannot write the access log to standard output".to_owned(),
         LogTarget::File(path) => format!("cannot open the access log {}", path.display()),
-        LogTarget::Syslog(target) => {
-            format!("cannot send the access log to syslog: {:?}", target.address)
-        }
+        LogTarget::Syslog(target) => not_sent(target),
     })
+}
+
+fn not_sent(target: &Syslog) -> String {
+    match &target.address {
+        SyslogAddress::Local(path) => {
+            format!("cannot send the access log to syslog {}", path.display())
+        }
+        SyslogAddress::Udp(address) => format!("cannot send the access log to syslog {address}"),
+    }
 }
 
 /// A log's writing thread, which ends when all [`Logs`] are gone and the last line is
@@ -168,7 +184,8 @@ impl Writer {
     /// has stalled keeps no process from its end.
     pub(crate) fn join(self) {
         match self.writing.join() {
-            Ok(()) => {}
+            // No line waits, but something holds the log: a reload that has not come to its end.
+            Ok(()) | Err(Unwritten::Stalled(0)) => {}
             Err(Unwritten::Stalled(bytes)) => {
                 let why = "the access log is not read any more: the lines that wait are lost";
                 tracing::warn!(bytes, "{why}");

@@ -68,8 +68,10 @@ impl Messages {
     ///
     /// There is no server on the local socket, or no socket to be had.
     pub(crate) fn open(target: &Syslog, has_severity: bool) -> io::Result<Self> {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let host: String = host.trim().chars().filter(char::is_ascii_graphic).collect();
+        // Not from /proc/sys, which systemd's `ProcSubset=pid` hides.
+        let system = rustix::system::uname();
+        let host = system.nodename().to_string_lossy();
+        let host: String = host.chars().filter(char::is_ascii_graphic).collect();
         Ok(Self {
             target: target.clone(),
             socket: Socket::open(&target.address)?,

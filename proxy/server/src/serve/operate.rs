@@ -85,8 +85,10 @@ impl Operator {
         if let Some(address) = server.admin_place() {
             tracing::info!(%address, "admin");
         }
-        inherited.settle();
+        // Before the other process is released: systemd takes the end of the one that it knows
+        // as the main process for the service's.
         notify::ready();
+        inherited.settle();
         let reloads = ReloadThread::start(self.follower, server.control());
         let watch = Watch {
             control: server.control(),

@@ -115,7 +115,10 @@ impl Seed {
             .enable_all()
             .build_local(LocalOptions::default())
             .context("cannot start an event loop")?;
-        runtime.block_on(self.serve())
+        let served = runtime.block_on(self.serve());
+        // A look at a file system that hangs is not waited for.
+        runtime.shutdown_background();
+        served
     }
 
     /// Runs the worker on an event loop that is there.

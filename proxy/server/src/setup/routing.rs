@@ -15,6 +15,7 @@ use http::{HeaderValue, Uri};
 use sprat_config::classify::Asked;
 use sprat_config::fields::Fields;
 pub use sprat_config::fields::host_without_port;
+use sprat_config::paths::has_dots;
 use sprat_config::resolved::{
     BodyBound, Compressor, Conditions, Config, Maintenance, PathPattern, RegexRewrite, RetryPolicy,
     RouteBuffer, RouteMatch, Upgrade,
@@ -288,6 +289,11 @@ impl Route {
         if !target.starts_with('/') {
             target.insert(0, '/');
         }
+        // An expression may cut a segment, so that its rest leads out of the prefix that the
+        // rewritten path begins with: `/img..` by `^/img(.*)$` to `/assets/\1`.
+        if self.regex_rewrite.is_some() && has_dots(&target) && !has_dots(uri.path()) {
+            return None;
+        }
         if let Some(query) = uri.query() {
             target.push('?');
             target.push_str(query);
@@ -429,6 +435,18 @@ mod tests {
         let target = |uri: &str| route.target(&uri.parse().unwrap()).unwrap().to_string();
         assert_eq!(target("/u/12/x?y=/u/1"), "/user-12/x?y=/u/1");
         assert_eq!(target("http://h/v/12"), "/v/12");
+    }
+
+    #[test]
+    fn a_regex_does_not_lead_out_of_a_directory() {
+        let pattern = sprat_config::resolved::SafeRegex::new("^/img(.*)$").unwrap();
+        let mut route = route(&[], PathPattern::Any, None);
+        route.regex_rewrite = Some(RegexRewrite::new(pattern, r"/assets/\1").unwrap());
+        let target = |uri: &str| route.target(&uri.parse().unwrap());
+        assert!(target("/img/a..b").is_some() && target("/img/...").is_some());
+        for out in ["/img../secret/x", "/img..", "/img..%2Fsecret", "/img.?a"] {
+            assert_eq!(target(out), None, "{out}");
+        }
     }
 
     #[test]

@@ -341,7 +341,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
             http2: Some(Http2 {
                 max_streams: 100,
                 stream_window_bytes: 64 << 10,
-                connection_window_bytes: 1 << 20,
+                connection_window_bytes: 100 * (64 << 10),
                 priorities: Priorities::All,
                 required: false,
             }),

@@ -59,6 +59,76 @@ fn a_body_that_is_not_there_when_the_routes_time_is_up_is_the_clients() {
 }
 
 #[test]
+fn an_endpoint_has_a_fair_part_of_the_routes_time_before_that_counts_against_it() {
+    let (slow, _other, proxy) = with_bounds(|route| route.timeout = Some(ms(1000)));
+    slow.is(Mood::Stalls);
+    // All of it is there after some 600 ms.
+    let mut client = proxy.connect();
+    upload(&mut client, 6);
+    assert_eq!(client.message().status(), 504);
+    assert_eq!(slow.requests(), 1);
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn the_routes_time_that_passed_in_the_queue_is_not_the_endpoints() {
+    let free = Arc::new(AtomicBool::new(false));
+    let [a, b] = [(); 2].map(|()| {
+        let free = Arc::clone(&free);
+        Origin::start(move |mut peer| {
+            while let Some(request) = peer.head() {
+                if !request.start.contains("/held") {
+                    // Nothing comes.
+                    peer.is_closed();
+                    return;
+                }
+                wait_for("the place to become free", || free.load(SeqCst));
+                peer.send(ok("held"));
+            }
+        })
+    });
+    let mut config = config(&[a.address, b.address]);
+    with_cluster(&mut config, |cluster| {
+        cluster.max_requests = 1;
+        cluster.resilience.outlier_detection = Some(OutlierConfig {
+            consecutive_local_origin_failure: Some(1),
+            ..outliers_for(LONG)
+        });
+    });
+    // Those that are held have more time.
+    let mut held = route(&config.clusters[0]);
+    held.matches.path = PathPattern::Exact("/held".to_owned());
+    config.routes[0].timeout = Some(ms(1000));
+    config.routes.insert(0, held);
+    let proxy = Proxy::logging(config);
+    let mut busy = [(); 2].map(|()| proxy.connect());
+    for client in &mut busy {
+        client.send(get("/held"));
+    }
+    proxy.wait_metric(&["sprat_upstream_outstanding"], 2.0);
+    let mut late = proxy.connect();
+    late.send(get("/"));
+    proxy.wait_metric(&["sprat_waiting_requests"], 1.0);
+    std::thread::sleep(ms(600));
+    free.store(true, SeqCst);
+    for client in &mut busy {
+        assert_eq!(client.message().text(), "held");
+    }
+    // It gets to an endpoint, and has less than half of its time there.
+    assert_eq!(late.message().status(), 504);
+    let errors = ["sprat_upstream_errors", "route_timeout"];
+    assert_eq!(proxy.metric(&errors), 1.0);
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0);
+    // One that has all of it is blamed.
+    assert_eq!(proxy.connect().ask(get("/")).status(), 504);
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 1.0);
+    drop((busy, late));
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn a_response_that_its_client_reads_too_slowly_for_the_route_is_no_upstream_error() {
     const BYTES: usize = 32 << 20;
     let large = Origin::start(|mut peer| {

@@ -15,6 +15,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::common::PATIENCE;
 
@@ -76,6 +77,28 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> AnyBody {
 pub(crate) fn pieces(pieces: &[&'static str], trailers: HeaderMap) -> AnyBody {
     let data = pieces.iter().map(|piece| Frame::data(Bytes::from(*piece)));
     Pieces(data.chain([Frame::trailers(trailers)]).collect()).boxed()
+}
+
+/// A body that has what is sent to it, until that is dropped.
+pub(crate) fn fed() -> (UnboundedSender<Bytes>, AnyBody) {
+    let (feed, fed) = unbounded_channel();
+    (feed, Fed(fed).boxed())
+}
+
+struct Fed(UnboundedReceiver<Bytes>);
+
+impl Body for Fed {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0
+            .poll_recv(cx)
+            .map(|data| data.map(|data| Ok(Frame::data(data))))
+    }
 }
 
 struct Pieces(VecDeque<Frame<Bytes>>);

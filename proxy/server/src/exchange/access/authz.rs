@@ -11,12 +11,12 @@ use sprat_net::error::Reason;
 use sprat_net::headers;
 use sprat_net::upload::RequestBody;
 use sprat_upstream::Lease;
-use tokio::time::timeout;
+use tokio::time::Instant;
 
 use crate::exchange::local::Local;
 use crate::exchange::plan::{Chosen, Instead};
 use crate::exchange::record::Record;
-use crate::exchange::side::{Side, discard, read};
+use crate::exchange::side::{Kind, Side, discard, read};
 use crate::setup::routing::{Authz, Page, Telling};
 
 /// Bytes of an answer that a client gets at most.
@@ -44,19 +44,22 @@ pub(super) async fn check(
 ) -> Result<(), Instead> {
     let request = question(authz, chosen, parts);
     for name in &authz.passed_on {
-        parts.headers.remove(name);
+        headers::remove_alike(&mut parts.headers, name);
     }
+    let started = Instant::now();
     let side = Side {
         upstream: Rc::clone(&chosen.generation.upstreams[authz.cluster]),
         request,
         class: record.class,
         ends: Some(chosen.stream.connection.ends()),
-        response_timeout: authz.timeout,
+        // It bounds the waits for endpoints, too.
+        kind: Kind::Question {
+            started,
+            until: started + authz.timeout,
+        },
     };
-    // It bounds the wait for an endpoint, too.
     chosen.stream.wait();
-    let asking = timeout(authz.timeout, side.send()).await;
-    let Ok(Some((lease, answer))) = asking else {
+    let Some((lease, answer)) = side.send().await else {
         return match authz.fails_open {
             true => Ok(()),
             false => Err(Reason::AuthzUnavailable.into()),

@@ -6,6 +6,7 @@ use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::request::Parts;
 use sprat_net::error::{Advice, Reason};
+use sprat_net::headers::remove_alike;
 
 use crate::exchange::record::Record;
 use crate::setup::routing::{Basic, Denied};
@@ -21,7 +22,7 @@ pub(super) async fn check(
     record: &mut Record,
 ) -> Result<(), Reason> {
     if let Some(name) = &basic.username_header {
-        parts.headers.remove(name);
+        remove_alike(&mut parts.headers, name);
     }
     let denied = match named(&parts.headers) {
         Some((user, password)) => match basic.users.check(&user, &password).await {

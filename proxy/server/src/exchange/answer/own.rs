@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use sprat_net::error::{ALLOWED_METHODS, Reason};
+use sprat_net::error::{ALLOWED_METHODS, Advice, Reason};
 use sprat_scheduler::Size;
 use sprat_uplink::{Course as _, Outlet, head_bytes, pace, send_ahead};
 
@@ -25,11 +25,7 @@ pub(crate) async fn refuse(
     mut record: Box<Record>,
 ) -> Response<Body> {
     let ends = reason.ends_connection() || !record.has_all(stream).await;
-    let mut response = reason.response(accepts_json);
-    if let Some(advice) = record.advice.take() {
-        advice.add(&mut response);
-    }
-    record.fail(reason);
+    let mut response = refusal(reason, accepts_json, &mut record);
     let instead = record
         .route()
         .and_then(|route| route.pages.in_place_of(response.status()));
@@ -42,6 +38,18 @@ pub(crate) async fn refuse(
         }
     }
     answer(stream, response, ends, record).await
+}
+
+/// Makes the answer that tells why a request is not served.
+fn refusal(reason: Reason, accepts_json: bool, record: &mut Record) -> Response<Bytes> {
+    let mut response = reason.response(accepts_json);
+    let is_full = matches!(reason, Reason::UplinkFull | Reason::UplinkTimeout);
+    let later = || is_full.then(|| Box::new(Advice::later(1)));
+    if let Some(advice) = record.advice.take().or_else(later) {
+        advice.add(&mut response);
+    }
+    record.fail(reason);
+    response
 }
 
 /// Gives an answer that a route asks for.
@@ -94,16 +102,11 @@ async fn answer(
     mut record: Box<Record>,
 ) -> Response<Body> {
     stream.begin_response(None);
-    if ends && !stream.is_http2() {
-        // Said, so that no further request is on its way (RFC 9112 9.6).
-        let close = HeaderValue::from_static("close");
-        response.headers_mut().insert(CONNECTION, close);
+    let closes = ends && !stream.is_http2();
+    if closes {
         stream.close_lingering();
     }
-    record.finish_head(&mut response);
-    let bytes = response.body().len() as u64;
-    record.size.is_exactly(bytes);
-    record.respond(response.status());
+    let bytes = finish(&mut response, closes, &mut record);
     let text = |text| Inner::Local(Some(text));
     let response = match stream.connection.outlet() {
         Outlet::Plain => response.map(text),
@@ -113,9 +116,11 @@ async fn answer(
             match pace(stream, gauge, Size::Exact(bytes), turn, whole).await {
                 Ok(paced) => paced.map(|paced| Inner::PacedPage(Box::new(paced))),
                 Err(reason) => {
-                    record.fail(reason);
-                    record.size.is_exactly(0);
-                    reason.response(false).map(|_| text(Bytes::new()))
+                    let mut instead = refusal(reason, false, &mut record);
+                    let bytes = finish(&mut instead, closes, &mut record);
+                    let bytes = head_bytes(stream, &instead) + bytes;
+                    send_ahead(gauge, record.class, bytes).await;
+                    instead.map(text)
                 }
             }
         }
@@ -130,4 +135,19 @@ async fn answer(
         }
     };
     begin(stream, record, response).await
+}
+
+/// Makes an answer's head that of the client, and notes what it is; returns the bytes of its
+/// body.
+fn finish(response: &mut Response<Bytes>, closes: bool, record: &mut Record) -> u64 {
+    if closes {
+        // Said, so that no further request is on its way (RFC 9112 9.6).
+        let close = HeaderValue::from_static("close");
+        response.headers_mut().insert(CONNECTION, close);
+    }
+    record.finish_head(response);
+    let bytes = response.body().len() as u64;
+    record.size.is_of_our_own(bytes);
+    record.respond(response.status());
+    bytes
 }

@@ -1,8 +1,12 @@
 //! What was built, and what the kernel says of the process, under the names that
 //! Prometheus' client libraries share (`process_*`).
 
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
 use procfs::process::{LimitValue, Process};
 use procfs::{ProcError, WithCurrentSystemInfo as _};
+use rustix::time::{ClockId, clock_gettime};
 use sprat_net::metrics::{Labels, Row, Topic};
 
 use crate::observe::version;
@@ -23,16 +27,16 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Asks the kernel: fails if no descriptors are left, or there is no such file
-    /// system.
+    /// system. Only the process's own files are read: systemd's `ProcSubset=pid` hides the
+    /// others.
     pub(super) fn ask() -> Result<Self, ProcError> {
         let process = Process::myself()?;
         let stat = process.stat()?;
         let ticks_per_s = procfs::ticks_per_second() as f64;
         let files = process.limits()?.max_open_files.soft_limit;
-        let boot_s = procfs::boot_time_secs()? as f64;
         Ok(Self {
             cpu_s: (stat.utime + stat.stime) as f64 / ticks_per_s,
-            started_s: boot_s + stat.starttime as f64 / ticks_per_s,
+            started_s: started_s(stat.starttime as f64 / ticks_per_s),
             virtual_bytes: stat.vsize,
             resident_bytes: stat.rss_bytes().get(),
             threads: stat.num_threads.try_into().unwrap_or(0),
@@ -43,6 +47,20 @@ impl Facts {
             },
         })
     }
+}
+
+/// Returns when the process began, since 1970-01-01 UTC, from when it began since the
+/// machine did.
+fn started_s(since_boot_s: f64) -> f64 {
+    // Found out once: from one scrape to the next the clocks drift apart, and a process that
+    // begins at another moment is taken for another process.
+    static STARTED_S: OnceLock<f64> = OnceLock::new();
+    *STARTED_S.get_or_init(|| {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        // The clock that the kernel tells the beginning of processes by.
+        let up = Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default();
+        now.as_secs_f64() - (up.as_secs_f64() - since_boot_s)
+    })
 }
 
 const NONE: Labels = Labels::NONE;
@@ -84,3 +102,19 @@ pub(super) static PROCESS: Topic<Facts> = Topic { title: "The process", rows: &[
         "Descriptors that may be open",
         |facts, out| out.one(facts.max_files)),
 ] };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_is_the_processs_own() {
+        let stat = Process::myself().unwrap().stat().unwrap();
+        let since_boot_s = stat.starttime as f64 / procfs::ticks_per_second() as f64;
+        // In whole seconds, where it is not hidden.
+        let told_s = procfs::boot_time_secs().unwrap() as f64 + since_boot_s;
+        let first = Facts::ask().unwrap().started_s;
+        assert!((first - told_s).abs() < 2.0, "{first} {told_s}");
+        assert_eq!(Facts::ask().unwrap().started_s, first);
+    }
+}

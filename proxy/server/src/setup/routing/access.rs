@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Uri};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use sprat_config::classify::{Asked, has_certificate};
 use sprat_config::fields::Fields;
 use sprat_config::resolved::{self, Config, FileAt, HeaderEdits, RbacRule, Template, Verdict};
@@ -94,6 +94,18 @@ impl Access {
     /// Returns whether the rules ask who the user is.
     pub(crate) fn asks_for_user(&self) -> bool {
         self.rules.iter().any(|rule| !rule.users.is_empty())
+    }
+
+    /// Returns the fields of a head that Sprat has put there to tell the backend of the user.
+    pub(crate) fn vouched_for(&self, head: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+        let of_basic = self.basic.iter().flat_map(|own| &own.username_header);
+        let of_authz = self.authz.iter().flat_map(|own| &own.passed_on);
+        let values = |name: &HeaderName| {
+            let values = head.get_all(name).iter();
+            let fields = values.map(|value| (name.clone(), value.clone()));
+            fields.collect::<Vec<_>>()
+        };
+        of_basic.chain(of_authz).flat_map(values).collect()
     }
 
     /// Returns whether the rules let a request of its user pass.

@@ -101,8 +101,20 @@ impl Users {
         if known.is_some() && self.remembers(seen) {
             return Ok(());
         }
-        let hash = Arc::clone(known.unwrap_or(&self.decoy));
-        let is_right = self.hash(password.to_vec(), hash).await?;
+        let _waiting = Waiting::begin(&self.waiting, self.max_waiting).ok_or(Denied::Busy)?;
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.map_err(|_| Denied::Busy)?;
+        // Another request may have been first with the same password.
+        if known.is_some() && self.remembers(seen) {
+            return Ok(());
+        }
+        let (password, hash) = (password.to_vec(), Arc::clone(known.unwrap_or(&self.decoy)));
+        let hashing = tokio::task::spawn_blocking(move || {
+            // Kept to the end, also when the client has gone.
+            let _permit = permit;
+            is_right(&password, &hash)
+        });
+        let is_right = hashing.await.map_err(|_| Denied::Busy)?;
         match is_right && known.is_some() {
             true => {
                 self.remember(seen);
@@ -110,19 +122,6 @@ impl Users {
             }
             false => Err(Denied::Wrong),
         }
-    }
-
-    /// Waits for a place, and hashes a password there; whether it is right.
-    async fn hash(&self, password: Vec<u8>, hash: Arc<str>) -> Result<bool, Denied> {
-        let _waiting = Waiting::begin(&self.waiting, self.max_waiting).ok_or(Denied::Busy)?;
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| Denied::Busy)?;
-        let hashing = tokio::task::spawn_blocking(move || {
-            // Kept to the end, also when the client has gone.
-            let _permit = permit;
-            is_right(&password, &hash)
-        });
-        hashing.await.map_err(|_| Denied::Busy)
     }
 
     /// Returns a number that stands for a user with a password: without the key nothing

@@ -12,8 +12,8 @@ record! {
     /// How Sprat speaks TLS with clients.
     closed struct ListenerTls {
         /// Certificates of the listener. A client gets the first one that is for the name it asks
-        /// for (SNI), and of a kind that it accepts. If it asks for no name, or no certificate is
-        /// for that name, it gets the first of all.
+        /// for (SNI), those with a wildcard last, and of a kind that it accepts. If it asks for no
+        /// name, or no certificate is for that name, it gets the first that it accepts.
         required certificates: List<ListenerCertificate, 1>,
         /// The oldest version of TLS that Sprat accepts.
         default("TLSv1_2") minimum_version: TlsVersion,

@@ -118,8 +118,8 @@ fn the_routes_time_that_passed_in_the_queue_is_not_the_endpoints() {
     }
     // It gets to an endpoint, and has less than half of its time there.
     assert_eq!(late.message().status(), 504);
-    let errors = ["sprat_upstream_errors", "route_timeout"];
-    assert_eq!(proxy.metric(&errors), 1.0);
+    // Counted when the answer is over.
+    proxy.wait_metric(&["sprat_upstream_errors", "route_timeout"], 1.0);
     assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0);
     // One that has all of it is blamed.
     assert_eq!(proxy.connect().ask(get("/")).status(), 504);

@@ -61,7 +61,7 @@ fn writable(acme: &Acme) -> Result<(), String> {
     replaceable(&acme.storage.path.join("lock"))?;
     let certificates = acme.certificates();
     match std::fs::symlink_metadata(&certificates) {
-        // It may belong to somebody else than the storage does.
+        // It may belong to another user than the storage does.
         Ok(_) => replaceable(&certificates.join("new.pem")),
         Err(_) => Ok(()),
     }

@@ -501,7 +501,7 @@ mod tests {
         let first = kept.failed[path].clone();
         assert_eq!(first.count, 1);
         assert!(!kept.is_due(certificate));
-        // The next looks ask nobody.
+        // The next looks do not ask the authority.
         kept.ask(certificate).await.unwrap();
         assert_eq!(kept.failed[path], first);
 

@@ -57,7 +57,7 @@ pub(crate) fn wait_s(failures: u32, cause: Cause, random: u64) -> i64 {
 /// Returns whether it is time for an attempt that was put off until `retry_at_s`.
 pub(crate) fn may_retry(retry_at_s: i64, now_s: i64) -> bool {
     let left_s = retry_at_s.saturating_sub(now_s);
-    // Nobody waits for longer: the clock was ahead when that was noted.
+    // No wait is longer: the clock was ahead when that was noted.
     left_s <= 0 || left_s > LONGEST_WAIT_S + LONGEST_WAIT_S / LONGER
 }
 

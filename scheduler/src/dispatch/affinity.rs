@@ -26,10 +26,20 @@ const POINTS_MAX: u64 = 1 << 16;
 /// cluster is expected to have (Eisenbud et al. 2016, section 5.3).
 const TABLE: usize = 65_537;
 
-/// Returns whether one of `count` endpoints is usable. If none is, a walk over the tens of
-/// thousands of places that they have among them would only find the same.
-fn is_any_usable(count: usize, usable: impl Fn(usize) -> bool) -> bool {
-    (0..count).any(usable)
+/// Returns the first usable one of `count` endpoints, by their places from `start` on. If none
+/// is usable, a walk over their tens of thousands of places would only find the same.
+fn first_usable<T: Copy>(
+    (places, start): (&[T], usize),
+    endpoint_of: impl Fn(T) -> usize,
+    count: usize,
+    usable: impl Fn(usize) -> bool,
+) -> Option<usize> {
+    if !(0..count).any(&usable) {
+        return None;
+    }
+    let (before, after) = places.split_at(start);
+    let endpoints = after.iter().chain(before).map(|&place| endpoint_of(place));
+    { endpoints }.find(|&index| usable(index))
 }
 
 /// Ring hash (consistent hashing; Karger et al. 1997).
@@ -60,14 +70,10 @@ impl Ring {
         count: usize,
         usable: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        if !is_any_usable(count, &usable) {
-            return None;
-        }
         let hash = mix(hash);
         let start = self.0.partition_point(|&(point, _)| point < hash);
-        let (before, after) = self.0.split_at(start);
-        let endpoints = after.iter().chain(before).map(|&(_, index)| index as usize);
-        { endpoints }.find(|&index| usable(index))
+        let endpoint_of = |(_, index)| index as usize;
+        first_usable((&self.0, start), endpoint_of, count, usable)
     }
 }
 
@@ -119,12 +125,7 @@ impl Maglev {
         count: usize,
         usable: impl Fn(usize) -> bool,
     ) -> Option<usize> {
-        if self.0.is_empty() || !is_any_usable(count, &usable) {
-            return None;
-        }
-        let start = (mix(hash) % self.0.len() as u64) as usize;
-        let (before, after) = self.0.split_at(start);
-        let endpoints = after.iter().chain(before).map(|&index| index as usize);
-        { endpoints }.find(|&index| usable(index))
+        let start = mix(hash).checked_rem(self.0.len() as u64)? as usize;
+        first_usable((&self.0, start), |index| index as usize, count, usable)
     }
 }

@@ -73,7 +73,7 @@ fn a_client_that_goes_gives_up_its_place() {
 }
 
 /// Envoy itself answers a request that waits, as after `stream_idle_timeout` or a chunk that is
-/// none. Guards against a place that nobody had and nobody gave back.
+/// none. Guards against a place that no stream had and none gave back.
 #[test]
 fn an_answer_of_the_hosts_own_to_one_that_waits_takes_no_place() {
     let mut worker = Worker::new(POOL);

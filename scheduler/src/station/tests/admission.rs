@@ -250,7 +250,7 @@ fn the_averaged_length_falls_while_no_request_comes() {
     let mut twin = station.clone();
     let discarded = twin.arrive(at(2_000), &of_class(1));
     assert_eq!(refused(discarded), RefusalReason::EarlyDiscard);
-    // All are served within two seconds; a minute later nobody waits.
+    // All are served within two seconds; a minute later none waits.
     for now in 0..60 {
         running = served_from(&mut station, at(now * 30), running);
     }

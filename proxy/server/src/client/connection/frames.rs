@@ -290,7 +290,11 @@ mod tests {
             watch.read(came, std::slice::from_ref(byte), 0);
             let begun = now + Duration::from_secs(HEADER_BYTES as u64 - 1);
             let is_under_way = (HEADER_BYTES as u64 - 1..28).contains(&second);
-            assert_eq!(watch.block_since(), is_under_way.then_some(begun), "{second}");
+            assert_eq!(
+                watch.block_since(),
+                is_under_way.then_some(begun),
+                "{second}"
+            );
         }
     }
 }

@@ -434,6 +434,16 @@ mod tests {
         T::parse(text, Class::String).ok()
     }
 
+    #[test]
+    fn fields_of_a_connection_are_those_that_nobody_passes_on_but_the_host() {
+        for name in ["connection", "te", "trailer", "upgrade", "content-length"] {
+            assert!(is_of_connection(name), "{name}");
+        }
+        for name in ["host", "cookie", "x-user", "Connection"] {
+            assert!(!is_of_connection(name), "{name}");
+        }
+    }
+
     fn fault<T: Leaf>(text: &str) -> Fault {
         T::parse(text, Class::String).err().unwrap()
     }

@@ -310,9 +310,10 @@ record! {
         default("4") guard_factor: Factor,
         /// The share of the link, from 0% to 50%, for the response that has waited longest
         /// since its last turn. A response takes part once it is a second old. So every
-        /// response moves, even if clients ask for more than the link carries. Without effect
-        /// under `policy: fair`, `fcfs` and `srq`, under `edf` unless some classes have a
-        /// `deadline` and others none, `engine: kernel` and `rate: unlimited`.
+        /// response moves, even if clients ask for more than the link carries. Under
+        /// `policy: fair`, `fcfs` and `srq`, and under `edf` unless some classes have a
+        /// `deadline` and others none, it is for classes of lower levels alone. Without
+        /// effect under `engine: kernel` and `rate: unlimited`.
         default("5%") floor: FloorPercent,
         /// Calculate how long each response would have taken under `policy: fair`, so that the
         /// metrics and the admin listener tell what the policy gains. Without effect under

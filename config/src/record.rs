@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::rc::Rc;
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -76,27 +77,49 @@ pub(crate) struct Keys<'k, 'a, 't> {
     cx: &'k mut Context<'a, 't>,
 }
 
-impl Keys<'_, '_, '_> {
+impl<'k> Keys<'k, '_, '_> {
     pub(crate) fn next<T: Decode>(&mut self) -> Field<T> {
         let key = self.keys.next().expect("one call for each key");
-        let named = self.entries.iter().filter(|entry| entry.key == key.name);
-        let meant = self.misspelt.iter().filter(|(_, name)| *name == key.name);
-        let mut given = named.chain(meant.map(|(entry, _)| *entry));
-        if let Some(entry) = given.next() {
+        let (given, others) = self.entries_of(key);
+        if let Some(entry) = given {
             let mut field = Field::decode(&entry.value, self.cx);
-            // For what is wrong below them.
-            given.for_each(|other| drop(T::decode(&other.value, self.cx)));
+            for other in others {
+                drop(T::decode(&other.value, self.cx));
+            }
             // A value left out has no place that one could underline.
             if field.span.is_empty() {
                 field.span = entry.key_span.clone();
             }
             return field;
         }
-        let value = match key.presence {
-            Presence::Default(yaml) => {
-                let node = self.cx.default(yaml);
-                Some(T::decode(&node, self.cx).expect("a default is a valid value"))
-            }
+        let value = self
+            .default_of(key)
+            .map(|node| T::decode(&node, self.cx).expect("a default is a valid value"));
+        Field {
+            value,
+            span: self.span.clone(),
+            given: false,
+        }
+    }
+
+    // The same for all types, once: a filter's program has no room for one of each.
+
+    /// Returns the entry that gives a key, and others that do so too, which are read for what
+    /// is wrong below them.
+    #[inline(never)]
+    fn entries_of(&self, key: &Key) -> (Option<&'k Entry>, Vec<&'k Entry>) {
+        let named = self.entries.iter().filter(|entry| entry.key == key.name);
+        let meant = self.misspelt.iter().filter(|(_, name)| *name == key.name);
+        let mut given = named.chain(meant.map(|(entry, _)| *entry));
+        (given.next(), given.collect())
+    }
+
+    /// Returns the value of a key that is not given, if it has one; says so if it has to be
+    /// given.
+    #[inline(never)]
+    fn default_of(&mut self, key: &Key) -> Option<Rc<Node>> {
+        match key.presence {
+            Presence::Default(yaml) => Some(self.cx.default(yaml)),
             Presence::Optional => None,
             Presence::Required => {
                 let message = format!("the key `{}` is missing", key.name);
@@ -104,11 +127,6 @@ impl Keys<'_, '_, '_> {
                 self.cx.reporter.error(self.span, message, Some(help));
                 None
             }
-        };
-        Field {
-            value,
-            span: self.span.clone(),
-            given: false,
         }
     }
 }

@@ -260,3 +260,30 @@ proptest! {
         prop_assert_eq!(normal(rules, &spelt), normal(rules, &path));
     }
 }
+
+#[test]
+fn dot_segments_are_found_behind_encoded_slashes_too() {
+    for path in [
+        "/.",
+        "/a/..",
+        "/a/../b",
+        "..",
+        "/a%2F..%2Fb",
+        "/a%5C./b",
+        "/%2E/..%2F",
+    ] {
+        assert!(has_dots(path), "{path}");
+    }
+    for path in [
+        "/",
+        "/a",
+        "/a..",
+        "/..a/b",
+        "/.well-known",
+        "/a%2Fb",
+        "/%2E",
+        "/a%2F..b",
+    ] {
+        assert!(!has_dots(path), "{path}");
+    }
+}

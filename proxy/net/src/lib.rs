@@ -29,6 +29,7 @@ pub mod listening;
 pub mod metrics;
 pub mod network;
 pub mod permit;
+mod pieces;
 pub mod places;
 pub mod poll;
 pub mod problem;

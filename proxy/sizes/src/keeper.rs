@@ -81,7 +81,13 @@ impl Keeper {
         let manifests = manifests.map(|(_, manifest)| What::Manifest(Arc::clone(manifest)));
         let snapshot = config.snapshot.iter().cloned().map(What::Snapshot);
         let store = catalogue.sources.store.iter().cloned().map(What::Store);
-        let wanted: Vec<What> = manifests.chain(snapshot).chain(store).collect();
+        let mut wanted: Vec<What> = Vec::new();
+        for what in manifests.chain(snapshot).chain(store) {
+            // A manifest may be that of several clusters.
+            if !wanted.contains(&what) {
+                wanted.push(what);
+            }
+        }
         let mut fresh = Vec::new();
         for what in &wanted {
             if !self.tasks.iter().any(|(running, _)| running == what) {

@@ -207,10 +207,10 @@ impl Catalogue {
             .learn(resource, bytes, lesson.fields, self.now_s());
     }
 
-    /// Notes that a response has another size than a probe had told.
-    pub fn probe_lied(&self, lesson: &Lesson) {
+    /// Notes whether a response has the size that a probe had told.
+    pub fn compare_probe(&self, lesson: &Lesson, was_right: bool) {
         if let Some(probes) = &self.sources.probes[lesson.asked.route] {
-            probes.lied(&lesson.asked);
+            probes.compare(&lesson.asked, was_right);
         }
     }
 }

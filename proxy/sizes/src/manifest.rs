@@ -61,9 +61,14 @@ impl Manifest {
         &self.config
     }
 
-    /// Returns whether it is what this configuration wants, by keys of this hasher.
+    /// Returns whether it is what this configuration wants, by keys of this hasher, for
+    /// whichever cluster.
     pub(super) fn is(&self, config: &Config, hasher: &KeyHasher) -> bool {
-        self.config == *config && self.hasher == *hasher
+        let own = &self.config;
+        let is_same_file = own.path == config.path && own.format == config.format;
+        let is_read_alike =
+            own.max_bytes == config.max_bytes && own.reload_interval == config.reload_interval;
+        is_same_file && is_read_alike && self.hasher == *hasher
     }
 
     /// Returns how many sizes it holds.

@@ -171,9 +171,13 @@ impl CatalogueNow {
         self.view.sum(layer, of)
     }
 
+    /// Returns each manifest once, by its path, for however many clusters it is listed.
     fn manifests(&self) -> impl Iterator<Item = (Cow<'_, str>, &Manifest)> {
-        let all = self.view.catalogue.sources.manifests.iter();
-        all.map(|(_, own)| (own.config().path.to_string_lossy(), &**own))
+        let all = &self.view.catalogue.sources.manifests;
+        let path = |at: usize| &all[at].1.config().path;
+        let is_first = move |at: &usize| (0..*at).all(|before| path(before) != path(*at));
+        let first = (0..all.len()).filter(is_first);
+        first.map(move |at| (path(at).to_string_lossy(), &*all[at].1))
     }
 
     fn store(&self) -> impl Iterator<Item = &Health> {

@@ -133,13 +133,17 @@ impl RouteProbes {
         }
     }
 
-    /// Notes that a response had another size than its probe had told.
-    pub(super) fn lied(&self, asked: &Asked) {
+    /// Notes whether a response had the size that its probe had told.
+    pub(super) fn compare(&self, asked: &Asked, was_right: bool) {
         let key = key(asked);
         let now = self.now();
         let mut state = self.state();
-        state.probes.lied(now, key);
-        state.counts.lied += 1;
+        if was_right {
+            state.probes.was_right();
+        } else {
+            state.probes.lied(now, key);
+            state.counts.lied += 1;
+        }
     }
 
     /// Asks, or waits with others for what was asked already.

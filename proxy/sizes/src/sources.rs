@@ -242,17 +242,19 @@ fn prepare_manifests(
     present: Option<Present<'_>>,
 ) -> Vec<(Option<usize>, Arc<Manifest>)> {
     let present = present.map_or(&[][..], |(sources, _)| &sources.manifests);
-    let prepare = |wanted: &config::Manifest| {
+    let mut prepared: Vec<(Option<usize>, Arc<Manifest>)> = Vec::new();
+    for wanted in &config.catalogue.manifests {
         let named = |name: &String| config.clusters.iter().position(|own| own.name == *name);
         let cluster = wanted.cluster.as_ref().and_then(named);
-        let kept = present.iter().find(|(_, own)| own.is(wanted, &hasher));
-        let manifest = match kept {
+        // One file that is listed for several clusters is read once.
+        let mut known = present.iter().chain(&prepared);
+        let manifest = match known.find(|(_, own)| own.is(wanted, &hasher)) {
             Some((_, manifest)) => Arc::clone(manifest),
             None => Arc::new(Manifest::new(wanted, hasher)),
         };
-        (cluster, manifest)
-    };
-    config.catalogue.manifests.iter().map(prepare).collect()
+        prepared.push((cluster, manifest));
+    }
+    prepared
 }
 
 /// Returns what is wrong with the files, directories and stores that `config` names for the

@@ -204,14 +204,16 @@ fn a_manifest_is_believed_until_a_response_knows_better_and_is_read_again() {
     std::fs::write(&path, "path,bytes\n/40,44\n").unwrap();
     let origin = chunked();
     let mut config = config(&[origin.address]);
-    config.catalogue.manifests = vec![Manifest {
+    // Listed for two, it is read once, and told of once.
+    let listed = [Some("farm".to_owned()), None].map(|cluster| Manifest {
         path: path.clone(),
         span: Span::default(),
         format: ManifestFormat::Csv,
-        cluster: Some("farm".to_owned()),
+        cluster,
         max_bytes: 1000,
         reload_interval: Duration::from_millis(20),
-    }];
+    });
+    config.catalogue.manifests = listed.into();
     let proxy = Proxy::logging(config);
     let mut client = proxy.connect();
     for path in ["/40?v=2", "/40?v=2", "/50"] {

@@ -53,6 +53,12 @@ impl Circuit {
         }
     }
 
+    /// Opens the circuit, however few failures there were.
+    pub fn open(&mut self, now: Time) {
+        self.failures = self.failures_max;
+        self.next_trial = Some(now + self.pause);
+    }
+
     /// Returns whether the circuit is open, or its trial under way.
     pub fn is_open(&self) -> bool {
         self.next_trial.is_some()

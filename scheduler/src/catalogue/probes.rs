@@ -9,7 +9,7 @@ use super::circuit::Circuit;
 use super::key::Key;
 use crate::Time;
 
-/// Useless answers in a row after which a route's probes pause.
+/// Useless answers in a row after which a route's probes pause, and wrong ones.
 const USELESS_MAX: u32 = 5;
 
 /// The bounds on a route's probes.
@@ -17,8 +17,8 @@ const USELESS_MAX: u32 = 5;
 pub struct ProbesConfig {
     /// The most probes that are under way at a time.
     pub max_concurrent: usize,
-    /// The time for which a resource is left alone after a useless probe, and a
-    /// route after five useless or failed ones in a row.
+    /// The time for which a resource is left alone after a useless or wrong probe, and a
+    /// route after five useless or failed ones in a row, or five wrong ones.
     pub negative_ttl: Duration,
     /// Bytes of memory for the resources that are left alone.
     pub max_bytes: usize,
@@ -59,6 +59,8 @@ pub struct Probes {
     under_way: BTreeSet<Key>,
     useless: Answers,
     circuit: Circuit,
+    /// The wrong answers in a row, as far as the responses have told.
+    wrong: u32,
 }
 
 impl Probes {
@@ -71,6 +73,7 @@ impl Probes {
             // Sizes go to the table of learnt ones; here are the others.
             useless: Answers::new(config.max_bytes, 0, ttl_s.max(1)),
             circuit: Circuit::new(USELESS_MAX, config.negative_ttl),
+            wrong: 0,
         }
     }
 
@@ -107,10 +110,21 @@ impl Probes {
         }
     }
 
-    /// Notes that the response had another size than its probe had told.
+    /// Notes that the response had another size than its probe had told. Each such probe
+    /// seemed of use when it came, so they are counted apart.
     pub fn lied(&mut self, now: Time, key: Key) {
         self.useless.put(key, None, seconds(now));
-        self.circuit.fail(now);
+        self.wrong = self.wrong.saturating_add(1);
+        if self.wrong >= USELESS_MAX {
+            self.circuit.open(now);
+        } else {
+            self.circuit.fail(now);
+        }
+    }
+
+    /// Notes that the response had the size that its probe had told.
+    pub fn was_right(&mut self) {
+        self.wrong = 0;
     }
 
     /// Returns the number of probes under way.
@@ -214,13 +228,27 @@ mod tests {
     #[test]
     fn lies_count_as_useless() {
         let mut probes = probes();
-        for n in 0..5 {
+        let lie = |probes: &mut Probes, n| {
             assert_eq!(probes.begin(at(n), key(n)), Ask);
             probes.end(at(n), key(n), Told);
             probes.lied(at(n), key(n));
-            assert_eq!(probes.begin(at(n), key(n)), LeftAlone);
-        }
-        // Each was of use when it came: no five failures in a row.
-        assert_eq!(probes.begin(at(9), key(9)), Ask);
+            assert!([LeftAlone, Paused].contains(&probes.begin(at(n), key(n))));
+        };
+        (0..4).for_each(|n| lie(&mut probes, n));
+        probes.was_right();
+        (4..8).for_each(|n| lie(&mut probes, n));
+        assert!(!probes.is_paused());
+        // The fifth in a row, though each was of use when it came.
+        lie(&mut probes, 8);
+        assert!(probes.is_paused());
+        assert_eq!(probes.begin(at(9), key(9)), Paused);
+        // So is the trial, until one is right.
+        lie(&mut probes, 68);
+        assert_eq!(probes.begin(at(70), key(70)), Paused);
+        assert_eq!(probes.begin(at(128), key(128)), Ask);
+        probes.end(at(128), key(128), Told);
+        probes.was_right();
+        (129..133).for_each(|n| lie(&mut probes, n));
+        assert!(!probes.is_paused());
     }
 }

@@ -105,9 +105,19 @@ impl Class {
 
     fn first_ranked(&self) -> Option<(Rank, u32, bool)> {
         let seated = self.seated.first().map(|(rank, slot)| (rank, slot, true));
-        let next = self.unseated.first().filter(|_| self.taken < self.pool);
-        let next = next.map(|(rank, slot)| (rank, slot, false));
+        let next = self.next_for_pool().map(|(rank, slot)| (rank, slot, false));
         seated.into_iter().chain(next).min()
+    }
+
+    /// Returns the flow that is given the next place, if one is free.
+    fn next_for_pool(&self) -> Option<(Rank, u32)> {
+        self.unseated.first().filter(|_| self.taken < self.pool)
+    }
+
+    /// Returns whether its own rate lets it send.
+    fn may_send(&self, now: Time) -> bool {
+        let at = self.pacer.as_ref().map(Pacer::next_grant_at);
+        at.is_none_or(|at| at <= now)
     }
 
     fn virtual_bytes(&self, wire_bytes: u64) -> u128 {
@@ -279,11 +289,7 @@ impl Arbiter {
     /// Returns, of the first flow of all classes that may send, whether its class takes
     /// what others leave, and its rank; weights aside.
     pub(crate) fn first(&self, now: Time) -> Option<(bool, Rank)> {
-        let may_send = |class: &&Class| {
-            let until = class.pacer.as_ref().map(Pacer::next_grant_at);
-            until.is_none_or(|until| until <= now)
-        };
-        let classes = self.classes.iter().filter(may_send);
+        let classes = self.classes.iter().filter(|class| class.may_send(now));
         let first = classes.filter_map(|class| {
             let (rank, ..) = class.first_ranked()?;
             Some((class.idle_only, rank))
@@ -341,6 +347,17 @@ impl Arbiter {
     pub(crate) fn bounds(&self, class: usize) -> (Option<&Pacer>, bool) {
         let class = &self.classes[class];
         (class.pacer.as_ref(), !class.foreground)
+    }
+
+    /// Returns whether a class's own rate lets it send.
+    pub(crate) fn may_send(&self, class: usize, now: Time) -> bool {
+        self.classes[class].may_send(now)
+    }
+
+    /// Returns the flow that is given the next place in a class's pool, if one is free.
+    pub(crate) fn next_for_pool(&self, class: usize) -> Option<u32> {
+        let next = self.classes[class].next_for_pool();
+        next.map(|(_, slot)| slot)
     }
 
     /// Returns whether a class's pool has a bound.

@@ -37,8 +37,8 @@ pub(super) struct Flow {
     pub(super) marks: FlowMarks,
     /// Mark of what it was granted last, where flows are marked.
     pub(super) granted_mark: Option<Mark>,
-    /// Whether its last grant was the floor's.
-    pub(super) by_floor: bool,
+    /// The reason for its last grant.
+    pub(super) granted: Granted,
     /// Whether its last grant was marked OUT, and made while IN waited.
     pub(super) is_against_in: bool,
     /// The time of its last grant.
@@ -49,6 +49,18 @@ pub(super) struct Flow {
     paused_at: Option<Time>,
     /// The flow's burst since the last pause.
     burst: Burst,
+}
+
+/// The reason why a flow got its last grant: it was this flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Granted {
+    /// The first in order.
+    #[default]
+    InOrder,
+    /// The flow that has waited longest in its lane of the floor.
+    LongestInLane,
+    /// The flow that has waited longest of the levels below the first in order.
+    LongestBelow,
 }
 
 impl Flow {
@@ -72,7 +84,7 @@ impl Flow {
             granted_bytes: 0,
             marks: FlowMarks::default(),
             granted_mark: None,
-            by_floor: false,
+            granted: Granted::InOrder,
             is_against_in: false,
             served_at: None,
             offered_since: now,

@@ -19,7 +19,7 @@ mod shares;
 mod turns;
 mod urgency;
 
-use super::flows::{Flow, Flows};
+use super::flows::{Flow, Flows, Granted};
 use super::link::Link;
 use super::types::{EgressPolicy, GroupId, Lane};
 use crate::classes::ClassSpec;
@@ -95,14 +95,15 @@ impl Order {
     /// Returns an order of no flows. The policy has a class at least.
     pub(super) fn new(policy: &EgressPolicy, link: &Pacer) -> Self {
         let ranker = Ranker::new(policy.discipline.clone(), &policy.classes);
+        let ready = ready(policy, &ranker, link);
         Self {
             places: Vec::new(),
-            ready: ready(policy, &ranker, link),
             express: Express::default(),
             groups: Groups::default(),
             turns: Turns::new(policy.classes.len() * MAX_BANDS),
             shares: shares(policy, &ranker),
-            floor: floor(policy, &ranker),
+            floor: floor(policy, &ranker, &ready),
+            ready,
             marks: Marks::new(policy),
             classes: levels(&policy.classes),
             announced: 0,
@@ -135,7 +136,7 @@ impl Order {
         self.groups.clear();
         self.turns = Turns::new(policy.classes.len() * MAX_BANDS);
         self.shares = shares(policy, &self.ranker);
-        self.floor = floor(policy, &self.ranker);
+        self.floor = floor(policy, &self.ranker, &self.ready);
         self.marks = Marks::new(policy);
         self.classes = levels(&policy.classes);
         for _ in 0..self.announced {
@@ -162,7 +163,7 @@ impl Order {
     fn reopen(&mut self, now: Time, flows: &mut Flows, slot: u32) {
         let flow = &mut flows[slot];
         flow.view.level = self.level(flow.class());
-        flow.by_floor = false;
+        flow.granted = Granted::InOrder;
         flow.is_against_in = false;
         let place = &mut self.places[slot as usize];
         place.leave_round();
@@ -530,14 +531,14 @@ impl Order {
                 flow.view.turn = self.turns.grant(part, flow.view.turn, wire_bytes);
             }
             Some(share) => {
-                let is_early = flow.by_floor;
+                let is_early = flow.granted != Granted::InOrder;
                 let part = self.shares.grant(now, share, wire_bytes, is_early);
                 self.places[slot as usize].part = part;
                 self.show_client(now, flows, share);
                 self.renew_age(flows, share);
             }
         }
-        self.count_moved(now, &flows[slot], Moved::Out(wire_bytes));
+        self.count_moved(now, flows, slot, Moved::Out(wire_bytes));
     }
 
     /// Charges a flow with what it has written beyond its grant.
@@ -562,7 +563,7 @@ impl Order {
                 self.show_client(now, flows, share);
             }
         }
-        self.count_moved(now, &flows[slot], Moved::Out(wire_bytes));
+        self.count_moved(now, flows, slot, Moved::Out(wire_bytes));
     }
 
     /// Gives back what a flow was charged with and did not write.
@@ -581,13 +582,13 @@ impl Order {
                 self.show_client(now, flows, share);
             }
         }
-        self.count_moved(now, &flows[slot], Moved::Back(wire_bytes));
+        self.count_moved(now, flows, slot, Moved::Back(wire_bytes));
     }
 
     /// Takes what a flow was granted, or has given back, into what is owed to portions.
-    fn count_moved(&mut self, now: Time, flow: &Flow, moved: Moved) {
-        self.count_for_floor(now, flow, moved);
-        self.count_for_out(flow, moved);
+    fn count_moved(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
+        self.count_for_floor(now, flows, slot, moved);
+        self.count_for_out(&flows[slot], moved);
     }
 }
 
@@ -620,10 +621,12 @@ fn shares(policy: &EgressPolicy, ranker: &Ranker) -> Shares {
     Shares::new(is_on, policy.classes.len())
 }
 
-/// Returns the policy's floor: disciplines under which nothing starves need none.
-fn floor(policy: &EgressPolicy, ranker: &Ranker) -> Floor {
-    match ranker.may_starve() {
-        true => Floor::new(policy.floor_percent),
-        false => Floor::new(0),
-    }
+/// Returns the policy's floor.
+fn floor(policy: &EgressPolicy, ranker: &Ranker, ready: &Ready) -> Floor {
+    Floor::new(
+        policy.floor_percent,
+        ranker.may_starve(),
+        ready.is_arbited(),
+        &levels(&policy.classes),
+    )
 }

@@ -138,7 +138,10 @@ mod tests {
         length.update(at(0), 10);
         let average = length.update(at(100), 7);
         // Of several changes at a time, or told late, the last is what there is from then on.
-        assert_eq!(length.update(at(100), 1000), average);
+        // To the last bit: so large a length would leave nothing of the average.
+        for other in [usize::MAX, 1000] {
+            assert_eq!(length.update(at(100), other), average);
+        }
         assert_eq!(length.update(at(99), 0), average);
         assert!(length.update(at(200), 0) < average);
     }

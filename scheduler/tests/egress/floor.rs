@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::driver::{Driver, Link, UNIT, levels, ms, plain, segments_of, set_floor};
+use crate::driver::{Driver, Link, UNIT, levels, ms, plain, segments_of, set_floor, share};
 use proptest::prelude::*;
 use sprat_scheduler::{ClassSpec, Cutoffs, Discipline, Precedence};
 
@@ -117,6 +117,117 @@ fn levels_have_it_too_and_classes_with_a_rate_among_themselves() {
     assert_eq!(got(0) + got(1) + got(2), 100_000);
     assert!((8_990..=9_010).contains(&got(1)), "{}", got(1));
     assert!((990..=1_010).contains(&got(2)), "{}", got(2));
+}
+
+/// The bytes that each of the classes' downloads has in 100 s, of 100,000, behind a first class
+/// that fills the link, with a floor of a tenth.
+fn shares_of_downloads(discipline: Discipline, classes: Vec<ClassSpec>, each: usize) -> Vec<u64> {
+    let count = classes.len();
+    let mut driver = floored(discipline, UNIT, classes, 10);
+    for class in 0..count {
+        for _ in 0..each {
+            driver.arrive_as(class, sprat_scheduler::Size::Exact(MANY), MANY);
+        }
+    }
+    driver.run_until(ms(101_000));
+    let of_class =
+        |class| (class * each..(class + 1) * each).map(|flow| bytes_since(&driver, flow, 1_000));
+    (0..count).map(|class| of_class(class).sum()).collect()
+}
+
+fn at_level(level: u8) -> ClassSpec {
+    ClassSpec {
+        level,
+        ..ClassSpec::default()
+    }
+}
+
+fn near(got: &[u64], expected: &[u64]) {
+    let far = got
+        .iter()
+        .zip(expected)
+        .find(|(got, expected)| got.abs_diff(**expected) > 30);
+    assert!(
+        far.is_none() && got.len() == expected.len(),
+        "{got:?}, not {expected:?}"
+    );
+}
+
+#[test]
+fn a_lower_level_has_it_whatever_the_classes_are() {
+    let capped = |level, rate_bits_per_s| ClassSpec {
+        rate_bits_per_s: Some(rate_bits_per_s),
+        ..at_level(level)
+    };
+    let weighed = |level, weight| ClassSpec {
+        weight,
+        ..at_level(level)
+    };
+    let pool = |level| ClassSpec {
+        max_concurrency: 1,
+        ..at_level(level)
+    };
+    let idle = ClassSpec {
+        idle_only: true,
+        ..at_level(9)
+    };
+    let rate = UNIT.rate_bits_per_s;
+    for discipline in [Discipline::Srpt, Discipline::Fair, Discipline::Fcfs] {
+        let shares =
+            |classes: &[ClassSpec]| shares_of_downloads(discipline.clone(), classes.to_vec(), 2);
+        // By level alone, all that wait share it.
+        let alone = vec![at_level(0), at_level(1)];
+        near(
+            &shares_of_downloads(discipline.clone(), alone, 1),
+            &[90_000, 10_000],
+        );
+        // Weights hold among those of one level.
+        let both = [weighed(0, 3), weighed(0, 1), at_level(1)];
+        near(&shares(&both), &[67_500, 22_500, 10_000]);
+        // All that is below has a tenth together.
+        let three = [at_level(0), at_level(1), at_level(2), idle.clone()];
+        near(&shares(&three), &[90_000, 5_000, 5_000, 0]);
+        // One with a pool has a place of it.
+        near(&shares(&[at_level(0), pool(1)]), &[90_000, 10_000]);
+        near(&shares(&[pool(0), at_level(1)]), &[90_000, 10_000]);
+        // A rate of its own is an upper bound.
+        near(
+            &shares(&[at_level(0), capped(1, rate / 5)]),
+            &[90_000, 10_000],
+        );
+        near(
+            &shares(&[at_level(0), capped(1, rate / 20)]),
+            &[95_000, 5_000],
+        );
+        // A level that has what the others leave needs no floor.
+        near(
+            &shares(&[capped(0, rate / 2), at_level(1)]),
+            &[50_000, 50_000],
+        );
+        near(&shares(&[at_level(0), idle.clone()]), &[100_000, 0]);
+    }
+}
+
+#[test]
+fn clients_that_share_the_link_have_the_floor_of_a_lower_level_in_turn() {
+    let capped = ClassSpec {
+        rate_bits_per_s: Some(UNIT.rate_bits_per_s),
+        ..at_level(1)
+    };
+    let mut driver = floored(Discipline::Srpt, UNIT, vec![at_level(0), capped], 10);
+    share(&mut driver.egress, driver.now, true);
+    for (client, class) in [(1, 0), (2, 1), (2, 1), (2, 1), (3, 1)] {
+        driver.owner = Some(client);
+        driver.arrive_as(class, sprat_scheduler::Size::Exact(MANY), MANY);
+    }
+    driver.run_until(ms(101_000));
+    let got: Vec<u64> = (0..5)
+        .map(|flow| bytes_since(&driver, flow, 1_000))
+        .collect();
+    near(
+        &[got[0], got[1..4].iter().sum(), got[4]],
+        &[90_000, 5_000, 5_000],
+    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::Broken;
 use crate::begun::with_held;
 use crate::buffer::{Batch, Buffers, Fallback, Scratch};
 use crate::permit::Permit;
+use crate::pieces;
 
 /// The part of a body that has been read, and not been asked for.
 pub struct Reading<B: Body> {
@@ -84,7 +85,16 @@ impl Queue {
     fn push(&mut self, frame: Frame<Bytes>, is_counted: bool) {
         self.bytes += length(&frame);
         self.uncounted += usize::from(!is_counted);
-        self.frames.push_back((frame, is_counted));
+        let before = match self.frames.back_mut() {
+            Some((before, true)) if is_counted => before.data_mut(),
+            _ => None,
+        };
+        let rest = match (frame.into_data(), before) {
+            (Ok(data), Some(before)) => pieces::join(before, data).map(Frame::data),
+            (Ok(data), None) => Some(Frame::data(data)),
+            (Err(trailers), _) => Some(trailers),
+        };
+        self.frames.extend(rest.map(|frame| (frame, is_counted)));
     }
 
     fn pop(&mut self) -> Option<(Frame<Bytes>, bool)> {

@@ -12,6 +12,7 @@ use http_body::{Body, Frame};
 
 use super::UploadError;
 use crate::error::Reason;
+use crate::pieces;
 
 /// Bytes of a copy that have not been sent at most.
 const MAX_BYTES: usize = 256 << 10;
@@ -58,7 +59,11 @@ impl Copier {
             return false;
         }
         state.bytes += data.len();
-        state.chunks.push_back(data.clone());
+        let rest = match state.chunks.back_mut() {
+            Some(last) => pieces::join(last, data.clone()),
+            None => Some(data.clone()),
+        };
+        state.chunks.extend(rest);
         state.wake();
         true
     }
@@ -129,8 +134,10 @@ mod tests {
         let (copier, copied) = copy();
         assert_eq!(next(&copied), Poll::Pending);
         assert!(copier.add(&Bytes::from_static(b"a")));
-        assert!(copier.add(&Bytes::from_static(b"bc")));
         assert_eq!(next(&copied), Poll::Ready(Some(Some(1))));
+        // Small ones that wait are one.
+        assert!(copier.add(&Bytes::from_static(b"b")));
+        assert!(copier.add(&Bytes::from_static(b"c")));
         copier.finish();
         assert_eq!(next(&copied), Poll::Ready(Some(Some(2))));
         assert_eq!(next(&copied), Poll::Ready(None));

@@ -14,6 +14,7 @@ use super::{Progress, Upload, UploadError};
 use crate::buffer::{Batch, Buffers, Fallback, Scratch};
 use crate::error::Reason;
 use crate::permit::Permit;
+use crate::pieces;
 
 /// The part of a body that is here: in memory, then in a file, then the piece that neither had
 /// room for.
@@ -98,7 +99,11 @@ impl Kept {
         let has_file = self.scratch.as_ref().is_some_and(|own| !own.is_empty());
         let fits = before.saturating_add(data.len()) <= memory_bytes;
         if !has_file && fits && self.share.extend(data.len()) {
-            self.first.push(data);
+            let rest = match self.first.last_mut() {
+                Some(last) => pieces::join(last, data),
+                None => Some(data),
+            };
+            self.first.extend(rest);
             return Ok(());
         }
         let Some(scratch) = &mut self.scratch else {

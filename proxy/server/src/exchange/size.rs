@@ -144,8 +144,8 @@ impl SizeBelief {
             return;
         };
         sizes.stats.compare(said.layer, expected, bytes);
-        if said.layer == Layer::HeadProbe && expected != bytes {
-            sizes.catalogue.probe_lied(lesson);
+        if said.layer == Layer::HeadProbe {
+            sizes.catalogue.compare_probe(lesson, expected == bytes);
         }
     }
 }

@@ -358,6 +358,27 @@ fn a_client_that_stops_in_the_middle_is_closed() {
     proxy.stop();
 }
 
+#[test]
+fn a_head_that_comes_byte_by_byte_is_late_however_steadily() {
+    let origin = farm();
+    let mut config = config(&[origin.address]);
+    config.listeners[0].header_timeout = Duration::from_millis(300);
+    let proxy = Proxy::logging(config);
+    // In one frame, whose bytes keep the connection from being idle.
+    let value = "v".repeat(4000);
+    let head = get_fields("/1", &[("x-a", &value)]);
+    let whole = frame(HEADERS, END_HEADERS | END_STREAM, 1, &head);
+    let mut raw = Raw::connect(proxy.address, &[]);
+    let sent = whole.chunks(1).take_while(|byte| {
+        std::thread::sleep(Duration::from_millis(2));
+        raw.send(byte)
+    });
+    assert!(sent.count() < whole.len(), "the head was taken");
+    proxy.wait_metric(&["sprat_bad_requests_total", "head_timeout"], 1.0);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
 /// What is made of a head.
 #[derive(Debug, PartialEq)]
 enum Verdict {

@@ -8,10 +8,10 @@
 
 use std::time::Duration;
 
-use super::portion::{By, Portion};
+use super::portion::{By, Debt, Portion};
 use super::{Moved, Order};
 use crate::Time;
-use crate::egress::flows::{Flow, Flows};
+use crate::egress::flows::{Flow, Flows, Granted};
 use crate::queue::Rank;
 
 /// The time from its opening after which a flow takes part.
@@ -22,49 +22,79 @@ pub const MAX_FLOOR_PERCENT: u8 = 50;
 
 /// Flows that wait, by when they were served last, and what is owed to the first.
 ///
-/// The lane is that of all of them, or a class's where classes take turns. The key is when
-/// a flow takes part, or was served after that. Where clients share the link their places
-/// stand here in the place of flows.
+/// There is one lane for all of them where a single queue has all levels in it, for the
+/// last in order is of the lowest. Where classes take turns each has a lane, and the floor
+/// goes to those of lower levels as well: a level is strict, and its classes' turns do not
+/// reach the next. The key is when a flow takes part, or was served after that. Where
+/// clients share the link their places stand here in the place of flows.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Floor(Portion);
+pub(super) struct Floor {
+    /// The waiting flows, and what is owed within a lane.
+    lanes: Portion,
+    is_by_class: bool,
+    /// The bytes owed to lower levels, of which `below_millionths` are theirs.
+    below: Debt,
+    below_millionths: i64,
+}
 
 impl Floor {
-    /// Returns a floor of `percent` of the link, [`MAX_FLOOR_PERCENT`] at most; 0 is none.
-    pub(super) fn new(percent: u8) -> Self {
-        Self(Portion::new(
-            u32::from(percent.min(MAX_FLOOR_PERCENT)) * 10_000,
-        ))
+    /// Returns the policy's floor, [`MAX_FLOOR_PERCENT`] of the link at most. Flows of one
+    /// class need none where its discipline leaves nothing waiting (`may_starve`).
+    pub(super) fn new(
+        percent: u8,
+        may_starve: bool,
+        is_arbited: bool,
+        classes: &[(bool, u8)],
+    ) -> Self {
+        let percent = u32::from(percent.min(MAX_FLOOR_PERCENT));
+        let mut levels = classes.iter().filter(|(idle_only, _)| !idle_only);
+        let first = levels.next();
+        let has_levels = levels.any(|class| Some(class) != first);
+        let is_by_class = is_arbited || !may_starve;
+        let part = |is_on| if is_on { percent * 10_000 } else { 0 };
+        Self {
+            lanes: Portion::new(part(may_starve)),
+            is_by_class,
+            below: Debt::default(),
+            below_millionths: i64::from(part(is_by_class && has_levels)),
+        }
     }
 
     pub(super) fn is_off(&self) -> bool {
-        self.0.is_off()
+        self.lanes.is_off() && self.below_millionths == 0
     }
 
     /// Puts a flow, or a client, among those that wait, with this rank by age.
     pub(super) fn insert(&mut self, lane: usize, slot: u32, rank: Rank) {
-        self.0.insert(lane, slot, rank);
+        self.lanes.insert(lane, slot, rank);
     }
 
     pub(super) fn remove(&mut self, lane: usize, slot: u32) {
-        self.0.remove(lane, slot);
+        self.lanes.remove(lane, slot);
     }
 
-    /// Returns the flow or client that is served now in place of the first in order, if one is.
+    /// Returns the flow or client that is served now in place of the first in order of its
+    /// lane, if one is.
     pub(super) fn due(&self, lane: usize, now: Time) -> Option<u32> {
-        let (rank, slot) = self.0.due(lane)?;
+        let (rank, slot) = self.lanes.due(lane)?;
         (rank.key <= now.as_nanos()).then_some(slot)
     }
 
-    /// Counts what a flow was granted or has given back, for the floor or by order. A
-    /// floor that no flow waits for saves nothing up.
-    pub(super) fn count(&mut self, lane: usize, now: Time, moved: Moved, by_floor: bool) {
-        let first = self.0.first(lane);
-        let by = match first.is_some_and(|(rank, _)| rank.key <= now.as_nanos()) {
-            _ if by_floor => By::Portion,
-            true => By::Others,
-            false => By::OthersAlone,
+    /// Returns the flow or client of a lane that has waited longest, if that takes part.
+    fn longest(&self, lane: usize, now: Time) -> Option<(Rank, u32)> {
+        let first = self.lanes.first(lane);
+        first.filter(|(rank, _)| rank.key <= now.as_nanos())
+    }
+
+    /// Counts what a flow was granted or has given back. A floor that no flow waits for
+    /// saves nothing up.
+    pub(super) fn count(&mut self, lane: usize, now: Time, moved: Moved, granted: Granted) {
+        let by = match self.longest(lane, now) {
+            _ if granted == Granted::LongestInLane => By::Portion,
+            Some(_) => By::Others,
+            None => By::OthersAlone,
         };
-        self.0.count(lane, moved, by);
+        self.lanes.count(lane, moved, by);
     }
 }
 
@@ -85,7 +115,7 @@ pub(super) fn rank_by_age(flow: &Flow) -> Rank {
 impl Order {
     /// Returns the floor's lane of a class.
     pub(super) fn floor_lane(&self, class: usize) -> usize {
-        if self.ready.is_arbited() { class } else { 0 }
+        if self.floor.is_by_class { class } else { 0 }
     }
 
     /// Puts a flow among those that wait for the floor. One that has no place in its
@@ -143,26 +173,87 @@ impl Order {
             return first;
         }
         self.leave_floor(flows, first);
-        let flow = &mut flows[first];
-        flow.by_floor = false;
-        let due = self.floor.due(self.floor_lane(flow.class()), now);
-        // All that wait in a lane are flows, or all are clients.
-        let due = match self.share(first) {
-            None => due,
-            Some(_) => due.and_then(|client| self.shares.oldest(client).map(|(slot, _)| slot)),
-        };
-        let Some(other) = due else {
+        flows[first].granted = Granted::InOrder;
+        let class = flows[first].class();
+        let Some((other, granted)) = self.due(now, flows, class) else {
             return first;
         };
         self.stand(now, flows, first);
         self.step_out(now, flows, other);
-        flows[other].by_floor = true;
+        self.ready.seat(flows[other].class(), other);
+        flows[other].granted = granted;
         other
     }
 
+    /// Returns the flow that is served now in place of a class's first, and for whom.
+    fn due(&self, now: Time, flows: &Flows, class: usize) -> Option<(u32, Granted)> {
+        if self.floor.below.is_due()
+            && let Some(slot) = self.longest_below(now, flows, class)
+        {
+            return Some((slot, Granted::LongestBelow));
+        }
+        let entry = self.floor.due(self.floor_lane(class), now)?;
+        Some((self.flow_of(class, entry)?, Granted::LongestInLane))
+    }
+
+    /// Returns the flow that an entry of a class's lane stands for: all of them are flows, or
+    /// all are clients, whose oldest flow it is.
+    fn flow_of(&self, class: usize, entry: u32) -> Option<u32> {
+        match self.shares.is_on() && !self.ready.is_limited(class) {
+            true => self.shares.oldest(entry).map(|(slot, _)| slot),
+            false => Some(entry),
+        }
+    }
+
+    /// Returns the classes below this one's level. What takes only what the others leave has
+    /// no part in the floor.
+    fn below(&self, class: usize) -> impl Iterator<Item = usize> {
+        let (_, own_level) = self.classes[class];
+        let others = self.classes.iter().enumerate();
+        others.filter_map(move |(other, &(idle_only, level))| {
+            (!idle_only && level > own_level).then_some(other)
+        })
+    }
+
+    /// Returns the flow of a class that has waited longest and takes part, and since when.
+    fn longest(&self, now: Time, flows: &Flows, class: usize) -> Option<(Rank, u32)> {
+        let waits = self.floor.longest(class, now);
+        let waits = waits.and_then(|(rank, entry)| Some((rank, self.flow_of(class, entry)?)));
+        // Those that wait for a place in the class's pool have an order of their own.
+        let next = self.ready.next_for_pool(class);
+        let next = next.map(|slot| (rank_by_age(&flows[slot]), slot));
+        let next = next.filter(|(rank, _)| rank.key <= now.as_nanos());
+        waits.into_iter().chain(next).min()
+    }
+
+    /// Returns the flow that has waited longest of the levels below a class's, and may send.
+    fn longest_below(&self, now: Time, flows: &Flows, class: usize) -> Option<u32> {
+        let may_send = self
+            .below(class)
+            .filter(|&other| self.ready.may_send(other, now));
+        let longest = may_send.filter_map(|other| self.longest(now, flows, other));
+        longest.min().map(|(_, slot)| slot)
+    }
+
     /// Takes what a flow was granted into what is owed to the floor, or takes it back.
-    pub(super) fn count_for_floor(&mut self, now: Time, flow: &Flow, moved: Moved) {
-        let lane = self.floor_lane(flow.class());
-        self.floor.count(lane, now, moved, flow.by_floor);
+    pub(super) fn count_for_floor(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
+        let flow = &flows[slot];
+        let (class, granted) = (flow.class(), flow.granted);
+        (self.floor).count(self.floor_lane(class), now, moved, granted);
+        if self.floor.below_millionths == 0 || self.classes[class].0 {
+            return;
+        }
+        let mut below = self.below(class);
+        let by = if granted == Granted::LongestBelow {
+            By::Portion
+        } else if self.longest_below(now, flows, class).is_some() {
+            By::Others
+        } else if below.any(|other| self.longest(now, flows, other).is_some()) {
+            By::OthersMeanwhile
+        } else {
+            By::OthersAlone
+        };
+        drop(below);
+        (self.floor.below).count(self.floor.below_millionths, moved, by);
     }
 }

@@ -6,7 +6,7 @@
 
 use super::portion::{By, Portion};
 use super::{Link, Moved, Order};
-use crate::egress::flows::{Flow, Flows};
+use crate::egress::flows::{Flow, Flows, Granted};
 use crate::egress::types::EgressPolicy;
 use crate::{Discipline, Mark, Marking, Rank, Sfd, Size, Time};
 
@@ -175,7 +175,7 @@ impl Order {
         {
             self.stand(now, flows, first);
             self.step_out(now, flows, other);
-            flows[other].by_floor = false;
+            flows[other].granted = Granted::InOrder;
             slot = other;
         }
         let (before, chosen) = (if slot == first { displaced } else { first }, &flows[slot]);

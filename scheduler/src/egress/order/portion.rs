@@ -21,13 +21,49 @@ pub(super) struct Portion {
 #[derive(Clone, Debug, Default)]
 struct Lane {
     waiting: RankQueue,
+    debt: Debt,
+    /// The number of flows that may be in.
+    members: usize,
+}
+
+/// The bytes that the order owes to those that a portion is for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Debt {
     /// Wire bytes, times a million, that the order is ahead of the portion; less than
     /// none if the portion has had more.
     owed: i64,
     /// Wire bytes of the largest grant.
     largest: i64,
-    /// The number of flows that may be in.
-    members: usize,
+}
+
+impl Debt {
+    /// Returns whether the portion is to be served.
+    pub(super) fn is_due(&self) -> bool {
+        self.owed > 0
+    }
+
+    /// Counts what was granted, or has been given back, for a portion of so many millionths.
+    /// Those that have had more than their portion otherwise are a grant behind at most.
+    pub(super) fn count(&mut self, millionths: i64, moved: Moved, by: By) {
+        let bounded = |bytes| i64::try_from(bytes).map_or(MAX_COUNTED, |b| b.min(MAX_COUNTED));
+        let wire_bytes = match moved {
+            Moved::Out(bytes) => bounded(bytes),
+            Moved::Back(bytes) => -bounded(bytes),
+        };
+        self.owed = match by {
+            By::Portion => {
+                self.largest = self.largest.max(wire_bytes);
+                let owed = self.owed - wire_bytes * (MILLION - millionths);
+                owed.max(-self.largest * MILLION)
+            }
+            By::Others => self.owed.saturating_add(wire_bytes * millionths),
+            By::OthersMeanwhile => {
+                let owed = self.owed.saturating_add(wire_bytes * millionths);
+                owed.min(self.largest.max(wire_bytes) * MILLION)
+            }
+            By::OthersAlone => self.owed.min(0),
+        };
+    }
 }
 
 /// The side that has moved bytes.
@@ -37,6 +73,9 @@ pub(super) enum By {
     Portion,
     /// Another flow, while some waited that the portion is for.
     Others,
+    /// Another flow, while those that the portion is for waited and were not allowed to be
+    /// served: a grant is saved up for them, and no more.
+    OthersMeanwhile,
     /// Another flow, while none waited that the portion is for: nothing is saved up for them.
     OthersAlone,
 }
@@ -95,30 +134,14 @@ impl Portion {
     /// Returns the first of those that wait, if it is to be served in place of the first in
     /// order.
     pub(super) fn due(&self, lane: usize) -> Option<(Rank, u32)> {
-        let lane = self.lanes.get(lane).filter(|lane| lane.owed > 0)?;
+        let lane = self.lanes.get(lane).filter(|lane| lane.debt.is_due())?;
         lane.waiting.first()
     }
 
-    /// Counts what was granted, or has been given back. Those that have had more than their
-    /// portion otherwise are a grant behind at most.
+    /// Counts what was granted, or has been given back.
     pub(super) fn count(&mut self, lane: usize, moved: Moved, by: By) {
-        let millionths = self.millionths;
-        let Some(lane) = self.lanes.get_mut(lane) else {
-            return;
-        };
-        let bounded = |bytes| i64::try_from(bytes).map_or(MAX_COUNTED, |b| b.min(MAX_COUNTED));
-        let wire_bytes = match moved {
-            Moved::Out(bytes) => bounded(bytes),
-            Moved::Back(bytes) => -bounded(bytes),
-        };
-        lane.owed = match by {
-            By::Portion => {
-                lane.largest = lane.largest.max(wire_bytes);
-                let owed = lane.owed - wire_bytes * (MILLION - millionths);
-                owed.max(-lane.largest * MILLION)
-            }
-            By::Others => lane.owed.saturating_add(wire_bytes * millionths),
-            By::OthersAlone => lane.owed.min(0),
-        };
+        if let Some(lane) = self.lanes.get_mut(lane) {
+            lane.debt.count(self.millionths, moved, by);
+        }
     }
 }

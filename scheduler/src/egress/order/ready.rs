@@ -185,6 +185,22 @@ impl Ready {
         }
     }
 
+    /// Returns whether a class's own rate lets it send.
+    pub(super) fn may_send(&self, class: usize, now: Time) -> bool {
+        match self {
+            Self::Ranked(_) => true,
+            Self::Arbited(arbiter) => arbiter.may_send(class, now),
+        }
+    }
+
+    /// Returns the flow that is given the next place in a class's pool, if one is free.
+    pub(super) fn next_for_pool(&self, class: usize) -> Option<u32> {
+        match self {
+            Self::Ranked(_) => None,
+            Self::Arbited(arbiter) => arbiter.next_for_pool(class),
+        }
+    }
+
     // What only classes need to know.
 
     pub(super) fn open(&mut self, now: Time, class: usize) {

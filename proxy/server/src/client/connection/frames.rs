@@ -43,6 +43,8 @@ pub(super) struct FrameWatch {
     known: usize,
     /// A header block has begun and is not complete.
     block_since: Option<Instant>,
+    /// The payload still to come is the end of the header block.
+    ends_block: bool,
     /// The control frames that are held against the client.
     control: f64,
     earned_at: Instant,
@@ -61,6 +63,7 @@ impl FrameWatch {
             header: [0; HEADER_BYTES],
             known: 0,
             block_since: None,
+            ends_block: false,
             control: 0.0,
             earned_at: now,
             earned_bytes: 0,
@@ -82,6 +85,7 @@ impl FrameWatch {
                 passing => {
                     let used = passing.min(bytes.len());
                     self.passing -= used;
+                    self.settle();
                     used
                 }
             };
@@ -129,6 +133,13 @@ impl FrameWatch {
         used
     }
 
+    /// Notes the end of a header block, once all of its last payload has come.
+    fn settle(&mut self) {
+        if self.passing == 0 && std::mem::take(&mut self.ends_block) {
+            self.block_since = None;
+        }
+    }
+
     fn frame(&mut self, now: Instant) {
         let [high, middle, low, kind, flags, ..] = self.header;
         let length = u32::from_be_bytes([0, high, middle, low]) as usize;
@@ -137,13 +148,12 @@ impl FrameWatch {
             DATA if length > 0 || flags & END_STREAM != 0 => self.earn(EARNED_PER_FRAME),
             HEADERS => {
                 self.earn(EARNED_PER_FRAME);
-                self.block_since = (flags & END_HEADERS == 0).then_some(now);
+                self.block_since = Some(now);
+                self.ends_block = flags & END_HEADERS != 0;
             }
             CONTINUATION => {
                 self.control += 1.0;
-                if flags & END_HEADERS != 0 {
-                    self.block_since = None;
-                }
+                self.ends_block = flags & END_HEADERS != 0;
             }
             RST_STREAM => {
                 self.control += 1.0;
@@ -152,6 +162,7 @@ impl FrameWatch {
             }
             _ => self.control += 1.0,
         }
+        self.settle();
     }
 }
 
@@ -267,5 +278,23 @@ mod tests {
         assert_eq!(watch.block_since(), Some(now));
         watch.read(now, &frame(CONTINUATION, END_HEADERS, 0), 0);
         assert_eq!(watch.block_since(), None);
+    }
+
+    #[test]
+    fn a_head_in_one_frame_is_timed_until_its_last_byte() {
+        let now = Instant::now();
+        let whole = frame(HEADERS, END_HEADERS | END_STREAM, 20);
+        let mut watch = watch(now, &[], 1);
+        for (second, byte) in (0..).zip(&whole) {
+            let came = now + Duration::from_secs(second);
+            watch.read(came, std::slice::from_ref(byte), 0);
+            let begun = now + Duration::from_secs(HEADER_BYTES as u64 - 1);
+            let is_under_way = (HEADER_BYTES as u64 - 1..28).contains(&second);
+            assert_eq!(
+                watch.block_since(),
+                is_under_way.then_some(begun),
+                "{second}"
+            );
+        }
     }
 }

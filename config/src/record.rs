@@ -427,7 +427,7 @@ pub(crate) fn named(
     what: &str,
     known: &[&'static str],
     cx: &mut Context<'_, '_>,
-) -> Option<(&'static str, std::rc::Rc<Node>)> {
+) -> Option<(&'static str, Rc<Node>)> {
     let tree::Kind::Mapping(entries) = &node.kind else {
         let word = choose(node, expected, known, cx)?;
         return Some((word, Node::empty_mapping(node.span.clone())));

@@ -1,5 +1,6 @@
 //! Links the program to be small.
 
+use std::path::Path;
 use std::process::Command;
 
 fn main() {

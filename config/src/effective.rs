@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use crate::decode::Class;
 use crate::shown::{Origin, Part, Shown};
+use crate::sources::Lines;
 
 /// Returns a configuration as YAML, each value with its origin: a file and line, or the
 /// default. `schema` is that of the configuration's file; see [`crate::schema`].
 pub fn effective(shown: &Shown, schema: &Value) -> String {
-    let whole = Defaults { schema }.filled(&shown.root, schema);
+    let whole = Defaults { schema }.filled(&shown.part(), schema);
     let mut yaml = Yaml {
-        shown,
+        lines: shown.lines(),
         out: String::new(),
     };
     if let Part::Mapping(entries) = &whole {
@@ -95,12 +96,12 @@ fn fits(part: &Part, schema: &Value) -> bool {
 }
 
 /// The text, in block style.
-struct Yaml<'s> {
-    shown: &'s Shown,
+struct Yaml {
+    lines: Lines,
     out: String,
 }
 
-impl Yaml<'_> {
+impl Yaml {
     fn mapping(&mut self, entries: &[(String, Origin, Part)], indent: usize) {
         for (key, origin, part) in entries {
             let name = scalar(&Value::from(key.as_str()));
@@ -118,7 +119,11 @@ impl Yaml<'_> {
             Part::List(_) | Part::Mapping(_) => String::new(),
         };
         let space = if text.is_empty() { "" } else { " " };
-        let origin = self.shown.origin(origin);
+        let origin = match origin {
+            Origin::File(byte) => self.lines.at(byte),
+            Origin::Default => "default".to_owned(),
+            Origin::Start => "as at the start".to_owned(),
+        };
         let _ = writeln!(self.out, "{space}{text}  # {origin}");
         match part {
             Part::Leaf(_) => {}

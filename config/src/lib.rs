@@ -49,6 +49,7 @@ mod wording;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use include::Gathered;
 
@@ -198,7 +199,7 @@ pub fn parse_filter(
 fn read_as<R: decode::Decode, T>(
     gathered: Gathered,
     env: Env<'_>,
-    resolve: impl FnOnce(&R, &tree::Node, &mut diagnostic::Reporter<'_>) -> Option<T>,
+    resolve: impl FnOnce(&R, &Arc<tree::Node>, &mut diagnostic::Reporter<'_>) -> Option<T>,
 ) -> Result<Loaded<T>, Errors> {
     let mut reporter = diagnostic::Reporter::resume(&gathered.sources, gathered.found);
     let config = gathered.root.and_then(|root| {

@@ -1,7 +1,7 @@
 //! A configuration as the operator is shown it: what the file says, and where, with secrets
 //! left out.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Number, Value};
 
@@ -21,8 +21,26 @@ const HIDDEN: &str = "(not shown)";
 /// no secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    pub(crate) root: Part,
-    lines: Arc<Lines>,
+    files: Option<Arc<Files>>,
+    /// What is in force instead of what the file says, in the order in which it was told.
+    kept: Vec<Kept>,
+    json: OnceLock<Value>,
+}
+
+/// The files as they were read.
+#[derive(Debug)]
+struct Files {
+    root: Arc<Node>,
+    sources: Sources,
+}
+
+/// A key's value that is in force instead of the file's; none if it is absent.
+#[derive(Clone, Debug)]
+struct Kept {
+    /// The key that it stands below, if there is one.
+    parent: Option<String>,
+    key: String,
+    value: Option<Part>,
 }
 
 /// A value of the file, and those below it.
@@ -53,7 +71,7 @@ impl PartialEq for Origin {
 
 impl PartialEq for Shown {
     fn eq(&self, other: &Self) -> bool {
-        self.root == other.root
+        self.json() == other.json()
     }
 }
 
@@ -95,47 +113,75 @@ impl Part {
 }
 
 impl Shown {
-    pub(crate) fn of(root: &Node, sources: &Sources) -> Self {
+    pub(crate) fn of(root: &Arc<Node>, sources: &Sources) -> Self {
+        let files = Files {
+            root: Arc::clone(root),
+            sources: sources.clone(),
+        };
         Self {
-            root: part(root, ""),
-            lines: Arc::new(sources.lines()),
+            files: Some(Arc::new(files)),
+            ..Self::default()
         }
     }
 
-    /// Returns the file's keys and values as JSON; null for a configuration that is of no file.
-    pub fn json(&self) -> Value {
-        self.root.json()
+    /// Returns the file's keys and values as JSON, which is made once; null for a configuration
+    /// that is of no file.
+    pub fn json(&self) -> &Value {
+        self.json.get_or_init(|| self.part().json())
     }
 
     /// Takes a key's value from another configuration, or its absence.
     pub fn keep(&mut self, key: &str, other: &Self) {
-        if let (Part::Mapping(own), Part::Mapping(others)) = (&mut self.root, &other.root) {
-            let kept = others.iter().find(|(name, ..)| name == key);
-            put(own, key, kept.map(|(.., part)| part.clone()));
-        }
+        let value = match other.part() {
+            Part::Mapping(entries) => entries.into_iter().find(|(name, ..)| name == key),
+            Part::Leaf(_) | Part::List(_) => None,
+        };
+        self.replace(None, key, value.map(|(.., part)| part));
     }
 
     /// Sets a key below another.
     pub fn set(&mut self, parent: &str, key: &str, value: Value) {
-        let Part::Mapping(own) = &mut self.root else {
-            return;
-        };
-        if !own.iter().any(|(name, ..)| name == parent) {
-            put(own, parent, Some(Part::Mapping(Vec::new())));
-        }
-        let below = own.iter_mut().find(|(name, ..)| name == parent);
-        if let Some((.., Part::Mapping(below))) = below {
-            put(below, key, Some(Part::Leaf(value)));
-        }
+        self.replace(Some(parent), key, Some(Part::Leaf(value)));
     }
 
-    /// Says where a value comes from.
-    pub(crate) fn origin(&self, origin: Origin) -> String {
-        match origin {
-            Origin::File(byte) => self.lines.at(byte),
-            Origin::Default => "default".to_owned(),
-            Origin::Start => "as at the start".to_owned(),
+    fn replace(&mut self, parent: Option<&str>, key: &str, value: Option<Part>) {
+        self.kept.push(Kept {
+            parent: parent.map(str::to_owned),
+            key: key.to_owned(),
+            value,
+        });
+        self.json = OnceLock::new();
+    }
+
+    /// Returns all that is shown.
+    pub(crate) fn part(&self) -> Part {
+        let Some(files) = &self.files else {
+            return Part::default();
+        };
+        let mut whole = part(&files.root, "");
+        let Part::Mapping(own) = &mut whole else {
+            return whole;
+        };
+        for kept in &self.kept {
+            let Some(parent) = &kept.parent else {
+                put(own, &kept.key, kept.value.clone());
+                continue;
+            };
+            if !own.iter().any(|(name, ..)| name == parent) {
+                put(own, parent, Some(Part::Mapping(Vec::new())));
+            }
+            let below = own.iter_mut().find(|(name, ..)| name == parent);
+            if let Some((.., Part::Mapping(below))) = below {
+                put(below, &kept.key, kept.value.clone());
+            }
         }
+        whole
+    }
+
+    /// Returns where the lines of its files begin.
+    pub(crate) fn lines(&self) -> Lines {
+        let files = self.files.as_ref();
+        files.map_or_else(Lines::default, |files| files.sources.lines())
     }
 }
 

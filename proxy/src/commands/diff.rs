@@ -95,7 +95,7 @@ fn running(
     let told = told.map_err(|error| error.context(format!("the admin listener {name}")))?;
     let own = told_of(&told, &format!("what {name} serves by"))?;
     let next = told_of(
-        &new.shown.json(),
+        new.shown.json(),
         "the configuration that is to be, without secrets",
     )?;
     Ok((own, next))

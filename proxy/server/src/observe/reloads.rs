@@ -77,10 +77,9 @@ impl Reloads {
 
     /// Returns the outcomes as JSON, with the configuration that is served by.
     pub(crate) fn json(&self, shown: &Shown) -> String {
-        let configuration = shown.json();
         let page = Page {
             status: self.status(),
-            configuration: &configuration,
+            configuration: shown.json(),
         };
         serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
     }

@@ -20,11 +20,7 @@ built=$wasm32_dir/wasm/sprat-filter.wasm
 python3 "$ROOT/scripts/filter-exports.py" "$linked" "$built"
 python3 "$ROOT/scripts/wasm-imports.py" "$built"
 bytes=$(stat -c %s "$built")
-if [ "$bytes" -gt "$MAX_BYTES" ]; then
-    # rustup's standard library is built for speed, and its size is not ours to say.
-    [ "$toolchain" = rustup ] || die "the filter has $bytes bytes, more than $MAX_BYTES"
-    warn "the filter has $bytes bytes; with a standard library that is built for size it would have at most $MAX_BYTES"
-fi
+[ "$bytes" -le "$MAX_BYTES" ] || die "the filter has $bytes bytes, more than $MAX_BYTES"
 if grep -aqF -e "$ROOT" -e "$CARGO_HOME" "$built"; then die "a path of this machine is in the filter"; fi
 mkdir -p "$(dirname -- "$out")"
 cp "$built" "$out"

@@ -281,10 +281,14 @@ fn it_goes_on_when_nobody_takes_what_it_logs() {
         let mut command = binary::run(&serving(&a, ""));
         let child = command.stderr(unwritable).spawn().unwrap();
         let mut running = Running::with(child, address);
+        let mut first = None;
         wait_for("it to listen", || {
-            std::net::TcpStream::connect(address).is_ok()
+            let ended = running.child.try_wait().unwrap();
+            assert_eq!(ended, None, "it could not begin");
+            first = std::net::TcpStream::connect(address).ok();
+            first.is_some()
         });
-        let mut client = Peer::connect(address);
+        let mut client = Peer::new(first.unwrap());
         assert_eq!(client.ask(get("/")).text(), "a");
         // One that is refused, two with a warning.
         serving(&a, "routs: []\n");

@@ -22,7 +22,7 @@ const HIDDEN: &str = "(not shown)";
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     files: Option<Arc<Files>>,
-    /// What is in force instead of what the file says, in the order in which it was told.
+    /// The values in force instead of what the file says, in the order in which they were told.
     kept: Vec<Kept>,
     json: OnceLock<Value>,
 }

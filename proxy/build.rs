@@ -1,35 +1,15 @@
-//! Links the program to be small, and compresses the schema that `sprat schema` prints.
+//! Links the program to be small.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-
-/// Where the schema stands, which a test of its crate keeps in step with the types.
-const SCHEMA: &str = "../config/schema.json";
-
 fn main() {
-    if let Err(error) = compress_schema() {
-        println!("cargo::error=cannot compress {SCHEMA}: {error}");
-    }
     if packs_relocations() {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
     if folds_code() {
         println!("cargo::rustc-link-arg-bins=-Wl,--icf=all");
     }
-}
-
-/// Writes the schema for the program, an eighth of what it has as text.
-fn compress_schema() -> std::io::Result<()> {
-    println!("cargo::rerun-if-changed={SCHEMA}");
-    let text = std::fs::read(SCHEMA)?;
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(&text)?;
-    let out = std::env::var_os("OUT_DIR").unwrap_or_default();
-    std::fs::write(Path::new(&out).join("schema.json.gz"), encoder.finish()?)
 }
 
 /// Returns whether the program may have its relocations packed, which saves 3 % of it: the

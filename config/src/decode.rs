@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
@@ -25,7 +25,7 @@ pub(crate) struct Context<'a, 't> {
     /// Words that the value at hand may also be, for the error's text.
     pub(crate) words: Vec<&'static str>,
     /// Defaults that were read before, by their YAML.
-    defaults: HashMap<&'static str, Rc<Node>>,
+    defaults: HashMap<&'static str, Arc<Node>>,
     /// Bytes of memory that are left for what is read.
     room_bytes: usize,
 }
@@ -72,9 +72,9 @@ impl<'a, 't> Context<'a, 't> {
     }
 
     /// Returns the tree of a default, which is read once.
-    pub(crate) fn default(&mut self, yaml: &'static str) -> Rc<Node> {
+    pub(crate) fn default(&mut self, yaml: &'static str) -> Arc<Node> {
         let known = self.defaults.entry(yaml);
-        Rc::clone(known.or_insert_with(|| default_node(yaml)))
+        Arc::clone(known.or_insert_with(|| default_node(yaml)))
     }
 
     /// Reports that something else stands where a value should.
@@ -376,7 +376,7 @@ impl<T: Copy> Field<T> {
 }
 
 /// Reads the tree of a default.
-pub(crate) fn default_node(yaml: &'static str) -> Rc<Node> {
+pub(crate) fn default_node(yaml: &'static str) -> Arc<Node> {
     let sources = Sources::of("default", yaml);
     tree::parse(yaml, &mut Reporter::new(&sources)).expect("a default is YAML")
 }

@@ -222,6 +222,11 @@ impl<'a> Reporter<'a> {
         self.found
     }
 
+    /// Returns the texts that it tells of.
+    pub(crate) fn sources(&self) -> &Sources {
+        self.sources
+    }
+
     pub(crate) fn error(&mut self, span: &Range<usize>, message: String, help: Option<String>) {
         self.push(Severity::Error, span, message, help);
     }

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::Env;
 use crate::containers::List;
@@ -36,7 +36,7 @@ const NAMED: [&str; 2] = ["clusters", "classes"];
 /// A configuration's tree, and where it comes from.
 pub(crate) struct Gathered {
     /// The tree; none after a reported error that leaves no tree.
-    pub(crate) root: Option<Rc<Node>>,
+    pub(crate) root: Option<Arc<Node>>,
     pub(crate) sources: Sources,
     pub(crate) found: Found,
     /// The files, and the directories whose names were looked at.
@@ -354,7 +354,7 @@ fn join(parts: Vec<Vec<Entry>>, reporter: &mut Reporter<'_>) -> Vec<Entry> {
 }
 
 /// Returns the items of several lists.
-fn items(lists: &[Entry], reporter: &mut Reporter<'_>) -> Vec<Rc<Node>> {
+fn items(lists: &[Entry], reporter: &mut Reporter<'_>) -> Vec<Arc<Node>> {
     let mut items = Vec::new();
     for list in lists {
         match &list.value.kind {

@@ -19,6 +19,7 @@ mod conditions;
 mod containers;
 mod decode;
 mod diagnostic;
+mod effective;
 mod endpoints_file;
 pub mod fields;
 pub mod glob;
@@ -48,10 +49,12 @@ mod wording;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use include::Gathered;
 
 pub use diagnostic::{Diagnostic, Errors, Severity};
+pub use effective::effective;
 pub use endpoints_file::{load_endpoints, parse_endpoints};
 pub use resolved::Config;
 pub use shown::Shown;
@@ -154,7 +157,7 @@ pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
 fn resolved(gathered: Gathered, env: Env<'_>) -> Result<Loaded, Errors> {
     let loaded = read_as::<raw::File, _>(gathered, env, |raw, root, reporter| {
         let config = resolve::file(raw, reporter)?;
-        let shown = Shown::of(root);
+        let shown = Shown::of(root, reporter.sources());
         Some(Config { shown, ..config })
     });
     loaded.map_err(|errors| errors.translated(peers::ours))
@@ -196,7 +199,7 @@ pub fn parse_filter(
 fn read_as<R: decode::Decode, T>(
     gathered: Gathered,
     env: Env<'_>,
-    resolve: impl FnOnce(&R, &tree::Node, &mut diagnostic::Reporter<'_>) -> Option<T>,
+    resolve: impl FnOnce(&R, &Arc<tree::Node>, &mut diagnostic::Reporter<'_>) -> Option<T>,
 ) -> Result<Loaded<T>, Errors> {
     let mut reporter = diagnostic::Reporter::resume(&gathered.sources, gathered.found);
     let config = gathered.root.and_then(|root| {

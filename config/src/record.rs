@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -117,7 +117,7 @@ impl<'k> Keys<'k, '_, '_> {
     /// Returns the value of a key that is not given, if it has one; says so if it has to be
     /// given.
     #[inline(never)]
-    fn default_of(&mut self, key: &Key) -> Option<Rc<Node>> {
+    fn default_of(&mut self, key: &Key) -> Option<Arc<Node>> {
         match key.presence {
             Presence::Default(yaml) => Some(self.cx.default(yaml)),
             Presence::Optional => None,
@@ -427,7 +427,7 @@ pub(crate) fn named(
     what: &str,
     known: &[&'static str],
     cx: &mut Context<'_, '_>,
-) -> Option<(&'static str, Rc<Node>)> {
+) -> Option<(&'static str, Arc<Node>)> {
     let tree::Kind::Mapping(entries) = &node.kind else {
         let word = choose(node, expected, known, cx)?;
         return Some((word, Node::empty_mapping(node.span.clone())));

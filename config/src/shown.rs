@@ -1,7 +1,11 @@
-//! A configuration as the operator is shown it: what the file says, with secrets left out.
+//! A configuration as the operator is shown it: what the file says, and where, with secrets
+//! left out.
 
-use serde_json::{Map, Number, Value};
+use std::sync::{Arc, OnceLock};
 
+use serde_json::{Number, Value};
+
+use crate::sources::{Lines, Sources};
 use crate::tree::{Kind, Node, Scalar};
 
 /// Keys whose values are secrets.
@@ -13,63 +17,221 @@ const SECRET_MAPPINGS: [(&str, &str); 1] = [("otlp", "headers")];
 /// The text that stands in the place of a secret.
 const HIDDEN: &str = "(not shown)";
 
-/// A configuration's file as JSON: the keys that it gives, variables as they are
-/// written there, and no secrets.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Shown(Value);
+/// A configuration's file: the keys that it gives, variables as they are written there, and
+/// no secrets.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    files: Option<Arc<Files>>,
+    /// The values in force instead of what the file says, in the order in which they were told.
+    kept: Vec<Kept>,
+    json: OnceLock<Value>,
+}
 
-impl Shown {
-    pub(crate) fn of(root: &Node) -> Self {
-        Self(value(root, ""))
+/// The files as they were read.
+#[derive(Debug)]
+struct Files {
+    root: Arc<Node>,
+    sources: Sources,
+}
+
+/// A key's value that is in force instead of the file's; none if it is absent.
+#[derive(Clone, Debug)]
+struct Kept {
+    /// The key that it stands below, if there is one.
+    parent: Option<String>,
+    key: String,
+    value: Option<Part>,
+}
+
+/// A value of the file, and those below it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    Leaf(Value),
+    List(Vec<(Origin, Part)>),
+    Mapping(Vec<(String, Origin, Part)>),
+}
+
+/// The place that a value comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// This byte of the files.
+    File(usize),
+    /// The value of a key that is left out.
+    Default,
+    /// The value in force at the start, for only a restart changes it.
+    Start,
+}
+
+/// Any two are equal: where something stands does not change what it means.
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
     }
+}
 
-    /// Returns the file's keys and values; null for a configuration that is of no file.
-    pub fn json(&self) -> &Value {
-        &self.0
+impl PartialEq for Shown {
+    fn eq(&self, other: &Self) -> bool {
+        self.json() == other.json()
     }
+}
 
-    /// Takes a key's value from another configuration, or its absence.
-    pub fn keep(&mut self, key: &str, other: &Self) {
-        if let Value::Object(entries) = &mut self.0 {
-            match other.0.get(key) {
-                Some(value) => entries.insert(key.to_owned(), value.clone()),
-                None => entries.remove(key),
-            };
+impl Default for Part {
+    fn default() -> Self {
+        Self::Leaf(Value::Null)
+    }
+}
+
+impl Part {
+    /// Returns a default, which is JSON.
+    pub(crate) fn of_default(value: &Value) -> Self {
+        let below = |value| (Origin::Default, Self::of_default(value));
+        match value {
+            Value::Array(items) => Self::List(items.iter().map(below).collect()),
+            Value::Object(entries) => {
+                let entries = entries.iter();
+                Self::Mapping(
+                    entries
+                        .map(|(key, value)| (key.clone(), Origin::Default, Self::of_default(value)))
+                        .collect(),
+                )
+            }
+            _ => Self::Leaf(value.clone()),
         }
     }
 
-    /// Sets a key below another.
-    pub fn set(&mut self, parent: &str, key: &str, value: Value) {
-        if let Value::Object(entries) = &mut self.0 {
-            let parent = entries.entry(parent).or_insert_with(|| Map::new().into());
-            if let Value::Object(entries) = parent {
-                entries.insert(key.to_owned(), value);
+    fn json(&self) -> Value {
+        match self {
+            Self::Leaf(value) => value.clone(),
+            Self::List(items) => items.iter().map(|(_, item)| item.json()).collect(),
+            Self::Mapping(entries) => {
+                let entries = entries.iter();
+                let entries = entries.map(|(key, _, part)| (key.clone(), part.json()));
+                Value::Object(entries.collect())
             }
         }
     }
 }
 
+impl Shown {
+    pub(crate) fn of(root: &Arc<Node>, sources: &Sources) -> Self {
+        let files = Files {
+            root: Arc::clone(root),
+            sources: sources.clone(),
+        };
+        Self {
+            files: Some(Arc::new(files)),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the file's keys and values as JSON, which is made once; null for a configuration
+    /// that is of no file.
+    pub fn json(&self) -> &Value {
+        self.json.get_or_init(|| self.part().json())
+    }
+
+    /// Takes a key's value from another configuration, or its absence.
+    pub fn keep(&mut self, key: &str, other: &Self) {
+        let value = match other.part() {
+            Part::Mapping(entries) => entries.into_iter().find(|(name, ..)| name == key),
+            Part::Leaf(_) | Part::List(_) => None,
+        };
+        self.replace(None, key, value.map(|(.., part)| part));
+    }
+
+    /// Sets a key below another.
+    pub fn set(&mut self, parent: &str, key: &str, value: Value) {
+        self.replace(Some(parent), key, Some(Part::Leaf(value)));
+    }
+
+    fn replace(&mut self, parent: Option<&str>, key: &str, value: Option<Part>) {
+        self.kept.push(Kept {
+            parent: parent.map(str::to_owned),
+            key: key.to_owned(),
+            value,
+        });
+        self.json = OnceLock::new();
+    }
+
+    /// Returns all that is shown.
+    pub(crate) fn part(&self) -> Part {
+        let Some(files) = &self.files else {
+            return Part::default();
+        };
+        let mut whole = part(&files.root, "");
+        let Part::Mapping(own) = &mut whole else {
+            return whole;
+        };
+        for kept in &self.kept {
+            let Some(parent) = &kept.parent else {
+                put(own, &kept.key, kept.value.clone());
+                continue;
+            };
+            if !own.iter().any(|(name, ..)| name == parent) {
+                put(own, parent, Some(Part::Mapping(Vec::new())));
+            }
+            let below = own.iter_mut().find(|(name, ..)| name == parent);
+            if let Some((.., Part::Mapping(below))) = below {
+                put(below, &kept.key, kept.value.clone());
+            }
+        }
+        whole
+    }
+
+    /// Returns where the lines of its files begin.
+    pub(crate) fn lines(&self) -> Lines {
+        let files = self.files.as_ref();
+        files.map_or_else(Lines::default, |files| files.sources.lines())
+    }
+}
+
+/// Puts a key's value among others, in the place of what it had, or takes the key out.
+fn put(entries: &mut Vec<(String, Origin, Part)>, key: &str, part: Option<Part>) {
+    let at = entries.iter().position(|(name, ..)| name == key);
+    match (at, part) {
+        (Some(at), Some(part)) => entries[at] = (key.to_owned(), Origin::Start, part),
+        (None, Some(part)) => entries.push((key.to_owned(), Origin::Start, part)),
+        (Some(at), None) => drop(entries.remove(at)),
+        (None, None) => {}
+    }
+}
+
 /// Returns what is shown of a value that stands below this key.
-fn value(node: &Node, below: &str) -> Value {
+fn part(node: &Node, below: &str) -> Part {
     match &node.kind {
-        Kind::Scalar(scalar) => of_scalar(scalar),
-        Kind::Sequence(items) => items.iter().map(|item| value(item, below)).collect(),
+        Kind::Scalar(scalar) => Part::Leaf(of_scalar(scalar)),
+        Kind::Sequence(items) => {
+            let items = items.iter();
+            Part::List(
+                items
+                    .map(|item| (Origin::File(item.span.start), part(item, below)))
+                    .collect(),
+            )
+        }
         Kind::Mapping(entries) => {
             let entries = entries.iter().map(|entry| {
                 let key = entry.key.as_str();
+                let origin = Origin::File(entry.key_span.start);
                 let shown = match &entry.value.kind {
-                    _ if SECRETS.contains(&key) => HIDDEN.into(),
+                    _ if SECRETS.contains(&key) => hidden(),
                     Kind::Mapping(all) if SECRET_MAPPINGS.contains(&(below, key)) => {
-                        let hidden = all.iter().map(|own| (own.key.clone(), HIDDEN.into()));
-                        Value::Object(hidden.collect())
+                        let hidden = all.iter().map(|own| {
+                            let origin = Origin::File(own.key_span.start);
+                            (own.key.clone(), origin, hidden())
+                        });
+                        Part::Mapping(hidden.collect())
                     }
-                    _ => value(&entry.value, key),
+                    _ => part(&entry.value, key),
                 };
-                (entry.key.clone(), shown)
+                (entry.key.clone(), origin, shown)
             });
-            Value::Object(entries.collect())
+            Part::Mapping(entries.collect())
         }
     }
+}
+
+fn hidden() -> Part {
+    Part::Leaf(HIDDEN.into())
 }
 
 fn of_scalar(scalar: &Scalar) -> Value {

@@ -41,6 +41,27 @@ impl PartialEq for WrittenAt {
     }
 }
 
+/// The beginnings of all lines, where the texts are not kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines {
+    /// The first byte of each line, in the texts of all files together.
+    starts: Vec<u32>,
+    /// The first byte of each file, and its name.
+    files: Vec<(usize, String)>,
+}
+
+impl Lines {
+    /// Returns the file and line of a byte, as `sprat.yaml:12`.
+    pub(crate) fn at(&self, byte: usize) -> String {
+        let line_of = |byte: usize| self.starts.partition_point(|start| *start as usize <= byte);
+        let after = self.files.partition_point(|(start, _)| *start <= byte);
+        match self.files.get(after.saturating_sub(1)) {
+            Some((start, name)) => format!("{name}:{}", 1 + line_of(byte) - line_of(*start)),
+            None => String::new(),
+        }
+    }
+}
+
 /// The texts of all files, one after the other, so that a place in any of them is a
 /// number of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +99,20 @@ impl Sources {
             start,
         });
         start
+    }
+
+    /// Returns where the lines of all files begin.
+    pub(crate) fn lines(&self) -> Lines {
+        let breaks = self.text.bytes().enumerate();
+        let breaks = breaks.filter(|(_, byte)| *byte == b'\n');
+        let starts = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1));
+        let files = self.files.iter();
+        Lines {
+            starts: starts
+                .filter_map(|start| u32::try_from(start).ok())
+                .collect(),
+            files: files.map(|file| (file.start, file.name.clone())).collect(),
+        }
     }
 
     /// Returns the texts of all files.

@@ -9,7 +9,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use granit_parser::{Event, Parser, ScalarStyle, StructureStyle, Tag};
 
@@ -36,8 +36,8 @@ pub(crate) struct Node {
 
 impl Node {
     /// Makes a mapping that is not in the file as such.
-    pub(crate) fn mapping(span: Range<usize>, entries: Vec<Entry>) -> Rc<Self> {
-        Rc::new(Self {
+    pub(crate) fn mapping(span: Range<usize>, entries: Vec<Entry>) -> Arc<Self> {
+        Arc::new(Self {
             span,
             kind: Kind::Mapping(entries),
             weight: 1,
@@ -45,8 +45,8 @@ impl Node {
     }
 
     /// Makes a list of the items of several lists, one after the other.
-    pub(crate) fn sequence(span: Range<usize>, items: Vec<Rc<Self>>) -> Rc<Self> {
-        Rc::new(Self {
+    pub(crate) fn sequence(span: Range<usize>, items: Vec<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self {
             span,
             kind: Kind::Sequence(items),
             weight: 1,
@@ -58,7 +58,7 @@ impl Node {
         self.weight
     }
 
-    pub(crate) fn empty_mapping(span: Range<usize>) -> Rc<Self> {
+    pub(crate) fn empty_mapping(span: Range<usize>) -> Arc<Self> {
         Self::mapping(span, Vec::new())
     }
 }
@@ -66,7 +66,7 @@ impl Node {
 #[derive(Debug)]
 pub(crate) enum Kind {
     Scalar(Scalar),
-    Sequence(Vec<Rc<Node>>),
+    Sequence(Vec<Arc<Node>>),
     Mapping(Vec<Entry>),
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Scalar {
 pub(crate) struct Entry {
     pub(crate) key: String,
     pub(crate) key_span: Range<usize>,
-    pub(crate) value: Rc<Node>,
+    pub(crate) value: Arc<Node>,
 }
 
 /// A file's text, and its place among those of other files.
@@ -97,7 +97,7 @@ pub(crate) struct Part<'t> {
 }
 
 /// Reads the single document in `text`; none if there was a reported error that leaves no tree.
-pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Rc<Node>> {
+pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Arc<Node>> {
     let part = Part {
         text,
         start: 0,
@@ -118,7 +118,7 @@ pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Rc<Node>>
 pub(crate) fn parse_part(
     part: &Part<'_>,
     reporter: &mut Reporter<'_>,
-) -> Result<Option<Rc<Node>>, Stop> {
+) -> Result<Option<Arc<Node>>, Stop> {
     let Part { text, start, .. } = *part;
     if text.len() > MAX_BYTES {
         let message = format!("the file is larger than {MAX_BYTES} bytes");
@@ -184,12 +184,12 @@ struct Open {
 }
 
 enum OpenKind {
-    Sequence(Vec<Rc<Node>>),
+    Sequence(Vec<Arc<Node>>),
     Mapping {
         entries: Vec<Entry>,
         /// The place of each key, to find those given twice.
         seen: HashMap<String, usize>,
-        merged: Vec<Rc<Node>>,
+        merged: Vec<Arc<Node>>,
         key: Option<(String, Range<usize>)>,
     },
 }
@@ -201,8 +201,8 @@ struct Builder<'a, 'r, 't> {
     max_nodes: usize,
     reporter: &'r mut Reporter<'t>,
     stack: Vec<Open>,
-    anchors: HashMap<usize, Rc<Node>>,
-    root: Option<Rc<Node>>,
+    anchors: HashMap<usize, Arc<Node>>,
+    root: Option<Arc<Node>>,
 }
 
 impl Builder<'_, '_, '_> {
@@ -375,19 +375,19 @@ impl Builder<'_, '_, '_> {
             }
         };
         let weight = 1 + below;
-        let node = Rc::new(Node {
+        let node = Arc::new(Node {
             span: span.clone(),
             kind,
             weight,
         });
         if anchor != 0 {
-            self.anchors.insert(anchor, Rc::clone(&node));
+            self.anchors.insert(anchor, Arc::clone(&node));
         }
         self.place(node, &span)
     }
 
     /// Puts a finished node where it belongs.
-    fn place(&mut self, node: Rc<Node>, span: &Range<usize>) -> Result<(), Stop> {
+    fn place(&mut self, node: Arc<Node>, span: &Range<usize>) -> Result<(), Stop> {
         if node.weight > self.max_nodes {
             let message = format!("the configuration comes to more than {MAX_NODES} values");
             let help = Some("an alias counts as all that it repeats".to_owned());
@@ -444,7 +444,7 @@ mod tests {
     use super::*;
 
     /// Reads a text that may come to so many nodes; the error is what is wrong with it.
-    fn read(text: &str, max_nodes: usize) -> Result<Rc<Node>, Vec<String>> {
+    fn read(text: &str, max_nodes: usize) -> Result<Arc<Node>, Vec<String>> {
         let sources = Sources::of("test", text);
         let mut reporter = Reporter::new(&sources);
         let part = Part {

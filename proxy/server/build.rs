@@ -1,11 +1,23 @@
 //! Says which commit an optimised build is made of, for `sprat --version` and
 //! `sprat_build_info`: `SPRAT_COMMIT` if it is set, as where the sources are without
 //! their history, or else what git says. Other builds say `unknown`, or each commit
-//! would have the tests compiled anew. It also says whether the C library is in the program.
+//! would have the tests compiled anew. It also says whether the C library is in the program, and
+//! compresses the configuration's schema.
 
+use std::io::Write as _;
+use std::path::Path;
 use std::process::Command;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// Where the schema stands, which a test of its crate keeps in step with the types.
+const SCHEMA: &str = "../../config/schema.json";
+
 fn main() {
+    if let Err(error) = compress_schema() {
+        println!("cargo::error=cannot compress {SCHEMA}: {error}");
+    }
     println!("cargo::rerun-if-env-changed=SPRAT_COMMIT");
     let commit = std::env::var("SPRAT_COMMIT")
         .ok()
@@ -29,6 +41,16 @@ fn main() {
         let value = std::env::var(name).unwrap_or_default();
         println!("cargo::rustc-env={key}={value}");
     }
+}
+
+/// Writes the schema for the program, an eighth of what it has as text.
+fn compress_schema() -> std::io::Result<()> {
+    println!("cargo::rerun-if-changed={SCHEMA}");
+    let text = std::fs::read(SCHEMA)?;
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&text)?;
+    let out = std::env::var_os("OUT_DIR").unwrap_or_default();
+    std::fs::write(Path::new(&out).join("schema.json.gz"), encoder.finish()?)
 }
 
 /// Returns the commit that is checked out, marked if files have been changed since.

@@ -18,6 +18,7 @@ mod setup;
 
 pub use exchange::{decide, path};
 pub use observe::metrics::metrics_table;
+pub use observe::reloads::schema;
 pub use observe::{log_lines, standard_error, version};
 pub use serve::{changes, loaded, operate, server, simulation};
 pub use setup::routing;

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
-use flate2::read::GzDecoder;
 use sprat_config::Config;
 use sprat_config::resolved::{Syslog, SyslogAddress};
 use sprat_net::problem::Purpose;
@@ -209,7 +208,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Top(args) => sprat_top::run(&args),
         Command::Whatif(args) => ask_whatif(&args),
         Command::Import(args) => convert(&args),
-        Command::Schema => schema().and_then(|text| print(&text)),
+        Command::Schema => sprat_server::schema().and_then(|text| print(&text)),
         Command::Completions { shell } => print(&completions(shell)),
         Command::Man { directory } => write_pages(&directory),
         Command::Try(args) => try_out(&args),
@@ -300,12 +299,6 @@ fn compare(args: &diff::Args) -> ExitCode {
 
 fn try_out(args: &trial::Args) -> anyhow::Result<()> {
     print(&trial::run(args, &mut io::stdin().lock())?)
-}
-
-/// Returns the JSON Schema of the configuration.
-fn schema() -> anyhow::Result<String> {
-    let compressed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schema.json.gz"));
-    Ok(io::read_to_string(GzDecoder::new(compressed))?)
 }
 
 /// Returns a script that tells a shell of the commands and their arguments.

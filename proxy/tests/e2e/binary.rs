@@ -459,15 +459,24 @@ fn the_admin_listener_shows_the_configuration_without_secrets() {
     running.says("admin address=");
     let line = running.line_with("admin address=");
     let admin = line.split("admin address=").nth(1).unwrap();
-    let shown = || {
-        let request = "GET /config HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let page = |path: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         Peer::connect(admin.parse().unwrap()).ask(request).text()
     };
+    let shown = || page("/config");
     let text = shown();
-    assert!(
-        !text.contains("secret") && !text.contains("hushed"),
-        "{text}"
-    );
+    let yaml = page("/config.yaml");
+    for text in [&text, &yaml] {
+        let has_secret = text.contains("secret") || text.contains("hushed");
+        assert!(!has_secret, "{text}");
+    }
+    for line in [
+        format!("version: 1  # {}:1", path.display()),
+        "  policy: srpt  # default".to_owned(),
+        "  workers: 2  # as at the start".to_owned(),
+    ] {
+        assert!(yaml.lines().any(|own| own == line), "{line} in\n{yaml}");
+    }
     let page: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(page["last_reload_successful"], true);
     let config = &page["configuration"];

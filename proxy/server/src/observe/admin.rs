@@ -58,7 +58,8 @@ const INDEX: &str = "sprat\n\n/         the dashboard, for a browser\n\
                      /catalogue       what the catalogue of sizes holds\n\
                      /catalogue/dump  its entries as JSON lines\n\
                      /config   the configuration that is served by, when it was read,\n\
-                     \x20         and what was wrong with the last that was not\n";
+                     \x20         and what was wrong with the last that was not\n\
+                     /config.yaml  all of its values and where each comes from\n";
 
 /// The admin pages of a server, and the clients that ask for them.
 pub(crate) struct Desk {
@@ -207,6 +208,7 @@ impl Desk {
             "/catalogue" => Page::Catalogue,
             "/gain" => Page::Gain,
             "/config" => Page::Config,
+            "/config.yaml" => Page::Effective,
             _ => {
                 let unknown = "no such page; / lists them\n";
                 return plain(StatusCode::NOT_FOUND, unknown, answering);
@@ -240,10 +242,12 @@ impl Desk {
             Page::Endpoints => metrics.endpoints(),
             Page::Catalogue => metrics.catalogue().json(),
             Page::Config => metrics.config(),
+            Page::Effective => metrics.effective(),
             Page::Gain => metrics.gain(),
         };
         let content_type = match page {
             Page::Metrics(format) => format.content_type(),
+            Page::Effective => "application/yaml",
             _ => "application/json",
         };
         let reading = self.renderings.read(page, &self.seats, answering, render);

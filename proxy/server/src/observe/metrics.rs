@@ -147,6 +147,11 @@ impl Metrics {
     pub(crate) fn config(&self) -> String {
         self.reloads.json(&self.present.load().shown)
     }
+
+    /// Returns all values of the configuration that is served by as YAML, each with its origin.
+    pub(crate) fn effective(&self) -> String {
+        self.reloads.effective(&self.present.load().shown)
+    }
 }
 
 impl Present {

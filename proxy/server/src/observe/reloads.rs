@@ -1,10 +1,12 @@
 //! How the reloads of a process went.
 
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use flate2::read::GzDecoder;
 use serde::Serialize;
-use sprat_config::Shown;
+use sprat_config::{Shown, effective};
 use sprat_net::metrics::{Labels, Row, Topic};
 
 /// The outcomes of reloads, for `/metrics` and `/config`.
@@ -81,6 +83,30 @@ impl Reloads {
         };
         serde_json::to_string_pretty(&page).unwrap_or_default() + "\n"
     }
+
+    /// Returns the configuration that is served by as YAML, with what it leaves out.
+    pub(crate) fn effective(&self, shown: &Shown) -> String {
+        let schema = schema().and_then(|text| Ok(serde_json::from_str(&text)?));
+        // It is in the program, and tests read it.
+        let schema = schema.unwrap_or(serde_json::Value::Null);
+        let status = self.status();
+        let at = jiff::Timestamp::from_second(i64::try_from(status.loaded_unix_s).unwrap_or(0));
+        let at = at.map_or_else(|_| String::new(), |at| at.to_string());
+        let refused = match status.last_error {
+            None => "",
+            Some(_) => "# The file has changed since and was refused: /config has the error.\n",
+        };
+        format!("# Read {at}.\n{refused}") + &effective(shown, &schema)
+    }
+}
+
+/// Returns the JSON Schema of the configuration.
+///
+/// # Errors
+/// None that a program of ours has: its copy is compressed when it is built.
+pub fn schema() -> anyhow::Result<String> {
+    let compressed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schema.json.gz"));
+    Ok(io::read_to_string(GzDecoder::new(compressed))?)
 }
 
 /// The metrics that tell of the configuration.

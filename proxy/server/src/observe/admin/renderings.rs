@@ -26,6 +26,7 @@ pub(super) enum Page {
     Endpoints,
     Catalogue,
     Config,
+    Effective,
     Gain,
 }
 

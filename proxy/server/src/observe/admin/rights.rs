@@ -23,7 +23,7 @@ const LEAST_BYTES: usize = 16;
 const MOST_BYTES: usize = 1024;
 
 /// The pages that the token is wanted for, beside changes.
-const GUARDED: [&str; 3] = ["/flows", "/events", "/config"];
+const GUARDED: [&str; 4] = ["/flows", "/events", "/config", "/config.yaml"];
 
 const NO_TOKEN: Refusal = (
     StatusCode::UNAUTHORIZED,

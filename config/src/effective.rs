@@ -1,0 +1,261 @@
+//! All that a configuration says, with the values of the keys that it leaves out, and where each
+//! comes from, as YAML to be read.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::decode::Class;
+use crate::shown::{Origin, Part, Shown};
+use crate::sources::Lines;
+
+/// Returns a configuration as YAML, each value with its origin: a file and line, or the
+/// default. `schema` is that of the configuration's file; see [`crate::schema`].
+pub fn effective(shown: &Shown, schema: &Value) -> String {
+    let whole = Defaults { schema }.filled(&shown.part(), schema);
+    let mut yaml = Yaml {
+        lines: shown.lines(),
+        out: String::new(),
+    };
+    if let Part::Mapping(entries) = &whole {
+        yaml.mapping(entries, 0);
+    }
+    yaml.out
+}
+
+/// The defaults of the keys, as the schema has them.
+struct Defaults<'s> {
+    schema: &'s Value,
+}
+
+impl<'s> Defaults<'s> {
+    /// Returns a value with all keys that are left out in it and below it.
+    fn filled(&self, part: &Part, schema: &'s Value) -> Part {
+        let schema = self.of(part, schema);
+        let below = |key: &str| schema.and_then(|own| own.get(key));
+        match part {
+            Part::Leaf(_) => part.clone(),
+            Part::List(items) => {
+                let schema = below("items").unwrap_or(&Value::Null);
+                let items = items.iter();
+                Part::List(
+                    items
+                        .map(|(origin, item)| (*origin, self.filled(item, schema)))
+                        .collect(),
+                )
+            }
+            Part::Mapping(entries) => {
+                let known = below("properties").and_then(Value::as_object);
+                let other = below("additionalProperties").unwrap_or(&Value::Null);
+                let given = entries.iter().map(|(key, origin, part)| {
+                    let schema = known.and_then(|known| known.get(key)).unwrap_or(other);
+                    (key.clone(), *origin, self.filled(part, schema))
+                });
+                let left_out = known.into_iter().flatten().filter_map(|(key, schema)| {
+                    let is_given = entries.iter().any(|(name, ..)| name == key);
+                    let default = schema.get("default").filter(|_| !is_given)?;
+                    let part = self.filled(&Part::of_default(default), schema);
+                    Some((key.clone(), Origin::Default, part))
+                });
+                Part::Mapping(given.chain(left_out).collect())
+            }
+        }
+    }
+
+    /// Returns the schema of such a value among those that may stand there.
+    fn of(&self, part: &Part, schema: &'s Value) -> Option<&'s Value> {
+        if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
+            return self.of(part, self.schema.pointer(name.strip_prefix('#')?)?);
+        }
+        if let Some(all) = schema.get("anyOf").and_then(Value::as_array) {
+            return all.iter().find_map(|one| self.of(part, one));
+        }
+        fits(part, schema).then_some(schema)
+    }
+}
+
+/// Returns whether a list or a mapping with these keys is what a schema is about.
+fn fits(part: &Part, schema: &Value) -> bool {
+    let is_a = |kind: &str| schema.get("type").is_some_and(|own| own == kind);
+    let Part::Mapping(entries) = part else {
+        return matches!(part, Part::List(_)) && is_a("array");
+    };
+    let known = schema.get("properties").and_then(Value::as_object);
+    let is_open = schema.get("additionalProperties") != Some(&Value::Bool(false))
+        || schema.get("patternProperties").is_some();
+    let required = schema.get("required").and_then(Value::as_array);
+    let mut required = required.into_iter().flatten();
+    let is_given = |key: &Value| entries.iter().any(|(name, ..)| key == name);
+    let may_be = |(name, _, part): &(String, Origin, Part)| {
+        let own = known.and_then(|known| known.get(name));
+        let only = own.and_then(|own| own.get("const"));
+        let is_that = only.is_none_or(|only| *part == Part::Leaf(only.clone()));
+        (own.is_some() || is_open) && is_that
+    };
+    is_a("object") && required.all(is_given) && entries.iter().all(may_be)
+}
+
+/// The text, in block style.
+struct Yaml {
+    lines: Lines,
+    out: String,
+}
+
+impl Yaml {
+    fn mapping(&mut self, entries: &[(String, Origin, Part)], indent: usize) {
+        for (key, origin, part) in entries {
+            let name = scalar(&Value::from(key.as_str()));
+            let _ = write!(self.out, "{:indent$}{name}:", "");
+            self.value(part, *origin, indent + 2);
+        }
+    }
+
+    /// Writes what follows a key, and the lines below it.
+    fn value(&mut self, part: &Part, origin: Origin, indent: usize) {
+        let text = match part {
+            Part::Leaf(value) => scalar(value),
+            Part::List(items) if items.is_empty() => "[]".to_owned(),
+            Part::Mapping(entries) if entries.is_empty() => "{}".to_owned(),
+            Part::List(_) | Part::Mapping(_) => String::new(),
+        };
+        let space = if text.is_empty() { "" } else { " " };
+        let origin = match origin {
+            Origin::File(byte) => self.lines.at(byte),
+            Origin::Default => "default".to_owned(),
+            Origin::Start => "as at the start".to_owned(),
+        };
+        let _ = writeln!(self.out, "{space}{text}  # {origin}");
+        match part {
+            Part::Leaf(_) => {}
+            Part::Mapping(entries) => self.mapping(entries, indent),
+            Part::List(items) => {
+                for (origin, item) in items {
+                    let _ = write!(self.out, "{:indent$}-", "");
+                    self.value(item, *origin, indent + 2);
+                }
+            }
+        }
+    }
+}
+
+/// Returns a scalar as YAML 1.2 reads it back.
+fn scalar(value: &Value) -> String {
+    let Value::String(text) = value else {
+        return value.to_string();
+    };
+    let begins = |c: char| c.is_ascii_alphanumeric() || "/_$^".contains(c);
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || "/_$^.:@%+-=~{}*()".contains(c);
+    let is_plain = text.starts_with(begins) && text.chars().all(goes_on) && !text.ends_with(':');
+    match is_plain && Class::of(text) == Class::String {
+        true => text.clone(),
+        false => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    fn schema() -> Value {
+        serde_json::from_str(include_str!("../schema.json")).unwrap()
+    }
+
+    fn read(text: &str) -> Config {
+        let env = |_: &str| Some("3".to_owned());
+        crate::parse(text, "sprat.yaml", &env).unwrap().config
+    }
+
+    const SMALL: &str = "version: 1\nlisteners:\n  - address: 127.0.0.1:8080\nuplink: {rate: 10mbit}\n\
+                         runtime: {workers: '${N}'}\nclusters:\n  farm: {endpoints: ['127.0.0.1:1']}\n\
+                         routes: [{cluster: farm}]\n";
+
+    #[test]
+    fn each_value_has_its_origin() {
+        let text = effective(&read(SMALL).shown, &schema());
+        for line in [
+            "version: 1  # sprat.yaml:1",
+            "  -  # sprat.yaml:3",
+            "    address: 127.0.0.1:8080  # sprat.yaml:3",
+            "uplink:  # sprat.yaml:4",
+            "  rate: 10mbit  # sprat.yaml:4",
+            "  policy: srpt  # default",
+            "  workers: ${N}  # sprat.yaml:5",
+            "admin:  # default",
+        ] {
+            assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn what_stays_until_a_restart_says_so() {
+        let mut shown = read(SMALL).shown;
+        shown.set("runtime", "workers", 2.into());
+        let text = effective(&shown, &schema());
+        assert!(
+            text.contains("\n  workers: 2  # as at the start\n"),
+            "{text}"
+        );
+    }
+
+    /// Returns all of a configuration but where in its file it stands.
+    fn meaning(config: Config) -> String {
+        let shown = Shown::default();
+        let mut text = format!("{:?}", Config { shown, ..config });
+        for (begin, end) in [("Span(", ')'), ("WrittenAt {", '}')] {
+            let parts = text.split(begin).enumerate();
+            let parts = parts.map(|(at, part)| match part.split_once(end) {
+                Some((_, rest)) if at > 0 => rest,
+                _ => part,
+            });
+            text = parts.collect();
+        }
+        text
+    }
+
+    /// Checks that examples mean the same with all that they leave out.
+    #[test]
+    fn it_means_the_same() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+        let mut seen = 0;
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = std::fs::read_to_string(&path) else {
+                continue;
+            };
+            let Ok(loaded) = crate::parse(&text, "sprat.yaml", &|_| None) else {
+                continue;
+            };
+            let yaml = effective(&loaded.config.shown, &schema());
+            let yaml = yaml.replace("phrase: \"(not shown)\"", "phrase: farm");
+            let again = crate::parse(&yaml, "again.yaml", &|_| None);
+            // Where a log goes to `syslog`, or a policy decides about `marking`, some keys
+            // may not be given.
+            let Ok(again) = again else {
+                continue;
+            };
+            let is_same = meaning(loaded.config) == meaning(again.config);
+            assert!(is_same, "{} is not\n{yaml}", path.display());
+            seen += 1;
+        }
+        assert!(seen > 10, "{seen}");
+    }
+
+    #[test]
+    fn scalars_are_read_back() {
+        for (text, written) in [
+            ("srpt", "srpt"),
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("5%", "5%"),
+            ("true", "\"true\""),
+            ("7", "\"7\""),
+            ("", "\"\""),
+            ("a: b", "\"a: b\""),
+            ("*", "\"*\""),
+            ("a#b \"c\"", "\"a#b \\\"c\\\"\""),
+            ("a:", "\"a:\""),
+        ] {
+            assert_eq!(scalar(&Value::from(text)), written);
+        }
+    }
+}

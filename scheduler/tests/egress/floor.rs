@@ -101,11 +101,7 @@ fn levels_have_it_too_and_classes_with_a_rate_among_themselves() {
     assert_eq!(bytes_since(&driver, low, 0), 1_000);
 
     // A class of a tenth of the link, with two downloads.
-    let capped = ClassSpec {
-        rate_bits_per_s: Some(UNIT.rate_bits_per_s / 10),
-        ..ClassSpec::default()
-    };
-    let classes = vec![ClassSpec::default(), capped];
+    let classes = vec![ClassSpec::default(), capped(0, UNIT.rate_bits_per_s / 10)];
     let mut driver = floored(Discipline::Srpt, UNIT, classes, 10);
     driver.arrive(MANY);
     for more in 0..2 {
@@ -119,26 +115,47 @@ fn levels_have_it_too_and_classes_with_a_rate_among_themselves() {
     assert!((990..=1_010).contains(&got(2)), "{}", got(2));
 }
 
-/// The bytes that each of the classes' downloads has in 100 s, of 100,000, behind a first class
+/// The bytes that each of the classes' downloads has in 10 s, of 10,000, behind a first class
 /// that fills the link, with a floor of a tenth.
-fn shares_of_downloads(discipline: Discipline, classes: Vec<ClassSpec>, each: usize) -> Vec<u64> {
+fn shares_of_downloads(discipline: Discipline, classes: &[ClassSpec], each: usize) -> Vec<u64> {
     let count = classes.len();
-    let mut driver = floored(discipline, UNIT, classes, 10);
+    let mut driver = floored(discipline, UNIT, classes.to_vec(), 10);
     for class in 0..count {
         for _ in 0..each {
             driver.arrive_as(class, sprat_scheduler::Size::Exact(MANY), MANY);
         }
     }
-    driver.run_until(ms(101_000));
+    driver.run_until(ms(11_000));
     let of_class =
         |class| (class * each..(class + 1) * each).map(|flow| bytes_since(&driver, flow, 1_000));
     (0..count).map(|class| of_class(class).sum()).collect()
+}
+
+/// Checks these bytes under disciplines of each kind, with two downloads of each class.
+fn assert_shares(classes: &[ClassSpec], expected: &[u64]) {
+    for discipline in [Discipline::Srpt, Discipline::Fair, Discipline::Fcfs] {
+        near(&shares_of_downloads(discipline, classes, 2), expected);
+    }
 }
 
 fn at_level(level: u8) -> ClassSpec {
     ClassSpec {
         level,
         ..ClassSpec::default()
+    }
+}
+
+fn capped(level: u8, rate_bits_per_s: u64) -> ClassSpec {
+    ClassSpec {
+        rate_bits_per_s: Some(rate_bits_per_s),
+        ..at_level(level)
+    }
+}
+
+fn idle() -> ClassSpec {
+    ClassSpec {
+        idle_only: true,
+        ..at_level(9)
     }
 }
 
@@ -154,67 +171,75 @@ fn near(got: &[u64], expected: &[u64]) {
 }
 
 #[test]
-fn a_lower_level_has_it_whatever_the_classes_are() {
-    let capped = |level, rate_bits_per_s| ClassSpec {
-        rate_bits_per_s: Some(rate_bits_per_s),
-        ..at_level(level)
-    };
-    let weighed = |level, weight| ClassSpec {
-        weight,
-        ..at_level(level)
-    };
-    let pool = |level| ClassSpec {
-        max_concurrency: 1,
-        ..at_level(level)
-    };
-    let idle = ClassSpec {
-        idle_only: true,
-        ..at_level(9)
-    };
-    let rate = UNIT.rate_bits_per_s;
+fn a_lower_level_has_it_by_level_alone() {
     for discipline in [Discipline::Srpt, Discipline::Fair, Discipline::Fcfs] {
-        let shares =
-            |classes: &[ClassSpec]| shares_of_downloads(discipline.clone(), classes.to_vec(), 2);
-        // By level alone, all that wait share it.
-        let alone = vec![at_level(0), at_level(1)];
+        let classes = [at_level(0), at_level(1)];
         near(
-            &shares_of_downloads(discipline.clone(), alone, 1),
-            &[90_000, 10_000],
+            &shares_of_downloads(discipline, &classes, 1),
+            &[9_000, 1_000],
         );
-        // Weights hold among those of one level.
-        let both = [weighed(0, 3), weighed(0, 1), at_level(1)];
-        near(&shares(&both), &[67_500, 22_500, 10_000]);
-        // All that is below has a tenth together.
-        let three = [at_level(0), at_level(1), at_level(2), idle.clone()];
-        near(&shares(&three), &[90_000, 5_000, 5_000, 0]);
-        // One with a pool has a place of it.
-        near(&shares(&[at_level(0), pool(1)]), &[90_000, 10_000]);
-        near(&shares(&[pool(0), at_level(1)]), &[90_000, 10_000]);
-        // A rate of its own is an upper bound.
-        near(
-            &shares(&[at_level(0), capped(1, rate / 5)]),
-            &[90_000, 10_000],
-        );
-        near(
-            &shares(&[at_level(0), capped(1, rate / 20)]),
-            &[95_000, 5_000],
-        );
-        // A level that has what the others leave needs no floor.
-        near(
-            &shares(&[capped(0, rate / 2), at_level(1)]),
-            &[50_000, 50_000],
-        );
-        near(&shares(&[at_level(0), idle.clone()]), &[100_000, 0]);
     }
 }
 
 #[test]
-fn clients_that_share_the_link_have_the_floor_of_a_lower_level_in_turn() {
-    let capped = ClassSpec {
-        rate_bits_per_s: Some(UNIT.rate_bits_per_s),
+fn a_lower_level_has_it_beside_weights() {
+    let weighed = |weight| ClassSpec {
+        weight,
+        ..at_level(0)
+    };
+    // They hold among those of one level.
+    assert_shares(
+        &[weighed(3), weighed(1), at_level(1)],
+        &[6_750, 2_250, 1_000],
+    );
+}
+
+#[test]
+fn all_lower_levels_have_it_together() {
+    let three = [at_level(0), at_level(1), at_level(2), idle()];
+    assert_shares(&three, &[9_000, 500, 500, 0]);
+    assert_shares(&[at_level(0), idle()], &[10_000, 0]);
+}
+
+#[test]
+fn a_lower_level_with_a_pool_has_it_for_a_place_of_it() {
+    let pool = |level| ClassSpec {
+        max_concurrency: 1,
+        ..at_level(level)
+    };
+    assert_shares(&[at_level(0), pool(1)], &[9_000, 1_000]);
+    assert_shares(&[pool(0), at_level(1)], &[9_000, 1_000]);
+}
+
+#[test]
+fn what_waits_for_a_place_has_it_after_a_second_as_well() {
+    let pool = ClassSpec {
+        max_concurrency: 1,
         ..at_level(1)
     };
-    let mut driver = floored(Discipline::Srpt, UNIT, vec![at_level(0), capped], 10);
+    let mut driver = floored(Discipline::Srpt, UNIT, vec![at_level(0), pool], 10);
+    for class in 0..2 {
+        driver.arrive_as(class, sprat_scheduler::Size::Exact(MANY), MANY);
+    }
+    driver.run_until(ms(999));
+    assert_eq!(bytes_since(&driver, 1, 0), 0);
+    driver.run_until(ms(2_000));
+    near(&[bytes_since(&driver, 1, 0)], &[100]);
+}
+
+#[test]
+fn a_lower_level_has_it_within_its_own_rate() {
+    let rate = UNIT.rate_bits_per_s;
+    assert_shares(&[at_level(0), capped(1, rate / 5)], &[9_000, 1_000]);
+    assert_shares(&[at_level(0), capped(1, rate / 20)], &[9_500, 500]);
+    // One that has what the others leave needs no floor.
+    assert_shares(&[capped(0, rate / 2), at_level(1)], &[5_000, 5_000]);
+}
+
+#[test]
+fn clients_that_share_the_link_have_the_floor_of_a_lower_level_in_turn() {
+    let classes = vec![at_level(0), capped(1, UNIT.rate_bits_per_s)];
+    let mut driver = floored(Discipline::Srpt, UNIT, classes, 10);
     share(&mut driver.egress, driver.now, true);
     for (client, class) in [(1, 0), (2, 1), (2, 1), (2, 1), (3, 1)] {
         driver.owner = Some(client);

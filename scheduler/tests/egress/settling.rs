@@ -187,14 +187,13 @@ fn a_class_has_the_turn_back_of_which_it_wrote_nothing() {
 }
 
 /// Queues of SRQ of 1,000 and 4,000 bytes: A is in the second, B in the first.
-fn two_queues(classes: usize) -> Driver {
+fn two_queues(classes: Vec<ClassSpec>) -> Driver {
     let config = sprat_scheduler::srq::Config {
         quanta: vec![1_000, 4_000],
         quantum_bounds: (1, 1 << 40),
         ..sprat_scheduler::srq::Config::bytes()
     };
     let discipline = Discipline::Srq(Box::new(config));
-    let classes = vec![ClassSpec::default(); classes];
     let mut driver = Driver::with_classes(discipline, UNIT, classes);
     driver.arrive(1 << 30);
     assert_eq!(driver.serve(1_000).len(), 1_000);
@@ -204,13 +203,18 @@ fn two_queues(classes: usize) -> Driver {
 
 #[test]
 fn a_queue_has_its_part_of_what_is_written() {
-    // In one class, and in one of two that share a level.
-    for classes in [1, 2] {
-        let mut driver = two_queues(classes);
-        assert_eq!(driver.serve(10), "BBBBBABBBB", "{classes}");
-        let mut driver = two_queues(classes);
+    // In one class, and in one of two that take turns.
+    let one = ClassSpec::default();
+    let heavier = ClassSpec {
+        weight: 2,
+        ..ClassSpec::default()
+    };
+    for classes in [vec![one.clone()], vec![one, heavier]] {
+        let mut driver = two_queues(classes.clone());
+        assert_eq!(driver.serve(10), "BBBBBABBBB", "{classes:?}");
+        let mut driver = two_queues(classes.clone());
         for _ in 0..20 {
-            assert_eq!(driver.serve_in_part(0), Some(1), "{classes}");
+            assert_eq!(driver.serve_in_part(0), Some(1), "{classes:?}");
         }
     }
 }

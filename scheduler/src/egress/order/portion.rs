@@ -145,3 +145,37 @@ impl Portion {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is owed after each of these moves, for a portion of a tenth.
+    fn owed(moves: &[(Moved, By)]) -> Vec<i64> {
+        let mut debt = Debt::default();
+        let counted = moves.iter().map(|&(moved, by)| {
+            debt.count(MILLION / 10, moved, by);
+            debt.owed
+        });
+        counted.collect()
+    }
+
+    #[test]
+    fn a_grant_is_saved_up_for_those_that_may_not_be_served_and_no_more() {
+        let grant = 3_000_000;
+        let out = (Moved::Out(3), By::OthersMeanwhile);
+        let saved = owed(&[out; 12]);
+        let tenth = grant / 10;
+        let expected: Vec<_> = (1..=12).map(|n| (n * tenth).min(grant)).collect();
+        assert_eq!(saved, expected);
+        // The portion's own largest grant counts as well, and what comes back is taken off.
+        let own = (Moved::Out(8), By::Portion);
+        let back = (Moved::Back(2), By::OthersMeanwhile);
+        assert_eq!(
+            owed(&[own, out, back]),
+            [-7_200_000, -6_900_000, -7_100_000]
+        );
+        let many = [vec![own], vec![out; 60]].concat();
+        assert_eq!(owed(&many).last(), Some(&8_000_000));
+    }
+}

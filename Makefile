@@ -29,9 +29,9 @@ mutants: ## Mutation tests of what changed since BASE (ALL=1: of the core and co
 	@scripts/setup-run.sh
 	@scripts/mutants.sh
 
-build: ## Build both binaries, optimised, into target/release
+build: ## Build both binaries, optimised by what Sprat does, into target/release (PGO=0: once, in half the time)
 	@scripts/setup-run.sh
-	cargo build --release --locked -p sprat -p sprat-loadgen
+	@scripts/build.sh
 
 book: ## Build the documents as a book, into target/book, and follow its links (OPEN=1)
 	@scripts/setup-run.sh

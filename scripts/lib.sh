@@ -153,15 +153,28 @@ ensure_rust() {
     say "Rust is in $CARGO_HOME/bin; for your own shell: . \"$CARGO_HOME/env\""
 }
 
-# build_programs: Sprat and the load generator, optimised; $target is the directory that
-# has them. Both, whoever asks: one alone would want other features of what they share, and
-# all that would be compiled once more. SPRAT_BUILT names a directory that has them already.
+# The counts that Sprat is optimised by; scripts/build.sh makes them.
+PROFILE=${CARGO_TARGET_DIR:-$ROOT/target}/profile/sprat.profdata
+
+# profile_is_current: whether they are of these sources and this Rust.
+profile_is_current() {
+    [ -e "$PROFILE" ] && [ "$(rustc -vV)" = "$(cat "$PROFILE.rustc" 2>/dev/null)" ] &&
+        [ -z "$(cd "$ROOT" && find Cargo.* .cargo config import measure proxy scheduler top whatif \
+            -newer "$PROFILE" \( -name '*.rs' -o -name '*.toml' -o -name Cargo.lock \) -print -quit)" ]
+}
+
+# build_programs: Sprat and the load generator, optimised, by Sprat's counts if there are
+# some of it as it is; $target is the directory that has them. Both, whoever asks: one alone
+# would want other features of what they share, and all that would be compiled once more.
+# SPRAT_BUILT names a directory that has them already; PGO=0 leaves the counts out.
 build_programs() {
     if [ -n "${SPRAT_BUILT:-}" ]; then
         target=$(realpath "$SPRAT_BUILT")
         return
     fi
-    (cd "$ROOT" && cargo build --release --locked --quiet -p sprat -p sprat-loadgen)
+    local flags=${RUSTFLAGS:-}
+    if [ "${PGO:-1}" != 0 ] && profile_is_current; then flags+=" -Cprofile-use=$PROFILE"; fi
+    (cd "$ROOT" && RUSTFLAGS=$flags cargo build --release --locked --quiet -p sprat -p sprat-loadgen)
     target=${CARGO_TARGET_DIR:-$ROOT/target}/release
 }
 

@@ -44,7 +44,7 @@ struct Kept {
 }
 
 /// A value of the file, and those below it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Part {
     Leaf(Value),
     List(Vec<(Origin, Part)>),
@@ -62,13 +62,7 @@ pub(crate) enum Origin {
     Start,
 }
 
-/// Any two are equal: where something stands does not change what it means.
-impl PartialEq for Origin {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
+/// Two are equal that say the same, wherever in their files.
 impl PartialEq for Shown {
     fn eq(&self, other: &Self) -> bool {
         self.json() == other.json()
@@ -319,6 +313,19 @@ mod tests {
         after.set("runtime", "workers", 2.into());
         assert_eq!(after.json()["admin"], "off");
         assert_eq!(after.json()["runtime"]["workers"], 2);
+        // A key that the file has not is put below one that it has not either.
+        let mut without = shown("");
+        without.set("runtime", "workers", 2.into());
+        without.set("runtime", "drain_timeout", "1s".into());
+        let runtime = json!({"workers": 2, "drain_timeout": "1s"});
+        assert_eq!(without.json()["runtime"], runtime);
+        assert_eq!(without, shown("runtime: {workers: 2, drain_timeout: 1s}\n"));
+    }
+
+    #[test]
+    fn those_that_say_the_same_are_equal() {
+        assert_eq!(shown("admin: off\n"), shown("\n\nadmin: 'off'\n"));
+        assert_ne!(shown("admin: off\n"), shown(""));
     }
 
     #[test]

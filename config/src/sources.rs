@@ -211,6 +211,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_are_counted_in_each_file() {
+        let mut sources = Sources::of("a.yaml", "\na: 1\n\nb: 2");
+        let second = sources.add("b.yaml", "c: 3\nd: 4");
+        let lines = sources.lines();
+        for byte in 0..sources.text().len() {
+            let (number, file) = sources.line_at(byte);
+            assert_eq!(lines.at(byte), format!("{file}:{number}"), "{byte}");
+        }
+        assert_eq!(lines.at(second), "b.yaml:1");
+        assert_eq!(lines.at(second + 5), "b.yaml:2");
+        assert_eq!(Lines::default().at(0), "");
+    }
+
+    #[test]
     fn a_line_is_without_its_break() {
         let sources = Sources::of("a.yaml", "a: 1\r\n\r\n\nb: 2\n");
         let line = |byte| &sources.text()[sources.line_around(byte)];

@@ -36,6 +36,7 @@ pub mod problem;
 pub mod proxy_protocol;
 pub mod read_ahead;
 pub mod screen;
+pub mod slices;
 pub mod stamp;
 pub mod store_connection;
 pub mod sys;

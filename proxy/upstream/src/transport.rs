@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use sprat_net::slices::poll_write_slices;
 use sprat_net::tls::EndpointStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -67,7 +68,10 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        either!(self, stream => stream.poll_write_vectored(cx, slices))
+        match self.get_mut() {
+            Self::Plain(stream) => poll_write_slices(Pin::new(stream), cx, slices),
+            Self::Tls(secured) => Pin::new(&mut secured.stream).poll_write_vectored(cx, slices),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -14,6 +14,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::server::TlsStream;
 
 use super::Connection;
+use sprat_net::slices::poll_write_slices;
 use sprat_net::sys;
 
 /// A client's socket. What it puts on the wire is told to its [`Connection`]
@@ -176,7 +177,7 @@ impl AsyncWrite for Socket {
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = match self.poll_mark(cx) {
-            Poll::Ready(()) => Pin::new(&mut self.writer).poll_write_vectored(cx, slices),
+            Poll::Ready(()) => poll_write_slices(Pin::new(&mut self.writer), cx, slices),
             Poll::Pending => Poll::Pending,
         };
         self.note(written)

@@ -150,7 +150,7 @@ impl Portion {
 mod tests {
     use super::*;
 
-    /// What is owed after each of these moves, for a portion of a tenth.
+    /// Returns what is owed after each of these moves, for a portion of a tenth.
     fn owed(moves: &[(Moved, By)]) -> Vec<i64> {
         let mut debt = Debt::default();
         let counted = moves.iter().map(|&(moved, by)| {

@@ -11,7 +11,7 @@ set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 
 cd "$ROOT"
-counting=${CARGO_TARGET_DIR:-$ROOT/target}/counting
+counting=$(realpath -m "${CARGO_TARGET_DIR:-target}")/counting
 
 # find_profdata: what merges counts, as $profdata.
 find_profdata() {

@@ -154,7 +154,7 @@ ensure_rust() {
 }
 
 # The counts that Sprat is optimised by; scripts/build.sh makes them.
-PROFILE=${CARGO_TARGET_DIR:-$ROOT/target}/profile/sprat.profdata
+PROFILE=$(realpath -m "${CARGO_TARGET_DIR:-$ROOT/target}")/profile/sprat.profdata
 
 # profile_is_current: whether they are of these sources and this Rust.
 profile_is_current() {

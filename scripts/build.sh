@@ -46,6 +46,14 @@ count() {
     rm -rf --one-file-system "$counting"
 }
 
+# is_met: whether the program has functions of the names that were counted. Where it has none,
+# the counts change nothing, and the compiler does not say so.
+is_met() {
+    local counted='s/^  .*\(_ZN.*E\):$/\1/p; s/^  \(_ZN.*E\):$/\1/p'
+    [ "$(comm -12 <("$profdata" show --all-functions "$PROFILE" | sed -n "$counted" | sort -u) \
+        <(nm "$target/sprat" | awk '{ print $3 }' | sort -u) | wc -l)" -gt 0 ]
+}
+
 # without_counts WHY
 without_counts() {
     rm -f "$PROFILE"
@@ -61,3 +69,6 @@ if [ "${PGO:-1}" != 0 ] && ! profile_is_current; then
 fi
 say "Building"
 build_programs
+if profile_is_current && [ -n "${profdata:-}" ] && has nm && ! is_met; then
+    die "none of the functions that were counted is in $target/sprat: PGO=0 builds it without counts"
+fi

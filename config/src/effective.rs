@@ -253,6 +253,65 @@ mod tests {
     }
 
     #[test]
+    fn a_schema_fits_what_it_is_about() {
+        let leaf = |value: Value| Part::Leaf(value);
+        let mapping = |entries: &[(&str, &str)]| {
+            let entry = |&(key, value): &(&str, &str)| {
+                (key.to_owned(), Origin::Default, leaf(value.into()))
+            };
+            Part::Mapping(entries.iter().map(entry).collect())
+        };
+        let object = |more: &str| -> Value {
+            let text = format!(
+                r#"{{"type": "object", "properties": {{"kind": {{"const": "a"}}, "x": {{}}}}{more}}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let open = object("");
+        let closed = object(r#", "additionalProperties": false"#);
+        let patterns = object(r#", "additionalProperties": false, "patternProperties": {}"#);
+        let required = object(r#", "required": ["x"]"#);
+        for (part, schema, expected) in [
+            (&mapping(&[("x", "1")]), &closed, true),
+            (&mapping(&[("y", "1")]), &closed, false),
+            (&mapping(&[("y", "1")]), &open, true),
+            (&mapping(&[("y", "1")]), &patterns, true),
+            (&mapping(&[("kind", "a")]), &closed, true),
+            (&mapping(&[("kind", "b")]), &closed, false),
+            (&mapping(&[("x", "1"), ("kind", "b")]), &open, false),
+            (&mapping(&[("kind", "a")]), &required, false),
+            (&mapping(&[("kind", "a"), ("x", "1")]), &required, true),
+            (&mapping(&[]), &serde_json::json!({"type": "array"}), false),
+            (
+                &Part::List(Vec::new()),
+                &serde_json::json!({"type": "array"}),
+                true,
+            ),
+            (&Part::List(Vec::new()), &open, false),
+            (&leaf("x".into()), &open, false),
+        ] {
+            assert_eq!(fits(part, schema), expected, "{schema}");
+        }
+    }
+
+    #[test]
+    fn each_level_is_two_columns() {
+        let one = |key: &str, part| Part::Mapping(vec![(key.to_owned(), Origin::Default, part)]);
+        let list = |item| Part::List(vec![(Origin::Default, item)]);
+        let part = one("a", list(one("b", list(one("c", Part::Leaf(1.into()))))));
+        let mut yaml = Yaml {
+            lines: Lines::default(),
+            out: String::new(),
+        };
+        let Part::Mapping(entries) = &part else {
+            unreachable!("made above")
+        };
+        yaml.mapping(entries, 0);
+        let text = yaml.out.replace("  # default", "");
+        assert_eq!(text, "a:\n  -\n    b:\n      -\n        c: 1\n");
+    }
+
+    #[test]
     fn scalars_are_read_back() {
         for (text, written) in [
             ("srpt", "srpt"),

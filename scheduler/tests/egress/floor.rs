@@ -237,6 +237,31 @@ fn a_lower_level_has_it_within_its_own_rate() {
 }
 
 #[test]
+fn what_has_only_what_the_others_leave_owes_them_nothing() {
+    let rate = UNIT.rate_bits_per_s;
+    let idle = ClassSpec { level: 0, ..idle() };
+    let classes = vec![at_level(0), capped(1, rate / 20), idle];
+    let mut driver = floored(Discipline::Srpt, UNIT, classes, 10);
+    for class in [1, 2] {
+        driver.arrive_as(class, sprat_scheduler::Size::Exact(MANY), MANY);
+    }
+    driver.run_until(ms(5_000));
+    while driver.serve_one() != Some(0) {}
+    // Until the first may have its next byte.
+    driver.run_until(driver.now + Duration::from_millis(20));
+    assert!(
+        driver
+            .services
+            .iter()
+            .rev()
+            .take(19)
+            .all(|own| own.flow == 1)
+    );
+    driver.arrive(MANY);
+    assert_eq!(driver.serve(4), "CACC");
+}
+
+#[test]
 fn clients_that_share_the_link_have_the_floor_of_a_lower_level_in_turn() {
     let classes = vec![at_level(0), capped(1, UNIT.rate_bits_per_s)];
     let mut driver = floored(Discipline::Srpt, UNIT, classes, 10);

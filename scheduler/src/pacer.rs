@@ -67,6 +67,20 @@ impl Pacer {
         }
     }
 
+    /// Returns the same link for a driver that makes up for so much of the time in which
+    /// something waited and nothing was sent.
+    #[must_use]
+    pub(crate) fn with_credit(self, credit: Duration) -> Self {
+        Self { credit, ..self }
+    }
+
+    /// Forgets time in which nothing waited, but for what is made up for when a timer fires
+    /// late.
+    pub(crate) fn skip(&mut self, now: Time, idle: Duration) {
+        let lateness = 2 * self.ahead;
+        self.free_at = (self.free_at + idle).min(now - lateness).max(self.free_at);
+    }
+
     /// Returns when all that is debited will have left.
     pub fn free_at(&self) -> Time {
         self.free_at

@@ -17,6 +17,10 @@ use crate::{Pacer, Time};
 /// weight.
 const FRACTION: u32 = 10;
 
+/// The time over which a class has its own rate, where it could not send because the link
+/// was taken.
+const RATE_HOLDS_OVER: Duration = Duration::from_secs(1);
+
 /// The slot whose turn it is, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
@@ -59,6 +63,8 @@ struct Class {
     foreground: bool,
     /// Virtual clock of its aggregate rate.
     pacer: Option<Pacer>,
+    /// The last time that a flow of it came, or was granted something.
+    active_at: Time,
     /// Bytes sent over weight. 64 bits would be full after a fortnight at
     /// 100 Gbit/s, and classes at the end of time are no longer told apart.
     virtual_time: u128,
@@ -74,10 +80,10 @@ struct Class {
 impl Class {
     fn new(spec: &ClassSpec, link: &Pacer, first_share_percent: Option<u8>) -> Self {
         let pacer = |rate| {
-            // As exact as the link's own.
+            // Runs ahead as much as the link's own.
             let mut pacer = link.clone();
             pacer.change_rate(Time::ZERO, rate);
-            pacer
+            pacer.with_credit(RATE_HOLDS_OVER)
         };
         Self {
             level: spec.level.min(MAX_LEVELS as u8 - 1),
@@ -86,6 +92,7 @@ impl Class {
             // One with a limit of its own waits for that, not for the link.
             foreground: !spec.idle_only && spec.rate_bits_per_s.is_none(),
             pacer: spec.rate_bits_per_s.map(pacer),
+            active_at: Time::ZERO,
             virtual_time: 0,
             pool: spec.max_concurrency,
             taken: 0,
@@ -120,6 +127,16 @@ impl Class {
         at.is_none_or(|at| at <= now)
     }
 
+    /// Notes that a flow comes. What the class had none for is lost of its own rate.
+    fn wake(&mut self, now: Time) {
+        let idle = now.since(std::mem::replace(&mut self.active_at, now));
+        if let Some(pacer) = &mut self.pacer
+            && self.seated.len() + self.unseated.len() == 0
+        {
+            pacer.skip(now, idle);
+        }
+    }
+
     fn virtual_bytes(&self, wire_bytes: u64) -> u128 {
         (u128::from(wire_bytes) << FRACTION) / u128::from(self.weight)
     }
@@ -144,10 +161,11 @@ impl Arbiter {
     /// their own rates is what they owed before.
     pub(crate) fn take_over(&mut self, now: Time, before: &Self) {
         for (own, before) in self.classes.iter_mut().zip(&before.classes) {
-            if let (Some(own), Some(before)) = (&mut own.pacer, &before.pacer) {
-                let rate = own.rate_bits_per_s();
-                own.clone_from(before);
-                own.change_rate(now, rate);
+            if let (Some(pacer), Some(of_before)) = (&mut own.pacer, &before.pacer) {
+                let rate = pacer.rate_bits_per_s();
+                pacer.clone_from(of_before);
+                pacer.change_rate(now, rate);
+                own.active_at = before.active_at;
             }
         }
     }
@@ -205,6 +223,7 @@ impl Arbiter {
     /// Makes a flow ready, or gives it another rank.
     pub(crate) fn insert(&mut self, now: Time, class: usize, slot: u32, rank: Rank) {
         let class = &mut self.classes[class];
+        class.wake(now);
         if class.foreground {
             self.gate.alive(now);
         }
@@ -314,6 +333,7 @@ impl Arbiter {
         let class = &mut self.classes[class];
         let bytes = class.virtual_bytes(wire_bytes);
         class.virtual_time = class.virtual_time.saturating_add(bytes);
+        class.active_at = now;
         if let Some(pacer) = &mut class.pacer {
             pacer.debit(now, wire_bytes);
         }

@@ -136,6 +136,13 @@ struct Flow {
     begun: bool,
 }
 
+struct Sent {
+    at: Time,
+    wire_bytes: u64,
+    /// The time that the class had had something to send by then.
+    waited: Duration,
+}
+
 struct Model {
     classes: Vec<ClassSpec>,
     egress: Egress,
@@ -143,8 +150,10 @@ struct Model {
     flows: Vec<Flow>,
     groups: [GroupId; GROUPS],
     announced: usize,
-    /// When, and how many wire bytes, by class, at its present rate.
-    sent: Vec<Vec<(Time, u64)>>,
+    /// By class, at its present rate.
+    sent: Vec<Vec<Sent>>,
+    /// The time that each class has had something to send, so far.
+    waited: Vec<Duration>,
     /// All that was sent.
     sent_bytes: u64,
 }
@@ -158,7 +167,8 @@ impl Model {
             now: Time::ZERO,
             flows: Vec::new(),
             announced: 0,
-            sent: vec![Vec::new(); classes.len()],
+            sent: classes.iter().map(|_| Vec::new()).collect(),
+            waited: vec![Duration::ZERO; classes.len()],
             sent_bytes: 0,
             classes,
         }
@@ -234,7 +244,7 @@ impl Model {
                 discipline,
                 classes,
             } => self.reconfigure(discipline, classes),
-            Op::Pass(micros) => self.now = self.now + Duration::from_micros(micros),
+            Op::Pass(micros) => self.pass(self.now + Duration::from_micros(micros)),
         }
         let waiting = self.flows.iter().filter(|flow| flow.ready).count();
         assert_eq!(self.egress.waiting_flows(), waiting);
@@ -283,7 +293,8 @@ impl Model {
         self.egress.reconfigure(self.now, change);
         classes.resize(classes.len().max(self.classes.len()), ClassSpec::default());
         self.check_rates();
-        self.sent.resize(classes.len(), Vec::new());
+        self.sent.resize_with(classes.len(), Vec::new);
+        self.waited.resize(classes.len(), Duration::ZERO);
         let before = self.classes.iter().zip(&classes);
         for ((before, after), sent) in before.zip(&mut self.sent) {
             if before.rate_bits_per_s != after.rate_bits_per_s {
@@ -291,6 +302,20 @@ impl Model {
             }
         }
         self.classes = classes;
+    }
+
+    /// Lets time pass.
+    fn pass(&mut self, to: Time) {
+        for (class, waited) in self.waited.iter_mut().enumerate() {
+            if self
+                .flows
+                .iter()
+                .any(|flow| flow.ready && flow.class == class)
+            {
+                *waited += to.since(self.now);
+            }
+        }
+        self.now = to;
     }
 
     fn close(&mut self, flow: usize) {
@@ -319,7 +344,11 @@ impl Model {
                 assert!(flow.ready && (1..=flow.left).contains(&bytes));
                 flow.left -= bytes_sent;
                 flow.begun = true;
-                self.sent[flow.class].push((self.now, bytes_sent));
+                self.sent[flow.class].push(Sent {
+                    at: self.now,
+                    wire_bytes: bytes_sent,
+                    waited: self.waited[flow.class],
+                });
                 self.sent_bytes += bytes_sent;
                 if flow.left == 0 {
                     self.close(granted);
@@ -359,17 +388,19 @@ impl Model {
         }
     }
 
-    /// In any window, no more than the rate and one byte.
+    /// In any window, no more than the rate, one byte, and what the class could not send
+    /// within a second before.
     fn check_rates(&self) {
         for (class, sent) in self.classes.iter().zip(&self.sent) {
             let Some(rate) = class.rate_bits_per_s else {
                 continue;
             };
-            for (first, &(from, _)) in sent.iter().enumerate() {
+            for (index, first) in sent.iter().enumerate() {
                 let mut bytes = 0;
-                for &(at, more) in &sent[first..] {
-                    bytes += more;
-                    let carried = at.since(from).as_secs_f64() * rate as f64 / 8.0;
+                for each in &sent[index..] {
+                    bytes += each.wire_bytes;
+                    let time = each.at.since(first.at) + first.waited.min(Duration::from_secs(1));
+                    let carried = time.as_secs_f64() * rate as f64 / 8.0;
                     assert!(bytes as f64 <= carried + 1.01, "{bytes} in {carried}");
                 }
             }
@@ -396,7 +427,7 @@ impl Model {
             let Grant::Wait { until } = self.egress.grant(self.now) else {
                 panic!("idle though somebody is ready");
             };
-            self.now = until.max(wakeup);
+            self.pass(until.max(wakeup));
         }
         assert!(
             self.flows

@@ -89,6 +89,65 @@ fn shares_are_of_bytes_not_of_responses() {
     assert_eq!((sent(0), sent(1)), (200, 110));
 }
 
+/// A first level, and a second of a tenth of the link.
+fn a_tenth_below() -> Driver {
+    let tenth = class(1, |class| class.rate_bits_per_s = Some(800));
+    Driver::with_classes(Discipline::Fcfs, UNIT, vec![weight(0, 1), tenth])
+}
+
+/// The bytes that a flow has been granted.
+fn bytes_of(driver: &Driver, flow: usize) -> usize {
+    let own = driver.services.iter().filter(|own| own.flow == flow);
+    own.count()
+}
+
+#[test]
+fn a_rate_makes_up_for_what_the_link_was_taken_for() {
+    let mut driver = a_tenth_below();
+    driver.arrive(500);
+    let low = driver.arrive_as(1, Size::Exact(1_000), 1_000);
+    driver.run_until(ms(500));
+    assert_eq!(bytes_of(&driver, low), 0);
+    // What it could have sent by now, in a burst, and the next in its time.
+    driver.run_until(ms(550));
+    assert_eq!(bytes_of(&driver, low), 50);
+    driver.run_until(ms(1_000));
+    assert_eq!(bytes_of(&driver, low), 100);
+}
+
+#[test]
+fn a_rate_makes_up_for_a_second_and_no_more() {
+    let mut driver = a_tenth_below();
+    driver.arrive(5_000);
+    let low = driver.arrive_as(1, Size::Exact(1_000), 1_000);
+    driver.run_until(ms(5_100));
+    assert_eq!(bytes_of(&driver, low), 100);
+    driver.run_until(ms(6_000));
+    assert_eq!(bytes_of(&driver, low), 200);
+}
+
+#[test]
+fn a_rate_makes_up_for_nothing_while_its_class_has_nothing_to_send() {
+    let mut driver = a_tenth_below();
+    driver.run_until(ms(5_000));
+    let low = driver.arrive_as(1, Size::Exact(1_000), 1_000);
+    driver.run_until(ms(6_000));
+    assert_eq!(bytes_of(&driver, low), 100);
+    driver.pause(low);
+    driver.run_until(ms(9_000));
+    driver.resume(low);
+    driver.run_until(ms(10_000));
+    assert_eq!(bytes_of(&driver, low), 200);
+    // What waited and is no longer there has no claim.
+    driver.arrive(300);
+    driver.run_until(ms(10_300));
+    driver.pause(low);
+    driver.run_until(ms(12_000));
+    driver.resume(low);
+    driver.run_until(ms(13_000));
+    assert_eq!(bytes_of(&driver, low), 300);
+}
+
 #[test]
 fn a_rate_is_kept_and_the_others_take_what_it_leaves() {
     // A quarter of the link.

@@ -231,7 +231,8 @@ fn what_waits_for_a_place_has_it_after_a_second_as_well() {
 fn a_lower_level_has_it_within_its_own_rate() {
     let rate = UNIT.rate_bits_per_s;
     assert_shares(&[at_level(0), capped(1, rate / 5)], &[9_000, 1_000]);
-    assert_shares(&[at_level(0), capped(1, rate / 20)], &[9_500, 500]);
+    // Of a smaller rate it gets all, and what it could not send in the first second.
+    assert_shares(&[at_level(0), capped(1, rate / 20)], &[9_450, 550]);
     // One that has what the others leave needs no floor.
     assert_shares(&[capped(0, rate / 2), at_level(1)], &[5_000, 5_000]);
 }
@@ -257,8 +258,61 @@ fn what_has_only_what_the_others_leave_owes_them_nothing() {
             .take(19)
             .all(|own| own.flow == 1)
     );
+    // It has had its part, and the other's bytes owe it nothing.
     driver.arrive(MANY);
-    assert_eq!(driver.serve(4), "CACC");
+    assert_eq!(driver.serve(40), "C".repeat(40));
+}
+
+/// A download of the second of two levels, with a floor of a tenth, and what comes of the
+/// first: so many bytes every 100 ms, of the 100 that the link carries; and none at its end.
+fn beside_a_download(percent: u8, bytes: u64, second: ClassSpec, until_s: u64) -> Driver {
+    let classes = vec![at_level(0), second];
+    let mut driver = floored(Discipline::Srpt, UNIT, classes, percent);
+    driver.arrive_as(1, sprat_scheduler::Size::Exact(MANY), MANY);
+    for at in 0..until_s * 10 {
+        driver.run_until(ms(at * 100));
+        if bytes > 0 {
+            driver.arrive(bytes);
+        }
+    }
+    driver.run_until(ms(until_s * 1_000));
+    driver
+}
+
+#[test]
+fn a_lower_level_that_gets_as_much_in_its_turn_takes_nothing_from_the_first() {
+    for second in [at_level(1), capped(1, UNIT.rate_bits_per_s / 10)] {
+        let with = beside_a_download(10, 80, second.clone(), 30);
+        let without = beside_a_download(0, 80, second, 30);
+        assert_eq!(with.services, without.services);
+    }
+    // It gets a twentieth in its turn, and has the other from the floor.
+    let driver = beside_a_download(10, 95, at_level(1), 31);
+    let got = bytes_since(&driver, 0, 1_000);
+    assert!((2_900..=3_100).contains(&got), "{got}");
+}
+
+#[test]
+fn what_a_lower_level_got_in_its_turn_is_its_part_for_a_second() {
+    let mut driver = beside_a_download(10, 80, at_level(1), 30);
+    driver.arrive(MANY);
+    driver.run_until(ms(30_900));
+    assert_eq!(bytes_since(&driver, 0, 30_000), 0);
+    driver.run_until(ms(32_000));
+    near(&[bytes_since(&driver, 0, 31_000)], &[100]);
+}
+
+#[test]
+fn what_a_faster_link_carried_is_forgotten_with_it() {
+    let mut driver = beside_a_download(10, 0, at_level(1), 30);
+    let rate = UNIT.rate_bits_per_s / 10;
+    driver.egress.set_rate(driver.now, rate);
+    driver.arrive(MANY);
+    driver.run_until(ms(32_000));
+    assert_eq!(bytes_since(&driver, 0, 30_001), 0);
+    // A credit of ten seconds would last until 40.
+    driver.run_until(ms(42_000));
+    near(&[bytes_since(&driver, 0, 32_000)], &[100]);
 }
 
 #[test]

@@ -17,16 +17,20 @@ use crate::queue::Rank;
 /// The time from its opening after which a flow takes part.
 const TAKES_PART_AFTER: Duration = Duration::from_secs(1);
 
+/// The time over which lower levels have their floor: what they get in their turn is part of
+/// it for so long.
+const OVER: Duration = Duration::from_secs(1);
+
 /// Percent of the link at most.
 pub const MAX_FLOOR_PERCENT: u8 = 50;
 
 /// Flows that wait, by when they were served last, and what is owed to the first.
 ///
-/// There is one lane for all of them where a single queue has all levels in it, for the
-/// last in order is of the lowest. Where classes take turns each has a lane, and the floor
-/// goes to those of lower levels as well: a level is strict, and its classes' turns do not
-/// reach the next. The key is when a flow takes part, or was served after that. Where
-/// clients share the link their places stand here in the place of flows.
+/// Classes that take turns have a lane each, others one for their level. The floor goes to
+/// lower levels as well: a level is strict, and turns do not reach the next. What lower levels get in their turn is part of it: where the levels
+/// above leave them as much, those are not harmed. The key is when a flow takes part, or
+/// was served after that. Where clients share the link their places stand here in the place
+/// of flows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Floor {
     /// The waiting flows, and what is owed within a lane.
@@ -35,6 +39,36 @@ pub(super) struct Floor {
     /// The bytes owed to lower levels, of which `below_millionths` are theirs.
     below: Debt,
     below_millionths: i64,
+    /// The highest level of those that have a part in the floor.
+    first_level: u8,
+    lately: Lately,
+}
+
+/// What was granted of late.
+#[derive(Clone, Debug, Default)]
+struct Lately {
+    since: Time,
+    wire_bytes: u64,
+    /// Wire bytes of the period before that.
+    before: u64,
+}
+
+impl Lately {
+    /// Returns the wire bytes of a period of [`OVER`], about: of the present one if that is
+    /// more already, and of the last.
+    fn count(&mut self, now: Time, moved: Moved) -> u64 {
+        let over = now.since(self.since);
+        if over >= OVER {
+            self.before = if over < 2 * OVER { self.wire_bytes } else { 0 };
+            self.wire_bytes = 0;
+            self.since = now;
+        }
+        self.wire_bytes = match moved {
+            Moved::Out(bytes) => self.wire_bytes.saturating_add(bytes),
+            Moved::Back(bytes) => self.wire_bytes.saturating_sub(bytes),
+        };
+        self.wire_bytes.max(self.before)
+    }
 }
 
 impl Floor {
@@ -47,16 +81,18 @@ impl Floor {
         classes: &[(bool, u8)],
     ) -> Self {
         let percent = u32::from(percent.min(MAX_FLOOR_PERCENT));
-        let mut levels = classes.iter().filter(|(idle_only, _)| !idle_only);
-        let first = levels.next();
-        let has_levels = levels.any(|class| Some(class) != first);
-        let is_by_class = is_arbited || !may_starve;
+        let levels = classes.iter().filter(|(idle_only, _)| !idle_only);
+        let levels = levels.map(|&(_, level)| level);
+        let first_level = levels.clone().min().unwrap_or_default();
+        let has_levels = levels.max() > Some(first_level);
         let part = |is_on| if is_on { percent * 10_000 } else { 0 };
         Self {
             lanes: Portion::new(part(may_starve)),
-            is_by_class,
+            is_by_class: is_arbited,
             below: Debt::default(),
-            below_millionths: i64::from(part(is_by_class && has_levels)),
+            below_millionths: i64::from(part(has_levels)),
+            first_level,
+            lately: Lately::default(),
         }
     }
 
@@ -90,7 +126,7 @@ impl Floor {
     /// saves nothing up.
     pub(super) fn count(&mut self, lane: usize, now: Time, moved: Moved, granted: Granted) {
         let by = match self.longest(lane, now) {
-            _ if granted == Granted::LongestInLane => By::Portion,
+            _ if granted != Granted::InOrder => By::Portion,
             Some(_) => By::Others,
             None => By::OthersAlone,
         };
@@ -115,7 +151,10 @@ pub(super) fn rank_by_age(flow: &Flow) -> Rank {
 impl Order {
     /// Returns the floor's lane of a class.
     pub(super) fn floor_lane(&self, class: usize) -> usize {
-        if self.floor.is_by_class { class } else { 0 }
+        match self.floor.is_by_class {
+            true => class,
+            false => usize::from(self.classes[class].1),
+        }
     }
 
     /// Puts a flow among those that wait for the floor. One that has no place in its
@@ -217,7 +256,7 @@ impl Order {
 
     /// Returns the flow of a class that has waited longest and takes part, and since when.
     fn longest(&self, now: Time, flows: &Flows, class: usize) -> Option<(Rank, u32)> {
-        let waits = self.floor.longest(class, now);
+        let waits = self.floor.longest(self.floor_lane(class), now);
         let waits = waits.and_then(|(rank, entry)| Some((rank, self.flow_of(class, entry)?)));
         // Those that wait for a place in the class's pool have an order of their own.
         let next = self.ready.next_for_pool(class);
@@ -240,7 +279,8 @@ impl Order {
         let flow = &flows[slot];
         let (class, granted) = (flow.class(), flow.granted);
         (self.floor).count(self.floor_lane(class), now, moved, granted);
-        if self.floor.below_millionths == 0 || self.classes[class].0 {
+        let (idle_only, level) = self.classes[class];
+        if self.floor.below_millionths == 0 || idle_only {
             return;
         }
         let mut below = self.below(class);
@@ -250,10 +290,13 @@ impl Order {
             By::Others
         } else if below.any(|other| self.longest(now, flows, other).is_some()) {
             By::OthersMeanwhile
+        } else if level > self.floor.first_level {
+            By::Portion
         } else {
             By::OthersAlone
         };
         drop(below);
-        (self.floor.below).count(self.floor.below_millionths, moved, by);
+        let remembered = self.floor.lately.count(now, moved);
+        (self.floor.below).count(self.floor.below_millionths, remembered, moved, by);
     }
 }

@@ -43,18 +43,18 @@ impl Debt {
     }
 
     /// Counts what was granted, or has been given back, for a portion of so many millionths.
-    /// Those that have had more than their portion otherwise are a grant behind at most.
-    pub(super) fn count(&mut self, millionths: i64, moved: Moved, by: By) {
+    /// Those that have had more than their portion are behind by a grant at most, or by
+    /// their portion of the `remembered` bytes if that is more.
+    pub(super) fn count(&mut self, millionths: i64, remembered: u64, moved: Moved, by: By) {
         let bounded = |bytes| i64::try_from(bytes).map_or(MAX_COUNTED, |b| b.min(MAX_COUNTED));
         let wire_bytes = match moved {
             Moved::Out(bytes) => bounded(bytes),
             Moved::Back(bytes) => -bounded(bytes),
         };
-        self.owed = match by {
+        let owed = match by {
             By::Portion => {
                 self.largest = self.largest.max(wire_bytes);
-                let owed = self.owed - wire_bytes * (MILLION - millionths);
-                owed.max(-self.largest * MILLION)
+                self.owed - wire_bytes * (MILLION - millionths)
             }
             By::Others => self.owed.saturating_add(wire_bytes * millionths),
             By::OthersMeanwhile => {
@@ -63,13 +63,15 @@ impl Debt {
             }
             By::OthersAlone => self.owed.min(0),
         };
+        let most = (self.largest * MILLION).max(bounded(remembered) * millionths);
+        self.owed = owed.max(-most);
     }
 }
 
 /// The side that has moved bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// A flow that the portion is for, while others waited.
+    /// A flow that the portion is for.
     Portion,
     /// Another flow, while some waited that the portion is for.
     Others,
@@ -141,7 +143,7 @@ impl Portion {
     /// Counts what was granted, or has been given back.
     pub(super) fn count(&mut self, lane: usize, moved: Moved, by: By) {
         if let Some(lane) = self.lanes.get_mut(lane) {
-            lane.debt.count(self.millionths, moved, by);
+            lane.debt.count(self.millionths, 0, moved, by);
         }
     }
 }
@@ -154,7 +156,7 @@ mod tests {
     fn owed(moves: &[(Moved, By)]) -> Vec<i64> {
         let mut debt = Debt::default();
         let counted = moves.iter().map(|&(moved, by)| {
-            debt.count(MILLION / 10, moved, by);
+            debt.count(MILLION / 10, 0, moved, by);
             debt.owed
         });
         counted.collect()
@@ -177,5 +179,18 @@ mod tests {
         );
         let many = [vec![own], vec![out; 60]].concat();
         assert_eq!(owed(&many).last(), Some(&8_000_000));
+    }
+
+    #[test]
+    fn what_it_had_is_remembered_for_its_part_of_so_many_bytes_or_for_a_grant() {
+        let mut debt = Debt::default();
+        let mut had = |remembered| {
+            debt.count(MILLION / 10, remembered, Moved::Out(5), By::Portion);
+            debt.owed
+        };
+        assert_eq!([had(0), had(0)], [-4_500_000, -5_000_000]);
+        assert_eq!([had(80), had(80)], [-8_000_000, -8_000_000]);
+        assert_eq!([had(1_000), had(u64::MAX)], [-12_500_000, -17_000_000]);
+        assert_eq!(had(60), -6_000_000);
     }
 }

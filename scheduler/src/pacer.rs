@@ -212,6 +212,24 @@ mod tests {
     }
 
     #[test]
+    fn time_in_which_nothing_waited_is_forgotten() {
+        let mut pacer = Pacer::new(8 * MBIT).with_credit(Duration::from_secs(1));
+        pacer.debit(at(2_000_000), 0);
+        assert_eq!(pacer.free_at(), at(1_000_000));
+        pacer.skip(at(2_000_000), Duration::from_millis(400));
+        assert_eq!(pacer.free_at(), at(1_400_000));
+        pacer.skip(at(2_000_000), Duration::from_millis(700));
+        assert_eq!(
+            pacer.free_at(),
+            at(1_999_800),
+            "200 us of credit, for timers"
+        );
+        pacer.debit(at(2_000_000), 1_000);
+        pacer.skip(at(2_000_500), Duration::from_millis(400));
+        assert_eq!(pacer.free_at(), at(2_000_800), "a debt is not made larger");
+    }
+
+    #[test]
     fn what_is_not_made_up_for_is_lost() {
         let mut pacer = Pacer::new(8 * MBIT);
         pacer.debit(at(1000), 1000);

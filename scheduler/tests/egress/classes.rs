@@ -106,6 +106,9 @@ fn a_rate_makes_up_for_what_the_link_was_taken_for() {
     let mut driver = a_tenth_below();
     driver.arrive(500);
     let low = driver.arrive_as(1, Size::Exact(1_000), 1_000);
+    driver.run_until(ms(400));
+    // Another of the class that comes takes nothing from that.
+    driver.arrive_as(1, Size::Exact(1_000), 1_000);
     driver.run_until(ms(500));
     assert_eq!(bytes_of(&driver, low), 0);
     // What it could have sent by now, in a burst, and the next in its time.

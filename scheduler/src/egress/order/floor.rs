@@ -57,9 +57,9 @@ impl Lately {
     /// Returns the wire bytes of a period of [`OVER`], about: of the present one if that is
     /// more already, and of the last.
     fn count(&mut self, now: Time, moved: Moved) -> u64 {
-        let over = now.since(self.since);
-        if over >= OVER {
-            self.before = if over < 2 * OVER { self.wire_bytes } else { 0 };
+        let periods = now.since(self.since).as_nanos() / OVER.as_nanos();
+        if periods > 0 {
+            self.before = if periods == 1 { self.wire_bytes } else { 0 };
             self.wire_bytes = 0;
             self.since = now;
         }

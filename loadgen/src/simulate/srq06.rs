@@ -42,7 +42,7 @@ pub(super) struct SrqArgs {
     #[arg(long, value_enum, default_value_t = Shift::Long)]
     shift: Shift,
     /// Requests whose response times count; the paper does not say which
-    #[arg(long, value_enum, default_value_t = Count::Came)]
+    #[arg(long, value_enum, default_value_t = Count::Ended)]
     count: Count,
     /// How long a processor stays with a request before it looks for another
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = cli::span)]

@@ -35,7 +35,7 @@ pub(super) struct Measured {
     pub(super) mean_s: f64,
     /// Percent of the requests that were refused.
     pub(super) loss_percent: f64,
-    /// Requests that ended, of those that came in a second.
+    /// Requests that count, in a second of the measurement.
     pub(super) throughput_per_s: f64,
     /// Shares of the responses that took no longer than 0.1, 0.5, 1, 2 and 5 s.
     pub(super) within: [f64; BOUNDS_S.len()],

@@ -5,7 +5,7 @@ use sprat_scheduler::marking::Variant;
 use super::findings::Latencies;
 use super::routes;
 use super::traffic::{Load, pages};
-use super::{Measured as OfWay, SfdArgs, Tcp, Way, calibrate, measure};
+use super::{AVERAGE, Measured as OfWay, SfdArgs, Tcp, Way, calibrate, measure};
 use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale, on_all_cores};
 
 /// Specifies a plot over the size of flows.
@@ -26,7 +26,8 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
         name: "medium",
         about: "The dumbbell with sessions 15 s apart, every queue with the same sessions. TCP is \
                 that of the paper's simulator in 2002: Reno without SACK, a first window of 2, \
-                20 packets at most, timeouts of a second, and of 6 s before a round trip.",
+                20 packets at most, timeouts of a second, and of 6 s before a round trip. OUT's \
+                average counts both classes; `decoupled` are queues where it counts its own.",
         plots: &[
             plot(
                 "figure-03",
@@ -44,7 +45,7 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
             },
         ],
         expected_s: (280.0, 560.0),
-        parameters: |scale| format!("{:?}", of_medium(scale)),
+        parameters: |scale| format!("{:?}, {AVERAGE:?}", of_medium(scale)),
         run: |scale| medium(&of_medium(scale)),
     },
     Experiment {
@@ -54,7 +55,7 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
                 utilisation that the paper prints.",
         plots: &[plot("today-07", "All sizes, today's first window")],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?}", args(scale, Load::Medium, 10)),
+        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, Load::Medium, 10)),
         run: today,
     },
     Experiment {
@@ -63,7 +64,7 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
         about: "The dumbbell with sessions 25 s apart.",
         plots: &[plot("figure-10a", "Light load")],
         expected_s: (20.0, 100.0),
-        parameters: |scale| format!("{:?}", args(scale, Load::Light, 2)),
+        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, Load::Light, 2)),
         run: |scale| other_load(&args(scale, Load::Light, 2), "figure-10a"),
     },
     Experiment {
@@ -72,7 +73,7 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
         about: "The dumbbell with sessions 9 s apart.",
         plots: &[plot("figure-10b", "Heavy load")],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?}", args(scale, Load::Heavy, 2)),
+        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, Load::Heavy, 2)),
         run: |scale| other_load(&args(scale, Load::Heavy, 2), "figure-10b"),
     },
     Experiment {
@@ -82,7 +83,13 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
                 transfer among the web pages: what the second tier is the paper only draws.",
         plots: &[plot("figure-12", "Two tiers of clients")],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Medium, 2), routes::TIERS),
+        parameters: |scale| {
+            format!(
+                "{:?}, {AVERAGE:?}, {:?}",
+                args(scale, Load::Medium, 2),
+                routes::TIERS
+            )
+        },
         run: routes::two_tiers,
     },
     Experiment {
@@ -95,7 +102,13 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
             "From the request, the network is the limit",
         )],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Medium, 2), routes::NETWORK),
+        parameters: |scale| {
+            format!(
+                "{:?}, {AVERAGE:?}, {:?}",
+                args(scale, Load::Medium, 2),
+                routes::NETWORK
+            )
+        },
         run: |scale| routes::end_to_end(scale, &routes::NETWORK, "figure-13a"),
     },
     Experiment {
@@ -107,7 +120,13 @@ pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
             "From the request, the servers are the limit",
         )],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?}, {:?}", args(scale, Load::Medium, 2), routes::SERVERS),
+        parameters: |scale| {
+            format!(
+                "{:?}, {AVERAGE:?}, {:?}",
+                args(scale, Load::Medium, 2),
+                routes::SERVERS
+            )
+        },
         run: |scale| routes::end_to_end(scale, &routes::SERVERS, "figure-13b"),
     },
 ];
@@ -333,12 +352,14 @@ fn improvements(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
 
 /// Runs the queues with today's first window.
 fn today(scale: Scale) -> anyhow::Result<Measured> {
-    let all = found(&args(scale, Load::Medium, 10), &[Way::Droptail, SFD, S_SFD])?;
+    let decoupled = Way::Decoupled(Variant::Sfd);
+    let ways = [Way::Droptail, SFD, S_SFD, decoupled];
+    let all = found(&args(scale, Load::Medium, 10), &ways)?;
     let mut measured = Measured::default();
     let dt = &of(&all, Way::Droptail).latencies;
-    for way in [SFD, S_SFD] {
+    for way in &ways[1..] {
         let name = way.name();
-        let own = &of(&all, way).latencies;
+        let own = &of(&all, *way).latencies;
         measured.value(format!("{name} reduction"), less(own, dt));
         measured.value(format!("{name} 1000 KB over DT"), ratio(own, dt, 1_000));
     }
@@ -354,14 +375,20 @@ fn today(scale: Scale) -> anyhow::Result<Measured> {
 
 /// Runs drop-tail and S-SFD at another load.
 fn other_load(args: &SfdArgs, plot: &str) -> anyhow::Result<Measured> {
-    let all = found(args, &[Way::Droptail, S_SFD])?;
+    let decoupled = Way::Decoupled(Variant::SSfd);
+    let all = found(args, &[Way::Droptail, S_SFD, decoupled])?;
     let mut measured = Measured::default();
     let droptail = of(&all, Way::Droptail);
     let dt = &droptail.latencies;
     let own = &of(&all, S_SFD).latencies;
     measured.value("utilisation", droptail.utilisation);
     measured.value("loss", droptail.loss);
-    measured.value("DT over S-SFD", dt.short().mean / own.short().mean);
+    let over = |own: &Latencies| dt.short().mean / own.short().mean;
+    measured.value("DT over S-SFD", over(own));
+    measured.value(
+        "DT over S-SFD, decoupled",
+        over(&of(&all, decoupled).latencies),
+    );
     measured.value("reduction", less(own, dt));
     draw(&mut measured, plot, &all, &[Way::Droptail, S_SFD], 1_100.0);
     Ok(measured)

@@ -57,6 +57,26 @@ fn long_flows_are_left_out_or_in_pieces() {
 }
 
 #[test]
+fn the_papers_queue_counts_both_classes_and_the_other_reading_each_alone() {
+    let average = |way: Way| match way.queue() {
+        QueueSettings::Virtual { average, .. } => Some(average),
+        _ => None,
+    };
+    for variant in [Variant::Sfd, Variant::PSfd, Variant::SSfd] {
+        assert_eq!(average(Way::Virtual(variant)), Some(Average::Coupled));
+        let other = Way::Decoupled(variant);
+        assert_eq!(average(other), Some(Average::Decoupled));
+        assert_eq!(other.marking(), Way::Virtual(variant).marking());
+        assert_eq!(
+            other.name(),
+            format!("{}, decoupled", Way::Virtual(variant).name())
+        );
+    }
+    assert_eq!(average(Way::Threshold(25)), Some(Average::Coupled));
+    assert_eq!(average(Way::Priority), None);
+}
+
+#[test]
 fn every_way_serves_all_and_marks_where_it_is_to() {
     for way in Way::ALL {
         let own = measure(&args(60), way, 20.0).unwrap();
@@ -93,5 +113,5 @@ fn findings_name_the_papers_numbers() {
     let rows = findings(&measured, Load::Medium);
     assert_eq!(rows.len(), 15);
     assert!(rows.iter().all(|row| row.len() == 5));
-    assert_eq!(table_of(&measured).len(), 10);
+    assert_eq!(table_of(&measured).len(), 11);
 }

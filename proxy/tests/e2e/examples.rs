@@ -91,6 +91,8 @@ fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
     if let Some(acme) = &mut config.acme {
         acme.directory_url = "https://127.0.0.1:1/directory".to_owned();
     }
+    // The memory of this process is that of all tests which run at the time.
+    config.overload_manager = None;
     config.runtime.workers = 1;
     config
 }

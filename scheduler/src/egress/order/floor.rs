@@ -44,7 +44,7 @@ pub(super) struct Floor {
     lately: Lately,
 }
 
-/// What was granted of late.
+/// The bytes that were granted of late.
 #[derive(Clone, Debug, Default)]
 struct Lately {
     since: Time,

@@ -93,11 +93,11 @@ struct Load(Arc<AtomicBool>);
 impl Load {
     fn on(address: SocketAddr) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
-        // Small ones without pause would keep the link from large ones.
+        // Smaller ones without pause would keep the link from large ones, but for the floor.
         for (path, pause_ms) in [
             ("/500", 50),
             ("/5000", 50),
-            ("/50000", 0),
+            ("/50000", 50),
             ("/50000", 100),
             ("/200000", 0),
         ] {

@@ -27,10 +27,10 @@ pub const MAX_FLOOR_PERCENT: u8 = 50;
 /// Flows that wait, by when they were served last, and what is owed to the first.
 ///
 /// Classes that take turns have a lane each, others one for their level. The floor goes to
-/// lower levels as well: a level is strict, and turns do not reach the next. What lower levels get in their turn is part of it: where the levels
-/// above leave them as much, those are not harmed. The key is when a flow takes part, or
-/// was served after that. Where clients share the link their places stand here in the place
-/// of flows.
+/// lower levels as well: a level is strict, and turns do not reach the next. What lower
+/// levels get in their turn is part of it: where the levels above leave them as much, those
+/// are not harmed. The key is when a flow takes part, or was served after that. Where
+/// clients share the link their places stand here in the place of flows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Floor {
     /// The waiting flows, and what is owed within a lane.

@@ -124,8 +124,8 @@ stands() {
     git merge-base --is-ancestor "$commit" HEAD 2>/dev/null || return 1
     for each in $of "scripts/${command##*make }.sh"; do
         case $each in
-            proxy) paths+=({scheduler,config,import,measure,whatif,top,proxy,proxy/acme,proxy/encoder,proxy/net,proxy/server,proxy/sizes,proxy/traces,proxy/uplink,proxy/upstream,loadgen}/{src,Cargo.toml} Cargo.lock scripts/lab.sh scripts/measure.sh) ;;
-            filters) paths+=({scheduler,config}/{src,Cargo.toml} filters Cargo.lock) ;;
+            proxy) paths+=({scheduler,config,import,measure,whatif,top,proxy,proxy/acme,proxy/encoder,proxy/net,proxy/server,proxy/sizes,proxy/traces,proxy/uplink,proxy/upstream,loadgen}/{src,Cargo.toml} Cargo.toml Cargo.lock scripts/lab.sh scripts/measure.sh) ;;
+            filters) paths+=({scheduler,config}/{src,Cargo.toml} filters Cargo.toml Cargo.lock) ;;
             *) paths+=("$each") ;;
         esac
     done

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Every check that is not part of `make test`: what needs root, Docker, a browser, Envoy,
 # nginx, or the machine for itself. First those that mind no company, beside each other,
-# then the others in turn. What they found stands in results/checks.md. It goes on where it was, on another machine as well: a check that
-# has passed is run again once something has changed of what it exercises, one that has
-# failed, always. The environment changes it:
+# then the others in turn. What they found stands in results/checks.md. It goes on where it
+# was, on another machine as well: a check that has passed is run again once something has
+# changed of what it exercises, one that has failed, always. The environment changes it:
 #
 #   LIST=1                 the table alone
 #   ONLY="compare soak"    these alone
@@ -124,8 +124,8 @@ stands() {
     git merge-base --is-ancestor "$commit" HEAD 2>/dev/null || return 1
     for each in $of "scripts/${command##*make }.sh"; do
         case $each in
-            proxy) paths+=({scheduler,config,import,measure,whatif,top,proxy,proxy/acme,proxy/encoder,proxy/net,proxy/server,proxy/sizes,proxy/traces,proxy/uplink,proxy/upstream,loadgen}/{src,Cargo.toml} Cargo.lock scripts/lab.sh scripts/measure.sh) ;;
-            filters) paths+=({scheduler,config}/{src,Cargo.toml} filters Cargo.lock) ;;
+            proxy) paths+=({scheduler,config,import,measure,whatif,top,proxy,proxy/acme,proxy/encoder,proxy/net,proxy/server,proxy/sizes,proxy/traces,proxy/uplink,proxy/upstream,loadgen}/{src,Cargo.toml} Cargo.toml Cargo.lock scripts/lab.sh scripts/measure.sh) ;;
+            filters) paths+=({scheduler,config}/{src,Cargo.toml} filters Cargo.toml Cargo.lock) ;;
             *) paths+=("$each") ;;
         esac
     done

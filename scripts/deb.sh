@@ -24,8 +24,8 @@ if [ "$("$ROOT/.tools/bin/cargo-deb" --version 2>/dev/null)" != "cargo-deb $CARG
 fi
 
 if [ -z "${PROGRAM:-}" ]; then
-    # What is optimised by counts is larger than the bound.
-    PGO=0 build_programs
+    # What is optimised by counts is larger than the bound, and so may one be that is built.
+    SPRAT_BUILT='' PGO=0 build_programs
     PROGRAM=$target/sprat
 fi
 rm -rf --one-file-system "$out"

@@ -121,7 +121,7 @@ fn judged(paper: &Paper, row: &Row, run: Option<&Run>, record: Option<&Record>) 
     let why = match verdict {
         Verdict::NotComparable => row.not_comparable.clone(),
         Verdict::NotRun if run.is_some_and(Run::is_lab) => {
-            Some("part of a full run, over real sockets (root)".to_owned())
+            Some("over real sockets: with --lab, or in a full run (root)".to_owned())
         }
         Verdict::NotRun => Some("its experiment has not been run".to_owned()),
         Verdict::Reproduced | Verdict::Differs => row.note.clone(),

@@ -47,6 +47,14 @@ impl Run {
         matches!(self, Self::Lab(_))
     }
 
+    /// Returns the scale that it is run at: in the lab there is one.
+    fn scale(&self, asked: Scale) -> Scale {
+        match self {
+            Self::Simulated(_) => asked,
+            Self::Lab(_) => Scale::Full,
+        }
+    }
+
     fn plots(&self) -> &'static [PlotSpec] {
         match self {
             Self::Simulated(own) => own.plots,
@@ -96,7 +104,8 @@ pub(super) fn all_of(
     let is_there = |run: &Run| {
         let record = Record::read(&file_of(output, run.paper(), run.name()));
         let parameters = run.parameters(scale);
-        !fresh && record.is_some_and(|record| record.is_of(code, scale, &parameters))
+        let is_same = |record: Record| record.is_of(code, run.scale(scale), &parameters);
+        !fresh && record.is_some_and(is_same)
     };
     let due: Vec<&Run> = wanted.iter().filter(|run| !is_there(run)).collect();
     let kept = wanted.len() - due.len();
@@ -120,7 +129,7 @@ pub(super) fn all_of(
             .with_context(|| format!("{paper} {name}"))?;
         let record = Record {
             code: code.to_owned(),
-            scale: scale.name().to_owned(),
+            scale: run.scale(scale).name().to_owned(),
             parameters: run.parameters(scale),
             took_s: began.elapsed().as_secs_f64(),
             measured,

@@ -6,6 +6,7 @@ fn args(output: &Path, paper: &str, figures: &[&str]) -> ReproduceArgs {
         paper: Some(paper.to_owned()),
         figures: figures.iter().map(|&figure| figure.to_owned()).collect(),
         quick: true,
+        lab: false,
         fresh: false,
         output: output.to_owned(),
     }
@@ -35,6 +36,23 @@ fn every_row_has_a_number_a_figure_and_a_source() {
             assert!((0.0..=0.5).contains(&row.tolerance), "{row:?}");
         }
     }
+}
+
+#[test]
+fn rows_over_real_sockets_are_run_where_they_are_asked_for() {
+    let (papers, runs) = (reference::all().unwrap(), run::all());
+    let has_lab = |lab, scale| {
+        let args = ReproduceArgs {
+            lab,
+            ..args(Path::new("unused"), "EH99", &[])
+        };
+        let wanted = wanted(&args, scale, &papers, &runs).unwrap();
+        assert!(wanted.iter().any(|run| !run.is_lab()));
+        wanted.iter().any(Run::is_lab)
+    };
+    assert!(!has_lab(false, Scale::Quick));
+    assert!(has_lab(true, Scale::Quick));
+    assert!(has_lab(false, Scale::Full));
 }
 
 #[test]

@@ -5,7 +5,10 @@
 //! has come, and the kernel knows how much of what was written is not acknowledged yet.
 //! It is asked when the client sends something, when the connection ends, and between
 //! times that grow with what a response has taken already, so that what is found late is
-//! late by an eighth at most. Where nothing else was written since, the kernel also knows
+//! late by an eighth at most. It is not asked about a small response to a client near by
+//! that takes turns and has sent its next request: a client that asks again has its answer,
+//! and the question costs a hundredth of all that a small response does. Where nothing else
+//! was written since, the kernel also knows
 //! when the last acknowledgement came, to a tick of its clock (1 to 10 ms): it is asked for
 //! that where some of the response was missing a tick ago.
 
@@ -29,6 +32,10 @@ use tokio::time::{Instant, sleep_until};
 /// The least time between the last byte's writing and the first question, and between questions.
 const LEAST_INTERVAL: Duration = Duration::from_millis(5);
 
+/// A response of so many bytes goes out at once: the initial window of a connection
+/// (RFC 6928), where segments are no smaller than usual.
+const SMALL_BYTES: u64 = 10 * 1400;
+
 /// A response that has not been acknowledged for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -50,6 +57,10 @@ pub(super) struct Unacknowledged {
     socket: RefCell<Descriptor>,
     /// Bytes that the socket has taken.
     written: Cell<u64>,
+    /// The bytes of these that are known to be acknowledged.
+    acknowledged: Cell<u64>,
+    /// The least time from here to the client and back, once the kernel has been asked for it.
+    round_trip: Cell<Option<Duration>>,
     responses: RefCell<VecDeque<Response>>,
     /// Whether an [`AckWatch`] has it.
     is_watched: Cell<bool>,
@@ -80,6 +91,8 @@ impl Unacknowledged {
         Rc::new(Self {
             socket: RefCell::new(Descriptor::Lent(socket)),
             written: Cell::default(),
+            acknowledged: Cell::default(),
+            round_trip: Cell::default(),
             responses: RefCell::default(),
             is_watched: Cell::default(),
         })
@@ -121,17 +134,55 @@ impl Unacknowledged {
         }
     }
 
-    /// Asks the kernel what is acknowledged, for something has come from the client.
-    pub(super) fn heard(&self) {
-        if !self.responses.borrow().is_empty() {
-            self.look(clock::now());
+    /// Notes that something has come from the client. What the client has by then is
+    /// acknowledged; the kernel says what that is, unless it is the next request of a client
+    /// that `takes_turns`.
+    pub(super) fn heard(&self, takes_turns: bool) {
+        if self.responses.borrow().is_empty() {
+            return;
         }
+        let now = clock::now();
+        match self.pop_if(|response| takes_turns && self.is_answered(response, now)) {
+            Some(response) => self.acknowledge(response, now),
+            None => self.look(now),
+        }
+    }
+
+    /// Returns whether a client that takes turns has a response, as it sends its next request.
+    /// One that does not wait for its answers is taken for one that does at times: so what is
+    /// on its way is all of this response and no more, may not wait for acknowledgements
+    /// itself, and is there within the time in which the kernel would not have been asked.
+    fn is_answered(&self, response: &Response, now: Instant) -> bool {
+        response.end == self.written.get()
+            && response.end - self.acknowledged.get() <= SMALL_BYTES
+            && now - response.written_at < LEAST_INTERVAL
+            && self.round_trip() < LEAST_INTERVAL
+    }
+
+    fn round_trip(&self) -> Duration {
+        if let Some(known) = self.round_trip.get() {
+            return known;
+        }
+        let info = match &*self.socket.borrow() {
+            Descriptor::Lent(socket) => sys::tcp_info(socket).ok(),
+            Descriptor::Own(socket) => sys::tcp_info(socket).ok(),
+            Descriptor::Gone => None,
+        };
+        let micros = info.map_or(u32::MAX, |info| info.min_rtt_us);
+        let least = Duration::from_micros(u64::from(micros));
+        self.round_trip.set(Some(least));
+        least
+    }
+
+    fn acknowledge(&self, response: Response, at: Instant) {
+        self.acknowledged.set(response.end);
+        response.delivery.acknowledged(at);
     }
 
     /// Notes that the connection ends. While its client has some of a response still to come, a
     /// duplicate of the socket stays open.
     pub(super) fn close(&self, socket: BorrowedFd<'_>, watch: &AckWatch) {
-        self.heard();
+        self.heard(false);
         let mut kept = None;
         if !self.responses.borrow().is_empty() && watch.ended.get() < ENDED_MAX {
             kept = socket.try_clone_to_owned().ok();
@@ -174,7 +225,8 @@ impl Unacknowledged {
                 }
                 _ => now,
             };
-            response.delivery.acknowledged(at.max(response.missing_at));
+            let at = at.max(response.missing_at);
+            self.acknowledge(response, at);
         }
         for response in self.responses.borrow_mut().iter_mut() {
             response.missing_at = now;
@@ -426,8 +478,64 @@ mod tests {
             read(&mut link.client, 100).await;
             link.client.write_all(b"next").await.unwrap();
             read(&mut link.server, 4).await;
-            link.unacknowledged.heard();
+            link.unacknowledged.heard(false);
             assert!(told.try_recv().unwrap().is_some(), "before the watch looks");
+        });
+    }
+
+    /// Reads the client's request, whose kernel has acknowledged all before it.
+    async fn ask(link: &mut Link, takes_turns: bool) {
+        link.client.write_all(b"next").await.unwrap();
+        read(&mut link.server, 4).await;
+        link.unacknowledged.heard(takes_turns);
+    }
+
+    #[test]
+    fn the_next_request_of_one_who_takes_turns_says_that_it_has_a_small_response() {
+        local(async {
+            let mut link = Link::new().await;
+            let first = link.respond(100).await;
+            read(&mut link.client, 100).await;
+            ask(&mut link, true).await;
+            assert!(first.try_recv().unwrap().is_some());
+            assert!(link.unacknowledged.round_trip() < LEAST_INTERVAL);
+            // The kernel cannot be asked any more.
+            let descriptor = Descriptor::Lent(-1);
+            let kept = link.unacknowledged.socket.replace(descriptor);
+            let second = link.respond(100).await;
+            link.unacknowledged.heard(true);
+            assert!(second.try_recv().unwrap().is_some());
+            let third = link.respond(100).await;
+            link.unacknowledged.heard(false);
+            assert!(third.try_recv().unwrap().is_none(), "by others it is asked");
+            link.unacknowledged.socket.replace(kept);
+        });
+    }
+
+    #[test]
+    fn whether_the_client_has_more_than_a_small_response_the_kernel_says() {
+        local(async {
+            let mut link = Link::new().await;
+            link.unacknowledged.round_trip.set(Some(Duration::ZERO));
+            let large = link.respond(MANY).await;
+            link.unacknowledged.heard(true);
+            assert!(large.try_recv().is_err(), "the client has not read it");
+            let small = link.respond(100).await;
+            link.unacknowledged.heard(true);
+            assert!(small.try_recv().is_err(), "it is behind the other");
+            read(&mut link.client, MANY + 100).await;
+            assert!(outcome(&large).await.is_some() && outcome(&small).await.is_some());
+            // By itself, but something else has been written since.
+            let followed = link.respond(100).await;
+            link.unacknowledged.wrote(1);
+            link.unacknowledged.heard(true);
+            assert!(followed.try_recv().is_err());
+            // Where the client is far away the kernel would be asked before its answer.
+            link.unacknowledged.round_trip.set(Some(LEAST_INTERVAL));
+            link.unacknowledged.socket.replace(Descriptor::Lent(-1));
+            let far = link.respond(100).await;
+            link.unacknowledged.heard(true);
+            assert!(far.try_recv().unwrap().is_none());
         });
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Flow {
     grants: u64,
     /// The mark of what it was granted last, where flows are marked.
     mark: Option<Mark>,
+    /// Whether all of the response has been asked for.
+    is_complete: bool,
 }
 
 /// The grants that a response had on the uplink.
@@ -35,7 +37,7 @@ pub struct Granted {
 impl Flow {
     /// Opens a flow that has nothing to send yet.
     pub(crate) fn open(worker: &Rc<WorkerLink>, spec: FlowSpec) -> Result<Self, AtCapacity> {
-        let now = worker.link.now();
+        let now = worker.now();
         let id = worker.link.lock().desk.open(now, spec)?;
         Ok(Self {
             worker: Rc::clone(worker),
@@ -44,13 +46,14 @@ impl Flow {
             granted: 0,
             grants: 0,
             mark: None,
+            is_complete: false,
         })
     }
 
     /// Asks for the link with `available` bytes to send; ready with how many
     /// of them may be written now.
     pub(crate) fn poll_grant(&mut self, cx: &mut Context<'_>, available: u64) -> Poll<u64> {
-        let now = self.worker.link.now();
+        let now = self.worker.now();
         let mut state = self.worker.link.lock();
         let is_news = state.desk.ask(now, self.id, available);
         // Where no timer is set the worker whose it was may be gone.
@@ -77,19 +80,20 @@ impl Flow {
 
     /// Notes that the backend has nothing more for now.
     pub(crate) fn pause(&mut self) {
-        let now = self.worker.link.now();
+        let now = self.worker.now();
         self.worker.link.lock().desk.pause(now, self.id);
     }
 
-    /// Notes that all of the response has been asked for.
+    /// Notes that all of the response has been asked for. It matters when the flow ends, and
+    /// the uplink is told then.
     pub(crate) fn complete(&mut self) {
-        self.worker.link.lock().desk.complete(self.id);
+        self.is_complete = true;
     }
 
     /// Notes that `bytes` are left of the response, beside what was granted: its size is known
     /// exactly now.
     pub(crate) fn has_left(&mut self, bytes: u64) {
-        let (now, size) = (self.worker.link.now(), Size::Exact(self.granted + bytes));
+        let (now, size) = (self.worker.now(), Size::Exact(self.granted + bytes));
         let mut state = self.worker.link.lock();
         state.desk.egress_mut().resize(now, self.id, size);
     }
@@ -101,7 +105,7 @@ impl Flow {
 
     /// Counts bytes of its response that went ahead of it towards its mark.
     pub(crate) fn count_ahead(&self, bytes: u64) {
-        let now = self.worker.link.now();
+        let now = self.worker.now();
         let mut state = self.worker.link.lock();
         state.desk.egress_mut().count_ahead(now, self.id, bytes);
     }
@@ -123,8 +127,11 @@ impl Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        let now = self.worker.link.now();
+        let now = self.worker.now();
         let mut state = self.worker.link.lock();
+        if self.is_complete {
+            state.desk.complete(self.id);
+        }
         state.desk.close(now, self.id);
         let woken = self.worker.grant_due(&mut state, now);
         drop(state);

@@ -61,7 +61,7 @@ impl SocketGauge {
             cost: Cell::new(cost),
             promised: Cell::new(0),
             promised_last: Cell::new(0),
-            ledger: RefCell::new(Ledger::new(worker.link.now())),
+            ledger: RefCell::new(Ledger::new(worker.now())),
             gate: FlushGate::default(),
             socket: worker.next_socket(),
             network: network(stream),
@@ -138,8 +138,9 @@ impl SocketGauge {
     }
 
     /// Notes that the kernel has handed over `bytes` of the client's, which it acknowledges.
-    pub fn read(&self, bytes: usize, socket: BorrowedFd<'_>) {
-        self.unacknowledged.heard();
+    /// One that `takes_turns` waits for its answer before it asks for more.
+    pub fn read(&self, bytes: usize, takes_turns: bool, socket: BorrowedFd<'_>) {
+        self.unacknowledged.heard(takes_turns && bytes > 0);
         self.moved(bytes as u64, socket);
     }
 
@@ -219,7 +220,7 @@ impl SocketGauge {
         if !self.ledger.borrow_mut().moved(bytes) {
             return;
         }
-        let now = self.worker.link.now();
+        let now = self.worker.now();
         if !self.ledger.borrow().is_due(now) {
             return;
         }
@@ -232,7 +233,7 @@ impl SocketGauge {
     }
 
     fn settle(&self, counted: u64) {
-        let now = self.worker.link.now();
+        let now = self.worker.now();
         let link_bytes = self.worker.horizon_bytes();
         let settled = self.ledger.borrow_mut().settle(now, counted, link_bytes);
         self.worker.settle(settled);
@@ -372,7 +373,7 @@ mod tests {
         let mut left = 32 << 20;
         while left > 0 {
             let bytes = socket.read(&mut buffer).await.unwrap();
-            gauge.read(bytes, socket.as_fd());
+            gauge.read(bytes, true, socket.as_fd());
             left -= bytes;
         }
         let before = debited(&gauge);

@@ -1,6 +1,7 @@
 //! One uplink, shared by all workers: the core's [`Desk`] behind a mutex
 //! whose critical sections are a few heap operations long.
 
+use std::cell::Cell;
 use std::fmt;
 use std::hash::RandomState;
 use std::rc::Rc;
@@ -248,7 +249,11 @@ impl PacedLink {
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time::ZERO + clock::now().saturating_duration_since(self.epoch)
+        self.time_at(clock::now())
+    }
+
+    fn time_at(&self, instant: Instant) -> Time {
+        Time::ZERO + instant.saturating_duration_since(self.epoch)
     }
 
     /// Locks the state. No code panics while it holds the lock; if one did, the queue is still
@@ -274,17 +279,34 @@ pub struct WorkerLink {
     pub(super) link: Arc<PacedLink>,
     pub(super) ack_watch: AckWatch,
     timer: Timer,
+    /// The time that was asked for last, as both clocks have it.
+    asked: Cell<(Instant, Time)>,
 }
 
 impl WorkerLink {
     /// Takes a worker's hold; must be called on the worker's runtime, whose reactor the timer
     /// joins.
     pub(crate) fn new(link: Arc<PacedLink>) -> std::io::Result<Rc<Self>> {
+        let epoch = link.epoch;
         Ok(Rc::new(Self {
             link,
             ack_watch: AckWatch::default(),
             timer: Timer::new()?,
+            asked: Cell::new((epoch, Time::ZERO)),
         }))
+    }
+
+    /// Returns the time on the uplink's clock. A response asks for it some ten times, and
+    /// nearly always for the same.
+    pub(crate) fn now(&self) -> Time {
+        let instant = clock::now();
+        let (known, time) = self.asked.get();
+        if instant == known {
+            return time;
+        }
+        let time = self.link.time_at(instant);
+        self.asked.set((instant, time));
+        time
     }
 
     /// Returns whether it is a hold on this uplink.
@@ -300,7 +322,7 @@ impl WorkerLink {
     /// Makes the grants that are due.
     pub(crate) fn look(&self) {
         let mut state = self.link.lock();
-        let granted = self.grant_due(&mut state, self.link.now());
+        let granted = self.grant_due(&mut state, self.now());
         drop(state);
         granted.into_iter().for_each(Waker::wake);
     }
@@ -343,14 +365,14 @@ impl WorkerLink {
     pub(super) fn on_write(&self, writer: &Writer<'_>) {
         if self.link.auto.is_watching() {
             let position = self.link.lock().desk.egress().stats().wire_bytes;
-            self.link.auto.on_write(self.link.now(), position, writer);
+            self.link.auto.on_write(self.now(), position, writer);
         }
     }
 
     /// Tells the search that a connection is set up, or ends, with packets that carry nothing.
     pub(super) fn on_overhead(&self, wire_bytes: u64) {
         if self.link.auto.is_watching() {
-            self.link.auto.on_overhead(self.link.now(), wire_bytes);
+            self.link.auto.on_overhead(self.now(), wire_bytes);
         }
     }
 
@@ -371,12 +393,12 @@ impl WorkerLink {
 
     /// Debits wire bytes that went out and that no grant covered.
     pub(crate) fn debit(&self, wire_bytes: u64) {
-        self.link.lock().debit(self.link.now(), wire_bytes);
+        self.link.lock().debit(self.now(), wire_bytes);
     }
 
     /// Takes back `wire_bytes` of what was debited, which never went out.
     pub(crate) fn refund(&self, wire_bytes: u64) {
-        let now = self.link.now();
+        let now = self.now();
         self.link.lock().desk.refund(now, wire_bytes);
     }
 
@@ -389,8 +411,8 @@ impl WorkerLink {
         let bytes = settled.present.unsigned_abs();
         match settled.present {
             0 => {}
-            1.. => state.debit(self.link.now(), bytes),
-            _ => state.desk.refund(self.link.now(), bytes),
+            1.. => state.debit(self.now(), bytes),
+            _ => state.desk.refund(self.now(), bytes),
         }
     }
 
@@ -415,14 +437,14 @@ impl WorkerLink {
 
     /// Announces a response, as [`Egress::announce`] does.
     pub(crate) fn announce(&self) {
-        let now = self.link.now();
+        let now = self.now();
         self.link.lock().desk.announce(now);
     }
 
     /// Takes an announcement back, as [`Egress::retract`] does; flows that waited for it may
     /// have their turn.
     pub(crate) fn retract(&self) {
-        let now = self.link.now();
+        let now = self.now();
         let mut state = self.link.lock();
         state.desk.retract(now);
         let granted = self.grant_due(&mut state, now);
@@ -437,13 +459,13 @@ impl WorkerLink {
 
     /// Closes a group, as [`Egress::close_group`] does.
     pub(crate) fn close_group(&self, group: GroupId) {
-        let now = self.link.now();
+        let now = self.now();
         self.link.lock().desk.close_group(now, group);
     }
 
     /// Returns what [`Egress::backlog`] and [`Egress::backlog_ahead`] do.
     pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
-        let now = self.link.now();
+        let now = self.now();
         let state = self.link.lock();
         let egress = state.desk.egress();
         (egress.backlog(now), egress.backlog_ahead(now, class))
@@ -461,7 +483,7 @@ impl WorkerLink {
 
     /// Lets something small arrive; the log says if that trips the guard, once a minute at most.
     fn arrive<T>(&self, arrival: impl FnOnce(&mut Desk<Waker>, Time) -> T) -> T {
-        let now = self.link.now();
+        let now = self.now();
         let mut state = self.link.lock();
         let before = state.desk.egress().stats();
         let outcome = arrival(&mut state.desk, now);

@@ -58,8 +58,6 @@ pub struct Paced<B: Body, C> {
     may_pause: bool,
     /// The uplink has been told of the present one.
     has_paused: bool,
-    /// The uplink has been told that all of it has been asked for.
-    is_complete: bool,
 }
 
 impl<B: Body, C> Paced<B, C> {
@@ -111,7 +109,7 @@ pub async fn pace<B, C>(
     size: Size,
     turn: FirstTurn,
     response: Response<B>,
-) -> Result<Response<Paced<B, C>>, Reason>
+) -> Result<Response<Box<Paced<B, C>>>, Reason>
 where
     C: Course,
     B: Body<Data = Bytes, Error: Unpin> + Unpin,
@@ -148,7 +146,7 @@ where
     let flow = flow.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
     gauge.retract();
     let (parts, inner) = response.into_parts();
-    let mut paced = Paced {
+    let mut paced = Box::new(Paced {
         inner,
         flow,
         gauge: Rc::clone(gauge),
@@ -162,8 +160,7 @@ where
         framing,
         may_pause: !matches!(size, Size::Exact(_)),
         has_paused: false,
-        is_complete: false,
-    };
+    });
     match paced.first().await {
         Ok(Ok(())) => paced.send_head(head, turn).await?,
         // Told when the body is polled.
@@ -332,13 +329,6 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         self.flow.has_left(left.saturating_sub(self.credit));
     }
 
-    /// Tells the uplink that all of the response has been asked for.
-    fn complete(&mut self) {
-        if !std::mem::replace(&mut self.is_complete, true) {
-            self.flow.complete();
-        }
-    }
-
     /// Takes the next frame within the credit.
     fn give(&mut self) -> Bytes {
         let first = &mut self.chunks[0];
@@ -351,7 +341,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         }
         self.credit -= data.len() as u64;
         if self.held() == 0 && (self.ended || self.inner.is_end_stream()) {
-            self.complete();
+            self.flow.complete();
         }
         self.gate().frame_given();
         data
@@ -381,7 +371,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course + Unpin> Body for Pa
                 return Poll::Ready(Some(Err(error)));
             }
             if this.held() == 0 {
-                this.complete();
+                this.flow.complete();
                 return Poll::Ready(this.trailers.take().map(|t| Ok(Frame::trailers(t))));
             }
             if this.credit == 0 {
@@ -420,7 +410,7 @@ pub fn head_bytes<B>(stream: &impl Course, response: &Response<B>) -> u64 {
 fn text_bytes<B>(response: &Response<B>) -> u64 {
     /// `HTTP/1.1 200 ` and two line ends.
     const STATUS_LINE: usize = 17;
-    /// `connection: keep-alive` or `transfer-encoding: chunked`.
+    /// `transfer-encoding: chunked`, or a length.
     const FRAMING_FIELD: usize = 28;
     const DATE_FIELD: usize = 37;
     let reason = response.status().canonical_reason().unwrap_or("").len();
@@ -429,10 +419,8 @@ fn text_bytes<B>(response: &Response<B>) -> u64 {
         .iter()
         .map(|(name, value)| name.as_str().len() + value.len() + 4)
         .sum();
-    let date = if headers.contains_key(header::DATE) {
-        0
-    } else {
-        DATE_FIELD
-    };
-    (STATUS_LINE + reason + fields + date + FRAMING_FIELD) as u64
+    let unless = |name, bytes| if headers.contains_key(name) { 0 } else { bytes };
+    let date = unless(header::DATE, DATE_FIELD);
+    let framing = unless(header::CONTENT_LENGTH, FRAMING_FIELD);
+    (STATUS_LINE + reason + fields + date + framing) as u64
 }

@@ -310,6 +310,13 @@ impl Connection {
         ) || self.finishing.borrow().is_some()
     }
 
+    /// Returns whether what comes next begins a request, and all before it are answered: so a
+    /// client of HTTP/1.1 sends it that waits for its answers.
+    pub(crate) fn takes_turns(&self) -> bool {
+        let is_idle = matches!(self.only.phase.get(), Phase::Idle { .. });
+        is_idle && self.http2.get().is_none() && self.watch.borrow().is_between()
+    }
+
     /// Registers this task as the one that [`Connection::wake`] wakes.
     pub(crate) fn register(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();

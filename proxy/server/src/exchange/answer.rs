@@ -79,7 +79,7 @@ pub(crate) async fn respond(
                 trace.begin_pacing();
             }
             match paced {
-                Ok(response) => response.map(|paced| Inner::Paced(Box::new(paced))),
+                Ok(response) => response.map(Inner::Paced),
                 Err(reason) => return refuse(stream, reason, accepts_json, record).await,
             }
         }

@@ -152,7 +152,8 @@ impl AsyncRead for Socket {
             Reader::Ended(_) => {}
         }
         if let Some(gauge) = self.connection.gauge() {
-            gauge.read(buffer.filled().len() - before, self.stream().as_fd());
+            let bytes = buffer.filled().len() - before;
+            gauge.read(bytes, self.connection.takes_turns(), self.stream().as_fd());
         }
         Poll::Ready(Ok(()))
     }

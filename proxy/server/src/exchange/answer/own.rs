@@ -114,7 +114,7 @@ async fn answer(
             let turn = record.generation().first_turn(record.class, record.client);
             let whole = response.map(Full::new);
             match pace(stream, gauge, Size::Exact(bytes), turn, whole).await {
-                Ok(paced) => paced.map(|paced| Inner::PacedPage(Box::new(paced))),
+                Ok(paced) => paced.map(Inner::PacedPage),
                 Err(reason) => {
                     let mut instead = refusal(reason, false, &mut record);
                     let bytes = finish(&mut instead, closes, &mut record);

@@ -113,21 +113,49 @@ impl Counterfactual {
     /// Opens a response's flow: from now on its time counts.
     pub fn open(&mut self, now: Time, id: FlowId, spec: FlowSpec) {
         self.advance(now);
+        if let Some(fair) = self.enter(spec) {
+            put(&mut self.flows, id.index(), Twins { real: id, fair });
+        }
+    }
+
+    /// Opens the flow of a response on the virtual link, if that has a place.
+    fn enter(&mut self, spec: FlowSpec) -> Option<FlowId> {
         let spec = FlowSpec {
             lane: self.lane(spec.lane),
             ..spec
         };
         let Ok(flow) = self.egress.open(self.at, spec) else {
             self.tally.left_out.crowded += 1;
-            return;
+            return None;
         };
         let response = Response::new(flow, self.at, &spec);
         match self.responses.get_mut(flow.index()) {
             Some(place) => *place = response,
             None => self.responses.push(response),
         }
-        let (real, fair) = (id, flow);
-        put(&mut self.flows, id.index(), Twins { real, fair });
+        Some(flow)
+    }
+
+    /// Notes a response that was served at once on the real link, which has carried its
+    /// `bytes` and all before at `free_at`; see [`Egress::serve_at_once`]. Where the virtual
+    /// link serves it at once, too, it needs no flow there.
+    pub fn serve_at_once(&mut self, now: Time, spec: FlowSpec, bytes: u64, free_at: Time) {
+        self.advance(now);
+        let alone = self.egress.pacer().time_for(spec.cost.bytes(bytes));
+        let sent_by = free_at.max(self.at + alone);
+        if self.egress.serve_at_once(self.at, &spec, bytes) {
+            let fair_by = self.egress.pacer().free_at();
+            let took = (sent_by.since(self.at), fair_by.since(self.at));
+            return self.tally.add(self.at, bytes, spec.network, took);
+        }
+        let Some(flow) = self.enter(spec) else {
+            return;
+        };
+        let response = &mut self.responses[flow.index()];
+        response.grant(self.at, bytes, sent_by);
+        response.complete();
+        response.close(0);
+        self.ask(flow);
     }
 
     /// Returns the lane on the virtual link, where a connection's group is opened with the
@@ -301,6 +329,7 @@ impl Counterfactual {
 pub(crate) enum Event<'a> {
     Open(Time, FlowId, FlowSpec),
     Offer(Time, FlowId, u64),
+    AtOnce(Time, FlowSpec, u64, Time),
     Grant(Time, FlowId, u64, Time),
     Written(Time, FlowId, u64, u64),
     Pause(Time, FlowId),
@@ -346,6 +375,9 @@ impl Counterfactual {
         match event {
             Event::Open(now, id, spec) => self.open(now, id, spec),
             Event::Offer(now, id, bytes) => self.offer(now, id, bytes),
+            Event::AtOnce(now, spec, bytes, free_at) => {
+                self.serve_at_once(now, spec, bytes, free_at);
+            }
             Event::Grant(now, id, bytes, free_at) => self.grant(now, id, bytes, free_at),
             Event::Written(now, id, granted, bytes) => self.written(now, id, granted, bytes),
             Event::Pause(now, id) => self.pause(now, id),

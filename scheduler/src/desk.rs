@@ -137,6 +137,17 @@ impl<W> Desk<W> {
         Ok(flow)
     }
 
+    /// Serves a response at once, if it needs no flow; see [`Egress::serve_at_once`].
+    pub fn serve_at_once(&mut self, now: Time, spec: FlowSpec, bytes: u64) -> bool {
+        self.settle(now);
+        let is_served = self.egress.serve_at_once(now, &spec, bytes);
+        if let Some(own) = self.counterfactual.as_mut().filter(|_| is_served) {
+            let free_at = self.egress.pacer().free_at();
+            own.tell(Event::AtOnce(now, spec, bytes, free_at));
+        }
+        is_served
+    }
+
     /// Returns whether a flow is open.
     pub fn is_open(&self, flow: FlowId) -> bool {
         let writer = self.writers.get(flow.index());

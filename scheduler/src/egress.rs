@@ -164,6 +164,34 @@ impl Egress {
         Grant::Send { flow, bytes }
     }
 
+    /// Serves a response of exact size at once that has all of its `bytes` in hand, if no flow
+    /// waits, the link is free, and a grant would cover them: it needs no flow then. Returns whether it did.
+    /// What comes later finds the same as if the response had had a flow that is closed,
+    /// except that under [`Discipline::Fair`] it has not moved the round on, for none was in it.
+    pub fn serve_at_once(&mut self, now: Time, spec: &FlowSpec, bytes: u64) -> bool {
+        let class = self.order.class(spec.class);
+        let is_covered = || match self.policy.grants {
+            Grants::Quanta => bytes <= self.order.quantum_of(&self.link, class, spec.cost),
+            Grants::Whole => true,
+        };
+        let may = bytes > 0
+            && matches!(spec.size, Size::Exact(_))
+            && self.order.is_free()
+            && spec.lane != Lane::Express
+            && self.link.pacer().next_grant_at() <= now
+            && self.open_flows() < self.policy.max_flows
+            && is_covered();
+        if may {
+            let wire_bytes = spec.cost.bytes(bytes);
+            self.next_seq += 1;
+            self.order.note_size(spec.size);
+            self.link.take(now, wire_bytes);
+            (self.order).charge_at_once(now, &self.flows, class, wire_bytes);
+            self.ledger.count_at_once(class, bytes, wire_bytes);
+        }
+        may
+    }
+
     /// Settles a grant, of which `bytes` have been written. What was not is given back; a
     /// flow that has written more, because it cannot cut what it has, is charged with the
     /// rest.

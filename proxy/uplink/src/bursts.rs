@@ -67,7 +67,7 @@ impl<'a> Bursts<'a> {
                     let spec = FlowSpec::new(self.class, Size::Unknown, gauge.cost())
                         .of_client(self.client)
                         .of_origin(self.origin);
-                    self.flow = Flow::open(gauge.worker(), spec).ok();
+                    self.flow = Flow::opened(gauge.worker(), spec).ok();
                 }
                 match &mut self.flow {
                     Some(flow) => {

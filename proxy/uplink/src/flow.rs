@@ -11,7 +11,8 @@ use super::link::WorkerLink;
 /// A response's place on the uplink, given up when dropped.
 pub(crate) struct Flow {
     worker: Rc<WorkerLink>,
-    id: FlowId,
+    /// The flow's name; none before it is open, nor if its response was served at once.
+    id: Option<FlowId>,
     waited: Duration,
     /// Bytes that it was granted.
     granted: u64,
@@ -35,36 +36,64 @@ pub struct Granted {
 }
 
 impl Flow {
-    /// Opens a flow that has nothing to send yet.
-    pub(crate) fn open(worker: &Rc<WorkerLink>, spec: FlowSpec) -> Result<Self, AtCapacity> {
-        let now = worker.now();
-        let id = worker.link.lock().desk.open(now, spec)?;
-        Ok(Self {
+    /// Returns a place that is still to be taken.
+    pub(crate) fn new(worker: &Rc<WorkerLink>) -> Self {
+        Self {
             worker: Rc::clone(worker),
-            id,
+            id: None,
             waited: Duration::ZERO,
             granted: 0,
             grants: 0,
             mark: None,
             is_complete: false,
-        })
+        }
+    }
+
+    /// Returns a place that is taken by a flow with nothing to send yet.
+    pub(crate) fn opened(worker: &Rc<WorkerLink>, spec: FlowSpec) -> Result<Self, AtCapacity> {
+        let mut flow = Self::new(worker);
+        flow.open(spec)?;
+        Ok(flow)
+    }
+
+    /// Opens the flow, which has nothing to send yet.
+    pub(crate) fn open(&mut self, spec: FlowSpec) -> Result<(), AtCapacity> {
+        let now = self.worker.now();
+        self.id = Some(self.worker.link.lock().desk.open(now, spec)?);
+        Ok(())
+    }
+
+    /// Serves the response at once with all of its `bytes`, if it needs no flow; returns
+    /// whether it was.
+    pub(crate) fn serve_at_once(&mut self, spec: FlowSpec, bytes: u64) -> bool {
+        let now = self.worker.now();
+        let mut state = self.worker.link.lock();
+        let is_served = state.desk.serve_at_once(now, spec, bytes);
+        if is_served {
+            self.granted = bytes;
+            self.grants = 1;
+        }
+        is_served
     }
 
     /// Asks for the link with `available` bytes to send; ready with how many
-    /// of them may be written now.
+    /// of them may be written now. What was served at once has nothing to wait for.
     pub(crate) fn poll_grant(&mut self, cx: &mut Context<'_>, available: u64) -> Poll<u64> {
+        let Some(id) = self.id else {
+            return Poll::Ready(available);
+        };
         let now = self.worker.now();
         let mut state = self.worker.link.lock();
-        let is_news = state.desk.ask(now, self.id, available);
+        let is_news = state.desk.ask(now, id, available);
         // Where no timer is set the worker whose it was may be gone.
         let woken = match is_news || state.timer_at.is_none() {
             true => self.worker.grant_due(&mut state, now),
             false => Vec::new(),
         };
-        let turn = state.desk.take(now, self.id);
-        let mark = state.desk.egress().granted_mark(self.id);
-        if turn.is_none() && !is_woken_by(state.desk.waker(self.id), cx.waker()) {
-            state.desk.set_waker(self.id, cx.waker().clone());
+        let turn = state.desk.take(now, id);
+        let mark = state.desk.egress().granted_mark(id);
+        if turn.is_none() && !is_woken_by(state.desk.waker(id), cx.waker()) {
+            state.desk.set_waker(id, cx.waker().clone());
         }
         drop(state);
         woken.into_iter().for_each(Waker::wake);
@@ -80,8 +109,9 @@ impl Flow {
 
     /// Notes that the backend has nothing more for now.
     pub(crate) fn pause(&mut self) {
+        let Some(id) = self.id else { return };
         let now = self.worker.now();
-        self.worker.link.lock().desk.pause(now, self.id);
+        self.worker.link.lock().desk.pause(now, id);
     }
 
     /// Notes that all of the response has been asked for. It matters when the flow ends, and
@@ -93,9 +123,10 @@ impl Flow {
     /// Notes that `bytes` are left of the response, beside what was granted: its size is known
     /// exactly now.
     pub(crate) fn has_left(&mut self, bytes: u64) {
+        let Some(id) = self.id else { return };
         let (now, size) = (self.worker.now(), Size::Exact(self.granted + bytes));
         let mut state = self.worker.link.lock();
-        state.desk.egress_mut().resize(now, self.id, size);
+        state.desk.egress_mut().resize(now, id, size);
     }
 
     /// Returns the mark of what it was granted last, where flows are marked.
@@ -105,9 +136,10 @@ impl Flow {
 
     /// Counts bytes of its response that went ahead of it towards its mark.
     pub(crate) fn count_ahead(&self, bytes: u64) {
+        let Some(id) = self.id else { return };
         let now = self.worker.now();
         let mut state = self.worker.link.lock();
-        state.desk.egress_mut().count_ahead(now, self.id, bytes);
+        state.desk.egress_mut().count_ahead(now, id, bytes);
     }
 
     /// Returns how long its bytes have waited for the uplink.
@@ -127,12 +159,13 @@ impl Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
+        let Some(id) = self.id else { return };
         let now = self.worker.now();
         let mut state = self.worker.link.lock();
         if self.is_complete {
-            state.desk.complete(self.id);
+            state.desk.complete(id);
         }
-        state.desk.close(now, self.id);
+        state.desk.close(now, id);
         let woken = self.worker.grant_due(&mut state, now);
         drop(state);
         woken.into_iter().for_each(Waker::wake);
@@ -159,7 +192,7 @@ mod tests {
 
     fn open(worker: &Rc<WorkerLink>) -> Flow {
         let spec = FlowSpec::new(0, Size::Exact(100_000), WireCost::ETHERNET_IPV4);
-        Flow::open(worker, spec).unwrap()
+        Flow::opened(worker, spec).unwrap()
     }
 
     async fn grant(flow: &mut Flow) -> u64 {

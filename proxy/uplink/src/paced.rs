@@ -141,14 +141,12 @@ where
     let spec = FlowSpec::new(turn.class, whole, gauge.cost())
         .of_client(turn.client)
         .of_network(turn.network)
-        .of_origin(turn.origin);
-    let flow = Flow::open(gauge.worker(), spec.in_lane(lane));
-    let flow = flow.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
-    gauge.retract();
+        .of_origin(turn.origin)
+        .in_lane(lane);
     let (parts, inner) = response.into_parts();
     let mut paced = Box::new(Paced {
         inner,
-        flow,
+        flow: Flow::new(gauge.worker()),
         gauge: Rc::clone(gauge),
         stream: stream.clone(),
         chunks: [Bytes::new(), Bytes::new()],
@@ -161,6 +159,13 @@ where
         may_pause: !matches!(size, Size::Exact(_)),
         has_paused: false,
     });
+    if matches!(size, Size::Exact(_)) && paced.serve_at_once(spec, head).await {
+        gauge.retract();
+        return Ok(Response::from_parts(parts, paced));
+    }
+    let opened = paced.flow.open(spec);
+    opened.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
+    gauge.retract();
     match paced.first().await {
         Ok(Ok(())) => paced.send_head(head, turn).await?,
         // Told when the body is polled.
@@ -190,7 +195,7 @@ pub async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     }
     // Neither its class's order nor its client's share counts.
     let spec = FlowSpec::new(class, Size::Exact(bytes), gauge.cost()).in_lane(Lane::Express);
-    let Ok(mut flow) = Flow::open(worker, spec) else {
+    let Ok(mut flow) = Flow::opened(worker, spec) else {
         // With no room for another flow, what is small goes at once.
         worker.debit(wire_bytes);
         return gauge.promise(bytes);
@@ -204,6 +209,26 @@ pub async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
 }
 
 impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
+    /// Serves the response at once, if all of its body is here and the uplink lets it; returns
+    /// whether it did.
+    async fn serve_at_once(&mut self, spec: FlowSpec, head: u64) -> bool {
+        let filled = poll_fn(|cx| Poll::Ready(self.poll_fill(cx))).await;
+        if let Poll::Ready(Err(error)) = filled {
+            // Told when the body is waited for.
+            self.failed = Some(error);
+            return false;
+        }
+        let body = self.framing + self.held();
+        let is_all = self.held() > 0 && (self.ended || self.inner.is_end_stream());
+        let is_served = is_all && self.flow.serve_at_once(spec, head + body);
+        if is_served {
+            self.gauge.promise(head + body);
+            self.head_granted = head + body;
+            self.credit = self.held();
+        }
+        is_served
+    }
+
     /// Waits for the first bytes of the body, for as long as a head may. Most
     /// are here already, and need no timer.
     async fn first(&mut self) -> Result<Result<(), B::Error>, Elapsed> {

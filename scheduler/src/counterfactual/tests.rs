@@ -59,6 +59,16 @@ impl World {
         self.run(self.now);
     }
 
+    /// The same, without a flow if it needs none; returns whether it needs none.
+    fn arrive_at_once(&mut self, spec: FlowSpec) -> bool {
+        let bytes = spec.size.bytes().unwrap();
+        let is_served = self.desk.serve_at_once(self.now, spec, bytes);
+        if !is_served {
+            self.arrive(spec);
+        }
+        is_served
+    }
+
     /// Makes the grants that are due by `until`, each when it is.
     fn run(&mut self, until: Time) {
         loop {
@@ -124,6 +134,63 @@ fn a_small_response_gets_its_share_beside_a_large_one() {
     };
     let gains = sizes.iter().map(|times| times.gain().unwrap());
     assert_eq!(gains.collect::<Vec<_>>(), [1.375, 1.0]);
+}
+
+#[test]
+fn what_is_served_at_once_waits_on_the_virtual_link_if_that_is_not_free() {
+    // Without an order by size, what has begun goes on in turns beside the second; with one the
+    // second is over first, and the first has ended when the third comes.
+    let trace = [(0, 3000), (500, 600), (3700, 300), (9000, 300)];
+    let mut worlds = [false, true].map(|tries| {
+        let mut world = World::with(EgressPolicy::new(Discipline::Srpt), RATE);
+        let mut at_once = 0;
+        // The virtual link has lost time that the real one had.
+        let behind = world.now;
+        world.fair().debit(behind, 500);
+        for (us, bytes) in trace {
+            world.run(at(us));
+            let spec = FlowSpec::new(0, Size::Exact(bytes), COST);
+            match tries {
+                true => at_once += usize::from(world.arrive_at_once(spec)),
+                false => world.arrive(spec),
+            }
+        }
+        world.run(at(100_000));
+        assert_eq!(at_once, if tries { 2 } else { 0 });
+        world
+    });
+    let [plain, tried] = worlds.each_mut().map(World::times_us);
+    assert_eq!(plain, tried);
+    assert_eq!(plain.0, 4);
+    assert!(plain.2 > plain.1 + 400, "{plain:?}");
+}
+
+proptest! {
+    /// Times are the same whether a response has a flow or is served at once.
+    #[test]
+    fn what_is_served_at_once_has_the_times_that_it_would_have(
+        trace in prop::collection::vec((0_u64..900, 1_u64..900), 1..60),
+    ) {
+        let [plain, tried] = [false, true].map(|tries| {
+            let mut world = World::new(Discipline::Srpt);
+            let mut now = 0;
+            for &(us, bytes) in &trace {
+                now += us;
+                world.run(at(now));
+                let spec = FlowSpec::new(0, Size::Exact(bytes), COST);
+                match tries {
+                    true => drop(world.arrive_at_once(spec)),
+                    false => world.arrive(spec),
+                }
+            }
+            world.run(at(u64::MAX / 2000));
+            world.times_us()
+        });
+        prop_assert_eq!((plain.0, plain.1), (tried.0, tried.1));
+        // Turns on the virtual link begin with those that are in it: a turn sooner or later.
+        let is_near = plain.2.abs_diff(tried.2) <= 300 * plain.0;
+        prop_assert!(is_near, "{plain:?} {tried:?}");
+    }
 }
 
 #[test]

@@ -53,6 +53,16 @@ impl Ledger {
         self.extend(flow, bytes, wire_bytes);
     }
 
+    /// Counts a response that was served at once, with all that it has.
+    pub(super) fn count_at_once(&mut self, class: usize, bytes: u64, wire_bytes: u64) {
+        let class = &mut self.classes[class];
+        class.opened += 1;
+        class.granted_bytes = class.granted_bytes.saturating_add(bytes);
+        self.stats.grants += 1;
+        self.stats.granted_bytes = self.stats.granted_bytes.saturating_add(bytes);
+        self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
+    }
+
     /// Counts what was written beyond a grant.
     pub(super) fn extend(&mut self, flow: &mut Flow, bytes: u64, wire_bytes: u64) {
         let class = &mut self.classes[flow.class()];

@@ -541,6 +541,30 @@ impl Order {
         self.count_moved(now, flows, slot, Moved::Out(wire_bytes));
     }
 
+    /// Returns whether a flow that comes may be served at once, and leaves nothing behind that
+    /// one would have to know of that comes later: none waits, and no bound or portion is kept
+    /// for classes, clients, queues or marks.
+    pub(super) fn is_free(&self) -> bool {
+        self.len() == 0
+            && !self.ready.is_arbited()
+            && !self.shares.is_on()
+            && self.ranker.requests().is_none()
+            && self.marks.is_off()
+    }
+
+    /// Charges a class with what is served at once of it.
+    pub(super) fn charge_at_once(
+        &mut self,
+        now: Time,
+        flows: &Flows,
+        class: usize,
+        wire_bytes: u64,
+    ) {
+        self.express.passed(wire_bytes);
+        let granted = (class, Granted::InOrder);
+        self.count_for_floor(now, flows, granted, Moved::Out(wire_bytes));
+    }
+
     /// Charges a flow with what it has written beyond its grant.
     pub(super) fn charge_more(
         &mut self,
@@ -587,7 +611,8 @@ impl Order {
 
     /// Takes what a flow was granted, or has given back, into what is owed to portions.
     fn count_moved(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
-        self.count_for_floor(now, flows, slot, moved);
+        let flow = &flows[slot];
+        self.count_for_floor(now, flows, (flow.class(), flow.granted), moved);
         self.count_for_out(&flows[slot], moved);
     }
 }

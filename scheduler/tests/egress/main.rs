@@ -1,6 +1,7 @@
 //! The uplink's scheduler as its drivers see it: exact orders and shares,
 //! every small case, and properties over random operations.
 
+mod at_once;
 #[path = "../operations/bytes.rs"]
 mod bytes;
 mod change;

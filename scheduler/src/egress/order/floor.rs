@@ -274,10 +274,15 @@ impl Order {
         longest.min().map(|(_, slot)| slot)
     }
 
-    /// Takes what a flow was granted into what is owed to the floor, or takes it back.
-    pub(super) fn count_for_floor(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
-        let flow = &flows[slot];
-        let (class, granted) = (flow.class(), flow.granted);
+    /// Takes what a flow of a class was granted, and why, into what is owed to the floor, or
+    /// takes it back.
+    pub(super) fn count_for_floor(
+        &mut self,
+        now: Time,
+        flows: &Flows,
+        (class, granted): (usize, Granted),
+        moved: Moved,
+    ) {
         (self.floor).count(self.floor_lane(class), now, moved, granted);
         let (idle_only, level) = self.classes[class];
         if self.floor.below_millionths == 0 || idle_only {

@@ -36,6 +36,11 @@ impl Marks {
             },
         }
     }
+
+    /// Returns whether no flow is marked.
+    pub(super) fn is_off(&self) -> bool {
+        self.marking.is_none()
+    }
 }
 
 fn millionths(share: f64) -> u32 {

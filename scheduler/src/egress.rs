@@ -186,7 +186,7 @@ impl Egress {
             self.next_seq += 1;
             self.order.note_size(spec.size);
             self.link.take(now, wire_bytes);
-            (self.order).charge_at_once(now, &self.flows, class, wire_bytes);
+            self.order.charge_at_once(now, class, wire_bytes);
             self.ledger.count_at_once(class, bytes, wire_bytes);
         }
         may

@@ -327,7 +327,9 @@ impl AckWatch {
 
     fn look(&self, now: Instant) {
         while let Some(connection) = self.pop_due(now) {
-            connection.look(now);
+            if !connection.responses.borrow().is_empty() {
+                connection.look(now);
+            }
             match connection.next_look(now) {
                 Some(at) => self.add(at, connection),
                 None => self.let_go(&connection),

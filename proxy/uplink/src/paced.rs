@@ -439,13 +439,14 @@ fn text_bytes<B>(response: &Response<B>) -> u64 {
     const FRAMING_FIELD: usize = 28;
     const DATE_FIELD: usize = 37;
     let reason = response.status().canonical_reason().unwrap_or("").len();
-    let headers = response.headers();
-    let fields: usize = headers
-        .iter()
-        .map(|(name, value)| name.as_str().len() + value.len() + 4)
-        .sum();
-    let unless = |name, bytes| if headers.contains_key(name) { 0 } else { bytes };
-    let date = unless(header::DATE, DATE_FIELD);
-    let framing = unless(header::CONTENT_LENGTH, FRAMING_FIELD);
+    let (mut fields, mut date, mut framing) = (0, DATE_FIELD, FRAMING_FIELD);
+    for (name, value) in response.headers() {
+        fields += name.as_str().len() + value.len() + 4;
+        if name == header::DATE {
+            date = 0;
+        } else if name == header::CONTENT_LENGTH {
+            framing = 0;
+        }
+    }
     (STATUS_LINE + reason + fields + date + framing) as u64
 }

@@ -172,6 +172,14 @@ impl Times {
             .then(|| self.fair_s / self.actual_s)
     }
 
+    fn and(self, other: Self) -> Self {
+        Self {
+            responses: self.responses + other.responses,
+            actual_s: self.actual_s + other.actual_s,
+            fair_s: self.fair_s + other.fair_s,
+        }
+    }
+
     fn scaled(self, factor: f64) -> Self {
         Self {
             responses: self.responses * factor,
@@ -183,11 +191,7 @@ impl Times {
 
 impl Sum for Times {
     fn sum<I: Iterator<Item = Self>>(times: I) -> Self {
-        times.fold(Self::default(), |sum, times| Self {
-            responses: sum.responses + times.responses,
-            actual_s: sum.actual_s + times.actual_s,
-            fair_s: sum.fair_s + times.fair_s,
-        })
+        times.fold(Self::default(), Self::and)
     }
 }
 
@@ -204,7 +208,7 @@ impl Decayed {
             self.times = self.at(now, window);
             self.at = now;
         }
-        self.times = [self.times, times].into_iter().sum();
+        self.times = self.times.and(times);
     }
 
     fn merge(&mut self, other: Self, window: Duration) {

@@ -553,16 +553,9 @@ impl Order {
     }
 
     /// Charges a class with what is served at once of it.
-    pub(super) fn charge_at_once(
-        &mut self,
-        now: Time,
-        flows: &Flows,
-        class: usize,
-        wire_bytes: u64,
-    ) {
+    pub(super) fn charge_at_once(&mut self, now: Time, class: usize, wire_bytes: u64) {
         self.express.passed(wire_bytes);
-        let granted = (class, Granted::InOrder);
-        self.count_for_floor(now, flows, granted, Moved::Out(wire_bytes));
+        self.count_alone_for_floor(now, class, wire_bytes);
     }
 
     /// Charges a flow with what it has written beyond its grant.
@@ -611,8 +604,7 @@ impl Order {
 
     /// Takes what a flow was granted, or has given back, into what is owed to portions.
     fn count_moved(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
-        let flow = &flows[slot];
-        self.count_for_floor(now, flows, (flow.class(), flow.granted), moved);
+        self.count_for_floor(now, flows, slot, moved);
         self.count_for_out(&flows[slot], moved);
     }
 }

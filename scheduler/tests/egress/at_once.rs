@@ -1,5 +1,7 @@
 //! Responses that are served at once, without a flow.
 
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
 use std::time::Duration;
 
 use proptest::prelude::*;

@@ -20,7 +20,7 @@ fn first_grant(rate_bits_per_s: u64, cost: WireCost, ready: u64) -> u64 {
     }
 }
 
-/// About 300 us of the link in whole segments: one at least, 256 KB at most.
+/// About 300 us of the link in whole segments: one at least, 448 KB at most.
 #[test]
 fn a_quantum_grows_with_the_rate() {
     let segments = |rate| {
@@ -33,8 +33,8 @@ fn a_quantum_grows_with_the_rate() {
     assert_eq!(segments(10 * MBIT), 1);
     assert_eq!(segments(100 * MBIT), 2);
     assert_eq!(segments(GBIT), 24);
-    assert_eq!(segments(100 * GBIT), 173);
-    assert_eq!(segments(u64::MAX), 173);
+    assert_eq!(segments(100 * GBIT), 303);
+    assert_eq!(segments(u64::MAX), 303);
 }
 
 #[test]

@@ -392,7 +392,7 @@ impl Model {
         let mss = u64::from(flow.spec.cost.mss.max(1));
         assert!(bytes == flow.ready || bytes.is_multiple_of(mss));
         let wire_bytes = flow.spec.cost.bytes(bytes);
-        assert!(bytes <= mss || wire_bytes <= 256 << 10);
+        assert!(bytes <= mss || wire_bytes <= 448 << 10);
         let free_at = free_at.max(self.now) + pacer.time_for(wire_bytes);
         assert_eq!(pacer.next_grant_at(), free_at);
         flow.ready = 0;

@@ -132,6 +132,19 @@ impl Floor {
         };
         self.lanes.count(lane, moved, by);
     }
+
+    /// Returns how a grant of a level counts for lower ones, if none of them waits.
+    fn while_none_waits(&self, level: u8) -> By {
+        match level > self.first_level {
+            true => By::Portion,
+            false => By::OthersAlone,
+        }
+    }
+
+    fn count_below(&mut self, now: Time, moved: Moved, by: By) {
+        let remembered = self.lately.count(now, moved);
+        (self.below).count(self.below_millionths, remembered, moved, by);
+    }
 }
 
 /// Returns a flow's rank by age: when it takes part, or was served after that.
@@ -274,18 +287,12 @@ impl Order {
         longest.min().map(|(_, slot)| slot)
     }
 
-    /// Takes what a flow of a class was granted, and why, into what is owed to the floor, or
-    /// takes it back.
-    pub(super) fn count_for_floor(
-        &mut self,
-        now: Time,
-        flows: &Flows,
-        (class, granted): (usize, Granted),
-        moved: Moved,
-    ) {
+    /// Takes what a flow was granted into what is owed to the floor, or takes it back.
+    pub(super) fn count_for_floor(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
+        let flow = &flows[slot];
+        let (class, granted) = (flow.class(), flow.granted);
         (self.floor).count(self.floor_lane(class), now, moved, granted);
-        let (idle_only, level) = self.classes[class];
-        if self.floor.below_millionths == 0 || idle_only {
+        if !self.counts_below(class) {
             return;
         }
         let mut below = self.below(class);
@@ -295,13 +302,26 @@ impl Order {
             By::Others
         } else if below.any(|other| self.longest(now, flows, other).is_some()) {
             By::OthersMeanwhile
-        } else if level > self.floor.first_level {
-            By::Portion
         } else {
-            By::OthersAlone
+            self.floor.while_none_waits(self.classes[class].1)
         };
         drop(below);
-        let remembered = self.floor.lately.count(now, moved);
-        (self.floor.below).count(self.floor.below_millionths, remembered, moved, by);
+        self.floor.count_below(now, moved, by);
+    }
+
+    /// Takes what was granted to a class into what is owed to the floor, where no flow waits.
+    pub(super) fn count_alone_for_floor(&mut self, now: Time, class: usize, wire_bytes: u64) {
+        let moved = Moved::Out(wire_bytes);
+        let lane = self.floor_lane(class);
+        self.floor.lanes.count(lane, moved, By::OthersAlone);
+        if self.counts_below(class) {
+            let by = self.floor.while_none_waits(self.classes[class].1);
+            self.floor.count_below(now, moved, by);
+        }
+    }
+
+    /// Returns whether what a class is granted counts for the floor of lower levels.
+    fn counts_below(&self, class: usize) -> bool {
+        self.floor.below_millionths > 0 && !self.classes[class].0
     }
 }

@@ -11,8 +11,9 @@ use crate::{Pacer, Time, WireCost};
 /// arrives just after the grant has to wait.
 const QUANTUM: Duration = Duration::from_micros(300);
 
-/// A quantum never exceeds this, so that no flow puts more in flight.
-const QUANTUM_MAX_BYTES: u64 = 256 << 10;
+/// A quantum never exceeds this, so that no flow puts more in flight. It has room for the most
+/// that the proxy reads at once from a backend (408 KB), which is written as it was read then.
+const QUANTUM_MAX_BYTES: u64 = 448 << 10;
 
 /// The least payload of a grant in classes that take what others leave, or have a rate of
 /// their own: 578 bytes on the wire. At low rates a segment occupies the link for longer

@@ -59,7 +59,7 @@ impl World {
         self.run(self.now);
     }
 
-    /// The same, without a flow if it needs none; returns whether it needs none.
+    /// Serves a response at once if it needs no flow; returns whether it needs none.
     fn arrive_at_once(&mut self, spec: FlowSpec) -> bool {
         let bytes = spec.size.bytes().unwrap();
         let is_served = self.desk.serve_at_once(self.now, spec, bytes);

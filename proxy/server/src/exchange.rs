@@ -106,7 +106,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
         }
         Ok(response) => pass_on(exchange, &stream, response, json, record).await,
         Err(reason) => {
-            record.lease = None;
+            drop(record.upstream.take_lease());
             answer::refuse(&stream, reason, json, record).await
         }
     }
@@ -121,7 +121,7 @@ async fn pass_on(
     mut record: Box<Record>,
 ) -> Response<Body> {
     if let Some(local) = local::in_place_of(&response, &record) {
-        local::drain(response.into_body(), record.lease.take());
+        local::drain(response.into_body(), record.upstream.take_lease());
         return answer::give(stream, local, record).await;
     }
     let mut response = response.map(Begun::new);
@@ -134,8 +134,8 @@ async fn pass_on(
     };
     exchange.announce_close(&mut response);
     exchange.plan.believe_head(&response, &mut record).await;
-    if let Some(lease) = &record.lease {
-        lease.resize(record.size.size());
+    if let Some(lease) = record.upstream.lease() {
+        lease.resize(record.sent.size.size());
     }
     let bounds = exchange.plan.bounds(&record);
     stream.begin_response(Some(bounds));

@@ -127,7 +127,7 @@ impl Exchange<'_> {
             let paused = Instant::now();
             self.plan.stream.wait();
             let goes_on = awaiting.pause(self.plan.deadline(record)).await;
-            record.queue_wait += paused.elapsed();
+            record.upstream.wait(paused.elapsed());
             if !goes_on {
                 return Ok(None);
             }

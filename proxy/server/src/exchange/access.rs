@@ -30,7 +30,7 @@ pub(super) async fn check(
     if let Some(cors) = &access.cors {
         let granted = cors.grant(&parts.headers);
         let is_granted = granted.is_granted();
-        record.granted = Some(Box::new(granted));
+        record.routing.granted = Some(Box::new(granted));
         if is_preflight(parts) {
             if !is_granted {
                 return Err(Reason::Forbidden.into());
@@ -56,7 +56,7 @@ pub(super) async fn check(
         authz::check(authz, chosen, parts, record).await?;
     }
     if access.asks_for_user() {
-        obey(access, chosen, parts, record.user.as_deref())?;
+        obey(access, chosen, parts, record.facts.user.as_deref())?;
     }
     Ok(())
 }

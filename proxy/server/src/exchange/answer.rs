@@ -39,10 +39,11 @@ pub(crate) async fn respond(
     accepts_json: bool,
     mut record: Box<Record>,
 ) -> Response<Body> {
-    let size = record.size.size();
-    if let Some(later) = record.later.take() {
+    let size = record.sent.size.size();
+    if let Some(later) = record.routing.later.take() {
         let classifier = &record.generation().classifier;
-        record.class = classifier.reclassify(record.class, &later, &Head(response.headers()));
+        record.routing.class =
+            classifier.reclassify(record.routing.class, &later, &Head(response.headers()));
     }
     record.respond(response.status());
     let response = response.map(|body| {
@@ -62,20 +63,24 @@ pub(crate) async fn respond(
             response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, size))))
         }
         Outlet::Gauged(gauge) if response.body().is_end_stream() || size == Size::Exact(0) => {
-            send_ahead(gauge, record.class, head_bytes(stream, &response)).await;
+            send_ahead(gauge, record.routing.class, head_bytes(stream, &response)).await;
             response.map(Inner::Upstream)
         }
         Outlet::Gauged(gauge) => {
             let generation = record.generation();
             let turn = FirstTurn {
-                origin: generation.origin(record.cluster),
+                origin: generation.origin(record.routing.cluster),
                 network: network(&stream.connection, generation),
-                ..generation.first_turn(record.class, record.client)
+                ..generation.first_turn(record.routing.class, record.routing.client)
             };
-            let noted = record.trace.as_ref().and_then(|own| own.wait("uplink"));
+            let noted = record
+                .facts
+                .trace
+                .as_ref()
+                .and_then(|own| own.wait("uplink"));
             let paced = pace(stream, gauge, size, turn, response).await;
             drop(noted);
-            if let (Some(trace), Ok(_)) = (&record.trace, &paced) {
+            if let (Some(trace), Ok(_)) = (&record.facts.trace, &paced) {
                 trace.begin_pacing();
             }
             match paced {
@@ -126,13 +131,13 @@ pub(crate) async fn switch(
     mut tunnel: Tunnel,
 ) -> Response<Body> {
     stream.begin_response(None);
-    tunnel.record.tunnelled = true;
+    tunnel.record.sent.tunnelled = true;
     tunnel.record.respond(response.status());
     match stream.connection.outlet() {
         Outlet::Plain => {}
         Outlet::Gauged(gauge) => {
             let head = head_bytes(stream, &response);
-            send_ahead(gauge, tunnel.record.class, head).await;
+            send_ahead(gauge, tunnel.record.routing.class, head).await;
         }
         Outlet::Marked(mark) => mark.unmark(),
     }
@@ -168,7 +173,10 @@ enum Inner {
 impl Body {
     /// Tells the trace, if there is one, that no more of the response goes out.
     fn end_trace(&self) {
-        let trace = self.record.as_ref().and_then(|own| own.trace.as_ref());
+        let trace = self
+            .record
+            .as_ref()
+            .and_then(|own| own.facts.trace.as_ref());
         let (Some(trace), Some(granted)) = (trace, self.inner.granted()) else {
             return;
         };
@@ -180,8 +188,8 @@ impl Body {
         self.end_trace();
         if let Some(mut record) = self.record.take() {
             match &self.inner {
-                Inner::Paced(paced) => record.wait = paced.waited(),
-                Inner::PacedPage(paced) => record.wait = paced.waited(),
+                Inner::Paced(paced) => record.sent.wait = paced.waited(),
+                Inner::PacedPage(paced) => record.sent.wait = paced.waited(),
                 Inner::Upstream(_) | Inner::Marked(_) | Inner::Local(_) => {}
             }
             let now = clock::now();
@@ -296,7 +304,7 @@ impl HttpBody for Body {
                     clean_trailers(trailers, HeadersWithUnderscores::Allow);
                 }
                 if let (Some(data), Some(record)) = (frame.data_ref(), &mut this.record) {
-                    record.bytes += data.len() as u64;
+                    record.sent.bytes += data.len() as u64;
                 }
                 // hyper does not poll again after trailers.
                 if frame.is_trailers() || this.is_end_stream() {
@@ -348,7 +356,8 @@ impl Drop for Body {
         // A response without a body is never polled; hyper drops it unread. A backend
         // may say that it ends only after its head, as HTTP/2 can.
         let is_empty = matches!(self.inner, Inner::Local(_) | Inner::PacedPage(_))
-            || (self.record.as_ref()).is_some_and(|record| record.size.size() == Size::Exact(0));
+            || (self.record.as_ref())
+                .is_some_and(|record| record.sent.size.size() == Size::Exact(0));
         if self.is_end_stream() || (is_empty && self.stream.is_responding()) {
             self.finish();
         }

@@ -37,17 +37,23 @@ pub(super) fn keep(record: &mut Record, response: Response<Coded<Begun<Incoming>
     let response = read_ahead(record, response);
     if let body @ ReadAhead::Ahead(..) = response.body()
         && let Some(bytes) = body.size_hint().exact()
-        && !matches!(record.size.size(), Size::Exact(_))
+        && !matches!(record.sent.size.size(), Size::Exact(_))
     {
-        record.size.is_exactly(bytes);
+        record.sent.size.is_exactly(bytes);
     }
     response
 }
 
 fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> Kept {
     let generation = Rc::clone(record.generation());
-    let upstream = record.cluster.map(|index| &generation.upstreams[index]);
-    let route = record.route.map(|index| generation.routes.at(index));
+    let upstream = record
+        .routing
+        .cluster
+        .map(|index| &generation.upstreams[index]);
+    let route = record
+        .routing
+        .route
+        .map(|index| generation.routes.at(index));
     // An endpoint that has answered may still be sent the request's body.
     let had_all = (record.upload.as_ref()).is_none_or(|upload| upload.is_done());
     let (Some(upstream), Some(route), true) = (upstream, route, had_all) else {
@@ -61,7 +67,7 @@ fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -
     if is_off && !upstream.is_bounded() {
         return response.map(ReadAhead::none);
     }
-    let Some(lease) = record.lease.take() else {
+    let Some(lease) = record.upstream.take_lease() else {
         return response.map(ReadAhead::none);
     };
     let comes_as_it_is = is_off || is_stream(response.headers());

@@ -69,7 +69,7 @@ impl Exchange<'_> {
         };
         let mut held = None;
         loop {
-            record.endpoint = Some(Rc::clone(lease.endpoint()));
+            record.upstream.ask(lease.endpoint());
             let outcome = match self.plan.route.retry.hedge_delay {
                 // Not by way of the other, whose room would have its own beside it.
                 None if !self.is_traced() => self.send(lease, request, due).await,
@@ -83,7 +83,7 @@ impl Exchange<'_> {
                 }
                 Err(failed) => failed,
             };
-            record.endpoint = Some(Rc::clone(failed.lease.endpoint()));
+            record.upstream.ask(failed.lease.endpoint());
             let next = if self.waits_after(&failed, &held) {
                 // Not a repetition: the cluster bounds its time, not the route its number.
                 Box::pin(self.wait_out(record, *failed, &arrival, &mut patience)).await?
@@ -119,7 +119,7 @@ impl Exchange<'_> {
         plan.stream.wait();
         let begun = body.begin(BODY_WAIT).await;
         begun.map_err(|error| {
-            if let Some(mut lease) = record.lease.take() {
+            if let Some(mut lease) = record.upstream.take_lease() {
                 lease.ends_badly();
             }
             self.blame(&error)
@@ -171,7 +171,7 @@ impl Exchange<'_> {
             Some(at) => timeout_at(at, dispatched).await,
         };
         let waited = clock::now() - began;
-        record.queue_wait += waited;
+        record.upstream.wait(waited);
         let stats = self.plan.upstream.counters();
         stats.queue_waits.took(waited);
         outcome.map_err(|_| Reason::RouteTimeout)
@@ -207,8 +207,7 @@ impl Exchange<'_> {
         } = answer;
         let stats = self.plan.upstream.counters();
         stats.heads.took(heard - record.started());
-        record.endpoint = Some(Rc::clone(lease.endpoint()));
-        record.lease = Some(lease);
+        record.upstream.begin(lease);
         self.upload.iter().for_each(|upload| upload.forget());
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let offer = self.plan.offer.as_ref();

@@ -124,7 +124,7 @@ impl<'a> Chosen<'a> {
             before.other_reading.as_deref(),
             record,
         )?;
-        record.route = Some(route.index);
+        record.routing.route = Some(route.index);
         let chosen = Self {
             stream,
             generation,
@@ -134,7 +134,7 @@ impl<'a> Chosen<'a> {
             sent_target: before.target,
         };
         if let Some(edits) = &route.edits {
-            record.subject = Some(chosen.subject(parts, &edits.needs));
+            record.routing.subject = Some(chosen.subject(parts, &edits.needs));
         }
         if let Some(closed) = route.closed_to(connection.peer.ip()) {
             let after_s = closed.retry_after.as_secs();
@@ -174,14 +174,19 @@ impl<'a> Chosen<'a> {
     /// had to be known first.
     fn classify_user(&self, parts: &Parts, record: &mut Record) {
         let classifier = &self.generation.classifier;
-        let Some(user) = record.user.as_deref().filter(|_| classifier.wants_user()) else {
+        let Some(user) = record
+            .facts
+            .user
+            .as_deref()
+            .filter(|_| classifier.wants_user())
+        else {
             return;
         };
         let fields = Head(&parts.headers);
         let asked = self.asked_by(parts, &fields, Some(user));
         let classified = classifier.classify(&asked);
-        record.later = classifier.later(&asked, classified);
-        record.class = classified.class;
+        record.routing.later = classifier.later(&asked, classified);
+        record.routing.class = classified.class;
         if let Some(gauge) = self.stream.connection.gauge() {
             gauge.expect(classified.class);
         }
@@ -256,7 +261,7 @@ impl<'a> Plan<'a> {
             chosen.classify_user(parts, record);
             // What was found out of the user counts, not what the client has sent.
             if let Some(edits) = &chosen.route.edits {
-                record.subject = Some(chosen.subject(parts, &edits.needs));
+                record.routing.subject = Some(chosen.subject(parts, &edits.needs));
             }
         }
         Self::make(chosen, parts, record, vouched)
@@ -279,7 +284,7 @@ impl<'a> Plan<'a> {
         } = chosen;
         let connection = &*stream.connection;
         let cluster = pick_cluster(generation, forward);
-        record.cluster = Some(cluster);
+        record.routing.cluster = Some(cluster);
         let host = chosen.host();
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
         let resource = resource(generation, parts, host, (cluster, route.index, &target));
@@ -313,10 +318,10 @@ impl<'a> Plan<'a> {
             offer.add(&mut parts.headers);
         }
         let plan = Self {
-            class: record.class,
+            class: record.routing.class,
             hash,
             session,
-            trace: record.trace.clone(),
+            trace: record.facts.trace.clone(),
             stream,
             connection,
             generation,
@@ -402,7 +407,7 @@ impl<'a> Plan<'a> {
     ) -> Arrival {
         match &self.asked {
             _ if !self.upstream.wants_size() => {}
-            _ if self.head_only => record.size.is_exactly(0),
+            _ if self.head_only => record.sent.size.is_exactly(0),
             Some(asked) => {
                 let upstream = &Heads(self.upstream);
                 let patience = match self.upstream.wants_size_now() {
@@ -411,7 +416,7 @@ impl<'a> Plan<'a> {
                     false => Patience::None,
                 };
                 let sizes = Sizes::of(self.generation, self.stream);
-                record.size.at_request(asked, patience, sizes).await;
+                record.sent.size.at_request(asked, patience, sizes).await;
             }
             None => {}
         }
@@ -421,7 +426,7 @@ impl<'a> Plan<'a> {
         };
         Arrival {
             class: self.class,
-            size: record.size.size(),
+            size: record.sent.size.size(),
             hash: self.hash,
             random: fastrand::u64(..),
             channel_backlog,
@@ -446,7 +451,7 @@ impl<'a> Plan<'a> {
     /// Believes what a response's head says of its size; has the catalogue learn it.
     pub(super) async fn believe_head<B: Body>(&self, response: &Response<B>, record: &mut Record) {
         let sizes = Sizes::of(self.generation, self.stream);
-        let (size, asked) = (&mut record.size, self.asked.as_deref());
+        let (size, asked) = (&mut record.sent.size, self.asked.as_deref());
         size.at_head(response, self.head_only, asked, sizes).await;
     }
 }
@@ -484,8 +489,8 @@ fn find_route<'a>(
         later,
         route,
     } = rules.decide(&sought, other_reading)?;
-    record.class = classified.class;
-    record.later = later;
+    record.routing.class = classified.class;
+    record.routing.later = later;
     if let Some(gauge) = connection.gauge() {
         gauge.expect(classified.class);
     }
@@ -559,7 +564,7 @@ fn pick_cluster(generation: &Generation, forward: &Forward) -> usize {
 /// Changes the head of a request as its route says.
 fn edit_head(upstream: &Upstream, route: &Route, parts: &mut Parts, record: &Record) {
     let edits = route.edits.as_ref().and_then(|own| own.request.as_ref());
-    if let (Some(edits), Some(subject)) = (edits, &record.subject) {
+    if let (Some(edits), Some(subject)) = (edits, &record.routing.subject) {
         let told = Telling {
             subject,
             cluster: upstream.name(),

@@ -1,30 +1,38 @@
 //! What is remembered of a request until it is done, then counted and logged.
 
+mod facts;
+mod routing;
+mod sent;
+mod upstream_part;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use sprat_config::classify::Later;
+use http::{HeaderMap, Response, StatusCode};
 use sprat_net::clock;
 use sprat_net::error::{Advice, Fault, Reason};
 use sprat_net::screen::Malformed;
 use sprat_net::upload::{Progress, Upload};
 use sprat_scheduler::{Size, WireCost};
 use sprat_uplink::{Course as _, Delivery};
-use sprat_upstream::{Endpoint, Held, Lease, SessionOutcome};
+use sprat_upstream::{Held, Upstream};
 use tokio::time::{Instant, sleep};
 
-use super::size::{SizeBelief, Sizes};
+use super::size::Sizes;
 use super::trace::{Ended, Trace};
 use crate::client::connection::Stream;
-use crate::observe::access_log::{Asked, Kept, Line, Logs};
+use crate::observe::access_log::{Asked, Line, Logs};
 use crate::observe::stats::WorkerStats;
 use crate::setup::generation::Generation;
 use crate::setup::limits::RequestPlace;
-use crate::setup::routing::{Granted, Route, Subject, Telling};
+use crate::setup::routing::{Route, Telling};
+pub(crate) use facts::RequestFacts;
+pub(crate) use routing::Routing;
+pub(crate) use sent::SentAnswer;
+pub(crate) use upstream_part::UpstreamPart;
 
 /// The time for which a stream of HTTP/2 stands after its answer, when its body is not wanted.
 const UNWANTED_FOR: Duration = Duration::from_secs(1);
@@ -36,61 +44,19 @@ pub(crate) struct Record {
     /// The generation that the request is served by, whatever the configuration becomes meanwhile.
     generation: Rc<Generation>,
     started: Instant,
-    request: Option<Box<Asked>>,
-    /// The request's identifier, if requests get one.
-    request_id: Option<HeaderValue>,
-    /// The request's part in a trace, if requests have one.
-    pub(super) trace: Option<Rc<Trace>>,
-    /// Fields of the response's head that access logs tell of.
-    told_response: Kept,
-    /// The beginning of the request line, where there is no request.
-    unread_line: Option<Box<[u8]>>,
-    /// The status sent to the client; none while there is no head.
-    status: Option<StatusCode>,
-    /// The time at which the response had a head: from then on it is the proxy's to send.
-    answered: Option<Instant>,
-    /// Bytes of the body handed to the client's connection.
-    pub(crate) bytes: u64,
-    /// The size of the response's body, as far as it is believed.
-    pub(crate) size: SizeBelief,
-    /// The time that its bytes waited for the uplink.
-    pub(crate) wait: Duration,
-    /// The time that it waited for an endpoint.
-    pub(crate) queue_wait: Duration,
+    pub(super) facts: RequestFacts,
+    /// The terms that it is served by.
+    pub(crate) routing: Routing,
+    /// The endpoint's part in it.
+    pub(super) upstream: UpstreamPart,
+    /// The answer, as far as it has gone out.
+    pub(crate) sent: SentAnswer,
     /// The advice that the client gets if it is refused.
-    pub(crate) advice: Option<Box<Advice>>,
-    /// Index of its priority class.
-    pub(crate) class: usize,
-    /// The number of its client, where clients share the uplink.
-    pub(crate) client: Option<u64>,
-    /// The rules that may change the class when the response comes.
-    pub(crate) later: Option<Later>,
-    /// Index of the route, once there is one.
-    pub(crate) route: Option<usize>,
-    /// The facts of the request that changes of heads may tell, if its route makes any.
-    pub(crate) subject: Option<Box<Subject>>,
-    /// The page of another origin that may use the response, if its route says so.
-    pub(crate) granted: Option<Box<Granted>>,
-    /// The user who asks, once that is known.
-    pub(crate) user: Option<Box<str>>,
-    /// Index of the cluster, once routed.
-    pub(crate) cluster: Option<usize>,
-    /// The endpoint, once chosen.
-    pub(crate) endpoint: Option<Rc<Endpoint>>,
-    /// The upstream connection, while it is in use.
-    pub(crate) lease: Option<Lease>,
-    /// The outcome of its session, where its cluster keeps any.
-    pub(crate) session: Option<SessionOutcome>,
-    /// The lease once it is shared with what reads ahead, which may end it before
-    /// the client has all.
-    held: Option<Rc<Held>>,
+    pub(super) advice: Option<Box<Advice>>,
     /// The request's place among those in progress, where they are counted.
-    pub(crate) place: Option<Box<RequestPlace>>,
+    pub(super) place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
-    pub(crate) upload: Option<Rc<Upload>>,
-    /// The connection has switched to another protocol: what follows is no
-    /// response.
-    pub(crate) tunnelled: bool,
+    pub(super) upload: Option<Rc<Upload>>,
     reason: Option<Reason>,
     done: bool,
 }
@@ -113,7 +79,7 @@ impl Record {
         let generation = stream.connection.serving.generation();
         let is_logged = generation.log.is_some();
         let mut own = Self::new(stream, generation, None);
-        own.unread_line = stream.connection.unread_line().filter(|_| is_logged);
+        own.facts.unread_line = stream.connection.unread_line().filter(|_| is_logged);
         own
     }
 
@@ -132,33 +98,13 @@ impl Record {
             stream: stream.clone(),
             generation,
             started: clock::now(),
-            request,
-            request_id: None,
-            trace: None,
-            told_response: Kept::default(),
-            unread_line: None,
-            status: None,
-            answered: None,
-            bytes: 0,
-            size: SizeBelief::none(),
-            wait: Duration::ZERO,
-            queue_wait: Duration::ZERO,
+            facts: RequestFacts::new(request),
+            routing: Routing::new(class),
+            upstream: UpstreamPart::default(),
+            sent: SentAnswer::default(),
             advice: None,
-            class,
-            client: None,
-            later: None,
-            route: None,
-            subject: None,
-            granted: None,
-            user: None,
-            cluster: None,
-            endpoint: None,
-            lease: None,
-            session: None,
-            held: None,
             place: None,
             upload: None,
-            tunnelled: false,
             reason: None,
             done: false,
         })
@@ -171,30 +117,37 @@ impl Record {
 
     /// Returns the route that the request goes by, once there is one.
     pub(crate) fn route(&self) -> Option<&Route> {
-        self.route.map(|index| self.generation.routes.at(index))
+        (self.routing.route).map(|index| self.generation.routes.at(index))
+    }
+
+    /// Returns the cluster that the request went to, once there is one.
+    fn cluster(&self) -> Option<&Rc<Upstream>> {
+        self.routing
+            .cluster
+            .map(|index| &self.generation.upstreams[index])
     }
 
     /// Gives the request its identifier.
     pub(crate) fn identify(&mut self, headers: &mut HeaderMap) {
         let ids = self.stream.connection.listener.request_ids.as_ref();
-        self.request_id = ids.map(|ids| ids.give(headers));
+        self.facts.request_id = ids.map(|ids| ids.give(headers));
     }
 
     /// Gives the request its part in a trace.
     pub(crate) fn join_trace(&mut self, parts: &Parts) {
         if let Some(tracer) = &self.generation.tracer {
             let is_secure = || self.stream.connection.is_secure(&parts.headers);
-            self.trace = Some(Trace::begin(tracer, parts, is_secure));
+            self.facts.trace = Some(Trace::begin(tracer, parts, is_secure));
         }
     }
 
     /// Sees that the backend is told the request's identifier, and its trace.
     pub(crate) fn keep_identifier(&self, headers: &mut HeaderMap) {
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = &self.facts.trace {
             trace.tell(headers);
         }
         let ids = self.stream.connection.listener.request_ids.as_ref();
-        if let (Some(ids), Some(id)) = (ids, &self.request_id) {
+        if let (Some(ids), Some(id)) = (ids, &self.facts.request_id) {
             ids.keep(headers, id);
         }
     }
@@ -204,29 +157,29 @@ impl Record {
     pub(crate) fn finish_head<B>(&mut self, response: &mut Response<B>) {
         self.edit_head(response);
         let ids = self.stream.connection.listener.request_ids.as_ref();
-        if let (Some(ids), Some(id)) = (ids, &self.request_id) {
+        if let (Some(ids), Some(id)) = (ids, &self.facts.request_id) {
             ids.tell(response.headers_mut(), id);
         }
         if let Some(logs) = &self.generation.log {
-            self.told_response = logs.needs().of_response(response.headers());
+            self.facts.response = logs.needs().of_response(response.headers());
         }
     }
 
     /// Changes the head of a response as the route says.
     fn edit_head<B>(&self, response: &mut Response<B>) {
-        if let Some(granted) = &self.granted {
+        if let Some(granted) = &self.routing.granted {
             granted.tell(response.headers_mut());
         }
         let edits = self.route().and_then(|route| route.edits.as_ref());
         let edits = edits.and_then(|edits| edits.response.as_ref());
-        let (Some(edits), Some(subject)) = (edits, &self.subject) else {
+        let (Some(edits), Some(subject)) = (edits, &self.routing.subject) else {
             return;
         };
-        let cluster = self.cluster.map(|index| &self.generation.upstreams[index]);
+        let cluster = self.cluster();
         let told = Telling {
             subject,
             cluster: cluster.map_or("", |own| own.name()),
-            endpoint: (self.endpoint.as_ref()).map_or("", |own| &own.member.label),
+            endpoint: self.upstream.label().unwrap_or_default(),
             response: Some((response.status(), response.headers())),
         };
         let values = edits.values(&told);
@@ -235,7 +188,7 @@ impl Record {
 
     /// Notes that rules were matched with another path than the client sent.
     pub(crate) fn matched(&mut self, path: String) {
-        if let Some(request) = &mut self.request {
+        if let Some(request) = &mut self.facts.request {
             request.matched(path);
         }
     }
@@ -247,8 +200,7 @@ impl Record {
 
     /// Notes that the head of a response is on its way to the client.
     pub(crate) fn respond(&mut self, status: StatusCode) {
-        self.status = Some(status);
-        self.answered.get_or_insert_with(clock::now);
+        self.sent.begin(status);
     }
 
     /// Notes the first thing that went wrong.
@@ -267,25 +219,20 @@ impl Record {
     /// Ends the upstream's part: its connection serves the next request.
     pub(crate) fn release_upstream(&mut self, now: Instant) {
         self.end_upload(true);
-        if let Some(lease) = self.lease.take() {
-            lease.release(now, self.bytes);
-        }
-        if let Some(held) = self.held.take() {
-            held.release(now, self.bytes);
-        }
+        self.upstream.release(now, self.sent.bytes);
     }
 
     /// Notes that the upstream's part may be over before the client has all of the response.
-    pub(crate) fn holds(&mut self, held: Rc<Held>) {
+    pub(super) fn holds(&mut self, held: Rc<Held>) {
         self.stream.connection.holds(&held);
-        self.held = Some(held);
+        self.upstream.hold(held);
     }
 
     /// Registers a task to be woken when the endpoint has sent all: the size of what is
     /// buffered is known then, if it was not.
-    pub(crate) fn tell_end(&self, waker: &Waker) {
-        if let (Some(held), false) = (&self.held, matches!(self.size.size(), Size::Exact(_))) {
-            held.tell_end(waker);
+    pub(super) fn tell_end(&self, waker: &Waker) {
+        if !matches!(self.sent.size.size(), Size::Exact(_)) {
+            self.upstream.tell_end(waker);
         }
     }
 
@@ -338,106 +285,123 @@ impl Record {
         if !own || !had_all {
             return;
         }
-        if let Some(lease) = &mut self.lease {
-            lease.ends_badly();
-        }
-        if let Some(held) = &self.held {
-            held.ends_badly();
-        }
+        self.upstream.ends_badly();
     }
 
+    /// Settles all that the request has been counted in, and logs it.
     fn finish(&mut self, aborted: bool) {
         self.done = true;
         self.blame_endpoint();
-        if let Some(held) = self.held.take() {
-            held.cancel();
-        }
+        self.upstream.cancel();
         self.end_upload(!aborted);
-        let duration = clock::now() - self.started;
-        let generation = &self.generation;
-        let stats = &self.stream.connection.serving.stats;
-        let counters = &generation.classes[self.class];
+        let took = clock::now() - self.started;
+        self.count_answer();
+        self.count_failure(aborted);
+        let slowdown = self.slowdown();
+        self.count_time(took, slowdown, aborted);
+        let slowdown = slowdown.filter(|_| !aborted);
+        self.trace(slowdown, aborted);
+        let connection = &self.stream.connection;
+        let told = Told {
+            stats: Arc::clone(&connection.serving.stats),
+            started: self.started,
+            bytes: self.sent.bytes,
+            line: self.line(took, slowdown, aborted),
+        };
+        let gauge = self.stream.connection.gauge();
+        if let Some(gauge) = gauge.filter(|_| !aborted && !self.sent.tunnelled) {
+            gauge.await_response(Box::new(told));
+        }
+    }
+
+    /// Counts the answer by its status, for each that answers are counted for.
+    fn count_answer(&self) {
+        let connection = &self.stream.connection;
+        let stats = &connection.serving.stats;
         stats.open_requests.decrement();
-        if !self.tunnelled {
-            stats.response_bytes.add(self.bytes);
+        if !self.sent.tunnelled {
+            stats.response_bytes.add(self.sent.bytes);
         }
         let class = self
             .sent_status()
             .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
-        counters.responses[class].increment();
-        let connection = &self.stream.connection;
+        self.generation.classes[self.routing.class].responses[class].increment();
         let listener = connection.serving.stats_of(&connection.listener);
         listener.responses[class].increment();
-        let cluster = self.cluster;
-        let cluster = cluster.map(|index| generation.upstreams[index].counters());
+        let cluster = self.cluster().map(|own| own.counters());
         cluster.map_or(&stats.unrouted, |cluster| &cluster.responses)[class].increment();
-        if let Some(Reason::ClientClosed | Reason::TruncatedBody) = self.reason {
+    }
+
+    /// Counts the reason why the request went wrong, if it did.
+    fn count_failure(&self, aborted: bool) {
+        let Some(reason) = self.reason else {
+            return;
+        };
+        if let Reason::ClientClosed | Reason::TruncatedBody = reason {
             self.stream.left();
         }
-        if let Some(reason) = self.reason {
-            stats.failures[reason.index()].increment();
-            // Cut by the route's bound while the client, or the uplink, was waited for.
-            let is_others =
-                aborted && reason == Reason::RouteTimeout && !self.stream.is_upstream_silent();
-            let fault = reason.facts().fault;
-            if let (Some(endpoint), Fault::Upstream, false) = (&self.endpoint, fault, is_others) {
-                endpoint.stats.errors[reason.index()].increment();
-            }
+        let stats = &self.stream.connection.serving.stats;
+        stats.failures[reason.index()].increment();
+        // Cut by the route's bound while the client, or the uplink, was waited for.
+        let is_others =
+            aborted && reason == Reason::RouteTimeout && !self.stream.is_upstream_silent();
+        if reason.facts().fault == Fault::Upstream && !is_others {
+            self.upstream.count_error(reason);
         }
-        let is_stream = self.tunnelled || self.stream.has_paused();
-        let slowdown = match (generation.uplink.rate_bits_per_s(), self.answered) {
-            (Some(rate), Some(answered)) if !is_stream => {
-                let own = clock::now() - answered;
-                let own = own.saturating_sub(self.stream.upstream_silence());
-                slowdown(self.bytes, own, rate)
-            }
-            _ => None,
-        };
+    }
+
+    /// Returns how many times as long the response took as the link alone needs for it; none
+    /// of what is no response by itself.
+    fn slowdown(&self) -> Option<f64> {
+        let rate = self.generation.uplink.rate_bits_per_s()?;
+        let own = clock::now() - self.sent.answered?;
+        let own = own.saturating_sub(self.stream.upstream_silence());
+        let bytes = self.sent.bytes;
+        (!self.is_stream()).then(|| slowdown(bytes, own, rate))?
+    }
+
+    /// Returns whether it has paused, or was a tunnel.
+    fn is_stream(&self) -> bool {
+        self.sent.tunnelled || self.stream.has_paused()
+    }
+
+    /// Takes the time of the response into what is told of times, and learns its size.
+    fn count_time(&mut self, took: Duration, slowdown: Option<f64>, aborted: bool) {
+        let stats = &self.stream.connection.serving.stats;
         if aborted {
             stats.aborted.increment();
-        } else if !self.tunnelled {
-            stats.observe(self.bytes, duration, slowdown);
-            counters.observe(self.bytes, duration);
-            cluster.inspect(|cluster| cluster.durations.took(duration));
+        } else if !self.sent.tunnelled {
+            let bytes = self.sent.bytes;
+            stats.observe(bytes, took, slowdown);
+            self.generation.classes[self.routing.class].observe(bytes, took);
+            let cluster = self.cluster().map(|own| own.counters());
+            cluster.inspect(|cluster| cluster.durations.took(took));
             // How much of an event stream one client has heard says nothing of the next.
-            if !is_stream {
+            if !self.is_stream() {
                 let sizes = Sizes::of(&self.generation, &self.stream);
-                self.size.at_end(self.bytes, sizes);
+                self.sent.size.at_end(bytes, sizes);
             }
-        }
-        self.trace(slowdown.filter(|_| !aborted), aborted);
-        let told = Told {
-            stats: Arc::clone(stats),
-            started: self.started,
-            bytes: self.bytes,
-            line: self.line(duration, slowdown, aborted),
-        };
-        if let (Some(gauge), false) = (self.stream.connection.gauge(), aborted || self.tunnelled) {
-            gauge.await_response(Box::new(told));
         }
     }
 
     /// Sends the request's spans to the collector, if it is sampled.
     fn trace(&self, slowdown: Option<f64>, is_aborted: bool) {
-        let (Some(trace), Some(tracer)) = (&self.trace, &self.generation.tracer) else {
+        let (Some(trace), Some(tracer)) = (&self.facts.trace, &self.generation.tracer) else {
             return;
         };
         let connection = &self.stream.connection;
-        let cluster = self.cluster.map(|at| &self.generation.upstreams[at]);
         let spans = trace.end(&Ended {
             started: self.started,
             client: connection.peer,
-            status: self
-                .sent_status()
-                .or(self.reason.map(|own| own.facts().status)),
+            status: self.told_status(),
             reason: self.reason,
             is_aborted,
-            bytes: self.bytes,
+            bytes: self.sent.bytes,
             slowdown,
-            class: self.generation.classifier.name(self.class),
+            class: self.generation.classifier.name(self.routing.class),
             listener: &connection.listener.name,
-            cluster: cluster.map(|own| own.name()),
-            endpoint: (self.endpoint.as_ref()).map(|own| own.member.label.as_str()),
+            cluster: self.cluster().map(|own| own.name()),
+            endpoint: self.upstream.label(),
         });
         if let Some(spans) = spans {
             tracer.send(spans);
@@ -448,26 +412,24 @@ impl Record {
     /// body was sent got none.
     fn sent_status(&self) -> Option<StatusCode> {
         let has_gone = matches!(self.reason, Some(Reason::ClientClosed));
-        let got_nothing = has_gone && self.bytes == 0 && !self.tunnelled;
-        self.status.filter(|_| !got_nothing)
+        let got_nothing = has_gone && self.sent.bytes == 0 && !self.sent.tunnelled;
+        self.sent.status.filter(|_| !got_nothing)
     }
 
-    /// Returns the size that was known when the response began, as lines tell it.
-    fn told_size(&self) -> Size {
-        match self.status {
-            Some(_) if !self.tunnelled => self.size.size(),
-            _ => Size::Unknown,
-        }
+    /// Returns the same, or the status that stands for the reason why there was none.
+    fn told_status(&self) -> Option<StatusCode> {
+        let instead = || self.reason.map(|own| own.facts().status);
+        self.sent_status().or_else(instead)
     }
 
+    /// Makes the request's line in access logs, if there are any.
     fn line(
         &mut self,
         duration: Duration,
         slowdown: Option<f64>,
         aborted: bool,
     ) -> Option<(Logs, Box<Line>)> {
-        let generation = Rc::clone(&self.generation);
-        let logs = generation.log.clone()?;
+        let logs = self.generation.log.clone()?;
         let connection = &self.stream.connection;
         let shown = connection
             .certificate()
@@ -476,6 +438,7 @@ impl Record {
             let common_name = own.common_name.unwrap_or_default().to_owned();
             Box::new([own.dns.join(","), own.uris.join(","), common_name])
         });
+        let facts = std::mem::take(&mut self.facts);
         let line = Line {
             ended: std::time::SystemTime::now(),
             duration,
@@ -485,25 +448,23 @@ impl Record {
             listener: Arc::clone(&connection.listener.name),
             tls: connection.secured().map(|own| own.terms),
             peer,
-            request_id: self.request_id.take(),
-            trace: self.trace.as_ref().map(|own| own.context),
-            response: std::mem::take(&mut self.told_response),
-            request: self.request.take(),
-            unread_line: self.unread_line.take(),
-            status: self.sent_status().or(self.reason.map(|r| r.facts().status)),
-            bytes: self.bytes,
-            size: self.told_size(),
-            size_layer: self.size.source(),
-            wait: self.wait,
-            queue_wait: self.queue_wait,
-            slowdown: slowdown.filter(|_| !aborted),
-            class: Arc::clone(generation.classifier.name(self.class)),
-            user: self.user.take(),
-            cluster: self
-                .cluster
-                .map(|index| generation.upstreams[index].cluster()),
-            endpoint: (self.endpoint.as_ref()).map(|own| Arc::clone(&own.member)),
-            session: self.session,
+            request_id: facts.request_id,
+            trace: facts.trace.as_ref().map(|own| own.context),
+            response: facts.response,
+            request: facts.request,
+            unread_line: facts.unread_line,
+            status: self.told_status(),
+            bytes: self.sent.bytes,
+            size: self.sent.told_size(),
+            size_layer: self.sent.size.source(),
+            wait: self.sent.wait,
+            queue_wait: self.upstream.waited(),
+            slowdown,
+            class: Arc::clone(self.generation.classifier.name(self.routing.class)),
+            user: facts.user,
+            cluster: self.cluster().map(|own| own.cluster()),
+            endpoint: self.upstream.member().map(Arc::clone),
+            session: facts.session,
             reason: self.reason,
             aborted,
         };

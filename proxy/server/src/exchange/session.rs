@@ -18,7 +18,7 @@ impl Plan<'_> {
     /// Leads the client back, by a cookie, to the endpoint that has answered it, if the
     /// cluster keeps sessions.
     pub(super) fn keep_session(&self, record: &mut Record, headers: &mut HeaderMap) {
-        let Some(endpoint) = &record.endpoint else {
+        let Some(endpoint) = record.upstream.endpoint() else {
             return;
         };
         let Some(kept) = self.upstream.kept_session(self.session, endpoint) else {
@@ -33,7 +33,7 @@ impl Plan<'_> {
 
     /// Counts what has become of a session.
     pub(super) fn count_session(&self, record: &mut Record, outcome: SessionOutcome) {
-        record.session = Some(outcome);
+        record.facts.session = Some(outcome);
         self.upstream.counters().sessions[outcome.index()].increment();
     }
 }

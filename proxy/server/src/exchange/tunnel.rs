@@ -104,9 +104,13 @@ async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, tunnel: Tunn
         let wire = connection.mark_wire();
         WireMarks::new(wire, marking, connection.gauge().is_some(), 0)
     });
-    let mut bursts = Bursts::new(connection.outlet(), record.class, record.client)
-        .of_origin(record.generation().origin(record.cluster))
-        .marked(marks);
+    let mut bursts = Bursts::new(
+        connection.outlet(),
+        record.routing.class,
+        record.routing.client,
+    )
+    .of_origin(record.generation().origin(record.routing.cluster))
+    .marked(marks);
     let (from_client, to_client) = split(client);
     let (from_upstream, to_upstream) = split(upstream);
     let both = async {
@@ -128,8 +132,8 @@ async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, tunnel: Tunn
         }
     });
     let ended = ended.await.and_then(|ended| ended);
-    record.bytes = progress.sent.get();
-    record.wait += bursts.waited();
+    record.sent.bytes = progress.sent.get();
+    record.sent.wait += bursts.waited();
     stats.open_tunnels.decrement();
     match ended {
         Ok(()) => record.complete(),

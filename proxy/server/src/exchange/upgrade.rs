@@ -106,7 +106,7 @@ pub(super) async fn switch(
         upgraded,
         plan.offer,
         plan.route.upgrade.as_ref(),
-        record.lease.take(),
+        record.upstream.take_lease(),
         chosen,
     ) else {
         return answer::refuse(stream, Reason::ProtocolError, json, record).await;

@@ -50,7 +50,7 @@ pub(super) async fn check(
     let side = Side {
         upstream: Rc::clone(&chosen.generation.upstreams[authz.cluster]),
         request,
-        class: record.class,
+        class: record.routing.class,
         ends: Some(chosen.stream.connection.ends()),
         // It bounds the waits for endpoints, too.
         kind: Kind::Question {
@@ -76,7 +76,7 @@ pub(super) async fn check(
     let user = authz.user_header.as_ref();
     let user = user.and_then(|name| answer.headers().get(name)?.to_str().ok());
     if let Some(user) = user {
-        record.user = Some(user.into());
+        record.facts.user = Some(user.into());
     }
     let body = answer.into_body();
     drop(tokio::task::spawn_local(discard(body, lease, PAUSE_MAX)));

@@ -32,7 +32,7 @@ pub(super) async fn check(
                 {
                     parts.headers.insert(name, value);
                 }
-                record.user = Some(user.into());
+                record.facts.user = Some(user.into());
                 return Ok(());
             }
             Err(denied) => denied,

@@ -55,7 +55,7 @@ fn refusal(reason: Reason, accepts_json: bool, record: &mut Record) -> Response<
 /// Gives an answer that a route asks for.
 pub(crate) async fn give(stream: &Stream, local: Local, mut record: Box<Record>) -> Response<Body> {
     let ends = !record.has_all(stream).await;
-    record.lease = None;
+    drop(record.upstream.take_lease());
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = local.status;
     for (name, value) in local.fields {
@@ -111,7 +111,9 @@ async fn answer(
     let response = match stream.connection.outlet() {
         Outlet::Plain => response.map(text),
         Outlet::Gauged(gauge) if bytes > SMALL_BYTES => {
-            let turn = record.generation().first_turn(record.class, record.client);
+            let turn = record
+                .generation()
+                .first_turn(record.routing.class, record.routing.client);
             let whole = response.map(Full::new);
             match pace(stream, gauge, Size::Exact(bytes), turn, whole).await {
                 Ok(paced) => paced.map(Inner::PacedPage),
@@ -119,14 +121,14 @@ async fn answer(
                     let mut instead = refusal(reason, false, &mut record);
                     let bytes = finish(&mut instead, closes, &mut record);
                     let bytes = head_bytes(stream, &instead) + bytes;
-                    send_ahead(gauge, record.class, bytes).await;
+                    send_ahead(gauge, record.routing.class, bytes).await;
                     instead.map(text)
                 }
             }
         }
         Outlet::Gauged(gauge) => {
             let bytes = head_bytes(stream, &response) + bytes;
-            send_ahead(gauge, record.class, bytes).await;
+            send_ahead(gauge, record.routing.class, bytes).await;
             response.map(text)
         }
         Outlet::Marked(mark) => {
@@ -147,7 +149,7 @@ fn finish(response: &mut Response<Bytes>, closes: bool, record: &mut Record) -> 
     }
     record.finish_head(response);
     let bytes = response.body().len() as u64;
-    record.size.is_of_our_own(bytes);
+    record.sent.size.is_of_our_own(bytes);
     record.respond(response.status());
     bytes
 }

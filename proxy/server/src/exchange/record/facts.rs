@@ -1,0 +1,36 @@
+//! RequestFacts of a request that logs and traces tell of, and nothing goes by.
+
+use std::rc::Rc;
+
+use http::HeaderValue;
+use sprat_upstream::SessionOutcome;
+
+use crate::exchange::trace::Trace;
+use crate::observe::access_log::{Asked, Kept};
+
+/// The facts that are told of a request when it is over.
+#[derive(Default)]
+pub(crate) struct RequestFacts {
+    pub(super) request: Option<Box<Asked>>,
+    /// The request's identifier, if requests get one.
+    pub(super) request_id: Option<HeaderValue>,
+    /// The request's part in a trace, if requests have one.
+    pub(crate) trace: Option<Rc<Trace>>,
+    /// Fields of the response's head that access logs tell of.
+    pub(super) response: Kept,
+    /// The beginning of the request line, where there is no request.
+    pub(super) unread_line: Option<Box<[u8]>>,
+    /// The user who asks, once that is known.
+    pub(crate) user: Option<Box<str>>,
+    /// The outcome of its session, where its cluster keeps any.
+    pub(crate) session: Option<SessionOutcome>,
+}
+
+impl RequestFacts {
+    pub(super) fn new(request: Option<Box<Asked>>) -> Self {
+        Self {
+            request,
+            ..Self::default()
+        }
+    }
+}

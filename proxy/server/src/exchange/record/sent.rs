@@ -1,0 +1,56 @@
+//! The answer to a request, as far as its client has been sent it.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use sprat_net::clock;
+use sprat_scheduler::Size;
+use tokio::time::Instant;
+
+use crate::exchange::size::SizeBelief;
+
+/// The part of an answer that the client has been sent.
+pub(crate) struct SentAnswer {
+    /// The status; none while there is no head.
+    pub(super) status: Option<StatusCode>,
+    /// The time at which the response had a head: from then on it is the proxy's to send.
+    pub(super) answered: Option<Instant>,
+    /// Bytes of the body handed to the client's connection.
+    pub(crate) bytes: u64,
+    /// The size of the response's body, as far as it is believed.
+    pub(crate) size: SizeBelief,
+    /// The time that its bytes waited for the uplink.
+    pub(crate) wait: Duration,
+    /// The connection has switched to another protocol: what follows is no
+    /// response.
+    pub(crate) tunnelled: bool,
+}
+
+impl Default for SentAnswer {
+    fn default() -> Self {
+        Self {
+            status: None,
+            answered: None,
+            bytes: 0,
+            size: SizeBelief::none(),
+            wait: Duration::ZERO,
+            tunnelled: false,
+        }
+    }
+}
+
+impl SentAnswer {
+    /// Notes that the head is on its way to the client.
+    pub(super) fn begin(&mut self, status: StatusCode) {
+        self.status = Some(status);
+        self.answered.get_or_insert_with(clock::now);
+    }
+
+    /// Returns the size that was known when the response began, as lines tell it.
+    pub(super) fn told_size(&self) -> Size {
+        match self.status {
+            Some(_) if !self.tunnelled => self.size.size(),
+            _ => Size::Unknown,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! An endpoint's part in a request: from its choice until its connection is free again.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use sprat_net::error::Reason;
+use sprat_upstream::{Endpoint, Held, Lease, Member};
+use tokio::time::Instant;
+
+/// The endpoint of a request, and what the request holds of it.
+#[derive(Default)]
+pub(crate) struct UpstreamPart {
+    /// The endpoint, once chosen.
+    endpoint: Option<Rc<Endpoint>>,
+    /// The upstream connection, while it is in use.
+    lease: Option<Lease>,
+    /// The lease once it is shared with what reads ahead, which may end it before
+    /// the client has all.
+    held: Option<Rc<Held>>,
+    /// The time that the request waited for an endpoint.
+    queue_wait: Duration,
+}
+
+impl UpstreamPart {
+    /// Notes the endpoint that is asked now.
+    pub(crate) fn ask(&mut self, endpoint: &Rc<Endpoint>) {
+        self.endpoint = Some(Rc::clone(endpoint));
+    }
+
+    /// Notes the connection on which the answer has begun.
+    pub(crate) fn begin(&mut self, lease: Lease) {
+        self.ask(lease.endpoint());
+        self.lease = Some(lease);
+    }
+
+    /// Returns the endpoint that was asked last, once one was.
+    pub(crate) fn endpoint(&self) -> Option<&Rc<Endpoint>> {
+        self.endpoint.as_ref()
+    }
+
+    /// Notes that the request has waited for an endpoint.
+    pub(crate) fn wait(&mut self, time: Duration) {
+        self.queue_wait += time;
+    }
+
+    /// Returns how long the request has waited for an endpoint, in all.
+    pub(super) fn waited(&self) -> Duration {
+        self.queue_wait
+    }
+
+    /// Returns the connection while the answer comes on it, and nothing else holds it.
+    pub(crate) fn lease(&self) -> Option<&Lease> {
+        self.lease.as_ref()
+    }
+
+    /// Takes that connection: it is another's to end.
+    pub(crate) fn take_lease(&mut self) -> Option<Lease> {
+        self.lease.take()
+    }
+
+    /// Returns the endpoint as the configuration has it.
+    pub(super) fn member(&self) -> Option<&Arc<Member>> {
+        self.endpoint.as_ref().map(|own| &own.member)
+    }
+
+    /// Returns the endpoint's name, as logs tell it.
+    pub(super) fn label(&self) -> Option<&str> {
+        self.member().map(|own| own.label.as_str())
+    }
+
+    /// Ends the part: the connection serves the next request.
+    pub(super) fn release(&mut self, now: Instant, bytes: u64) {
+        if let Some(lease) = self.lease.take() {
+            lease.release(now, bytes);
+        }
+        if let Some(held) = self.held.take() {
+            held.release(now, bytes);
+        }
+    }
+
+    /// Notes that the part may be over before the client has all of the response.
+    pub(super) fn hold(&mut self, held: Rc<Held>) {
+        self.held = Some(held);
+    }
+
+    /// Registers a task to be woken when the endpoint has sent all, if that may be before the
+    /// client has it.
+    pub(super) fn tell_end(&self, waker: &Waker) {
+        if let Some(held) = &self.held {
+            held.tell_end(waker);
+        }
+    }
+
+    /// Tells the cluster that the endpoint has not given all of its response, by its own doing.
+    pub(super) fn ends_badly(&mut self) {
+        if let Some(lease) = &mut self.lease {
+            lease.ends_badly();
+        }
+        if let Some(held) = &self.held {
+            held.ends_badly();
+        }
+    }
+
+    /// Lets go of what is read ahead for a client that is no more.
+    pub(super) fn cancel(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.cancel();
+        }
+    }
+
+    /// Counts an error of the endpoint.
+    pub(super) fn count_error(&self, reason: Reason) {
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.stats.errors[reason.index()].increment();
+        }
+    }
+}

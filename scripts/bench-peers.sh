@@ -2,9 +2,10 @@
 # CPU time per request, requests per second and memory per idle connection,
 # where the link is not the bottleneck: Sprat (unlimited, and scheduling at
 # 100gbit), nginx, HAProxy and Envoy, one worker each, in turn, on the loopback
-# interface. The environment changes it:
+# interface. A process may be slower by a fifth from its start to its end, so each is started
+# anew for each round. The environment changes it:
 #
-#   SIZES="100 10000 100000 1000000" ROUNDS=3 CLIENTS=50 RESULTS=results/bench-peers
+#   SIZES="100 10000 100000 1000000" ROUNDS=5 CLIENTS=50 RESULTS=results/bench-peers
 #   SYSTEMS="haproxy nginx envoy sprat-unlimited sprat-100gbit"
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
@@ -12,7 +13,7 @@ set -euo pipefail
 . "$ROOT/scripts/envoy.sh"
 
 SIZES=${SIZES:-100 10000 100000 1000000}
-ROUNDS=${ROUNDS:-3}
+ROUNDS=${ROUNDS:-5}
 CLIENTS=${CLIENTS:-50}
 RESULTS=${RESULTS:-results/bench-peers}
 SYSTEMS=${SYSTEMS:-haproxy nginx envoy sprat-unlimited sprat-100gbit}

@@ -200,6 +200,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_served_at_once_has_no_flow_and_is_on_the_link() {
+        let policy = EgressPolicy {
+            max_flows: 8,
+            ..EgressPolicy::new(Discipline::Srpt)
+        };
+        let link = PacedLink::new(Pacer::exact(8_000_000), policy);
+        let worker = WorkerLink::new(Arc::clone(&link)).unwrap();
+        let spec = FlowSpec::new(0, Size::Exact(100), WireCost::ETHERNET_IPV4);
+        let (mut flow, mut next) = (Flow::new(&worker), Flow::new(&worker));
+        assert!(flow.serve_at_once(spec, 100));
+        assert!(!next.serve_at_once(spec, 100), "the link is not free");
+        let (granted, none) = (flow.granted(), next.granted());
+        assert_eq!((granted.grants, granted.bytes), (1, 100));
+        assert_eq!((none.grants, none.bytes), (0, 0));
+        assert_eq!(grant(&mut flow).await, 1_000, "it waits for nothing");
+        let wire_bytes = WireCost::ETHERNET_IPV4.bytes(100);
+        let sums = || (link.status().open_flows, link.status().stats.wire_bytes);
+        assert_eq!(sums(), (0, wire_bytes));
+        drop((flow, next));
+        assert_eq!(sums(), (0, wire_bytes));
+    }
+
+    #[tokio::test]
     async fn who_waits_for_the_timer_of_a_worker_that_ends_is_served_all_the_same() {
         let link = PacedLink::new(
             // 1,000 bytes take about 0.2 s.

@@ -212,3 +212,16 @@ fn under_little_load_most_are_served_at_once() {
     assert_eq!((tries.at_once, other.at_once), (100, 0));
     assert_eq!(tries.served, other.served);
 }
+
+#[test]
+fn what_a_lower_level_had_at_once_is_part_of_its_floor() {
+    let mut egress = egress(Discipline::Srpt, levels(2));
+    set_floor(&mut egress, ms(0), 10);
+    // The lower level has a response in each 20 ms of a second, and then one that waits for
+    // the floor, behind one of 3 s.
+    let mut arrivals = vec![(20_000, 1, 200); 50];
+    arrivals.extend([(20_000, 0, 3_000_000), (0, 1, 100_000)]);
+    let [tries, other] = both(&egress, &arrivals);
+    assert_eq!((tries.at_once, other.at_once), (50, 0));
+    assert_eq!(tries.served, other.served);
+}

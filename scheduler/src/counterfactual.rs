@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::{
-    Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Lane, Pacer, Time,
+    Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Lane, Pacer, Time, WireCost,
 };
 pub use networks::{Network, Networks};
 use response::{End, Response};
@@ -141,8 +141,7 @@ impl Counterfactual {
     /// link serves it at once, too, it needs no flow there.
     pub fn serve_at_once(&mut self, now: Time, spec: FlowSpec, bytes: u64, free_at: Time) {
         self.advance(now);
-        let alone = self.egress.pacer().time_for(spec.cost.bytes(bytes));
-        let sent_by = free_at.max(self.at + alone);
+        let sent_by = self.sent_by(spec.cost, bytes, free_at);
         if self.egress.serve_at_once(self.at, &spec, bytes) {
             let fair_by = self.egress.pacer().free_at();
             let took = (sent_by.since(self.at), fair_by.since(self.at));
@@ -200,12 +199,17 @@ impl Counterfactual {
         let Some(flow) = self.find(now, id) else {
             return;
         };
-        let response = &mut self.responses[flow.index()];
-        // A link that was idle has credit, and may say that it has carried the bytes before
-        // they were granted.
-        let alone = self.egress.pacer().time_for(response.cost.bytes(bytes));
-        response.grant(self.at, bytes, free_at.max(self.at + alone));
+        let cost = self.responses[flow.index()].cost;
+        let sent_by = self.sent_by(cost, bytes, free_at);
+        self.responses[flow.index()].grant(self.at, bytes, sent_by);
         self.ask(flow);
+    }
+
+    /// Returns when the real link has carried what it grants now, which says `free_at`: one that
+    /// was idle has credit, and may say that it has carried the bytes before they were granted.
+    fn sent_by(&self, cost: WireCost, bytes: u64, free_at: Time) -> Time {
+        let alone = self.egress.pacer().time_for(cost.bytes(bytes));
+        free_at.max(self.at + alone)
     }
 
     /// Settles a grant, of which `bytes` have been written; see [`Egress::written`].

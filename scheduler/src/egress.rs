@@ -165,9 +165,10 @@ impl Egress {
     }
 
     /// Serves a response of exact size at once that has all of its `bytes` in hand, if no flow
-    /// waits, the link is free, and a grant would cover them: it needs no flow then. Returns whether it did.
-    /// What comes later finds the same as if the response had had a flow that is closed,
-    /// except that under [`Discipline::Fair`] it has not moved the round on, for none was in it.
+    /// waits, the link is free, and a grant would cover them: it needs no flow then. Returns
+    /// whether it did.
+    /// What comes later finds the same as if the response had had a flow that is closed, except
+    /// that where flows take turns it has not moved the round on: no flow was in it.
     pub fn serve_at_once(&mut self, now: Time, spec: &FlowSpec, bytes: u64) -> bool {
         let class = self.order.class(spec.class);
         let is_covered = || match self.policy.grants {
@@ -183,7 +184,6 @@ impl Egress {
             && is_covered();
         if may {
             let wire_bytes = spec.cost.bytes(bytes);
-            self.next_seq += 1;
             self.order.note_size(spec.size);
             self.link.take(now, wire_bytes);
             self.order.charge_at_once(now, class, wire_bytes);

@@ -472,24 +472,22 @@ mod tests {
         });
     }
 
+    /// Reads the client's request, whose kernel has acknowledged all before it.
+    async fn ask(link: &mut Link, takes_turns: bool) {
+        link.client.write_all(b"next").await.unwrap();
+        read(&mut link.server, 4).await;
+        link.unacknowledged.heard(takes_turns);
+    }
+
     #[test]
     fn what_comes_from_the_client_is_asked_about_at_once() {
         local(async {
             let mut link = Link::new().await;
             let told = link.respond(100).await;
             read(&mut link.client, 100).await;
-            link.client.write_all(b"next").await.unwrap();
-            read(&mut link.server, 4).await;
-            link.unacknowledged.heard(false);
+            ask(&mut link, false).await;
             assert!(told.try_recv().unwrap().is_some(), "before the watch looks");
         });
-    }
-
-    /// Reads the client's request, whose kernel has acknowledged all before it.
-    async fn ask(link: &mut Link, takes_turns: bool) {
-        link.client.write_all(b"next").await.unwrap();
-        read(&mut link.server, 4).await;
-        link.unacknowledged.heard(takes_turns);
     }
 
     #[test]

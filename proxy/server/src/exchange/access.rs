@@ -56,7 +56,7 @@ pub(super) async fn check(
         authz::check(authz, chosen, parts, record).await?;
     }
     if access.asks_for_user() {
-        obey(access, chosen, parts, record.facts.user.as_deref())?;
+        obey(access, chosen, parts, record.routing.user.as_deref())?;
     }
     Ok(())
 }

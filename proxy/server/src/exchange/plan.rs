@@ -175,7 +175,7 @@ impl<'a> Chosen<'a> {
     fn classify_user(&self, parts: &Parts, record: &mut Record) {
         let classifier = &self.generation.classifier;
         let Some(user) = record
-            .facts
+            .routing
             .user
             .as_deref()
             .filter(|_| classifier.wants_user())

@@ -354,10 +354,12 @@ impl Record {
     /// of what is no response by itself.
     fn slowdown(&self) -> Option<f64> {
         let rate = self.generation.uplink.rate_bits_per_s()?;
-        let own = clock::now() - self.sent.answered?;
-        let own = own.saturating_sub(self.stream.upstream_silence());
-        let bytes = self.sent.bytes;
-        (!self.is_stream()).then(|| slowdown(bytes, own, rate))?
+        let took = clock::now() - self.sent.answered?;
+        if self.is_stream() {
+            return None;
+        }
+        let own = took.saturating_sub(self.stream.upstream_silence());
+        slowdown(self.sent.bytes, own, rate)
     }
 
     /// Returns whether it has paused, or was a tunnel.
@@ -461,7 +463,7 @@ impl Record {
             queue_wait: self.upstream.waited(),
             slowdown,
             class: Arc::clone(self.generation.classifier.name(self.routing.class)),
-            user: facts.user,
+            user: self.routing.user.take(),
             cluster: self.cluster().map(|own| own.cluster()),
             endpoint: self.upstream.member().map(Arc::clone),
             session: facts.session,

@@ -322,6 +322,6 @@ impl Order {
 
     /// Returns whether what a class is granted counts for the floor of lower levels.
     fn counts_below(&self, class: usize) -> bool {
-        self.floor.below_millionths > 0 && !self.classes[class].0
+        self.floor.below_millionths != 0 && !self.classes[class].0
     }
 }

@@ -76,7 +76,7 @@ pub(super) async fn check(
     let user = authz.user_header.as_ref();
     let user = user.and_then(|name| answer.headers().get(name)?.to_str().ok());
     if let Some(user) = user {
-        record.facts.user = Some(user.into());
+        record.routing.user = Some(user.into());
     }
     let body = answer.into_body();
     drop(tokio::task::spawn_local(discard(body, lease, PAUSE_MAX)));

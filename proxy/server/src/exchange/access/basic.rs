@@ -32,7 +32,7 @@ pub(super) async fn check(
                 {
                     parts.headers.insert(name, value);
                 }
-                record.facts.user = Some(user.into());
+                record.routing.user = Some(user.into());
                 return Ok(());
             }
             Err(denied) => denied,

@@ -1,4 +1,4 @@
-//! RequestFacts of a request that logs and traces tell of, and nothing goes by.
+//! What logs and traces tell of a request, beside how it was served.
 
 use std::rc::Rc;
 
@@ -20,8 +20,6 @@ pub(crate) struct RequestFacts {
     pub(super) response: Kept,
     /// The beginning of the request line, where there is no request.
     pub(super) unread_line: Option<Box<[u8]>>,
-    /// The user who asks, once that is known.
-    pub(crate) user: Option<Box<str>>,
     /// The outcome of its session, where its cluster keeps any.
     pub(crate) session: Option<SessionOutcome>,
 }

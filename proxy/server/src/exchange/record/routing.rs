@@ -1,15 +1,17 @@
-//! The terms that a request is served by, as its head decides them.
+//! The terms that a request is served by, as its head and its user decide them.
 
 use sprat_config::classify::Later;
 
 use crate::setup::routing::{Granted, Subject};
 
-/// A request's class, client and route.
+/// A request's class, client, user and route.
 pub(crate) struct Routing {
     /// Index of its priority class.
     pub(crate) class: usize,
     /// The number of its client, where clients share the uplink.
     pub(crate) client: Option<u64>,
+    /// The user who asks, once that is known.
+    pub(crate) user: Option<Box<str>>,
     /// The rules that may change the class when the response comes.
     pub(crate) later: Option<Later>,
     /// Index of the route, once there is one.
@@ -28,6 +30,7 @@ impl Routing {
         Self {
             class,
             client: None,
+            user: None,
             later: None,
             route: None,
             subject: None,

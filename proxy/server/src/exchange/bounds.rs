@@ -23,7 +23,7 @@ pub(super) fn admit(
         return Err(refuse(record, Refusal::of_place(Reason::HeapFull)));
     }
     if let Some(limits) = &connection.listener.shared.limits {
-        let place = limits.admit(connection.peer.ip(), headers);
+        let place = limits.admit(connection.client.peer.ip(), headers);
         let place = place.map_err(|refusal| refuse(record, refusal))?;
         record.place = Some(Box::new(place));
     }
@@ -51,7 +51,7 @@ pub(super) fn tell_client(connection: &Connection, headers: &HeaderMap, record: 
 /// Returns the network that a connection comes from, where the gain is told by that.
 pub(super) fn network(connection: &Connection, generation: &Generation) -> Option<Network> {
     let per_client = &connection.listener.config.limits.per_client;
-    let ip = connection.peer.ip();
+    let ip = connection.client.peer.ip();
     generation
         .tells_networks
         .then(|| client::network(per_client, ip))
@@ -66,5 +66,5 @@ fn refuse(record: &mut Record, refusal: Refusal) -> Reason {
 /// Returns the client that a connection is of, cut as its listener says.
 fn client_of(connection: &Connection) -> ClientKey {
     let prefixes = Prefixes::new(&connection.listener.config.limits.per_client);
-    prefixes.key(connection.peer.ip())
+    prefixes.key(connection.client.peer.ip())
 }

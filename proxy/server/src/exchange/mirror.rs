@@ -44,7 +44,7 @@ pub(super) fn copy(
             upstream,
             request: own,
             class: plan.generation.classifier.background_class(),
-            ends: Some(plan.connection.ends()),
+            ends: Some(plan.connection.client.ends()),
             kind: Kind::Copy {
                 response_timeout: plan.route.response_timeout,
             },

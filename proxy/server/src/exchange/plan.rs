@@ -136,7 +136,7 @@ impl<'a> Chosen<'a> {
         if let Some(edits) = &route.edits {
             record.routing.subject = Some(chosen.subject(parts, &edits.needs));
         }
-        if let Some(closed) = route.closed_to(connection.peer.ip()) {
+        if let Some(closed) = route.closed_to(connection.client.peer.ip()) {
             let after_s = closed.retry_after.as_secs();
             record.advice = Some(Box::new(Advice::later(after_s)));
             return Err(Reason::Maintenance.into());
@@ -159,9 +159,9 @@ impl<'a> Chosen<'a> {
     ) -> Asked<'s, Head<'s>> {
         let connection = &self.stream.connection;
         Asked {
-            client: Some(connection.peer.ip()),
-            dscp: connection.dscp,
-            certificate: connection.certificate(),
+            client: Some(connection.client.peer.ip()),
+            dscp: connection.client.dscp,
+            certificate: connection.client.certificate(),
             user,
             host: self.host(),
             path: parts.uri.path(),
@@ -187,7 +187,7 @@ impl<'a> Chosen<'a> {
         let classified = classifier.classify(&asked);
         record.routing.later = classifier.later(&asked, classified);
         record.routing.class = classified.class;
-        if let Some(gauge) = self.stream.connection.gauge() {
+        if let Some(gauge) = self.stream.connection.wire.gauge() {
             gauge.expect(classified.class);
         }
     }
@@ -196,10 +196,10 @@ impl<'a> Chosen<'a> {
     pub(super) fn subject(&self, parts: &Parts, needs: &Needs) -> Box<Subject> {
         let connection = &self.stream.connection;
         let peer = Peer {
-            client: connection.peer,
-            local_port: connection.ends().local.port(),
+            client: connection.client.peer,
+            local_port: connection.client.ends().local.port(),
             is_secure: self.is_secure,
-            certificate: connection.certificate(),
+            certificate: connection.client.certificate(),
         };
         let target = self.sent_target.as_ref().unwrap_or(&parts.uri);
         Box::new(Subject::new(
@@ -218,7 +218,7 @@ impl<'a> Chosen<'a> {
     /// The route has Sprat answer by itself.
     fn forward(&self, parts: &Parts) -> Result<&'a Forward, Instead> {
         let connection = &self.stream.connection;
-        let local = match Way::of(self.route, connection.peer.ip()) {
+        let local = match Way::of(self.route, connection.client.peer.ip()) {
             Way::Forward(forward) => return Ok(forward),
             Way::Closed(_) => return Err(Reason::Maintenance.into()),
             Way::Redirect(redirect) => {
@@ -289,7 +289,7 @@ impl<'a> Plan<'a> {
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
         let resource = resource(generation, parts, host, (cluster, route.index, &target));
         let upstream = &generation.upstreams[cluster];
-        let client = connection.peer_text().as_bytes();
+        let client = connection.client.text().as_bytes();
         let hash = upstream
             .hash_key()
             .map_or(0, |key| affinity_hash(key, client, host, &parts.uri));
@@ -466,9 +466,9 @@ fn find_route<'a>(
     record: &mut Record,
 ) -> Result<&'a Route, Reason> {
     let asked = Asked {
-        client: Some(connection.peer.ip()),
-        dscp: connection.dscp,
-        certificate: connection.certificate(),
+        client: Some(connection.client.peer.ip()),
+        dscp: connection.client.dscp,
+        certificate: connection.client.certificate(),
         user: None,
         host,
         path: parts.uri.path(),
@@ -491,7 +491,7 @@ fn find_route<'a>(
     } = rules.decide(&sought, other_reading)?;
     record.routing.class = classified.class;
     record.routing.later = later;
-    if let Some(gauge) = connection.gauge() {
+    if let Some(gauge) = connection.wire.gauge() {
         gauge.expect(classified.class);
     }
     route.ok_or(Reason::NoRoute)
@@ -594,11 +594,11 @@ fn plan_head(
         headers.insert(CONNECTION, HeaderValue::from_static("te"));
     }
     let client = Client {
-        ip: connection.peer.ip(),
-        text: connection.peer_text(),
+        ip: connection.client.peer.ip(),
+        text: connection.client.text(),
         host: asked.as_ref(),
         version: parts.version,
-        secure: connection.secured().is_some(),
+        secure: connection.client.secured().is_some(),
     };
     let forwarder = &connection.listener.forwarder;
     forwarder.add(&mut parts.headers, &client);

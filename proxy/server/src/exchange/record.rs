@@ -308,7 +308,7 @@ impl Record {
             bytes: self.sent.bytes,
             line: self.line(took, slowdown, aborted),
         };
-        let gauge = self.stream.connection.gauge();
+        let gauge = self.stream.connection.wire.gauge();
         if let Some(gauge) = gauge.filter(|_| !aborted && !self.sent.tunnelled) {
             gauge.await_response(Box::new(told));
         }
@@ -394,7 +394,7 @@ impl Record {
         let connection = &self.stream.connection;
         let spans = trace.end(&Ended {
             started: self.started,
-            client: connection.peer,
+            client: connection.client.peer,
             status: self.told_status(),
             reason: self.reason,
             is_aborted,
@@ -434,6 +434,7 @@ impl Record {
         let logs = self.generation.log.clone()?;
         let connection = &self.stream.connection;
         let shown = connection
+            .client
             .certificate()
             .filter(|_| logs.needs().certificate);
         let peer = shown.map(|own| {
@@ -445,10 +446,10 @@ impl Record {
             ended: std::time::SystemTime::now(),
             duration,
             acknowledged: None,
-            client: connection.peer,
-            local_port: connection.ends().local.port(),
+            client: connection.client.peer,
+            local_port: connection.client.ends().local.port(),
             listener: Arc::clone(&connection.listener.name),
-            tls: connection.secured().map(|own| own.terms),
+            tls: connection.client.secured().map(|own| own.terms),
             peer,
             request_id: facts.request_id,
             trace: facts.trace.as_ref().map(|own| own.context),

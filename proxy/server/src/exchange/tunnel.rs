@@ -101,11 +101,11 @@ async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, tunnel: Tunn
         up: &stats.tunnel_bytes_up,
     };
     let marks = record.generation().marking.map(|marking| {
-        let wire = connection.mark_wire();
-        WireMarks::new(wire, marking, connection.gauge().is_some(), 0)
+        let wire = connection.wire.begin_mark();
+        WireMarks::new(wire, marking, connection.wire.gauge().is_some(), 0)
     });
     let mut bursts = Bursts::new(
-        connection.outlet(),
+        connection.wire.outlet(),
         record.routing.class,
         record.routing.client,
     )

@@ -192,3 +192,36 @@ impl Held {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_many_flows_is_one_again_and_the_last_says_so() {
+        let mut standing = Standing::default();
+        let rank = |slot| Rank {
+            level: 0,
+            band: 0,
+            key: 0,
+            seq: u64::from(slot),
+        };
+        let mut held = Held::one(4);
+        for new in [7, 9] {
+            held.enter(&mut standing, new, |slot| (rank(slot), rank(slot)));
+        }
+        held.insert(&mut standing, 7, rank(7));
+        for gone in [4, 9] {
+            assert!(matches!(held, Held::Many(_)));
+            assert!(!held.leave(&mut standing, gone));
+        }
+        let expected = Held::One {
+            slot: 7,
+            is_ready: true,
+            is_aged: false,
+        };
+        assert_eq!(format!("{held:?}"), format!("{expected:?}"));
+        held.remove(&mut standing, 7);
+        assert!(held.leave(&mut standing, 7));
+    }
+}

@@ -210,6 +210,23 @@ mod tests {
     }
 
     #[test]
+    fn a_base_is_believed_after_idleness_or_many_samples_and_from_then_on() {
+        let mut clients = Clients::default();
+        let client = clients.get(at(0), 1);
+        for ms in 1..SAMPLES {
+            client.delay_s(at(u64::from(ms)), MS, Duration::MAX, false);
+            assert!(!client.trust(false));
+        }
+        client.delay_s(at(u64::from(SAMPLES)), MS, Duration::MAX, false);
+        assert!(client.trust(false));
+        let other = clients.get(at(0), 2);
+        assert_eq!(
+            [other.trust(false), other.trust(true), other.trust(false)],
+            [false, true, true]
+        );
+    }
+
+    #[test]
     fn a_base_is_forgotten_after_two_windows() {
         let mut clients = Clients::default();
         let client = clients.get(at(0), 1);

@@ -27,7 +27,7 @@ const LINGER: Duration = Duration::from_secs(30);
 
 /// Says what there is to say, and closes.
 pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, io: Io) {
-    tracing::trace!(peer = %connection.peer, bytes = connection.written(), "connection ends");
+    tracing::trace!(peer = %connection.client.peer, bytes = connection.wire.written(), "connection ends");
     match &end {
         End::Closed | End::Idle | End::Parked | End::HeadTimeout => connection.settle(),
         // hyper has sent its answer to a bad head after what was before it.
@@ -35,13 +35,13 @@ pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, 
         End::Failed(_) | End::Cut(_) | End::Http2 => {}
     }
     // A response that is still here was never taken by the socket as a whole.
-    drop(connection.finishing.take());
+    drop(connection.http1.finishing.take());
     match end {
-        End::Closed if connection.lingers.get() => linger(connection, io).await,
+        End::Closed if connection.http1.lingers.get() => linger(connection, io).await,
         End::Failed(error) => failed::<S>(connection, &error, io).await,
         End::HeadTimeout => refuse::<S>(connection, Reason::HeadTimeout, io).await,
         // Under TLS an end that is not said could be an attacker's.
-        End::Idle if connection.secured().is_some() => farewell(io).await,
+        End::Idle if connection.client.secured().is_some() => farewell(io).await,
         End::Closed | End::Idle | End::Parked | End::Cut(_) | End::Http2 => {}
     }
 }
@@ -132,7 +132,7 @@ async fn linger(connection: &Connection, mut io: Io) {
         }
         let mut buffer = [0; 4096];
         while let Ok(Ok(1..)) = timeout(SILENCE, io.read(&mut buffer)).await {
-            if connection.draining.get() && began.elapsed() > SILENCE {
+            if connection.is_ending() && began.elapsed() > SILENCE {
                 return;
             }
         }

@@ -24,7 +24,7 @@ impl Connection {
     /// Returns the connection's next deadline; none while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
-        let blocked = self.write_blocked.since();
+        let blocked = self.wire.blocked.since();
         let request = match self.only.phase.get() {
             Phase::Head { since, begun } => Some(since + self.head_bound(begun)),
             Phase::Idle { since } => Some(since + self.idle_bound()),
@@ -33,7 +33,7 @@ impl Connection {
         let next = [request, self.only.next_deadline(listener), self.parks_at()];
         let next = next.into_iter().flatten().min();
         let deadlines = [
-            next.filter(|_| !self.is_finishing()),
+            next.filter(|_| !self.http1.is_finishing()),
             blocked.map(|since| since + listener.stream_idle_timeout),
             self.drained_at(),
             self.http2.get().and_then(|http2| http2.next_deadline(self)),
@@ -45,22 +45,15 @@ impl Connection {
     fn drained_at(&self) -> Option<Instant> {
         // With room in the socket the client is not waited for: whether others need
         // its places need not be asked.
-        self.write_blocked.since()?;
-        self.drain.borrow().as_ref()?.due(self.is_pressed())
-    }
-
-    /// Returns whether the socket has still to take the end of a response. Until
-    /// then the client can't be late with its next request, though it may have sent
-    /// some of it.
-    pub(super) fn is_finishing(&self) -> bool {
-        self.finishing.borrow().is_some()
+        self.wire.blocked.since()?;
+        self.wire.drain.borrow().as_ref()?.due(self.is_pressed())
     }
 
     /// Returns how long a head may take. A client that is new when the server
     /// drains is sending it already, or does not mean to.
     fn head_bound(&self, begun: bool) -> Duration {
         let bound = self.listener.config.header_timeout;
-        match self.draining.get() && !begun {
+        match self.is_ending() && !begun {
             true => bound.min(NEW_WHILE_DRAINING),
             false => bound,
         }
@@ -82,7 +75,7 @@ impl Connection {
     pub(crate) async fn is_late_to_begin(&self) {
         poll_fn(|cx| {
             self.register(cx);
-            match self.draining.get() {
+            match self.is_ending() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
             }
@@ -94,12 +87,12 @@ impl Connection {
     /// Returns how the connection is to end, if something has taken too long.
     pub(super) fn expired(&self, now: Instant) -> Option<End> {
         let listener = &self.listener.config;
-        if self.write_blocked.since().is_some()
-            && let Some(drain) = &mut *self.drain.borrow_mut()
+        if self.wire.blocked.since().is_some()
+            && let Some(drain) = &mut *self.wire.drain.borrow_mut()
         {
             drain.ask(now, self.is_pressed());
         }
-        if let Some(since) = self.write_blocked.since()
+        if let Some(since) = self.wire.blocked.since()
             && past(now, since, listener.stream_idle_timeout)
         {
             return Some(End::Cut(Reason::ClientStalled));
@@ -112,7 +105,7 @@ impl Connection {
         {
             return Some(End::Cut(reason));
         }
-        if self.is_finishing() {
+        if self.http1.is_finishing() {
             return None;
         }
         match self.only.phase.get() {

@@ -23,13 +23,13 @@ impl Connection {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.has_finished_sending.get() {
+        if !self.http1.has_finished_sending.get() {
             let before = buffer.filled().len();
             ready!(Pin::new(&mut *io).poll_read(cx, buffer))?;
             if buffer.filled().len() > before || buffer.remaining() == 0 {
                 return Poll::Ready(Ok(()));
             }
-            self.has_finished_sending.set(true);
+            self.http1.has_finished_sending.set(true);
         }
         match self.owes_answer() {
             true => io.poll_failure(cx).map(Err),
@@ -47,14 +47,14 @@ impl Connection {
             self.only.phase.get(),
             Phase::Waiting { .. } | Phase::Responding
         );
-        let watch = self.watch.borrow();
+        let watch = self.http1.watch.borrow();
         // hyper reads on before the handler gets the head that it has read.
         watch.is_between() && (answering || watch.has_head())
     }
 
     /// Notes that an answer is complete: if it was the last one, hyper is to learn that.
     pub(super) fn tell_end(&self) {
-        if self.has_finished_sending.get() {
+        if self.http1.has_finished_sending.get() {
             self.wake();
         }
     }

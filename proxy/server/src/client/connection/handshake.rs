@@ -48,7 +48,7 @@ pub(crate) async fn accept<S: Service>(
         Err(_) | Ok(Ok(None)) => (Outcome::Shutdown, None),
         Ok(Err(_)) => (Outcome::Timeout, None),
         Ok(Ok(Some(Err((error, socket))))) => {
-            tracing::debug!(peer = %connection.peer, %error, "no TLS handshake");
+            tracing::debug!(peer = %connection.client.peer, %error, "no TLS handshake");
             let outcome = match Outcome::of_failure(&error) {
                 Outcome::Malformed if !tls.has_certificate() => Outcome::NoCertificate,
                 other => other,
@@ -68,7 +68,7 @@ pub(crate) async fn accept<S: Service>(
                 protocol: session.alpn_protocol().map(<[u8]>::to_vec),
                 terms: TlsTerms::of(session),
             });
-            if let Some(gauge) = connection.gauge() {
+            if let Some(gauge) = connection.wire.gauge() {
                 gauge.seal(record_overhead(session));
             }
             return Some(Io::tls(stream));
@@ -161,7 +161,7 @@ async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: Socke
         Err(error) => return Err((error, acceptor.take_io())),
     };
     // As the SYN-ACK before it: until it is through, the client cannot ask.
-    if let Some(gauge) = connection.gauge() {
+    if let Some(gauge) = connection.wire.gauge() {
         let class = connection.serving.generation().classifier.default_class();
         go_ahead(gauge, class, FLIGHT_BYTES).await;
     }

@@ -135,11 +135,11 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
     match end {
         // The client may have no stream whose record would tell of it.
         End::Cut(reason @ (Reason::Http2Flood | Reason::HeadTimeout)) => {
-            connection.cut.set(Some(reason));
+            connection.end_by(reason);
             S::unreadable(&Stream::only(&connection)).fail(reason);
         }
         // Before hyper drops the streams, whose records ask for it.
-        End::Cut(reason) => connection.cut.set(Some(reason)),
+        End::Cut(reason) => connection.end_by(reason),
         End::Closed | End::Idle | End::Parked | End::Failed(_) | End::HeadTimeout | End::Http2 => {}
     }
 }
@@ -168,7 +168,7 @@ impl<S: Service> Peer for Watched<S> {
         if let Some(http2) = self.0.http2.get() {
             http2.watch.borrow_mut().given_up();
         }
-        tracing::debug!(fault = request.fault, peer = %self.0.peer, "a request is malformed");
+        tracing::debug!(fault = request.fault, peer = %self.0.client.peer, "a request is malformed");
         S::malformed(&Stream::only(&self.0), request);
     }
 

@@ -161,10 +161,10 @@ impl Stream {
         own.change(&self.connection, |own| {
             own.in_flight.set(own.in_flight.get() + 1);
         });
-        if let Some(gauge) = self.connection.gauge() {
+        if let Some(gauge) = self.connection.wire.gauge() {
             gauge.chunk_given();
         }
-        if let Some(mark) = self.connection.wire_mark() {
+        if let Some(mark) = self.connection.wire.mark() {
             mark.chunk_given();
         }
     }
@@ -197,10 +197,10 @@ impl Stream {
         if !whole {
             own.lost.set(true);
         }
-        if let Some(gauge) = self.connection.gauge() {
+        if let Some(gauge) = self.connection.wire.gauge() {
             gauge.chunk_gone();
         }
-        if let Some(mark) = self.connection.wire_mark() {
+        if let Some(mark) = self.connection.wire.mark() {
             mark.chunk_gone();
         }
         if own.in_flight.get() == 0 {

@@ -80,7 +80,11 @@ impl Stream {
                 drop(waiting);
                 connection.wake();
             }
-            _ => connection.interim.borrow_mut().extend_from_slice(&head),
+            _ => connection
+                .http1
+                .interim
+                .borrow_mut()
+                .extend_from_slice(&head),
         }
         self.interim_written().await;
     }
@@ -91,7 +95,7 @@ impl Stream {
         poll_fn(|_| {
             let is_written = match &self.http2 {
                 Some(own) => own.interims.get() == 0,
-                None => self.connection.interim.borrow().is_empty(),
+                None => self.connection.http1.interim.borrow().is_empty(),
             };
             match is_written {
                 true => Poll::Ready(()),
@@ -111,7 +115,7 @@ impl Connection {
         cx: &mut Context<'_>,
         mut io: Pin<&mut impl AsyncWrite>,
     ) -> Poll<io::Result<()>> {
-        let mut interim = self.interim.borrow_mut();
+        let mut interim = self.http1.interim.borrow_mut();
         if interim.is_empty() {
             return Poll::Ready(Ok(()));
         }

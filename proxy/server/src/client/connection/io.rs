@@ -87,7 +87,7 @@ impl Socket {
     /// with another code point, and so is waited for.
     fn poll_mark(&self, cx: &mut Context<'_>) -> Poll<()> {
         let stream = self.stream();
-        if let Some(mark) = self.connection.wire_mark().filter(|mark| mark.is_stale()) {
+        if let Some(mark) = self.connection.wire.mark().filter(|mark| mark.is_stale()) {
             loop {
                 // An error is the write's to tell.
                 if ready!(stream.poll_write_ready(cx)).is_err() {
@@ -100,7 +100,7 @@ impl Socket {
             }
             mark.apply(stream);
         }
-        if let Outlet::Marked(mark) = self.connection.outlet() {
+        if let Outlet::Marked(mark) = self.connection.wire.outlet() {
             mark.apply(stream.as_fd());
         }
         Poll::Ready(())
@@ -108,7 +108,7 @@ impl Socket {
 
     /// Takes the code point off once nothing more bears it.
     fn unmark(&self) {
-        let over = self.connection.wire_mark().filter(|mark| mark.is_over());
+        let over = self.connection.wire.mark().filter(|mark| mark.is_over());
         if let Some(mark) = over
             && sys::unsent(self.stream()).is_ok_and(|bytes| bytes == 0)
         {
@@ -120,7 +120,7 @@ impl Socket {
         match written {
             Poll::Ready(Ok(bytes)) => {
                 self.connection.on_written(bytes);
-                if let Some(gauge) = self.connection.gauge() {
+                if let Some(gauge) = self.connection.wire.gauge() {
                     gauge.wrote(bytes, self.stream().as_fd());
                 }
             }
@@ -133,7 +133,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if let Some(gauge) = self.connection.gauge() {
+        if let Some(gauge) = self.connection.wire.gauge() {
             gauge.close(self.stream().as_fd());
         }
     }
@@ -151,7 +151,7 @@ impl AsyncRead for Socket {
             Reader::Open(half) => ready!(Pin::new(half).poll_read(cx, buffer))?,
             Reader::Ended(_) => {}
         }
-        if let Some(gauge) = self.connection.gauge() {
+        if let Some(gauge) = self.connection.wire.gauge() {
             let bytes = buffer.filled().len() - before;
             gauge.read(bytes, self.connection.takes_turns(), self.stream().as_fd());
         }

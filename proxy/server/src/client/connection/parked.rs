@@ -47,15 +47,12 @@ impl Connection {
         }
     }
 
-    /// Returns whether all that there was to read and to write is read and written.
+    /// Returns whether nothing is under way, and more may come.
     fn may_park(&self) -> bool {
         self.http2.get().is_none()
-            && !self.is_finishing()
-            && !self.has_finished_sending.get()
-            && !self.draining.get()
-            && self.write_blocked.since().is_none()
-            && self.interim.borrow().is_empty()
-            && self.watch.borrow().is_between()
+            && self.http1.is_at_rest()
+            && !self.is_ending()
+            && self.wire.blocked.since().is_none()
     }
 
     /// Waits until something has come from a client that is parked; or its end, if it ends
@@ -70,7 +67,7 @@ impl Connection {
             if let Some(reason) = self.cut_reason() {
                 return Poll::Ready(Some(End::Cut(reason)));
             }
-            if self.draining.get() {
+            if self.is_ending() {
                 return Poll::Ready(Some(End::Closed));
             }
             if io.poll_readable(cx).is_ready() {

@@ -73,7 +73,8 @@ impl Prefaced {
     /// Wraps a connection that nothing has been read from.
     pub(super) fn new(io: Io, connection: &Rc<Connection>) -> Self {
         // Under TLS the handshake has decided.
-        let open = connection.secured().is_none() && connection.listener.config.http2.is_some();
+        let open =
+            connection.client.secured().is_none() && connection.listener.config.http2.is_some();
         let look = match open {
             true => Look::Matching(0),
             false => Look::Over(None),

@@ -61,6 +61,7 @@ pub(crate) async fn serve<S: Service>(connection: Rc<Connection>, stream: TcpStr
     };
     let required = preface::is_required(&connection);
     if connection
+        .client
         .secured()
         .is_some_and(|secured| required || secured.is_http2())
     {
@@ -88,7 +89,7 @@ pub(crate) async fn serve<S: Service>(connection: Rc<Connection>, stream: TcpStr
             let end = drive(&connection, Pin::new(&mut *http)).await;
             if let End::Cut(reason) = &end {
                 // Before hyper drops the response, whose record asks for it.
-                connection.cut.set(Some(*reason));
+                connection.end_by(*reason);
             }
             (end, http.into_parts())
         };
@@ -108,7 +109,7 @@ pub(crate) async fn serve<S: Service>(connection: Rc<Connection>, stream: TcpStr
             io.put_back(early);
         }
     };
-    if let (End::Closed, Some(switched)) = (&end, connection.switched.take()) {
+    if let (End::Closed, Some(switched)) = (&end, connection.http1.switched.take()) {
         connection.settle();
         return switched.run(connection, io.into_inner(), early).await;
     }
@@ -142,7 +143,7 @@ pub(super) async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&m
     poll_fn(|cx| {
         connection.register(cx);
         loop {
-            if let Some(reason) = connection.cut.get() {
+            if let Some(reason) = connection.cut_reason() {
                 return Poll::Ready(End::Cut(reason));
             }
             let shuts_down = connection.may_shut_down();

@@ -38,7 +38,7 @@ impl Connection {
             }
             _ => {}
         }
-        let mut watch = self.watch.borrow_mut();
+        let mut watch = self.http1.watch.borrow_mut();
         watch.read(bytes);
         match watch.broken() {
             Some(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
@@ -48,14 +48,14 @@ impl Connection {
 
     /// Returns the beginning of a request line that no request was made of.
     pub(crate) fn unread_line(&self) -> Option<Box<[u8]>> {
-        let watch = self.watch.borrow();
+        let watch = self.http1.watch.borrow();
         let line = watch.unread_line();
         (!line.is_empty()).then(|| line.into())
     }
 
     fn on_frames(&self, http2: &Http2, bytes: &[u8]) {
         let mut watch = http2.watch.borrow_mut();
-        watch.read(clock::now(), bytes, self.written.get());
+        watch.read(clock::now(), bytes, self.wire.written());
         if watch.is_flooded() {
             self.cut(Reason::Http2Flood);
         }
@@ -71,16 +71,16 @@ impl Connection {
 
     /// Notes that the socket has just taken `bytes` bytes.
     pub(crate) fn on_written(&self, bytes: usize) {
-        self.written.set(self.written.get() + bytes as u64);
-        if let Some(mark) = self.wire_mark().and_then(|mark| mark.current()) {
+        self.wire.wrote(bytes);
+        if let Some(mark) = self.wire.mark().and_then(|mark| mark.current()) {
             self.serving.stats.marked_bytes[mark.index()].add(bytes as u64);
         }
-        if self.write_blocked.since().is_none() {
+        if self.wire.blocked.since().is_none() {
             return;
         }
         let now = clock::now();
-        self.write_blocked.end(now);
-        if let Some(drain) = &mut *self.drain.borrow_mut() {
+        self.wire.blocked.end(now);
+        if let Some(drain) = &mut *self.wire.drain.borrow_mut() {
             drain.resume(now);
         }
     }
@@ -89,41 +89,34 @@ impl Connection {
     /// waiting in it waits for the stream's own window.
     pub(super) fn open_time(&self, now: Instant) -> Time {
         let life = now.saturating_duration_since(self.accepted);
-        Time::ZERO + life.saturating_sub(self.write_blocked.total(now))
+        Time::ZERO + life.saturating_sub(self.wire.blocked.total(now))
     }
 
     /// Notes that the socket has taken all that was offered.
     pub(crate) fn on_flushed(&self) {
-        match &self.outlet {
-            Outlet::Plain => {}
-            Outlet::Gauged(gauge) => gauge.flushed(),
-            Outlet::Marked(mark) => mark.flushed(),
-        }
-        if let Some(mark) = self.wire_mark() {
-            mark.flushed();
-        }
-        if self.holding_back.take() {
+        self.wire.flushed();
+        if self.wire.holds_back.take() {
             self.wake();
         }
     }
 
     /// Notes that the socket takes no more for now.
     pub(crate) fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
-        let began = self.write_blocked.since().is_none();
-        let mut drain = self.drain.borrow_mut();
+        let began = self.wire.blocked.since().is_none();
+        let mut drain = self.wire.drain.borrow_mut();
         match &mut *drain {
             Some(drain) if !began => self.judge(drain, socket),
             Some(drain) => drain.wait(clock::now()),
             None => {
                 let rules = self.listener.config.limits.min_rates.of_response();
                 *drain = rules.map(|rules| {
-                    let taken = Taken::of(socket, self.written.get());
+                    let taken = Taken::of(socket, self.wire.written());
                     Box::new(Drain::new(rules, clock::now(), taken))
                 });
             }
         }
         if began {
-            self.write_blocked.begin(clock::now());
+            self.wire.blocked.begin(clock::now());
             // From now on it is the client who is waited for: the upstream may
             // have sent more, which is not read.
             self.only.end_silence(clock::now());
@@ -133,18 +126,13 @@ impl Connection {
     /// Cuts a client that has taken too little of what it asked for.
     fn judge(&self, drain: &mut Drain, socket: BorrowedFd<'_>) {
         let now = clock::now();
-        let queued_here = matches!(self.outlet, Outlet::Marked(_));
-        let taken = || Taken::of(socket, self.written.get());
+        let queued_here = matches!(self.wire.outlet(), Outlet::Marked(_));
+        let taken = || Taken::of(socket, self.wire.written());
         match drain.look(now, taken, queued_here, self.is_pressed()) {
             Look::NotDue => {}
             // The socket's buffer hides it, but there is progress.
-            Look::Enough => self.write_blocked.begin(now),
+            Look::Enough => self.wire.blocked.begin(now),
             Look::TooSlow => self.cut(Reason::ResponseTooSlow),
         }
-    }
-
-    /// Returns the bytes that the socket has taken since the connection was accepted.
-    pub(crate) fn written(&self) -> u64 {
-        self.written.get()
     }
 }

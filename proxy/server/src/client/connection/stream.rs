@@ -166,14 +166,14 @@ impl Stream {
             None => {
                 self.wait();
                 // The next request may be on its way, and is not answered.
-                let is_last = self.connection.draining.get();
-                self.connection.lingers.set(is_last);
-                if let Some(earlier) = &mut *self.connection.finishing.borrow_mut() {
+                let is_last = self.connection.is_ending();
+                self.connection.http1.lingers.set(is_last);
+                if let Some(earlier) = &mut *self.connection.http1.finishing.borrow_mut() {
                     // Pipelined: it has been answered, though the socket may not
                     // have taken all of it.
                     earlier.leave();
                 }
-                self.connection.watch.borrow_mut().next_head()
+                self.connection.http1.watch.borrow_mut().next_head()
             }
             // Its frames leave no room for them.
             Some(_) => Slips::default(),
@@ -225,9 +225,9 @@ impl Stream {
     /// pieces, and lie here. The connection is woken when that changes. (In HTTP/2
     /// hyper asks only for what it has room for.)
     pub(crate) fn hold_back(&self) -> bool {
-        let blocked = self.connection.write_blocked.since().is_some();
+        let blocked = self.connection.wire.blocked.since().is_some();
         let held = blocked && self.http2.is_none();
-        self.connection.holding_back.set(held);
+        self.connection.wire.holds_back.set(held);
         held
     }
 
@@ -241,13 +241,13 @@ impl Stream {
             stream.finish(record);
             return;
         }
-        if let Some(earlier) = self.connection.finishing.replace(Some(record)) {
+        if let Some(earlier) = self.connection.http1.finishing.replace(Some(record)) {
             // Pipelined: the earlier response went out before this one began.
             earlier.complete();
         }
         if self.is_responding() {
             // Some of the next head may have come with what was before it.
-            let begun = self.connection.watch.borrow().in_head();
+            let begun = self.connection.http1.watch.borrow().in_head();
             state.phase.set(match begun {
                 true => Phase::Head { since: now, begun },
                 false => Phase::Idle { since: now },
@@ -260,13 +260,13 @@ impl Stream {
     /// answer. The client may still be sending, and the answer is to arrive. (A
     /// stream of HTTP/2 ends by itself.)
     pub(crate) fn close_lingering(&self) {
-        self.connection.lingers.set(self.http2.is_none());
+        self.connection.http1.lingers.set(self.http2.is_none());
     }
 
     /// Returns why the request is being cut, if it is.
     pub(crate) fn cut_reason(&self) -> Option<Reason> {
         let own = self.http2.as_ref().and_then(|stream| stream.cut.get());
-        own.or(self.connection.cut.get())
+        own.or(self.connection.cut_reason())
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn check(
         upstream: Rc::clone(&chosen.generation.upstreams[authz.cluster]),
         request,
         class: record.routing.class,
-        ends: Some(chosen.stream.connection.ends()),
+        ends: Some(chosen.stream.connection.client.ends()),
         // It bounds the waits for endpoints, too.
         kind: Kind::Question {
             started,
@@ -106,7 +106,7 @@ fn question(authz: &Authz, chosen: &Chosen<'_>, asked: &Parts) -> Request<Reques
     if let Some(Ok(uri)) = target.map(|own| HeaderValue::from_str(own.as_str())) {
         told.insert(URI, uri);
     }
-    told.insert(FOR, chosen.stream.connection.peer_text().clone());
+    told.insert(FOR, chosen.stream.connection.client.text().clone());
     if let Some((edits, needs)) = &authz.added {
         let subject = chosen.subject(asked, needs);
         let telling = Telling {

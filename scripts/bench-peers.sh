@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # CPU time per request, requests per second and memory per idle connection,
 # where the link is not the bottleneck: Sprat (unlimited, and scheduling at
-# 100gbit), nginx, HAProxy and Envoy, one worker each, in turn, on the loopback
-# interface. A process may be slower by a fifth from its start to its end, so each is started
-# anew for each round. The environment changes it:
+# 100gbit), nginx, HAProxy and Envoy, one worker each, on the loopback interface. The
+# machine is slower by a fifth now and then, for seconds or minutes, and so may a process be
+# from its start to its end: so all are started anew for each round, take short turns in
+# it, and each is compared with the others of its round. The environment changes it:
 #
-#   SIZES="100 10000 100000 1000000" ROUNDS=5 CLIENTS=50 RESULTS=results/bench-peers
+#   SIZES="100 10000 100000 1000000" ROUNDS=5 TURNS=4 CLIENTS=50 RESULTS=results/bench-peers
 #   SYSTEMS="haproxy nginx envoy sprat-unlimited sprat-100gbit"
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
@@ -14,17 +15,21 @@ set -euo pipefail
 
 SIZES=${SIZES:-100 10000 100000 1000000}
 ROUNDS=${ROUNDS:-5}
+TURNS=${TURNS:-4}
 CLIENTS=${CLIENTS:-50}
 RESULTS=${RESULTS:-results/bench-peers}
 SYSTEMS=${SYSTEMS:-haproxy nginx envoy sprat-unlimited sprat-100gbit}
 BASELINE=haproxy
 ORIGIN=127.0.0.1:9201
-PROXY_PORT=9208
 ENVOY_ADMIN_PORT=9210
+# What a process does in its first seconds alone is left out: Sprat watches a link that it
+# does not know yet more closely.
+WARM_UP_REQUESTS=150000
 IDLE_CONNECTIONS=1000
 
 cd "$ROOT"
 available=''
+declare -A port_of=()
 for system in $SYSTEMS; do
     case $system in
         haproxy | nginx)
@@ -41,19 +46,21 @@ for system in $SYSTEMS; do
             ;;
     esac
     available+=" $system"
+    port_of[$system]=$((9220 + ${#port_of[@]}))
 done
 
 measure_begin
 
+# sprat_config PORT RATE
 sprat_config() {
     cat <<YAML
 version: 1
 runtime: {workers: 1}
-admin: {address: 127.0.0.1:9209}
+admin: {address: 127.0.0.1:$(($1 + 20))}
 listeners:
-  - address: 127.0.0.1:$PROXY_PORT
+  - address: 127.0.0.1:$1
 uplink:
-  rate: $1
+  rate: $2
   policy: srpt
 clusters:
   farm:
@@ -63,6 +70,7 @@ routes:
 YAML
 }
 
+# nginx_in_front PORT
 nginx_in_front() {
     # Large responses stay in memory: to spill them to a file would measure disks.
     nginx_config 1 "keepalive_requests 1000000000;
@@ -75,7 +83,7 @@ nginx_in_front() {
         keepalive_requests 1000000000;
     }
     server {
-        listen 127.0.0.1:$PROXY_PORT;
+        listen 127.0.0.1:$1;
         location / {
             proxy_pass http://farm;
             proxy_http_version 1.1;
@@ -84,6 +92,7 @@ nginx_in_front() {
     }"
 }
 
+# haproxy_config PORT
 haproxy_config() {
     cat <<CONF
 global
@@ -95,7 +104,7 @@ defaults
     timeout client 60s
     timeout server 60s
 frontend in
-    bind 127.0.0.1:$PROXY_PORT
+    bind 127.0.0.1:$1
     default_backend farm
 backend farm
     http-reuse always
@@ -105,56 +114,69 @@ CONF
 
 # start SYSTEM
 start() {
-    local file=$work/$1.conf
-    require_free "$PROXY_PORT"
+    local file=$work/$1.conf port=${port_of[$1]}
+    require_free "$port"
     case $1 in
         nginx)
-            nginx_in_front >"$file"
+            nginx_in_front "$port" >"$file"
             start_process nginx nginx -c "$file"
             ;;
         haproxy)
-            haproxy_config >"$file"
+            haproxy_config "$port" >"$file"
             start_process haproxy haproxy -db -f "$file"
             ;;
         envoy)
-            envoy_config "127.0.0.1:$PROXY_PORT" "127.0.0.1:$ENVOY_ADMIN_PORT" 'cluster: farm' '' \
+            envoy_config "127.0.0.1:$port" "127.0.0.1:$ENVOY_ADMIN_PORT" 'cluster: farm' '' \
                 "$(envoy_cluster farm "$ORIGIN")" >"$work/envoy.yaml"
             envoy_start 1
             ;;
         sprat-*)
-            sprat_config "${1#sprat-}" >"$file"
+            sprat_config "$port" "${1#sprat-}" >"$file"
             start_process "$1" "$target/sprat" run -c "$file"
             ;;
         *) die "there is no system $1" ;;
     esac
-    wait_for "$1" "http://127.0.0.1:$PROXY_PORT/size/10/probe"
+    wait_for "$1" "http://127.0.0.1:$port/size/10/probe"
 }
 
-# A trace of equal sizes, with enough requests for seconds of CPU time.
-requests_for() { echo $((40000000000 / ($1 + 200000))); }
+# requests_for SIZE: those of a turn; of a round, enough for seconds of CPU time.
+requests_for() { echo $((40000000000 / ($1 + 200000) / TURNS)); }
+
+# write_trace SIZE COUNT: a trace of equal sizes.
 write_trace() {
-    awk -v size="$1" -v count="$(requests_for "$1")" \
+    awk -v size="$1" -v count="$2" \
         'BEGIN { print "t_s,bytes,path"; for (i = 0; i < count; i++) printf "0,%d,/size/%d/%d\n", size, size, i % 1000 }'
 }
 
-# measure SYSTEM SIZE ROUND: one line of measurements.csv.
+# through SYSTEM TRACE OPTION...: replays a trace, of which no request may fail.
+through() {
+    replay "$1" --trace "$2" --closed "$CLIENTS" --connection keep \
+        --target "http://127.0.0.1:${port_of[$1]}" -o "$work/replay.csv" "${@:3}"
+    none_failed "$work/replay.csv" || die "requests through $1 failed: $(cat "$work/replay-$1.log")"
+}
+
+# measure SIZE ROUND: a line of measurements.csv for each system, which have taken turns.
 measure() {
-    local system=$1 size=$2 before after requests seconds began
-    local options=(--trace "$work/$size.csv" --closed "$CLIENTS" --connection keep
-        --target "http://127.0.0.1:$PROXY_PORT" -o "$work/replay.csv")
-    replay "$system" "${options[@]}" --limit $((CLIENTS * 20))
-    # What a process does in its first seconds alone is left out: Sprat watches a link that it
-    # does not know yet more closely.
-    [ "$size" != "${SIZES%% *}" ] || replay "$system" "${options[@]}"
+    local size=$1 round=$2 system turn before began requests
+    local -A ms=() ns=()
     requests=$(requests_for "$size")
-    before=$(cpu_ms "${pid_of[$system]}")
-    began=$(date +%s%N)
-    replay "$system" "${options[@]}"
-    seconds=$(($(date +%s%N) - began))
-    after=$(cpu_ms "${pid_of[$system]}")
-    none_failed "$work/replay.csv" || die "requests of $size B through $system failed: $(cat "$work/replay-$system.log")"
-    awk -v ms=$((after - before)) -v ns="$seconds" -v n="$requests" -v what="$system,$size,$3" \
-        'BEGIN { printf "%s,%d,%.1f,%.0f\n", what, n, ms * 1000 / n, n / (ns / 1e9) }'
+    for system in $available; do
+        ms[$system]=0 ns[$system]=0
+        through "$system" "$work/$size.csv" --limit $((CLIENTS * 20))
+    done
+    for ((turn = 0; turn < TURNS; turn++)); do
+        for system in $available; do
+            before=$(cpu_ms "${pid_of[$system]}")
+            began=$(date +%s%N)
+            through "$system" "$work/$size.csv"
+            ns[$system]=$((ns[$system] + $(date +%s%N) - began))
+            ms[$system]=$((ms[$system] + $(cpu_ms "${pid_of[$system]}") - before))
+        done
+    done
+    for system in $available; do
+        awk -v ms="${ms[$system]}" -v ns="${ns[$system]}" -v n=$((requests * TURNS)) -v what="$system,$size,$round" \
+            'BEGIN { printf "%s,%d,%.1f,%.0f\n", what, n, ms * 1000 / n, n / (ns / 1e9) }'
+    done
 }
 
 # idle SYSTEM: bytes per connection that has had one response and waits.
@@ -162,7 +184,7 @@ idle() {
     local before after fd fds=() line
     before=$(resident_kb "${pid_of[$1]}")
     for ((i = 0; i < IDLE_CONNECTIONS; i++)); do
-        exec {fd}<>"/dev/tcp/127.0.0.1/$PROXY_PORT"
+        exec {fd}<>"/dev/tcp/127.0.0.1/${port_of[$1]}"
         fds+=("$fd")
         printf 'GET /size/100/idle HTTP/1.1\r\nHost: idle\r\n\r\n' >&"$fd"
         read -r -t 5 -u "$fd" line || die "$1 did not answer connection $i"
@@ -179,8 +201,9 @@ idle() {
 mkdir -p "$RESULTS"
 start_origin "$ORIGIN"
 for size in $SIZES; do
-    write_trace "$size" >"$work/$size.csv"
+    write_trace "$size" "$(requests_for "$size")" >"$work/$size.csv"
 done
+write_trace 100 "$WARM_UP_REQUESTS" >"$work/warm-up.csv"
 
 echo "system,bytes,round,requests,cpu_us_per_request,requests_per_s" >"$RESULTS/measurements.csv"
 echo "system,bytes_per_idle_connection" >"$RESULTS/idle.csv"
@@ -190,25 +213,45 @@ for ((round = 1; round <= ROUNDS; round++)); do
         if [ "$round" = 1 ]; then
             idle "$system" >>"$RESULTS/idle.csv"
         fi
-        for size in $SIZES; do
-            measure "$system" "$size" "$round" >>"$RESULTS/measurements.csv"
-            tail -n 1 "$RESULTS/measurements.csv"
-        done
-        stop_process "$system"
+        through "$system" "$work/warm-up.csv"
     done
+    for size in $SIZES; do
+        measure "$size" "$round" | tee -a "$RESULTS/measurements.csv"
+    done
+    for system in $available; do stop_process "$system"; done
 done
 
 say
-say "Medians of $ROUNDS rounds; in brackets the CPU time over $BASELINE's."
-sort -t , -k 2,2n -k 1,1 -k 5,5n "$RESULTS/measurements.csv" | awk -F , -v baseline="$BASELINE" -v rounds="$ROUNDS" '
+say "Medians of $ROUNDS rounds; in brackets the CPU time over $BASELINE's of the same round."
+sort -t , -k 2,2n -k 1,1 -k 3,3n "$RESULTS/measurements.csv" | awk -F , -v baseline="$BASELINE" '
+    function median(list, parts, count, i, j, kept) {
+        count = split(list, parts, " ")
+        for (i = 2; i <= count; i++) {
+            kept = parts[i] + 0
+            for (j = i - 1; j > 0 && parts[j] + 0 > kept; j--) parts[j + 1] = parts[j]
+            parts[j + 1] = kept
+        }
+        return parts[int((count + 1) / 2)]
+    }
     $1 == "system" { next }
-    { key = $1 "," $2; seen[key]++ }
-    seen[key] == int((rounds + 1) / 2) { cpu[key] = $5; rate[key] = $6; order[++n] = key }
+    {
+        key = $1 "," $2
+        if (!(key in cpu)) order[++keys] = key
+        cpu[key] = cpu[key] " " $5; rate[key] = rate[key] " " $6; rounds[key] = rounds[key] " " $3
+        cpu_of[key, $3] = $5
+    }
     END {
-        for (i = 1; i <= n; i++) {
-            split(order[i], part, ",")
-            base = cpu[baseline "," part[2]]
-            printf "%-16s %8d B  %8.1f us %s %8d requests/s\n", part[1], part[2], cpu[order[i]], base ? sprintf("(%.2f)", cpu[order[i]] / base) : "", rate[order[i]]
+        for (i = 1; i <= keys; i++) {
+            key = order[i]
+            split(key, part, ",")
+            ratios = ""
+            count = split(rounds[key], of, " ")
+            for (j = 1; j <= count; j++) {
+                base = cpu_of[baseline "," part[2], of[j]]
+                if (base) ratios = ratios " " cpu_of[key, of[j]] / base
+            }
+            over = ratios == "" ? "" : sprintf("(%.2f)", median(ratios))
+            printf "%-16s %8d B  %8.1f us %s %8d requests/s\n", part[1], part[2], median(cpu[key]), over, median(rate[key])
         }
     }'
 tail -n +2 "$RESULTS/idle.csv" | awk -F , '{ printf "%-16s %8d B per idle connection\n", $1, $2 }'

@@ -352,6 +352,9 @@ impl Gate {
         if let State::Engaged { .. } = self.state {
             let floor = self.evidence.floor(now).map_or(0.0, rate_of);
             let anchor = self.control.anchor_bits_per_s() as f64;
+            if self.evidence.is_upheld(index_of(anchor)) {
+                self.pulses.end(now);
+            }
             if self
                 .pulses
                 .on_poll(now, backlogged, anchor, floor, self.noise_s)
@@ -417,6 +420,10 @@ impl Gate {
         let idle = predicted[least] < IDLE_S;
         if probe.is_clean && idle {
             client.vary(delay_s);
+        }
+        // On a fast link more is under way whenever a poll looks. That it was not late is as
+        // good a sign.
+        if idle && (probe.is_clean || delay_s < IDLE_S) {
             self.quiet = self.quiet.saturating_add(1);
         }
         if !client.trust(idle) {

@@ -15,6 +15,15 @@ const REFUTED_FOR: Duration = Duration::from_secs(1);
 /// A link that explains this part of what the best one does is as likely.
 const ABOUT_AS_MUCH: f32 = 0.95;
 
+/// Shorter queues tell nothing of what a pulse sent, in seconds. A poll is late by most of
+/// that, which makes delays longer: so nothing is refuted for it.
+const PULSE_NOTABLE_S: f32 = 0.001;
+
+/// Acknowledgements after which a pulse has shown that a link may be the shared one, and the
+/// part of them that refutes it, at most; if that is more it is refuted.
+const PULSE_NEEDED: f32 = 8.0;
+const REFUTED_PART: f32 = 0.3;
+
 /// Clients remembered for each link, of those whose delays fit.
 const FITTERS: usize = 4;
 
@@ -81,13 +90,22 @@ impl Evidence {
             ..
         } = *seen;
         for (index, &predicted_s) in seen.predicted.iter().enumerate() {
-            let byte_s = bank.byte_s(index);
-            let notable_s = (1.5 * SEGMENT * byte_s).max(least_s);
-            if predicted_s <= notable_s.max(2.0 * noise_s) {
-                continue;
-            }
+            let noisy_s = (1.5 * SEGMENT * bank.byte_s(index)).max(2.0 * noise_s);
             let refutes = delay_s < 0.75 * predicted_s - 0.0005;
             if !refutes && predicted_s > 0.95 * clip_s {
+                continue;
+            }
+            let in_pulse_s = noisy_s.max(least_s.min(PULSE_NOTABLE_S));
+            let tells_in_pulse = seen.in_pulse && predicted_s > in_pulse_s;
+            let tells = predicted_s > noisy_s.max(least_s);
+            if refutes && (tells || tells_in_pulse) {
+                self.refuted_at[index] = now;
+            }
+            if tells_in_pulse {
+                self.pulse[index].informative += 1.0;
+                self.pulse[index].refuting += f32::from(refutes);
+            }
+            if !tells {
                 continue;
             }
             let fits = !refutes && delay_s < 1.25 * predicted_s + 0.001 + 2.0 * noise_s;
@@ -99,12 +117,6 @@ impl Evidence {
             tell(&mut self.all[index]);
             if seen.clean {
                 tell(&mut self.clean[index]);
-            }
-            if refutes {
-                self.refuted_at[index] = now;
-            }
-            if seen.in_pulse {
-                tell(&mut self.pulse[index]);
             }
             if fits {
                 remember(&mut self.fitters[index], seen.client);
@@ -130,7 +142,7 @@ impl Evidence {
     /// there is one, is faster.
     pub(super) fn floor(&self, now: Time) -> Option<usize> {
         let refuted = |tally: &Tally, least: f32| {
-            tally.informative > least && tally.refuting > 0.3 * tally.informative
+            tally.informative > least && tally.refuting > REFUTED_PART * tally.informative
         };
         (0..RATES).rev().find(|&index| {
             now.since(self.refuted_at[index]) < REFUTED_FOR
@@ -138,6 +150,12 @@ impl Evidence {
                     || refuted(&self.all[index], 8.0)
                     || refuted(&self.pulse[index], 4.0))
         })
+    }
+
+    /// Returns whether the last pulse has shown that a link may be the shared one.
+    pub(super) fn is_upheld(&self, index: usize) -> bool {
+        let tally = &self.pulse[index];
+        tally.informative >= PULSE_NEEDED && tally.refuting <= REFUTED_PART * tally.informative
     }
 
     /// Takes note that a pulse begins.
@@ -359,6 +377,50 @@ mod tests {
         assert_eq!(evidence.floor(now + REFUTED_FOR), None);
         evidence.begin_pulse();
         assert_eq!(evidence.floor(now), None);
+    }
+
+    #[test]
+    fn what_a_pulse_sent_tells_by_shorter_queues() {
+        let fast = index_of(1e9);
+        let told = |predicted_s: f32, delay_s: f32, in_pulse: bool, least_s: f32| {
+            let mut evidence = Evidence::new();
+            let mut predicted = [0.0; RATES];
+            predicted[fast] = predicted_s;
+            let seen = Observation {
+                client: 1,
+                predicted: &predicted,
+                delay_s,
+                clean: true,
+                in_pulse,
+                noise_s: 0.0,
+                least_s,
+                clip_s: 1.0,
+            };
+            let now = Time::from_nanos(1);
+            evidence.add(now, &Bank::new(), &seen);
+            let pulse = evidence.pulse[fast];
+            let is_refuted = evidence.refuted_at[fast] == now;
+            let told = [pulse.informative, pulse.refuting];
+            (told, evidence.all[fast].informative, is_refuted)
+        };
+        assert_eq!(told(0.0015, 0.0, true, 0.002), ([1.0, 1.0], 0.0, true));
+        assert_eq!(told(0.0015, 0.0015, true, 0.002), ([1.0, 0.0], 0.0, false));
+        assert_eq!(told(0.0015, 0.0, false, 0.002), ([0.0, 0.0], 0.0, false));
+        assert_eq!(told(0.001, 0.0, true, 0.002), ([0.0, 0.0], 0.0, false));
+        assert_eq!(told(0.0021, 0.0, true, 0.002), ([1.0, 1.0], 1.0, true));
+        // Where even less tells, it does in a pulse as well.
+        assert_eq!(told(0.0009, 0.0, true, 0.0005), ([1.0, 1.0], 1.0, true));
+    }
+
+    #[test]
+    fn a_pulse_upholds_a_link_that_few_of_eight_refute() {
+        let upheld = |informative: f32, refuting: f32| {
+            let mut evidence = Evidence::new();
+            evidence.pulse[7] = tally(informative, 0.0, refuting);
+            evidence.is_upheld(7)
+        };
+        assert!(upheld(8.0, 0.3 * 8.0) && upheld(20.0, 0.0));
+        assert!(!upheld(7.9, 0.0) && !upheld(8.0, 2.5));
     }
 
     #[test]

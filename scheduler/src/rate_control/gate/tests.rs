@@ -305,10 +305,15 @@ fn a_link_that_halves_and_doubles_is_followed() {
         (25.0, 45.0, 9.0, 1e5),
     ] {
         bed.run(from_s, to_s);
-        let found = bed.gate.control().rate_bits_per_s as f64 / 1e6;
-        assert!(bed.gate.is_engaged() || found > 1000.0);
-        let open = !bed.gate.is_engaged();
-        assert!(open || (least..most).contains(&found), "{to_s} s: {found}");
+        let paced = bed.gate.control().rate_bits_per_s as f64 / 1e6;
+        // Not what is paced at: that may be a pulse.
+        match bed.gate.found() {
+            Some(found) => {
+                let found = found.rate_bits_per_s as f64 / 1e6;
+                assert!((least..most).contains(&found), "{to_s} s: {found}");
+            }
+            None => assert!(paced > 1000.0),
+        }
     }
 }
 
@@ -585,11 +590,12 @@ fn learn(gate: &mut Gate, predicted_s: f32, is_clean: bool) {
 
 #[test]
 fn noise_is_of_clean_probes_over_an_idle_link() {
-    for (predicted_s, is_clean, is_noise) in [
-        (0.000_9, true, true),
-        (IDLE_S, true, false),
-        (0.002, true, false),
-        (0.000_9, false, false),
+    // Of others one that is late may have met a queue of its client's.
+    for (predicted_s, is_clean, is_noise, quiet) in [
+        (0.000_9, true, true, 2),
+        (IDLE_S, true, false, 0),
+        (0.002, true, false, 0),
+        (0.000_9, false, false, 1),
     ] {
         let mut gate = gate();
         learn(&mut gate, predicted_s, is_clean);
@@ -597,7 +603,7 @@ fn noise_is_of_clean_probes_over_an_idle_link() {
         let noise_s = gate.clients.get(at(200), 1).noise_s;
         let expected_s = if is_noise { 0.000_75 } else { 0.0 };
         assert!((noise_s - expected_s).abs() < 1e-6, "{predicted_s}");
-        assert_eq!(gate.quiet, if is_noise { 2 } else { 0 });
+        assert_eq!(gate.quiet, quiet);
     }
 }
 

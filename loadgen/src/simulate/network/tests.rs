@@ -159,6 +159,21 @@ fn auto_does_no_harm_in_random_networks_in_which_it_did() {
     }
 }
 
+/// Guards against two old faults. At 300 Mbit/s the search's pulses overflowed the queue, each
+/// 0.3 s: the mean was 4.5 times the named rate's. At 100 Mbit/s a lone client's link was not
+/// proven: 2.2 times.
+#[test]
+fn auto_is_near_the_named_rate_on_fast_links() {
+    let all = networks::named(20_000);
+    for name in ["300M near", "lab 100M, load 0.8"] {
+        let network = all.iter().find(|network| network.name == name);
+        let plan = network.unwrap().plan(0);
+        let mean_ms = |system| world::run(&plan, system).unwrap().mean_ms;
+        let of_named = mean_ms(System::Auto) / mean_ms(System::Named);
+        assert!(of_named < 1.25, "{name}: {of_named}");
+    }
+}
+
 /// Eight clients behind 2 Mbit/s each: at the rates of their own links what is small goes
 /// first, and at twice their rates nothing waits here.
 #[test]

@@ -352,9 +352,6 @@ impl Gate {
         if let State::Engaged { .. } = self.state {
             let floor = self.evidence.floor(now).map_or(0.0, rate_of);
             let anchor = self.control.anchor_bits_per_s() as f64;
-            if self.evidence.is_upheld(index_of(anchor)) {
-                self.pulses.end(now);
-            }
             if self
                 .pulses
                 .on_poll(now, backlogged, anchor, floor, self.noise_s)

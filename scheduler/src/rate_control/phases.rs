@@ -8,10 +8,6 @@ use super::{
 };
 use crate::Time;
 
-/// Polls without a queue before the anchor of a proven link grows. Behind a rate that is 2%
-/// too high a queue takes 20 ms to show, for the least of the last 8 polls counts.
-const UNQUEUED_POLLS: f64 = 40.0;
-
 impl RateControl {
     /// Returns what to send at, as a multiple of the anchor.
     pub(super) fn gain(&mut self, now: Time, passed: f64) -> f64 {
@@ -99,7 +95,7 @@ impl RateControl {
             self.growth.began_at = now;
         }
         self.growth.unqueued += passed.min(0.01);
-        let enough = (32.0 * self.segment()).max(self.least_unqueued());
+        let enough = (32.0 * self.segment()).max(0.01);
         let nothing_sent = self.written_at <= self.growth.began_at;
         let heard = nothing_sent || self.confirmed_sent_at > self.growth.stepped_at;
         // A link that drops most of what it is given has no long queue either.
@@ -127,15 +123,6 @@ impl RateControl {
                 stepped_at: now,
             };
             self.set_anchor(self.anchor * gain);
-        }
-    }
-
-    /// Returns the least time, in seconds, for which the link has to show no queue before the
-    /// anchor grows.
-    fn least_unqueued(&self) -> f64 {
-        match self.config.cautious {
-            true => UNQUEUED_POLLS * self.poll_interval,
-            false => 0.01,
         }
     }
 
@@ -372,20 +359,6 @@ mod tests {
             control.growth.steps = steps;
             assert_eq!(growth(&mut control), gain, "{steps}");
         }
-    }
-
-    #[test]
-    fn a_proven_link_grows_after_forty_polls_without_a_queue() {
-        let grows = |unqueued: f64, cautious: bool| {
-            // 32 segments take 3 ms.
-            let mut control = growing(unqueued, 1_000_000_000);
-            control.anchor *= 10.0;
-            control.poll_interval = 1.0 / 2048.0;
-            control.config.cautious = cautious;
-            growth(&mut control) > 1.0
-        };
-        assert!(grows(40.0 / 2048.0, true) && !grows(39.9 / 2048.0, true));
-        assert!(grows(0.01, false) && !grows(0.0099, false));
     }
 
     #[test]

@@ -19,11 +19,6 @@ const ABOUT_AS_MUCH: f32 = 0.95;
 /// that, which makes delays longer: so nothing is refuted for it.
 const PULSE_NOTABLE_S: f32 = 0.001;
 
-/// Acknowledgements after which a pulse has shown that a link may be the shared one, and the
-/// part of them that refutes it, at most; if that is more it is refuted.
-const PULSE_NEEDED: f32 = 8.0;
-const REFUTED_PART: f32 = 0.3;
-
 /// Clients remembered for each link, of those whose delays fit.
 const FITTERS: usize = 4;
 
@@ -142,7 +137,7 @@ impl Evidence {
     /// there is one, is faster.
     pub(super) fn floor(&self, now: Time) -> Option<usize> {
         let refuted = |tally: &Tally, least: f32| {
-            tally.informative > least && tally.refuting > REFUTED_PART * tally.informative
+            tally.informative > least && tally.refuting > 0.3 * tally.informative
         };
         (0..RATES).rev().find(|&index| {
             now.since(self.refuted_at[index]) < REFUTED_FOR
@@ -150,12 +145,6 @@ impl Evidence {
                     || refuted(&self.all[index], 8.0)
                     || refuted(&self.pulse[index], 4.0))
         })
-    }
-
-    /// Returns whether the last pulse has shown that a link may be the shared one.
-    pub(super) fn is_upheld(&self, index: usize) -> bool {
-        let tally = &self.pulse[index];
-        tally.informative >= PULSE_NEEDED && tally.refuting <= REFUTED_PART * tally.informative
     }
 
     /// Takes note that a pulse begins.
@@ -410,17 +399,6 @@ mod tests {
         assert_eq!(told(0.0021, 0.0, true, 0.002), ([1.0, 1.0], 1.0, true));
         // Where even less tells, it does in a pulse as well.
         assert_eq!(told(0.0009, 0.0, true, 0.0005), ([1.0, 1.0], 1.0, true));
-    }
-
-    #[test]
-    fn a_pulse_upholds_a_link_that_few_of_eight_refute() {
-        let upheld = |informative: f32, refuting: f32| {
-            let mut evidence = Evidence::new();
-            evidence.pulse[7] = tally(informative, 0.0, refuting);
-            evidence.is_upheld(7)
-        };
-        assert!(upheld(8.0, 0.3 * 8.0) && upheld(20.0, 0.0));
-        assert!(!upheld(7.9, 0.0) && !upheld(8.0, 2.5));
     }
 
     #[test]

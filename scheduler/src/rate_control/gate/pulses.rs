@@ -102,13 +102,6 @@ impl Pulses {
         true
     }
 
-    /// Ends the pulse that is under way, if one is: it has shown what it was for.
-    pub(super) fn end(&mut self, now: Time) {
-        if std::mem::take(&mut self.on) {
-            self.until = now;
-        }
-    }
-
     /// Returns whether what was sent at a time was sent in the last pulse.
     pub(super) fn sent(&self, at: Time) -> bool {
         (self.from..self.until).contains(&at)
@@ -171,22 +164,6 @@ mod tests {
         assert!(pulses.on_poll(at(100), true, 1e7, 0.0, 0.0));
         assert!(!pulses.on_poll(at(101), false, 1e7, 0.0, 0.0));
         assert!(!pulses.on);
-    }
-
-    #[test]
-    fn a_pulse_that_has_shown_what_it_was_for_ends() {
-        let mut pulses = Pulses {
-            backlogged: SOON,
-            ..Pulses::default()
-        };
-        pulses.end(at(99));
-        assert_eq!(pulses.until, Time::ZERO);
-        assert!(pulses.on_poll(at(100), true, 1e7, 0.0, 0.0));
-        pulses.end(at(110));
-        assert!(pulses.sent(at(109)) && !pulses.sent(at(110)));
-        // Once.
-        pulses.end(at(112));
-        assert_eq!((pulses.on, pulses.until), (false, at(110)));
     }
 
     #[test]

@@ -299,21 +299,20 @@ fn a_link_that_halves_and_doubles_is_followed() {
     };
     // More than it carries at its slowest, so that there is a backlog.
     let mut bed = bed(rate, unlimited, 9.5);
-    for (from_s, to_s, least, most) in [
-        (0.0, 10.0, 16.0, 40.0),
-        (10.0, 25.0, 8.0, 13.0),
-        (25.0, 45.0, 9.0, 1e5),
-    ] {
-        bed.run(from_s, to_s);
-        let paced = bed.gate.control().rate_bits_per_s as f64 / 1e6;
-        // Not what is paced at: that may be a pulse.
-        match bed.gate.found() {
-            Some(found) => {
-                let found = found.rate_bits_per_s as f64 / 1e6;
-                assert!((least..most).contains(&found), "{to_s} s: {found}");
-            }
-            None => assert!(paced > 1000.0),
+    let mut at_s = 0.0;
+    for (to_s, least, most) in [(10.0, 16.0, 40.0), (25.0, 8.0, 13.0), (45.0, 9.0, 1e5)] {
+        bed.run(at_s, to_s);
+        at_s = to_s;
+        // A pulse sends more for a moment, and after it less until its queue is gone.
+        let searched = bed.gate.control.control().rate_bits_per_s;
+        if bed.gate.is_engaged() && bed.gate.control().rate_bits_per_s > searched {
+            bed.run(at_s, at_s + 0.5);
+            at_s += 0.5;
         }
+        let found = bed.gate.control().rate_bits_per_s as f64 / 1e6;
+        assert!(bed.gate.is_engaged() || found > 1000.0);
+        let open = !bed.gate.is_engaged();
+        assert!(open || (least..most).contains(&found), "{to_s} s: {found}");
     }
 }
 
@@ -572,7 +571,12 @@ fn a_socket_with_nothing_under_way_is_let_go() {
 /// Makes the gate learn of two round trips, 10 and 14 ms long, for which every link
 /// predicts `predicted_s`.
 fn learn(gate: &mut Gate, predicted_s: f32, is_clean: bool) {
-    for (ms, rtt_ms) in [(0, 10), (100, 14)] {
+    learn_of(gate, predicted_s, is_clean, [10, 14]);
+}
+
+/// Learns from two probes that take so long, in ms.
+fn learn_of(gate: &mut Gate, predicted_s: f32, is_clean: bool, rtts_ms: [u64; 2]) {
+    for (ms, rtt_ms) in [0, 100].into_iter().zip(rtts_ms) {
         let probe = Probe {
             socket: ms,
             network: 1,
@@ -604,6 +608,15 @@ fn noise_is_of_clean_probes_over_an_idle_link() {
         let expected_s = if is_noise { 0.000_75 } else { 0.0 };
         assert!((noise_s - expected_s).abs() < 1e-6, "{predicted_s}");
         assert_eq!(gate.quiet, quiet);
+    }
+}
+
+#[test]
+fn a_delay_below_a_millisecond_is_quiet_whatever_is_under_way() {
+    for (second_ms, quiet) in [(10, 2), (11, 1), (14, 1)] {
+        let mut gate = gate();
+        learn_of(&mut gate, 0.0, false, [10, second_ms]);
+        assert_eq!(gate.quiet, quiet, "{second_ms}");
     }
 }
 

@@ -83,6 +83,21 @@ const GAIN_MAX_CAUTIOUS: f64 = 1.1;
 /// carries less than it could.
 const KEPT_OF_BASE: f64 = 0.2;
 
+/// On a proven link the rate is measured over so many round trips, and so many times the
+/// noise of delays, but over so long at least and at most, in seconds: backlogs are short where
+/// the link is fast; what is heard over a long way is late by parts of a round trip, and noise
+/// looks like a short queue.
+const SPAN_OF_BASE: f64 = 4.0;
+const SPAN_OF_NOISE: f64 = 25.0;
+const SPAN: (f64, f64) = (0.01, 0.1);
+
+/// A rate that was measured so long ago takes so many times longer to outgrow, from so far
+/// below it to so far above: until a step too far shows as a queue, it has cost more than it
+/// can gain. A pulse shows sooner whether the link has got faster.
+const MEASURED_FOR: Duration = Duration::from_secs(5);
+const MEASURED_PATIENCE: f64 = 100.0;
+const ABOUT_MEASURED: std::ops::Range<f64> = 0.97..1.06;
+
 /// Below this gain for long, the delay that causes it is put to the test.
 const DOUBT_GAIN: f64 = 0.9;
 
@@ -121,6 +136,8 @@ pub struct RateControl {
     /// The time at which any write was last seen to have arrived.
     heard_at: Time,
     span: BusySpan,
+    /// The last rate measured over a span, in bits per second.
+    measured: Option<(Time, f64)>,
     polled_at: Time,
     poll_interval: f64,
     queue: f64,
@@ -130,6 +147,8 @@ pub struct RateControl {
     control: Control,
     /// The round trip without a queue, on average of what was heard, in seconds.
     base_s: f64,
+    /// What it was told of how far delays vary without a queue, in seconds.
+    noise_s: f64,
 }
 
 /// The time for which the link took everything while more was waiting.
@@ -187,6 +206,7 @@ impl RateControl {
             confirmed_sent_at: Time::ZERO,
             heard_at: Time::ZERO,
             span: BusySpan::default(),
+            measured: None,
             polled_at: Time::ZERO,
             poll_interval: 0.001,
             queue: 0.0,
@@ -194,6 +214,7 @@ impl RateControl {
             drain: Drain::default(),
             held: Held::default(),
             base_s: 0.0,
+            noise_s: 0.0,
             control: Control {
                 rate_bits_per_s: anchor,
             },
@@ -220,6 +241,7 @@ impl RateControl {
     pub fn restart(&mut self, now: Time, rate_bits_per_s: f64) {
         self.set_anchor(rate_bits_per_s);
         self.span = BusySpan::default();
+        self.measured = None;
         self.growth = Growth::default();
         self.held = Held {
             anchor: self.anchor,
@@ -239,6 +261,11 @@ impl RateControl {
         if self.anchor < rate_bits_per_s {
             self.set_anchor(rate_bits_per_s);
         }
+    }
+
+    /// Notes how far delays vary without a queue, in seconds.
+    pub fn on_noise(&mut self, noise_s: f64) {
+        self.noise_s = noise_s;
     }
 
     /// Notes that bytes were written to a socket.
@@ -406,7 +433,7 @@ impl RateControl {
         let length = self.span_length(delay);
         let length = Duration::from_secs_f64(length);
         if let Some(rate) = self.span.extend(point, length, self.anchor) {
-            self.learn(rate);
+            self.learn(now, rate);
         }
     }
 
@@ -418,7 +445,14 @@ impl RateControl {
                 .max(0.02)
                 .max((2.0 * delay).min(0.1))
         } else {
-            (64.0 * self.segment()).max(0.1)
+            let (least, most) = SPAN;
+            let length = if self.config.cautious {
+                let length = (SPAN_OF_BASE * self.base_s).max(SPAN_OF_NOISE * self.noise_s);
+                length.clamp(least, most)
+            } else {
+                most
+            };
+            (64.0 * self.segment()).max(length)
         }
     }
 
@@ -429,10 +463,19 @@ impl RateControl {
             .fold(f64::INFINITY, f64::min)
     }
 
-    fn learn(&mut self, carried: f64) {
+    fn learn(&mut self, now: Time, carried: f64) {
+        self.measured = Some((now, carried));
         let off = (carried / self.anchor - 1.0).abs();
         let weight = if off > 0.1 { 0.5 } else { 0.25 };
         self.set_anchor(self.anchor + (carried - self.anchor) * weight);
+    }
+
+    /// Returns whether the anchor is about what was measured of late on a proven link.
+    fn is_measured(&self, now: Time) -> bool {
+        let is_about = |&(at, rate): &(Time, f64)| {
+            now.since(at) < MEASURED_FOR && ABOUT_MEASURED.contains(&(self.anchor / rate))
+        };
+        self.config.cautious && self.measured.as_ref().is_some_and(is_about)
     }
 
     fn set_anchor(&mut self, rate: f64) {

@@ -324,6 +324,7 @@ impl Gate {
     /// whether flows wait for a grant.
     pub fn on_poll(&mut self, now: Time, samples: &[GateSample], backlogged: bool) -> Control {
         let is_late = now.since(self.polled_at) >= LATE;
+        self.control.on_noise(f64::from(self.noise_s));
         self.polled_at = now;
         let heard: Vec<SocketSample> = samples
             .iter()
@@ -446,9 +447,16 @@ impl Gate {
     }
 
     /// Returns how long a queue may get before it drops, in seconds. Where delays vary
-    /// without a queue, one must get longer than that to be told from them.
+    /// without a queue, one must get longer than that to be told from them. A pulse may make
+    /// a longer queue than any of late, and what no link is then said to hold is taken for
+    /// noise.
     fn clip_s(&self) -> f32 {
-        self.delays.clip_s().max(6.0 * self.noise_s)
+        let pulse_s = match self.state {
+            State::Open => 0.0,
+            State::Engaged { .. } => 2.0 * self.pulses.queue_s(),
+        };
+        let noise_s = 6.0 * self.noise_s;
+        self.delays.clip_s().max(noise_s).max(pulse_s)
     }
 
     /// Returns the slowest link that is possible at all: above what was refuted of late,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    BusySpan, DOUBT_GAIN, GAIN_MAX, GAIN_MAX_CAUTIOUS, GAIN_MIN, Growth, Held, RateControl,
-    UNSEEN_STEPS,
+    BusySpan, DOUBT_GAIN, GAIN_MAX, GAIN_MAX_CAUTIOUS, GAIN_MIN, Growth, Held, MEASURED_PATIENCE,
+    RateControl, UNSEEN_STEPS,
 };
 use crate::Time;
 
@@ -95,7 +95,10 @@ impl RateControl {
             self.growth.began_at = now;
         }
         self.growth.unqueued += passed.min(0.01);
-        let enough = (32.0 * self.segment()).max(0.01);
+        let mut enough = (32.0 * self.segment()).max(0.01);
+        if self.is_measured(now) {
+            enough *= MEASURED_PATIENCE;
+        }
         let nothing_sent = self.written_at <= self.growth.began_at;
         let heard = nothing_sent || self.confirmed_sent_at > self.growth.stepped_at;
         // A link that drops most of what it is given has no long queue either.
@@ -349,6 +352,19 @@ mod tests {
         assert_eq!(control.growth.steps, 1);
         assert_eq!(control.growth.stepped_at, at(5000));
         assert_eq!(control.growth.backlogged, 0.0);
+    }
+
+    #[test]
+    fn a_rate_that_was_measured_of_late_takes_longer_to_outgrow() {
+        let grown = |unqueued: f64, measured_ms: u64| {
+            let mut control = growing(unqueued, 1_000_000_000);
+            control.config.cautious = true;
+            control.measured = Some((at(measured_ms), control.anchor));
+            growth(&mut control)
+        };
+        assert_eq!(grown(3200.0 * SEGMENT_S, 1000), 1.02);
+        assert_eq!(grown(3199.0 * SEGMENT_S, 1000), 1.0);
+        assert_eq!(grown(32.0 * SEGMENT_S, 0), 1.02, "long ago");
     }
 
     #[test]

@@ -244,11 +244,63 @@ fn a_rate_is_measured_the_sooner_the_longer_the_queue() {
 }
 
 #[test]
+fn on_a_proven_link_a_rate_is_measured_over_four_round_trips() {
+    let mut control = control();
+    control.anchor *= 1000.0;
+    // Over a queue that is no longer than four targets.
+    for (base_s, noise_s, cautious, expected) in [
+        (0.0, 0.0, true, 0.01),
+        (0.002_4, 0.000_3, true, 0.01),
+        (0.005, 0.0, true, 0.02),
+        (0.005, 0.001, true, 0.025),
+        (0.025, 0.0, true, 0.1),
+        (0.5, 0.5, true, 0.1),
+        (0.005, 0.001, false, 0.1),
+    ] {
+        control.base_s = base_s;
+        control.on_noise(noise_s);
+        control.config.cautious = cautious;
+        assert_eq!(control.span_length(0.0), expected, "{base_s} {noise_s}");
+    }
+    control.anchor /= 1000.0;
+    control.config.cautious = true;
+    control.base_s = 0.0;
+    control.on_noise(0.0);
+    assert_eq!(control.span_length(0.0), 64.0 * SEGMENT_S);
+}
+
+#[test]
+fn a_rate_counts_as_measured_for_five_seconds_while_the_anchor_is_about_there() {
+    let is_measured = |of_measured: f64, after: Duration, cautious: bool| {
+        let mut control = control();
+        control.config.cautious = cautious;
+        control.learn(at(1000), control.anchor);
+        control.anchor *= of_measured;
+        control.is_measured(at(1000) + after)
+    };
+    let second = Duration::from_secs(1);
+    for of_measured in [0.971, 1.0, 1.059] {
+        assert!(is_measured(of_measured, second, true), "{of_measured}");
+    }
+    for of_measured in [0.969, 1.061] {
+        assert!(!is_measured(of_measured, second, true), "{of_measured}");
+    }
+    assert!(is_measured(1.0, 5 * second - MS, true));
+    assert!(!is_measured(1.0, 5 * second, true));
+    assert!(!is_measured(1.0, second, false));
+    let mut control = control();
+    control.config.cautious = true;
+    control.learn(at(1000), control.anchor);
+    control.restart(at(1000), control.anchor);
+    assert!(!control.is_measured(at(1000)));
+}
+
+#[test]
 fn a_rate_far_off_is_followed_faster() {
     for (part, learnt) in [(1.05, 1.0125), (0.95, 0.9875), (1.2, 1.1), (0.8, 0.9)] {
         let mut control = control();
         let anchor = control.anchor;
-        control.learn(part * anchor);
+        control.learn(at(1000), part * anchor);
         assert!(is_near(control.anchor / anchor, learnt), "{part}");
     }
 }

@@ -159,13 +159,20 @@ fn auto_does_no_harm_in_random_networks_in_which_it_did() {
     }
 }
 
-/// Guards against two old faults. At 300 Mbit/s the search's pulses overflowed the queue, each
+/// Guards against old faults. At 300 Mbit/s the search's pulses overflowed the queue, each
 /// 0.3 s: the mean was 4.5 times the named rate's. At 100 Mbit/s a lone client's link was not
-/// proven: 2.2 times.
+/// proven: 2.2 times. The search outgrew what it had just measured: 1.2 and 1.4 times. And
+/// acknowledgements that were held back for 40 ms let it forget a proven link: at 30 Mbit/s
+/// 1.45 times in some runs.
 #[test]
 fn auto_is_near_the_named_rate_on_fast_links() {
     let all = networks::named(20_000);
-    for (name, most) in [("300M near", 1.25), ("lab 100M, load 0.8", 1.4)] {
+    for (name, most) in [
+        ("30M near", 1.1),
+        ("100M near", 1.1),
+        ("300M near", 1.25),
+        ("lab 100M, load 0.8", 1.25),
+    ] {
         let network = all.iter().find(|network| network.name == name);
         let plan = network.unwrap().plan(0);
         let mean_ms = |system| world::run(&plan, system).unwrap().mean_ms;

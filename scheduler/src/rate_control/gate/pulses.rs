@@ -107,6 +107,11 @@ impl Pulses {
         (self.from..self.until).contains(&at)
     }
 
+    /// Returns the queue that the last pulse made on the link that was believed in, in seconds.
+    pub(super) fn queue_s(&self) -> f32 {
+        self.until.since(self.from).as_secs_f32() * (GAIN as f32 - 1.0)
+    }
+
     /// Returns the rate that the pacer is to send at, in bits per second.
     pub(super) fn rate(&self, control: &RateControl) -> u64 {
         let rate = control.control().rate_bits_per_s;

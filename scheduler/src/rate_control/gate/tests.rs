@@ -662,6 +662,35 @@ fn a_queue_may_get_longer_than_noise() {
 }
 
 #[test]
+fn the_search_is_told_of_noise() {
+    let mut gate = gate();
+    gate.noise_s = 0.25;
+    gate.on_poll(at(1), &[], false);
+    assert_eq!(gate.control.noise_s, 0.25);
+}
+
+#[test]
+fn a_queue_may_get_as_long_as_a_pulse_makes_it() {
+    let mut gate = gate();
+    for _ in 0..32 {
+        gate.delays.add(at(0), 0.001);
+    }
+    assert!((gate.clip_s() - 0.003).abs() < 1e-6);
+    for poll in 0..40 {
+        gate.pulses.on_poll(at(10 * poll), true, 1e7, 0.0, 0.0);
+    }
+    assert!((gate.clip_s() - 0.003).abs() < 1e-6, "none is sent");
+    gate.state = State::Engaged {
+        since: at(0),
+        anchor: 1e7,
+        noise_s: 0.0,
+        at_ceiling: None,
+    };
+    // A quarter more for 24 ms, twice.
+    assert!((gate.clip_s() - 0.012).abs() < 1e-6, "{}", gate.clip_s());
+}
+
+#[test]
 fn the_least_rate_is_above_what_was_refuted_and_delivered() {
     let mut gate = gate();
     let now = at(20_000);

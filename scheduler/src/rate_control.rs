@@ -83,7 +83,7 @@ const GAIN_MAX_CAUTIOUS: f64 = 1.1;
 /// carries less than it could.
 const KEPT_OF_BASE: f64 = 0.2;
 
-/// On a proven link the rate is measured over so many round trips, and so many times the
+/// The rate of a proven link is measured over so many round trips, and so many times the
 /// noise of delays, but over so long at least and at most, in seconds: backlogs are short where
 /// the link is fast; what is heard over a long way is late by parts of a round trip, and noise
 /// looks like a short queue.
@@ -147,7 +147,7 @@ pub struct RateControl {
     control: Control,
     /// The round trip without a queue, on average of what was heard, in seconds.
     base_s: f64,
-    /// What it was told of how far delays vary without a queue, in seconds.
+    /// The noise of delays without a queue that it was told of, in seconds.
     noise_s: f64,
 }
 

@@ -662,6 +662,17 @@ fn a_queue_may_get_longer_than_noise() {
 }
 
 #[test]
+fn a_probe_is_clean_while_little_of_its_clients_is_under_way() {
+    let mut gate = gate();
+    // 3,000 bytes are under way when the second socket sends, and 3,001 when the third does.
+    for (socket, bytes, is_clean) in [(1, 3000, true), (2, 1, true), (3, 1, false)] {
+        gate.on_sent(at(socket), sent(socket, bytes, bytes));
+        let (probe, _) = gate.probes.acknowledge(socket, bytes).unwrap();
+        assert_eq!(probe.is_clean, is_clean, "{socket}");
+    }
+}
+
+#[test]
 fn the_search_is_told_of_noise() {
     let mut gate = gate();
     gate.noise_s = 0.25;

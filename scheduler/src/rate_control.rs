@@ -22,7 +22,8 @@
 //!   gate also a part of the round trip: a rate too low hides itself);
 //! - growth: a backlog that shows no queue although the link took what it was
 //!   given raises the anchor in steps, each of which waits for evidence sent
-//!   after the one before (BBR's Startup);
+//!   after the one before (BBR's Startup; behind a gate the longer where the anchor
+//!   was measured of late);
 //! - a drain every five seconds of standing queue, which shows the base round
 //!   trip (BBR's ProbeRTT) and tests the delay: what does not fall when less
 //!   is sent is not the uplink's, and is left out of account.
@@ -440,20 +441,19 @@ impl RateControl {
     /// Returns over how long the rate is measured, in seconds: the longer the queue, the
     /// sooner the rate is needed.
     fn span_length(&self, delay: f64) -> f64 {
+        let (least, most) = SPAN;
         if delay > 4.0 * self.target() {
-            (24.0 * self.segment())
+            return (24.0 * self.segment())
                 .max(0.02)
-                .max((2.0 * delay).min(0.1))
-        } else {
-            let (least, most) = SPAN;
-            let length = if self.config.cautious {
-                let length = (SPAN_OF_BASE * self.base_s).max(SPAN_OF_NOISE * self.noise_s);
-                length.clamp(least, most)
-            } else {
-                most
-            };
-            (64.0 * self.segment()).max(length)
+                .max((2.0 * delay).min(most));
         }
+        let length = if self.config.cautious {
+            let length = (SPAN_OF_BASE * self.base_s).max(SPAN_OF_NOISE * self.noise_s);
+            length.clamp(least, most)
+        } else {
+            most
+        };
+        (64.0 * self.segment()).max(length)
     }
 
     fn least_delay(&self) -> f64 {

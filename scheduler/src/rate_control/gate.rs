@@ -451,12 +451,12 @@ impl Gate {
     /// a longer queue than any of late, and what no link is then said to hold is taken for
     /// noise.
     fn clip_s(&self) -> f32 {
-        let pulse_s = match self.state {
-            State::Open => 0.0,
-            State::Engaged { .. } => 2.0 * self.pulses.queue_s(),
-        };
-        let noise_s = 6.0 * self.noise_s;
-        self.delays.clip_s().max(noise_s).max(pulse_s)
+        let clip_s = self.delays.clip_s().max(6.0 * self.noise_s);
+        if self.is_engaged() {
+            clip_s.max(2.0 * self.pulses.queue_s())
+        } else {
+            clip_s
+        }
     }
 
     /// Returns the slowest link that is possible at all: above what was refuted of late,

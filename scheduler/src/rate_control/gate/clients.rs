@@ -20,8 +20,8 @@ const APART: Duration = Duration::from_millis(200);
 /// Noise is not taken for more, in seconds.
 const NOISE_MOST_S: f32 = 0.03;
 
-/// A client that holds an acknowledgement back does so for 40 ms, on most systems. What that
-/// and the next poll add is not noise of its way.
+/// A client that holds an acknowledgement back does so for 40 ms if it is Linux. What that and
+/// the next poll add is not noise of its way.
 const HELD_BACK_S: std::ops::Range<f32> = 0.036..0.046;
 
 /// The number of acknowledgements after which a client's base is believed, whatever was queued.

@@ -410,12 +410,12 @@ impl Gate {
         let (least, clip_s) = (self.least_rate(now), self.clip_s());
         let client = self.clients.get(now, probe.network);
         let rtt = now.since(probe.sent_at);
-        let delay_s = client.delay_s(now, rtt, min_rtt, probe.is_big);
+        let predicted = self.probes.predicted(slot);
+        let idle = predicted[least] < IDLE_S;
+        let delay_s = client.delay_s(now, rtt, min_rtt, probe.is_big.then_some(idle));
         self.delays.add(now, delay_s);
         self.attention.hear(Some(delay_s));
         self.learnt_at = now;
-        let predicted = self.probes.predicted(slot);
-        let idle = predicted[least] < IDLE_S;
         if probe.is_clean && idle {
             client.vary(delay_s);
         }

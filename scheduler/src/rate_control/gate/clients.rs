@@ -12,8 +12,8 @@ const CAPACITY: usize = 1024;
 /// A least round trip is believed for one to two of these.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Full segments that were seen so many times, so far apart, have a base of their own:
-/// a slow link takes longer for them than for a handshake.
+/// Full segments that were seen so many times without a queue, so far apart, have a base of
+/// their own: a slow link takes longer for them than for a handshake.
 const OCCASIONS: u32 = 8;
 const APART: Duration = Duration::from_millis(200);
 
@@ -77,7 +77,7 @@ impl Least {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     any: Least,
-    /// The least of bursts of a segment at least.
+    /// The least of bursts of a segment at least, where no queue was to be expected.
     big: Least,
     /// The noise of a delay: how far it varies without a queue, in seconds.
     pub(super) noise_s: f32,
@@ -93,20 +93,24 @@ pub(super) struct Client {
 
 impl Client {
     /// Takes in a round trip of a probe, `rtt`, where TCP has seen `min_rtt`; returns the
-    /// delay over the base, in seconds.
+    /// delay over the base, in seconds. `big` says of a burst of full segments whether no
+    /// queue was to be expected before it: the least of them holds a queue that stood for
+    /// as long as they were heard.
     pub(super) fn delay_s(
         &mut self,
         now: Time,
         rtt: Duration,
         min_rtt: Duration,
-        is_big: bool,
+        big: Option<bool>,
     ) -> f32 {
         self.heard_at = Some(now);
         self.samples = self.samples.saturating_add(1);
         self.any.add(now, rtt.min(min_rtt));
         let mut base = self.any.get();
-        if is_big {
-            self.big.add(now, rtt);
+        if let Some(idle) = big {
+            if idle {
+                self.big.add(now, rtt);
+            }
             if self.big.occasions() >= OCCASIONS {
                 base = base.max(self.big.get());
             }
@@ -186,16 +190,27 @@ mod tests {
     fn full_segments_have_a_base_of_their_own_once_seen_often_enough() {
         let mut clients = Clients::default();
         let client = clients.get(at(0), 1);
-        assert_eq!(client.delay_s(at(0), 40 * MS, Duration::MAX, false), 0.0);
+        assert_eq!(client.delay_s(at(0), 40 * MS, Duration::MAX, None), 0.0);
         // A segment takes 6 ms at 2 Mbit/s.
         for occasion in 1..8 {
-            let delay_s = client.delay_s(at(250 * occasion), 46 * MS, Duration::MAX, true);
+            let delay_s = client.delay_s(at(250 * occasion), 46 * MS, Duration::MAX, Some(true));
             assert!((delay_s - 0.006).abs() < 1e-6, "{occasion}");
         }
-        let delay_s = client.delay_s(at(2000), 46 * MS, Duration::MAX, true);
+        let delay_s = client.delay_s(at(2000), 46 * MS, Duration::MAX, Some(true));
         assert_eq!(delay_s, 0.0);
-        let delay_s = client.delay_s(at(2001), 46 * MS, Duration::MAX, false);
+        let delay_s = client.delay_s(at(2001), 46 * MS, Duration::MAX, None);
         assert!((delay_s - 0.006).abs() < 1e-6);
+    }
+
+    #[test]
+    fn full_segments_that_met_a_queue_say_nothing_of_their_base() {
+        let mut clients = Clients::default();
+        let client = clients.get(at(0), 1);
+        client.delay_s(at(0), 40 * MS, Duration::MAX, None);
+        for occasion in 1..=2 * u64::from(OCCASIONS) {
+            let delay_s = client.delay_s(at(250 * occasion), 90 * MS, Duration::MAX, Some(false));
+            assert!((delay_s - 0.050).abs() < 1e-6, "{occasion}");
+        }
     }
 
     #[test]
@@ -221,10 +236,10 @@ mod tests {
         let mut clients = Clients::default();
         let client = clients.get(at(0), 1);
         for ms in 1..SAMPLES {
-            client.delay_s(at(u64::from(ms)), MS, Duration::MAX, false);
+            client.delay_s(at(u64::from(ms)), MS, Duration::MAX, None);
             assert!(!client.trust(false));
         }
-        client.delay_s(at(u64::from(SAMPLES)), MS, Duration::MAX, false);
+        client.delay_s(at(u64::from(SAMPLES)), MS, Duration::MAX, None);
         assert!(client.trust(false));
         let other = clients.get(at(0), 2);
         assert_eq!(
@@ -237,10 +252,10 @@ mod tests {
     fn a_base_is_forgotten_after_two_windows() {
         let mut clients = Clients::default();
         let client = clients.get(at(0), 1);
-        client.delay_s(at(0), 10 * MS, Duration::MAX, false);
-        assert!(client.delay_s(at(11_000), 30 * MS, Duration::MAX, false) > 0.019);
+        client.delay_s(at(0), 10 * MS, Duration::MAX, None);
+        assert!(client.delay_s(at(11_000), 30 * MS, Duration::MAX, None) > 0.019);
         assert_eq!(
-            client.delay_s(at(22_000), 30 * MS, Duration::MAX, false),
+            client.delay_s(at(22_000), 30 * MS, Duration::MAX, None),
             0.0
         );
     }
@@ -291,7 +306,7 @@ mod tests {
         for ms in 1..=3 {
             clients
                 .get(at(ms), ms)
-                .delay_s(at(ms), MS, Duration::MAX, false);
+                .delay_s(at(ms), MS, Duration::MAX, None);
         }
         clients.get(at(4), 4);
         for (ms, heard) in [(0, 3), (1, 3), (2, 2), (3, 1), (4, 0)] {

@@ -105,6 +105,16 @@ pub fn next(allowance: Allowance, history: History, broken: Broken) -> Step {
 }
 
 impl Allowance {
+    /// The failures that lead to another attempt at a request of the proxy's own: those of a
+    /// route's `retry_on` by default. There is no bound on their number but that each endpoint
+    /// gets a question once.
+    pub const OF_QUESTIONS: Self = Self {
+        repeats_max: u32::MAX,
+        connect_failure: true,
+        refused_stream: true,
+        reset: false,
+    };
+
     fn allows(self, failure: Failure) -> bool {
         match failure {
             Failure::Unreached | Failure::Shortage => self.connect_failure,
@@ -120,6 +130,16 @@ impl Allowance {
 }
 
 impl Failure {
+    /// Returns the word of `retry_on` for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Unreached | Self::Shortage => "connect-failure",
+            Self::RefusedConnection | Self::RefusedStream | Self::Untouched => "refused-stream",
+            Self::Reset | Self::OutOfTime => "reset",
+            Self::Status => "retriable-status-codes",
+        }
+    }
+
     /// Returns whether the endpoint has said nothing of why the connection ended.
     fn is_unexplained(self) -> bool {
         matches!(self, Self::Untouched | Self::Reset)
@@ -264,6 +284,22 @@ mod tests {
         for (row, (allowance, history, of, expected)) in table.into_iter().enumerate() {
             assert_eq!(steps(allowance, history, of), expected, "row {row}");
         }
+    }
+
+    #[test]
+    fn a_failure_has_the_word_that_allows_its_repetition() {
+        for failure in ALL {
+            let word = failure.word();
+            let allowance = Allowance {
+                connect_failure: word == "connect-failure",
+                refused_stream: word == "refused-stream",
+                reset: word == "reset",
+                ..NOTHING
+            };
+            let is_over = failure == Failure::OutOfTime;
+            assert_eq!(allowance.allows(failure), !is_over, "{failure:?}");
+        }
+        assert_eq!(Failure::Status.word(), "retriable-status-codes");
     }
 
     #[test]

@@ -14,7 +14,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::dispatch::Exchange;
 use super::outcome::{Answer, Due, Failed, Held, Next, Sent};
 use super::spare::Spare;
-use super::trace::word;
 use crate::exchange::record::Record;
 
 impl Exchange<'_> {
@@ -52,7 +51,7 @@ impl Exchange<'_> {
             Ok(lease) => {
                 stats.retries.increment();
                 if let Some(trace) = &self.plan.trace {
-                    trace.again(word(failed.failure));
+                    trace.again(failed.failure.word());
                 }
                 if failed.response.is_none() {
                     stats.errors[failed.reason.index()].increment();

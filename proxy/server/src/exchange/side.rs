@@ -24,15 +24,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::outcome::{cut_off, failure_for, had_fair_part, is_of_endpoint};
 use super::spare::Spare;
 
-/// The failures that lead to another attempt at a question: those of a route's `retry_on` by
-/// default. There is no bound on their number but that each endpoint gets a question once.
-const ALLOWANCE: Allowance = Allowance {
-    repeats_max: u32::MAX,
-    connect_failure: true,
-    refused_stream: true,
-    reset: false,
-};
-
 /// A request of Sprat's own.
 pub(super) struct Side {
     /// The cluster that it goes to.
@@ -144,7 +135,7 @@ impl Side {
                 Err(broken) => *broken,
             };
             let endpoint = Rc::clone(lease.endpoint());
-            let step = retries::next(ALLOWANCE, history, broken.facts);
+            let step = retries::next(Allowance::OF_QUESTIONS, history, broken.facts);
             if broken.is_own && step != Step::Reconnect {
                 lease.observe(|| Outcome::NoResponse);
                 endpoint.stats.errors[broken.reason.index()].increment();

@@ -10,7 +10,6 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
 use sprat_net::error::Reason;
 use sprat_net::upload::RequestBody;
-use sprat_scheduler::retries::Failure;
 use sprat_traces::{
     Begun, Kind, Span, SpanId, Spans, TRACEPARENT, TRACESTATE, TraceContext, Tracer, bounded,
 };
@@ -515,18 +514,6 @@ impl Drop for Attempting {
             why: self.why,
         };
         self.trace.note(self.id, self.began, of);
-    }
-}
-
-/// Returns the word of the configuration for what led to another attempt.
-pub(super) fn word(failure: Failure) -> &'static str {
-    match failure {
-        Failure::Unreached | Failure::Shortage => "connect-failure",
-        Failure::RefusedConnection | Failure::RefusedStream | Failure::Untouched => {
-            "refused-stream"
-        }
-        Failure::Reset | Failure::OutOfTime => "reset",
-        Failure::Status => "retriable-status-codes",
     }
 }
 

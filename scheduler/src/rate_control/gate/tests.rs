@@ -439,7 +439,7 @@ fn delay(gate: &mut Gate, now: Time, delay_s: f32) {
 
 /// Delivers at `rate`, in bits per second, in the quarter of a second before `now`.
 fn deliver(gate: &mut Gate, now: Time, rate: f64) {
-    gate.delivered.add(now - 500 * MS, (rate / 16.0) as u64);
+    gate.delivered.add(now - 250 * MS, (rate / 32.0) as u64);
     gate.delivered.add(now, 0);
 }
 
@@ -541,16 +541,16 @@ fn it_rests_while_nothing_is_late_and_nothing_engaged() {
 fn what_is_acknowledged_is_no_longer_under_way() {
     let mut gate = gate();
     gate.on_sent(at(0), sent(1, 14_480, 15_140));
-    gate.hear(at(500), &sample(1, 0), false);
-    gate.hear(at(500), &sample(1, 4480), false);
-    assert_eq!(gate.clients.get(at(500), 1).unacked_bytes, 10_000);
-    gate.hear(at(500), &sample(1, 14_480), false);
-    assert_eq!(gate.clients.get(at(500), 1).unacked_bytes, 0);
+    gate.hear(at(250), &sample(1, 0), false);
+    gate.hear(at(250), &sample(1, 4480), false);
+    assert_eq!(gate.clients.get(at(250), 1).unacked_bytes, 10_000);
+    gate.hear(at(250), &sample(1, 14_480), false);
+    assert_eq!(gate.clients.get(at(250), 1).unacked_bytes, 0);
     assert!(gate.sockets.is_empty());
-    // In full segments, less what is rounded: 4684 and 10,455 bytes in half a second.
-    gate.delivered.add(at(1000), 0);
-    let most = gate.delivered.most(at(1000), SECOND).unwrap();
-    assert!((most - 15_139.0 * 16.0).abs() < 1e-6, "{most}");
+    // In full segments, less what is rounded: 4684 and 10,455 bytes in a quarter of a second.
+    gate.delivered.add(at(500), 0);
+    let most = gate.delivered.most(at(500), SECOND).unwrap();
+    assert!((most - 15_139.0 * 32.0).abs() < 1e-6, "{most}");
 }
 
 #[test]
@@ -808,7 +808,7 @@ fn a_link_explains_the_delays_of_as_many_clients_as_were_heard() {
 
 #[test]
 fn a_link_that_explains_the_delays_is_not_slower_than_what_was_delivered() {
-    let now = at(100_500);
+    let now = at(100_250);
     for (part, explains) in [(1.03, true), (1.5, false)] {
         let (mut gate, link) = explained(gate(), 30);
         deliver(&mut gate, now, part * link);

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Delivery is measured over so long: an acknowledgement that fills a hole tells at once of
-/// all that has come behind it in a round trip.
-const BIN: Duration = Duration::from_millis(500);
+/// Delivery is measured over so long.
+const BIN: Duration = Duration::from_millis(250);
 
 /// The shortest measurement, which will do where there is no other.
 const BIN_LEAST: Duration = Duration::from_millis(100);
@@ -16,7 +15,7 @@ const BIN_LEAST: Duration = Duration::from_millis(100);
 const BIN_MOST: Duration = Duration::from_secs(1);
 
 /// Measurements kept: ten seconds and a little.
-const BINS_MAX: usize = 22;
+const BINS_MAX: usize = 44;
 
 /// Bytes delivered over time.
 #[derive(Clone, Debug, Default)]
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn delivery_is_the_best_half_of_a_second() {
+    fn delivery_is_the_best_quarter_of_a_second() {
         let mut delivered = Delivered::default();
         for ms in 0..=2000 {
             // 1 Mbit/s, for a second in the middle 8.
@@ -148,11 +147,11 @@ mod tests {
             delivered.most(at(times[2]), SECOND)
         };
         const SECOND: Duration = Duration::from_secs(1);
-        assert_eq!(most([10, 20, 500]), Some(32_000.0));
+        assert_eq!(most([10, 20, 250]), Some(64_000.0));
         assert_eq!(most([10, 20, 1000]), Some(16_000.0));
         assert_eq!(most([10, 20, 1001]), None);
-        assert_eq!(most([5000, 5499, 5500]), Some(32_000.0));
-        // Before the first half of a second is over.
+        assert_eq!(most([5000, 5249, 5250]), Some(64_000.0));
+        // Before the first quarter of a second is over.
         assert_eq!(most([10, 20, 99]), None);
         assert_eq!(most([10, 20, 100]), Some(240_000.0));
         assert_eq!(most([10, 20, 200]), Some(120_000.0));
@@ -179,7 +178,7 @@ mod tests {
     fn measurements_of_ten_seconds_are_kept() {
         let mut delivered = Delivered::default();
         for bin in 1..=100 {
-            delivered.add(at(500 * bin), 1);
+            delivered.add(at(250 * bin), 1);
         }
         assert_eq!(delivered.bins.len(), BINS_MAX);
     }

@@ -93,9 +93,9 @@ pub(super) struct Client {
 
 impl Client {
     /// Takes in a round trip of a probe, `rtt`, where TCP has seen `min_rtt`; returns the
-    /// delay over the base, in seconds. `big` says of a burst of full segments whether no
-    /// queue was to be expected before it: the least of them holds a queue that stood for
-    /// as long as they were heard.
+    /// delay over the base, in seconds. `big` is given for a burst of full segments, and
+    /// says whether no queue was to be expected before it: only then is it a base, for a queue
+    /// that stands would be part of it.
     pub(super) fn delay_s(
         &mut self,
         now: Time,

@@ -33,7 +33,9 @@ struct Zone {
 
 impl NameServer {
     pub(crate) fn start() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Not of the ports that outgoing connections get: `serve_tcp` wants the same of TCP.
+        let bind = || UdpSocket::bind(free_address()).ok();
+        let socket = std::iter::repeat_with(bind).flatten().next().unwrap();
         let address = socket.local_addr().unwrap();
         let zone = Arc::new(Mutex::new(Zone::default()));
         let known = Arc::clone(&zone);
@@ -48,7 +50,7 @@ impl NameServer {
         Self { address, zone }
     }
 
-    /// Answers on TCP, too, where its port is free there.
+    /// Answers on TCP, too, at the same port.
     pub(crate) fn serve_tcp(&self) {
         let listener = TcpListener::bind(self.address).unwrap();
         let zone = Arc::clone(&self.zone);

@@ -12,6 +12,7 @@ mod comments;
 mod crates;
 mod documents;
 mod image;
+mod imports;
 mod lengths;
 mod rooms;
 mod text;

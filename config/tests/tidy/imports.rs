@@ -1,0 +1,380 @@
+//! What each module takes from the others of its crate, as the compiler sees it: each path
+//! is followed through re-exports to the module that defines what it names. Tests are left
+//! out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use syn::visit::Visit;
+use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
+
+use crate::tree::Tree;
+
+/// A module's path in its crate; the crate's root has none.
+pub(crate) type Module = Vec<String>;
+
+/// Re-exports of re-exports that are followed.
+const MAX_DEPTH: usize = 16;
+
+/// The modules of one crate.
+#[derive(Default)]
+pub(crate) struct Crate {
+    /// By their paths.
+    modules: BTreeMap<Module, Contents>,
+    /// The module that defines each exported macro.
+    macros: HashMap<String, Module>,
+}
+
+/// What stands in one module.
+#[derive(Default)]
+struct Contents {
+    file: String,
+    /// What it defines itself.
+    defined: BTreeSet<String>,
+    /// What it has names for, with the paths that they stand for.
+    aliases: HashMap<String, Vec<String>>,
+    /// What it has all names of.
+    globs: Vec<Vec<String>>,
+    /// The paths that its own code takes something by.
+    taken: Vec<Vec<String>>,
+    /// The modules that belong to tests.
+    for_tests: BTreeSet<String>,
+}
+
+/// The crates of a tree, by the directory of their sources.
+pub(crate) fn crates(tree: &Tree) -> BTreeMap<String, Crate> {
+    let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
+    for (path, text) in tree.with_extension("rs") {
+        let Some((root, rest)) = path.split_once("src/") else {
+            continue;
+        };
+        let root = format!("{root}src/");
+        let is_beside = rest == "main.rs" && tree.files.contains_key(&format!("{root}lib.rs"));
+        if is_beside || rest.starts_with("bin/") {
+            continue;
+        }
+        let Ok(parsed) = syn::parse_file(text) else {
+            continue;
+        };
+        crates
+            .entry(root)
+            .or_default()
+            .read(path, place(rest), &parsed.items);
+    }
+    for own in crates.values_mut() {
+        own.leave_tests_out();
+    }
+    crates
+}
+
+/// The module of a file in a crate's sources.
+fn place(rest: &str) -> Module {
+    let rest = rest.trim_end_matches(".rs").trim_end_matches("/mod");
+    let names = rest.split('/').map(str::to_owned);
+    names
+        .filter(|name| !["lib", "main"].contains(&&**name))
+        .collect()
+}
+
+impl Crate {
+    fn read(&mut self, file: &str, module: Module, items: &[Item]) {
+        let mut reader = Reader::default();
+        reader.own.file = file.to_owned();
+        let mut inner = Vec::new();
+        for item in items {
+            if let Item::Mod(ItemMod {
+                ident,
+                content: Some((_, items)),
+                attrs,
+                ..
+            }) = item
+                && !is_for_tests(attrs)
+            {
+                inner.push((ident.to_string(), items));
+            } else {
+                reader.read(item);
+            }
+        }
+        for name in &reader.exported_macros {
+            self.macros.insert(name.clone(), module.clone());
+        }
+        self.modules.insert(module.clone(), reader.own);
+        for (name, items) in inner {
+            self.read(file, [&module[..], &[name]].concat(), items);
+        }
+    }
+
+    fn leave_tests_out(&mut self) {
+        let for_tests: Vec<Module> = self
+            .modules
+            .iter()
+            .flat_map(|(module, own)| {
+                let names = own.for_tests.iter();
+                names.map(move |name| [&module[..], &[name.clone()]].concat())
+            })
+            .collect();
+        self.modules
+            .retain(|module, _| !for_tests.iter().any(|own| module.starts_with(own)));
+    }
+
+    /// Each module with its file.
+    pub(crate) fn modules(&self) -> impl Iterator<Item = (&Module, &str)> {
+        let each = self.modules.iter();
+        each.map(|(module, own)| (module, &*own.file))
+    }
+
+    /// The modules that a module takes something from, but for itself.
+    pub(crate) fn taken_by(&self, module: &Module) -> BTreeSet<Module> {
+        let paths = self.modules[module].taken.iter();
+        let found = paths.filter_map(|path| self.resolve(module, path, 0));
+        found.filter(|found| found != module).collect()
+    }
+
+    /// The module that defines what a path names; none if it is not of this crate.
+    fn resolve(&self, from: &Module, path: &[String], depth: usize) -> Option<Module> {
+        let (mut at, mut rest) = (from.clone(), path);
+        match &*path[0] {
+            "crate" => at = Vec::new(),
+            "super" | "self" => {}
+            name => {
+                let own = &self.modules[from];
+                let is_known = own.aliases.contains_key(name) || self.has_below(from, name);
+                // An alias is taken where it is made.
+                if !is_known || own.aliases.get(name).is_some_and(|alias| alias == path) {
+                    return None;
+                }
+            }
+        }
+        while let Some(word) = rest.first()
+            && ["crate", "super", "self"].contains(&&**word)
+        {
+            if word == "super" {
+                at.pop();
+            }
+            rest = &rest[1..];
+        }
+        for name in rest {
+            if self.has_below(&at, name) {
+                at.push(name.clone());
+            } else {
+                return Some(self.defining(&at, name, depth).unwrap_or(at));
+            }
+        }
+        Some(at)
+    }
+
+    fn has_below(&self, module: &[String], name: &str) -> bool {
+        let below = [module, &[name.to_owned()]].concat();
+        self.modules.contains_key(&below)
+    }
+
+    /// The module that defines what has a name in a module.
+    fn defining(&self, at: &Module, name: &str, depth: usize) -> Option<Module> {
+        let own = self.modules.get(at)?;
+        if depth > MAX_DEPTH || own.defined.contains(name) {
+            return Some(at.clone());
+        }
+        if let Some(path) = own.aliases.get(name) {
+            return self.resolve(at, path, depth + 1);
+        }
+        if at.is_empty()
+            && let Some(module) = self.macros.get(name)
+        {
+            return Some(module.clone());
+        }
+        own.globs.iter().find_map(|glob| {
+            let from = self.resolve(at, glob, depth + 1)?;
+            let theirs = self.modules.get(&from)?;
+            let has = theirs.defined.contains(name) || theirs.aliases.contains_key(name);
+            has.then(|| self.defining(&from, name, depth + 1)).flatten()
+        })
+    }
+}
+
+/// Reads the items of one module.
+#[derive(Default)]
+struct Reader {
+    own: Contents,
+    exported_macros: Vec<String>,
+}
+
+impl Reader {
+    fn read(&mut self, item: &Item) {
+        let (name, attributes) = match item {
+            Item::Const(own) => (&own.ident, &own.attrs),
+            Item::Enum(own) => (&own.ident, &own.attrs),
+            Item::Fn(own) => (&own.sig.ident, &own.attrs),
+            Item::Static(own) => (&own.ident, &own.attrs),
+            Item::Struct(own) => (&own.ident, &own.attrs),
+            Item::Trait(own) => (&own.ident, &own.attrs),
+            Item::Type(own) => (&own.ident, &own.attrs),
+            Item::Union(own) => (&own.ident, &own.attrs),
+            Item::Mod(own) => {
+                if is_for_tests(&own.attrs) {
+                    self.own.for_tests.insert(own.ident.to_string());
+                }
+                return;
+            }
+            Item::Macro(own) => {
+                if let Some(name) = &own.ident {
+                    self.own.defined.insert(name.to_string());
+                    if own
+                        .attrs
+                        .iter()
+                        .any(|one| one.path().is_ident("macro_export"))
+                    {
+                        self.exported_macros.push(name.to_string());
+                    }
+                }
+                return;
+            }
+            Item::Use(own) => return self.import(own),
+            Item::Impl(own) if is_for_tests(&own.attrs) => return,
+            other => return self.visit_item(other),
+        };
+        if !is_for_tests(attributes) {
+            self.own.defined.insert(name.to_string());
+            self.visit_item(item);
+        }
+    }
+
+    /// Reads a `use` of the module: a re-export gives a name, and takes nothing.
+    fn import(&mut self, own: &ItemUse) {
+        if is_for_tests(&own.attrs) {
+            return;
+        }
+        let takes = matches!(own.vis, Visibility::Inherited);
+        for (path, name) in leaves(&own.tree) {
+            match name {
+                Some(name) => _ = self.own.aliases.insert(name, path.clone()),
+                None => self.own.globs.push(path.clone()),
+            }
+            if takes {
+                self.own.taken.push(path);
+            }
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader {
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.leading_colon.is_none() && path.segments.len() > 1 {
+            let names = path.segments.iter().map(|part| part.ident.to_string());
+            self.own.taken.push(names.collect());
+        }
+        syn::visit::visit_path(self, path);
+    }
+
+    /// A `use` within a function.
+    fn visit_item_use(&mut self, own: &'ast ItemUse) {
+        let paths = leaves(&own.tree).into_iter().map(|(path, _)| path);
+        self.own.taken.extend(paths);
+    }
+}
+
+/// The paths of a `use`, each with its name; all names of it where there is none.
+fn leaves(tree: &UseTree) -> Vec<(Vec<String>, Option<String>)> {
+    let below = |name: String, tree: &UseTree| {
+        let add = |(path, alias): (Vec<String>, _)| ([vec![name.clone()], path].concat(), alias);
+        leaves(tree).into_iter().map(add).collect::<Vec<_>>()
+    };
+    let mut found = match tree {
+        UseTree::Path(own) => below(own.ident.to_string(), &own.tree),
+        UseTree::Name(own) => vec![(vec![own.ident.to_string()], Some(own.ident.to_string()))],
+        UseTree::Rename(own) => vec![(vec![own.ident.to_string()], Some(own.rename.to_string()))],
+        UseTree::Glob(_) => vec![(Vec::new(), None)],
+        UseTree::Group(own) => own.items.iter().flat_map(leaves).collect(),
+    };
+    for (path, name) in &mut found {
+        // `a::{self}` has the name of `a`.
+        if path.len() > 1 && path.last().is_some_and(|last| last == "self") {
+            path.pop();
+            if name.as_deref() == Some("self") {
+                *name = path.last().cloned();
+            }
+        }
+    }
+    found
+}
+
+fn is_for_tests(attributes: &[Attribute]) -> bool {
+    attributes.iter().any(|one| {
+        let is_cfg = one.path().is_ident("cfg");
+        is_cfg
+            && one
+                .parse_args::<syn::Path>()
+                .is_ok_and(|path| path.is_ident("test"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each module of a crate takes, as text.
+    fn taken(files: &[(&str, &str)]) -> Vec<String> {
+        let files: Vec<_> = files
+            .iter()
+            .map(|(name, text)| (format!("x/src/{name}.rs"), *text))
+            .collect();
+        let files: Vec<_> = files.iter().map(|(name, text)| (&**name, *text)).collect();
+        let own = &crates(&Tree::of(&files))["x/src/"];
+        let each = own.modules().map(|(module, _)| {
+            let all = own.taken_by(module).into_iter();
+            let all: Vec<String> = all.map(|module| format!("/{}", module.join("/"))).collect();
+            format!("/{}: {}", module.join("/"), all.join(" "))
+        });
+        each.filter(|line| !line.ends_with(": ")).collect()
+    }
+
+    #[test]
+    fn a_path_is_followed_through_re_exports() {
+        let found = taken(&[
+            (
+                "lib",
+                "mod a;\npub(crate) use a::inner::Thing;\npub(crate) use crate::a::*;",
+            ),
+            (
+                "a",
+                "pub mod inner;\npub use self::inner::Thing as Renamed;\npub struct Own;",
+            ),
+            ("a/inner", "pub struct Thing;\nuse super::Own;"),
+            ("b", "use crate::Thing;"),
+            ("c", "use crate::a::{self, Renamed};\nfn f() { a::Own; }"),
+            ("d", "fn f() -> crate::a::inner::Thing { crate::Renamed }"),
+            ("e", "use super::Own;"),
+        ]);
+        let expected = [
+            "/a/inner: /a",
+            "/b: /a/inner",
+            "/c: /a /a/inner",
+            "/d: /a/inner",
+            "/e: /a",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn roots_count_and_tests_do_not() {
+        let found = taken(&[
+            (
+                "lib",
+                "mod a;\n#[cfg(test)]\nmod t;\npub struct Root;\nfn f() { a::g() }\n\
+                 #[cfg(test)]\nmod tests { use crate::b::B; }",
+            ),
+            (
+                "a",
+                "use crate::Root;\n#[cfg(test)]\nuse crate::b::B;\nfn g() {}",
+            ),
+            ("b", "pub struct B; // use crate::a;\nuse other::a::B;"),
+            ("t", "use crate::b;"),
+            ("main", "use x::a;"),
+        ]);
+        assert_eq!(found, ["/: /a", "/a: /"]);
+    }
+
+    #[test]
+    fn modules_in_braces_are_modules() {
+        let found = taken(&[("lib", "mod a { pub struct A; }\nmod b { use super::a::A; }")]);
+        assert_eq!(found, ["/b: /a"]);
+    }
+}

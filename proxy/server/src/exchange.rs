@@ -9,17 +9,21 @@ mod blame;
 mod bounds;
 mod buffering;
 mod check;
+mod chosen;
 mod compress;
 pub mod decide;
 mod dispatch;
 mod http2;
 mod interim;
+mod keep_body;
 mod local;
 mod mirror;
+mod offer;
 mod outcome;
 pub mod path;
 mod plan;
 mod probe;
+mod queue;
 pub(crate) mod record;
 mod retry;
 pub(crate) mod service;
@@ -30,6 +34,7 @@ mod spare;
 mod trace;
 pub(crate) mod tunnel;
 mod upgrade;
+mod upstream_request;
 
 use std::rc::Rc;
 
@@ -46,8 +51,9 @@ use sprat_net::upload::{RequestBody, Upload};
 use sprat_uplink::Course as _;
 
 use self::check::{check, is_last_hop, make_asterisk};
-use self::dispatch::Exchange;
-use self::plan::{Instead, Plan};
+use self::local::NotForwarded;
+use self::plan::Plan;
+use self::upstream_request::Exchange;
 use crate::client::connection::Stream;
 use crate::exchange::answer::Body;
 use crate::exchange::record::Record;
@@ -77,22 +83,24 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     }
     let plan = match admitted {
         Ok(()) => match local::challenge(&generation, &parts) {
-            Some(answer) => Err(Instead::Answered(Box::new(answer))),
+            Some(answer) => Err(NotForwarded::Answered(Box::new(answer))),
             None => Plan::of(&stream, &generation, &mut parts, &mut record).await,
         },
-        Err(reason) => Err(Instead::Refused(reason)),
+        Err(reason) => Err(NotForwarded::Refused(reason)),
     };
     let plan = match plan {
         Ok(plan) => plan,
         Err(instead) => {
             record.upload = unwanted(&parts, body);
             return match instead {
-                Instead::Refused(reason) => answer::refuse(&stream, reason, json, record).await,
-                Instead::Answered(local) => answer::give(&stream, *local, record).await,
+                NotForwarded::Refused(reason) => {
+                    answer::refuse(&stream, reason, json, record).await
+                }
+                NotForwarded::Answered(local) => answer::give(&stream, *local, record).await,
             };
         }
     };
-    let exchange = plan.exchange(parts, body);
+    let exchange = Exchange::of(plan, parts, body);
     record.upload.clone_from(&exchange.upload);
     let fetched = exchange.fetch(&mut record).await;
     stream.interim_written().await;

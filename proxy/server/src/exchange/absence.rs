@@ -9,8 +9,8 @@ use sprat_scheduler::station::{Arrival, RefusalReason};
 use sprat_upstream::{Awaiting, Lease};
 use tokio::time::Instant;
 
-use super::dispatch::Exchange;
 use super::outcome::{Failed, Held, Next};
+use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
 /// The time that a request has waited for an endpoint, if it has to: from the first

@@ -10,8 +10,8 @@ use http::{Method, StatusCode};
 use sprat_net::error::Reason;
 use sprat_net::headers::Head;
 
-use super::local::Local;
-use super::plan::{Chosen, Instead};
+use super::chosen::Chosen;
+use super::local::{Local, NotForwarded};
 use crate::exchange::record::Record;
 use crate::setup::routing::Access;
 
@@ -26,7 +26,7 @@ pub(super) async fn check(
     chosen: &Chosen<'_>,
     parts: &mut Parts,
     record: &mut Record,
-) -> Result<(), Instead> {
+) -> Result<(), NotForwarded> {
     if let Some(cors) = &access.cors {
         let granted = cors.grant(&parts.headers);
         let is_granted = granted.is_granted();
@@ -42,7 +42,7 @@ pub(super) async fn check(
                 .iter()
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect();
-            return Err(Instead::Answered(Box::new(local)));
+            return Err(NotForwarded::Answered(Box::new(local)));
         }
     }
     // What is decided without the user costs no hash, and asks no server.

@@ -17,9 +17,10 @@ use sprat_scheduler::retries::{self, Failure, History, Step};
 use sprat_upstream::{Lease, Refused};
 use tokio::time::{Instant, timeout_at};
 
-use super::dispatch::Exchange;
+use super::interim;
 use super::outcome::{Answer, Due, Failed, cut_off, failure_for};
 use super::spare::Spare;
+use super::upstream_request::Exchange;
 
 /// A request that got no answer over a connection, and why.
 struct Broken {
@@ -122,7 +123,7 @@ impl Exchange<'_> {
             due.sent.inspect(|sent| sent.note(&silence));
             // Each pinned where it is: they are large, and a move is a copy.
             let answer = pin!(answer);
-            let answer = pin!(self.relay(answer));
+            let answer = pin!(interim::relay(self.interims.as_ref(), &self.plan, answer));
             let error = match self.wait(due, tried_until, began, answer).await {
                 Ok(Ok(response)) => {
                     return self.judge(lease, spare.filter(|_| safe), response, began);
@@ -190,13 +191,6 @@ impl Exchange<'_> {
             is_repeatable: broken.again.is_some(),
         };
         retries::next(self.plan.route.retry.allowance(), history, broken)
-    }
-
-    /// Changes what is known of the request's attempts so far.
-    pub(super) fn note(&self, change: impl FnOnce(&mut History)) {
-        let mut history = self.history.get();
-        change(&mut history);
-        self.history.set(history);
     }
 
     /// Returns an attempt that failed without a dead connection to blame for it.

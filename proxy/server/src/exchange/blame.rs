@@ -7,8 +7,8 @@ use sprat_scheduler::health::Outcome;
 use sprat_upstream::{Lease, broken_reason};
 use tokio::time::Instant;
 
-use super::dispatch::Exchange;
 use super::outcome::{Due, had_fair_part, is_of_endpoint};
+use super::upstream_request::Exchange;
 
 impl Exchange<'_> {
     /// Returns why there was no answer over a connection.

@@ -1,26 +1,19 @@
 //! Which bodies are kept for clients that take or send them slowly, so that no endpoint
 //! waits for these.
 
-use std::future::{Future as _, poll_fn};
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Response};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use sprat_config::resolved::ResponseBuffer;
 use sprat_net::begun::Begun;
 use sprat_net::coding::Coded;
-use sprat_net::error::Reason;
 use sprat_net::read_ahead::ReadAhead;
-use sprat_net::upload::RequestBody;
 use sprat_scheduler::Size;
 use sprat_upstream::{buffer, hold};
-use tokio::time::Instant;
 
-use super::dispatch::Exchange;
 use crate::exchange::record::Record;
 use crate::setup::routing::Route;
 
@@ -104,47 +97,6 @@ fn is_of_type(headers: &HeaderMap, with: &[u8]) -> bool {
 /// is: not where the two speak with each other.
 pub(super) fn keeps_request(route: &Route, may_switch: bool, headers: &HeaderMap) -> bool {
     route.buffer.request.is_some() && !may_switch && !is_of_type(headers, b"application/grpc")
-}
-
-impl Exchange<'_> {
-    /// Takes the request's body from the client, all of it or as much as there is room for,
-    /// within the bounds on the client. A body that is here is of a length that is known.
-    pub(super) async fn keep_body(
-        &self,
-        record: &Record,
-        request: &mut Request<RequestBody>,
-    ) -> Result<(), Reason> {
-        let rules = self.plan.route.buffer.request.as_ref();
-        let (Some(rules), Some(upload)) = (rules, &self.upload) else {
-            return Ok(());
-        };
-        let keeping = pin!(upload.keep(rules, &self.plan.generation.buffers));
-        let mut kept = pin!(self.relay(keeping));
-        let began = Instant::now();
-        let deadline = self.plan.deadline(record);
-        poll_fn(|cx| {
-            if let Poll::Ready(kept) = kept.as_mut().poll(cx) {
-                return Poll::Ready(kept);
-            }
-            let owed = self.owed(began);
-            let (at, reason) = match deadline {
-                Some(at) if at < owed.0 => (at, Reason::BodyTimeout),
-                _ => owed,
-            };
-            if Instant::now() >= at {
-                return Poll::Ready(Err(reason));
-            }
-            self.plan.stream.wait_until(at);
-            Poll::Pending
-        })
-        .await?;
-        if let Some(length) = upload.kept_length() {
-            let headers = request.headers_mut();
-            headers.remove(TRANSFER_ENCODING);
-            headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use sprat_net::coding::{Coded, Encoder};
 use sprat_net::error::Reason;
 use tokio::time::{Instant, timeout_at};
 
-use super::dispatch::Exchange;
+use super::upstream_request::Exchange;
 
 /// The time for which the next piece of a small body is waited for, before the
 /// response begins without its size being known.

@@ -1,52 +1,24 @@
 //! A request to an upstream, from dispatch to the head of the answer.
 
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::task::Poll;
 use std::time::Duration;
 
 use http::header::{CONNECTION, CONTENT_LENGTH};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use sprat_net::begun::Begun;
-use sprat_net::clock;
 use sprat_net::coding::Coded;
-use sprat_net::error::{Advice, Reason, accepts_html};
+use sprat_net::error::Reason;
 use sprat_net::headers;
-use sprat_net::upload::{GateOpener, RequestBody, Upload};
-use sprat_scheduler::retries::History;
-use sprat_scheduler::station::{Refusal, RefusalReason};
 use sprat_uplink::Course as _;
-use sprat_upstream::SessionOutcome;
-use tokio::time::timeout_at;
 
-use super::Plan;
 use super::absence::Patience;
-use super::interim::Interims;
 use super::outcome::{Answer, Due, Next};
+use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
 /// The time for which a head waits for the first bytes of a body whose length it
 /// tells. Most have come with it.
 const BODY_WAIT: Duration = Duration::from_millis(2);
-
-/// A request to an upstream, until its answer comes.
-pub(super) struct Exchange<'a> {
-    pub(super) plan: Plan<'a>,
-    pub(super) request: Cell<Option<Request<RequestBody>>>,
-    pub(super) upload: Option<Rc<Upload>>,
-    /// Whether the request's body is taken from the client before a place at an endpoint
-    /// is.
-    pub(super) is_kept: bool,
-    /// Interim responses, where the client gets them.
-    pub(super) interims: Option<Interims>,
-    /// The opener to be used when the endpoint asks for the request's body.
-    pub(super) opener: Option<GateOpener>,
-    /// The history of the attempts that were made for the request so far.
-    pub(super) history: Cell<History>,
-}
 
 impl Exchange<'_> {
     /// Sends the request, again where that is safe, and waits for the head of
@@ -99,11 +71,6 @@ impl Exchange<'_> {
         }
     }
 
-    fn is_traced(&self) -> bool {
-        let trace = self.plan.trace.as_ref();
-        trace.is_some_and(|trace| trace.is_recorded())
-    }
-
     /// Waits a moment for what follows the head of a response of HTTP/2, whose endpoint
     /// may break the rules with it: then there is a head to say so with.
     pub(super) async fn begin(
@@ -145,56 +112,6 @@ impl Exchange<'_> {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(CONNECTION, close);
         }
-    }
-
-    /// Waits for an endpoint as long as the route allows.
-    pub(super) async fn queue<T>(
-        &self,
-        record: &mut Record,
-        dispatched: impl Future<Output = T>,
-    ) -> Result<T, Reason> {
-        let mut dispatched = pin!(dispatched);
-        // The common case: there is one.
-        if let Some(outcome) = poll_once(dispatched.as_mut()).await {
-            return Ok(outcome);
-        }
-        let began = clock::now();
-        let _noted = self
-            .plan
-            .trace
-            .as_ref()
-            .and_then(|own| own.wait("endpoint"));
-        let deadline = self.plan.deadline(record);
-        self.plan.stream.wait();
-        let outcome = match deadline {
-            None => Ok(dispatched.await),
-            Some(at) => timeout_at(at, dispatched).await,
-        };
-        let waited = clock::now() - began;
-        record.upstream.wait(waited);
-        let stats = self.plan.upstream.counters();
-        stats.queue_waits.took(waited);
-        outcome.map_err(|_| Reason::RouteTimeout)
-    }
-
-    /// Returns why the cluster does not take the request, and notes what its client is told.
-    pub(super) fn turned_away(
-        &self,
-        record: &mut Record,
-        refusal: &Refusal,
-        asked: &HeaderMap,
-    ) -> Reason {
-        let upstream = self.plan.upstream;
-        let is_unhealthy = refusal.reason == RefusalReason::NoHealthyEndpoint;
-        if is_unhealthy && self.plan.session.is_some() && upstream.has_strict_sessions() {
-            self.plan.count_session(record, SessionOutcome::Refused);
-        }
-        let page = upstream.overload_page.as_ref();
-        record.advice = Some(Box::new(Advice {
-            page: page.filter(|_| accepts_html(asked)).cloned(),
-            ..Advice::later(refusal.retry_after_s())
-        }));
-        Reason::of_refusal(refusal.reason)
     }
 
     /// Makes the upstream's header fields those of the response, unless it
@@ -251,13 +168,4 @@ fn frame(headers: &mut HeaderMap, is_chunked: bool) -> Result<(), Reason> {
     let length = length.ok_or(Reason::ProtocolError)?;
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     Ok(())
-}
-
-/// Polls a future once, and returns its output if it is ready.
-async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-    poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }

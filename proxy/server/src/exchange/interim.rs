@@ -15,7 +15,7 @@ use sprat_net::screen::Interim;
 use sprat_net::upload::{Ask, GateOpener, RequestBody};
 use sprat_upstream::Hear;
 
-use super::dispatch::Exchange;
+use super::plan::Plan;
 use crate::exchange::answer;
 
 /// Interim responses of one request that are passed on. Those that say how far a long
@@ -133,62 +133,68 @@ impl Hearer {
     }
 }
 
-impl Exchange<'_> {
-    /// Listens for interim responses to a request that is about to be sent: hyper tells
-    /// of those of HTTP/1.1, the connection itself of others.
-    pub(super) fn listen(&self, request: &mut Request<RequestBody>) {
-        let (interims, opener) = (self.interims.clone(), self.opener.clone());
-        if interims.is_none() && opener.is_none() {
-            return;
-        }
-        let hearer = Hearer { interims, opener };
-        if self.plan.upstream.is_http2() {
-            let hear = Hear::new(move |interim| hearer.hear(interim.status, &interim.headers));
-            request.extensions_mut().insert(hear);
-        } else {
-            hyper::ext::on_informational(request, move |interim| {
-                hearer.hear(interim.status(), interim.headers());
-            });
-        }
+/// Listens for interim responses to a request that is about to be sent, and has the body
+/// asked for by the opener: hyper tells of those of HTTP/1.1, the connection itself of others.
+pub(super) fn listen(
+    interims: Option<&Interims>,
+    opener: Option<&GateOpener>,
+    plan: &Plan<'_>,
+    request: &mut Request<RequestBody>,
+) {
+    if interims.is_none() && opener.is_none() {
+        return;
     }
+    let (interims, opener) = (interims.cloned(), opener.cloned());
+    let hearer = Hearer { interims, opener };
+    if plan.upstream.is_http2() {
+        let hear = Hear::new(move |interim| hearer.hear(interim.status, &interim.headers));
+        request.extensions_mut().insert(hear);
+    } else {
+        hyper::ext::on_informational(request, move |interim| {
+            hearer.hear(interim.status(), interim.headers());
+        });
+    }
+}
 
-    /// Waits for the answer to a request; interim responses before it are passed on.
-    pub(super) async fn relay<T>(&self, mut answer: Pin<&mut impl Future<Output = T>>) -> T {
-        let Some(interims) = &self.interims else {
-            return answer.await;
-        };
-        loop {
-            let (answered, next) = poll_fn(|cx| {
-                let answered = answer.as_mut().poll(cx);
-                interims.with(|queue| match (answered, queue.waiting.pop_front()) {
-                    (Poll::Pending, None) => {
-                        queue.waker = Some(cx.waker().clone());
-                        Poll::Pending
-                    }
-                    (Poll::Pending, next) => Poll::Ready((None, next)),
-                    (Poll::Ready(answer), next) => Poll::Ready((Some(answer), next)),
-                })
-            })
-            .await;
-            let mut next = next;
-            while let Some(step) = next {
-                match step {
-                    Step::PassOn(interim) => self.pass_on(interim).await,
-                    Step::Open(opener) => opener.open(),
+/// Waits for the answer to a request; interim responses before it are passed on to the client.
+pub(super) async fn relay<T>(
+    interims: Option<&Interims>,
+    plan: &Plan<'_>,
+    mut answer: Pin<&mut impl Future<Output = T>>,
+) -> T {
+    let Some(interims) = interims else {
+        return answer.await;
+    };
+    loop {
+        let (answered, next) = poll_fn(|cx| {
+            let answered = answer.as_mut().poll(cx);
+            interims.with(|queue| match (answered, queue.waiting.pop_front()) {
+                (Poll::Pending, None) => {
+                    queue.waker = Some(cx.waker().clone());
+                    Poll::Pending
                 }
-                next = interims.with(|queue| queue.waiting.pop_front());
+                (Poll::Pending, next) => Poll::Ready((None, next)),
+                (Poll::Ready(answer), next) => Poll::Ready((Some(answer), next)),
+            })
+        })
+        .await;
+        let mut next = next;
+        while let Some(step) = next {
+            match step {
+                Step::PassOn(interim) => pass_on(plan, interim).await,
+                Step::Open(opener) => opener.open(),
             }
-            if let Some(answer) = answered {
-                return answer;
-            }
+            next = interims.with(|queue| queue.waiting.pop_front());
+        }
+        if let Some(answer) = answered {
+            return answer;
         }
     }
+}
 
-    async fn pass_on(&self, mut interim: Interim) {
-        headers::strip_hop_by_hop(&mut interim.headers);
-        // It has no body to tell the length of (RFC 9110 8.6).
-        interim.headers.remove(CONTENT_LENGTH);
-        let plan = &self.plan;
-        answer::interim(plan.stream, plan.class, &interim).await;
-    }
+async fn pass_on(plan: &Plan<'_>, mut interim: Interim) {
+    headers::strip_hop_by_hop(&mut interim.headers);
+    // It has no body to tell the length of (RFC 9110 8.6).
+    interim.headers.remove(CONTENT_LENGTH);
+    answer::interim(plan.stream, plan.class, &interim).await;
 }

@@ -45,6 +45,20 @@ impl Local {
     }
 }
 
+/// The treatment of a request that goes to no cluster.
+pub(super) enum NotForwarded {
+    /// The request is refused.
+    Refused(Reason),
+    /// Sprat answers by itself, as the route says.
+    Answered(Box<Local>),
+}
+
+impl From<Reason> for NotForwarded {
+    fn from(reason: Reason) -> Self {
+        Self::Refused(reason)
+    }
+}
+
 /// Returns the answer to an authority that asks whether a name is ours, for a request that
 /// it is waited for: any other goes the way of all.
 pub(super) fn challenge(generation: &Generation, parts: &Parts) -> Option<Local> {

@@ -11,9 +11,9 @@ use sprat_scheduler::station::RefusalReason;
 use sprat_upstream::Lease;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::dispatch::Exchange;
 use super::outcome::{Answer, Due, Failed, Held, Next, Sent};
 use super::spare::Spare;
+use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
 impl Exchange<'_> {

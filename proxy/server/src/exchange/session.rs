@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue};
 use sprat_net::headers::tokens;
 use sprat_upstream::SessionOutcome;
 
-use super::Plan;
+use super::plan::Plan;
 use crate::exchange::record::Record;
 
 /// Fields that tell shared caches more than `Cache-Control` does (RFC 9213).

@@ -13,8 +13,8 @@ use sprat_net::upload::RequestBody;
 use sprat_upstream::Lease;
 use tokio::time::Instant;
 
-use crate::exchange::local::Local;
-use crate::exchange::plan::{Chosen, Instead};
+use crate::exchange::chosen::Chosen;
+use crate::exchange::local::{Local, NotForwarded};
 use crate::exchange::record::Record;
 use crate::exchange::side::{Kind, Side, discard, read};
 use crate::setup::routing::{Authz, Page, Telling};
@@ -41,7 +41,7 @@ pub(super) async fn check(
     chosen: &Chosen<'_>,
     parts: &mut Parts,
     record: &mut Record,
-) -> Result<(), Instead> {
+) -> Result<(), NotForwarded> {
     let request = question(authz, chosen, parts);
     for name in &authz.passed_on {
         headers::remove_alike(&mut parts.headers, name);
@@ -66,7 +66,9 @@ pub(super) async fn check(
         };
     };
     if !answer.status().is_success() {
-        return Err(Instead::Answered(Box::new(refusal(lease, answer).await)));
+        return Err(NotForwarded::Answered(Box::new(
+            refusal(lease, answer).await,
+        )));
     }
     for name in &authz.passed_on {
         for value in answer.headers().get_all(name) {

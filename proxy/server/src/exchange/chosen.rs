@@ -1,0 +1,251 @@
+//! A request's route: found by its head, and open to the client.
+
+use http::HeaderValue;
+use http::header::{HOST, LOCATION};
+use http::request::Parts;
+use sprat_config::classify::Asked;
+use sprat_config::resolved::BodyBound;
+use sprat_net::error::{Advice, Reason};
+use sprat_net::headers::Head;
+
+use super::check::{content_length, requested_host};
+use super::decide::{Decision, Rules, Way};
+use super::local::{Local, NotForwarded};
+use super::{bounds, path};
+use crate::client::connection::{Connection, Stream};
+use crate::exchange::record::Record;
+use crate::setup::generation::Generation;
+use crate::setup::routing::{self, Forward, Needs, Peer, Route, Sought, Subject};
+
+/// A request whose route is chosen, before it is known whether the client may ask.
+pub(super) struct Chosen<'a> {
+    pub(super) stream: &'a Stream,
+    pub(super) generation: &'a Generation,
+    pub(super) route: &'a Route,
+    /// The host that was asked for, with its port if it has one.
+    pub(super) asked: Option<HeaderValue>,
+    /// Whether it came over TLS, to Sprat or to a trusted proxy before it.
+    pub(super) is_secure: bool,
+    /// The target as the client sent it, if that was not in normal form.
+    pub(super) sent_target: Option<http::Uri>,
+}
+
+impl<'a> Chosen<'a> {
+    /// Chooses the route of a request.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or the request is over a bound, or wrong.
+    pub(super) fn of(
+        stream: &'a Stream,
+        generation: &'a Generation,
+        parts: &mut Parts,
+        record: &mut Record,
+    ) -> Result<Self, NotForwarded> {
+        let connection = &*stream.connection;
+        let asked = requested_host(parts)?;
+        let host = host_of(asked.as_ref())?;
+        // What a target names counts above `Host` (RFC 9112 3.2.2), for conditions, too.
+        if let (Some(own), Some(_)) = (&asked, parts.uri.authority()) {
+            parts.headers.insert(HOST, own.clone());
+        }
+        let before = path::check_and_normalize(connection, parts, record)?;
+        let is_secure = connection.is_secure(&parts.headers);
+        let route = find_route(
+            connection,
+            generation,
+            parts,
+            (host, is_secure),
+            before.other_reading.as_deref(),
+            record,
+        )?;
+        record.routing.route = Some(route.index);
+        let chosen = Self {
+            stream,
+            generation,
+            route,
+            asked,
+            is_secure,
+            sent_target: before.target,
+        };
+        if let Some(edits) = &route.edits {
+            record.routing.subject = Some(chosen.subject(parts, &edits.needs));
+        }
+        if let Some(closed) = route.closed_to(connection.client.peer.ip()) {
+            let after_s = closed.retry_after.as_secs();
+            record.advice = Some(Box::new(Advice::later(after_s)));
+            return Err(Reason::Maintenance.into());
+        }
+        admit(connection, route, parts, record)?;
+        Ok(chosen)
+    }
+
+    /// Returns the host that was asked for, without its port; empty if there is none.
+    pub(super) fn host(&self) -> &str {
+        host_of(self.asked.as_ref()).unwrap_or_default()
+    }
+
+    /// Returns the request as rules ask about it; `user` is who asks, if that is known.
+    pub(super) fn asked_by<'s>(
+        &'s self,
+        parts: &'s Parts,
+        fields: &'s Head<'s>,
+        user: Option<&'s str>,
+    ) -> Asked<'s, Head<'s>> {
+        let connection = &self.stream.connection;
+        Asked {
+            client: Some(connection.client.peer.ip()),
+            dscp: connection.client.dscp,
+            certificate: connection.client.certificate(),
+            user,
+            host: self.host(),
+            path: parts.uri.path(),
+            method: parts.method.as_str(),
+            fields,
+        }
+    }
+
+    /// Gives the request the class of the user who asks, where rules go by users: its route
+    /// had to be known first.
+    pub(super) fn classify_user(&self, parts: &Parts, record: &mut Record) {
+        let classifier = &self.generation.classifier;
+        let Some(user) = record
+            .routing
+            .user
+            .as_deref()
+            .filter(|_| classifier.wants_user())
+        else {
+            return;
+        };
+        let fields = Head(&parts.headers);
+        let asked = self.asked_by(parts, &fields, Some(user));
+        let classified = classifier.classify(&asked);
+        record.routing.later = classifier.later(&asked, classified);
+        record.routing.class = classified.class;
+        if let Some(gauge) = self.stream.connection.wire.gauge() {
+            gauge.expect(classified.class);
+        }
+    }
+
+    /// Keeps of a request what the changes of heads may tell.
+    pub(super) fn subject(&self, parts: &Parts, needs: &Needs) -> Box<Subject> {
+        let connection = &self.stream.connection;
+        let peer = Peer {
+            client: connection.client.peer,
+            local_port: connection.client.ends().local.port(),
+            is_secure: self.is_secure,
+            certificate: connection.client.certificate(),
+        };
+        let target = self.sent_target.as_ref().unwrap_or(&parts.uri);
+        Box::new(Subject::new(
+            &peer,
+            parts,
+            target,
+            self.asked.as_ref(),
+            needs,
+        ))
+    }
+
+    /// Returns the clusters that the request may go to.
+    ///
+    /// # Errors
+    ///
+    /// The route has Sprat answer by itself.
+    pub(super) fn forward(&self, parts: &Parts) -> Result<&'a Forward, NotForwarded> {
+        let connection = &self.stream.connection;
+        let local = match Way::of(self.route, connection.client.peer.ip()) {
+            Way::Forward(forward) => return Ok(forward),
+            Way::Closed(_) => return Err(Reason::Maintenance.into()),
+            Way::Redirect(redirect) => {
+                let authority = self.asked.as_ref().and_then(|own| own.to_str().ok());
+                let pattern = self.route.pattern();
+                let location = redirect.location(authority, self.is_secure, &parts.uri, pattern);
+                let location = location.ok_or(Reason::InvalidTarget)?;
+                Local {
+                    fields: vec![(LOCATION, location)],
+                    ..Local::bare(redirect.status())
+                }
+            }
+            Way::Respond(status, page) => Local {
+                page: page.cloned(),
+                ..Local::bare(status)
+            },
+        };
+        Err(NotForwarded::Answered(Box::new(local)))
+    }
+}
+
+/// Gives the request its class, which the uplink is told to expect, and its route.
+fn find_route<'a>(
+    connection: &Connection,
+    generation: &'a Generation,
+    parts: &Parts,
+    (host, is_secure): (&str, bool),
+    other_reading: Option<&str>,
+    record: &mut Record,
+) -> Result<&'a Route, Reason> {
+    let asked = Asked {
+        client: Some(connection.client.peer.ip()),
+        dscp: connection.client.dscp,
+        certificate: connection.client.certificate(),
+        user: None,
+        host,
+        path: parts.uri.path(),
+        method: parts.method.as_str(),
+        fields: &Head(&parts.headers),
+    };
+    let sought = Sought {
+        asked: &asked,
+        query: parts.uri.query().unwrap_or_default(),
+        is_secure,
+    };
+    let rules = Rules {
+        routes: &generation.routes,
+        classifier: &generation.classifier,
+    };
+    let Decision {
+        classified,
+        later,
+        route,
+    } = rules.decide(&sought, other_reading)?;
+    record.routing.class = classified.class;
+    record.routing.later = later;
+    if let Some(gauge) = connection.wire.gauge() {
+        gauge.expect(classified.class);
+    }
+    route.ok_or(Reason::NoRoute)
+}
+
+/// Returns the host of a request without its port, empty if the request has none.
+fn host_of(asked: Option<&HeaderValue>) -> Result<&str, Reason> {
+    let Some(asked) = asked else { return Ok("") };
+    let text = asked.to_str().map_err(|_| Reason::InvalidHost)?;
+    routing::host_without_port(text).ok_or(Reason::InvalidHost)
+}
+
+/// Takes a request that goes by a route, if its bounds allow it.
+fn admit(
+    connection: &Connection,
+    route: &Route,
+    parts: &Parts,
+    record: &mut Record,
+) -> Result<(), Reason> {
+    if let Some(rate) = &route.rate {
+        bounds::admit_by_route(connection, rate, &parts.headers, record)?;
+    }
+    match max_body_bytes(connection, route) {
+        Some(bound) if content_length(&parts.headers).is_some_and(|length| length > bound) => {
+            Err(Reason::BodyTooLarge)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns how many bytes a request's body may have; none is without bound.
+pub(super) fn max_body_bytes(connection: &Connection, route: &Route) -> Option<u64> {
+    match route.max_request_body {
+        None => connection.listener.config.max_body_bytes,
+        Some(BodyBound::Unlimited) => None,
+        Some(BodyBound::Bytes(bytes)) => Some(bytes),
+    }
+}

@@ -1,0 +1,56 @@
+//! The request's body, taken from the client before a place at an endpoint is.
+
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{HeaderValue, Request};
+use sprat_net::error::Reason;
+use sprat_net::upload::RequestBody;
+use tokio::time::Instant;
+
+use super::interim;
+use super::upstream_request::Exchange;
+use crate::exchange::record::Record;
+
+impl Exchange<'_> {
+    /// Takes the request's body from the client, all of it or as much as there is room for,
+    /// within the bounds on the client. A body that is here is of a length that is known.
+    pub(super) async fn keep_body(
+        &self,
+        record: &Record,
+        request: &mut Request<RequestBody>,
+    ) -> Result<(), Reason> {
+        let rules = self.plan.route.buffer.request.as_ref();
+        let (Some(rules), Some(upload)) = (rules, &self.upload) else {
+            return Ok(());
+        };
+        let keeping = pin!(upload.keep(rules, &self.plan.generation.buffers));
+        let mut kept = pin!(interim::relay(self.interims.as_ref(), &self.plan, keeping));
+        let began = Instant::now();
+        let deadline = self.plan.deadline(record);
+        poll_fn(|cx| {
+            if let Poll::Ready(kept) = kept.as_mut().poll(cx) {
+                return Poll::Ready(kept);
+            }
+            let owed = self.owed(began);
+            let (at, reason) = match deadline {
+                Some(at) if at < owed.0 => (at, Reason::BodyTimeout),
+                _ => owed,
+            };
+            if Instant::now() >= at {
+                return Poll::Ready(Err(reason));
+            }
+            self.plan.stream.wait_until(at);
+            Poll::Pending
+        })
+        .await?;
+        if let Some(length) = upload.kept_length() {
+            let headers = request.headers_mut();
+            headers.remove(TRANSFER_ENCODING);
+            headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        Ok(())
+    }
+}

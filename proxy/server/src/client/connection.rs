@@ -3,299 +3,44 @@
 //!
 //! Nothing here arms a timer for each request. The connection has one, armed
 //! for the earliest deadline it has seen; when it fires, the deadline is
-//! computed anew from the [`Phase`] and the marks that reads, writes and body
+//! computed anew from the `Phase` (`phase.rs`) and the marks that reads, writes and body
 //! chunks leave behind.
 
+mod account;
 mod blocked;
 mod conclusion;
 mod deadlines;
 mod drain;
+mod drive;
+mod end;
 mod frames;
 mod half_close;
 mod handshake;
 mod http1;
 mod http2;
+mod http2_progress;
+mod http2_state;
 mod http2_stream;
 mod identity;
 mod interim;
+mod interim_queue;
 mod io;
 mod multiplexed;
 mod parked;
+mod phase;
 mod preface;
 mod serve;
 mod service;
 mod socket;
+mod state;
 mod stream;
+mod stream_state;
 mod wire;
 
-use std::cell::{Cell, OnceCell, RefCell};
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::rc::{Rc, Weak};
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
-
-use http::HeaderMap;
-use sprat_net::clock;
-use sprat_net::error::Reason;
-use sprat_net::proxy_protocol::Ends;
-use sprat_net::tls::Secured;
-use sprat_uplink::Outlet;
-use sprat_upstream::Held;
-
-pub(crate) use self::conclusion::refuse_plain_http;
+pub(crate) use self::account::Account;
 pub(crate) use self::deadlines::NEW_WHILE_DRAINING;
-use self::http1::Http1;
-use self::http2::Http2;
-use self::identity::Identity;
-pub(crate) use self::io::Io;
+pub(crate) use self::phase::ResponseBounds;
 pub(crate) use self::serve::serve;
-pub(crate) use self::service::{Account, Service, Switched};
+pub(crate) use self::service::Service;
+pub(crate) use self::state::{ClientIo, Connection, Switched};
 pub(crate) use self::stream::Stream;
-use self::stream::StreamState;
-use self::wire::Wire;
-use crate::setup::listener::ListenerState;
-use crate::setup::serving::Serving;
-use tokio::time::Instant;
-
-/// The state that a connection is in: what it is waiting for.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Phase {
-    /// The connection was accepted, or a request has begun: its head is waited for.
-    Head {
-        /// The moment that it began.
-        since: Instant,
-        /// Whether any byte came.
-        begun: bool,
-    },
-    /// The head was read: the answer is worked on.
-    Waiting {
-        /// The time at which the handler wants to be polled again; `None` if it has
-        /// timers of its own.
-        until: Option<Instant>,
-    },
-    /// The head of the response went out: its body follows.
-    Responding,
-    /// The response went out: the next request is waited for.
-    Idle {
-        /// The moment that it began.
-        since: Instant,
-    },
-}
-
-/// Bounds on the response in progress.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ResponseBounds {
-    /// The longest pause between two chunks of the upstream's body.
-    pub(crate) upstream_idle: Duration,
-    /// The time by which the exchange must be over.
-    pub(crate) deadline: Option<Instant>,
-    /// Whether the upstream is judged by how it ends.
-    pub(crate) is_judged: bool,
-}
-
-/// Whether a connection goes on.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Ending {
-    /// The connection takes requests.
-    Open,
-    /// The connection takes no further request, and closes when the present one is answered.
-    Draining,
-    /// The connection closes now, in the middle.
-    Cut(Reason),
-}
-
-/// A client's connection and its present state.
-pub(crate) struct Connection {
-    /// The counters and the generation of its worker, which its requests are served by.
-    pub(crate) serving: Rc<Serving>,
-    /// The listener that accepted it.
-    pub(crate) listener: Arc<ListenerState>,
-    /// The time at which the connection was accepted.
-    pub(crate) accepted: Instant,
-    /// The client at the other end.
-    pub(crate) client: Identity,
-    /// The sending side of its socket.
-    pub(crate) wire: Wire,
-    /// The request in progress; with HTTP/2, whether there is any.
-    only: StreamState,
-    /// The state that HTTP/1.1 needs.
-    http1: Http1,
-    /// The state that HTTP/2 needs, once it is spoken.
-    http2: OnceCell<Box<Http2>>,
-    /// The places at endpoints that its requests hold, where these are bounded.
-    held: RefCell<Vec<Weak<Held>>>,
-    ending: Cell<Ending>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Connection {
-    /// Makes the state of a connection that has just been accepted.
-    pub(crate) fn new(
-        serving: Rc<Serving>,
-        listener: Arc<ListenerState>,
-        ends: Ends,
-        dscp: Option<u8>,
-        outlet: Outlet,
-    ) -> Self {
-        let now = Instant::now();
-        Self {
-            serving,
-            listener,
-            accepted: now,
-            client: Identity::new(ends, dscp),
-            wire: Wire::new(outlet),
-            only: StreamState::new(Phase::Head {
-                since: now,
-                begun: false,
-            }),
-            http1: Http1::default(),
-            http2: OnceCell::new(),
-            held: RefCell::default(),
-            ending: Cell::new(Ending::Open),
-            waker: RefCell::new(None),
-        }
-    }
-
-    /// Returns whether a request came over TLS, to Sprat or, as its head says, to a
-    /// trusted proxy before it.
-    pub(crate) fn is_secure(&self, head: &HeaderMap) -> bool {
-        let forwarder = &self.listener.forwarder;
-        self.client.secured().is_some() || forwarder.was_secure(head, self.client.peer.ip())
-    }
-
-    /// Notes that the TLS handshake is through; HTTP begins.
-    pub(crate) fn secure(&self, secured: Secured) {
-        self.client.secure(secured);
-        self.only.phase.set(Phase::Head {
-            since: Instant::now(),
-            begun: false,
-        });
-    }
-
-    /// Notes that a request of the connection holds this place.
-    pub(crate) fn holds(&self, place: &Rc<Held>) {
-        let mut held = self.held.borrow_mut();
-        held.retain(|other| other.strong_count() > 0);
-        held.push(Rc::downgrade(place));
-    }
-
-    /// Returns whether others need a place that the connection's requests hold: at
-    /// an endpoint, or among those of the listener.
-    pub(crate) fn is_pressed(&self) -> bool {
-        if self.listener.is_short_of_places() {
-            return true;
-        }
-        let held = self.held.borrow();
-        let mut places = held.iter().filter_map(Weak::upgrade);
-        places.any(|place| place.is_wanted())
-    }
-
-    // What the worker asks for.
-
-    /// Takes no further request: the connection closes when the present one is answered.
-    pub(crate) fn drain(&self) {
-        if self.ending.get() == Ending::Open {
-            self.ending.set(Ending::Draining);
-        }
-        if self.is_busy() && self.http2.get().is_none() {
-            self.http1.lingers.set(true);
-        }
-        self.wake();
-    }
-
-    /// Closes the connection now.
-    pub(crate) fn cut(&self, reason: Reason) {
-        self.end_by(reason);
-        self.wake();
-    }
-
-    /// Notes why the connection is being cut, for those that its end tells.
-    fn end_by(&self, reason: Reason) {
-        self.ending.set(Ending::Cut(reason));
-    }
-
-    /// Returns why the connection is being cut, if it is.
-    pub(crate) fn cut_reason(&self) -> Option<Reason> {
-        match self.ending.get() {
-            Ending::Cut(reason) => Some(reason),
-            Ending::Open | Ending::Draining => None,
-        }
-    }
-
-    /// Returns whether the connection takes no further request.
-    fn is_ending(&self) -> bool {
-        self.ending.get() != Ending::Open
-    }
-
-    /// Wakes the connection's task, which then looks at the connection again.
-    pub(crate) fn wake(&self) {
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
-        }
-    }
-
-    /// Returns whether a request is in progress.
-    pub(crate) fn is_busy(&self) -> bool {
-        matches!(
-            self.only.phase.get(),
-            Phase::Waiting { .. } | Phase::Responding | Phase::Head { begun: true, .. }
-        ) || self.http1.is_finishing()
-    }
-
-    /// Returns whether what comes next begins a request, and all before it are answered: so a
-    /// client of HTTP/1.1 sends it that waits for its answers.
-    pub(crate) fn takes_turns(&self) -> bool {
-        let is_idle = matches!(self.only.phase.get(), Phase::Idle { .. });
-        is_idle && self.http2.get().is_none() && self.http1.watch.borrow().is_between()
-    }
-
-    /// Registers this task as the one that [`Connection::wake`] wakes.
-    pub(crate) fn register(&self, cx: &Context<'_>) {
-        let mut waker = self.waker.borrow_mut();
-        if !waker
-            .as_ref()
-            .is_some_and(|waker| waker.will_wake(cx.waker()))
-        {
-            *waker = Some(cx.waker().clone());
-        }
-    }
-
-    /// Returns whether the connection drains, and does not owe its first request an
-    /// answer: a client that has just been accepted has not been told to go elsewhere.
-    fn may_shut_down(&self) -> bool {
-        let is_new = matches!(self.only.phase.get(), Phase::Head { .. });
-        // HTTP/2 has a way to say which requests are still answered.
-        self.is_ending() && (!is_new || self.http2.get().is_some())
-    }
-
-    /// Returns the output of `work`, unless the connection is cut meanwhile.
-    pub(crate) async fn unless_cut<T>(&self, work: impl Future<Output = T>) -> Result<T, Reason> {
-        let mut work = pin!(work);
-        poll_fn(|cx| {
-            self.register(cx);
-            match self.cut_reason() {
-                Some(reason) => Poll::Ready(Err(reason)),
-                None => work.as_mut().poll(cx).map(Ok),
-            }
-        })
-        .await
-    }
-
-    /// Switches to another protocol once the response's head is out.
-    pub(crate) fn switch(&self, to: Box<dyn Switched>) {
-        self.http1.watch.borrow_mut().stop();
-        self.http1.switched.replace(Some(to));
-    }
-
-    /// Completes the response whose last byte the socket has taken.
-    fn settle(&self) {
-        if self.wire.blocked.since().is_none()
-            && let Some(record) = self.http1.finishing.take()
-        {
-            record.complete();
-            self.only.begin_wait(clock::now());
-        }
-    }
-}

@@ -19,7 +19,7 @@ use sprat_upstream::ConnectionPlace;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, split};
 use tokio::time::{Instant, sleep_until};
 
-use crate::client::connection::{Connection, Io, Switched};
+use crate::client::connection::{ClientIo, Connection, Switched};
 use crate::exchange::record::Record;
 use sprat_net::poll::now_or_never;
 
@@ -40,7 +40,7 @@ impl Switched for Tunnel {
     fn run(
         self: Box<Self>,
         connection: Rc<Connection>,
-        client: Io,
+        client: ClientIo,
         early: Bytes,
     ) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move { run(&connection, client, early, *self).await })
@@ -83,7 +83,7 @@ impl Progress<'_> {
 
 /// Passes on what both ends send until both have ended, or one has failed;
 /// `early` has been read from the client already.
-async fn run(connection: &Rc<Connection>, client: Io, early: Bytes, tunnel: Tunnel) {
+async fn run(connection: &Rc<Connection>, client: ClientIo, early: Bytes, tunnel: Tunnel) {
     let Tunnel {
         upstream,
         mut record,

@@ -12,10 +12,13 @@ use sprat_net::error::Reason;
 use tokio::io::{AsyncReadExt, AsyncWrite as _, AsyncWriteExt};
 use tokio::time::{Instant, timeout};
 
-use super::io::{Io, Socket};
+use super::end::End;
+use super::io::Io;
+use super::phase::Phase;
 use super::preface::NotHttp2;
-use super::serve::End;
-use super::{Connection, Phase, Service, Stream};
+use super::service::Service;
+use super::state::{ClientIo, ClientSocket, Connection};
+use super::stream::Stream;
 
 /// A connection that ends with an answer is still read, so that a client that is
 /// sending gets that instead of a reset (RFC 9112 9.6): until nothing has come for so
@@ -26,7 +29,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(30);
 
 /// Says what there is to say, and closes.
-pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, io: Io) {
+pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, io: ClientIo) {
     tracing::trace!(peer = %connection.client.peer, bytes = connection.wire.written(), "connection ends");
     match &end {
         End::Closed | End::Idle | End::Parked | End::HeadTimeout => connection.settle(),
@@ -46,7 +49,7 @@ pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, 
     }
 }
 
-async fn failed<S: Service>(connection: &Rc<Connection>, error: &hyper::Error, io: Io) {
+async fn failed<S: Service>(connection: &Rc<Connection>, error: &hyper::Error, io: ClientIo) {
     let not_http2 = NotHttp2::is_cause_of(error);
     let reason = if not_http2 {
         Reason::MalformedHttp2
@@ -74,7 +77,7 @@ async fn failed<S: Service>(connection: &Rc<Connection>, error: &hyper::Error, i
 }
 
 /// Answers a request whose head never came, and closes.
-async fn refuse<S: Service>(connection: &Rc<Connection>, reason: Reason, mut io: Io) {
+async fn refuse<S: Service>(connection: &Rc<Connection>, reason: Reason, mut io: ClientIo) {
     let mut record = S::unreadable(&Stream::only(connection));
     record.fail(reason);
     let status = reason.facts().status;
@@ -90,7 +93,10 @@ async fn refuse<S: Service>(connection: &Rc<Connection>, reason: Reason, mut io:
 }
 
 /// Answers a client that speaks HTTP where it should have begun with TLS.
-pub(crate) async fn refuse_plain_http<S: Service>(connection: &Rc<Connection>, socket: Socket) {
+pub(crate) async fn refuse_plain_http<S: Service>(
+    connection: &Rc<Connection>,
+    socket: ClientSocket,
+) {
     let mut io = Io::plain(socket);
     // The request line is for the log; what is wrong with the socket shows again.
     let _ = timeout(SILENCE, io.read(&mut [0; 1024])).await;
@@ -113,7 +119,7 @@ fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
 }
 
 /// Says that nothing more comes, to a client that can be told at once.
-async fn farewell(mut io: Io) {
+async fn farewell(mut io: ClientIo) {
     poll_fn(|cx| {
         // The client has gone, or takes nothing: it is not waited for.
         let _ = Pin::new(&mut io).poll_shutdown(cx);
@@ -123,7 +129,7 @@ async fn farewell(mut io: Io) {
 }
 
 /// Reads what the client is still sending, for a while.
-async fn linger(connection: &Connection, mut io: Io) {
+async fn linger(connection: &Connection, mut io: ClientIo) {
     let began = Instant::now();
     let drain = async {
         // An error means that the client has gone: nothing to wait for.

@@ -8,14 +8,18 @@ use std::time::Duration;
 use sprat_net::error::Reason;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::http2::GOODBYE;
-use super::serve::End;
-use super::stream::past;
-use super::{Connection, Phase};
+use super::end::End;
+use super::phase::Phase;
+use super::state::Connection;
+use super::stream_state::past;
 
 /// The time in which a client that has just been accepted has to begin, while the
 /// server drains.
 pub(crate) const NEW_WHILE_DRAINING: Duration = Duration::from_secs(1);
+
+/// The time that a client has to say goodbye on a connection without a request,
+/// once it was told that the connection ends.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The time after which a deadline that has passed, and stays, is looked at again.
 const SOON: Duration = Duration::from_millis(5);
@@ -36,7 +40,7 @@ impl Connection {
             next.filter(|_| !self.http1.is_finishing()),
             blocked.map(|since| since + listener.stream_idle_timeout),
             self.drained_at(),
-            self.http2.get().and_then(|http2| http2.next_deadline(self)),
+            (self.http2.get()).and_then(|http2| http2.next_deadline(listener.header_timeout)),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -101,7 +105,7 @@ impl Connection {
             return Some(End::Cut(reason));
         }
         if let Some(http2) = self.http2.get()
-            && let Some(reason) = http2.overdue(now, self)
+            && let Some(reason) = http2.overdue(now, listener.header_timeout)
         {
             return Some(End::Cut(reason));
         }

@@ -11,15 +11,15 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead as _, ReadBuf};
 
-use super::io::Io;
-use super::{Connection, Phase};
+use super::phase::Phase;
+use super::state::{ClientIo, Connection};
 
 impl Connection {
     /// Reads from the client. The end of what it sends is not given while it is owed
     /// an answer; a connection that fails meanwhile is.
     pub(super) fn poll_hear(
         &self,
-        io: &mut Io,
+        io: &mut ClientIo,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {

@@ -15,8 +15,10 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
+use super::conclusion::refuse_plain_http;
 use super::io::{Io, Socket};
-use super::{Connection, Service, refuse_plain_http};
+use super::service::Service;
+use super::state::{ClientIo, ClientSocket, Connection};
 
 /// Bytes that the shorter kind of handshake, a resumed one, has us send. What
 /// a longer one adds is debited as it is written.
@@ -33,7 +35,7 @@ pub(crate) async fn accept<S: Service>(
     connection: &Rc<Connection>,
     tls: &ListenerTls,
     stream: TcpStream,
-) -> Option<Io> {
+) -> Option<ClientIo> {
     let stats = &connection.serving.stats.handshakes;
     let Some(place) = tls.begin() else {
         stats.count(Outcome::Overflow);
@@ -89,7 +91,7 @@ pub(crate) async fn accept<S: Service>(
 }
 
 /// Closes a connection whose client has seen all that it came for.
-async fn close(mut stream: TlsStream<Socket>) -> io::Result<()> {
+async fn close(mut stream: TlsStream<ClientSocket>) -> io::Result<()> {
     stream.shutdown().await?;
     // Its own close, or all that it asks in vain.
     stream.read(&mut [0; 64]).await.map(drop)
@@ -98,7 +100,7 @@ async fn close(mut stream: TlsStream<Socket>) -> io::Result<()> {
 /// Closes a connection on which an alert was sent. A client that believes itself
 /// through sends its request; a socket that is closed before that was read is
 /// reset, and the client would not see the alert.
-async fn linger(mut socket: Socket) -> io::Result<()> {
+async fn linger(mut socket: ClientSocket) -> io::Result<()> {
     socket.shutdown().await?;
     let mut dropped = 0;
     let mut buffer = [0; 4 << 10];
@@ -136,7 +138,7 @@ fn record_overhead(session: &ServerConnection) -> u32 {
 async fn begun_handshake(
     connection: &Rc<Connection>,
     tls: &ListenerTls,
-    socket: Socket,
+    socket: ClientSocket,
 ) -> Option<Shaken> {
     let first = tokio::select! {
         biased;
@@ -152,9 +154,9 @@ async fn begun_handshake(
 }
 
 /// The client's side of the connection, or why there is none and what is left.
-type Shaken = Result<TlsStream<Socket>, (io::Error, Option<Socket>)>;
+type Shaken = Result<TlsStream<ClientSocket>, (io::Error, Option<ClientSocket>)>;
 
-async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: Socket) -> Shaken {
+async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: ClientSocket) -> Shaken {
     let mut acceptor = LazyConfigAcceptor::new(Acceptor::default(), socket);
     let hello = match (&mut acceptor).await {
         Ok(hello) => hello,

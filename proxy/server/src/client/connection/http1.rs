@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use bytes::BytesMut;
 use sprat_net::framing::RequestWatch;
 
-use super::service::{Account, Switched};
+use super::account::Account;
 
 /// The state that HTTP/1.1 needs on a connection. While HTTP/2 is spoken it rests.
 #[derive(Default)]
@@ -18,8 +18,6 @@ pub(super) struct Http1 {
     pub(super) finishing: RefCell<Option<Box<dyn Account>>>,
     /// Interim responses that the socket does not have yet.
     pub(super) interim: RefCell<BytesMut>,
-    /// The protocol that the connection is going to speak when HTTP ends on it.
-    pub(super) switched: RefCell<Option<Box<dyn Switched>>>,
     /// Whether the connection is read for a while when it ends with the present answer.
     pub(super) lingers: Cell<bool>,
 }

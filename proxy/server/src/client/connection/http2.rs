@@ -1,14 +1,11 @@
 //! HTTP/2 with a client: many requests at a time, each in a task of its own.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -26,69 +23,21 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
 use super::deadlines::rearm;
-use super::frames::FrameWatch;
+use super::drive::{Http, drive};
+use super::end::End;
 use super::http2_stream::Http2Stream;
-use super::interim::Waiting;
 use super::multiplexed::Multiplexed;
+use super::phase::Phase;
 use super::preface::Prefaced;
-use super::serve::{End, Http, drive};
-use super::stream::past;
-use super::{Connection, Phase, Service, Stream};
+use super::service::Service;
+use super::state::Connection;
+use super::stream::Stream;
 use crate::client::precedence;
 
 /// Bytes of one response that hyper may hold beyond the chunk that it was
 /// given last. By itself it is 400 KB, more than most responses have: nothing
 /// would be left to order.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
-
-/// The time that a client has to say goodbye on a connection without a request,
-/// once it was told that the connection ends.
-pub(super) const GOODBYE: Duration = Duration::from_secs(1);
-
-/// The state that an HTTP/2 connection has beyond that of any other.
-pub(super) struct Http2 {
-    pub(super) watch: RefCell<FrameWatch>,
-    /// Streams whose responses are not in the socket.
-    open: Cell<usize>,
-    /// The connection was not used for long: the client was told that it ends.
-    pub(super) leaving: Cell<bool>,
-    /// The stream whose task is to be started next.
-    starting: RefCell<Option<Stream>>,
-    /// The numbers of the streams that have a task, and are not reset.
-    pub(super) numbers: RefCell<BTreeSet<u32>>,
-    /// Interim responses that the socket does not have yet.
-    pub(super) interims: RefCell<Waiting>,
-}
-
-impl Http2 {
-    pub(super) fn new(now: Instant) -> Box<Self> {
-        Box::new(Self {
-            watch: RefCell::new(FrameWatch::new(now)),
-            open: Cell::new(0),
-            leaving: Cell::new(false),
-            starting: RefCell::new(None),
-            numbers: RefCell::default(),
-            interims: RefCell::default(),
-        })
-    }
-
-    /// Returns the reason to cut a client that floods the connection, or is late with a head.
-    pub(super) fn overdue(&self, now: Instant, connection: &Connection) -> Option<Reason> {
-        let watch = self.watch.borrow();
-        let bound = connection.listener.config.header_timeout;
-        match watch.block_since() {
-            _ if watch.is_flooded() => Some(Reason::Http2Flood),
-            Some(since) if past(now, since, bound) => Some(Reason::HeadTimeout),
-            _ => None,
-        }
-    }
-
-    /// Returns when a head must be complete, if one is on its way.
-    pub(super) fn next_deadline(&self, connection: &Connection) -> Option<Instant> {
-        let since = self.watch.borrow().block_since()?;
-        Some(since + connection.listener.config.header_timeout)
-    }
-}
 
 /// Serves a connection to its end.
 pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) {
@@ -191,17 +140,17 @@ impl<S: Service> Peer for Watched<S> {
 
 /// Begins a request that has come on the stream of this number.
 fn begin(connection: &Rc<Connection>, number: Option<u32>) -> Stream {
-    let stream = Stream {
-        connection: Rc::clone(connection),
-        http2: Some(Http2Stream::new(Instant::now(), number)),
-    };
+    let own = Http2Stream::new(Instant::now(), number);
     if let Some(http2) = connection.http2.get() {
         http2.open.set(http2.open.get() + 1);
         http2.numbers.borrow_mut().extend(number);
-        *http2.starting.borrow_mut() = Some(stream.clone());
+        http2.starting.replace(Some(Rc::clone(&own)));
     }
     connection.only.phase.set(Phase::Responding);
-    stream
+    Stream {
+        connection: Rc::clone(connection),
+        http2: Some(own),
+    }
 }
 
 async fn answer<S: Service>(
@@ -228,7 +177,13 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
         let http2 = self.0.http2.get();
         // hyper starts a request's task as soon as it has the service's future.
         match http2.and_then(|http2| http2.starting.take()) {
-            Some(stream) => drop(spawn_local(supervise(stream, task))),
+            Some(own) => {
+                let stream = Stream {
+                    connection: Rc::clone(&self.0),
+                    http2: Some(own),
+                };
+                drop(spawn_local(supervise(stream, task)));
+            }
             None => drop(spawn_local(task)),
         }
     }

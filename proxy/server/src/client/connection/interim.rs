@@ -4,11 +4,9 @@
 //! the response before and that which they announce, whose head is not given to hyper
 //! before they are out. Over HTTP/2 the screen writes them between the library's frames.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
@@ -16,44 +14,8 @@ use sprat_net::hpack;
 use sprat_net::screen::Interim;
 use tokio::io::AsyncWrite;
 
-use super::http2_stream::Http2Stream;
-use super::{Connection, Stream};
-
-/// Interim responses that wait for a connection of HTTP/2, at most one of each stream's
-/// attempts.
-#[derive(Default)]
-pub(super) struct Waiting {
-    /// Header blocks of streams whose numbers are known.
-    blocks: VecDeque<(Rc<Http2Stream>, Vec<u8>)>,
-    /// The stream whose response is being written.
-    writing: Option<Rc<Http2Stream>>,
-}
-
-impl Waiting {
-    /// Takes the next response to be written, and the number of its stream.
-    pub(super) fn next(&mut self) -> Option<(u32, Vec<u8>)> {
-        let (stream, block) = self.blocks.pop_front()?;
-        let number = stream.number?;
-        self.writing = Some(stream);
-        Some((number, block))
-    }
-
-    /// Notes that the socket has the last response that was taken.
-    pub(super) fn written(&mut self) {
-        let Some(stream) = self.writing.take() else {
-            return;
-        };
-        stream.interims.set(stream.interims.get() - 1);
-        if let Some(waker) = &*stream.waker.borrow() {
-            waker.wake_by_ref();
-        }
-    }
-
-    /// Forgets the responses of a stream that has ended.
-    pub(super) fn forget(&mut self, stream: &Rc<Http2Stream>) {
-        self.blocks.retain(|(own, _)| !Rc::ptr_eq(own, stream));
-    }
-}
+use super::state::Connection;
+use super::stream::Stream;
 
 impl Stream {
     /// Returns the head of an interim response as this client gets it.
@@ -74,10 +36,7 @@ impl Stream {
                 if !own.number.is_some_and(is_open) {
                     return;
                 }
-                own.interims.set(own.interims.get() + 1);
-                let mut waiting = http2.interims.borrow_mut();
-                waiting.blocks.push_back((Rc::clone(own), head));
-                drop(waiting);
+                http2.interims.borrow_mut().push(own, head);
                 connection.wake();
             }
             _ => connection

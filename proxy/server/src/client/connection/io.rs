@@ -2,27 +2,52 @@
 
 use std::future::Future;
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use sprat_net::slices::poll_write_slices;
+use sprat_net::sys;
 use sprat_uplink::Outlet;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::server::TlsStream;
 
-use super::Connection;
-use sprat_net::slices::poll_write_slices;
-use sprat_net::sys;
+use super::wire::Wire;
 
-/// A client's socket. What it puts on the wire is told to its [`Connection`]
-/// and to the connection's gauge.
-pub(crate) struct Socket {
+/// The connection that a socket is of, as far as the socket knows it: who hears what passes.
+pub(crate) trait Watch {
+    /// Returns the sending side of the connection's socket.
+    fn wire(&self) -> &Wire;
+
+    /// Returns whether what comes next begins a request, and all before it are answered.
+    fn takes_turns(&self) -> bool;
+
+    /// Looks at bytes that have just been read, and may correct what HTTP reads of them.
+    ///
+    /// # Errors
+    ///
+    /// They are not to be read on: what they belong to fails.
+    fn on_read(&self, bytes: &mut [u8]) -> io::Result<()>;
+
+    /// Notes that the socket has just taken `bytes` bytes.
+    fn on_written(&self, bytes: usize);
+
+    /// Notes that the socket takes no more for now.
+    fn on_write_blocked(&self, socket: BorrowedFd<'_>);
+
+    /// Notes that the socket has taken all that was offered.
+    fn on_flushed(&self);
+}
+
+/// A client's socket. What it puts on the wire is told to its connection and to the
+/// connection's gauge.
+pub(crate) struct Socket<W: Watch> {
     reader: Reader,
     writer: OwnedWriteHalf,
-    connection: Rc<Connection>,
+    connection: Rc<W>,
 }
 
 /// The receiving side of a socket.
@@ -36,9 +61,9 @@ enum Reader {
 /// Ends when the kernel reports that a connection has failed.
 type Failing = Pin<Box<dyn Future<Output = ()>>>;
 
-impl Socket {
+impl<W: Watch> Socket<W> {
     /// Wraps an accepted socket.
-    pub(crate) fn new(stream: TcpStream, connection: Rc<Connection>) -> Self {
+    pub(crate) fn new(stream: TcpStream, connection: Rc<W>) -> Self {
         let (reader, writer) = stream.into_split();
         Self {
             reader: Reader::Open(reader),
@@ -87,7 +112,7 @@ impl Socket {
     /// with another code point, and so is waited for.
     fn poll_mark(&self, cx: &mut Context<'_>) -> Poll<()> {
         let stream = self.stream();
-        if let Some(mark) = self.connection.wire.mark().filter(|mark| mark.is_stale()) {
+        if let Some(mark) = self.connection.wire().mark().filter(|mark| mark.is_stale()) {
             loop {
                 // An error is the write's to tell.
                 if ready!(stream.poll_write_ready(cx)).is_err() {
@@ -100,7 +125,7 @@ impl Socket {
             }
             mark.apply(stream);
         }
-        if let Outlet::Marked(mark) = self.connection.wire.outlet() {
+        if let Outlet::Marked(mark) = self.connection.wire().outlet() {
             mark.apply(stream.as_fd());
         }
         Poll::Ready(())
@@ -108,7 +133,7 @@ impl Socket {
 
     /// Takes the code point off once nothing more bears it.
     fn unmark(&self) {
-        let over = self.connection.wire.mark().filter(|mark| mark.is_over());
+        let over = self.connection.wire().mark().filter(|mark| mark.is_over());
         if let Some(mark) = over
             && sys::unsent(self.stream()).is_ok_and(|bytes| bytes == 0)
         {
@@ -120,7 +145,7 @@ impl Socket {
         match written {
             Poll::Ready(Ok(bytes)) => {
                 self.connection.on_written(bytes);
-                if let Some(gauge) = self.connection.wire.gauge() {
+                if let Some(gauge) = self.connection.wire().gauge() {
                     gauge.wrote(bytes, self.stream().as_fd());
                 }
             }
@@ -131,15 +156,15 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl<W: Watch> Drop for Socket<W> {
     fn drop(&mut self) {
-        if let Some(gauge) = self.connection.wire.gauge() {
+        if let Some(gauge) = self.connection.wire().gauge() {
             gauge.close(self.stream().as_fd());
         }
     }
 }
 
-impl AsyncRead for Socket {
+impl<W: Watch> AsyncRead for Socket<W> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -151,7 +176,7 @@ impl AsyncRead for Socket {
             Reader::Open(half) => ready!(Pin::new(half).poll_read(cx, buffer))?,
             Reader::Ended(_) => {}
         }
-        if let Some(gauge) = self.connection.wire.gauge() {
+        if let Some(gauge) = self.connection.wire().gauge() {
             let bytes = buffer.filled().len() - before;
             gauge.read(bytes, self.connection.takes_turns(), self.stream().as_fd());
         }
@@ -159,7 +184,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl<W: Watch> AsyncWrite for Socket<W> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -197,24 +222,24 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// The stream that HTTP is spoken over. The [`Connection`] is told what is read,
+/// The stream that HTTP is spoken over. The connection is told what is read,
 /// and when the socket has taken all that was written.
-pub(crate) struct Io(Layer);
+pub(crate) struct Io<W: Watch>(Layer<W>);
 
-enum Layer {
-    Plain(Socket),
+enum Layer<W: Watch> {
+    Plain(Socket<W>),
     /// Boxed, so that a connection without does not carry its room.
-    Tls(Box<TlsStream<Socket>>),
+    Tls(Box<TlsStream<Socket<W>>>),
 }
 
-impl Io {
+impl<W: Watch> Io<W> {
     /// Returns a connection without TLS.
-    pub(crate) fn plain(socket: Socket) -> Self {
+    pub(crate) fn plain(socket: Socket<W>) -> Self {
         Self(Layer::Plain(socket))
     }
 
     /// Returns a connection after a TLS handshake.
-    pub(crate) fn tls(stream: TlsStream<Socket>) -> Self {
+    pub(crate) fn tls(stream: TlsStream<Socket<W>>) -> Self {
         Self(Layer::Tls(Box::new(stream)))
     }
 
@@ -235,7 +260,7 @@ impl Io {
         }
     }
 
-    fn connection(&self) -> &Connection {
+    fn connection(&self) -> &W {
         match &self.0 {
             Layer::Plain(socket) => &socket.connection,
             Layer::Tls(stream) => &stream.get_ref().0.connection,
@@ -253,7 +278,7 @@ impl Io {
     }
 }
 
-impl AsyncRead for Io {
+impl<W: Watch> AsyncRead for Io<W> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -271,7 +296,7 @@ impl AsyncRead for Io {
     }
 }
 
-impl AsyncWrite for Io {
+impl<W: Watch> AsyncWrite for Io<W> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

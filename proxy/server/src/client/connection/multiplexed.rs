@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-use super::Stream;
+use super::stream::Stream;
 
 /// A response's body on an HTTP/2 connection.
 pub(super) struct Multiplexed<B> {

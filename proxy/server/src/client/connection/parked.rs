@@ -14,9 +14,9 @@ use std::time::Duration;
 use sprat_net::counters::Counter;
 use tokio::time::{Instant, sleep_until};
 
-use super::io::Io;
-use super::serve::End;
-use super::{Connection, Phase};
+use super::end::End;
+use super::phase::Phase;
+use super::state::{ClientIo, Connection};
 
 /// The time for which a connection is unused before it is parked. It is longer than from
 /// one request of a page to the next, for to begin anew costs some microseconds.
@@ -57,7 +57,7 @@ impl Connection {
 
     /// Waits until something has come from a client that is parked; or its end, if it ends
     /// before.
-    pub(super) async fn park(&self, io: &Io) -> Option<End> {
+    pub(super) async fn park(&self, io: &ClientIo) -> Option<End> {
         let stats = &self.serving.stats;
         stats.parks.increment();
         let _parked = Parked::of(&stats.parked_connections);

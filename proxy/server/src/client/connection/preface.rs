@@ -9,8 +9,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Connection;
-use super::io::Io;
+use super::state::{ClientIo, Connection};
 
 /// The bytes that HTTP/2 begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -45,7 +44,7 @@ impl NotHttp2 {
 /// A connection of which the first bytes are looked at. They are read as any
 /// others: a request costs no system call more for it.
 pub(super) struct Prefaced {
-    io: Io,
+    io: ClientIo,
     connection: Rc<Connection>,
     look: Look,
 }
@@ -62,7 +61,7 @@ enum Look {
 
 impl Prefaced {
     /// Wraps a connection that is known to speak HTTP/2.
-    pub(super) fn known(io: Io, connection: &Rc<Connection>) -> Self {
+    pub(super) fn known(io: ClientIo, connection: &Rc<Connection>) -> Self {
         Self {
             io,
             connection: Rc::clone(connection),
@@ -71,7 +70,7 @@ impl Prefaced {
     }
 
     /// Wraps a connection that nothing has been read from.
-    pub(super) fn new(io: Io, connection: &Rc<Connection>) -> Self {
+    pub(super) fn new(io: ClientIo, connection: &Rc<Connection>) -> Self {
         // Under TLS the handshake has decided.
         let open =
             connection.client.secured().is_none() && connection.listener.config.http2.is_some();
@@ -96,12 +95,12 @@ impl Prefaced {
     }
 
     /// Returns the connection itself.
-    pub(super) fn into_inner(self) -> Io {
+    pub(super) fn into_inner(self) -> ClientIo {
         self.io
     }
 
     /// Returns the connection itself, to look at.
-    pub(super) fn io(&self) -> &Io {
+    pub(super) fn io(&self) -> &ClientIo {
         &self.io
     }
 

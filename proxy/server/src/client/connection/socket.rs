@@ -1,4 +1,4 @@
-//! What a connection's socket reports (`uplink::Io`).
+//! What a connection does with what its socket reports.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -10,16 +10,23 @@ use sprat_uplink::Outlet;
 use tokio::time::Instant;
 
 use super::drain::{Drain, Look, Taken};
-use super::http2::Http2;
-use super::{Connection, Phase};
+use super::http2_state::Http2;
+use super::io::Watch;
+use super::phase::Phase;
+use super::state::Connection;
+use super::wire::Wire;
 
-impl Connection {
-    /// Looks at bytes that have just been read from the socket, and may correct
-    /// what HTTP reads of them.
-    ///
-    /// # Errors
-    /// They are not to be read on: what they belong to fails.
-    pub(crate) fn on_read(&self, bytes: &mut [u8]) -> io::Result<()> {
+impl Watch for Connection {
+    fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    fn takes_turns(&self) -> bool {
+        let is_idle = matches!(self.only.phase.get(), Phase::Idle { .. });
+        is_idle && self.http2.get().is_none() && self.http1.watch.borrow().is_between()
+    }
+
+    fn on_read(&self, bytes: &mut [u8]) -> io::Result<()> {
         if let Some(http2) = self.http2.get() {
             self.on_frames(http2, bytes);
             return Ok(());
@@ -46,6 +53,52 @@ impl Connection {
         }
     }
 
+    fn on_written(&self, bytes: usize) {
+        self.wire.wrote(bytes);
+        if let Some(mark) = self.wire.mark().and_then(|mark| mark.current()) {
+            self.serving.stats.marked_bytes[mark.index()].add(bytes as u64);
+        }
+        if self.wire.blocked.since().is_none() {
+            return;
+        }
+        let now = clock::now();
+        self.wire.blocked.end(now);
+        if let Some(drain) = &mut *self.wire.drain.borrow_mut() {
+            drain.resume(now);
+        }
+    }
+
+    fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
+        let began = self.wire.blocked.since().is_none();
+        let mut drain = self.wire.drain.borrow_mut();
+        match &mut *drain {
+            Some(drain) if !began => self.judge(drain, socket),
+            Some(drain) => drain.wait(clock::now()),
+            None => {
+                let rules = self.listener.config.limits.min_rates.of_response();
+                *drain = rules.map(|rules| {
+                    let taken = Taken::of(socket, self.wire.written());
+                    Box::new(Drain::new(rules, clock::now(), taken))
+                });
+            }
+        }
+        if began {
+            self.wire.blocked.begin(clock::now());
+            // From now on it is the client who is waited for: the upstream may
+            // have sent more, which is not read.
+            self.only.end_silence(clock::now());
+        }
+    }
+
+    fn on_flushed(&self) {
+        self.wire.flushed();
+        if self.wire.holds_back.take() {
+            self.wake();
+        }
+    }
+}
+
+impl Connection {
     /// Returns the beginning of a request line that no request was made of.
     pub(crate) fn unread_line(&self) -> Option<Box<[u8]>> {
         let watch = self.http1.watch.borrow();
@@ -69,58 +122,11 @@ impl Connection {
         self.on_frames(http2, bytes);
     }
 
-    /// Notes that the socket has just taken `bytes` bytes.
-    pub(crate) fn on_written(&self, bytes: usize) {
-        self.wire.wrote(bytes);
-        if let Some(mark) = self.wire.mark().and_then(|mark| mark.current()) {
-            self.serving.stats.marked_bytes[mark.index()].add(bytes as u64);
-        }
-        if self.wire.blocked.since().is_none() {
-            return;
-        }
-        let now = clock::now();
-        self.wire.blocked.end(now);
-        if let Some(drain) = &mut *self.wire.drain.borrow_mut() {
-            drain.resume(now);
-        }
-    }
-
     /// Returns a time that stands while the socket is full. What a stream keeps
     /// waiting in it waits for the stream's own window.
     pub(super) fn open_time(&self, now: Instant) -> Time {
         let life = now.saturating_duration_since(self.accepted);
         Time::ZERO + life.saturating_sub(self.wire.blocked.total(now))
-    }
-
-    /// Notes that the socket has taken all that was offered.
-    pub(crate) fn on_flushed(&self) {
-        self.wire.flushed();
-        if self.wire.holds_back.take() {
-            self.wake();
-        }
-    }
-
-    /// Notes that the socket takes no more for now.
-    pub(crate) fn on_write_blocked(&self, socket: BorrowedFd<'_>) {
-        let began = self.wire.blocked.since().is_none();
-        let mut drain = self.wire.drain.borrow_mut();
-        match &mut *drain {
-            Some(drain) if !began => self.judge(drain, socket),
-            Some(drain) => drain.wait(clock::now()),
-            None => {
-                let rules = self.listener.config.limits.min_rates.of_response();
-                *drain = rules.map(|rules| {
-                    let taken = Taken::of(socket, self.wire.written());
-                    Box::new(Drain::new(rules, clock::now(), taken))
-                });
-            }
-        }
-        if began {
-            self.wire.blocked.begin(clock::now());
-            // From now on it is the client who is waited for: the upstream may
-            // have sent more, which is not read.
-            self.only.end_silence(clock::now());
-        }
     }
 
     /// Cuts a client that has taken too little of what it asked for.

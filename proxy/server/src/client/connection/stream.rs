@@ -1,127 +1,22 @@
 //! A request and its response: what is true of them, and not of the rest of
 //! their connection.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use sprat_config::resolved::Listener;
-use sprat_net::clock;
 use sprat_net::error::Reason;
 use sprat_net::framing::Slips;
 use sprat_scheduler::Precedence;
 use sprat_uplink::{Course, FlushGate};
 use tokio::time::Instant;
 
+use super::account::Account;
 use super::http2_stream::Http2Stream;
-use super::{Account, Connection, Phase, ResponseBounds};
+use super::phase::{Phase, ResponseBounds};
+use super::state::Connection;
+use super::stream_state::StreamState;
 use crate::client::precedence;
-
-/// The longest time, in all, for which the upstream may have been kept from sending and
-/// is answerable for the end of its response. Servers give up on a client that takes
-/// nothing, or too little, after seconds; what passes between two reads is far less.
-const HELD_UP_MAX: Duration = Duration::from_secs(1);
-
-/// An upstream that sends nothing for so long in the midst of a response has paused: its
-/// response is a stream of events, or the like. As in [`sprat_scheduler::Egress::pause`].
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// The progress of a request and its response.
-pub(super) struct StreamState {
-    pub(super) phase: Cell<Phase>,
-    pub(super) bounds: Cell<Option<ResponseBounds>>,
-    upstream_silent_since: Cell<Option<Instant>>,
-    /// The upstream has sent some of the response's body.
-    has_begun: Cell<bool>,
-    /// The time for which the upstream was silent since the response began, in all.
-    silent: Cell<Duration>,
-    /// Whether the response has paused since it began.
-    has_paused: Cell<bool>,
-    /// Since when nothing was read from the upstream, where that is judged.
-    left_since: Cell<Option<Instant>>,
-    /// The time for which the upstream was not read, in all, though it may have had something.
-    held_up: Cell<Duration>,
-}
-
-impl StreamState {
-    pub(super) fn new(phase: Phase) -> Self {
-        Self {
-            phase: Cell::new(phase),
-            bounds: Cell::new(None),
-            upstream_silent_since: Cell::new(None),
-            silent: Cell::default(),
-            has_begun: Cell::default(),
-            has_paused: Cell::default(),
-            left_since: Cell::new(None),
-            held_up: Cell::default(),
-        }
-    }
-
-    /// Notes that the upstream is not waited for any more, if it was.
-    pub(super) fn end_silence(&self, now: Instant) {
-        if let Some(since) = self.upstream_silent_since.take() {
-            let silence = now.saturating_duration_since(since);
-            self.silent.set(self.silent.get() + silence);
-            if self.has_begun.get() && silence >= PAUSE {
-                self.has_paused.set(true);
-            }
-        }
-    }
-
-    /// Notes that the upstream is read again.
-    fn resume(&self, now: Instant) {
-        if let Some(since) = self.left_since.get() {
-            self.left_since.set(Some(now));
-            let held_up = self.held_up.get() + now.saturating_duration_since(since);
-            self.held_up.set(held_up);
-        }
-    }
-
-    /// Begins to wait for the client: for the next head, or its rest.
-    pub(super) fn begin_wait(&self, now: Instant) {
-        let phase = match self.phase.get() {
-            Phase::Idle { .. } => Phase::Idle { since: now },
-            Phase::Head { begun, .. } => Phase::Head { since: now, begun },
-            other => other,
-        };
-        self.phase.set(phase);
-    }
-
-    /// Returns the request's next deadline; none while nothing is being waited for.
-    pub(super) fn next_deadline(&self, listener: &Listener) -> Option<Instant> {
-        let phase = match self.phase.get() {
-            Phase::Head { since, .. } => Some(since + listener.header_timeout),
-            Phase::Idle { since } => Some(since + listener.idle_timeout),
-            Phase::Waiting { until } => until,
-            Phase::Responding => None,
-        };
-        let bounds = self.bounds.get();
-        let deadlines = [
-            phase,
-            bounds.and_then(|bounds| bounds.deadline),
-            bounds
-                .zip(self.upstream_silent_since.get())
-                .map(|(bounds, since)| since + bounds.upstream_idle),
-        ];
-        deadlines.into_iter().flatten().min()
-    }
-
-    /// Returns why a response has taken too long, if it has.
-    pub(super) fn overdue(&self, now: Instant) -> Option<Reason> {
-        let bounds = self.bounds.get()?;
-        if bounds.deadline.is_some_and(|deadline| now >= deadline) {
-            return Some(Reason::RouteTimeout);
-        }
-        let silent_since = self.upstream_silent_since.get()?;
-        past(now, silent_since, bounds.upstream_idle).then_some(Reason::UpstreamIdleTimeout)
-    }
-}
-
-/// Returns whether `bound` has passed since then.
-pub(super) fn past(now: Instant, since: Instant, bound: Duration) -> bool {
-    now >= since + bound
-}
 
 /// A request's place on its connection.
 #[derive(Clone)]
@@ -182,16 +77,7 @@ impl Stream {
 
     /// Notes that the response's head goes out; its body follows.
     pub(crate) fn begin_response(&self, bounds: Option<ResponseBounds>) {
-        let state = self.state();
-        state.phase.set(Phase::Responding);
-        state.bounds.set(bounds);
-        state.upstream_silent_since.set(None);
-        state.silent.set(Duration::ZERO);
-        state.has_begun.set(false);
-        state.has_paused.set(false);
-        let judged = bounds.is_some_and(|bounds| bounds.is_judged);
-        state.left_since.set(judged.then(clock::now));
-        state.held_up.set(Duration::ZERO);
+        self.state().begin(bounds);
     }
 
     /// Returns whether a response is on its way.
@@ -201,23 +87,23 @@ impl Stream {
 
     /// Returns how long the upstream was waited for since the response began.
     pub(crate) fn upstream_silence(&self) -> Duration {
-        self.state().silent.get()
+        self.state().upstream_silence()
     }
 
     /// Returns whether the upstream has paused in the midst of the response.
     pub(crate) fn has_paused(&self) -> bool {
-        self.state().has_paused.get()
+        self.state().has_paused()
     }
 
     /// Returns whether the client, or the uplink, has kept the upstream from
     /// sending for so long that it may have given up for that.
     pub(crate) fn has_held_up(&self) -> bool {
-        self.state().held_up.get() > HELD_UP_MAX
+        self.state().has_held_up()
     }
 
     /// Returns whether it is the upstream that is waited for.
     pub(crate) fn is_upstream_silent(&self) -> bool {
-        self.state().upstream_silent_since.get().is_some()
+        self.state().is_upstream_silent()
     }
 
     /// Returns whether a body should give no more for now, for the socket takes
@@ -235,8 +121,7 @@ impl Stream {
     /// hold. The record is completed when the socket has taken it all.
     pub(crate) fn finish(&self, record: Box<dyn Account>, now: Instant) {
         let state = self.state();
-        state.bounds.set(None);
-        state.upstream_silent_since.set(None);
+        state.end();
         if let Some(stream) = &self.http2 {
             stream.finish(record);
             return;
@@ -285,28 +170,10 @@ impl Course for Stream {
     }
 
     fn upstream_sent(&self) {
-        let state = self.state();
-        let was_silent = state.upstream_silent_since.get().is_some();
-        let is_judged = state.left_since.get().is_some();
-        if was_silent || is_judged {
-            let now = clock::now();
-            match (is_judged, was_silent) {
-                // It was read at once.
-                (true, true) => state.left_since.set(Some(now)),
-                (true, false) => state.resume(now),
-                (false, _) => {}
-            }
-            state.end_silence(now);
-        }
-        state.has_begun.set(true);
+        self.state().upstream_sent();
     }
 
     fn upstream_silent(&self) {
-        let state = self.state();
-        if state.upstream_silent_since.get().is_none() {
-            let now = clock::now();
-            state.upstream_silent_since.set(Some(now));
-            state.resume(now);
-        }
+        self.state().upstream_silent();
     }
 }

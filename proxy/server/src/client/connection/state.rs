@@ -1,0 +1,247 @@
+//! What a client's connection is and does: what its requests, its socket and its deadlines
+//! share.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use sprat_net::clock;
+use sprat_net::error::Reason;
+use sprat_net::proxy_protocol::Ends;
+use sprat_net::tls::Secured;
+use sprat_uplink::Outlet;
+use sprat_upstream::Held;
+use tokio::time::Instant;
+
+use super::http1::Http1;
+use super::http2_state::Http2;
+use super::identity::Identity;
+use super::io::{Io, Socket};
+use super::phase::Phase;
+use super::stream_state::StreamState;
+use super::wire::Wire;
+use crate::setup::listener::ListenerState;
+use crate::setup::serving::Serving;
+
+/// The socket of a client, which tells its connection what passes.
+pub(crate) type ClientSocket = Socket<Connection>;
+
+/// The stream that HTTP is spoken over with a client.
+pub(crate) type ClientIo = Io<Connection>;
+
+/// A protocol that a connection speaks when HTTP has ended on it.
+pub(crate) trait Switched {
+    /// Runs to its end; `early` has been read from the client already.
+    fn run(
+        self: Box<Self>,
+        connection: Rc<Connection>,
+        client: ClientIo,
+        early: Bytes,
+    ) -> Pin<Box<dyn Future<Output = ()>>>;
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    /// The connection takes requests.
+    Open,
+    /// The connection takes no further request, and closes when the present one is answered.
+    Draining,
+    /// The connection closes now, in the middle.
+    Cut(Reason),
+}
+
+/// A client's connection and its present state.
+pub(crate) struct Connection {
+    /// The counters and the generation of its worker, which its requests are served by.
+    pub(crate) serving: Rc<Serving>,
+    /// The listener that accepted it.
+    pub(crate) listener: Arc<ListenerState>,
+    /// The time at which the connection was accepted.
+    pub(crate) accepted: Instant,
+    /// The client at the other end.
+    pub(crate) client: Identity,
+    /// The sending side of its socket.
+    pub(crate) wire: Wire,
+    /// The request in progress; with HTTP/2, whether there is any.
+    pub(super) only: StreamState,
+    /// The state that HTTP/1.1 needs.
+    pub(super) http1: Http1,
+    /// The state that HTTP/2 needs, once it is spoken.
+    pub(super) http2: OnceCell<Box<Http2>>,
+    /// The protocol that the connection is going to speak when HTTP ends on it.
+    pub(super) switched: RefCell<Option<Box<dyn Switched>>>,
+    /// The places at endpoints that its requests hold, where these are bounded.
+    held: RefCell<Vec<Weak<Held>>>,
+    ending: Cell<Ending>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Connection {
+    /// Makes the state of a connection that has just been accepted.
+    pub(crate) fn new(
+        serving: Rc<Serving>,
+        listener: Arc<ListenerState>,
+        ends: Ends,
+        dscp: Option<u8>,
+        outlet: Outlet,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            serving,
+            listener,
+            accepted: now,
+            client: Identity::new(ends, dscp),
+            wire: Wire::new(outlet),
+            only: StreamState::new(Phase::Head {
+                since: now,
+                begun: false,
+            }),
+            http1: Http1::default(),
+            http2: OnceCell::new(),
+            switched: RefCell::new(None),
+            held: RefCell::default(),
+            ending: Cell::new(Ending::Open),
+            waker: RefCell::new(None),
+        }
+    }
+
+    /// Returns whether a request came over TLS, to Sprat or, as its head says, to a
+    /// trusted proxy before it.
+    pub(crate) fn is_secure(&self, head: &HeaderMap) -> bool {
+        let forwarder = &self.listener.forwarder;
+        self.client.secured().is_some() || forwarder.was_secure(head, self.client.peer.ip())
+    }
+
+    /// Notes that the TLS handshake is through; HTTP begins.
+    pub(crate) fn secure(&self, secured: Secured) {
+        self.client.secure(secured);
+        self.only.phase.set(Phase::Head {
+            since: Instant::now(),
+            begun: false,
+        });
+    }
+
+    /// Notes that a request of the connection holds this place.
+    pub(crate) fn holds(&self, place: &Rc<Held>) {
+        let mut held = self.held.borrow_mut();
+        held.retain(|other| other.strong_count() > 0);
+        held.push(Rc::downgrade(place));
+    }
+
+    /// Returns whether others need a place that the connection's requests hold: at
+    /// an endpoint, or among those of the listener.
+    pub(crate) fn is_pressed(&self) -> bool {
+        if self.listener.is_short_of_places() {
+            return true;
+        }
+        let held = self.held.borrow();
+        let mut places = held.iter().filter_map(Weak::upgrade);
+        places.any(|place| place.is_wanted())
+    }
+
+    // What the worker asks for.
+
+    /// Takes no further request: the connection closes when the present one is answered.
+    pub(crate) fn drain(&self) {
+        if self.ending.get() == Ending::Open {
+            self.ending.set(Ending::Draining);
+        }
+        if self.is_busy() && self.http2.get().is_none() {
+            self.http1.lingers.set(true);
+        }
+        self.wake();
+    }
+
+    /// Closes the connection now.
+    pub(crate) fn cut(&self, reason: Reason) {
+        self.end_by(reason);
+        self.wake();
+    }
+
+    /// Notes why the connection is being cut, for those that its end tells.
+    pub(super) fn end_by(&self, reason: Reason) {
+        self.ending.set(Ending::Cut(reason));
+    }
+
+    /// Returns why the connection is being cut, if it is.
+    pub(crate) fn cut_reason(&self) -> Option<Reason> {
+        match self.ending.get() {
+            Ending::Cut(reason) => Some(reason),
+            Ending::Open | Ending::Draining => None,
+        }
+    }
+
+    /// Returns whether the connection takes no further request.
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending.get() != Ending::Open
+    }
+
+    /// Wakes the connection's task, which then looks at the connection again.
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Returns whether a request is in progress.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(
+            self.only.phase.get(),
+            Phase::Waiting { .. } | Phase::Responding | Phase::Head { begun: true, .. }
+        ) || self.http1.is_finishing()
+    }
+
+    /// Registers this task as the one that [`Connection::wake`] wakes.
+    pub(crate) fn register(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// Returns whether the connection drains, and does not owe its first request an
+    /// answer: a client that has just been accepted has not been told to go elsewhere.
+    pub(super) fn may_shut_down(&self) -> bool {
+        let is_new = matches!(self.only.phase.get(), Phase::Head { .. });
+        // HTTP/2 has a way to say which requests are still answered.
+        self.is_ending() && (!is_new || self.http2.get().is_some())
+    }
+
+    /// Returns the output of `work`, unless the connection is cut meanwhile.
+    pub(crate) async fn unless_cut<T>(&self, work: impl Future<Output = T>) -> Result<T, Reason> {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.register(cx);
+            match self.cut_reason() {
+                Some(reason) => Poll::Ready(Err(reason)),
+                None => work.as_mut().poll(cx).map(Ok),
+            }
+        })
+        .await
+    }
+
+    /// Switches to another protocol once the response's head is out.
+    pub(crate) fn switch(&self, to: Box<dyn Switched>) {
+        self.http1.watch.borrow_mut().stop();
+        self.switched.replace(Some(to));
+    }
+
+    /// Completes the response whose last byte the socket has taken.
+    pub(super) fn settle(&self) {
+        if self.wire.blocked.since().is_none()
+            && let Some(record) = self.http1.finishing.take()
+        {
+            record.complete();
+            self.only.begin_wait(clock::now());
+        }
+    }
+}

@@ -12,15 +12,14 @@ mod listener;
 mod metrics;
 mod outcome;
 mod pem;
+mod protocols;
 mod shown;
 mod verifier;
 
 use std::io;
 use std::sync::Arc;
 
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::{SupportedProtocolVersion, version};
-use sprat_config::resolved::{Config, TlsVersion};
+use sprat_config::resolved::Config;
 
 use crate::background::Background;
 use crate::problem::Problem;
@@ -32,24 +31,6 @@ pub use listener::ListenerTls;
 pub use metrics::{TLS, TlsView};
 pub use outcome::{HandshakeStats, Outcome, PlainHttp, Secured, TlsTerms};
 pub use shown::EndpointStream;
-
-/// The names of application protocols in a handshake (RFC 7301 6).
-const HTTP_1: &[u8] = b"http/1.1";
-const HTTP_2: &[u8] = b"h2";
-
-/// Returns the provider of the algorithms.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
-}
-
-/// Returns the versions from `minimum` on.
-fn versions(minimum: TlsVersion) -> &'static [&'static SupportedProtocolVersion] {
-    static ALL: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
-    match minimum {
-        TlsVersion::V1_2 => &ALL,
-        TlsVersion::V1_3 => &ALL[..1],
-    }
-}
 
 /// Starts a thread that looks at the files of all of these, and reads them again when they
 /// change; returns none if there are none of these.

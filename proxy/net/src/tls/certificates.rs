@@ -15,7 +15,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
 use super::pem;
-use super::provider;
+use super::protocols::provider;
 use crate::problem::{Gravity, Problem};
 
 /// A certificate as it is shown.

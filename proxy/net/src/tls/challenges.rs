@@ -11,7 +11,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::pem;
-use super::provider;
+use super::protocols::provider;
 
 /// The application protocol of a handshake that asks whether a name is ours.
 pub const ACME_TLS: &[u8] = b"acme-tls/1";

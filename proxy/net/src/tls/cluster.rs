@@ -19,9 +19,9 @@ use tokio_rustls::TlsConnector;
 use super::certificates::Served;
 use super::files::{Files, Reloadable};
 use super::pem;
+use super::protocols::{HTTP_1, HTTP_2, provider, versions};
 use super::shown::{EndpointStream, REFUSALS, Shown, with_asked};
 use super::verifier::{AnyCertificate, Trusting};
-use super::{HTTP_1, HTTP_2, provider, versions};
 use crate::error::Reason;
 use crate::problem::Problem;
 

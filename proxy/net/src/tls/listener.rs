@@ -19,7 +19,7 @@ use sprat_config::resolved::{
 use super::certificates::{Certificates, Served};
 use super::files::{Files, Reloadable};
 use super::pem;
-use super::{HTTP_1, HTTP_2, provider, versions};
+use super::protocols::{HTTP_1, HTTP_2, provider, versions};
 use crate::permit::{Permit, Permits};
 use crate::problem::Problem;
 

@@ -4,8 +4,8 @@ use std::io;
 
 use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConnection};
 
-use super::HTTP_2;
 use super::certificates::PeerNames;
+use super::protocols::HTTP_2;
 use crate::counters::Counter;
 
 /// The result of a handshake: the client's names, the protocol and the terms.

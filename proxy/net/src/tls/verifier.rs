@@ -11,7 +11,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 use x509_parser::certificate::X509Certificate;
 use x509_parser::parse_x509_certificate;
 
-use super::provider;
+use super::protocols::provider;
 
 /// Believes what one of these authorities has signed, and the certificate of
 /// such an authority itself, which webpki does not: `openssl req -x509` makes

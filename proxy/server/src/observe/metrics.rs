@@ -11,8 +11,10 @@ mod exposition;
 mod figures;
 mod gain;
 mod health;
+mod labels;
 mod process;
 mod requests;
+mod snapshot;
 mod table;
 
 use std::sync::Arc;
@@ -20,21 +22,19 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use sprat_acme::{ACME, AcmeView};
 use sprat_config::Shown;
-use sprat_config::resolved::{Cluster, Config};
+use sprat_config::resolved::Config;
 use sprat_net::buffer::Buffers;
-use sprat_net::counters::Counter;
 use sprat_net::metrics::Scraped;
-use sprat_net::permit::Permits;
 use sprat_net::tls::{ListenerTls, TLS, TlsView};
-use sprat_scheduler::station::ClassStats;
 use sprat_sizes::{CATALOGUE, Catalogue, CatalogueView};
 use sprat_traces::{TRACES, TraceStats};
 use sprat_uplink::{LinkView, SharedUplink};
-use sprat_upstream::{Breaker, Condition, Listing, SharedCluster, SharedStation};
+use sprat_upstream::SharedCluster;
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
 use self::figures::Facts;
+use self::snapshot::{ClusterView, Snapshot, View};
 pub use self::table::metrics_table;
 use crate::observe::reloads::Reloads;
 use crate::observe::stats::{ListenerView, NamedStats, WorkerStats};
@@ -205,75 +205,5 @@ impl Present {
             facts: Facts::of(config),
             shown: config.shown.clone(),
         }
-    }
-}
-
-#[derive(Debug)]
-struct ClusterView {
-    name: String,
-    config: Arc<Cluster>,
-    breaker: Arc<Breaker>,
-    read_ahead: Permits,
-    station: Arc<SharedStation>,
-    listing: Arc<Listing>,
-}
-
-impl ClusterView {
-    fn all(config: &Config, clusters: &[Arc<SharedCluster>]) -> Vec<Self> {
-        let each = config.clusters.iter().zip(clusters);
-        let view = |(cluster, shared): (&Arc<Cluster>, &Arc<SharedCluster>)| Self {
-            name: cluster.name.clone(),
-            config: Arc::clone(cluster),
-            breaker: Arc::clone(&shared.breaker),
-            read_ahead: shared.read_ahead.clone(),
-            station: Arc::clone(&shared.station),
-            listing: Arc::clone(&shared.listing),
-        };
-        each.map(view).collect()
-    }
-}
-
-/// The parts that stay the same from one reload to the next.
-#[derive(Debug)]
-struct View {
-    clusters: Vec<ClusterView>,
-    /// Names of the priority classes.
-    classes: Vec<String>,
-    workers: Vec<Arc<WorkerStats>>,
-    /// The counters of each worker.
-    named: Vec<NamedStats>,
-    listeners: Vec<ListenerView>,
-    buffers: Arc<Buffers>,
-    /// Whether a listener is told whose its connections are.
-    announced: bool,
-}
-
-/// The workers' counters and the stations at the moment of a scrape.
-struct Snapshot {
-    view: Arc<View>,
-    /// The condition of each cluster, in the order of the configuration.
-    conditions: Vec<Condition>,
-    /// The counts of what happened to requests, by cluster and then by class.
-    decisions: Vec<Vec<ClassStats>>,
-}
-
-impl Snapshot {
-    fn new(view: &Arc<View>) -> Self {
-        let stations = || view.clusters.iter().map(|cluster| &cluster.station);
-        Self {
-            conditions: stations().map(|station| station.condition()).collect(),
-            decisions: stations().map(|station| station.stats()).collect(),
-            view: Arc::clone(view),
-        }
-    }
-
-    fn sum(&self, counter: impl Fn(&WorkerStats) -> &Counter) -> u64 {
-        let workers = self.view.workers.iter();
-        workers.map(|worker| counter(worker).get()).sum()
-    }
-
-    fn sum_named(&self, counter: impl Fn(&NamedStats) -> &Counter) -> u64 {
-        let workers = self.view.named.iter();
-        workers.map(|worker| counter(worker).get()).sum()
     }
 }

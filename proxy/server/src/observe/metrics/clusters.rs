@@ -8,8 +8,8 @@ use sprat_scheduler::health::Ejection;
 use sprat_scheduler::station::{ClassStats, RefusalReason};
 use sprat_upstream::{ClusterStats, Condition, LISTING_RESULTS, SessionOutcome, WAIT_RESULTS};
 
-use super::table::CLUSTER;
-use super::{ClusterView, Snapshot};
+use super::labels::CLUSTER;
+use super::snapshot::{ClusterView, Snapshot};
 
 const CLASS: Labels = CLUSTER.per("class", Per::Class);
 

@@ -4,9 +4,9 @@ use sprat_net::counters::Counter;
 use sprat_net::metrics::{Labels, Row, Series, Topic};
 use sprat_net::proxy_protocol::HEADER_RESULTS;
 
-use super::Snapshot;
+use super::labels::{CODES, LISTENER};
 use super::requests::by_code;
-use super::table::{CODES, LISTENER};
+use super::snapshot::Snapshot;
 use crate::observe::stats::{ListenerStats, ListenerView, Refused};
 use crate::observe::{access_log, standard_error};
 

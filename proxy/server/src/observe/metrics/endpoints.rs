@@ -10,7 +10,7 @@ use sprat_net::metrics::{Labels, Per, Row, Series, Topic, Value};
 use sprat_upstream::dns::{Name, RESULTS};
 use sprat_upstream::{EndpointCondition, EndpointStats, Member};
 
-use super::Snapshot;
+use super::snapshot::Snapshot;
 
 const ENDPOINT: Labels = Labels::NONE
     .and("cluster", 1)

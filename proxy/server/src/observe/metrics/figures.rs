@@ -15,8 +15,9 @@ use sprat_scheduler::{Discipline, FlowState, Size, SurveyedFlow, Time};
 use sprat_uplink::ClassFigures;
 use sprat_upstream::{Condition, EndpointCondition, EndpointStats, Member};
 
-use super::table::CODES;
-use super::{Metrics, Snapshot};
+use super::Metrics;
+use super::labels::CODES;
+use super::snapshot::Snapshot;
 use crate::observe::origin::origin;
 use crate::observe::stage::Stage;
 use crate::observe::stats::ListenerStats;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use sprat_upstream::Condition;
 
-use super::ClusterView;
+use super::snapshot::ClusterView;
 
 impl ClusterView {
     /// Returns whether there are as many of each as may be.

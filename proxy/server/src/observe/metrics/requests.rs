@@ -7,8 +7,8 @@ use sprat_net::error::{Fault, Reason};
 use sprat_net::metrics::{Labels, Row, Series, Topic};
 use sprat_scheduler::Mark;
 
-use super::Snapshot;
-use super::table::{CLASS, CLUSTER, CODES};
+use super::labels::{CLASS, CLUSTER, CODES};
+use super::snapshot::Snapshot;
 
 const NONE: Labels = Labels::NONE;
 const SIZE: Labels = NONE.and("size", SIZE_CLASS_NAMES.len());

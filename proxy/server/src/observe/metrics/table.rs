@@ -1,26 +1,19 @@
 //! The table of metrics: every topic, in the order in which it is told.
 
 use sprat_acme::ACME;
-use sprat_net::metrics::{Chapter, Labels, Per, Topic};
+use sprat_net::metrics::{Chapter, Topic};
 use sprat_net::tls::TLS;
 use sprat_sizes::CATALOGUE;
 use sprat_traces::TRACES;
 
 pub(super) use crate::observe::reloads::CONFIGURATION;
 
-use super::Snapshot;
 use super::clusters::CLUSTERS;
 use super::connections::{CONNECTIONS, LOGS};
 use super::endpoints::{ENDPOINTS, NAMES};
 use super::process::{BUILD, PROCESS};
 use super::requests::{CLASSES, REQUESTS};
-
-/// Classes of status codes, by [`sprat_upstream::ClusterStats::responses`].
-pub(super) const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "none"];
-
-pub(super) const CLASS: Labels = Labels::NONE.per("class", Per::Class);
-pub(super) const CLUSTER: Labels = Labels::NONE.per("cluster", Per::Cluster);
-pub(super) const LISTENER: Labels = Labels::NONE.per("listener", Per::Listener);
+use super::snapshot::Snapshot;
 
 /// The topics that are read from a [`Snapshot`].
 pub(super) static OWN: [&Topic<Snapshot>; 7] = [

@@ -58,7 +58,7 @@ pub(crate) fn crates(tree: &Tree) -> BTreeMap<String, Crate> {
         crates
             .entry(root)
             .or_default()
-            .read(path, place(rest), &parsed.items);
+            .read(path, &place(rest), &parsed.items);
     }
     for own in crates.values_mut() {
         own.leave_tests_out();
@@ -76,7 +76,7 @@ fn place(rest: &str) -> Module {
 }
 
 impl Crate {
-    fn read(&mut self, file: &str, module: Module, items: &[Item]) {
+    fn read(&mut self, file: &str, module: &[String], items: &[Item]) {
         let mut reader = Reader::default();
         reader.own.file = file.to_owned();
         let mut inner = Vec::new();
@@ -95,11 +95,11 @@ impl Crate {
             }
         }
         for name in &reader.exported_macros {
-            self.macros.insert(name.clone(), module.clone());
+            self.macros.insert(name.clone(), module.to_vec());
         }
-        self.modules.insert(module.clone(), reader.own);
+        self.modules.insert(module.to_vec(), reader.own);
         for (name, items) in inner {
-            self.read(file, [&module[..], &[name]].concat(), items);
+            self.read(file, &[module, &[name]].concat(), items);
         }
     }
 
@@ -109,7 +109,7 @@ impl Crate {
             .iter()
             .flat_map(|(module, own)| {
                 let names = own.for_tests.iter();
-                names.map(move |name| [&module[..], &[name.clone()]].concat())
+                names.map(move |name| [&module[..], std::slice::from_ref(name)].concat())
             })
             .collect();
         self.modules

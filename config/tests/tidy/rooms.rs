@@ -28,7 +28,7 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
             };
             for taken in own.taken_by(module) {
                 let is_above = |above: &&str| taken.first().is_some_and(|own| own == above);
-                if rooms[floor + 1..].iter().any(|above| is_above(&above)) {
+                if rooms[floor + 1..].iter().any(is_above) {
                     complaints.push(format!("{path}: {room} may not know {}", taken.join("::")));
                 }
             }

@@ -8,6 +8,7 @@ mod addresses;
 mod buffer;
 mod catalogue;
 mod classes;
+mod cluster_names;
 mod clusters;
 mod compressor;
 mod dns;
@@ -16,6 +17,7 @@ mod health;
 mod limits;
 mod marking;
 mod paths;
+mod policy;
 mod reach;
 mod routes;
 mod sessions;
@@ -23,28 +25,25 @@ mod shared_uplink;
 mod srq;
 mod tls;
 mod tracing;
+mod values;
 
 pub(crate) use clusters::{endpoints, fits_cluster};
 pub(crate) use filter::filter;
 
 use std::collections::HashMap;
 
-use sprat_scheduler::Cutoffs;
-use sprat_scheduler::Discipline;
+use sprat_scheduler::{Cutoffs, Discipline};
 
 use self::addresses::Addresses;
-use crate::containers::{List, Or};
+use self::policy::policy;
+use self::values::{bytes, count, each, size, small, time};
+use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
-use crate::scalars::{Bytes, Count, NoShare, Time};
+use crate::scalars::{Bytes, NoShare};
 use crate::shown::Shown;
-
-type Timeout = raw::Timeout;
-
-/// Classes that the kernel can tell apart, and that the bands are defined for.
-const MAX_CLASSES: usize = 16;
 
 /// Resolves the whole file; none if there is an error in it, which was reported. Every part is
 /// checked, whatever is wrong with the others.
@@ -227,11 +226,6 @@ fn listener(
     })
 }
 
-/// Narrows a number whose bound is below 2^32 to 32 bits.
-pub(super) fn small(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
-}
-
 /// The largest flow-control window (RFC 9113 6.9.1).
 const WINDOW_MAX: u32 = 0x7fff_ffff;
 
@@ -379,55 +373,6 @@ fn kernel_fits(
     fits
 }
 
-fn policy(raw: &raw::Policy, reporter: &mut Reporter<'_>) -> Option<Discipline> {
-    Some(match raw {
-        raw::Policy::Fcfs(_) => Discipline::Fcfs,
-        raw::Policy::Fair(_) => Discipline::Fair,
-        raw::Policy::Srpt(_) => Discipline::Srpt,
-        raw::Policy::Edf(_) => Discipline::Edf,
-        raw::Policy::Vrd(_) => Discipline::Vrd,
-        raw::Policy::Srq(own) => srq::uplink(own, reporter)?,
-        raw::Policy::SrptAged(aged) => Discipline::SrptAged {
-            ageing_bytes_per_s: aged.ageing.copied()?.0,
-        },
-        raw::Policy::Bands(bands) => Discipline::Bands(match bands.cutoffs.get()? {
-            Or::Word(_) => Cutoffs::paper(),
-            Or::Value(Or::Word(_)) => Cutoffs::two_class(),
-            Or::Value(Or::Value(raw::Cutoffs::Learnt(learnt))) => Cutoffs::Learnt {
-                classes: u8::try_from(learnt.learnt.copied()?.0).ok()?,
-            },
-            Or::Value(Or::Value(raw::Cutoffs::Fixed(list))) => fixed_cutoffs(list, reporter)?,
-        }),
-        raw::Policy::Las(_) => Discipline::Las,
-        raw::Policy::Sfd(raw) => Discipline::Sfd(marking::sfd(raw)?),
-    })
-}
-
-fn fixed_cutoffs(list: &List<raw::SomeBytes, 1>, reporter: &mut Reporter<'_>) -> Option<Cutoffs> {
-    let mut good = true;
-    if let Some(extra) = list.0.get(MAX_CLASSES - 1) {
-        let message = format!("there are more than {} cutoffs", MAX_CLASSES - 1);
-        let help = format!("remove this one and those after it: {MAX_CLASSES} classes is the most");
-        reporter.error(&extra.span, message, Some(help));
-        good = false;
-    }
-    for pair in list.0.windows(2) {
-        let (Some(low), Some(high)) = (pair[0].copied(), pair[1].copied()) else {
-            continue;
-        };
-        if low.0 >= high.0 {
-            let message =
-                "the cutoffs do not ascend: this one is not above the one before".to_owned();
-            let help = "write them from small to large, each once, such as [1KB, 10KB, 50KB]";
-            reporter.error(&pair[1].span, message, Some(help.to_owned()));
-            good = false;
-        }
-    }
-    let cutoffs = list.0.iter().map(|cutoff| Some(cutoff.copied()?.0));
-    let cutoffs = cutoffs.collect::<Option<_>>()?;
-    good.then_some(Cutoffs::Fixed(cutoffs))
-}
-
 fn engine(raw: &raw::Engine) -> Option<Engine> {
     Some(match raw {
         raw::Engine::Pace(_) => Engine::Pace,
@@ -436,33 +381,4 @@ fn engine(raw: &raw::Engine) -> Option<Engine> {
             device: kernel.device.optional()?.map(|device| device.0.clone()),
         }),
     })
-}
-
-fn each<T, U, const MIN: usize>(
-    list: &Field<List<T, MIN>>,
-    resolve: impl Fn(&T) -> Option<U>,
-) -> Option<Vec<U>> {
-    let items = list.get()?.0.iter();
-    items.map(|item| item.get().and_then(&resolve)).collect()
-}
-
-pub(super) fn time(field: &Field<Timeout>) -> Option<std::time::Duration> {
-    field.copied().map(|Time(time)| time)
-}
-
-pub(super) fn count<const MIN: u64, const MAX: u64>(
-    field: &Field<Count<MIN, MAX>>,
-) -> Option<usize> {
-    field.copied().map(|Count(count)| size(count))
-}
-
-pub(super) fn bytes<const MIN: u64, const MAX: u64>(
-    field: &Field<Bytes<MIN, MAX>>,
-) -> Option<usize> {
-    field.copied().map(|Bytes(bytes)| size(bytes))
-}
-
-/// Returns a number as it is counted in memory, cut to the most that fits.
-pub(super) fn size(number: u64) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }

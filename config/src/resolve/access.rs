@@ -2,8 +2,8 @@
 
 use super::actions::{header_values, values};
 use super::classes::certificate;
-use super::routes::Known;
-use super::{count, each, time};
+use super::cluster_names::Known;
+use super::values::{count, each, time};
 use crate::actions::is_of_connection;
 use crate::diagnostic::Reporter;
 use crate::raw;

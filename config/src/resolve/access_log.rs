@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{each, time};
+use super::values::{each, time};
 use crate::containers::Or;
 use crate::decode::{Field, similar};
 use crate::diagnostic::Reporter;

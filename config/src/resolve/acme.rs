@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::time;
+use super::values::time;
 use crate::addresses::CertificateName;
 use crate::containers::{List, Or};
 use crate::decode::Field;

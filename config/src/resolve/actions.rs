@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::each;
-use super::routes::Known;
+use super::cluster_names::Known;
+use super::values::each;
 use crate::containers::{List, Or, Seldom};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;

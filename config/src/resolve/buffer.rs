@@ -1,6 +1,6 @@
 //! Buffers of requests and responses, as they are resolved.
 
-use super::bytes;
+use super::values::bytes;
 use crate::containers::Or;
 use crate::raw;
 use crate::resolved::{

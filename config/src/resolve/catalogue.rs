@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::routes::dangling;
-use super::{bytes, count, each, time};
+use super::cluster_names::dangling;
+use super::values::{bytes, count, each, time};
 use crate::containers::{List, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sprat_scheduler::classes::MAX_CLASSES;
 
-use super::{each, size, time};
+use super::values::{each, size, time};
 use crate::containers::{List, Named};
 use crate::decode::{Field, similar};
 use crate::diagnostic::Reporter;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::Intervals;
 
-use super::{bytes, count, dns, health, sessions, size, small, time, tls};
+use super::values::{bytes, count, size, small, time};
+use super::{dns, health, sessions, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;

@@ -1,6 +1,6 @@
 //! Compression of responses, as it is resolved.
 
-use super::{bytes, count, each};
+use super::values::{bytes, count, each};
 use crate::containers::{Or, Seldom};
 use crate::raw;
 use crate::resolved::Compressor;

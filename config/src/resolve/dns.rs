@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{count, time};
+use super::values::{count, time};
 use crate::addresses::DnsServer;
 use crate::containers::{List, Or};
 use crate::decode::Field;

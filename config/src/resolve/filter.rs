@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use super::policy::policy;
 use super::reach::Few;
-use super::{catalogue, classes, clusters, count, policy, routes, size, srq, time};
+use super::values::{bytes, count, each, size, time};
+use super::{catalogue, classes, clusters, routes, srq};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -99,10 +101,10 @@ fn sizes(raw: &raw::FilterCatalogue, reporter: &mut Reporter<'_>) -> Option<Filt
         })
     };
     Some(FilterCatalogue {
-        max_bytes: super::bytes(&raw.max_size)?,
+        max_bytes: bytes(&raw.max_size)?,
         ttl: time(&raw.ttl)?,
         vary: vary?,
-        manifest: super::each(&raw.manifest, listed)?,
+        manifest: each(&raw.manifest, listed)?,
         estimator: catalogue::estimator(&raw.estimator)?,
     })
 }
@@ -163,7 +165,7 @@ fn probe(raw: &raw::FilterProbe, pools: &[Pool]) -> Option<FilterProbe> {
             timeout: time(&raw.timeout)?,
             max_concurrent: count(&raw.max_concurrent)?,
             negative_ttl: raw.negative_ttl.copied()?.0,
-            max_bytes: super::bytes(&raw.max_size)?,
+            max_bytes: bytes(&raw.max_size)?,
         },
     })
 }

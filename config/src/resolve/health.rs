@@ -1,6 +1,6 @@
 //! Resolves health checks, outlier detection and retries.
 
-use super::{count, each, size, time};
+use super::values::{count, each, size, time};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;

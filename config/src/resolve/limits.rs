@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sprat_scheduler::limits::{Bucket, HeapBounds, MinRate};
 
-use super::{count, size, time};
+use super::values::{count, size, time};
 use crate::containers::{Or, Seldom};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;

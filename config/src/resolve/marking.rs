@@ -3,7 +3,7 @@
 use sprat_scheduler::marking::Variant;
 use sprat_scheduler::{Discipline, Marking as Rule, Sfd};
 
-use super::time;
+use super::values::time;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;

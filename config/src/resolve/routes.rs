@@ -1,95 +1,26 @@
 //! Routes: the clusters that they name, and what they leave to each other.
 
-use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::access::access;
 use super::actions::{self, action, conditions, error_pages, header_edits, maintenance};
 use super::buffer;
 use super::catalogue::{document_root, head_probe};
+use super::cluster_names::Known;
 use super::compressor::compressor;
 use super::health::retry_policy;
 use super::limits::rate_limit;
 use super::reach::Earlier;
-use super::{bytes, each, time};
+use super::values::{bytes, each, time};
 use crate::addresses::UrlPath;
 use crate::containers::Or;
-use crate::decode::{Field, similar};
+use crate::decode::Field;
 use crate::diagnostic::Reporter;
-use crate::names::Name;
 use crate::raw;
 use crate::resolved::{
     Access, Action, BodyBound, Cluster, Conditions, Maintenance, PathPattern, Route, RouteBuffer,
     RouteMatch, Upgrade,
 };
-use crate::wording::listed;
-
-/// The clusters that routes may name, and which of them one has named.
-pub(super) struct Known<'a> {
-    /// The names of all clusters in the order of the file, with their places in it.
-    names: Vec<(&'a str, &'a Range<usize>)>,
-    places: HashMap<&'a str, usize>,
-    /// The clusters that have no error, by their names.
-    clusters: HashMap<&'a str, &'a Arc<Cluster>>,
-    used: Vec<bool>,
-    /// Whether each route has named clusters that are there.
-    all_named: bool,
-}
-
-impl<'a> Known<'a> {
-    fn new(file: &'a raw::File, clusters: Option<&'a [Option<Arc<Cluster>>]>) -> Self {
-        let named = file.clusters.get().into_iter().flat_map(|named| &named.0);
-        let names: Vec<(&str, &Range<usize>)> = named
-            .filter_map(|(name, _)| Some((name.get()?.as_str(), &name.span)))
-            .collect();
-        let right = clusters.into_iter().flatten().flatten();
-        Self {
-            places: names.iter().map(|(name, _)| *name).zip(0..).collect(),
-            clusters: right.map(|own| (&*own.name, own)).collect(),
-            used: vec![false; names.len()],
-            all_named: true,
-            names,
-        }
-    }
-
-    /// Returns the cluster that a key names; none if it is wrong, or is not there, which
-    /// is reported.
-    pub(super) fn cluster(
-        &mut self,
-        field: &Field<Name>,
-        reporter: &mut Reporter<'_>,
-    ) -> Option<Arc<Cluster>> {
-        let Some(name) = field.get() else {
-            self.all_named = false;
-            return None;
-        };
-        let Some(&index) = self.places.get(&*name.0) else {
-            self.all_named = false;
-            // Without any cluster that was read there is nothing to point at.
-            if !self.names.is_empty() {
-                dangling(&name.0, &field.span, &self.names, reporter);
-            }
-            return None;
-        };
-        self.used[index] = true;
-        self.clusters.get(&*name.0).copied().cloned()
-    }
-
-    /// Warns of clusters that no route leads to.
-    fn warn_unused(&self, reporter: &mut Reporter<'_>) {
-        // A route that could not be read may be the one that uses it.
-        if !self.all_named {
-            return;
-        }
-        let names = self.names.iter().zip(&self.used);
-        for ((name, span), _) in names.filter(|(_, used)| !**used) {
-            let message = format!("no route leads to the cluster `{name}`");
-            let help = format!("add a route with `cluster: {name}`, or remove it");
-            reporter.warning(span, message, Some(help));
-        }
-    }
-}
 
 /// Resolves the routes, in the order of the file.
 pub(super) fn resolve(
@@ -122,7 +53,9 @@ pub(super) fn resolve(
             }
         }
         let access = raw.and_then(|raw| access(raw, &mut known, reporter));
-        known.all_named &= raw.is_some();
+        if raw.is_none() {
+            known.note_unread();
+        }
         if let (Some(raw), Some(action)) = (raw, &action) {
             actions::warn_unused(raw, action, reporter);
         }
@@ -147,22 +80,6 @@ pub(super) fn resolve(
     }
     known.warn_unused(reporter);
     out
-}
-
-pub(super) fn dangling(
-    name: &str,
-    span: &Range<usize>,
-    known: &[(&str, &Range<usize>)],
-    reporter: &mut Reporter<'_>,
-) {
-    // A suggestion is not worth comparing thousands of names.
-    let names = || known.iter().take(100).map(|(name, _)| *name);
-    let message = format!("there is no cluster `{name}`");
-    let help = match similar(name, names()) {
-        Some(name) => format!("did you mean `{name}`?"),
-        None => format!("the clusters are {}", listed(names().take(10))),
-    };
-    reporter.error(span, message, Some(help));
 }
 
 fn route(

@@ -1,7 +1,7 @@
 //! Sessions: the cookie that a client is given.
 
-use super::Field;
 use crate::containers::Or;
+use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::count;
+use super::values::count;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{Engine, Rate, SharedUplink};

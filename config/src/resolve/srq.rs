@@ -3,7 +3,7 @@
 use sprat_scheduler::Discipline;
 use sprat_scheduler::srq::{self, MAX_QUANTUM, Trigger, Weight};
 
-use super::{count, size, time};
+use super::values::{count, size, time};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;

@@ -1,6 +1,6 @@
 //! TLS: everything but what is in the files.
 
-use super::{count, time};
+use super::values::{count, time};
 use crate::containers::{List, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;

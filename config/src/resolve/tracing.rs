@@ -1,6 +1,6 @@
 //! Traces: where spans are sent, and which.
 
-use super::{count, time};
+use super::values::{count, time};
 use crate::addresses::CollectorUrl;
 use crate::containers::{Named, Or};
 use crate::decode::Field;

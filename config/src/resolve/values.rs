@@ -1,0 +1,46 @@
+//! Values of keys as the resolved configuration has them: numbers, times and lists.
+
+use std::time::Duration;
+
+use crate::containers::List;
+use crate::decode::Field;
+use crate::raw::Timeout;
+use crate::scalars::{Bytes, Count, Time};
+
+/// Resolves each item of a list; none if one of them is wrong.
+pub(super) fn each<T, U, const MIN: usize>(
+    list: &Field<List<T, MIN>>,
+    resolve: impl Fn(&T) -> Option<U>,
+) -> Option<Vec<U>> {
+    let items = list.get()?.0.iter();
+    items.map(|item| item.get().and_then(&resolve)).collect()
+}
+
+/// Returns the time that a key has.
+pub(super) fn time(field: &Field<Timeout>) -> Option<Duration> {
+    field.copied().map(|Time(time)| time)
+}
+
+/// Returns the number that a key has, as it is counted in memory.
+pub(super) fn count<const MIN: u64, const MAX: u64>(
+    field: &Field<Count<MIN, MAX>>,
+) -> Option<usize> {
+    field.copied().map(|Count(count)| size(count))
+}
+
+/// Returns the bytes that a key has, as they are counted in memory.
+pub(super) fn bytes<const MIN: u64, const MAX: u64>(
+    field: &Field<Bytes<MIN, MAX>>,
+) -> Option<usize> {
+    field.copied().map(|Bytes(bytes)| size(bytes))
+}
+
+/// Returns a number as it is counted in memory, cut to the most that fits.
+pub(super) fn size(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Narrows a number whose bound is below 2^32 to 32 bits.
+pub(super) fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

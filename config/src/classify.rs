@@ -2,9 +2,9 @@
 //! section 2: client, network, content, owner). The proxy and the filters ask
 //! the same code.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use crate::asked::{Asked, Certificate};
 use crate::fields::Fields;
 use crate::resolved::{
     CertificateMatch, ClassMatch, Classes, FieldMatch, TextPattern, host_matches,
@@ -16,37 +16,6 @@ const DEFAULT_URGENCY: u8 = 3;
 /// The fields by which clients say that they are prefetching (WHATWG Fetch 2.2.7, and its
 /// predecessor).
 const PURPOSES: [&str; 2] = ["sec-purpose", "purpose"];
-
-/// The properties of a request that rules go by.
-pub struct Asked<'a, F: ?Sized> {
-    /// The client's address; none if it has none (a Unix socket).
-    pub client: Option<IpAddr>,
-    /// The code point that its connection was marked with.
-    pub dscp: Option<u8>,
-    /// The certificate that the client has shown, if it has.
-    pub certificate: Option<Certificate<'a>>,
-    /// The user that its route has found out; none where that is not known (yet).
-    pub user: Option<&'a str>,
-    /// The host without its port; empty if there is none.
-    pub host: &'a str,
-    /// The path of the target.
-    pub path: &'a str,
-    /// The request's method, as it came.
-    pub method: &'a str,
-    /// The request's fields, as they came.
-    pub fields: &'a F,
-}
-
-/// The names in a client's certificate.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Certificate<'a> {
-    /// Names of hosts in its subjectAltName, in lower case.
-    pub dns: &'a [String],
-    /// URIs in its subjectAltName.
-    pub uris: &'a [String],
-    /// The common name of its subject.
-    pub common_name: Option<&'a str>,
-}
 
 /// A request's class, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

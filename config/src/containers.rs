@@ -8,6 +8,7 @@ use crate::decode::{Context, Decode, Field, Found, Of, shortened};
 use crate::interpolate::interpolate;
 use crate::scalars::{NAME_PATTERN, VARIABLE, check_name};
 use crate::tree::{Entry, Kind, Node};
+use crate::words::Word;
 
 /// A list of at least `MIN`.
 #[derive(Clone, Debug)]
@@ -128,11 +129,6 @@ impl<T: Decode> Decode for Seldom<T> {
         }
         T::decode(node, cx).map(|own| Self(Box::new(own)))
     }
-}
-
-/// A word with a meaning of its own, such as `off`.
-pub(crate) trait Word: Default + 'static {
-    const WORD: &'static str;
 }
 
 /// Either the word, or something else.

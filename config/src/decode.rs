@@ -14,14 +14,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
 use crate::diagnostic::Reporter;
-use crate::interpolate::interpolate;
+use crate::interpolate::{Env, interpolate};
 use crate::sources::Sources;
 use crate::tree::{self, Entry, Kind, Node};
 
 /// The state that reading a value needs besides the value.
 pub(crate) struct Context<'a, 't> {
     pub(crate) reporter: &'a mut Reporter<'t>,
-    pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
+    pub(crate) env: Env<'a>,
     /// Words that the value at hand may also be, for the error's text.
     pub(crate) words: Vec<&'static str>,
     /// Defaults that were read before, by their YAML.
@@ -39,10 +39,7 @@ const MAX_MEMORY_BYTES: usize = 128 << 20;
 pub(crate) type Expected<'a> = &'a dyn Fn() -> Cow<'static, str>;
 
 impl<'a, 't> Context<'a, 't> {
-    pub(crate) fn new(
-        reporter: &'a mut Reporter<'t>,
-        env: &'a dyn Fn(&str) -> Option<String>,
-    ) -> Self {
+    pub(crate) fn new(reporter: &'a mut Reporter<'t>, env: Env<'a>) -> Self {
         Self {
             reporter,
             env,

@@ -13,15 +13,19 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::Env;
 use crate::containers::List;
 use crate::decode::{Class, Context, Decode as _, Found as Stands};
 use crate::diagnostic::{Found, Reporter};
 use crate::glob;
+use crate::interpolate::Env;
 use crate::names::FilePath;
 use crate::scalars::Count;
 use crate::sources::Sources;
 use crate::tree::{self, Entry, Kind, MAX_BYTES, MAX_NODES, Node, Part, Stop};
+
+/// The fault of a file whose text cannot be read, and what to do.
+pub(crate) const NOT_UTF8: &str = "the file is not UTF-8 from here on";
+pub(crate) const SAVE_AS_UTF8: &str = "save it as UTF-8";
 
 /// Files of a configuration.
 const MAX_FILES: usize = 1024;
@@ -249,11 +253,7 @@ impl Gatherer<'_> {
         let start = self.sources.add(name, &text);
         if let Some(at) = bad {
             let at = start + at;
-            return self.error(
-                &(at..at),
-                crate::NOT_UTF8.to_owned(),
-                Some(crate::SAVE_AS_UTF8),
-            );
+            return self.error(&(at..at), NOT_UTF8.to_owned(), Some(SAVE_AS_UTF8));
         }
         let max_nodes = MAX_NODES.saturating_sub(self.nodes);
         let env = self.env;

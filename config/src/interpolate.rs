@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+/// A function that looks up an environment variable.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// A fault in a variable, and its place in the text.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
@@ -15,10 +18,7 @@ const MAX_BYTES: usize = 64 * 1024;
 
 /// Returns the text with its variables put in; none if there are none to put in. Values are not
 /// looked into again.
-pub(crate) fn interpolate(
-    text: &str,
-    env: &dyn Fn(&str) -> Option<String>,
-) -> Result<Option<String>, Vec<Fault>> {
+pub(crate) fn interpolate(text: &str, env: Env<'_>) -> Result<Option<String>, Vec<Fault>> {
     if !text.contains("${") {
         return Ok(None);
     }
@@ -64,7 +64,7 @@ pub(crate) fn interpolate(
     }
 }
 
-fn value(inner: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, (String, String)> {
+fn value(inner: &str, env: Env<'_>) -> Result<String, (String, String)> {
     let (name, default) = match inner.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inner, None),

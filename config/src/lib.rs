@@ -14,8 +14,8 @@
 
 mod actions;
 mod addresses;
+mod asked;
 pub mod classify;
-mod conditions;
 mod containers;
 mod decode;
 mod diagnostic;
@@ -45,17 +45,19 @@ mod template;
 mod tree;
 pub mod units;
 mod wording;
+mod words;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use include::Gathered;
+use include::{Gathered, NOT_UTF8, SAVE_AS_UTF8};
 
 pub use diagnostic::{Diagnostic, Errors, Severity};
 pub use effective::effective;
 pub use endpoints_file::{load_endpoints, parse_endpoints};
+pub use interpolate::Env;
 pub use resolved::Config;
 pub use shown::Shown;
 pub use sources::Place;
@@ -63,14 +65,8 @@ pub use sources::Place;
 /// The file that stands for a directory.
 const IN_DIRECTORY: &str = "sprat.yaml";
 
-const NOT_UTF8: &str = "the file is not UTF-8 from here on";
-const SAVE_AS_UTF8: &str = "save it as UTF-8";
-
 /// Bytes that are read of a file; the parser refuses one that long.
 const MAX_BYTES_READ: u64 = (1 << 20) + 1;
-
-/// A function that looks up an environment variable.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A configuration that can be used.
 #[derive(Clone, Debug, PartialEq)]

@@ -37,10 +37,9 @@ use crate::numbers::{Factor, FloorPercent};
 use crate::paths::EscapedSlashes;
 use crate::record::{choices, record, variants};
 use crate::resolved::{HeadersWithUnderscores, Qdisc};
-use crate::scalars::{
-    Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, NoShare, Off, Paper, Time, TwoClass, Unlimited,
-};
+use crate::scalars::{BitRate, Bytes, Count, Flag, MAX_SIZE, Time};
 use crate::tree::{Kind, Node};
+use crate::words::{Auto, NoShare, Off, Paper, TwoClass, Unlimited};
 
 pub(crate) use access::*;
 pub(crate) use access_log::*;

@@ -42,8 +42,9 @@ use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
-use crate::scalars::{Bytes, NoShare};
+use crate::scalars::Bytes;
 use crate::shown::Shown;
+use crate::words::NoShare;
 
 /// Resolves the whole file; none if there is an error in it, which was reported. Every part is
 /// checked, whatever is wrong with the others.

@@ -9,6 +9,7 @@ mod buffer;
 mod catalogue;
 mod classes;
 mod compressor;
+mod conditions;
 mod dns;
 mod filter;
 mod health;
@@ -43,6 +44,7 @@ pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
 
 pub use classes::*;
 pub use compressor::*;
+pub use conditions::*;
 pub use dns::*;
 pub use filter::*;
 pub use health::*;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use crate::containers::Word;
 use crate::decode::{Class, Context, Decode, Found, Text, shortened, similar};
 use crate::tree::Node;
 use crate::units::{self, UnitError, UnitProblem};
@@ -126,37 +125,6 @@ fn report(text: &Text, expected: &str, fault: Fault, cx: &mut Context<'_, '_>) {
         }
         (None, None) => cx.mismatch(&span, expected, &Found::Text(&text.text)),
     }
-}
-
-macro_rules! words {
-    ($($(#[doc = $doc:literal])* $name:ident = $word:literal,)*) => {$(
-        $(#[doc = $doc])*
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(crate) struct $name;
-
-        impl Word for $name {
-            const WORD: &'static str = $word;
-        }
-    )*};
-}
-
-words! {
-    /// The word `off`: not at all.
-    Off = "off",
-    /// The word `auto`: found out by Sprat.
-    Auto = "auto",
-    /// The word `unlimited`: without a bound.
-    Unlimited = "unlimited",
-    /// The word `always`: at all times, busy or not.
-    Always = "always",
-    /// The word `none`: clients do not share the link.
-    NoShare = "none",
-    /// The word `paper`: what the paper chose.
-    Paper = "paper",
-    /// The word `learnt`: found from what passes.
-    LearntWord = "learnt",
-    /// The word `two-class`: TOCS03 3.4's two classes.
-    TwoClass = "two-class",
 }
 
 fn unit_fault(error: &UnitError, units: &[&str]) -> Fault {

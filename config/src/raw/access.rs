@@ -8,7 +8,8 @@ use crate::names::{FilePath, Name};
 use crate::patterns::{HeaderName, MethodName};
 use crate::record::{choices, record};
 use crate::resolved::Verdict;
-use crate::scalars::{Count, Flag, Off, Time};
+use crate::scalars::{Count, Flag, Time};
+use crate::words::Off;
 
 record! {
     /// An access rule. A request must meet all conditions that are given.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Timeout;
 use crate::actions::template_fault;
-use crate::containers::{List, Named, Or, Word};
+use crate::containers::{List, Named, Or};
 use crate::decode::{Class, Context, Decode, Field, Of};
 use crate::log_fields::{LOG_FIELDS, LogField};
 use crate::names::{FilePath, Name, Pseudonym};
@@ -16,6 +16,7 @@ use crate::resolved::{FACILITIES, FixedFormat, SyslogAddress};
 use crate::scalars::{Count, Fault, Leaf};
 use crate::template::Template;
 use crate::tree::{Kind, Node};
+use crate::words::words;
 
 /// Logs that one configuration may have.
 pub(crate) const LOGS_MAX: usize = 8;
@@ -75,12 +76,9 @@ choices! {
     }
 }
 
-/// The standard output of the process.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stdout;
-
-impl Word for Stdout {
-    const WORD: &'static str = "stdout";
+words! {
+    /// The standard output of the process.
+    Stdout = "stdout",
 }
 
 /// The format of a line: one of Sprat's, or the operator's own.

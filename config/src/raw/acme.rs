@@ -6,11 +6,12 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{Timeout, TlsCertificate};
 use crate::addresses::{CertificateName, HttpsUrl};
-use crate::containers::{List, Or, Word};
+use crate::containers::{List, Or};
 use crate::decode::{Context, Decode, Of};
 use crate::names::{Email, FilePath};
 use crate::record::record;
 use crate::tree::{Kind, Node};
+use crate::words::words;
 
 record! {
     /// An authority that issues certificates by ACME (RFC 8555).
@@ -50,20 +51,11 @@ record! {
     }
 }
 
-/// The proof of a name by an answer to a request.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Http01;
-
-impl Word for Http01 {
-    const WORD: &'static str = "http-01";
-}
-
-/// The proof of a name by a handshake.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct TlsAlpn01;
-
-impl Word for TlsAlpn01 {
-    const WORD: &'static str = "tls-alpn-01";
+words! {
+    /// The proof of a name by an answer to a request.
+    Http01 = "http-01",
+    /// The proof of a name by a handshake.
+    TlsAlpn01 = "tls-alpn-01",
 }
 
 /// A certificate that a listener shows: one in files, or one that is issued.

@@ -4,7 +4,8 @@ use super::SomeBytes;
 use crate::containers::Or;
 use crate::names::FilePath;
 use crate::record::record;
-use crate::scalars::{Auto, Bytes, MAX_SIZE, Off};
+use crate::scalars::{Bytes, MAX_SIZE};
+use crate::words::{Auto, Off};
 
 record! {
     /// Buffers for bodies, so that no backend waits for a client.

@@ -6,7 +6,8 @@ use crate::containers::{List, Or};
 use crate::names::{FieldName, FileName, FilePath, KeyPrefix, Name, Phrase};
 use crate::record::{choices, record};
 use crate::resolved::ManifestFormat;
-use crate::scalars::{Auto, Bytes, Count, Off, Time};
+use crate::scalars::{Bytes, Count, Time};
+use crate::words::{Auto, Off};
 
 record! {
     /// Sources that tell the size of a response before it begins.

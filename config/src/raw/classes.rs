@@ -8,7 +8,8 @@ use crate::names::Name;
 use crate::numbers::Share;
 use crate::patterns::{Dscp, Extension, HeaderName, MediaType, MethodName, ValuePattern};
 use crate::record::record;
-use crate::scalars::{BitRate, Count, Flag, Off, Time, Unlimited};
+use crate::scalars::{BitRate, Count, Flag, Time};
+use crate::words::{Off, Unlimited};
 
 /// A priority level; 0 is served first.
 pub(crate) type Level = Count<0, 15>;

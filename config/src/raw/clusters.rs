@@ -14,8 +14,9 @@ use crate::decode::{Context, Decode, Field, Of};
 use crate::names::FilePath;
 use crate::record::{choices, record, variants};
 use crate::resolved::{HashKey, ProxyVersion, WaitOrder, WaitScope};
-use crate::scalars::{Auto, Bytes, Count, Flag, LearntWord, MAX_SIZE, Off, Unlimited};
+use crate::scalars::{Bytes, Count, Flag, MAX_SIZE};
 use crate::tree::{Kind, Node};
+use crate::words::{Auto, LearntWord, Off, Unlimited};
 
 record! {
     /// A group of backends that serve the same content.

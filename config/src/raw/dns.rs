@@ -5,7 +5,8 @@ use crate::addresses::DnsServer;
 use crate::containers::{List, Or};
 use crate::record::{choices, record};
 use crate::resolved::{DnsType, LookupFamily};
-use crate::scalars::{Count, Flag, Unlimited};
+use crate::scalars::{Count, Flag};
+use crate::words::Unlimited;
 
 record! {
     /// How and when Sprat resolves the endpoints' names.

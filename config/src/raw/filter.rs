@@ -15,8 +15,9 @@ use crate::decode::{Context, Decode, Field, Of};
 use crate::names::{EnvoyCluster, FieldName, MetadataKey, Target};
 use crate::record::{choices, record};
 use crate::resolved::Hold;
-use crate::scalars::{Auto, BitRate, Bytes, Count, Flag, MAX_SIZE, Off, Time, Unlimited};
+use crate::scalars::{BitRate, Bytes, Count, Flag, MAX_SIZE, Time};
 use crate::tree::{Kind, Node};
+use crate::words::{Auto, Off, Unlimited};
 
 record! {
     /// The configuration of an Envoy filter. Keys that start with `x-` are left to the operator.

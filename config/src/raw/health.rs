@@ -12,7 +12,8 @@ use crate::decode::Class;
 use crate::patterns::MethodName;
 use crate::record::{choices, record};
 use crate::resolved::RetryOn;
-use crate::scalars::{Count, Fault, Flag, Leaf, Off, Time, Unlimited};
+use crate::scalars::{Count, Fault, Flag, Leaf, Time};
+use crate::words::{Off, Unlimited};
 
 /// A share in percent.
 pub(crate) type Percent = Count<0, 100>;

@@ -3,7 +3,8 @@
 use crate::containers::Or;
 use crate::record::{choices, record};
 use crate::resolved::Priorities;
-use crate::scalars::{Auto, Bytes, Count, Flag};
+use crate::scalars::{Bytes, Count, Flag};
+use crate::words::Auto;
 
 /// Bytes of a flow-control window (RFC 9113 6.9.1).
 type Window = Bytes<65_535, 0x7fff_ffff>;

@@ -10,8 +10,9 @@ use crate::decode::{Context, Decode, Field, Of};
 use crate::names::FieldName;
 use crate::numbers::Share;
 use crate::record::{choices, record};
-use crate::scalars::{Bytes, Count, MAX_SIZE, Off, Time, Unlimited};
+use crate::scalars::{Bytes, Count, MAX_SIZE, Time};
 use crate::tree::{Kind, Node};
+use crate::words::{Off, Unlimited};
 
 record! {
     /// The lowest rates at which a client must send or read while Sprat waits for it. Time in

@@ -13,7 +13,8 @@ use crate::containers::{List, Or, Seldom};
 use crate::names::{FilePath, Name, Protocol};
 use crate::patterns::{HeaderName, MethodName, ValuePattern};
 use crate::record::record;
-use crate::scalars::{Bytes, Count, Flag, MAX_SIZE, Off, Time, Unlimited};
+use crate::scalars::{Bytes, Count, Flag, MAX_SIZE, Time};
+use crate::words::{Off, Unlimited};
 
 record! {
     /// A route: which requests it takes, and what happens to them. It has exactly one of `cluster`,

@@ -4,7 +4,8 @@ use super::{SomeBytes, Timeout};
 use crate::containers::{List, Or};
 use crate::numbers::{Factor, Ratio, Share, SharePercent};
 use crate::record::record;
-use crate::scalars::{Always, Count, Time};
+use crate::scalars::{Count, Time};
+use crate::words::Always;
 
 /// The number of queues, within its bounds.
 pub(crate) type QueueCount = Count<2, 16>;

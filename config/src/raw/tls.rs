@@ -2,11 +2,12 @@
 
 use super::{Limit, ListenerCertificate, Timeout};
 use crate::addresses::ServerName;
-use crate::containers::{List, Or, Word};
+use crate::containers::{List, Or};
 use crate::names::FilePath;
 use crate::record::{choices, record};
 use crate::resolved::{ClientCertificateMode, ExpiredCrl, TlsVersion};
-use crate::scalars::{Count, Flag, Off};
+use crate::scalars::{Count, Flag};
+use crate::words::{Off, words};
 
 record! {
     /// How Sprat speaks TLS with clients.
@@ -68,12 +69,9 @@ record! {
     }
 }
 
-/// The word `system`: what this system has.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct System;
-
-impl Word for System {
-    const WORD: &'static str = "system";
+words! {
+    /// The word `system`: what this system has.
+    System = "system",
 }
 
 choices! {

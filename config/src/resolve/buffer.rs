@@ -6,7 +6,7 @@ use crate::raw;
 use crate::resolved::{
     BufferFile, BufferTotals, BufferedBody, FileAt, ResponseBuffer, RouteBuffer, Span,
 };
-use crate::scalars::{Auto, Off};
+use crate::words::{Auto, Off};
 
 /// Resolves what all bodies may take.
 pub(super) fn totals(raw: &raw::Buffer) -> Option<BufferTotals> {

@@ -13,7 +13,7 @@ use crate::resolved::{
     Catalogue, DocumentRoot, EstimatorConfig, HeadProbe, Manifest, ManifestFormat, SharedStore,
     Snapshot, Span,
 };
-use crate::scalars::Off;
+use crate::words::Off;
 
 /// Fields that tell variants apart, as an entry has bits for them.
 const MAX_VARY: usize = sprat_scheduler::catalogue::MAX_VARY;

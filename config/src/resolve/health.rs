@@ -6,7 +6,8 @@ use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
-use crate::scalars::{Count, Off, Unlimited};
+use crate::scalars::Count;
+use crate::words::{Off, Unlimited};
 
 /// Resolves when a cluster's endpoints go out of use, and the bounds on it as a whole.
 pub(super) fn resilience(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Resilience> {

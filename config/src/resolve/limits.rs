@@ -10,7 +10,8 @@ use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{ClientBy, ListenerLimits, MinRates, OverloadManager, PerClient, RateLimit};
-use crate::scalars::{Count, Off, Unlimited};
+use crate::scalars::Count;
+use crate::words::{Off, Unlimited};
 
 /// Resolves the limits of a listener.
 pub(super) fn listener(raw: &raw::Listener) -> Option<ListenerLimits> {

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Access, Action, Cluster, Compressor, DocumentRoot, ErrorPage, HeadProbe, HeaderEdits,
-    Maintenance, RateLimit, RegexRewrite, RetryPolicy, RouteBuffer, Weighted,
+    Access, Action, Cluster, Compressor, Conditions, DocumentRoot, ErrorPage, HeadProbe,
+    HeaderEdits, Maintenance, RateLimit, RegexRewrite, RetryPolicy, RouteBuffer, Weighted,
 };
-pub use crate::conditions::{Conditions, ValueIs, ValueMatch};
 
 /// A route: the requests that it is for, and where they go or how they are answered.
 #[derive(Clone, Debug, PartialEq)]

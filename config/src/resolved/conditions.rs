@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::classify::Asked;
+use super::{Network, TextPattern};
+use crate::asked::Asked;
 use crate::fields::Fields;
-use crate::resolved::{Network, TextPattern};
 use crate::safe_regex::SafeRegex;
 
 /// Conditions that a request must all meet.

@@ -17,7 +17,8 @@ use crate::host::{Host, StreamId};
 use crate::metrics::{Counter, Gauge};
 use crate::probing::Probing;
 use crate::reader::Reader;
-use crate::sizes::{Sizes, Source, written_down};
+use crate::sizes::{Sizes, written_down};
+use crate::source::Source;
 use crate::stream::Stream;
 use crate::uplink::Uplink;
 

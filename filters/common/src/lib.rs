@@ -22,6 +22,7 @@ mod probing;
 mod reader;
 mod release;
 mod sizes;
+mod source;
 mod stream;
 mod uplink;
 
@@ -30,4 +31,4 @@ pub use connections::Connections;
 pub use filter::{Filter, ResponseHead, Step};
 pub use host::{Host, StreamId};
 pub use reader::{Read, Reader, RequestHead};
-pub use sizes::Source;
+pub use source::Source;

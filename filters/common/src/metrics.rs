@@ -2,7 +2,7 @@
 
 use sprat_scheduler::station::RefusalReason;
 
-use crate::sizes::Source;
+use crate::source::Source;
 
 /// A count that only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

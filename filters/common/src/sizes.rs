@@ -16,47 +16,7 @@ use sprat_scheduler::catalogue::{Estimator, Groups, Known, Packed, Resource, Tab
 use crate::host::Host;
 use crate::keys::{Asked, Keys};
 use crate::metrics::Counter;
-
-/// The source of a size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Earlier responses that this worker has seen.
-    Learnt,
-    /// Earlier responses that another worker has seen.
-    Shared,
-    /// The manifest of the configuration.
-    Manifest,
-    /// A HEAD request to a pool.
-    HeadProbe,
-    /// Other responses of the same kind.
-    Estimator,
-    /// The size is known to no layer.
-    Unknown,
-}
-
-impl Source {
-    /// All sources, in the order of their numbers.
-    pub const ALL: [Self; 6] = [
-        Self::Learnt,
-        Self::Shared,
-        Self::Manifest,
-        Self::HeadProbe,
-        Self::Estimator,
-        Self::Unknown,
-    ];
-
-    /// Returns a word for metrics and the response's header field.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Learnt => "learnt",
-            Self::Shared => "shared",
-            Self::Manifest => "manifest",
-            Self::HeadProbe => "head_probe",
-            Self::Estimator => "estimator",
-            Self::Unknown => "unknown",
-        }
-    }
-}
+use crate::source::Source;
 
 /// The confidence in a size that an operator wrote down.
 const WRITTEN_DOWN: f32 = 0.9;

@@ -6,7 +6,7 @@ use sprat_scheduler::{Size, Time};
 
 use crate::answer::Form;
 use crate::keys::Asked;
-use crate::sizes::Source;
+use crate::source::Source;
 
 /// A request and its response.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::groups::{Group, Placed};
 use crate::host::{Host, StreamId};
 use crate::metrics::{Counter, Gauge};
 use crate::reader::{Read, RequestHead};
-use crate::sizes::Source;
+use crate::source::Source;
 use crate::stream::{Method, Phase, Stream};
 
 impl Filter {

@@ -10,11 +10,13 @@ use serde_json::Value;
 use crate::tree::Tree;
 
 /// Where `unsafe` may stand: one small, documented module for each boundary.
-const UNSAFE_MODULES: [&str; 10] = [
+const UNSAFE_MODULES: [&str; 12] = [
     "proxy/net/src/sys.rs",
-    "filters/envoy-module/src/abi.rs",
     "filters/envoy-module/src/abi/callbacks.rs",
+    "filters/envoy-module/src/abi/guard.rs",
     "filters/envoy-module/src/abi/hooks.rs",
+    "filters/envoy-module/src/abi/lent.rs",
+    "filters/envoy-module/src/abi/metrics.rs",
     "filters/envoy-module/src/abi/stream.rs",
     "filters/envoy-module/src/abi/tests.rs",
     "filters/envoy-wasm/src/body.rs",

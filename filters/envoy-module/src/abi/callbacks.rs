@@ -5,7 +5,12 @@
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-use super::{Buffer, Envoy, Field};
+use super::lent::{Buffer, Envoy, Field};
+
+pub(super) const LOG_WARN: u32 = 3;
+pub(super) const LOG_ERROR: u32 = 4;
+/// The result of metrics and callouts that have succeeded.
+pub(super) const SUCCESS: u32 = 0;
 
 macro_rules! callbacks {
     ($($field:ident = $name:literal: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {

@@ -2,16 +2,35 @@
 //! of an HTTP filter, so that all are here, needed or not. Each is safe to call
 //! with what Envoy's ABI says, as [`super`] sums it up.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::io::Write as _;
+use std::slice;
 use std::sync::Arc;
 
 use sprat_config::fields::Fields;
 
+use super::callbacks::{
+    CALLBACKS, Callbacks, LOG_ERROR, LOG_WARN, SUCCESS, callbacks, log, symbol,
+};
+use super::guard::{OurConfig, OurFilter, guarded, hook, log_panic};
+use super::lent::{Buffer, Envoy, Field, Ours};
+use super::metrics::Metrics;
 use super::stream::{answer, resume};
-use super::*;
 use crate::desk::Verdict;
-use crate::filter::Step;
+use crate::filter::{Filter, Step, Woken};
+use crate::module::configure;
+use crate::timer;
+
+/// The status of every hook that lets the stream go on.
+pub(super) const CONTINUE: u32 = 0;
+/// The status of heads and trailers that are held back.
+pub(super) const STOP_ITERATION: u32 = 1;
+/// The answer that holds a body back, and the upstream is read no further than the buffer's
+/// limit.
+pub(super) const STOP_ITERATION_AND_WATERMARK: u32 = 2;
+/// The answer that holds a request's head back, and the client is read no further than the
+/// buffer's limit.
+pub(super) const STOP_ALL_AND_WATERMARK: u32 = 4;
 
 /// Answers Envoy's first call with the version of the ABI; null refuses to be loaded.
 #[unsafe(no_mangle)]
@@ -37,6 +56,21 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_program_init() -> *const
         }
         Some(true) => c"v0.1.0".as_ptr(),
         _ => std::ptr::null(),
+    }
+}
+
+/// Keeps this library in memory: its thread and its uplinks outlive the
+/// configuration that loaded it.
+fn stay_loaded() {
+    let here: unsafe extern "C" fn() -> *const c_char = envoy_dynamic_module_on_program_init;
+    // SAFETY: zero is a value of these pointers; dladdr fills them in.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: an address of our own, and a place for the answer.
+    let found = unsafe { libc::dladdr(here as *const c_void, &raw mut info) } != 0;
+    if found && !info.dli_fname.is_null() {
+        const FLAGS: c_int = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+        // SAFETY: the name is the loader's own; nothing is loaded anew.
+        unsafe { libc::dlopen(info.dli_fname, FLAGS) };
     }
 }
 

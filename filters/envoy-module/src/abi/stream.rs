@@ -8,8 +8,9 @@ use std::time::Duration;
 use sprat_filter::Answer;
 use sprat_filter::metrics::{Counter, Gauge};
 
-use super::callbacks::{callbacks, holds_apart};
-use super::{Buffer, Envoy, Field, Metrics, SUCCESS};
+use super::callbacks::{SUCCESS, callbacks, holds_apart};
+use super::lent::{Buffer, Envoy, Field};
+use super::metrics::Metrics;
 use crate::host::{Fields, Host, Metric, Wake};
 
 pub(super) const REQUEST_HEADERS: u32 = 0;

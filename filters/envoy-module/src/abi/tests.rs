@@ -1,11 +1,15 @@
 //! The boundary against functions that stand in for Envoy's.
 
 use std::cell::RefCell;
+use std::ffi::c_void;
 
+use super::callbacks::{CALLBACKS, Callbacks, SUCCESS};
+use super::guard::hook;
 use super::hooks::*;
+use super::lent::{Buffer, Envoy, Field, Ours};
 use super::stream::{RECEIVED_RESPONSE_BODY, RESPONSE_HEADERS};
-use super::*;
-use crate::filter::Step;
+use crate::filter::{Step, Woken};
+use crate::host::Metric;
 
 /// The stand-in for all that Envoy has: whatever is asked of it is noted.
 #[derive(Default)]

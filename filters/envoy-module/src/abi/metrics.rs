@@ -1,0 +1,53 @@
+//! The metrics of a configuration, by Envoy's numbers.
+
+use sprat_filter::Source;
+use sprat_filter::metrics::{Counter, Gauge};
+
+use super::callbacks::{SUCCESS, callbacks};
+use super::lent::{Buffer, Envoy};
+use crate::host::Metric;
+
+/// The numbers of metrics in Envoy, none for one that could not be had.
+pub(super) struct Metrics {
+    pub(super) own: [Option<usize>; Metric::ALL.len()],
+    pub(super) classes: usize,
+    /// Envoy's numbers of the counters, by [`Counter::index`].
+    pub(super) counters: Vec<Option<usize>>,
+    pub(super) gauges: [Option<usize>; Gauge::ALL.len()],
+}
+
+impl Metrics {
+    /// # Safety
+    /// The configuration is being made.
+    pub(super) unsafe fn define(envoy: Envoy, classes: &[String]) -> Self {
+        let (counter, gauge) = (callbacks().define_counter, callbacks().define_gauge);
+        let define = |define: Define, name: &str| {
+            let (mut id, name) = (0, Buffer::of(name.as_bytes()));
+            // SAFETY: the caller vouches for the configuration; no labels.
+            let result = unsafe { define(envoy, name, std::ptr::null_mut(), 0, &raw mut id) };
+            (result == SUCCESS).then_some(id)
+        };
+        let all = Counter::all(classes.len()).into_iter();
+        Self {
+            own: Metric::ALL.map(|own| define(counter, own.name())),
+            classes: classes.len(),
+            counters: all
+                .map(|own| is_ours(own).then(|| define(counter, &own.name(classes)))?)
+                .collect(),
+            gauges: Gauge::ALL.map(|own| match own {
+                Gauge::Waiting => define(gauge, own.name()),
+                Gauge::HeldResponses => None,
+            }),
+        }
+    }
+}
+
+/// Returns whether a counter is of something that happens here: sizes are not shared, and responses
+/// are the link's.
+fn is_ours(counter: Counter) -> bool {
+    use Counter::{Conflicts, Held, Shared, Size, Unscheduled};
+    let elsewhere = [Conflicts, Held, Shared, Unscheduled, Size(Source::Shared)];
+    !elsewhere.contains(&counter)
+}
+
+type Define = unsafe extern "C" fn(Envoy, Buffer, *mut Buffer, usize, *mut usize) -> u32;

@@ -12,6 +12,7 @@ mod haproxy;
 mod input;
 mod json;
 mod lines;
+mod parse;
 mod read;
 mod scan;
 

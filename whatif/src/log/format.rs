@@ -1,9 +1,6 @@
-//! The formats that can be read, and which of them a line is of.
+//! The formats of access logs that can be read.
 
 use std::fmt;
-
-use super::entry::{Entry, Fault};
-use super::{common, envoy, haproxy, json};
 
 /// A format of access logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -60,71 +57,6 @@ impl Format {
     /// Returns whether the format's bytes are those of head and body together.
     pub fn counts_heads(self) -> bool {
         self == Self::Haproxy
-    }
-
-    /// Reads a line of this format, or of one that the same reader reads: a log may have
-    /// lines of the combined format among those of the common one.
-    ///
-    /// # Errors
-    /// What is missing in the line, or wrong with it.
-    pub fn read(self, line: &[u8]) -> Result<Entry, Fault> {
-        if line.trim_ascii().is_empty() {
-            return Err(Fault::Empty);
-        }
-        let entry = match self {
-            Self::Clf | Self::Combined => common::read(line).map(|(entry, _)| Entry {
-                before_ns: 0,
-                ..entry
-            }),
-            Self::NginxTimed | Self::SpratCombined => common::read(line).map(|(entry, _)| entry),
-            Self::Sprat => json::read_sprat(line),
-            Self::Haproxy => haproxy::read(line),
-            Self::Caddy => json::read_caddy(line),
-            Self::Envoy => envoy::read(line),
-            Self::EnvoyJson => json::read_envoy(line),
-        };
-        entry.map_err(|fault| match Self::of(line) {
-            Some(other) => Fault::Other(other),
-            None => fault,
-        })
-    }
-
-    /// Finds the format of a line.
-    pub fn of(line: &[u8]) -> Option<Self> {
-        if line.trim_ascii_start().starts_with(b"{") {
-            let readers = [
-                (json::read_sprat as fn(&[u8]) -> _, Self::Sprat),
-                (json::read_caddy, Self::Caddy),
-                (json::read_envoy, Self::EnvoyJson),
-            ];
-            let mut readers = readers.into_iter();
-            return readers.find_map(|(read, format)| read(line).is_ok().then_some(format));
-        }
-        if let Ok((_, format)) = common::read(line) {
-            return Some(format);
-        }
-        if haproxy::read(line).is_ok() {
-            return Some(Self::Haproxy);
-        }
-        envoy::read(line).is_ok().then_some(Self::Envoy)
-    }
-
-    /// Finds the format that most of some lines have; of two that as many have, the one
-    /// that comes first.
-    pub(super) fn of_most<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
-        let mut counts = [0_usize; Self::ALL.len()];
-        let mut firsts = Vec::new();
-        for format in lines.filter_map(Self::of) {
-            if !firsts.contains(&format) {
-                firsts.push(format);
-            }
-            counts[format as usize] += 1;
-        }
-        let most = firsts.iter().map(|format| counts[*format as usize]).max()?;
-        let found = firsts.into_iter();
-        found
-            .into_iter()
-            .find(|format| counts[*format as usize] == most)
     }
 }
 

@@ -4,7 +4,7 @@ use sprat_measure::axis::{Axis, Unit};
 use sprat_measure::plot::{Bar, BarChart, INK, LineChart, Marker, PlotError, Series, Style};
 use sprat_measure::text::significant;
 
-use super::{FiguresPart, PolicyPart, Report};
+use super::content::{FiguresPart, PolicyPart, Report};
 
 /// A bar as many times as long as the baseline's is left out.
 const OFF_SCALE: f64 = 4.0;

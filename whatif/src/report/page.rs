@@ -8,8 +8,8 @@ use sprat_measure::text::{escape_html as escape, rate_text, significant};
 use sprat_measure::wire::Connection;
 
 use super::charts::{self, Figure};
+use super::content::{FiguresPart, PolicyPart, Report};
 use super::words::{self, bytes, change, clients, count, percent, span};
-use super::{FiguresPart, PolicyPart, Report};
 
 /// The style that this page has beside that of all pages.
 const OWN_STYLE: &str = include_str!("page.css");

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use sprat_measure::text::rate_text;
 use sprat_measure::wire::Connection;
 
+use super::content::{FiguresPart, Report};
 use super::words::{self, bytes, change, clients, count, percent, short, span};
-use super::{FiguresPart, Report};
 
 /// Columns of the policies' names.
 const NAME_WIDTH: usize = 12;

@@ -2,16 +2,7 @@
 
 use sprat_measure::text::significant;
 
-use super::{Clients, Report, SizeClass};
-
-/// Writes a point in time to the second, such as `2026-11-24 21:43:51 UTC`.
-pub(super) fn moment(ns: u64) -> String {
-    let seconds = i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX);
-    match jiff::Timestamp::from_second(seconds) {
-        Ok(moment) => moment.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
-        Err(_) => "an unknown time".to_owned(),
-    }
-}
+use super::content::{Clients, Report, SizeClass};
 
 /// Writes a span of time in its two largest units.
 pub(super) fn span(seconds: f64) -> String {
@@ -200,7 +191,6 @@ mod tests {
             ["0.50", "9999", "10.0k"]
         );
         assert_eq!([short(999_499.0), short(1.6e6)], ["999k", "1.60M"]);
-        assert_eq!(moment(971_211_336_000_000_000), "2000-10-10 20:55:36 UTC");
     }
 
     #[test]

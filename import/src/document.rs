@@ -4,10 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::Imported;
 use crate::files::{Fault, Place};
-use crate::ledger::{Id, Ledger, Note, Outcome};
+use crate::ledger::{Id, Ledger, Note, Outcome, Summary};
 use crate::yaml::{Map, Value, map, text, texts, word, write_map};
+
+/// A configuration of Sprat, and what it does not say.
+#[derive(Clone, Debug)]
+pub struct Imported {
+    /// The configuration in YAML, which `sprat check` accepts.
+    pub yaml: String,
+    /// The outcome of each directive, in the order of the files.
+    pub summary: Summary,
+}
 
 /// The path that a route takes.
 #[derive(Clone, Debug, Default, PartialEq)]

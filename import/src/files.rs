@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sprat_config::glob;
 
-use crate::{MAX_BYTES, MAX_FILES};
+use crate::limits::{MAX_BYTES, MAX_FILES};
 
 /// The files of an import, as the caller has them.
 pub trait Files {

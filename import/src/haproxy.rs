@@ -14,12 +14,13 @@ use self::acls::Acls;
 use self::parse::{Line, Section};
 use self::rules::Rules;
 use self::spot::Spot;
-use crate::document::{Document, Part, PathIs, Route};
+use crate::document::{Document, Imported, Part, PathIs, Route};
 use crate::files::{Fault, Files, Place, Reader};
 use crate::ledger::Ledger;
+use crate::limits::MAX_ROUTES;
+use crate::options::Options;
 use crate::units::{rate_value, size};
 use crate::yaml::{Map, map, text, word};
-use crate::{Imported, MAX_ROUTES, Options};
 
 pub(crate) fn import(
     path: &str,

@@ -21,7 +21,10 @@ mod endpoints;
 mod files;
 mod haproxy;
 mod ledger;
+mod limits;
+mod networks;
 mod nginx;
+mod options;
 mod patterns;
 mod restrict;
 mod sessions;
@@ -29,36 +32,11 @@ mod sockets;
 mod units;
 mod yaml;
 
+pub use document::Imported;
 pub use files::{Fault, Files, Place};
 pub use ledger::{Note, Outcome, Summary};
-
-/// Bytes of all files together.
-pub const MAX_BYTES: usize = 4 << 20;
-/// Files that are read, the same one again among them.
-pub const MAX_FILES: usize = 1024;
-/// Includes within each other, and blocks within each other.
-pub const MAX_DEPTH: usize = 24;
-/// Directives of all files together.
-pub const MAX_DIRECTIVES: usize = 50_000;
-/// Routes that are made, those of places that others lead to among them.
-pub const MAX_ROUTES: usize = 10_000;
-
-/// A configuration of Sprat, and what it does not say.
-#[derive(Clone, Debug)]
-pub struct Imported {
-    /// The configuration in YAML, which `sprat check` accepts.
-    pub yaml: String,
-    /// The outcome of each directive, in the order of the files.
-    pub summary: Summary,
-}
-
-/// The options that an operator has for an import.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// The ports whose servers are wanted, if servers of several ports differ; empty if
-    /// the import is to choose.
-    pub ports: Vec<u16>,
-}
+pub use limits::{MAX_BYTES, MAX_DEPTH, MAX_DIRECTIVES, MAX_FILES, MAX_ROUTES};
+pub use options::Options;
 
 /// Reads a configuration of nginx.
 ///

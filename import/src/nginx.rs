@@ -8,13 +8,17 @@ mod clusters;
 mod conditions;
 mod content;
 mod converter;
+mod framing;
+mod guards;
 mod heads;
 mod here;
 mod known;
 mod listeners;
 mod locations;
 mod parse;
+mod pass;
 mod redirects;
+mod replacements;
 mod rewrites;
 mod scope;
 mod servers;
@@ -23,16 +27,17 @@ mod variables;
 
 use self::clusters::Clusters;
 use self::converter::Converter;
-pub(crate) use self::converter::normal_network;
 use self::parse::{Directive, Parser};
 pub(crate) use self::redirects::read as read_redirect;
 use self::scope::Scope;
-use crate::document::Document;
+use crate::document::{Document, Imported};
 use crate::files::{Fault, Files, Place, Reader};
 use crate::ledger::{Ledger, Outcome};
+use crate::limits::MAX_ROUTES;
+use crate::networks::normal_network;
+use crate::options::Options;
 use crate::units::{size, size_value};
 use crate::yaml::{Map, Value, texts, word};
-use crate::{Imported, MAX_ROUTES, Options};
 
 /// The bound on bodies that nginx has where none is given.
 const DEFAULT_BODY: &str = "1m";

@@ -37,6 +37,13 @@ pub(crate) fn map<const N: usize>(pairs: [(&str, Value); N]) -> Value {
     Value::Map(pairs.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
+/// Adds a list under a key, unless it is empty.
+pub(crate) fn put_list(out: &mut Map, key: &str, list: Vec<Value>) {
+    if !list.is_empty() {
+        out.push((key.to_owned(), Value::List(list)));
+    }
+}
+
 impl Value {
     /// Returns the value in a line.
     pub(crate) fn inline(&self) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::parse::{Line, Section};
 use crate::ledger::Ledger;
-use crate::nginx::normal_network;
+use crate::networks::normal_network;
 use crate::patterns::{Pattern, escaped};
 use crate::restrict::{Delta, found_in, named};
 use crate::yaml::{map, text};

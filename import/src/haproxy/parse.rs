@@ -1,8 +1,8 @@
 //! HAProxy's syntax: sections of lines of words, quotes, comments.
 
-use crate::MAX_DIRECTIVES;
 use crate::files::{Fault, Place, Reader};
 use crate::ledger::{Id, Ledger};
+use crate::limits::MAX_DIRECTIVES;
 
 /// A line of a section.
 #[derive(Clone, Debug)]
@@ -26,6 +26,17 @@ impl Line {
 
     pub(super) fn has(&self, name: &str) -> bool {
         self.words.iter().any(|word| word == name)
+    }
+
+    /// Returns the kind of a rule, and what it does.
+    pub(super) fn kind_and_action(&self) -> (&str, &str) {
+        match self.word(0) {
+            "block" => ("http-request", "block"),
+            // What follows is of connections, sessions, or their content.
+            kind @ ("tcp-request" | "tcp-response") => (kind, self.word(2)),
+            kind @ ("redirect" | "use_backend") => (kind, ""),
+            kind => (kind, self.word(1)),
+        }
     }
 }
 

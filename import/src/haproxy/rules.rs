@@ -4,9 +4,9 @@ use super::acls::{Acls, Conjunction};
 use super::formats;
 use super::parse::Line;
 use super::spot::{Spot, is_of};
-use crate::MAX_ROUTES;
 use crate::document::Route;
 use crate::ledger::Ledger;
+use crate::limits::MAX_ROUTES;
 use crate::nginx::read_redirect;
 use crate::patterns::{self, Pattern};
 use crate::units::whole;
@@ -189,7 +189,7 @@ impl Rules<'_> {
             return Lost::Refuse;
         }
         // What clients say there themselves backends would take for the rule's.
-        let (kind, action) = kind_and_action(line);
+        let (kind, action) = line.kind_and_action();
         let name = line.word(2).to_ascii_lowercase();
         let is_own = name == "host" || (self.x_forwarded && name.starts_with("x-forwarded-"));
         if kind == "http-request" && matches!(action, "set-header" | "del-header") && !is_own {
@@ -204,7 +204,7 @@ impl Rules<'_> {
 
     /// Does what a rule says, whatever its condition.
     fn apply(&mut self, spot: &Spot, line: &Line, end: &mut End<'_>) -> Done {
-        let (kind, action) = kind_and_action(line);
+        let (kind, action) = line.kind_and_action();
         match (kind, action) {
             ("use_backend", _) => {
                 self.ledger.carried(line.id);
@@ -470,17 +470,6 @@ enum Lost {
     Refuse,
 }
 
-/// Returns the kind of a rule, and what it does.
-pub(super) fn kind_and_action(line: &Line) -> (&str, &str) {
-    match line.word(0) {
-        "block" => ("http-request", "block"),
-        // What follows is of connections, sessions, or their content.
-        kind @ ("tcp-request" | "tcp-response") => (kind, line.word(2)),
-        kind @ ("redirect" | "use_backend") => (kind, ""),
-        kind => (kind, line.word(1)),
-    }
-}
-
 /// Returns the first rule after those that `allow` or `accept` has requests pass.
 fn allowed(list: &[&Line], at: usize) -> usize {
     let own = list.get(at).map(|line| set_of(line));
@@ -503,7 +492,7 @@ fn is_of_connections(line: &Line) -> bool {
 
 /// Returns whether a rule may keep requests from what they would get otherwise.
 fn guards(line: &Line) -> bool {
-    let (kind, action) = kind_and_action(line);
+    let (kind, action) = line.kind_and_action();
     let edits = [
         "set-header",
         "add-header",
@@ -525,7 +514,7 @@ fn guards(line: &Line) -> bool {
 
 /// Returns whether a rule may keep responses of backends from clients.
 pub(super) fn keeps_responses(line: &Line) -> bool {
-    let (kind, action) = kind_and_action(line);
+    let (kind, action) = line.kind_and_action();
     let is_one = matches!(
         action,
         "deny" | "reject" | "silent-drop" | "close" | "return"
@@ -544,7 +533,7 @@ fn leads_to_tls(line: &Line) -> bool {
 
 /// Returns whether listeners send the field of a rule by themselves.
 fn is_told_by_listeners(line: &Line) -> bool {
-    let (_, action) = kind_and_action(line);
+    let (_, action) = line.kind_and_action();
     let value = line.word(3);
     matches!(action, "set-header" | "add-header")
         && match &*line.word(2).to_ascii_lowercase() {

@@ -2,7 +2,6 @@
 
 use super::acls::Test;
 use super::parse::Line;
-use super::rules::kind_and_action;
 use crate::document::{Match, PathIs, Route};
 use crate::ledger::Id;
 use crate::patterns::Pattern;
@@ -116,7 +115,7 @@ impl Spot {
 
     /// Notes what a rule changes of requests, done or not.
     pub(super) fn note_change(&mut self, line: &Line) {
-        let (kind, action) = kind_and_action(line);
+        let (kind, action) = line.kind_and_action();
         if !kind.ends_with("-request") {
             return;
         }

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use super::content::Pass;
 use super::converter::Converter;
-use super::heads::{FRAMING, put_list};
+use super::framing::FRAMING;
 use super::here::Here;
 use super::known;
 use super::locations::{self, Kind, Location};
 use super::parse::Directive;
+use super::pass::Pass;
 use super::scope::Scope;
 use super::variables::{expand, has_variables, template, variable};
 use crate::units::{time, time_value};
-use crate::yaml::{Map, Value, map, text};
+use crate::yaml::{Value, map, put_list, text};
 
 /// Fields of the request that the server is told unless the configuration says otherwise.
 const TOLD: [&str; 3] = ["Authorization", "Cookie", "Origin"];
@@ -209,9 +209,4 @@ fn path(location: &Location<'_>, asked: &str, uri: Option<&str>) -> Result<Strin
         true => Err("a query in its path".to_owned()),
         false => Ok(path),
     }
-}
-
-/// Returns the key of a route that asks the server.
-pub(super) fn key(value: Value) -> Map {
-    vec![("ext_authz".to_owned(), value)]
 }

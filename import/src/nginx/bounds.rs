@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::content::prefix_of;
 use super::converter::Converter;
 use super::here::Here;
 use super::parse::Directive;
+use super::pass::prefix_of;
 use super::scope::Scope;
 use crate::document::{PathIs, Route};
 use crate::units::{rate_value, size, size_value, time, time_value, whole};

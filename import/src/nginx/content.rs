@@ -4,56 +4,18 @@ use std::time::Duration;
 
 use super::clusters::{Tls, Way, is_unix};
 use super::converter::{Converter, Place};
-use super::here::{Here, Rewrite};
+use super::guards::{PASSES_BY, passes_by};
+use super::here::Here;
 use super::locations::{self, Kind, Location};
 use super::parse::Directive;
-use super::rewrites::{PASSES_BY, passes_by, replaced_in, replacement};
+use super::pass::{Pass, prefix_of};
+use super::replacements::{Rewrite, replaced_in, replacement};
 use super::variables::{expand, has_variables, variable};
 use crate::document::{PathIs, Route};
 use crate::patterns::{Pattern, escaped};
 use crate::restrict::Delta;
 use crate::units::{time, whole};
 use crate::yaml::{Map, Value, map, text, word};
-
-/// A `proxy_pass`: how it speaks, to which servers, and with which path.
-pub(super) struct Pass {
-    tls: bool,
-    http2: bool,
-    /// The name of an upstream, or a host and a port.
-    pub(super) target: String,
-    /// The path that replaces the location's.
-    pub(super) uri: Option<String>,
-}
-
-impl Pass {
-    /// Reads a URL whose variables are filled in as far as they are known.
-    pub(super) fn read(url: &str) -> Option<Self> {
-        let schemes = [
-            ("http://", false, false),
-            ("https://", true, false),
-            ("grpc://", false, true),
-            ("grpcs://", true, true),
-        ];
-        let (rest, tls, http2) = schemes
-            .iter()
-            .find_map(|(start, tls, http2)| Some((url.strip_prefix(start)?, *tls, *http2)))?;
-        let (target, uri) = match rest.strip_prefix("unix:") {
-            // The path of the socket ends at the next colon.
-            Some(path) => {
-                let end = path.find(':').unwrap_or(path.len()) + "unix:".len();
-                let (target, uri) = rest.split_at(end);
-                (target, uri.strip_prefix(':').unwrap_or(uri))
-            }
-            None => rest.split_at(rest.find(['/', '$']).unwrap_or(rest.len())),
-        };
-        Some(Self {
-            tls,
-            http2,
-            target: target.to_owned(),
-            uri: (!uri.is_empty()).then(|| uri.to_owned()),
-        })
-    }
-}
 
 impl<'a> Converter<'a, '_> {
     /// Returns the routes of what a location serves.
@@ -163,7 +125,7 @@ impl<'a> Converter<'a, '_> {
             next.rates = Some(here.scope.clone());
         }
         if !last.starts_with('@') {
-            match replaced_in(here, &Pattern::new("^.*$", false), last) {
+            match replaced_in(here.rewrite.as_ref(), &Pattern::new("^.*$", false), last) {
                 Ok((rewrite, _)) if !passes_by(place.locations, &rewrite, found) => {
                     next.rewrite = Some(rewrite);
                 }
@@ -516,11 +478,6 @@ impl<'a> Converter<'a, '_> {
         }
         (!found.is_empty()).then_some(Value::List(found))
     }
-}
-
-/// Returns the kind of directives that tune one that passes requests on.
-pub(super) fn prefix_of(pass: &Directive) -> &str {
-    pass.name.strip_suffix("_pass").unwrap_or("proxy")
 }
 
 /// Returns the words of an `if` by which a map compares: without regard to case.

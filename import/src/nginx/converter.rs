@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::authz;
 use super::clusters::Clusters;
+use super::guards::guards;
 use super::here::Here;
 use super::known;
 use super::listeners::{Server, verifies_alone};
 use super::locations::{self, Asked, Kind, Location, Turn};
 use super::parse::Directive;
 use super::variables::Constants;
-use crate::MAX_ROUTES;
 use crate::document::{Match, PathIs, Route};
 use crate::ledger::{Id, Ledger};
+use crate::limits::MAX_ROUTES;
+use crate::networks::normal_network;
 use crate::patterns::{self, Pattern, escaped};
 use crate::restrict::Delta;
 use crate::yaml::{Map, Value, map, text};
@@ -317,7 +318,7 @@ impl<'a> Converter<'a, '_> {
             }
             if own.name == "auth_request" {
                 match self.ext_authz(here, own) {
-                    Ok(asked) => out.extend(authz::key(asked)),
+                    Ok(asked) => out.push(("ext_authz".to_owned(), asked)),
                     Err(told) => {
                         self.ledger.not(own.id, format!("{told}: answers 403"));
                         is_known = false;
@@ -481,40 +482,4 @@ fn together(before: &Map, own: Map) -> Option<Map> {
         }
     }
     Some(out)
-}
-
-/// Returns a network as Sprat writes it: its first address, and how long its prefix is.
-pub(crate) fn normal_network(text: &str) -> Option<String> {
-    use std::net::IpAddr;
-    let (address, length) = match text.split_once('/') {
-        Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),
-        None => (text, None),
-    };
-    let address: IpAddr = address.trim_matches(['[', ']']).parse().ok()?;
-    let bits = if address.is_ipv4() { 32 } else { 128 };
-    let length = length.unwrap_or(bits);
-    if length > bits {
-        return None;
-    }
-    let first: IpAddr = match address {
-        IpAddr::V4(ip) => {
-            let mask = u32::MAX.checked_shl(32 - length).unwrap_or(0);
-            std::net::Ipv4Addr::from_bits(ip.to_bits() & mask).into()
-        }
-        IpAddr::V6(ip) => {
-            let mask = u128::MAX.checked_shl(128 - length).unwrap_or(0);
-            std::net::Ipv6Addr::from_bits(ip.to_bits() & mask).into()
-        }
-    };
-    Some(match length == bits {
-        true => first.to_string(),
-        false => format!("{first}/{length}"),
-    })
-}
-
-/// Returns whether a location keeps requests from something.
-fn guards(location: &Location<'_>) -> bool {
-    let names = ["deny", "allow", "internal", "return", "limit_except"];
-    let guards = |own: &Directive| names.contains(&&*own.name) || known::is_guard(&own.name);
-    location.directive.inner().iter().any(guards) || location.children.iter().any(self::guards)
 }

@@ -2,30 +2,19 @@
 
 use super::authz;
 use super::clusters::is_unix;
-use super::content::prefix_of;
 use super::converter::{Converter, Place};
+use super::framing::FRAMING;
 use super::here::Here;
 use super::locations;
 use super::parse::Directive;
+use super::pass::prefix_of;
 use super::scope::Scope;
 use super::variables::{expand, has_variables, template, variable};
 use crate::units::time;
-use crate::yaml::{Map, Value, map, text, word};
+use crate::yaml::{Map, Value, map, put_list, text, word};
 
 /// Statuses of answers that get fields without `always`.
 const GOOD: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
-
-/// Fields that Sprat writes itself, as the message and the connection need them.
-pub(super) const FRAMING: [&str; 8] = [
-    "connection",
-    "content-length",
-    "keep-alive",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 impl<'a> Converter<'a, '_> {
     /// Returns the keys of a route that change the heads of its requests.
@@ -329,10 +318,4 @@ fn file(uri: &str, place: &Place<'_, '_>) -> Option<String> {
     let root = location.scope.one("root")?.arg(0);
     let is_fixed = root.starts_with('/') && !has_variables(root);
     is_fixed.then(|| format!("{}{uri}", root.trim_end_matches('/')))
-}
-
-pub(super) fn put_list(out: &mut Map, key: &str, list: Vec<Value>) {
-    if !list.is_empty() {
-        out.push((key.to_owned(), Value::List(list)));
-    }
 }

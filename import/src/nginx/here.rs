@@ -1,55 +1,14 @@
 //! A place in a server or a location while its directives are gone through: which
 //! requests come there, and what has been done with them.
 
-use super::locations::encoded;
+use super::replacements::Rewrite;
 use super::scope::Scope;
 use super::variables::Constants;
 use crate::document::{Match, PathIs, Route};
 use crate::ledger::Id;
-use crate::patterns::{self, Pattern};
-use crate::restrict::{Common, Delta, restrict, takes_all};
+use crate::patterns::Pattern;
+use crate::restrict::{Common, Delta, restrict};
 use crate::yaml::{Map, Value, map, word};
-
-/// A replacement of all of a path.
-#[derive(Clone, Debug)]
-pub(super) struct Rewrite {
-    /// An expression that matches all of it.
-    pub(super) pattern: String,
-    /// The text that stands in its place.
-    pub(super) substitution: String,
-}
-
-impl Rewrite {
-    /// Returns the text that all new paths begin with, percent-encoded as locations are, and
-    /// whether it is all of them.
-    pub(super) fn start(&self) -> (String, bool) {
-        let mut start = String::new();
-        let mut rest = self.substitution.chars();
-        while let Some(c) = rest.next() {
-            match c {
-                '\\' => match rest.next() {
-                    Some('\\') => start.push('\\'),
-                    _ => return (encoded(&start), false),
-                },
-                own => start.push(own),
-            }
-        }
-        (encoded(&start), true)
-    }
-
-    /// Returns whether an expression is found in the new paths; none if it may be in some.
-    fn meets(&self, pattern: &Pattern) -> Option<bool> {
-        if takes_all(pattern) {
-            return Some(true);
-        }
-        let (start, is_all) = self.start();
-        match (pattern.may_begin(&start), is_all) {
-            (false, _) => Some(false),
-            (true, true) => patterns::finds(pattern, &start),
-            (true, false) => None,
-        }
-    }
-}
 
 /// A place, with the requests that come there.
 #[derive(Clone, Debug)]

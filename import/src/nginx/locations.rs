@@ -10,9 +10,9 @@ use std::cell::OnceCell;
 
 use super::parse::Directive;
 use super::scope::Scope;
-use crate::MAX_ROUTES;
 use crate::document::PathIs;
 use crate::ledger::Id;
+use crate::limits::MAX_ROUTES;
 use crate::patterns::{self, Pattern, escaped};
 
 /// The paths that a location is for.

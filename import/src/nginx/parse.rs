@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::files::{Fault, Place, Reader};
 use crate::ledger::{Id, Ledger, shown};
-use crate::{MAX_DEPTH, MAX_DIRECTIVES};
+use crate::limits::{MAX_DEPTH, MAX_DIRECTIVES};
 
 /// A directive of nginx.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Where clients are sent: nginx's URLs with variables, as redirects of Sprat's.
 
 use super::here::Here;
-use super::rewrites::replacement;
+use super::replacements::replacement;
 use super::variables::{Piece, pieces};
 use crate::document::Route;
 use crate::patterns::Pattern;

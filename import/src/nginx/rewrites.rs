@@ -3,16 +3,17 @@
 
 use super::conditions::{self, Condition};
 use super::converter::{Converter, Place};
-use super::here::{Here, Rewrite};
-use super::locations::{self, Location};
+use super::guards::{PASSES_BY, passes_by};
+use super::here::Here;
+use super::locations;
 use super::parse::Directive;
 use super::redirects;
+use super::replacements::{Rewrite, replaced_in};
 use super::steps::{decides, goes_on, is_step, refuses};
-use super::variables::{Piece, expand, has_variables, pieces};
-use crate::MAX_ROUTES;
+use super::variables::{expand, has_variables};
 use crate::document::Route;
-use crate::ledger::Id;
-use crate::patterns::{self, Pattern};
+use crate::limits::MAX_ROUTES;
+use crate::patterns::Pattern;
 use crate::restrict::{Common, Delta, restrict, takes_all};
 use crate::yaml::{text, word};
 
@@ -386,7 +387,7 @@ impl<'a> Converter<'a, '_> {
         pattern: &Pattern,
         target: &str,
     ) -> Step {
-        match replaced_in(here, pattern, target) {
+        match replaced_in(here.rewrite.as_ref(), pattern, target) {
             Ok((rewrite, doubt)) => {
                 match doubt {
                     Some(told) => self.ledger.not(own.id, told),
@@ -437,7 +438,7 @@ impl<'a> Converter<'a, '_> {
                 false => Step::Routes(routes),
             };
         }
-        match replaced_in(here, pattern, &target) {
+        match replaced_in(here.rewrite.as_ref(), pattern, &target) {
             Ok((rewrite, doubt)) => {
                 let is_last = !flag.is_empty() || !rest.iter().any(|own| is_step(own));
                 let routes = match is_last {
@@ -552,122 +553,4 @@ enum Step {
     Ends(Vec<Route>),
     /// The path is another, and the location stays.
     Rewritten(Rewrite),
-}
-
-/// The remark on new paths that are not told apart from those that another location guards.
-pub(super) const PASSES_BY: &str =
-    "the new path may be one that another location guards: it answers 403";
-
-/// Returns whether new paths may be those of a location with guards that the one found lacks.
-pub(super) fn passes_by(list: &[Location<'_>], rewrite: &Rewrite, found: &Location<'_>) -> bool {
-    let (start, is_all) = rewrite.start();
-    if is_all {
-        return false;
-    }
-    fn of<'l>(location: &'l Location<'_>) -> &'l [Id] {
-        location.guards.get_or_init(|| guard_ids(location))
-    }
-    let asked = of(found);
-    let lacks = |other: &&Location<'_>| of(other).iter().any(|id| !asked.contains(id));
-    locations::candidates(list, &start).iter().any(lacks)
-}
-
-/// Returns the directives that keep requests from a location, or from a part of it.
-fn guard_ids(location: &Location<'_>) -> Vec<Id> {
-    let scope = &location.scope;
-    let asks = |own: &&Directive| own.arg(0) != "off";
-    let guards = super::known::guards().filter_map(|name| scope.one(name).filter(asks));
-    let rules = scope.all(&["allow", "deny"]);
-    let ends = |own: &&Directive| match &*own.name {
-        "limit_except" => true,
-        "return" => own.arg(0).starts_with(['4', '5']),
-        "if" => refuses(own.inner()),
-        _ => false,
-    };
-    let own = location.directive.inner().iter().filter(ends);
-    let all = guards.chain(rules).chain(scope.one("internal")).chain(own);
-    all.map(|own| own.id).collect()
-}
-
-/// Returns how a path is replaced here, where it may have been already.
-///
-/// # Errors
-///
-/// What Sprat has no word for.
-pub(super) fn replaced_in(
-    here: &Here<'_>,
-    pattern: &Pattern,
-    target: &str,
-) -> Result<(Rewrite, Option<&'static str>), String> {
-    let (mut rewrite, doubt) = replacement(pattern, target)?;
-    if let Some(before) = &here.rewrite {
-        if !rewrite.start().1 {
-            return Err("two replacements of a path in turn".to_owned());
-        }
-        rewrite.pattern.clone_from(&before.pattern);
-    }
-    Ok((rewrite, doubt))
-}
-
-/// Returns how a path is replaced, and what is lost.
-///
-/// # Errors
-///
-/// What Sprat has no word for.
-pub(super) fn replacement(
-    pattern: &Pattern,
-    target: &str,
-) -> Result<(Rewrite, Option<&'static str>), String> {
-    let whole = pattern.whole_for_rewrite();
-    patterns::check(&whole).map_err(|told| format!("the expression is none of Sprat's: {told}"))?;
-    let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let query = query.replace("${args}", "").replace("$args", "");
-    let mut doubt = (!query.trim_matches('&').is_empty())
-        .then_some("rewritten paths keep the query of the request: the one given here is lost");
-    if path.contains("request_uri") && doubt.is_none() {
-        doubt = Some("`$request_uri` is the path here, whose query is not repeated in it");
-    }
-    let mut substitution = String::new();
-    for piece in pieces(path) {
-        match piece {
-            Piece::Text(text) => substitution.push_str(&text.replace('\\', "\\\\")),
-            Piece::Variable(name) => match name.parse::<usize>() {
-                Ok(group) if (1..=patterns::groups(&whole)).contains(&group) => {
-                    substitution.push_str(&format!("\\{group}"));
-                }
-                _ if name == "is_args" || name == "args" => {}
-                _ if (name == "request_uri" || name == "uri") && !substitution.contains("\\0") => {
-                    substitution.push_str("\\0");
-                }
-                _ => return Err(format!("there is no `${name}` in rewritten paths")),
-            },
-        }
-    }
-    if !substitution.starts_with('/') && !substitution.starts_with('\\') {
-        substitution.insert(0, '/');
-    }
-    let rewrite = Rewrite {
-        pattern: whole,
-        substitution,
-    };
-    Ok((rewrite, doubt))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replacements_are_of_all_of_a_path() {
-        let of = |pattern: &str, target: &str| {
-            let (own, doubt) = replacement(&Pattern::new(pattern, false), target).unwrap();
-            (own.pattern, own.substitution, doubt.is_some())
-        };
-        let plain = ("^/a/(.*)$".to_owned(), "/b/\\1".to_owned(), false);
-        assert_eq!(of("^/a/(.*)$", "/b/$1"), plain);
-        assert_eq!(of("^/a/(.*)$", "/b/${1}?$args"), plain);
-        assert!(of("^/a/(.*)$", "/index.php?q=$1").2);
-        let wrong = replacement(&Pattern::new("^/a", false), "/b/$1");
-        assert_eq!(wrong.unwrap_err(), "there is no `$1` in rewritten paths");
-    }
 }

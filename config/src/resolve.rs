@@ -36,7 +36,7 @@ use sprat_scheduler::{Cutoffs, Discipline};
 
 use self::addresses::Addresses;
 use self::policy::policy;
-use self::values::{bytes, count, each, size, small, time};
+use self::values::{bytes, count, each, maybe, optional_file, size, small, time};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -137,10 +137,7 @@ fn admin<W>(
             mode: addresses::mode((&admin.address, &admin.mode), ADMIN_MODE, reporter)?,
             owner: addresses::owner(&admin.address, (&admin.owner, &admin.group), reporter)?,
             hosts: each(&admin.hosts, |host| Some(host.0.clone()))?,
-            token_file: admin.token_file.optional()?.map(|path| FileAt {
-                path: path.0.clone(),
-                span: Span(admin.token_file.span.clone()),
-            }),
+            token_file: optional_file(&admin.token_file)?,
         })),
     }
 }
@@ -184,10 +181,7 @@ fn listener(
     let owner = addresses::owner(&raw.address, (&raw.owner, &raw.group), reporter)?;
     let forwarding = raw.forwarding.get()?;
     let name = raw.name.optional()?;
-    let http2 = match raw.http2.get()?.value() {
-        None => None,
-        Some(http2) => Some(self::http2(http2)?),
-    };
+    let http2 = maybe(raw.http2.get()?.value(), http2)?;
     Some(Listener {
         name: name.map_or_else(|| address.to_string(), |name| name.0.clone()),
         address,

@@ -3,11 +3,11 @@
 use super::actions::{header_values, values};
 use super::classes::certificate;
 use super::cluster_names::Known;
-use super::values::{count, each, time};
+use super::values::{count, each, each_given, file, maybe, time};
 use crate::actions::is_of_connection;
 use crate::diagnostic::Reporter;
 use crate::raw;
-use crate::resolved::{Access, BasicAuth, Cors, ExtAuthz, FileAt, RbacRule, Span};
+use crate::resolved::{Access, BasicAuth, Cors, ExtAuthz, RbacRule};
 
 /// Resolves the checks on requests for what a route leads to.
 pub(super) fn access(
@@ -33,14 +33,8 @@ pub(super) fn access(
         }
     }
     Some(Access {
-        cors: match raw.cors.optional()? {
-            Some(own) => Some(cors(own, reporter)?),
-            None => None,
-        },
-        basic_auth: match raw.basic_auth.optional()? {
-            Some(own) => Some(basic_auth(own)?),
-            None => None,
-        },
+        cors: maybe(raw.cors.optional()?, |own| cors(own, reporter))?,
+        basic_auth: maybe(raw.basic_auth.optional()?, |own| basic_auth(own))?,
         ext_authz: ext_authz?,
         rbac: rbac?,
     })
@@ -50,29 +44,17 @@ fn rule(raw: &raw::RbacRule, reporter: &mut Reporter<'_>) -> Option<RbacRule> {
     let headers = raw.headers.optional()?.map_or(&[][..], |list| &list.0);
     Some(RbacRule {
         verdict: raw.action.copied()?,
-        clients: match raw.clients.optional()? {
-            Some(_) => each(&raw.clients, |cidr| Some(cidr.0))?,
-            None => Vec::new(),
-        },
-        certificate: match raw.client_certificate.optional()? {
-            Some(own) => Some(certificate(own)?),
-            None => None,
-        },
+        clients: each_given(&raw.clients, |cidr| Some(cidr.0))?,
+        certificate: maybe(raw.client_certificate.optional()?, certificate)?,
         headers: values(headers, true, reporter)?,
-        users: match raw.users.optional()? {
-            Some(_) => each(&raw.users, |user| Some(user.0.clone()))?,
-            None => Vec::new(),
-        },
+        users: each_given(&raw.users, |user| Some(user.0.clone()))?,
     })
 }
 
 fn basic_auth(raw: &raw::BasicAuth) -> Option<BasicAuth> {
     let header = raw.forward_username_header.optional()?;
     Some(BasicAuth {
-        users_file: FileAt {
-            path: raw.users_file.get()?.0.clone(),
-            span: Span(raw.users_file.span.clone()),
-        },
+        users_file: file(&raw.users_file)?,
         realm: raw.realm.get()?.0.clone(),
         username_header: header.map(|name| name.0.clone()),
         cache_ttl: raw.cache_ttl.get()?.value().map(|time| time.0),

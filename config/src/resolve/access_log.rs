@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::values::{each, time};
+use super::values::{each, maybe, time};
 use crate::containers::Or;
 use crate::decode::{Field, similar};
 use crate::diagnostic::Reporter;
@@ -137,14 +137,10 @@ fn filter(
         }
     }
     Some(LogFilter {
-        min_status: match raw.min_status.optional()? {
-            None => None,
-            Some(status) => Some(u16::try_from(status.0).ok()?),
-        },
-        min_duration: match raw.min_duration.optional()? {
-            None => None,
-            Some(_) => Some(time(&raw.min_duration)?),
-        },
+        min_status: maybe(raw.min_status.optional()?, |status| {
+            u16::try_from(status.0).ok()
+        })?,
+        min_duration: maybe(raw.min_duration.optional()?, |_| time(&raw.min_duration))?,
         classes: names,
     })
 }

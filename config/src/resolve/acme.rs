@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use super::values::time;
+use super::values::{file, optional_file, time};
 use crate::addresses::CertificateName;
 use crate::containers::{List, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
-use crate::names::FilePath;
 use crate::raw;
 use crate::resolved::*;
 
@@ -31,10 +30,7 @@ pub(super) fn resolve<W>(raw: &Field<Or<W, raw::Acme>>) -> Option<Option<Acme>> 
                 timeout: time(&own.timeout)?,
             }),
         },
-        ca_file: match raw.ca_file.optional()? {
-            None => None,
-            Some(_) => Some(file(&raw.ca_file)?),
-        },
+        ca_file: optional_file(&raw.ca_file)?,
     }))
 }
 
@@ -81,11 +77,4 @@ fn wildcard(span: &Range<usize>, reporter: &mut Reporter<'_>) {
     let help = "have a command put it there: `challenge: {command: PROGRAM}` in `acme`, or list \
                 the names one by one";
     reporter.error(span, message, Some(help.to_owned()));
-}
-
-fn file(raw: &Field<FilePath>) -> Option<FileAt> {
-    Some(FileAt {
-        path: raw.get()?.0.clone(),
-        span: Span(raw.span.clone()),
-    })
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::cluster_names::Known;
-use super::values::each;
+use super::values::{each, each_given, maybe};
 use crate::containers::{List, Or, Seldom};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -262,10 +262,9 @@ fn redirect(
     let redirect = Redirect {
         https: raw.https_redirect.copied()?.0,
         host: raw.host_redirect.optional()?.map(|host| host.0.clone()),
-        port: match raw.port_redirect.optional()? {
-            Some(port) => Some(u16::try_from(port.0).ok()?),
-            None => None,
-        },
+        port: maybe(raw.port_redirect.optional()?, |port| {
+            u16::try_from(port.0).ok()
+        })?,
         path: if let Some(path) = raw.path_redirect.optional()? {
             RedirectPath::Fixed(path.0.clone())
         } else if let Some(prefix) = raw.prefix_rewrite.optional()? {
@@ -359,10 +358,9 @@ fn error_page(
     reporter: &mut Reporter<'_>,
 ) -> Option<ErrorPage> {
     let page = page(&raw.body, &raw.file, &raw.content_type, reporter)?;
-    let status = match raw.response_code.optional()? {
-        Some(status) => Some(u16::try_from(status.0).ok()?),
-        None => None,
-    };
+    let status = maybe(raw.response_code.optional()?, |status| {
+        u16::try_from(status.0).ok()
+    })?;
     if page.is_none() && status.is_none() {
         let message = "this page changes nothing".to_owned();
         let help = "give it a `body`, a `file` or a `response_code`".to_owned();
@@ -460,16 +458,6 @@ fn value(
     Some((name.0.clone(), template.0.clone()))
 }
 
-/// A list that may be absent.
-macro_rules! listed_in {
-    ($field:expr, $each:expr) => {
-        match $field.optional()? {
-            Some(_) => each(&$field, $each)?,
-            None => Vec::new(),
-        }
-    };
-}
-
 /// Resolves what a request must look like, beyond its host and its path.
 pub(super) fn conditions(raw: &raw::RouteMatch, reporter: &mut Reporter<'_>) -> Option<Conditions> {
     let keys = [("path", &raw.path.given), ("prefix", &raw.prefix.given)];
@@ -501,11 +489,11 @@ pub(super) fn conditions(raw: &raw::RouteMatch, reporter: &mut Reporter<'_>) -> 
     let query_parameters: Option<Vec<_>> = parameters.iter().map(&mut parameter).collect();
     Some(Conditions {
         path: raw.safe_regex.optional()?.map(|own| own.0.clone()),
-        methods: listed_in!(raw.methods, |method| Some(method.0.clone())),
+        methods: each_given(&raw.methods, |method| Some(method.0.clone()))?,
         headers: headers?,
         query_parameters: query_parameters?,
         cookies: cookies?,
-        clients: listed_in!(raw.clients, |cidr| Some(cidr.0)),
+        clients: each_given(&raw.clients, |cidr| Some(cidr.0))?,
     })
 }
 

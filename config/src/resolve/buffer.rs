@@ -1,11 +1,9 @@
 //! Buffers of requests and responses, as they are resolved.
 
-use super::values::bytes;
+use super::values::{bytes, file, maybe};
 use crate::containers::Or;
 use crate::raw;
-use crate::resolved::{
-    BufferFile, BufferTotals, BufferedBody, FileAt, ResponseBuffer, RouteBuffer, Span,
-};
+use crate::resolved::{BufferFile, BufferTotals, BufferedBody, ResponseBuffer, RouteBuffer};
 use crate::words::{Auto, Off};
 
 /// Resolves what all bodies may take.
@@ -56,15 +54,11 @@ fn response(raw: &Or<Auto, Or<Off, raw::BufferedBody>>) -> Option<ResponseBuffer
 fn body(raw: &raw::BufferedBody) -> Option<BufferedBody> {
     Some(BufferedBody {
         memory_bytes: bytes(&raw.memory)?,
-        file: match raw.file.get()?.value() {
-            None => None,
-            Some(raw) => Some(BufferFile {
-                directory: FileAt {
-                    path: raw.path.get()?.0.clone(),
-                    span: Span(raw.path.span.clone()),
-                },
+        file: maybe(raw.file.get()?.value(), |raw| {
+            Some(BufferFile {
+                directory: file(&raw.path)?,
                 max_bytes: raw.max_size.copied()?.0,
-            }),
-        },
+            })
+        })?,
     })
 }

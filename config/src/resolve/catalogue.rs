@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::cluster_names::dangling;
-use super::values::{bytes, count, each, time};
+use super::values::{bytes, count, each, maybe, time};
 use crate::containers::{List, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -25,17 +25,15 @@ pub(super) fn resolve(
 ) -> Option<Catalogue> {
     let vary = vary(&raw.vary, reporter);
     let manifests = manifests(raw, file, reporter);
-    let snapshot = match raw.snapshot.get()?.value() {
-        None => None,
-        Some(snapshot) => Some(Snapshot {
+    let snapshot = maybe(raw.snapshot.get()?.value(), |snapshot| {
+        Some(Snapshot {
             path: snapshot.path.get()?.0.clone(),
             span: Span(snapshot.path.span.clone()),
             interval: snapshot.interval.copied()?.0,
-        }),
-    };
-    let shared = match raw.shared.get()?.value() {
-        None => None,
-        Some(store) => Some(SharedStore {
+        })
+    })?;
+    let shared = maybe(raw.shared.get()?.value(), |store| {
+        Some(SharedStore {
             url: store.url.get()?.0.clone(),
             span: Span(store.url.span.clone()),
             prefix: store.prefix.get()?.0.clone(),
@@ -43,8 +41,8 @@ pub(super) fn resolve(
             budget: time(&store.budget)?,
             max_queued: count(&store.max_queued)?,
             pause: time(&store.pause)?,
-        }),
-    };
+        })
+    })?;
     let estimator = estimator(&raw.estimator)?;
     Some(Catalogue {
         max_bytes: bytes(&raw.max_size)?,

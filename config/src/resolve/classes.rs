@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sprat_scheduler::classes::MAX_CLASSES;
 
-use super::values::{each, size, time};
+use super::values::{each_given, maybe, size, time};
 use crate::containers::{List, Named};
 use crate::decode::{Field, similar};
 use crate::diagnostic::Reporter;
@@ -170,22 +170,12 @@ fn rule(
     Some((matches?, name.clone(), at))
 }
 
-/// A list that may be absent.
-macro_rules! listed_in {
-    ($field:expr, $each:expr) => {
-        match $field.optional()? {
-            Some(_) => each(&$field, $each)?,
-            None => Vec::new(),
-        }
-    };
-}
-
 /// Resolves the names that a client's certificate must have.
 pub(super) fn certificate(raw: &raw::CertificateMatch) -> Option<CertificateMatch> {
     Some(CertificateMatch {
-        dns: listed_in!(raw.dns, |host| Some(host.0.clone())),
-        uris: listed_in!(raw.uris, |uri| Some(uri.0.clone())),
-        common_names: listed_in!(raw.common_names, |name| Some(name.0.clone())),
+        dns: each_given(&raw.dns, |host| Some(host.0.clone()))?,
+        uris: each_given(&raw.uris, |uri| Some(uri.0.clone()))?,
+        common_names: each_given(&raw.common_names, |name| Some(name.0.clone()))?,
     })
 }
 
@@ -203,26 +193,23 @@ fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<Cla
         })
     };
     Some(ClassMatch {
-        clients: listed_in!(raw.clients, |cidr| Some(cidr.0)),
-        dscp: listed_in!(raw.dscp, |dscp| Some(dscp.0)),
-        certificate: match raw.client_certificate.optional()? {
-            None => None,
-            Some(own) => Some(certificate(own)?),
-        },
-        users: listed_in!(raw.users, |user| Some(user.0.clone())),
-        hosts: listed_in!(raw.hosts, |host| Some(host.0.clone())),
+        clients: each_given(&raw.clients, |cidr| Some(cidr.0))?,
+        dscp: each_given(&raw.dscp, |dscp| Some(dscp.0))?,
+        certificate: maybe(raw.client_certificate.optional()?, certificate)?,
+        users: each_given(&raw.users, |user| Some(user.0.clone()))?,
+        hosts: each_given(&raw.hosts, |host| Some(host.0.clone()))?,
         path: match (raw.path.optional()?, raw.prefix.optional()?) {
             (Some(path), _) => PathPattern::Exact(path.0.clone()),
             (None, Some(prefix)) => PathPattern::Prefix(prefix.0.clone()),
             (None, None) => PathPattern::Any,
         },
-        extensions: listed_in!(raw.extensions, |extension| Some(extension.0.clone())),
-        methods: listed_in!(raw.methods, |method| Some(method.0.clone())),
-        headers: listed_in!(raw.headers, field),
-        cookies: listed_in!(raw.cookies, field),
-        content_types: listed_in!(raw.content_types, |kind| Some(kind.0.clone())),
-        response_types: listed_in!(raw.response_types, |kind| Some(kind.0.clone())),
-        urgency: listed_in!(raw.urgency, |urgency| u8::try_from(urgency.0).ok()),
+        extensions: each_given(&raw.extensions, |extension| Some(extension.0.clone()))?,
+        methods: each_given(&raw.methods, |method| Some(method.0.clone()))?,
+        headers: each_given(&raw.headers, field)?,
+        cookies: each_given(&raw.cookies, field)?,
+        content_types: each_given(&raw.content_types, |kind| Some(kind.0.clone()))?,
+        response_types: each_given(&raw.response_types, |kind| Some(kind.0.clone()))?,
+        urgency: each_given(&raw.urgency, |urgency| u8::try_from(urgency.0).ok())?,
         prefetch: false,
     })
 }
@@ -324,14 +311,13 @@ pub(super) fn warn_keys(
 
 /// Resolves the rules by which requests are turned away.
 pub(super) fn admission(raw: &raw::Admission) -> Option<Admission> {
-    let channel = match raw.channel.get()?.value() {
-        None => None,
-        Some(channel) => Some(ChannelRule {
+    let channel = maybe(raw.channel.get()?.value(), |channel| {
+        Some(ChannelRule {
             max_backlog: time(&channel.max_backlog)?,
             large_bytes: channel.large.copied()?.0,
             level: u8::try_from(channel.level.copied()?.0).ok()?,
-        }),
-    };
+        })
+    })?;
     Some(Admission {
         averaging: raw.averaging.copied()?.0,
         channel,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sprat_scheduler::dispatch::Intervals;
 
-use super::values::{bytes, count, size, small, time};
+use super::values::{bytes, count, file, maybe, optional_file, size, small, time};
 use super::{dns, health, sessions, tls};
 use crate::containers::Or;
 use crate::decode::Field;
@@ -58,13 +58,12 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     }
     Some(Cluster {
         name: name.to_owned(),
-        read_ahead: match raw.read_ahead.get()?.value() {
-            None => None,
-            Some(raw) => Some(ReadAhead {
+        read_ahead: maybe(raw.read_ahead.get()?.value(), |raw| {
+            Some(ReadAhead {
                 per_response: bytes(&raw.per_response)?,
                 total: bytes(&raw.total)?,
-            }),
-        },
+            })
+        })?,
         wait_queue: wait_queue(&raw.wait_queue, binds, reporter)?,
         stateful_session,
         wait_for_endpoint: raw.wait_for_endpoint.get()?.value().map(|time| time.0),
@@ -78,22 +77,18 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
             .value()
             .map_or(Duration::ZERO, |time| time.0),
         resilience: health::resilience(raw, reporter)?,
-        overload_page: raw.overload_page.optional()?.map(|path| FileAt {
-            path: path.0.clone(),
-            span: Span(raw.overload_page.span.clone()),
-        }),
+        overload_page: optional_file(&raw.overload_page)?,
         connect_timeout: time(&raw.connect_timeout)?,
         max_connections,
         max_idle_connections: max_idle?.min(max_connections),
         idle_timeout: time(&raw.idle_timeout)?,
         max_header_bytes: bytes(&raw.max_response_headers)?,
-        http2: match raw.http2.get()?.value() {
-            None => None,
-            Some(http2) => Some(UpstreamHttp2 {
+        http2: maybe(raw.http2.get()?.value(), |http2| {
+            Some(UpstreamHttp2 {
                 max_streams: count(&http2.max_concurrent_streams)?,
                 stream_window_bytes: small(bytes(&http2.initial_stream_window_size)?),
-            }),
-        },
+            })
+        })?,
         tls: tls_with_name(raw, (&endpoints, http2), reporter)?,
         endpoints,
         endpoints_file,
@@ -195,14 +190,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the endpoints that are given, or the file that has them.
 fn source(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Source> {
-    let file = raw.endpoints_file.optional()?;
-    if !raw.endpoints.given && file.is_none() {
+    let named = raw.endpoints_file.optional()?;
+    if !raw.endpoints.given && named.is_none() {
         let message = format!("the cluster `{name}` has no endpoints");
         let help = "give `endpoints`, a list such as [127.0.0.1:8000], or `endpoints_file`";
         reporter.error(&raw.endpoints.span, message, Some(help.to_owned()));
         return None;
     }
-    let Some(file) = file else {
+    let Some(named) = named else {
         return Some((endpoints(&raw.endpoints.get()?.0, reporter)?, None));
     };
     if raw.endpoints.given {
@@ -212,14 +207,11 @@ fn source(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option
         reporter.error(span, message.to_owned(), Some(help.to_owned()));
         return None;
     }
-    let (path, interval) = match file {
+    let (path, interval) = match named {
         raw::EndpointsFileAt::Path(path) => (path, LOOK_AGAIN),
         raw::EndpointsFileAt::Full(own) => (&own.path, time(&own.interval)?),
     };
-    let at = FileAt {
-        path: path.get()?.0.clone(),
-        span: Span(path.span.clone()),
-    };
+    let at = file(path)?;
     Some((Vec::new(), Some(EndpointsFile { at, interval })))
 }
 

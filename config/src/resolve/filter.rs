@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::policy::policy;
 use super::reach::Few;
-use super::values::{bytes, count, each, size, time};
+use super::values::{bytes, count, each, maybe, size, time};
 use super::{catalogue, classes, clusters, routes, srq};
 use crate::containers::Or;
 use crate::decode::Field;
@@ -148,10 +148,7 @@ fn group(
         dispatch,
         hash_key,
         max_requests: max_requests.map_or(usize::MAX, |bound| size(bound.0)),
-        head_probe: match raw.head_probe.get()?.value() {
-            None => None,
-            Some(own) => Some(probe(own, &pools)?),
-        },
+        head_probe: maybe(raw.head_probe.get()?.value(), |own| probe(own, &pools))?,
         pools,
     })
 }

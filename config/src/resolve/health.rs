@@ -1,6 +1,6 @@
 //! Resolves health checks, outlier detection and retries.
 
-use super::values::{count, each, size, time};
+use super::values::{count, each, maybe, size, time};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -11,14 +11,12 @@ use crate::words::{Off, Unlimited};
 
 /// Resolves when a cluster's endpoints go out of use, and the bounds on it as a whole.
 pub(super) fn resilience(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Resilience> {
-    let outlier_detection = match raw.outlier_detection.get()?.value() {
-        None => None,
-        Some(outliers) => Some(outlier_detection(outliers, reporter)?),
-    };
-    let health_checks = match raw.health_checks.get()?.value() {
-        None => None,
-        Some(checks) => Some(health_checks(checks, &raw.health_checks, reporter)?),
-    };
+    let outlier_detection = maybe(raw.outlier_detection.get()?.value(), |outliers| {
+        outlier_detection(outliers, reporter)
+    })?;
+    let health_checks = maybe(raw.health_checks.get()?.value(), |checks| {
+        health_checks(checks, &raw.health_checks, reporter)
+    })?;
     let breakers = raw.circuit_breakers.get()?;
     let budget = breakers.retry_budget.get()?;
     Some(Resilience {
@@ -103,10 +101,7 @@ fn health_checks<W>(
     place: &Field<Or<W, raw::HealthChecks>>,
     reporter: &mut Reporter<'_>,
 ) -> Option<HealthChecks> {
-    let http = match raw.http_health_check.optional()? {
-        None => None,
-        Some(http) => Some(http_health_check(http)?),
-    };
+    let http = maybe(raw.http_health_check.optional()?, http_health_check)?;
     let tcp = raw.tcp_health_check.optional()?.is_some();
     if http.is_some() == tcp {
         let (message, help) = match tcp {
@@ -145,10 +140,7 @@ fn http_health_check(raw: &raw::HttpHealthCheck) -> Option<HttpHealthCheck> {
 
 /// Resolves which requests of a route are repeated.
 pub(super) fn retry_policy(raw: &raw::Route, reporter: &mut Reporter<'_>) -> Option<RetryPolicy> {
-    let hedge_delay = match raw.hedge_policy.get()?.value() {
-        None => None,
-        Some(hedge) => Some(time(&hedge.delay)?),
-    };
+    let hedge_delay = maybe(raw.hedge_policy.get()?.value(), |hedge| time(&hedge.delay))?;
     let Some(policy) = raw.retry_policy.get()?.value() else {
         return Some(RetryPolicy {
             hedge_delay,

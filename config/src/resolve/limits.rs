@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sprat_scheduler::limits::{Bucket, HeapBounds, MinRate};
 
-use super::values::{count, size, time};
+use super::values::{count, maybe, size, time};
 use crate::containers::{Or, Seldom};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -50,10 +50,7 @@ fn min_rates(raw: &raw::MinRates) -> Option<MinRates> {
         }))
     };
     let under_load = raw.under_load.get()?.value();
-    let under_load = match under_load {
-        None => None,
-        Some(raw) => Some(rates_under_load(raw)?),
-    };
+    let under_load = maybe(under_load, rates_under_load)?;
     let (body, response) = under_load.unzip();
     Some(MinRates {
         request_body: rate(&raw.request_body)?,

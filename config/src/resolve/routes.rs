@@ -11,7 +11,7 @@ use super::compressor::compressor;
 use super::health::retry_policy;
 use super::limits::rate_limit;
 use super::reach::Earlier;
-use super::values::{bytes, each, time};
+use super::values::{bytes, each, each_given, maybe, time};
 use crate::addresses::UrlPath;
 use crate::containers::Or;
 use crate::decode::Field;
@@ -108,10 +108,9 @@ fn route(
         reporter.error(&raw.regex_rewrite.span, message, Some(help));
         return None;
     }
-    let regex_rewrite = match raw.regex_rewrite.optional()? {
-        Some(rewrite) => Some(actions::regex_rewrite(rewrite, reporter)?),
-        None => None,
-    };
+    let regex_rewrite = maybe(raw.regex_rewrite.optional()?, |rewrite| {
+        actions::regex_rewrite(rewrite, reporter)
+    })?;
     Some(Route {
         matches,
         conditions: Conditions::default(),
@@ -139,22 +138,15 @@ fn route(
             Some(own) => maintenance(own)?,
             None => closed.clone(),
         },
-        document_root: match raw.document_root.get()?.value() {
-            None => None,
-            Some(root) => Some(document_root(root)?),
-        },
-        head_probe: match raw.head_probe.get()?.value() {
-            None => None,
-            Some(probe) => Some(head_probe(probe)?),
-        },
-        upgrade: match raw.upgrade.get()?.value() {
-            None => None,
-            Some(upgrade) => Some(Upgrade {
+        document_root: maybe(raw.document_root.get()?.value(), |own| document_root(own))?,
+        head_probe: maybe(raw.head_probe.get()?.value(), |own| head_probe(own))?,
+        upgrade: maybe(raw.upgrade.get()?.value(), |upgrade| {
+            Some(Upgrade {
                 protocols: each(&upgrade.protocols, |protocol| Some(protocol.0.clone()))?,
                 idle_timeout: time(&upgrade.idle_timeout)?,
                 buffer_bytes: bytes(&upgrade.buffer_size)?,
-            }),
-        },
+            })
+        })?,
     })
 }
 
@@ -190,10 +182,7 @@ pub(super) fn route_match(
         reporter.error(&raw_prefix.span, message, Some(help));
         return None;
     }
-    let hosts = match raw_hosts.optional()? {
-        Some(_) => each(raw_hosts, |host| Some(host.0.clone()))?,
-        None => Vec::new(),
-    };
+    let hosts = each_given(raw_hosts, |host| Some(host.0.clone()))?;
     let path = match (raw_path.optional()?, raw_prefix.optional()?) {
         (Some(path), _) => PathPattern::Exact(path.0.clone()),
         (None, Some(prefix)) => PathPattern::Prefix(prefix.0.clone()),

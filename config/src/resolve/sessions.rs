@@ -1,5 +1,6 @@
 //! Sessions: the cookie that a client is given.
 
+use super::values::optional_file;
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -19,10 +20,7 @@ pub(super) fn resolve<W>(
         cookie: cookie.name.get()?.0.clone(),
         attributes: attributes(cookie, reporter)?,
         strict: raw.strict.copied()?.0,
-        key_file: raw.key_file.optional()?.map(|path| FileAt {
-            path: path.0.clone(),
-            span: Span(raw.key_file.span.clone()),
-        }),
+        key_file: optional_file(&raw.key_file)?,
     }))
 }
 

@@ -1,6 +1,6 @@
 //! TLS: everything but what is in the files.
 
-use super::values::{count, time};
+use super::values::{count, file, maybe, time};
 use crate::containers::{List, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -21,15 +21,14 @@ pub(super) fn listener<W>(
     Some(Some(ListenerTls {
         certificates: certificates(&raw.certificates, acme, reporter)?,
         minimum_version: raw.minimum_version.copied()?,
-        client_certificates: match raw.client_certificates.get()?.value() {
-            None => None,
-            Some(asked) => Some(ClientCertificates {
+        client_certificates: maybe(raw.client_certificates.get()?.value(), |asked| {
+            Some(ClientCertificates {
                 trusted_ca: file(&asked.trusted_ca)?,
                 mode: asked.mode.copied()?,
                 crl_files: crl_files(&asked.crl_files)?,
                 expired_crl: asked.expired_crl.copied()?,
-            }),
-        },
+            })
+        })?,
         handshake_timeout: time(&raw.handshake_timeout)?,
         max_handshakes: count(&raw.max_handshakes)?,
         session_tickets: count(&raw.session_tickets)?,
@@ -64,10 +63,7 @@ pub(super) fn cluster<W>(
             }),
         },
         sni: raw.sni.optional()?.map(|name| name.0.clone()),
-        client_certificate: match raw.client_certificate.optional()? {
-            None => None,
-            Some(own) => Some(certificate(own)?),
-        },
+        client_certificate: maybe(raw.client_certificate.optional()?, certificate)?,
         minimum_version: raw.minimum_version.copied()?,
         verify,
         http2,
@@ -99,12 +95,5 @@ fn certificate(raw: &raw::TlsCertificate) -> Option<TlsCertificate> {
     Some(TlsCertificate {
         chain: file(&raw.certificate_chain)?,
         key: file(&raw.private_key)?,
-    })
-}
-
-fn file(raw: &Field<FilePath>) -> Option<FileAt> {
-    Some(FileAt {
-        path: raw.get()?.0.clone(),
-        span: Span(raw.span.clone()),
     })
 }

@@ -1,12 +1,12 @@
 //! Traces: where spans are sent, and which.
 
-use super::values::{count, time};
+use super::values::{count, optional_file, time};
 use crate::addresses::CollectorUrl;
 use crate::containers::{Named, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
-use crate::resolved::{CollectorEndpoint, FileAt, Otlp, Span, Tracing};
+use crate::resolved::{CollectorEndpoint, Otlp, Span, Tracing};
 
 /// The port of OTLP over gRPC, which is not spoken here.
 const GRPC_PORT: u16 = 4317;
@@ -37,10 +37,7 @@ pub(super) fn resolve<W>(
     let otlp = Otlp {
         endpoint: endpoint?,
         headers: headers?,
-        ca_file: raw.ca_file.optional()?.map(|path| FileAt {
-            path: path.0.clone(),
-            span: Span(raw.ca_file.span.clone()),
-        }),
+        ca_file: optional_file(&raw.ca_file)?,
         resource: resource?,
         timeout: time(&raw.timeout)?,
         max_queue_size: count(&raw.max_queue_size)?,

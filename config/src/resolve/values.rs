@@ -1,10 +1,12 @@
-//! Values of keys as the resolved configuration has them: numbers, times and lists.
+//! Values of keys as the resolved configuration has them: numbers, times, files and lists.
 
 use std::time::Duration;
 
 use crate::containers::List;
 use crate::decode::Field;
+use crate::names::FilePath;
 use crate::raw::Timeout;
+use crate::resolved::{FileAt, Span};
 use crate::scalars::{Bytes, Count, Time};
 
 /// Resolves each item of a list; none if one of them is wrong.
@@ -14,6 +16,41 @@ pub(super) fn each<T, U, const MIN: usize>(
 ) -> Option<Vec<U>> {
     let items = list.get()?.0.iter();
     items.map(|item| item.get().and_then(&resolve)).collect()
+}
+
+/// Resolves each item of a list that may be absent, and has none then.
+pub(super) fn each_given<T, U, const MIN: usize>(
+    list: &Field<List<T, MIN>>,
+    resolve: impl Fn(&T) -> Option<U>,
+) -> Option<Vec<U>> {
+    match list.optional()? {
+        Some(_) => each(list, resolve),
+        None => Some(Vec::new()),
+    }
+}
+
+/// Resolves what may be absent, or off; `Some(None)` if it is.
+pub(super) fn maybe<T, U>(
+    raw: Option<&T>,
+    resolve: impl FnOnce(&T) -> Option<U>,
+) -> Option<Option<U>> {
+    match raw {
+        Some(raw) => resolve(raw).map(Some),
+        None => Some(None),
+    }
+}
+
+/// Returns the file that a key names.
+pub(super) fn file(field: &Field<FilePath>) -> Option<FileAt> {
+    field.get().map(|FilePath(path)| FileAt {
+        path: path.clone(),
+        span: Span(field.span.clone()),
+    })
+}
+
+/// Returns the file that a key names; `Some(None)` if it is absent.
+pub(super) fn optional_file(field: &Field<FilePath>) -> Option<Option<FileAt>> {
+    maybe(field.optional()?, |_| file(field))
 }
 
 /// Returns the time that a key has.

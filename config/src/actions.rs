@@ -7,10 +7,12 @@ use serde_json::{Value, json};
 
 use crate::addresses::from_slash;
 use crate::decode::{Class, shortened, similar};
+use crate::names::{TOKEN_PATTERN, is_token};
 use crate::resolved::{AllowedOrigin, TextPattern};
 use crate::safe_regex::{MAX_PATTERN_LEN, SafeRegex};
 use crate::scalars::{Fault, Leaf};
 use crate::template::{NAMES, Template, TemplateFault};
+use crate::texts::{is_made_of, texts};
 
 /// Bytes of a body in the configuration.
 const MAX_BODY_LEN: usize = 65_536;
@@ -165,25 +167,30 @@ impl Leaf for StatusRange {
     }
 }
 
-/// The name of a query's parameter, decoded.
-#[derive(Clone, Debug)]
-pub(crate) struct ParameterName(pub(crate) String);
+texts! {
+    /// The name of a query's parameter, decoded.
+    ParameterName: "the name of a parameter, such as page",
+        {"minLength": 1, "maxLength": 128},
+        |text| (1..=128).contains(&text.chars().count());
 
-impl Leaf for ParameterName {
-    fn expected() -> Cow<'static, str> {
-        "the name of a parameter, such as page".into()
-    }
+    /// The value of `Content-Type`.
+    MediaTypeText: "a media type, such as text/html; charset=utf-8",
+        {"pattern": "^[!-.0-~]+/[ -~]+$", "maxLength": 256},
+        |text| {
+            let parts = text.split_once('/');
+            is_made_of(text, 0..=256, |b| (b' '..=b'~').contains(&b))
+                && parts.is_some_and(|(kind, rest)| {
+                    !kind.is_empty() && !kind.contains(' ') && !rest.is_empty()
+                })
+        };
 
-    fn accepts() -> Value {
-        json!({"type": "string", "minLength": 1, "maxLength": 128})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        match (1..=128).contains(&text.chars().count()) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
-        }
-    }
+    /// The realm of passwords.
+    Realm: "a few words, without quotes and backslashes",
+        {"pattern": r#"^[ !#-\[\]-~]{1,128}$"#},
+        |text| {
+            let valid = |b: u8| (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
+            is_made_of(text, 1..=128, valid)
+        };
 }
 
 /// The name of a field that a route may edit, in lower case.
@@ -203,14 +210,13 @@ impl Leaf for EditedName {
     fn accepts() -> Value {
         json!({
             "type": "string",
-            "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$",
+            "pattern": TOKEN_PATTERN,
             "not": {"pattern": format!("^({})$", RESERVED.map(any_case).join("|"))},
         })
     }
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
-        if !(1..=64).contains(&text.len()) || !text.bytes().all(valid) {
+        if !is_token(text) {
             return Err(Fault::PLAIN);
         }
         let name = text.to_ascii_lowercase();
@@ -305,33 +311,6 @@ impl Leaf for BodyText {
     }
 }
 
-/// The value of `Content-Type`.
-#[derive(Clone, Debug)]
-pub(crate) struct MediaTypeText(pub(crate) String);
-
-impl Leaf for MediaTypeText {
-    fn expected() -> Cow<'static, str> {
-        "a media type, such as text/html; charset=utf-8".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": "^[!-.0-~]+/[ -~]+$", "maxLength": 256})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let printable = text.len() <= 256 && text.bytes().all(|b| (b' '..=b'~').contains(&b));
-        match text.split_once('/') {
-            Some((kind, rest)) if printable && !kind.is_empty() && !kind.contains(' ') => {
-                match rest.is_empty() {
-                    true => Err(Fault::PLAIN),
-                    false => Ok(Self(text.to_owned())),
-                }
-            }
-            _ => Err(Fault::PLAIN),
-        }
-    }
-}
-
 /// The origin of a web page, or all below a domain.
 #[derive(Clone, Debug)]
 pub(crate) struct OriginPattern(pub(crate) AllowedOrigin);
@@ -377,28 +356,6 @@ impl Leaf for OriginPattern {
             )),
             None if is_scheme && is_host(host) => Ok(Self(AllowedOrigin::Exact(lower))),
             _ => Err(Fault::PLAIN),
-        }
-    }
-}
-
-/// The realm of passwords.
-#[derive(Clone, Debug)]
-pub(crate) struct Realm(pub(crate) String);
-
-impl Leaf for Realm {
-    fn expected() -> Cow<'static, str> {
-        "a few words, without quotes and backslashes".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": r#"^[ !#-\[\]-~]{1,128}$"#})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let valid = |b: u8| (b' '..=b'~').contains(&b) && b != b'"' && b != b'\\';
-        match (1..=128).contains(&text.len()) && text.bytes().all(valid) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
         }
     }
 }

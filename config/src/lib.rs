@@ -42,6 +42,7 @@ mod shown;
 mod sources;
 pub mod stations;
 mod template;
+mod texts;
 mod tree;
 pub mod units;
 mod wording;

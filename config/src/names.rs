@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::decode::{Class, shortened};
 use crate::scalars::{Fault, Leaf, NAME_PATTERN, check_name};
+use crate::texts::{is_made_of, texts};
 
 /// A name of the operator's choosing.
 #[derive(Clone, Debug)]
@@ -28,27 +29,64 @@ impl Leaf for Name {
     }
 }
 
-/// A pseudonym for `Via`: a token (RFC 9110 5.6.2).
-#[derive(Clone, Debug)]
-pub(crate) struct Pseudonym(pub(crate) String);
+/// The pattern of a token, of which 64 bytes are taken at most.
+pub(crate) const TOKEN_PATTERN: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$";
 
-impl Leaf for Pseudonym {
-    fn expected() -> Cow<'static, str> {
-        "a word without spaces, such as sprat".into()
-    }
+/// Returns whether a text is a token (RFC 9110 5.6.2).
+pub(crate) fn is_token(text: &str) -> bool {
+    let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
+    is_made_of(text, 1..=64, valid)
+}
 
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"})
-    }
+texts! {
+    /// A pseudonym for `Via`: a token (RFC 9110 5.6.2).
+    Pseudonym: "a word without spaces, such as sprat",
+        {"pattern": TOKEN_PATTERN},
+        is_token;
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
-        if (1..=64).contains(&text.len()) && text.bytes().all(valid) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(Fault::PLAIN)
-        }
-    }
+    /// The name of a cluster of Envoy's: what a header field can carry.
+    EnvoyCluster: "the name of one of Envoy's clusters, without spaces",
+        {"pattern": "^[!-~]{1,256}$"},
+        |text| is_made_of(text, 1..=256, |b| b.is_ascii_graphic());
+
+    /// A key of Envoy's metadata.
+    MetadataKey: "a key of Envoy's metadata, without spaces, such as pool",
+        {"pattern": "^[!-~]{1,256}$"},
+        |text| is_made_of(text, 1..=256, |b| b.is_ascii_graphic());
+
+    /// A path, with its query if there is one (RFC 9112 3.2.1).
+    Target: "a path, such as /a.iso or /search?q=all",
+        {"pattern": "^/[!\"$-~]{0,4095}$"},
+        |text| {
+            let valid = |b: u8| b.is_ascii_graphic() && b != b'#';
+            text.starts_with('/') && is_made_of(text, 1..=4096, valid)
+        };
+
+    /// The name of a file in a directory.
+    FileName: "the name of a file, such as index.html",
+        {"pattern": r"^[^\u0000-\u001f/.][^\u0000-\u001f/]*$"},
+        |text| {
+            let hidden_or_none = text.is_empty() || text.starts_with('.');
+            !hidden_or_none && !text.chars().any(|c| c < ' ' || c == '/')
+        };
+
+    /// The prefix of keys in a store.
+    KeyPrefix: "up to 64 characters without spaces, such as sprat:",
+        {"pattern": "^[!-~]{1,64}$"},
+        |text| is_made_of(text, 1..=64, |b| b.is_ascii_graphic());
+
+    /// A pass phrase of a store, which is never shown.
+    Phrase: "a pass phrase",
+        {"minLength": 1, "maxLength": 1024},
+        |text| (1..=1024).contains(&text.chars().count());
+
+    /// The name of a network device.
+    Device: "the name of a network device, such as eth0",
+        {"pattern": "^[A-Za-z0-9_.@-]{1,15}$"},
+        |text| {
+            // The kernel's IFNAMSIZ is 16 with the terminator.
+            is_made_of(text, 1..=15, |b| b.is_ascii_alphanumeric() || b"_.@-".contains(&b))
+        };
 }
 
 /// A protocol that a connection may switch to, in lower case: a token (RFC 9110
@@ -62,21 +100,21 @@ impl Leaf for Protocol {
     }
 
     fn accepts() -> Value {
-        let mut token = Pseudonym::accepts();
-        token["not"] = json!({"pattern": "^[Hh]2[Cc]$"});
-        token
+        json!({"type": "string", "pattern": TOKEN_PATTERN, "not": {"pattern": "^[Hh]2[Cc]$"}})
     }
 
-    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
-        let Pseudonym(name) = Pseudonym::parse(text, class)?;
-        if name.eq_ignore_ascii_case("h2c") {
+    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+        if !is_token(text) {
+            return Err(Fault::PLAIN);
+        }
+        if text.eq_ignore_ascii_case("h2c") {
             let help = "remove it: the requests inside would be past every route and rule";
             return Err(Fault::new(
                 "HTTP/2 cannot be tunnelled".to_owned(),
                 help.to_owned(),
             ));
         }
-        Ok(Self(name.to_ascii_lowercase()))
+        Ok(Self(text.to_ascii_lowercase()))
     }
 }
 
@@ -123,73 +161,12 @@ impl Leaf for FieldName {
     }
 
     fn accepts() -> Value {
-        json!({"type": "string", "pattern": "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$"})
-    }
-
-    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
-        let Pseudonym(name) = Pseudonym::parse(text, class)?;
-        Ok(Self(name.to_ascii_lowercase()))
-    }
-}
-
-/// The name of a cluster of Envoy's: what a header field can carry.
-#[derive(Clone, Debug)]
-pub(crate) struct EnvoyCluster(pub(crate) String);
-
-impl Leaf for EnvoyCluster {
-    fn expected() -> Cow<'static, str> {
-        "the name of one of Envoy's clusters, without spaces".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": "^[!-~]{1,256}$"})
+        json!({"type": "string", "pattern": TOKEN_PATTERN})
     }
 
     fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let valid = text.bytes().all(|b| b.is_ascii_graphic());
-        match (1..=256).contains(&text.len()) && valid {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
-        }
-    }
-}
-
-/// A key of Envoy's metadata.
-#[derive(Clone, Debug)]
-pub(crate) struct MetadataKey(pub(crate) String);
-
-impl Leaf for MetadataKey {
-    fn expected() -> Cow<'static, str> {
-        "a key of Envoy's metadata, without spaces, such as pool".into()
-    }
-
-    fn accepts() -> Value {
-        EnvoyCluster::accepts()
-    }
-
-    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
-        EnvoyCluster::parse(text, class).map(|name| Self(name.0))
-    }
-}
-
-/// A path, with its query if there is one (RFC 9112 3.2.1).
-#[derive(Clone, Debug)]
-pub(crate) struct Target(pub(crate) String);
-
-impl Leaf for Target {
-    fn expected() -> Cow<'static, str> {
-        "a path, such as /a.iso or /search?q=all".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": "^/[!\"$-~]{0,4095}$"})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let valid = |b: u8| b.is_ascii_graphic() && b != b'#';
-        let inside = text.starts_with('/') && text.len() <= 4096;
-        match inside && text.bytes().all(valid) {
-            true => Ok(Self(text.to_owned())),
+        match is_token(text) {
+            true => Ok(Self(text.to_ascii_lowercase())),
             false => Err(Fault::PLAIN),
         }
     }
@@ -212,95 +189,6 @@ impl Leaf for FilePath {
         match text.is_empty() || text.chars().any(|c| c < ' ') {
             true => Err(Fault::PLAIN),
             false => Ok(Self(PathBuf::from(text))),
-        }
-    }
-}
-
-/// The name of a file in a directory.
-#[derive(Clone, Debug)]
-pub(crate) struct FileName(pub(crate) String);
-
-impl Leaf for FileName {
-    fn expected() -> Cow<'static, str> {
-        "the name of a file, such as index.html".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": r"^[^\u0000-\u001f/.][^\u0000-\u001f/]*$"})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let hidden_or_none = text.is_empty() || text.starts_with('.');
-        match hidden_or_none || text.chars().any(|c| c < ' ' || c == '/') {
-            true => Err(Fault::PLAIN),
-            false => Ok(Self(text.to_owned())),
-        }
-    }
-}
-
-/// The prefix of keys in a store.
-#[derive(Clone, Debug)]
-pub(crate) struct KeyPrefix(pub(crate) String);
-
-impl Leaf for KeyPrefix {
-    fn expected() -> Cow<'static, str> {
-        "up to 64 characters without spaces, such as sprat:".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": r"^[!-~]{1,64}$"})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let valid = text.bytes().all(|b| b.is_ascii_graphic());
-        match (1..=64).contains(&text.len()) && valid {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
-        }
-    }
-}
-
-/// A pass phrase of a store, which is never shown.
-#[derive(Clone, Debug)]
-pub(crate) struct Phrase(pub(crate) String);
-
-impl Leaf for Phrase {
-    fn expected() -> Cow<'static, str> {
-        "a pass phrase".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "minLength": 1, "maxLength": 1024})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        match (1..=1024).contains(&text.chars().count()) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
-        }
-    }
-}
-
-/// The name of a network device.
-#[derive(Clone, Debug)]
-pub(crate) struct Device(pub(crate) String);
-
-impl Leaf for Device {
-    fn expected() -> Cow<'static, str> {
-        "the name of a network device, such as eth0".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": "^[A-Za-z0-9_.@-]{1,15}$"})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        // The kernel's IFNAMSIZ is 16 with the terminator.
-        let valid = |b: u8| b.is_ascii_alphanumeric() || b"_.@-".contains(&b);
-        if (1..=15).contains(&text.len()) && text.bytes().all(valid) {
-            Ok(Self(text.to_owned()))
-        } else {
-            Err(Fault::PLAIN)
         }
     }
 }

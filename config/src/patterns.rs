@@ -6,36 +6,16 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::decode::{Class, shortened};
+use crate::names::{TOKEN_PATTERN, is_token};
 use crate::resolved::TextPattern;
 use crate::scalars::{Fault, Leaf};
+use crate::texts::texts;
 
-/// Returns whether a text is a token (RFC 9110 5.6.2).
-fn is_token(text: &str) -> bool {
-    let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
-    (1..=64).contains(&text.len()) && text.bytes().all(valid)
-}
-
-const TOKEN_PATTERN: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$";
-
-/// The name of a header field or a cookie.
-#[derive(Clone, Debug)]
-pub(crate) struct HeaderName(pub(crate) String);
-
-impl Leaf for HeaderName {
-    fn expected() -> Cow<'static, str> {
-        "a name of a header field or cookie, such as X-Tier".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": TOKEN_PATTERN})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        match is_token(text) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
-        }
-    }
+texts! {
+    /// The name of a header field or a cookie.
+    HeaderName: "a name of a header field or cookie, such as X-Tier",
+        {"pattern": TOKEN_PATTERN},
+        is_token;
 }
 
 /// A value, or how it begins.

@@ -1,15 +1,11 @@
 //! Sessions as they are written: requests that stay with an endpoint.
 
-use std::borrow::Cow;
-
-use serde_json::{Value, json};
-
 use crate::containers::List;
-use crate::decode::Class;
-use crate::names::{FilePath, Pseudonym};
+use crate::names::{FilePath, TOKEN_PATTERN, is_token};
 use crate::record::{choices, record};
 use crate::resolved::CookieAttributeName;
-use crate::scalars::{Fault, Flag, Leaf, Time};
+use crate::scalars::{Flag, Time};
+use crate::texts::{is_made_of, texts};
 
 record! {
     /// Sticky sessions: later requests of a session go to the endpoint that got its first one.
@@ -62,67 +58,24 @@ choices! {
     }
 }
 
-/// A cookie's name: a token (RFC 6265 4.1.1).
-#[derive(Clone, Debug)]
-pub(crate) struct CookieName(pub(crate) String);
+texts! {
+    /// A cookie's name: a token (RFC 6265 4.1.1).
+    CookieName: "the name of a cookie, such as sprat-session",
+        {"pattern": TOKEN_PATTERN},
+        is_token;
 
-impl Leaf for CookieName {
-    fn expected() -> Cow<'static, str> {
-        "the name of a cookie, such as sprat-session".into()
-    }
+    /// A cookie's path (RFC 6265 4.1.1).
+    CookiePath: "a path, such as /shop",
+        {"pattern": "^/[!-:<-~]{0,255}$"},
+        |text| text.starts_with('/') && is_attribute(text);
 
-    fn accepts() -> Value {
-        Pseudonym::accepts()
-    }
-
-    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
-        Pseudonym::parse(text, class).map(|name| Self(name.0))
-    }
-}
-
-/// A cookie's path (RFC 6265 4.1.1).
-#[derive(Clone, Debug)]
-pub(crate) struct CookiePath(pub(crate) String);
-
-impl Leaf for CookiePath {
-    fn expected() -> Cow<'static, str> {
-        "a path, such as /shop".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": "^/[!-:<-~]{0,255}$"})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        match text.starts_with('/') && is_attribute(text) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
-        }
-    }
-}
-
-/// The value of a cookie's attribute (RFC 6265 4.1.1).
-#[derive(Clone, Debug)]
-pub(crate) struct CookieValue(pub(crate) String);
-
-impl Leaf for CookieValue {
-    fn expected() -> Cow<'static, str> {
-        "a value without spaces and semicolons, such as Lax".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": "^[!-:<-~]{1,256}$"})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        match is_attribute(text) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
-        }
-    }
+    /// The value of a cookie's attribute (RFC 6265 4.1.1).
+    CookieValue: "a value without spaces and semicolons, such as Lax",
+        {"pattern": "^[!-:<-~]{1,256}$"},
+        is_attribute;
 }
 
 fn is_attribute(text: &str) -> bool {
     let valid = |b: u8| b.is_ascii_graphic() && b != b';';
-    (1..=256).contains(&text.len()) && text.bytes().all(valid)
+    is_made_of(text, 1..=256, valid)
 }

@@ -12,6 +12,7 @@ use crate::names::FilePath;
 use crate::numbers::RequestsPercent;
 use crate::record::record;
 use crate::scalars::{Count, Fault, Flag, Leaf};
+use crate::texts::texts;
 
 record! {
     /// Traces of requests. A request is part of the trace in its `traceparent` (W3C Trace Context),
@@ -83,26 +84,14 @@ impl Leaf for SecretValue {
     }
 }
 
-/// The value of an attribute of the resource.
-#[derive(Clone, Debug)]
-pub(crate) struct AttributeText(pub(crate) String);
-
-impl Leaf for AttributeText {
-    fn expected() -> Cow<'static, str> {
-        "text of 1 to 256 characters".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": r"^[^\u0000-\u001f]{1,256}$"})
-    }
-
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
-        let fits = (1..=256).contains(&text.chars().count());
-        match fits && !text.chars().any(|c| c < ' ') {
-            true => Ok(Self(text.to_owned())),
-            false => Err(Fault::PLAIN),
-        }
-    }
+texts! {
+    /// The value of an attribute of the resource.
+    AttributeText: "text of 1 to 256 characters",
+        {"pattern": r"^[^\u0000-\u001f]{1,256}$"},
+        |text| {
+            let fits = (1..=256).contains(&text.chars().count());
+            fits && !text.chars().any(|c| c < ' ')
+        };
 }
 
 #[cfg(test)]

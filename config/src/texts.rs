@@ -1,0 +1,48 @@
+//! Types of text that is kept as it is written, if it has a certain form.
+
+use std::ops::RangeInclusive;
+
+/// Defines types of text, each with what it takes, what its schema says of it, and its form:
+///
+/// ```text
+/// /// Meaning.
+/// Name: "what it takes", {"pattern": "^...$"}, |text| is_fine(text);
+/// ```
+macro_rules! texts {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident: $expected:literal, {$($schema:tt)*}, $fits:expr;
+    )*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug)]
+        pub(crate) struct $name(pub(crate) String);
+
+        impl $crate::scalars::Leaf for $name {
+            fn expected() -> std::borrow::Cow<'static, str> {
+                $expected.into()
+            }
+
+            fn accepts() -> serde_json::Value {
+                serde_json::json!({"type": "string", $($schema)*})
+            }
+
+            fn parse(text: &str, _: $crate::decode::Class) -> Result<Self, $crate::scalars::Fault> {
+                let fits: fn(&str) -> bool = $fits;
+                match fits(text) {
+                    true => Ok(Self(text.to_owned())),
+                    false => Err($crate::scalars::Fault::PLAIN),
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use texts;
+
+/// Returns whether a text has so many bytes, each of which is valid.
+pub(crate) fn is_made_of(
+    text: &str,
+    lengths: RangeInclusive<usize>,
+    valid: fn(u8) -> bool,
+) -> bool {
+    lengths.contains(&text.len()) && text.bytes().all(valid)
+}

@@ -3,11 +3,7 @@
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http::uri::PathAndQuery;
-use sprat_config::fields::{variant_values, varies_by};
-use sprat_net::headers::Head;
 use sprat_scheduler::catalogue::{Groups, Resource};
-
-use super::Catalogue;
 
 /// A request as the catalogue sees it.
 #[derive(Clone, Debug)]
@@ -17,7 +13,7 @@ pub struct Asked {
     pub(super) cluster: usize,
     pub(super) route: usize,
     /// The kind that its estimates go by: the number of the route's identity.
-    kind: usize,
+    pub(super) kind: usize,
     pub(super) groups: Groups,
     /// The resource's names, for the layers that go by names; none if there is no such layer.
     pub(super) names: Option<Names>,
@@ -56,42 +52,9 @@ pub struct Lesson {
     pub(super) fields: u8,
 }
 
-impl Catalogue {
-    /// Returns what a request with these header fields asks for; none if no layer could know it.
-    pub fn asked(&self, to: &Destination<'_>, fields: &HeaderMap) -> Option<Box<Asked>> {
-        if self.is_off() {
-            return None;
-        }
-        let values = variant_values(&self.hasher, &self.vary, &Head(fields));
-        let cluster = &self.clusters[to.cluster];
-        let url = self.hasher.url(cluster, to.host, to.target.as_str());
-        let names = || Names {
-            host: to.host.into(),
-            target: to.target.clone(),
-            upstream: to.upstream.unwrap_or(to.target).clone(),
-        };
-        Some(Box::new(Asked {
-            resource: Resource { url, values },
-            cluster: to.cluster,
-            route: to.route,
-            kind: self.kinds[to.route],
-            groups: Groups::new(self.kinds[to.route], to.target.path()),
-            names: self.sources.go_by_names(to.route).then(names),
-        }))
-    }
-
-    /// Returns what a response with these header fields teaches.
-    pub fn lesson(&self, asked: &Asked, fields: &HeaderMap) -> Lesson {
-        Lesson {
-            asked: asked.with_content_type(fields),
-            fields: varies_by(&self.vary, &Head(fields)),
-        }
-    }
-}
-
 impl Asked {
     /// Returns the same request, once the response tells its content type.
-    fn with_content_type(&self, fields: &HeaderMap) -> Self {
+    pub(super) fn with_content_type(&self, fields: &HeaderMap) -> Self {
         let content_type = fields.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
         let groups = content_type.map(|text| self.groups.with_content_type(self.kind, text));
         Self {

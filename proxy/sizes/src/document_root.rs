@@ -16,6 +16,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::found::Answer;
+use super::learnt::seconds;
 
 /// Files that are looked at at a time: a file system that hangs holds no more
 /// threads than these.
@@ -31,7 +32,7 @@ pub(super) struct DocumentRoot {
 
 impl DocumentRoot {
     pub(super) fn new(config: &Config) -> Arc<Self> {
-        let ttl_s = super::seconds(config.ttl);
+        let ttl_s = seconds(config.ttl);
         Arc::new(Self {
             answers: Mutex::new(Answers::new(config.max_bytes, ttl_s, ttl_s)),
             places: Arc::new(Semaphore::new(MAX_LOOKS)),

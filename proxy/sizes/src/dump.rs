@@ -11,7 +11,8 @@ use http_body::{Body, Frame};
 use serde::{Deserialize, Serialize};
 use sprat_scheduler::catalogue::Packed;
 
-use super::{Catalogue, snapshot};
+use super::catalogue::Catalogue;
+use super::snapshot;
 
 /// The first line: what the keys are made with.
 #[derive(Debug, Deserialize, Serialize)]
@@ -105,7 +106,8 @@ impl Body for Dump {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        let (learnt, now_s) = (&this.catalogue.learnt, this.catalogue.now_s());
+        let memory = &this.catalogue.memory;
+        let (learnt, now_s) = (&memory.learnt, memory.now_s());
         let mut lines = Vec::new();
         while lines.is_empty() && this.next_part < learnt.parts() {
             for (packed, asked_again) in learnt.entries(this.next_part, now_s) {

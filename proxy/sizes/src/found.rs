@@ -1,10 +1,9 @@
-//! What a layer of the catalogue says, and how long it is waited for.
+//! What a layer of the catalogue says.
 
 use sprat_scheduler::Size;
 use sprat_scheduler::catalogue::Known;
 
-use super::Layer;
-use super::probe::Prober;
+use super::layer::Layer;
 
 /// The confidence in a size that is stated, not seen, by a manifest, a file or a probe's
 /// answer: files change, and backends compress.
@@ -42,14 +41,4 @@ impl Found {
         let confidence = WRITTEN_DOWN;
         Self::new(layer, Known { bytes, confidence })
     }
-}
-
-/// The layers that a size is worth waiting for.
-pub enum Patience<'a> {
-    /// Nothing: the layers in memory are asked alone.
-    None,
-    /// The budgets of the layers that make a request wait.
-    Budgets,
-    /// The same, and a request to the backend.
-    Probe(Prober<'a>),
 }

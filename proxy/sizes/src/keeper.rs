@@ -9,9 +9,9 @@ use arc_swap::ArcSwap;
 use sprat_config::resolved as config;
 use sprat_net::background::Background;
 
+use super::catalogue::Catalogue;
 use super::manifest::Manifest;
 use super::store::Store;
-use super::{Catalogue, lock};
 
 /// The threads of the catalogue in use.
 pub struct Keeper {
@@ -124,7 +124,7 @@ impl Keeper {
                 let path = path.clone();
                 let save = Arc::new(move || {
                     if saves.load(Relaxed) {
-                        present.load().save_or_complain(&path);
+                        present.load().memory.save_or_complain(&path);
                     }
                 });
                 let last = Arc::clone(&save);
@@ -135,7 +135,7 @@ impl Keeper {
                     move || last(),
                 ))
             }
-            What::Store(_) => lock(&catalogue.sources.store_thread).take().map(Ok),
+            What::Store(_) => catalogue.sources.take_store_thread().map(Ok),
         };
         let begun = begun.transpose();
         let thread = begun.context("cannot start a thread of the catalogue")?;
@@ -146,7 +146,7 @@ impl Keeper {
     pub fn save(&self) {
         for (what, _) in &self.tasks {
             if let What::Snapshot(snapshot) = what {
-                self.present.load().save_or_complain(&snapshot.path);
+                self.present.load().memory.save_or_complain(&snapshot.path);
             }
         }
     }

@@ -22,7 +22,7 @@ impl Learnt {
     /// has room switches it off.
     pub(super) fn new(max_bytes: usize, ttl: Duration) -> Self {
         let room = max_bytes.saturating_sub(PARTS * size_of::<Mutex<Table>>());
-        let parts = Table::split(room, PARTS, super::seconds(ttl));
+        let parts = Table::split(room, PARTS, seconds(ttl));
         let parts = parts.into_iter().filter(|part| part.capacity() > 0);
         Self {
             parts: parts.map(Mutex::new).collect(),
@@ -84,4 +84,9 @@ impl Learnt {
 /// entries are plain numbers.
 fn lock(part: &Mutex<Table>) -> MutexGuard<'_, Table> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns whole seconds, as times stand in tables.
+pub(super) fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }

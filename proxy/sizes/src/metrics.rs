@@ -1,69 +1,19 @@
-//! What the catalogue counts, and how it is told.
+//! The metrics of the catalogue.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
-use sprat_net::counters::{Counter, Histogram, Scale, Total};
+use sprat_net::counters::{Counter, Total};
 use sprat_net::metrics::{Labels, Per, Row, Topic};
 use sprat_scheduler::catalogue::TableStats;
 
-use super::found::Answer;
+use super::catalogue::Catalogue;
+use super::layer::Layer;
+use super::layer_stats::{Doublings, LayerStats, Outcomes};
 use super::manifest::Manifest;
 use super::probe::ProbeCounts;
 use super::store::Health;
-use super::{Catalogue, Layer};
-
-/// The scale of a size's error, in doublings.
-#[derive(Debug, Default)]
-struct Doublings;
-
-impl Scale for Doublings {
-    const BOUNDS: &'static [f64] = &[
-        0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0,
-    ];
-}
-
-/// The outcomes of one layer's look-ups.
-#[derive(Debug, Default)]
-struct Outcomes {
-    hits: Counter,
-    misses: Counter,
-    /// The store could not be asked, or did not answer in time.
-    errors: Counter,
-    /// The errors of the sizes that it said, in doublings.
-    off: Histogram<Doublings>,
-}
-
-/// A worker's look-ups, in the order in which layers are asked.
-#[derive(Debug, Default)]
-pub struct LayerStats([Outcomes; Layer::ALL.len()]);
-
-impl LayerStats {
-    /// Counts a layer's answer; by the owning worker only.
-    pub(super) fn count(&self, layer: Layer, hit: bool) {
-        let outcomes = &self.0[layer.index()];
-        match hit {
-            true => outcomes.hits.increment(),
-            false => outcomes.misses.increment(),
-        }
-    }
-
-    /// Counts a layer's answer, which may be a failure; by the owning worker only.
-    pub(super) fn count_answer(&self, layer: Layer, answer: Answer) {
-        match answer {
-            Answer::Size(_) => self.count(layer, true),
-            Answer::Unknown => self.count(layer, false),
-            Answer::Failed => self.0[layer.index()].errors.increment(),
-        }
-    }
-
-    /// Compares the size of a response with what a layer had said of it; by the owning worker only.
-    pub fn compare(&self, layer: Layer, said: u64, bytes: u64) {
-        let doublings = (said.max(1) as f64 / bytes.max(1) as f64).log2().abs();
-        self.0[layer.index()].off.observe(doublings);
-    }
-}
 
 /// The catalogue's part of the metrics.
 #[derive(Debug)]
@@ -109,15 +59,13 @@ impl CatalogueView {
 
     fn sum(&self, layer: Layer, of: impl Fn(&Outcomes) -> &Counter) -> u64 {
         let workers = self.look_ups.iter();
-        workers
-            .map(|worker| of(&worker.0[layer.index()]).get())
-            .sum()
+        workers.map(|worker| of(worker.of(layer)).get()).sum()
     }
 
     /// Returns the figures, to be serialised.
     pub fn summary(&self) -> impl Serialize {
-        let stats = self.catalogue.learnt.stats();
-        let (bytes, capacity) = self.catalogue.learnt.bytes_and_capacity();
+        let stats = self.catalogue.memory.learnt.stats();
+        let (bytes, capacity) = self.catalogue.memory.learnt.bytes_and_capacity();
         let layer = |layer: Layer| LayerSummary {
             layer: layer.name(),
             hits: self.sum(layer, |outcomes| &outcomes.hits),
@@ -145,10 +93,10 @@ impl CatalogueView {
         let mut probes = ProbeCounts::default();
         let routes = self.catalogue.sources.probes.iter().flatten();
         routes.for_each(|own| probes += own.counts());
-        let (bytes, capacity) = self.catalogue.learnt.bytes_and_capacity();
+        let (bytes, capacity) = self.catalogue.memory.learnt.bytes_and_capacity();
         CatalogueNow {
             view: Arc::clone(self),
-            learnt: self.catalogue.learnt.stats(),
+            learnt: self.catalogue.memory.learnt.stats(),
             bytes,
             capacity,
             probes,
@@ -206,7 +154,7 @@ pub static CATALOGUE: Topic<CatalogueNow> = Topic { title: "The catalogue of siz
     Row::histogram::<Doublings>("sprat_catalogue_error_doublings", LAYER,
         "How far the size that a layer said was from the response's, in doublings: 1 is half or double",
         |now, out| for layer in Layer::ALL {
-            let parts = now.view.look_ups.iter().map(|worker| &worker.0[layer.index()].off);
+            let parts = now.view.look_ups.iter().map(|worker| &worker.of(layer).off);
             out.put(&[layer.name()], Total::of(parts));
         }),
     Row::gauge("sprat_catalogue_manifest_entries", MANIFEST,

@@ -5,7 +5,11 @@ use std::sync::Arc;
 use http::HeaderMap;
 use sprat_config::Config;
 
-use super::{Catalogue, Destination, Found, LayerStats, Patience};
+use super::asked::Destination;
+use super::catalogue::Catalogue;
+use super::found::Found;
+use super::layer_stats::LayerStats;
+use super::patience::Patience;
 
 /// Looks up the size of a response to GET in the snapshot, the manifests and the document root.
 /// Nothing is asked over the network.

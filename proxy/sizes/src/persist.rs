@@ -1,13 +1,14 @@
-//! Snapshots of a catalogue in use.
+//! Snapshots of what was learnt.
 
 use std::path::Path;
 
 use sprat_scheduler::catalogue::KeyHasher;
 use tokio::time::Instant;
 
-use super::{Catalogue, snapshot};
+use super::memory::Memory;
+use super::snapshot;
 
-impl Catalogue {
+impl Memory {
     /// Takes in a snapshot; one that cannot be used is left alone, and the log says why. An
     /// instance that shares a store keeps the secret of its keys.
     pub(super) fn restore(&mut self, path: &Path, shares: bool) {
@@ -72,7 +73,7 @@ impl Catalogue {
         Ok(entries)
     }
 
-    /// Does as [`Catalogue::save`]; the log says how it went.
+    /// Does as [`Memory::save`]; the log says how it went.
     pub(super) fn save_or_complain(&self, path: &Path) {
         let began = Instant::now();
         match self.save(path) {

@@ -23,8 +23,9 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
 
+use super::asked::Asked;
 use super::found::Answer;
-use super::{Asked, Catalogue};
+use super::memory::Memory;
 
 /// A probe under way: the answer's status and fields, once its endpoint has given them.
 pub type Probing = Pin<Box<dyn Future<Output = Result<(StatusCode, HeaderMap), Reason>>>>;
@@ -149,14 +150,14 @@ impl RouteProbes {
     /// Asks, or waits with others for what was asked already.
     pub(super) async fn look_up(
         self: &Arc<Self>,
-        catalogue: &Arc<Catalogue>,
+        memory: &Arc<Memory>,
         asked: &Asked,
         prober: &Prober<'_>,
     ) -> Answer {
         let mut answer = match self.begin(key(asked)) {
             Ok(Begun::Joined(answer)) => answer,
             Ok(Begun::Own(pending, answer)) => {
-                self.send(pending, catalogue, asked, prober);
+                self.send(pending, memory, asked, prober);
                 answer
             }
             Err(answer) => return answer,
@@ -200,22 +201,16 @@ impl RouteProbes {
     }
 
     /// Sends a probe in a task of its own.
-    fn send(
-        &self,
-        mut pending: Pending,
-        catalogue: &Arc<Catalogue>,
-        asked: &Asked,
-        prober: &Prober<'_>,
-    ) {
+    fn send(&self, mut pending: Pending, memory: &Arc<Memory>, asked: &Asked, prober: &Prober<'_>) {
         let request = head_of(prober.request);
         let head = prober.upstream.head(asked.resource.url.bits(), request);
-        let catalogue = Arc::clone(catalogue);
+        let memory = Arc::clone(memory);
         let (asked, bound) = (asked.clone(), self.config.timeout);
         spawn_local(async move {
             match timeout(bound, head).await {
                 Ok(Ok((status, fields))) => match probed_size(status.as_u16(), &Head(&fields)) {
                     Some(bytes) => {
-                        catalogue.note(&catalogue.lesson(&asked, &fields), bytes);
+                        memory.note(&memory.lesson(&asked, &fields), bytes);
                         pending.tell(Answer::Size(bytes), ProbeOutcome::Told);
                     }
                     None => pending.tell(Answer::Unknown, ProbeOutcome::Useless),

@@ -3,7 +3,7 @@
 //!
 //! Each has a file of its own. A new one has its row in every part of this one.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sprat_config::identity::Identity;
 use sprat_config::resolved as config;
@@ -11,59 +11,18 @@ use sprat_net::background::Background;
 use sprat_net::problem::{Problem, Purpose};
 use sprat_scheduler::catalogue::KeyHasher;
 
+use super::asked::Asked;
 use super::document_root::{self, DocumentRoot};
-use super::found::{Answer, Found, Patience};
+use super::found::{Answer, Found};
+use super::layer::Layer;
+use super::layer_stats::LayerStats;
+use super::learnt::seconds;
 use super::manifest::{self, Manifest};
-use super::metrics::LayerStats;
+use super::memory::Memory;
+use super::patience::Patience;
 use super::probe::RouteProbes;
+use super::snapshot;
 use super::store::{self, Store};
-use super::{Asked, Catalogue, seconds, snapshot};
-
-/// The source that a size comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// Sizes learnt from earlier responses.
-    Learnt,
-    /// A file that lists sizes.
-    Manifest,
-    /// The files that the backends serve.
-    DocumentRoot,
-    /// A HEAD request to the backend.
-    HeadProbe,
-    /// Sizes that other proxies have learnt.
-    Shared,
-    /// Other responses of the same kind.
-    Estimator,
-}
-
-impl Layer {
-    /// All layers, in the order in which they are asked.
-    pub(crate) const ALL: [Self; 6] = [
-        Self::Learnt,
-        Self::Manifest,
-        Self::DocumentRoot,
-        Self::HeadProbe,
-        Self::Shared,
-        Self::Estimator,
-    ];
-
-    /// Returns the name in metrics and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Learnt => "learnt",
-            Self::Manifest => "manifest",
-            Self::DocumentRoot => "document_root",
-            Self::HeadProbe => "head_probe",
-            Self::Shared => "shared",
-            Self::Estimator => "estimator",
-        }
-    }
-
-    /// Returns a small integer, for tables.
-    pub(crate) const fn index(self) -> usize {
-        self as usize
-    }
-}
 
 /// The sources that a configuration names, shared by all workers.
 #[derive(Debug, Default)]
@@ -126,6 +85,15 @@ impl Sources {
         })
     }
 
+    /// Hands the thread over that speaks to the store, if that has not been done.
+    pub(super) fn take_store_thread(&self) -> Option<Background> {
+        let mut thread = self
+            .store_thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        thread.take()
+    }
+
     /// Returns whether no source could know anything.
     pub(super) fn are_none(&self) -> bool {
         self.manifests.is_empty()
@@ -167,7 +135,7 @@ impl Sources {
     /// Asks the sources that make a request wait, if there are any and it is to wait.
     pub(super) async fn ask_around(
         &self,
-        catalogue: &Arc<Catalogue>,
+        memory: &Arc<Memory>,
         asked: &Asked,
         patience: &Patience<'_>,
         stats: &LayerStats,
@@ -175,12 +143,12 @@ impl Sources {
         if matches!(patience, Patience::None) || !self.make_wait(asked.route) {
             return None;
         }
-        Box::pin(self.ask_each(catalogue, asked, patience, stats)).await
+        Box::pin(self.ask_each(memory, asked, patience, stats)).await
     }
 
     async fn ask_each(
         &self,
-        catalogue: &Arc<Catalogue>,
+        memory: &Arc<Memory>,
         asked: &Asked,
         patience: &Patience<'_>,
         stats: &LayerStats,
@@ -188,15 +156,15 @@ impl Sources {
         let names = asked.names.as_ref();
         if let (Some(root), Some(names)) = (&self.document_roots[asked.route], names) {
             let path = names.upstream.path();
-            let key = catalogue.hasher.url("", "", path);
-            let answer = root.look_up(key, path, catalogue.now_s()).await;
+            let key = memory.hasher.url("", "", path);
+            let answer = root.look_up(key, path, memory.now_s()).await;
             stats.count_answer(Layer::DocumentRoot, answer);
             if let Answer::Size(bytes) = answer {
                 return Some(Found::written_down(Layer::DocumentRoot, bytes));
             }
         }
         if let (Some(probes), Patience::Probe(prober)) = (&self.probes[asked.route], patience) {
-            let answer = probes.look_up(catalogue, asked, prober).await;
+            let answer = probes.look_up(memory, asked, prober).await;
             stats.count_answer(Layer::HeadProbe, answer);
             if let Answer::Size(bytes) = answer {
                 return Some(Found::written_down(Layer::HeadProbe, bytes));
@@ -210,10 +178,8 @@ impl Sources {
         stats.count(Layer::Shared, told.is_some());
         let told = told?;
         // The next request need not ask.
-        let (bytes, fields, now_s) = (told.known.bytes, told.fields, catalogue.now_s());
-        catalogue
-            .learnt
-            .learn(&asked.resource, bytes, fields, now_s);
+        let (bytes, fields, now_s) = (told.known.bytes, told.fields, memory.now_s());
+        memory.learnt.learn(&asked.resource, bytes, fields, now_s);
         Some(Found::new(Layer::Shared, told.known))
     }
 }

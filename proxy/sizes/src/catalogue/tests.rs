@@ -1,25 +1,39 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{ACCEPT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue};
 
+use tokio::time::Instant;
+
 use super::*;
+use crate::learnt::Learnt;
+
+fn memory(max_bytes: usize) -> Memory {
+    Memory {
+        learnt: Arc::new(Learnt::new(max_bytes, Duration::from_secs(60))),
+        hasher: KeyHasher::new((1, 2)),
+        vary: vec!["accept-encoding".to_owned()],
+        kinds: vec![0],
+        clusters: vec!["farm".to_owned()],
+        started: Instant::now(),
+        started_unix_s: 1_800_000_000,
+    }
+}
 
 fn catalogue(max_bytes: usize) -> Catalogue {
+    with_memory(memory(max_bytes))
+}
+
+fn with_memory(memory: Memory) -> Catalogue {
     Catalogue {
-        learnt: Arc::new(Learnt::new(max_bytes, Duration::from_secs(60))),
+        memory: Arc::new(memory),
         sources: Sources {
             document_roots: vec![None],
             probes: vec![None],
             ..Sources::default()
         },
-        kinds: vec![0],
         estimator: None,
-        hasher: KeyHasher::new((1, 2)),
-        vary: vec!["accept-encoding".to_owned()],
-        clusters: vec!["farm".to_owned()],
-        started: Instant::now(),
-        started_unix_s: 1_800_000_000,
     }
 }
 
@@ -84,12 +98,12 @@ fn a_flood_of_query_strings_stays_within_its_bytes() {
     for thread in threads {
         thread.join().unwrap();
     }
-    let (bytes, capacity) = catalogue.learnt.bytes_and_capacity();
+    let (bytes, capacity) = catalogue.memory.learnt.bytes_and_capacity();
     assert!(
         bytes <= max_bytes && capacity > 50_000,
         "{bytes} {capacity}"
     );
-    let stats = catalogue.learnt.stats();
+    let stats = catalogue.memory.learnt.stats();
     assert_eq!(stats.insertions, 1_000_000);
     assert_eq!(stats.entries, capacity);
 }
@@ -109,21 +123,22 @@ fn a_snapshot_brings_sizes_back_into_a_table_of_another_size() {
         let asked = asked(&before, &format!("/{n}"), "gzip");
         before.learn(&before.lesson(&asked, &varying("accept-encoding")), n);
     }
-    assert_eq!(before.save(&path).unwrap(), 1000);
-    let mut after = catalogue(2 << 20);
+    assert_eq!(before.memory.save(&path).unwrap(), 1000);
+    let mut after = memory(2 << 20);
     after.hasher = KeyHasher::new((3, 4));
     after.restore(&path, false);
+    let after = with_memory(after);
     for n in 0..500 {
         let asked = asked(&after, &format!("/{n}"), "gzip");
         assert_eq!(look_up(&after, &asked), Some(n));
     }
     // One that tells variants apart by something else cannot use it.
-    let mut other = catalogue(1 << 20);
+    let mut other = memory(1 << 20);
     other.vary.clear();
     other.restore(&path, false);
     assert_eq!(other.learnt.stats().entries, 0);
     // Those who share a store keep the secret that they share.
-    let mut sharing = catalogue(1 << 20);
+    let mut sharing = memory(1 << 20);
     sharing.hasher = KeyHasher::from_phrase(b"phrase");
     sharing.restore(&path, true);
     assert_eq!(sharing.learnt.stats().entries, 0);
@@ -132,7 +147,7 @@ fn a_snapshot_brings_sizes_back_into_a_table_of_another_size() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[100] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let mut cold = catalogue(1 << 20);
+    let mut cold = memory(1 << 20);
     cold.restore(&path, false);
     assert_eq!(cold.learnt.stats().entries, 0);
 }

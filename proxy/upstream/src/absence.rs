@@ -10,8 +10,6 @@ use sprat_scheduler::health::Backoff;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::Upstream;
-
 /// The pauses between two attempts of one request: short at first, for a restart takes little
 /// time, and a few a second later.
 const AGAIN: Backoff = Backoff {
@@ -41,6 +39,16 @@ impl Absence {
         self.waiting.used()
     }
 
+    /// Returns a place among the requests that wait until then; none if `bound` wait already.
+    pub(super) fn join(self: &Arc<Self>, bound: usize, until: Instant) -> Option<Awaiting> {
+        self.waiting.take(1, bound).then(|| Awaiting {
+            absence: Arc::clone(self),
+            until,
+            pauses: 0,
+            is_served: false,
+        })
+    }
+
     /// Wakes the requests that wait, for an endpoint may be back.
     pub(super) fn end(&self) {
         if self.waiting.used() > 0 {
@@ -55,27 +63,6 @@ pub struct Awaiting {
     until: Instant,
     pauses: u32,
     is_served: bool,
-}
-
-impl Upstream {
-    /// Returns whether requests wait for an endpoint where none can be reached.
-    pub fn waits_for_endpoint(&self) -> bool {
-        self.config.wait_for_endpoint.is_some()
-    }
-
-    /// Returns a place among the requests that wait; none if as many wait as may.
-    pub fn await_endpoint(&self, now: Instant) -> Option<Awaiting> {
-        let within = self.config.wait_for_endpoint?;
-        let absence = &self.station.absence;
-        let pending = self.config.resilience.max_pending_requests;
-        let bound = self.config.wait_queue.max_requests.min(pending);
-        absence.waiting.take(1, bound).then(|| Awaiting {
-            absence: Arc::clone(absence),
-            until: now + within,
-            pauses: 0,
-            is_served: false,
-        })
-    }
 }
 
 impl Awaiting {

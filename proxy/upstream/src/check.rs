@@ -25,8 +25,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 
 use super::members::Member;
+use super::shared::SharedCluster;
 use super::transport::Transport;
-use super::{SharedCluster, connect, sender};
+use super::{connect, sender};
 
 /// The first checks spread over this much time, or an interval if that is less.
 const FIRST_WITHIN: Duration = Duration::from_secs(1);

@@ -10,10 +10,9 @@ use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::health::{Cause, Change, Ejection, Health, Outcome};
 use tokio::time::Instant;
 
-use super::SharedStation;
 use super::check::Failure;
 use super::members::Member;
-use super::station::Decisions;
+use super::station::{Decisions, SharedStation};
 
 impl Drop for SharedStation {
     fn drop(&mut self) {

@@ -23,13 +23,17 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::breaker::Breaker;
+use super::counts::EndpointCounts;
+use super::endpoint::Endpoint;
 use super::hear_out::HearOut;
 use super::heard::{Listening, Unproven};
 use super::interim::Hears;
 use super::members::{Logical, Member, Target};
+use super::sender::Sender;
 use super::sender::Single;
 use super::transport::Transport;
-use super::{Breaker, Endpoint, Sender, Shared, Upstream};
+use super::upstream::Upstream;
 
 /// The interval at which a request asks the other workers for an idle connection.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
@@ -39,13 +43,13 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A connection's place among those that the cluster allows.
 pub struct Slot {
-    endpoint: Arc<Shared>,
+    endpoint: Arc<EndpointCounts>,
     cluster: Arc<Breaker>,
     is_tunnel: bool,
 }
 
 impl Slot {
-    fn take(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
+    fn take(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Option<Self> {
         if !shared.connections.take(1, upstream.config.max_connections) {
             return None;
         }
@@ -61,14 +65,14 @@ impl Slot {
 
     /// Takes a place for a connection that is no longer a request's but a tunnel's: it is open,
     /// whatever the bound.
-    pub(super) fn keep(upstream: &Upstream, shared: &Arc<Shared>) -> Self {
+    pub(super) fn keep(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Self {
         shared.connections.add(1);
         shared.tunnels.add(1);
         upstream.breaker.add();
         Self::counted(upstream, shared, true)
     }
 
-    fn counted(upstream: &Upstream, shared: &Arc<Shared>, is_tunnel: bool) -> Self {
+    fn counted(upstream: &Upstream, shared: &Arc<EndpointCounts>, is_tunnel: bool) -> Self {
         Self {
             endpoint: Arc::clone(shared),
             cluster: Arc::clone(&upstream.breaker),
@@ -79,7 +83,7 @@ impl Slot {
     /// Takes the place of a connection that is idle in another worker, or at
     /// another endpoint if the cluster has as many as it may; none if all are
     /// busy. The caller bounds the wait.
-    async fn reclaim(upstream: &Upstream, shared: &Arc<Shared>) -> Option<Self> {
+    async fn reclaim(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Option<Self> {
         let bound = upstream.config.max_connections;
         let _wanted = Wanted::one(&shared.wanted);
         let whole = (upstream.breaker).is_open(upstream.config.resilience.max_connections);

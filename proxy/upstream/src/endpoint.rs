@@ -8,10 +8,9 @@ use sprat_config::resolved::Cluster;
 use sprat_net::proxy_protocol::Ends;
 use tokio::time::Instant;
 
-use super::Sender;
 use super::members::Member;
 use super::multiplexed::Pool;
-use super::sender::Single;
+use super::sender::{Sender, Single};
 use super::stats::EndpointStats;
 
 /// A connection that is kept for further requests.

@@ -13,7 +13,8 @@ use sprat_net::buffer::Buffers;
 use sprat_net::read_ahead::ReadAhead;
 use tokio::time::Instant;
 
-use super::{Lease, Upstream};
+use super::lease::Lease;
+use super::upstream::Upstream;
 
 /// A lease that is shared by the response's record and the task that reads ahead.
 pub struct Held {

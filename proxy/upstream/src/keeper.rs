@@ -15,7 +15,9 @@ use tokio::task::{JoinSet, LocalSet, spawn_local};
 use tokio::time::{Instant, sleep_until};
 
 use super::check::Checked;
-use super::{SharedCluster, SharedStation, listed};
+use super::relist;
+use super::shared::SharedCluster;
+use super::station::SharedStation;
 
 /// The longest time between two looks at a cluster that has nothing due.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -141,7 +143,7 @@ async fn keep(mut present: watch::Receiver<Clusters>) {
 fn follow_file(cluster: &Arc<SharedCluster>) -> JoinSet<()> {
     let mut task = JoinSet::new();
     if let Some(file) = &cluster.config.endpoints_file {
-        task.spawn_local(listed::follow(Arc::clone(cluster), file.clone()));
+        task.spawn_local(relist::follow(Arc::clone(cluster), file.clone()));
     }
     task
 }

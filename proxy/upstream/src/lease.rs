@@ -7,10 +7,15 @@ use sprat_net::error::Reason;
 use sprat_net::proxy_protocol::Ends;
 use sprat_scheduler::Size;
 use sprat_scheduler::health::Outcome;
-use sprat_scheduler::station::{Again, Refusal, Ticket};
+use sprat_scheduler::station::{Again, Arrival, Refusal, Ticket};
 use tokio::time::Instant;
 
-use super::{ConnectionPlace, Endpoint, Sender, Upstream, connect};
+use super::connect::{self, Slot as ConnectionPlace};
+use super::endpoint::Endpoint;
+use super::sender::Sender;
+use super::sessions::SessionId;
+use super::station::Placed;
+use super::upstream::Upstream;
 
 /// A request's hold on an endpoint: it counts as outstanding while this
 /// lives. Dropped, it closes the connection under it, which cancels what the
@@ -52,6 +57,37 @@ impl Place {
         let of_cluster = config.resilience.max_connections;
         counts.connections.used() < config.max_connections
             && !self.upstream.breaker.is_open(of_cluster)
+    }
+}
+
+impl Upstream {
+    /// Finds an endpoint, or waits for one: the session's, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The request is turned away.
+    pub async fn dispatch(
+        self: &Rc<Self>,
+        arrival: &Arrival,
+        session: Option<SessionId>,
+    ) -> Result<Lease, Refusal> {
+        let session = session.and_then(|id| self.session(id));
+        let placed = self.station.arrive(arrival, session)?;
+        self.lease(placed, arrival.class).await
+    }
+
+    async fn lease(self: &Rc<Self>, placed: Placed, class: usize) -> Result<Lease, Refusal> {
+        let (ticket, slot) = match placed {
+            Placed::Now(ticket, slot) => (ticket, slot),
+            Placed::Waits(waiting) => (waiting.ticket, waiting.await?),
+        };
+        Ok(Lease::new(self, ticket, slot, class))
+    }
+
+    /// Begins a second attempt beside the one with this ticket, if there may be one.
+    pub fn hedge(self: &Rc<Self>, ticket: Ticket, class: usize) -> Option<Lease> {
+        let (ticket, slot) = self.station.hedge(ticket)?;
+        Some(Lease::new(self, ticket, slot, class))
     }
 }
 

@@ -8,16 +8,11 @@ use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use anyhow::{Context as _, anyhow};
 use sprat_config::resolved::{Cluster, Endpoint, EndpointsFile};
 use sprat_net::problem::Problem;
-use tokio::task::spawn_blocking;
-use tokio::time::sleep;
-
-use super::{SharedCluster, SharedStation};
 
 /// The ways in which reading a file may end, in the order in which [`Listing::reads`] counts them.
 pub const LISTING_RESULTS: [&str; 2] = ["applied", "refused"];
@@ -56,10 +51,10 @@ pub(super) struct Listed {
 }
 
 /// A file's endpoints, or what is wrong with it, as the log says it.
-type Read = Result<Vec<Endpoint>, String>;
+pub(super) type Read = Result<Vec<Endpoint>, String>;
 
 /// Reads a file, unless it is the one that was `seen`.
-fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, Read)> {
+pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, Read)> {
     let found = |path: &Path| io::Result::Ok(Seen::of(&std::fs::metadata(path)?));
     let before = match found(path) {
         Ok(now) if now == seen => return None,
@@ -81,7 +76,7 @@ impl Listing {
 
     /// Counts a look, which found the file in another state than the one before (`is_other`)
     /// or in the same; false if the file was refused before already, and is the same.
-    fn note(&self, is_other: bool, is_good: bool) -> bool {
+    pub(super) fn note(&self, is_other: bool, is_good: bool) -> bool {
         let was_refused = self.is_refused.swap(!is_good, Relaxed);
         let is_news = is_good || !was_refused || is_other;
         if is_news {
@@ -91,7 +86,7 @@ impl Listing {
     }
 
     /// Returns the endpoints that a cluster begins with. Where its file is refused they are
-    /// those of the station `before`, if that has any of the same file.
+    /// those of the station `before`, if there was one of the same file.
     ///
     /// # Errors
     ///
@@ -100,23 +95,23 @@ impl Listing {
         &self,
         file: &EndpointsFile,
         cluster: &Cluster,
-        before: Option<&SharedStation>,
+        before: Option<Listed>,
     ) -> anyhow::Result<Listed> {
         let path = &file.at.path;
         let Some((seen, read)) = look(path, Seen::Nothing, cluster) else {
             // It is being written: the next look finds it.
             return Ok(Listed {
-                endpoints: before.map(|own| own.source.listed()).unwrap_or_default(),
+                endpoints: before.map(|own| own.endpoints).unwrap_or_default(),
                 seen: Seen::Nothing,
             });
         };
-        let seen_before = before.map(|own| own.source.seen()).unwrap_or_default();
+        let seen_before = before.as_ref().map(|own| own.seen).unwrap_or_default();
         self.note(seen != seen_before, read.is_ok());
         match (read, before) {
             (Ok(endpoints), _) => Ok(Listed { endpoints, seen }),
             (Err(error), Some(before)) => {
                 refused(&cluster.name, path, &error);
-                let endpoints = before.source.listed();
+                let endpoints = before.endpoints;
                 Ok(Listed { endpoints, seen })
             }
             (Err(error), None) => Err(anyhow!(error)).with_context(|| {
@@ -130,51 +125,10 @@ impl Listing {
     }
 }
 
-fn refused(cluster: &str, path: &Path, error: &str) {
+/// Says in the log that a file is refused.
+pub(super) fn refused(cluster: &str, path: &Path, error: &str) {
     let path = path.display();
     tracing::warn!(%cluster, %path, error, "an endpoints file is refused: those before it stay");
-}
-
-/// Looks at a cluster's file as often as it is to be, and has the station go on with the
-/// endpoints that it finds.
-pub(super) async fn follow(cluster: Arc<SharedCluster>, file: EndpointsFile) {
-    loop {
-        sleep(file.interval).await;
-        look_again(&cluster, &file.at.path).await;
-    }
-}
-
-/// Looks at a cluster's file, and has the station go on with the endpoints in it, if it is
-/// another than the station has seen.
-async fn look_again(cluster: &SharedCluster, path: &Path) {
-    let source = &cluster.station.source;
-    let (seen, at) = (source.seen(), path.to_owned());
-    let config = Arc::clone(&cluster.config);
-    let looked = spawn_blocking(move || look(&at, seen, &config)).await;
-    // An error: the event loop ends.
-    let Ok(Some((seen, read))) = looked else {
-        return;
-    };
-    let before = source.saw(seen);
-    let is_news = cluster.listing.note(seen != before, read.is_ok());
-    let applied = read.and_then(|found| {
-        let applied = cluster.station.set_listed(found);
-        applied.map_err(|error| format!("{error:#}"))
-    });
-    match applied {
-        Ok(()) => {}
-        Err(error) if is_news => refused(&cluster.config.name, path, &error),
-        Err(_) => {}
-    }
-}
-
-impl SharedStation {
-    /// Goes on with other endpoints of a file.
-    fn set_listed(&self, listed: Vec<Endpoint>) -> anyhow::Result<()> {
-        self.source.set_listed(listed)?;
-        self.renew(self.lock());
-        Ok(())
-    }
 }
 
 /// Says what is wrong with the file of a cluster.
@@ -184,63 +138,4 @@ pub(super) fn inspect(cluster: &Cluster) -> Option<Problem> {
     let message = errors.lines().next().unwrap_or_default();
     let help = "write a list of endpoints there, or an address in each line";
     Some(Problem::at(&file.at.span, message).help(help))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dns::Names;
-
-    /// Makes a cluster whose endpoints stand in this file; with another `max_requests` it
-    /// has another station.
-    fn cluster(path: &Path, max_requests: u32, before: Option<&SharedCluster>) -> SharedCluster {
-        let path = path.display();
-        let text = format!(
-            "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
-             clusters:\n  farm:\n    endpoints_file: {path}\n    \
-             max_requests: {max_requests}\n"
-        );
-        let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
-        let config = loaded.unwrap().config;
-        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
-    }
-
-    fn listed(cluster: &SharedCluster) -> Vec<String> {
-        let listed = cluster.station.source.listed();
-        listed.iter().map(|own| own.address.to_string()).collect()
-    }
-
-    /// Replaces the file; its size is to be another, too.
-    fn put(path: &Path, text: &str) {
-        let fresh = path.with_extension("fresh");
-        std::fs::write(&fresh, text).unwrap();
-        std::fs::rename(fresh, path).unwrap();
-    }
-
-    #[tokio::test]
-    async fn each_station_gets_every_change_whichever_saw_it_first() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("farm.endpoints");
-        put(&path, "127.0.0.1:1");
-        let old = cluster(&path, 1, None);
-        assert_eq!(listed(&old), ["127.0.0.1:1"]);
-        // A reload is prepared, and refused for something else.
-        put(&path, "127.0.0.1:22");
-        let refused = cluster(&path, 2, Some(&old));
-        assert!(!Arc::ptr_eq(&old.station, &refused.station));
-        assert_eq!(listed(&refused), ["127.0.0.1:22"]);
-        drop(refused);
-        look_again(&old, &path).await;
-        assert_eq!(listed(&old), ["127.0.0.1:22"]);
-        // One succeeds, and the old station sees a change before it ends.
-        let new = cluster(&path, 3, Some(&old));
-        put(&path, "127.0.0.1:333");
-        look_again(&old, &path).await;
-        look_again(&new, &path).await;
-        assert_eq!(listed(&new), ["127.0.0.1:333"]);
-        // The counts are the cluster's, whichever station has read.
-        assert!(new.listing.is_good());
-        assert_eq!(new.listing.reads[0].load(Relaxed), 6);
-        assert_eq!(new.listing.reads[1].load(Relaxed), 0);
-    }
 }

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::HeaderValue;
 use sprat_config::resolved::{Cluster, Dispatch, DnsType, Endpoint, EndpointAddress};
-use sprat_scheduler::dispatch::EndpointSpec;
+use sprat_scheduler::dispatch::{EndpointSpec, stable_hash};
 
+use super::counts::EndpointCounts;
 use super::listed::{Listed, Seen};
 use super::stats::EndpointStats;
-use super::{Shared, stable_hash};
 use crate::dns::{Name, Names};
 
 /// An endpoint at present.
@@ -27,7 +27,7 @@ pub struct Member {
     /// The `Host` for a request that came without one.
     pub(super) authority: HeaderValue,
     /// The counts that all workers share.
-    pub counts: Arc<Shared>,
+    pub counts: Arc<EndpointCounts>,
     /// The counters of each worker.
     pub stats: Vec<Arc<EndpointStats>>,
 }
@@ -165,6 +165,14 @@ impl Source {
     pub(super) fn set_listed(&self, listed: Vec<Endpoint>) -> anyhow::Result<()> {
         *self.lock_listed() = Self::configured(listed)?;
         Ok(())
+    }
+
+    /// Returns the endpoints of the file, and its state, as this station has them.
+    pub(super) fn as_listed(&self) -> Listed {
+        Listed {
+            endpoints: self.listed(),
+            seen: self.seen(),
+        }
     }
 
     /// Returns the state of the file at the last look for this station.

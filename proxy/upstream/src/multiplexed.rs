@@ -12,7 +12,7 @@ use sprat_net::upload::RequestBody;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use super::Shared;
+use super::counts::EndpointCounts;
 use super::heard::{Heard, Silence};
 use super::interim::Hears;
 
@@ -55,7 +55,7 @@ struct Carrier {
     /// The number of requests in progress.
     streams: Cell<usize>,
     idle_since: Cell<Instant>,
-    shared: Arc<Shared>,
+    shared: Arc<EndpointCounts>,
     /// Dropped, it tells that the connection is to end.
     _wanted: watch::Sender<()>,
 }
@@ -169,7 +169,7 @@ impl Pool {
         sender: SendRequest<RequestBody>,
         scheme: Scheme,
         (heard, hears): (Arc<Heard>, Arc<Hears>),
-        shared: &Arc<Shared>,
+        shared: &Arc<EndpointCounts>,
         wanted: watch::Sender<()>,
     ) -> StreamSender {
         let carrier = Rc::new(Carrier {

@@ -10,7 +10,8 @@ use sprat_net::error::Reason;
 use sprat_net::upload::RequestBody;
 use tokio::time::{Instant, timeout};
 
-use super::{Upstream, connect};
+use super::connect;
+use super::upstream::Upstream;
 
 /// The time that an answered connection has to be ready for the next request.
 const READY_BOUND: Duration = Duration::from_millis(100);

@@ -7,10 +7,9 @@ use std::task::Waker;
 use sprat_scheduler::Time;
 use tokio::sync::futures::Notified;
 
-use super::SharedStation;
 use super::condition::tell_panic;
 use super::members::Member;
-use super::station::Decisions;
+use super::station::{Decisions, SharedStation};
 use crate::dns::{Follow, Name};
 
 /// A station's endpoints at a time.

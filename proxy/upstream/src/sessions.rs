@@ -16,9 +16,8 @@ use http::{HeaderMap, HeaderValue};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128 as _, SipHasher24 as SipHasher24x128};
 use sprat_config::resolved::{Cluster, StatefulSession};
+use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::station::Session;
-
-use super::stable_hash;
 
 /// Bytes that a key has at least, and at most.
 const LEAST_BYTES: usize = 16;

@@ -14,7 +14,7 @@ use super::breaker::Breaker;
 use super::listed::{self, Listed, Listing};
 use super::members::Source;
 use super::sessions::Sessions;
-use super::{SharedStation, station_config};
+use super::station::{SharedStation, station_config};
 use crate::dns::Names;
 
 /// A cluster as all workers know it.
@@ -69,7 +69,7 @@ impl SharedCluster {
             }
             _ => {
                 let listed = before.filter(|before| before.has_file_of(cluster));
-                let listed = listed.map(|before| &*before.station);
+                let listed = listed.map(|before| before.station.source.as_listed());
                 let listed = match &cluster.endpoints_file {
                     Some(file) => listing.first(file, cluster, listed)?,
                     None => Listed::default(),

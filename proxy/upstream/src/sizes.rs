@@ -1,7 +1,7 @@
 //! When it matters how large a response is going to be, before it is asked
 //! for.
 
-use super::Upstream;
+use super::upstream::Upstream;
 
 impl Upstream {
     /// Returns whether a response's size matters before its request is sent.

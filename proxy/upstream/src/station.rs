@@ -13,7 +13,7 @@ use slab::Slab;
 use sprat_config::resolved::{Admission, Class, Cluster};
 use sprat_config::stations::{self, SizeUse};
 use sprat_net::clock;
-use sprat_scheduler::dispatch::EndpointSpec;
+use sprat_scheduler::dispatch::{EndpointSpec, stable_hash};
 use sprat_scheduler::health::Health;
 use sprat_scheduler::station::{
     Again, Arrival, ClassStats, Event, Refusal, Session, Station, StationConfig, Ticket, Verdict,
@@ -24,7 +24,6 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::absence::Absence;
 use super::members::{Members, Source};
-use super::stable_hash;
 use super::weights::Weights;
 
 /// The station of a cluster, shared by the workers.

@@ -2,7 +2,7 @@
 
 use sprat_net::counters::{ByReason, CoarseSeconds, Counter, Histogram, Seconds};
 
-use super::SessionOutcome;
+use super::sessions::SessionOutcome;
 
 /// A worker's counters of an endpoint.
 #[derive(Debug, Default)]

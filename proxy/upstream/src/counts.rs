@@ -1,0 +1,48 @@
+//! What all workers count of an endpoint.
+
+use std::sync::atomic::AtomicU64;
+
+use sprat_net::permit::Count;
+use tokio::sync::Notify;
+
+/// The counts of an endpoint that all workers share.
+#[derive(Debug, Default)]
+pub struct EndpointCounts {
+    /// The number of requests in progress.
+    pub outstanding: Count,
+    /// Open connections, idle ones included.
+    pub connections: Count,
+    /// The connections of these that have switched to another protocol: they are no
+    /// request's any more.
+    pub(super) tunnels: Count,
+    /// The number of idle connections.
+    pub idle: Count,
+    /// Active checks that passed, and that failed.
+    pub checks: [AtomicU64; 2],
+    /// Requests that wait for another worker's idle connection to be closed,
+    /// because no further one may be opened.
+    pub(super) wanted: Count,
+    /// Wakes a request that wants a connection, when one is closed.
+    pub(super) freed: Notify,
+}
+
+impl EndpointCounts {
+    /// Returns whether fewer than `bound` connections are in use: the others are idle, or being
+    /// closed.
+    pub(super) fn is_closing(&self, bound: usize) -> bool {
+        self.busy() < bound
+    }
+
+    /// Returns whether some of the connections are idle, or being closed.
+    pub(super) fn has_spare(&self) -> bool {
+        self.idle.used() > 0 || self.connections.used() > self.busy()
+    }
+
+    /// Counts the connections in use, or streams where one carries several: by requests that do
+    /// not wait for one.
+    fn busy(&self) -> usize {
+        let outstanding = self.outstanding.used();
+        let waiting = self.wanted.used();
+        outstanding.saturating_sub(waiting) + self.tunnels.used()
+    }
+}

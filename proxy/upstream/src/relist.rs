@@ -1,0 +1,115 @@
+//! A cluster's file of endpoints, looked at again while the station serves.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sprat_config::resolved::{Endpoint, EndpointsFile};
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+use super::listed::{look, refused};
+use super::shared::SharedCluster;
+use super::station::SharedStation;
+
+/// Looks at a cluster's file as often as it is to be, and has the station go on with the
+/// endpoints that it finds.
+pub(super) async fn follow(cluster: Arc<SharedCluster>, file: EndpointsFile) {
+    loop {
+        sleep(file.interval).await;
+        look_again(&cluster, &file.at.path).await;
+    }
+}
+
+/// Looks at a cluster's file, and has the station go on with the endpoints in it, if it is
+/// another than the station has seen.
+async fn look_again(cluster: &SharedCluster, path: &Path) {
+    let source = &cluster.station.source;
+    let (seen, at) = (source.seen(), path.to_owned());
+    let config = Arc::clone(&cluster.config);
+    let looked = spawn_blocking(move || look(&at, seen, &config)).await;
+    // An error: the event loop ends.
+    let Ok(Some((seen, read))) = looked else {
+        return;
+    };
+    let before = source.saw(seen);
+    let is_news = cluster.listing.note(seen != before, read.is_ok());
+    let applied = read.and_then(|found| {
+        let applied = cluster.station.set_listed(found);
+        applied.map_err(|error| format!("{error:#}"))
+    });
+    match applied {
+        Ok(()) => {}
+        Err(error) if is_news => refused(&cluster.config.name, path, &error),
+        Err(_) => {}
+    }
+}
+
+impl SharedStation {
+    /// Goes on with other endpoints of a file.
+    fn set_listed(&self, listed: Vec<Endpoint>) -> anyhow::Result<()> {
+        self.source.set_listed(listed)?;
+        self.renew(self.lock());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+    use crate::dns::Names;
+
+    /// Makes a cluster whose endpoints stand in this file; with another `max_requests` it
+    /// has another station.
+    fn cluster(path: &Path, max_requests: u32, before: Option<&SharedCluster>) -> SharedCluster {
+        let path = path.display();
+        let text = format!(
+            "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
+             clusters:\n  farm:\n    endpoints_file: {path}\n    \
+             max_requests: {max_requests}\n"
+        );
+        let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
+        let config = loaded.unwrap().config;
+        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
+    }
+
+    fn listed(cluster: &SharedCluster) -> Vec<String> {
+        let listed = cluster.station.source.listed();
+        listed.iter().map(|own| own.address.to_string()).collect()
+    }
+
+    /// Replaces the file; its size is to be another, too.
+    fn put(path: &Path, text: &str) {
+        let fresh = path.with_extension("fresh");
+        std::fs::write(&fresh, text).unwrap();
+        std::fs::rename(fresh, path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn each_station_gets_every_change_whichever_saw_it_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("farm.endpoints");
+        put(&path, "127.0.0.1:1");
+        let old = cluster(&path, 1, None);
+        assert_eq!(listed(&old), ["127.0.0.1:1"]);
+        // A reload is prepared, and refused for something else.
+        put(&path, "127.0.0.1:22");
+        let refused = cluster(&path, 2, Some(&old));
+        assert!(!Arc::ptr_eq(&old.station, &refused.station));
+        assert_eq!(listed(&refused), ["127.0.0.1:22"]);
+        drop(refused);
+        look_again(&old, &path).await;
+        assert_eq!(listed(&old), ["127.0.0.1:22"]);
+        // One succeeds, and the old station sees a change before it ends.
+        let new = cluster(&path, 3, Some(&old));
+        put(&path, "127.0.0.1:333");
+        look_again(&old, &path).await;
+        look_again(&new, &path).await;
+        assert_eq!(listed(&new), ["127.0.0.1:333"]);
+        // The counts are the cluster's, whichever station has read.
+        assert!(new.listing.is_good());
+        assert_eq!(new.listing.reads[0].load(Relaxed), 6);
+        assert_eq!(new.listing.reads[1].load(Relaxed), 0);
+    }
+}

@@ -5,12 +5,7 @@
 //! aggregate rate and a limited pool if it has them, and `idle_only` classes
 //! take what all the others leave. Inside a class the discipline orders.
 
-mod arbiter;
-mod idle;
-
 use std::time::Duration;
-
-pub(crate) use arbiter::{Arbiter, Turn};
 
 /// Levels at most; 0 is served before 1.
 pub const MAX_LEVELS: usize = 16;
@@ -70,51 +65,5 @@ impl Default for ClassSpec {
             drop_late: false,
             value: 1,
         }
-    }
-}
-
-/// Returns whether the uplink's order by class is more than an order by level: then a
-/// single queue, whose ranks begin with the level, is not enough. Where classes are compared
-/// by their deadlines and values (`by_terms`), those of one level and weight share a queue.
-pub(crate) fn need_arbiter(classes: &[ClassSpec], by_terms: bool) -> bool {
-    let shared = |(index, class): (usize, &ClassSpec)| {
-        let mut others = classes[index + 1..].iter();
-        others
-            .any(|other| other.level == class.level && !(by_terms && other.weight == class.weight))
-    };
-    let limited = |class: &ClassSpec| {
-        class.idle_only || class.rate_bits_per_s.is_some() || class.max_concurrency < usize::MAX
-    };
-    classes.iter().any(limited) || classes.iter().enumerate().any(shared)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn levels_alone_need_no_arbiter() {
-        let level = |level| ClassSpec {
-            level,
-            ..ClassSpec::default()
-        };
-        assert!(!need_arbiter(&[], false));
-        assert!(!need_arbiter(&[level(3), level(0), level(15)], false));
-        assert!(need_arbiter(&[level(3), level(0), level(3)], false));
-        assert!(!need_arbiter(&[level(3), level(0), level(3)], true));
-        let heavy = ClassSpec {
-            weight: 2,
-            ..level(3)
-        };
-        assert!(need_arbiter(&[level(3), level(0), heavy], true));
-        let with = |change: fn(&mut ClassSpec)| {
-            let mut class = level(1);
-            change(&mut class);
-            need_arbiter(&[level(0), class], false)
-        };
-        assert!(with(|class| class.idle_only = true));
-        assert!(with(|class| class.rate_bits_per_s = Some(1)));
-        assert!(with(|class| class.max_concurrency = 5));
-        assert!(!with(|class| class.value = 5));
     }
 }

@@ -1,10 +1,8 @@
 //! The discipline of short flows first (SFD02), on a link that never drops.
 
 use crate::Marking;
-#[cfg(doc)]
-use crate::{Discipline, Size};
 
-/// The parameters of [`Discipline::Sfd`], short flows first.
+/// The parameters of [`Discipline::Sfd`](crate::Discipline::Sfd), short flows first.
 ///
 /// SFD02's routers drop OUT packets before IN ones. A pacer drops nothing, so here IN goes
 /// before OUT within a level, and the flows of one mark take turns. A strict order would
@@ -17,8 +15,9 @@ pub struct Sfd {
     pub marking: Marking,
     /// The part of the bytes, 0.9 at most, that OUT has while IN waits too; 0 is strict.
     pub out_share: f64,
-    /// Whether a size that is known ([`Size::Exact`] or an estimate) counts as sent from
-    /// the beginning, so that a large response is never within the threshold.
+    /// Whether a size that is known ([`Size::Exact`](crate::Size::Exact) or an estimate)
+    /// counts as sent from the beginning, so that a large response is never within the
+    /// threshold.
     pub use_size: bool,
 }
 

@@ -6,6 +6,7 @@
 //! goes to what has waited longest ([`Floor`]), another to what is marked OUT ([`Marks`]),
 //! and what the fast path has refused takes turns with all of it ([`Express`]).
 
+mod arbiter;
 mod express;
 mod floor;
 mod front;

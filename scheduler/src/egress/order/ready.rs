@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::classes::{Arbiter, ClassSpec, Turn, need_arbiter};
+use super::arbiter::{Arbiter, Turn, need_arbiter};
+use crate::classes::ClassSpec;
 use crate::queue::{Positions, Rank};
 use crate::srq::Line;
 use crate::{Pacer, Time, WireCost};

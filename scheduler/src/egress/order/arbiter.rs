@@ -5,13 +5,15 @@
 //! 1996), in bytes: a class that has nothing to send, or may not, saves up
 //! nothing.
 
+mod idle;
+
 use std::time::Duration;
 
-use super::idle::IdleGate;
-use super::{ClassSpec, MAX_LEVELS};
+use crate::classes::{ClassSpec, MAX_LEVELS};
 use crate::queue::{Positions, Rank};
 use crate::srq::Line;
 use crate::{Pacer, Time};
+use idle::IdleGate;
 
 /// Bits of fraction in a class's virtual time, so that a byte counts at any
 /// weight.
@@ -23,7 +25,7 @@ const RATE_HOLDS_OVER: Duration = Duration::from_secs(1);
 
 /// The slot whose turn it is, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(super) enum Turn {
     /// This slot's, which is no longer in the queue.
     Slot(u32),
     /// The link stays idle until `until`; without one, until something else happens.
@@ -42,7 +44,7 @@ struct Key {
 
 /// The flows that are ready, by class.
 #[derive(Clone, Debug)]
-pub(crate) struct Arbiter {
+pub(super) struct Arbiter {
     classes: Vec<Class>,
     /// The virtual time of the class served last at each level.
     virtual_times: [u128; MAX_LEVELS],
@@ -145,7 +147,7 @@ impl Class {
 impl Arbiter {
     /// Creates an arbiter with no flow ready; `link` is the uplink's pacer, not yet used.
     /// Where the first queue has a share, flows of a class are in queues.
-    pub(crate) fn new(specs: &[ClassSpec], link: &Pacer, first_share_percent: Option<u8>) -> Self {
+    pub(super) fn new(specs: &[ClassSpec], link: &Pacer, first_share_percent: Option<u8>) -> Self {
         let class = |spec| Class::new(spec, link, first_share_percent);
         Self {
             classes: specs.iter().map(class).collect(),
@@ -159,7 +161,7 @@ impl Arbiter {
 
     /// Takes over from an arbiter where no flow is ready, as none is here; what classes owe
     /// their own rates is what they owed before.
-    pub(crate) fn take_over(&mut self, now: Time, before: &Self) {
+    pub(super) fn take_over(&mut self, now: Time, before: &Self) {
         for (own, before) in self.classes.iter_mut().zip(&before.classes) {
             if let (Some(pacer), Some(of_before)) = (&mut own.pacer, &before.pacer) {
                 let rate = pacer.rate_bits_per_s();
@@ -171,7 +173,7 @@ impl Arbiter {
     }
 
     /// Gives a place to a flow that has begun and is not ready, though there be none.
-    pub(crate) fn seat(&mut self, class: usize, slot: u32) {
+    pub(super) fn seat(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];
         if !class.is_limited() {
             return;
@@ -186,19 +188,19 @@ impl Arbiter {
     }
 
     /// Counts the flows that are ready.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ready
     }
 
     /// Notes that a flow has been opened.
-    pub(crate) fn open(&mut self, now: Time, class: usize) {
+    pub(super) fn open(&mut self, now: Time, class: usize) {
         if self.classes[class].foreground {
             self.gate.enter(now);
         }
     }
 
     /// Lets go of a flow that is over, and not ready.
-    pub(crate) fn close(&mut self, class: usize, slot: u32) {
+    pub(super) fn close(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];
         if class.foreground {
             self.gate.leave();
@@ -211,17 +213,17 @@ impl Arbiter {
     }
 
     /// Notes that a response in the foreground is to come.
-    pub(crate) fn announce(&mut self, now: Time) {
+    pub(super) fn announce(&mut self, now: Time) {
         self.gate.enter(now);
     }
 
     /// Notes that the announced response has come, or will not.
-    pub(crate) fn retract(&mut self) {
+    pub(super) fn retract(&mut self) {
         self.gate.leave();
     }
 
     /// Makes a flow ready, or gives it another rank.
-    pub(crate) fn insert(&mut self, now: Time, class: usize, slot: u32, rank: Rank) {
+    pub(super) fn insert(&mut self, now: Time, class: usize, slot: u32, rank: Rank) {
         let class = &mut self.classes[class];
         class.wake(now);
         if class.foreground {
@@ -243,14 +245,14 @@ impl Arbiter {
     }
 
     /// Returns the least rank of a class's flows, whether there is a place for it or not.
-    pub(crate) fn least(&self, class: usize) -> Option<Rank> {
+    pub(super) fn least(&self, class: usize) -> Option<Rank> {
         let class = &self.classes[class];
         let heaps = [class.seated.first(), class.unseated.first()];
         heaps.into_iter().flatten().map(|(rank, _)| rank).min()
     }
 
     /// Takes a flow from those that are ready, if it is one.
-    pub(crate) fn remove(&mut self, class: usize, slot: u32) {
+    pub(super) fn remove(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];
         let has_place = !class.is_limited() || self.seated.get(slot as usize) == Some(&true);
         let heap = if has_place {
@@ -264,7 +266,7 @@ impl Arbiter {
     }
 
     /// Takes the flow whose turn it is, now that the link is free.
-    pub(crate) fn take(&mut self, now: Time) -> Turn {
+    pub(super) fn take(&mut self, now: Time) -> Turn {
         let mut until: Option<Time> = None;
         let mut wait = |at: Time| until = Some(until.map_or(at, |until| until.min(at)));
         let mut best: Option<(Key, u32, bool)> = None;
@@ -307,7 +309,7 @@ impl Arbiter {
 
     /// Returns, of the first flow of all classes that may send, whether its class takes
     /// what others leave, and its rank; weights aside.
-    pub(crate) fn first(&self, now: Time) -> Option<(bool, Rank)> {
+    pub(super) fn first(&self, now: Time) -> Option<(bool, Rank)> {
         let classes = self.classes.iter().filter(|class| class.may_send(now));
         let first = classes.filter_map(|class| {
             let (rank, ..) = class.first_ranked()?;
@@ -329,7 +331,7 @@ impl Arbiter {
     }
 
     /// Charges a class with a grant of `wire_bytes`, which occupy the link for `time`.
-    pub(crate) fn debit(&mut self, now: Time, class: usize, wire_bytes: u64, time: Duration) {
+    pub(super) fn debit(&mut self, now: Time, class: usize, wire_bytes: u64, time: Duration) {
         let class = &mut self.classes[class];
         let bytes = class.virtual_bytes(wire_bytes);
         class.virtual_time = class.virtual_time.saturating_add(bytes);
@@ -343,17 +345,17 @@ impl Arbiter {
     }
 
     /// Charges the queue of a flow of this rank; see [`Line::charge`].
-    pub(crate) fn charge(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
+    pub(super) fn charge(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
         self.classes[class].seated.charge(rank, wire_bytes);
     }
 
     /// Takes back what a queue was charged; see [`Line::refund`].
-    pub(crate) fn refund_queue(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
+    pub(super) fn refund_queue(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
         self.classes[class].seated.refund(rank, wire_bytes);
     }
 
     /// Takes back `wire_bytes` of a grant that a flow of the class did not send.
-    pub(crate) fn refund(&mut self, now: Time, class: usize, wire_bytes: u64) {
+    pub(super) fn refund(&mut self, now: Time, class: usize, wire_bytes: u64) {
         let class = &mut self.classes[class];
         let bytes = class.virtual_bytes(wire_bytes);
         class.virtual_time = class.virtual_time.saturating_sub(bytes);
@@ -364,30 +366,30 @@ impl Arbiter {
 
     /// Returns what a class's own limit says of the size of a grant: the clock of
     /// its rate, and whether it is in no hurry, for it holds no other class back.
-    pub(crate) fn bounds(&self, class: usize) -> (Option<&Pacer>, bool) {
+    pub(super) fn bounds(&self, class: usize) -> (Option<&Pacer>, bool) {
         let class = &self.classes[class];
         (class.pacer.as_ref(), !class.foreground)
     }
 
     /// Returns whether a class's own rate lets it send.
-    pub(crate) fn may_send(&self, class: usize, now: Time) -> bool {
+    pub(super) fn may_send(&self, class: usize, now: Time) -> bool {
         self.classes[class].may_send(now)
     }
 
     /// Returns the flow that is given the next place in a class's pool, if one is free.
-    pub(crate) fn next_for_pool(&self, class: usize) -> Option<u32> {
+    pub(super) fn next_for_pool(&self, class: usize) -> Option<u32> {
         let next = self.classes[class].next_for_pool();
         next.map(|(_, slot)| slot)
     }
 
     /// Returns whether a class's pool has a bound.
-    pub(crate) fn is_limited(&self, class: usize) -> bool {
+    pub(super) fn is_limited(&self, class: usize) -> bool {
         self.classes[class].is_limited()
     }
 
     /// Returns the earliest that a class which is ready may send, as far as its own rate
     /// says.
-    pub(crate) fn next_turn_at(&self) -> Option<Time> {
+    pub(super) fn next_turn_at(&self) -> Option<Time> {
         let ready = self.classes.iter().filter(|class| class.first().is_some());
         let at = ready.map(|class| {
             class
@@ -399,9 +401,50 @@ impl Arbiter {
     }
 }
 
+/// Returns whether the uplink's order by class is more than an order by level: then a
+/// single queue, whose ranks begin with the level, is not enough. Where classes are compared
+/// by their deadlines and values (`by_terms`), those of one level and weight share a queue.
+pub(super) fn need_arbiter(classes: &[ClassSpec], by_terms: bool) -> bool {
+    let shared = |(index, class): (usize, &ClassSpec)| {
+        let mut others = classes[index + 1..].iter();
+        others
+            .any(|other| other.level == class.level && !(by_terms && other.weight == class.weight))
+    };
+    let limited = |class: &ClassSpec| {
+        class.idle_only || class.rate_bits_per_s.is_some() || class.max_concurrency < usize::MAX
+    };
+    classes.iter().any(limited) || classes.iter().enumerate().any(shared)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn levels_alone_need_no_arbiter() {
+        let level = |level| ClassSpec {
+            level,
+            ..ClassSpec::default()
+        };
+        assert!(!need_arbiter(&[], false));
+        assert!(!need_arbiter(&[level(3), level(0), level(15)], false));
+        assert!(need_arbiter(&[level(3), level(0), level(3)], false));
+        assert!(!need_arbiter(&[level(3), level(0), level(3)], true));
+        let heavy = ClassSpec {
+            weight: 2,
+            ..level(3)
+        };
+        assert!(need_arbiter(&[level(3), level(0), heavy], true));
+        let with = |change: fn(&mut ClassSpec)| {
+            let mut class = level(1);
+            change(&mut class);
+            need_arbiter(&[level(0), class], false)
+        };
+        assert!(with(|class| class.idle_only = true));
+        assert!(with(|class| class.rate_bits_per_s = Some(1)));
+        assert!(with(|class| class.max_concurrency = 5));
+        assert!(!with(|class| class.value = 5));
+    }
 
     #[test]
     fn the_least_of_a_class_is_so_without_a_place_too() {

@@ -13,6 +13,7 @@ mod front;
 mod groups;
 mod held;
 mod marks;
+mod place;
 mod portion;
 mod ready;
 mod requests;
@@ -33,43 +34,16 @@ use floor::{Floor, rank_by_age};
 use front::Change;
 use groups::{Groups, LaneKey, Member};
 use marks::Marks;
+use place::Place;
+use portion::Moved;
 pub(super) use ready::Next;
 use ready::Ready;
 use shares::Shares;
-use turns::{Newcomer, Part, Turns};
+use turns::{Newcomer, Turns};
 pub use urgency::Urgency;
 
 /// Bands at most, within a level.
 const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
-
-/// A flow's place in the order.
-#[derive(Clone, Debug)]
-struct Place {
-    /// Among those of its connection, if there are any.
-    member: Option<Member>,
-    /// The place of the flow's client, where clients share the link.
-    share: Option<u32>,
-    /// The flow's part in the round that its turn belongs to; its client's when the last
-    /// grant was made, where clients share the link.
-    part: Part,
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self {
-            member: None,
-            share: None,
-            part: Part::NONE,
-        }
-    }
-}
-
-impl Place {
-    /// Forgets the round that its turn belongs to, which is no more.
-    fn leave_round(&mut self) {
-        self.part = Part::NONE;
-    }
-}
 
 /// The flows that wait, in order.
 #[derive(Clone, Debug)]
@@ -104,8 +78,8 @@ impl Order {
             turns: Turns::new(policy.classes.len() * MAX_BANDS),
             shares: shares(policy, &ranker),
             floor: floor(policy, &ranker, &ready),
+            marks: Marks::new(policy, ready.is_arbited()),
             ready,
-            marks: Marks::new(policy),
             classes: levels(&policy.classes),
             announced: 0,
             changes: RankQueue::default(),
@@ -138,7 +112,7 @@ impl Order {
         self.turns = Turns::new(policy.classes.len() * MAX_BANDS);
         self.shares = shares(policy, &self.ranker);
         self.floor = floor(policy, &self.ranker, &self.ready);
-        self.marks = Marks::new(policy);
+        self.marks = Marks::new(policy, self.ready.is_arbited());
         self.classes = levels(&policy.classes);
         for _ in 0..self.announced {
             self.ready.announce(now);
@@ -177,7 +151,7 @@ impl Order {
             }
         }
         self.enter_share(flows, slot);
-        self.open_out(flows, slot);
+        self.marks.open_out(&flows[slot], slot);
     }
 
     /// Returns the class that a driver means by a number.
@@ -214,7 +188,7 @@ impl Order {
         }
         self.enter_queues(&mut flows[slot]);
         self.enter_share(flows, slot);
-        self.open_out(flows, slot);
+        self.marks.open_out(&flows[slot], slot);
     }
 
     /// Lets go of a flow that is closed.
@@ -231,7 +205,7 @@ impl Order {
             self.shares.leave(share, flow.client, slot);
         }
         self.ready.close(flow.class(), slot);
-        self.close_out(flows, slot);
+        self.marks.close_out(&flows[slot]);
     }
 
     /// Learns the size of a response, if it is exact.
@@ -272,7 +246,7 @@ impl Order {
     /// Returns the payload bytes of a flow's next grant, at most.
     pub(super) fn quantum(&self, link: &Link, flow: &Flow) -> u64 {
         let bytes = self.quantum_of(link, flow.class(), flow.cost);
-        bytes.min(self.markable(flow))
+        bytes.min(self.marks.markable(flow))
     }
 
     /// Returns the payload bytes of a grant in a class, at such a cost, at most.
@@ -327,7 +301,7 @@ impl Order {
             return;
         }
         self.advance(now, flow);
-        self.mark(link, flow);
+        self.marks.mark(&self.ready, link, flow);
         if self.ranker.takes_turns() {
             let round = flow.class() * MAX_BANDS + usize::from(self.ranker.band(&flow.view));
             let bytes = flow.offered_bytes.min(self.quantum(link, flow));
@@ -383,7 +357,7 @@ impl Order {
             }
         }
         self.join_floor(flows, slot);
-        self.join_out(flows, slot, rank);
+        self.marks.join_out(&self.ready, flow, slot, rank);
     }
 
     /// Takes a flow out of the queue, but not out of its group.
@@ -397,7 +371,7 @@ impl Order {
             }
         }
         self.leave_floor(flows, slot);
-        self.leave_out(flows, slot);
+        self.marks.leave_out(flow, slot);
     }
 
     /// Takes a flow that is not in the queue out of its group, of which another may take
@@ -474,6 +448,30 @@ impl Order {
     }
 }
 
+/// The marks of flows.
+impl Order {
+    /// Counts a flow that has something to write again as new, if it was idle for too long.
+    pub(super) fn wake(&self, now: Time, flow: &mut Flow) {
+        self.marks.wake(now, flow);
+    }
+
+    /// Marks what a flow is granted.
+    pub(super) fn pass(&self, now: Time, flow: &mut Flow, bytes: u64) {
+        self.marks.pass(now, flow, bytes);
+    }
+
+    /// Takes back `bytes` that a flow has not written of what was granted; with `is_whole`
+    /// that is all of it.
+    pub(super) fn unpass(&self, flow: &mut Flow, bytes: u64, is_whole: bool) {
+        self.marks.unpass(flow, bytes, is_whole);
+    }
+
+    /// Counts what a flow has written under no grant.
+    pub(super) fn count_unmarked(&self, flow: &mut Flow, bytes: u64) {
+        self.marks.count_unmarked(flow, bytes);
+    }
+}
+
 /// The choice of the next flow, and what a grant costs.
 impl Order {
     /// Takes the next flow out of the queue to be granted something.
@@ -493,6 +491,32 @@ impl Order {
         self.forget_change(slot);
         self.leave_group(now, flows, slot);
         Next::Slot(slot)
+    }
+
+    /// Returns the flow to serve where `first` is the first in order, and has been taken
+    /// out of the queue: it, or the first that is marked OUT if that is behind its part.
+    /// `displaced` is the one in whose place `first` goes already.
+    fn or_marked_out(
+        &mut self,
+        now: Time,
+        flows: &mut Flows,
+        (first, displaced): (u32, u32),
+    ) -> u32 {
+        if self.marks.is_out_off() {
+            return first;
+        }
+        self.marks.leave_out(&flows[first], first);
+        let (mut slot, mut before) = (first, displaced);
+        if first == displaced
+            && let Some(other) = self.marks.out_due(&flows[first])
+        {
+            self.stand(now, flows, first);
+            self.step_out(now, flows, other);
+            flows[other].granted = Granted::InOrder;
+            (slot, before) = (other, first);
+        }
+        flows[slot].is_against_in = self.marks.goes_against_in(&flows[before], &flows[slot]);
+        slot
     }
 
     /// Finds the next flow: the lane of the fast path in its turn, or when no flow can
@@ -606,15 +630,8 @@ impl Order {
     /// Takes what a flow was granted, or has given back, into what is owed to portions.
     fn count_moved(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
         self.count_for_floor(now, flows, slot, moved);
-        self.count_for_out(&flows[slot], moved);
+        self.marks.count_out(&flows[slot], moved);
     }
-}
-
-/// Wire bytes that a grant takes, or gives back.
-#[derive(Clone, Copy)]
-enum Moved {
-    Out(u64),
-    Back(u64),
 }
 
 fn levels(classes: &[ClassSpec]) -> Vec<(bool, u8)> {

@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use super::portion::{By, Debt, Portion};
-use super::{Moved, Order};
+use super::Order;
+use super::portion::{By, Debt, Moved, Portion};
 use crate::Time;
 use crate::egress::flows::{Flow, Flows, Granted};
 use crate::queue::Rank;

@@ -4,9 +4,10 @@
 //! changes: no time passes in it while it waits. In the discipline of short flows first the
 //! mark ranks it, and OUT has a portion of the bytes for as long as IN waits as well.
 
-use super::portion::{By, Portion};
-use super::{Link, Moved, Order};
-use crate::egress::flows::{Flow, Flows, Granted};
+use super::portion::{By, Moved, Portion};
+use super::ready::Ready;
+use crate::egress::flows::Flow;
+use crate::egress::link::Link;
 use crate::egress::types::EgressPolicy;
 use crate::{Discipline, Mark, Marking, Rank, Sfd, Size, Time};
 
@@ -15,6 +16,8 @@ use crate::{Discipline, Mark, Marking, Rank, Sfd, Size, Time};
 pub(super) struct Marks {
     marking: Option<Marking>,
     use_size: bool,
+    /// Whether OUT has its portion within each class rather than each level.
+    is_by_class: bool,
     /// The flows that stand in the queue marked OUT, by class where classes take turns, by
     /// level otherwise.
     out: Portion,
@@ -22,16 +25,19 @@ pub(super) struct Marks {
 
 impl Marks {
     /// Returns the discipline's marks, or those that the policy wants beside another.
-    pub(super) fn new(policy: &EgressPolicy) -> Self {
+    /// `is_arbited` says that classes take turns.
+    pub(super) fn new(policy: &EgressPolicy, is_arbited: bool) -> Self {
         match policy.discipline {
             Discipline::Sfd(sfd) => Self {
                 marking: Some(sfd.marking),
                 use_size: sfd.use_size,
+                is_by_class: is_arbited,
                 out: Portion::new(millionths(sfd.out_share)),
             },
             _ => Self {
                 marking: policy.marking,
                 use_size: false,
+                is_by_class: is_arbited,
                 out: Portion::new(0),
             },
         }
@@ -49,25 +55,27 @@ fn millionths(share: f64) -> u32 {
 }
 
 /// The marks of flows.
-impl Order {
+impl Marks {
     /// Counts a flow that has something to write again as new, if it was idle for too long.
-    pub(in crate::egress) fn wake(&self, now: Time, flow: &mut Flow) {
-        if let Some(marking) = &self.marks.marking {
+    pub(super) fn wake(&self, now: Time, flow: &mut Flow) {
+        if let Some(marking) = &self.marking {
             marking.wake(&mut flow.marks, now);
         }
     }
 
     /// Gives a flow the mark of its next grant.
-    pub(super) fn mark(&self, link: &Link, flow: &mut Flow) {
-        let Some(marking) = &self.marks.marking else {
+    pub(super) fn mark(&self, ready: &Ready, link: &Link, flow: &mut Flow) {
+        let Some(marking) = &self.marking else {
             return;
         };
         let known = match flow.view.size {
-            Size::Exact(bytes) | Size::Estimate { bytes, .. } if self.marks.use_size => bytes,
+            Size::Exact(bytes) | Size::Estimate { bytes, .. } if self.use_size => bytes,
             _ => 0,
         };
         flow.marks.know(known);
-        let bytes = flow.offered_bytes.min(self.quantum(link, flow));
+        let quantum = ready.quantum(link.pacer(), flow.class(), flow.cost);
+        let quantum = quantum.min(self.markable(flow));
+        let bytes = flow.offered_bytes.min(quantum);
         let draw = flow.marks.draw(flow.view.seq);
         flow.view.mark = marking.next(&flow.marks, bytes, draw);
     }
@@ -75,7 +83,7 @@ impl Order {
     /// Returns the payload bytes of a flow's next grant, at most, that its mark leaves: the
     /// grant ends with the segment that crosses the threshold.
     pub(super) fn markable(&self, flow: &Flow) -> u64 {
-        let marking = self.marks.marking.as_ref();
+        let marking = self.marking.as_ref();
         let Some(bytes) = marking.and_then(|marking| marking.bytes_within(&flow.marks)) else {
             return u64::MAX;
         };
@@ -85,8 +93,8 @@ impl Order {
     }
 
     /// Marks what a flow is granted.
-    pub(in crate::egress) fn pass(&self, now: Time, flow: &mut Flow, bytes: u64) {
-        let Some(marking) = &self.marks.marking else {
+    pub(super) fn pass(&self, now: Time, flow: &mut Flow, bytes: u64) {
+        let Some(marking) = &self.marking else {
             flow.granted_mark = None;
             return;
         };
@@ -96,112 +104,103 @@ impl Order {
 
     /// Takes back `bytes` that a flow has not written of what was granted; with `is_whole`
     /// that is all of it.
-    pub(in crate::egress) fn unpass(&self, flow: &mut Flow, bytes: u64, is_whole: bool) {
-        if let (Some(marking), Some(_)) = (&self.marks.marking, flow.granted_mark) {
+    pub(super) fn unpass(&self, flow: &mut Flow, bytes: u64, is_whole: bool) {
+        if let (Some(marking), Some(_)) = (&self.marking, flow.granted_mark) {
             marking.take_back(&mut flow.marks, bytes, is_whole);
         }
     }
 
     /// Counts what a flow has written under no grant.
-    pub(in crate::egress) fn count_unmarked(&self, flow: &mut Flow, bytes: u64) {
-        if self.marks.marking.is_some() {
+    pub(super) fn count_unmarked(&self, flow: &mut Flow, bytes: u64) {
+        if self.marking.is_some() {
             flow.marks.count(bytes);
         }
     }
 }
 
 /// OUT's part of the link.
-impl Order {
+impl Marks {
+    /// Returns whether OUT has no part of its own.
+    pub(super) fn is_out_off(&self) -> bool {
+        self.out.is_off()
+    }
+
     fn out_lane(&self, flow: &Flow) -> usize {
-        match self.ready.is_arbited() {
+        match self.is_by_class {
             true => flow.class(),
             false => usize::from(flow.view.level),
         }
     }
 
-    fn is_out(&self, flow: &Flow) -> bool {
-        // Without a place in its class's pool it waits for that.
-        flow.view.mark == Mark::Out && (flow.begun || !self.ready.is_limited(flow.class()))
-    }
-
     /// Makes room for a flow that may be marked OUT.
-    pub(super) fn open_out(&mut self, flows: &Flows, slot: u32) {
-        if !self.marks.out.is_off() {
-            let lane = self.out_lane(&flows[slot]);
-            self.marks.out.open(lane, slot);
+    pub(super) fn open_out(&mut self, flow: &Flow, slot: u32) {
+        if !self.out.is_off() {
+            let lane = self.out_lane(flow);
+            self.out.open(lane, slot);
         }
     }
 
     /// Lets a flow go that might have been.
-    pub(super) fn close_out(&mut self, flows: &Flows, slot: u32) {
-        if !self.marks.out.is_off() {
-            let lane = self.out_lane(&flows[slot]);
-            self.marks.out.close(lane);
+    pub(super) fn close_out(&mut self, flow: &Flow) {
+        if !self.out.is_off() {
+            let lane = self.out_lane(flow);
+            self.out.close(lane);
         }
     }
 
     /// Puts a flow that stands in the queue among those marked OUT, if it is.
-    pub(super) fn join_out(&mut self, flows: &Flows, slot: u32, rank: Rank) {
-        if self.marks.out.is_off() {
+    pub(super) fn join_out(&mut self, ready: &Ready, flow: &Flow, slot: u32, rank: Rank) {
+        if self.out.is_off() {
             return;
         }
-        let flow = &flows[slot];
         let lane = self.out_lane(flow);
-        match self.is_out(flow) {
-            true => self.marks.out.insert(lane, slot, rank),
-            false => self.marks.out.remove(lane, slot),
+        match is_out(ready, flow) {
+            true => self.out.insert(lane, slot, rank),
+            false => self.out.remove(lane, slot),
         }
     }
 
-    pub(super) fn leave_out(&mut self, flows: &Flows, slot: u32) {
-        if !self.marks.out.is_off() {
-            let lane = self.out_lane(&flows[slot]);
-            self.marks.out.remove(lane, slot);
+    pub(super) fn leave_out(&mut self, flow: &Flow, slot: u32) {
+        if !self.out.is_off() {
+            let lane = self.out_lane(flow);
+            self.out.remove(lane, slot);
         }
     }
 
-    /// Returns the flow to serve where `first` is the first in order, and has been taken
-    /// out of the queue: it, or the first that is marked OUT if that is behind its part.
-    /// `displaced` is the one in whose place `first` goes already.
-    pub(super) fn or_marked_out(
-        &mut self,
-        now: Time,
-        flows: &mut Flows,
-        (first, displaced): (u32, u32),
-    ) -> u32 {
-        if self.marks.out.is_off() {
-            return first;
+    /// Returns the flow marked OUT that is served in place of the first in order, which is
+    /// marked IN, if OUT is behind its part.
+    pub(super) fn out_due(&self, first: &Flow) -> Option<u32> {
+        if first.view.mark != Mark::In {
+            return None;
         }
-        self.leave_out(flows, first);
-        let mut slot = first;
-        if first == displaced
-            && flows[first].view.mark == Mark::In
-            && let Some((_, other)) = self.marks.out.due(self.out_lane(&flows[first]))
-        {
-            self.stand(now, flows, first);
-            self.step_out(now, flows, other);
-            flows[other].granted = Granted::InOrder;
-            slot = other;
-        }
-        let (before, chosen) = (if slot == first { displaced } else { first }, &flows[slot]);
-        let before = &flows[before];
-        let is_against = before.view.mark == Mark::In
+        let (_, slot) = self.out.due(self.out_lane(first))?;
+        Some(slot)
+    }
+
+    /// Returns whether a flow that is chosen is marked OUT and goes before one that is marked
+    /// IN.
+    pub(super) fn goes_against_in(&self, before: &Flow, chosen: &Flow) -> bool {
+        before.view.mark == Mark::In
             && chosen.view.mark == Mark::Out
-            && self.out_lane(before) == self.out_lane(chosen);
-        flows[slot].is_against_in = is_against;
-        slot
+            && self.out_lane(before) == self.out_lane(chosen)
     }
 
     /// Takes what a flow was granted into what is owed to OUT, or takes it back. OUT pays
     /// for what it has while IN waits.
-    pub(super) fn count_for_out(&mut self, flow: &Flow, moved: Moved) {
+    pub(super) fn count_out(&mut self, flow: &Flow, moved: Moved) {
         let lane = self.out_lane(flow);
         let by = match flow.granted_mark {
             Some(Mark::Out) if flow.is_against_in => By::Portion,
             Some(Mark::Out) | None => return,
-            Some(Mark::In) if self.marks.out.first(lane).is_some() => By::Others,
+            Some(Mark::In) if self.out.first(lane).is_some() => By::Others,
             Some(Mark::In) => By::OthersAlone,
         };
-        self.marks.out.count(lane, moved, by);
+        self.out.count(lane, moved, by);
     }
+}
+
+/// Returns whether a flow that stands in the queue does so marked OUT.
+fn is_out(ready: &Ready, flow: &Flow) -> bool {
+    // Without a place in its class's pool it waits for that.
+    flow.view.mark == Mark::Out && (flow.begun || !ready.is_limited(flow.class()))
 }

@@ -1,7 +1,6 @@
 //! A portion of what is granted, for some of those that wait: it goes to the first of them
 //! in place of the first in order, as soon as the order is ahead of it.
 
-use super::Moved;
 use crate::queue::{Rank, RankQueue};
 
 /// The millionths of a whole.
@@ -9,6 +8,13 @@ const MILLION: i64 = 1_000_000;
 
 /// Bytes that are counted of one grant: a millionth of the type's range, and less.
 const MAX_COUNTED: i64 = 1 << 40;
+
+/// Wire bytes that a grant takes, or gives back.
+#[derive(Clone, Copy)]
+pub(super) enum Moved {
+    Out(u64),
+    Back(u64),
+}
 
 /// The flows or clients that have the portion, by lane, and what is owed to them.
 #[derive(Clone, Debug, Default)]

@@ -23,7 +23,7 @@ const QUANTUM_MAX_BYTES: u64 = 448 << 10;
 const BACKGROUND_MIN_BYTES: u64 = 512;
 
 /// The flow that is next, if any may be granted.
-pub(in crate::egress) enum Next {
+pub(crate) enum Next {
     /// This slot, which is no longer ready.
     Slot(u32),
     /// The earliest time at which a flow may be granted anything.

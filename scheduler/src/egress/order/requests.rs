@@ -7,18 +7,19 @@
 
 use std::time::Duration;
 
-use super::{MAX_BANDS, Order, Place, Ready};
+use super::place::Place;
+use super::ready::Ready;
+use super::turns::Turns;
+use super::{MAX_BANDS, Order};
 use crate::egress::flows::{Flow, Flows};
 use crate::egress::link::Link;
 use crate::queue::Rank;
 use crate::srq::{Progress, Queues};
 use crate::{Size, Time};
 
-use super::turns::Turns;
-
 impl Order {
     /// Returns SRQ's queues, and whether they order.
-    pub(in crate::egress) fn queues(&self) -> Option<(&Queues, bool)> {
+    pub(crate) fn queues(&self) -> Option<(&Queues, bool)> {
         self.ranker.requests()?.queues()
     }
 
@@ -38,7 +39,7 @@ impl Order {
     }
 
     /// Ends what a flow was among SRQ's queues.
-    pub(in crate::egress) fn leave_queues(&mut self, flow: &mut Flow) {
+    pub(super) fn leave_queues(&mut self, flow: &mut Flow) {
         let view = &mut flow.view;
         let progress = std::mem::take(&mut view.progress);
         let queues = self.ranker.requests_mut().and_then(|own| own.queues_mut());
@@ -53,7 +54,7 @@ impl Order {
     }
 
     /// Lets a flow go on after a pause as a response of its own: what was before has ended.
-    pub(in crate::egress) fn begin_anew(&mut self, flow: &mut Flow, before: (Progress, u64)) {
+    pub(crate) fn begin_anew(&mut self, flow: &mut Flow, before: (Progress, u64)) {
         let (progress, attained) = before;
         if let Some(queues) = self.ranker.requests_mut().and_then(|own| own.queues_mut()) {
             queues.done(progress, attained, attained);
@@ -132,19 +133,13 @@ impl Order {
     }
 
     /// Returns whether the order depends on what waits; see [`Order::observe`].
-    pub(in crate::egress) fn observes(&self) -> bool {
+    pub(crate) fn observes(&self) -> bool {
         self.ranker.requests().is_some_and(|own| own.observes())
     }
 
     /// Notes what waits, in time on the link and in flows. Where that begins or ends a busy
     /// period, the flows that wait take their places in the other order, and a round begins.
-    pub(in crate::egress) fn observe(
-        &mut self,
-        now: Time,
-        flows: &mut Flows,
-        link: &Link,
-        backlog: Duration,
-    ) {
+    pub(crate) fn observe(&mut self, now: Time, flows: &mut Flows, link: &Link, backlog: Duration) {
         let waiting = self.len();
         let requests = self.ranker.requests_mut();
         if !requests.is_some_and(|own| own.observe(now, backlog, waiting)) {

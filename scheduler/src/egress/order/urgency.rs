@@ -19,7 +19,7 @@ pub struct Urgency {
 
 impl Order {
     /// Returns how urgent the flow is that a grant would go to, once the link is free.
-    pub(in crate::egress) fn urgency(&self, now: Time) -> Option<Urgency> {
+    pub(crate) fn urgency(&self, now: Time) -> Option<Urgency> {
         if self.express.len() > 0 {
             let (level, band, key) = (0, 0, 0);
             return Some(Urgency { level, band, key });

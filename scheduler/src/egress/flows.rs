@@ -8,8 +8,8 @@ use super::types::{FlowId, FlowSpec};
 use crate::discipline::FlowView;
 use crate::marking::FlowMarks;
 use crate::slots::Slots;
-use crate::{Mark, Time, WireCost};
-use pauses::Burst;
+use crate::{Mark, Pacer, Size, Time, WireCost};
+use pauses::Pauses;
 
 /// An open flow and what it has left to send.
 #[derive(Clone, Debug)]
@@ -45,10 +45,8 @@ pub(super) struct Flow {
     pub(super) served_at: Option<Time>,
     /// The time since which it has had something to write.
     pub(super) offered_since: Time,
-    /// The time since which its source has had nothing, if the driver has said so.
-    paused_at: Option<Time>,
-    /// The flow's burst since the last pause.
-    burst: Burst,
+    /// The pauses of its source.
+    pauses: Pauses,
 }
 
 /// The reason why a flow got its last grant: it was this flow.
@@ -88,14 +86,35 @@ impl Flow {
             is_against_in: false,
             served_at: None,
             offered_since: now,
-            paused_at: None,
-            burst: Burst::new(now),
+            pauses: Pauses::new(now),
         }
     }
 
     /// Returns whether it waits for a grant; a closed flow has nothing to write.
     pub(super) fn waits(&self) -> bool {
         self.offered_bytes > 0
+    }
+
+    /// Notes that the flow's source has nothing to write for now.
+    pub(super) fn pause(&mut self, now: Time) {
+        if !self.is_express && !matches!(self.view.size, Size::Exact(_)) {
+            self.pauses.begin(now);
+        }
+    }
+
+    /// Notes that the flow has something to write, after a pause perhaps. If that makes it
+    /// a response of its own, it is the one that `seq` numbers; returns whether it does.
+    pub(super) fn end_pause(&mut self, now: Time, link: &Pacer, seq: u64) -> bool {
+        let begins_anew = self.pauses.end(now, link, self.cost, &self.view);
+        if begins_anew {
+            self.view.attained = 0;
+            self.view.size = Size::Unknown;
+            self.view.arrival = now;
+            self.is_complete = false;
+            self.view.seq = seq;
+            self.served_at = None;
+        }
+        begins_anew
     }
 }
 

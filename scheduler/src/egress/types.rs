@@ -4,9 +4,6 @@ use crate::counterfactual::Network;
 use crate::slots::Key;
 use crate::{ClassSpec, Discipline, MAX_CLASSES, Marking, Size, Time, WireCost};
 
-#[cfg(doc)]
-use crate::{Egress, Guard};
-
 /// The identity of an open flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowId(pub(super) Key);
@@ -127,6 +124,8 @@ pub enum Lane {
     Grouped(GroupId, Precedence),
     /// The fast path's lane, for what [`Egress::fast_path`] has refused: it has half of
     /// what is granted while other flows wait. Neither class nor size counts.
+    ///
+    /// [`Egress::fast_path`]: crate::Egress::fast_path
     Express,
 }
 
@@ -135,6 +134,9 @@ pub enum Lane {
 pub enum Grant {
     /// `flow` writes `bytes` now. It has left the queue: call
     /// [`Egress::written`], then [`Egress::offer`] if it has more.
+    ///
+    /// [`Egress::written`]: crate::Egress::written
+    /// [`Egress::offer`]: crate::Egress::offer
     Send {
         /// The flow that is granted bytes.
         flow: FlowId,
@@ -148,6 +150,9 @@ pub enum Grant {
     },
     /// The order has no flow that may be granted anything: ask again after the next
     /// [`Egress::offer`] (or, if a class's pool is full, [`Egress::close`]).
+    ///
+    /// [`Egress::offer`]: crate::Egress::offer
+    /// [`Egress::close`]: crate::Egress::close
     Idle,
 }
 
@@ -166,7 +171,7 @@ pub struct EgressPolicy {
     pub discipline: Discipline,
     /// Flows open at a time.
     pub max_flows: usize,
-    /// The factor of the guard against floods, see [`Guard::new`].
+    /// The factor of the guard against floods, see [`Guard::new`](crate::Guard::new).
     pub guard_factor: f64,
     /// Priority classes, [`MAX_CLASSES`] at most; none is one class of level 0. After a
     /// change each has the number that it had, and one that is missing at the end is of
@@ -238,7 +243,8 @@ pub struct EgressStats {
     pub overhead_bytes: u64,
     /// All wire bytes that the link's clock was debited, less what was
     /// refunded: how far the uplink has come. Overhead beyond the bound of
-    /// [`Egress::debit`] is not in it. [`RateControl`](crate::RateControl) measures the link in it.
+    /// [`Egress::debit`](crate::Egress::debit) is not in it.
+    /// [`RateControl`](crate::RateControl) measures the link in it.
     pub wire_bytes: u64,
     /// Times that the fast path's guard tripped.
     pub guard_trips: u64,

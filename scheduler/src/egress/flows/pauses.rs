@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use super::Flow;
-use crate::{Pacer, Size, Time};
+use crate::discipline::FlowView;
+use crate::{Pacer, Size, Time, WireCost};
 
 /// A source that has had nothing for so long has paused: longer than a server takes
 /// between two writes of one page, and less than a reader of events notices.
@@ -25,57 +25,59 @@ const LITTLE_PERCENT: u64 = 10;
 
 /// A flow's burst: what it has sent since a pause.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Burst {
+struct Burst {
     /// The end of the pause, or the opening of the flow.
     since: Time,
     /// Payload bytes that it had sent by then.
     attained: u64,
 }
 
-impl Burst {
-    /// Returns the burst of a flow that is opened.
-    pub(super) fn new(now: Time) -> Self {
-        Self {
-            since: now,
-            attained: 0,
-        }
-    }
+/// The pauses of a flow's source.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pauses {
+    /// The time since which it has had nothing, if the driver has said so.
+    since: Option<Time>,
+    /// The flow's burst since the last pause.
+    burst: Burst,
 }
 
-impl Flow {
-    /// Notes that the flow's source has nothing to write for now.
-    pub(in crate::egress) fn pause(&mut self, now: Time) {
-        if !matches!(self.view.size, Size::Exact(_)) {
-            self.paused_at.get_or_insert(now);
+impl Pauses {
+    /// Returns those of a flow that is opened.
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            since: None,
+            burst: Burst {
+                since: now,
+                attained: 0,
+            },
         }
     }
 
-    /// Notes that the flow has something to write, after a pause perhaps. If that makes it
-    /// a response of its own, it is the one that `seq` numbers; returns whether it does.
-    pub(in crate::egress) fn end_pause(&mut self, now: Time, link: &Pacer, seq: u64) -> bool {
-        let paused = self.paused_at.take().map(|at| now.since(at));
-        let Some(pause) = paused.filter(|&pause| pause >= SHORT_PAUSE && !self.is_express) else {
+    /// Notes that the source has nothing for now.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Ends the pause, if there is one; returns whether it makes what follows in the flow,
+    /// which comes at such a cost, a response of its own.
+    pub(super) fn end(&mut self, now: Time, link: &Pacer, cost: WireCost, flow: &FlowView) -> bool {
+        let paused = self.since.take().map(|at| now.since(at));
+        let Some(pause) = paused.filter(|&pause| pause >= SHORT_PAUSE) else {
             return false;
         };
         let begun = Burst {
             since: now,
-            attained: self.view.attained,
+            attained: flow.attained,
         };
         let burst = std::mem::replace(&mut self.burst, begun);
-        let sent = self.cost.bytes(self.view.attained - burst.attained);
+        let sent = cost.bytes(flow.attained - burst.attained);
         let link_bytes = link.bytes_in(now.since(burst.since));
         let is_little = sent.saturating_mul(100) <= link_bytes.saturating_mul(LITTLE_PERCENT);
-        let is_message = is_little && self.view.size == Size::Unknown;
+        let is_message = is_little && flow.size == Size::Unknown;
         if pause < PAUSE && !is_message {
             return false;
         }
         self.burst.attained = 0;
-        self.view.attained = 0;
-        self.view.size = Size::Unknown;
-        self.view.arrival = now;
-        self.is_complete = false;
-        self.view.seq = seq;
-        self.served_at = None;
         true
     }
 }

@@ -5,14 +5,20 @@
 //! what endpoints have to do, so that a cancelled request leaves no trace.
 
 mod affinity;
+mod endpoint;
 mod intervals;
 mod rotation;
+mod view;
 
+use crate::mix::mix;
 pub use affinity::stable_hash;
 use affinity::{Maglev, Ring};
+pub use endpoint::EndpointSpec;
 pub use intervals::Intervals;
 use intervals::SizeIntervals;
 use rotation::Rotation;
+pub use view::View;
+use view::lighter;
 
 /// The rule by which an endpoint is chosen.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,23 +76,6 @@ impl Dispatch {
     }
 }
 
-/// An endpoint as a [`Balancer`] sees it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct View {
-    /// Whether it may be chosen.
-    pub usable: bool,
-    /// The endpoint's share, relative to the others; 0 counts as 1.
-    pub weight: u64,
-    /// Requests that the endpoint serves or that wait for it.
-    pub requests: u64,
-    /// Requests among them that are of the asked level or above it.
-    pub requests_ahead: u64,
-    /// The expected bytes that it serves before the asked request.
-    pub work_bytes: u64,
-    /// Whether the endpoint shares its capacity among its requests.
-    pub shared: bool,
-}
-
 /// The properties of a request that the choice may depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
@@ -140,22 +129,6 @@ impl Load {
             Self::Work => view.work_bytes,
         }
     }
-}
-
-/// An endpoint's fixed properties.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EndpointSpec {
-    /// The endpoint's share, relative to the others; at least 1.
-    pub weight: u32,
-    /// Whether the endpoint is for the highest level alone.
-    pub reserved: bool,
-    /// The sizes in bytes, from and to (inclusive), that it is for under
-    /// [`Dispatch::Sita`]; `None`: as [`Intervals`] has it.
-    pub size_range: Option<(u64, u64)>,
-    /// The number by which hashes and sessions know the endpoint, made of its address.
-    pub identity: u64,
-    /// The endpoint's priority: 0 serves first, others as far as those before have failed.
-    pub priority: u8,
 }
 
 impl Balancer {
@@ -278,21 +251,6 @@ fn two_choices(views: &[View], random: u64, usable: impl Fn(usize) -> bool) -> O
     };
     let heavier = lighter(&views[second], &views[first], |view| view.requests);
     Some(if heavier { second } else { first })
-}
-
-/// Returns whether `a` has less load for its weight than `b`.
-fn lighter(a: &View, b: &View, load: impl Fn(&View) -> u64) -> bool {
-    // load / weight, without division.
-    u128::from(load(a)) * u128::from(b.weight.max(1))
-        < u128::from(load(b)) * u128::from(a.weight.max(1))
-}
-
-/// Mixes a number into another with SplitMix64's finaliser (Steele, Lea, Flood 2014).
-pub(crate) fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod health;
 mod histogram;
 pub mod limits;
 pub mod marking;
+mod mix;
 mod pacer;
 mod queue;
 pub mod rate_control;

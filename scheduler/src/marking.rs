@@ -14,7 +14,7 @@ mod marker;
 use std::time::Duration;
 
 use crate::Time;
-use crate::dispatch::mix;
+use crate::mix::mix;
 
 pub use marker::Marker;
 

@@ -4,7 +4,8 @@ use std::hash::Hasher as _;
 
 use siphasher::sip::SipHasher13;
 
-use super::{EndpointSpec, mix};
+use super::endpoint::EndpointSpec;
+use crate::mix::mix;
 
 /// Returns a hash for affinity to go by: the same for the same parts, in every process.
 pub fn stable_hash(parts: &[&[u8]]) -> u64 {

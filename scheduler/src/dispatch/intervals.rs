@@ -1,6 +1,6 @@
 //! An interval of sizes for each endpoint.
 
-use super::EndpointSpec;
+use super::endpoint::EndpointSpec;
 use crate::histogram::SizeHistogram;
 
 /// The source of the intervals of [`super::Dispatch::Sita`].

@@ -1,6 +1,6 @@
 //! Balancers that take the endpoints in turn.
 
-use super::{View, lighter};
+use super::view::{View, lighter};
 
 /// The turns of endpoints, by weight and without bursts (smooth weighted round
 /// robin): every pick adds each usable endpoint's weight to its credit, takes

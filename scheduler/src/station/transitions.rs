@@ -3,7 +3,8 @@
 use super::sessions::Belongs;
 use super::waiting::{Entry, Scope};
 use super::{Arrival, Event, Refusal, RefusalReason, Slot, State, Station, Ticket, Tried, Verdict};
-use crate::dispatch::{Asked, mix};
+use crate::dispatch::Asked;
+use crate::mix::mix;
 use crate::{Size, Time};
 
 /// Requests passed over at a time because they have tried every endpoint that

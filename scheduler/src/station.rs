@@ -14,7 +14,10 @@
 //! others tried before a request is refused, and its client is told why.
 
 mod admission;
+mod arrival;
+mod attempts;
 mod changes;
+mod config;
 mod endpoints;
 mod measures;
 mod priorities;
@@ -25,83 +28,24 @@ mod waiting;
 mod work;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 pub use admission::{Admission, ChannelRule, Refusal, RefusalReason};
+pub use arrival::Arrival;
+pub use attempts::Again;
+pub use config::{Order, Scope, StationConfig};
 pub use endpoints::EndpointLoad;
 use endpoints::{Endpoints, Tried};
 use measures::{AveragedLength, DrainRate, MeanSize};
 use repeats::Repeats;
-pub use repeats::{Again, RetryBudget};
+pub use repeats::RetryBudget;
 pub use sessions::Session;
 use waiting::Queues;
-pub use waiting::{Order, Scope};
 
 pub use crate::classes::ClassSpec;
-use crate::dispatch::{Balancer, Dispatch, EndpointSpec};
+use crate::dispatch::{Balancer, Dispatch};
 use crate::limits::Shortage;
 use crate::slots::{Key, Slots};
 use crate::{Size, Time};
-
-/// The parameters of a station.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StationConfig {
-    /// The rule by which an endpoint is chosen.
-    pub dispatch: Dispatch,
-    /// The endpoints, at least one.
-    pub endpoints: Vec<EndpointSpec>,
-    /// The most requests in service at each endpoint.
-    pub max_requests: usize,
-    /// The classes, at least one.
-    pub classes: Vec<ClassSpec>,
-    /// The order of the waiting requests of one level.
-    pub order: Order,
-    /// The endpoints that a waiting request waits for.
-    pub scope: Scope,
-    /// The most requests that wait in each queue: for the cluster, or for each
-    /// endpoint.
-    pub max_waiting: usize,
-    /// The time after which an endpoint that has come back gets its full share.
-    pub slow_start: Duration,
-    /// The rules by which requests are turned away.
-    pub admission: Admission,
-    /// The share of endpoints that are not out, in percent, below which all are
-    /// used: those that are left would be overrun.
-    pub panic_percent: u8,
-    /// The most requests in service, waiting or between two attempts, together.
-    pub max_active: usize,
-    /// The most requests that wait, in all queues together.
-    pub max_pending: usize,
-    /// The bound on requests that are repeated at a time.
-    pub retry_budget: RetryBudget,
-}
-
-impl StationConfig {
-    /// Creates parameters for one queue in the order of sizes: no bound but on
-    /// requests that wait, no slow start, no panic.
-    pub fn new(
-        dispatch: Dispatch,
-        endpoints: Vec<EndpointSpec>,
-        classes: Vec<ClassSpec>,
-        max_waiting: usize,
-    ) -> Self {
-        Self {
-            dispatch,
-            endpoints,
-            max_requests: usize::MAX,
-            classes,
-            order: Order::default(),
-            scope: Scope::default(),
-            max_waiting,
-            slow_start: Duration::ZERO,
-            admission: Admission::default(),
-            panic_percent: 0,
-            max_active: usize::MAX,
-            max_pending: usize::MAX,
-            retry_budget: RetryBudget::default(),
-        }
-    }
-}
 
 /// A request at a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -118,24 +62,6 @@ impl Ticket {
     fn slot(self) -> u32 {
         self.0.slot()
     }
-}
-
-/// A request as its driver describes it.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrival {
-    /// The index of its class.
-    pub class: usize,
-    /// The response's size, as far as it is known.
-    pub size: Size,
-    /// The hash of the resource, for dispatch by affinity.
-    pub hash: u64,
-    /// A random number drawn for the request.
-    pub random: u64,
-    /// The time for which what open responses have left would occupy the
-    /// uplink, for the overload rule of the channel.
-    pub channel_backlog: Duration,
-    /// The part of that backlog that goes before the request's class, or with it.
-    pub channel_ahead: Duration,
 }
 
 /// The station's decision on a request.
@@ -307,7 +233,9 @@ impl Station {
         }
         self.renew_places(now);
         let length = self.length.update(now, self.queues.total());
-        if let Err(reason) = self.admit(arrival, length) {
+        let share = length / self.queues.capacity() as f64;
+        let class = &self.classes[arrival.class];
+        if let Err(reason) = (self.admission).admit(class, arrival, &self.sizes, share) {
             return Verdict::Refuse(self.refuse(arrival.class, reason));
         }
         let ticket = self.seat(now, arrival);

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Arrival, Station};
+use super::arrival::Arrival;
+use super::measures::MeanSize;
+use crate::classes::ClassSpec;
 
 /// The rules by which requests are turned away.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,14 +151,19 @@ impl RefusalReason {
     }
 }
 
-impl Station {
-    /// Admits a request or says why not, by what does not depend on an
-    /// endpoint. `length` is the averaged number of waiting requests.
-    pub(super) fn admit(&self, arrival: &Arrival, length: f64) -> Result<(), RefusalReason> {
-        let class = &self.classes[arrival.class];
-        if let Some(rule) = &self.admission.channel {
+impl Admission {
+    /// Admits a request of a class or says why not, by what does not depend on an
+    /// endpoint. `share` is the averaged number of waiting requests, by how many may wait.
+    pub(super) fn admit(
+        &self,
+        class: &ClassSpec,
+        arrival: &Arrival,
+        sizes: &MeanSize,
+        share: f64,
+    ) -> Result<(), RefusalReason> {
+        if let Some(rule) = &self.channel {
             let low = class.level >= rule.level;
-            let large = self.sizes.expected(arrival.size) >= rule.large_bytes;
+            let large = sizes.expected(arrival.size) >= rule.large_bytes;
             if arrival.channel_backlog > rule.max_backlog {
                 if low && large {
                     return Err(RefusalReason::ChannelOverload);
@@ -168,7 +175,6 @@ impl Station {
             }
         }
         let (begin, all) = class.drop_thresholds;
-        let share = length / self.queues.capacity() as f64;
         // Linear from none at the first threshold to all at the second, as RED
         // does (SDIS02 3.2).
         let discard = if share >= all {

@@ -32,6 +32,19 @@ impl Station {
         self.move_waiting(now);
     }
 
+    /// Makes an endpoint drain, so that it gets no requests but those of strict sessions,
+    /// or ends its drain: then it starts slowly. Requests that wait for it go elsewhere, or
+    /// are refused where none is left; those in service stay.
+    pub fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
+        self.endpoints.set_draining(now, endpoint, drains);
+        self.move_waiting(now);
+    }
+
+    /// Returns whether an endpoint drains.
+    pub fn is_draining(&self, endpoint: usize) -> bool {
+        self.endpoints.is_draining(endpoint)
+    }
+
     /// Makes an endpoint start slowly, such as one that the driver had not used before.
     pub fn start_slowly(&mut self, now: Time, endpoint: usize) {
         self.endpoints.start_slowly(now, endpoint);

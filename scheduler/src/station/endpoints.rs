@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use super::config::StationConfig;
 use super::priorities::Priorities;
 use super::work::{Sharing, Work};
 use crate::Time;
 use crate::classes::MAX_LEVELS;
 use crate::dispatch::{EndpointSpec, View};
-use crate::station::StationConfig;
 
 /// The factor of all weights, so that a slow start can have less than 1.
 const WEIGHT_SCALE: u64 = 1000;

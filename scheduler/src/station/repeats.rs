@@ -1,8 +1,4 @@
-//! Attempts at other endpoints, and how many there may be.
-
-use super::sessions::Belongs;
-use super::{Refusal, RefusalReason, State, Station, Ticket, Verdict};
-use crate::Time;
+//! How many of a station's requests may be repetitions.
 
 /// The bound on how many of a station's requests may be repetitions at a time,
 /// so that they do not add to the load of a farm that fails under it.
@@ -51,149 +47,33 @@ impl Repeats {
         }
     }
 
+    /// Returns whether one more repetition would be allowed, with so many requests in all.
+    pub(super) fn may_begin(&self, all: usize) -> bool {
+        self.budget.allows(self.active, all)
+    }
+
+    /// Counts one more repetition, with so many requests in all; false if it is not allowed.
+    pub(super) fn begin(&mut self, all: usize) -> bool {
+        let may_begin = self.may_begin(all);
+        match may_begin {
+            true => self.active += 1,
+            false => self.denied += 1,
+        }
+        may_begin
+    }
+
     /// Notes that a repeated request is over.
     pub(super) fn ended(&mut self) {
         self.active -= 1;
     }
-}
-
-/// Whether and where a request may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Again {
-    /// There is an endpoint that it has not tried.
-    Elsewhere,
-    /// All endpoints were tried; those that it could reach may be tried again,
-    /// after a while.
-    Here,
-    /// All endpoints were tried, and none could be reached; the ticket is void.
-    Nowhere,
-    /// The budget allows no more repetitions; the ticket is void.
-    Denied,
-}
-
-impl Station {
-    /// Takes a request from its endpoint after an attempt that has failed; it
-    /// holds no place until [`Station::again`]. What was `sent` may have cost
-    /// its endpoint something, and counts towards the budget; where nothing
-    /// was, as there was no connection to be had, it does not. That it could
-    /// not be reached is for [`Station::unreached`] to say.
-    pub fn step_back(&mut self, now: Time, ticket: Ticket, sent: bool) -> Again {
-        let State::Running(endpoint) = self.state(ticket) else {
-            return Again::Denied;
-        };
-        self.release(ticket, endpoint, false);
-        self.slots[ticket.slot()].state = State::Away;
-        let slot = &mut self.slots[ticket.slot()];
-        slot.tried.add(endpoint);
-        if !sent {
-            slot.unreached.add(endpoint);
-        }
-        let allowed = !sent || self.count_repeat(ticket);
-        let again = if !allowed {
-            self.vacate(ticket);
-            Again::Denied
-        } else if self.has_untried(ticket) {
-            Again::Elsewhere
-        } else {
-            let slot = &mut self.slots[ticket.slot()];
-            slot.tried.clone_from(&slot.unreached);
-            if sent || self.has_untried(ticket) {
-                Again::Here
-            } else {
-                self.vacate(ticket);
-                Again::Nowhere
-            }
-        };
-        self.fill(now, Some(endpoint));
-        again
-    }
-
-    /// Sends a request to another endpoint, or into a queue, after [`Station::step_back`].
-    pub fn again(&mut self, now: Time, ticket: Ticket) -> Verdict {
-        if self.state(ticket) != State::Away {
-            return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
-        }
-        self.slots[ticket.slot()].placed = now;
-        self.place(now, ticket)
-    }
-
-    /// Makes a second attempt beside the first, at another endpoint, if there
-    /// is one with room now and the budget allows it. Both tickets are to be
-    /// given back.
-    pub fn hedge(&mut self, now: Time, ticket: Ticket) -> Option<(Ticket, usize)> {
-        let State::Running(endpoint) = self.state(ticket) else {
-            return None;
-        };
-        // A faster answer from elsewhere would move the session there.
-        if self.belongs(ticket) != Belongs::Anywhere {
-            return None;
-        }
-        let first = &self.slots[ticket.slot()];
-        let class = first.class;
-        if self.stats[class].running >= self.classes[class].max_concurrency
-            || self.active() >= self.max_active
-        {
-            return None;
-        }
-        let mut copy = first.clone();
-        copy.state = State::Away;
-        copy.repeated = false;
-        copy.placed = now;
-        copy.tried.add(endpoint);
-        let ticket = self.sit(copy);
-        let picked = self.pick(now, ticket, true);
-        match picked.filter(|_| self.count_repeat(ticket)) {
-            Some(endpoint) => {
-                self.start(now, ticket, endpoint);
-                Some((ticket, endpoint))
-            }
-            None => {
-                self.vacate(ticket);
-                None
-            }
-        }
-    }
-
-    /// Returns whether there is an endpoint in use that the request has not
-    /// tried. No balancer is asked, for it would take that for a turn.
-    pub(super) fn has_untried(&self, ticket: Ticket) -> bool {
-        match self.belongs(ticket) {
-            Belongs::At(_) => return true,
-            Belongs::Nowhere => return false,
-            Belongs::Anywhere => {}
-        }
-        let tried = &self.slots[ticket.slot()].tried;
-        let mut present = self.endpoints.present().iter();
-        present.any(|&slot| self.endpoints.is_usable(slot) && !tried.has(slot))
-    }
-
-    fn count_repeat(&mut self, ticket: Ticket) -> bool {
-        let active = self.active();
-        let slot = &mut self.slots[ticket.slot()];
-        if !slot.repeated {
-            if !self.repeats.budget.allows(self.repeats.active, active) {
-                self.repeats.denied += 1;
-                return false;
-            }
-            slot.repeated = true;
-            self.repeats.active += 1;
-        }
-        true
-    }
 
     /// Returns the number of requests that are being repeated.
-    pub fn repeated(&self) -> usize {
-        self.repeats.active
+    pub(super) fn active(&self) -> usize {
+        self.active
     }
 
-    /// Returns the number of repetitions so far that the budget did not allow.
-    pub fn repeats_denied(&self) -> u64 {
-        self.repeats.denied
-    }
-
-    /// Returns whether one more repetition would be allowed.
-    pub fn may_repeat(&self) -> bool {
-        let budget = self.repeats.budget;
-        budget.allows(self.repeats.active, self.active())
+    /// Returns the number of repetitions so far that were not allowed.
+    pub(super) fn denied(&self) -> u64 {
+        self.denied
     }
 }

@@ -1,7 +1,6 @@
 //! Requests that belong to an endpoint, whatever dispatch would choose.
 
-use super::{Station, Ticket};
-use crate::Time;
+use super::endpoints::{Endpoints, Tried};
 
 /// The endpoint that a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,34 +24,16 @@ pub(super) enum Belongs {
     Nowhere,
 }
 
-impl Station {
-    /// Returns where a request may go at present, as far as its session goes. An endpoint
-    /// that drains keeps the strict sessions that it has; others go elsewhere.
-    pub(super) fn belongs(&self, ticket: Ticket) -> Belongs {
-        let slot = &self.slots[ticket.slot()];
-        let Some(session) = slot.session else {
-            return Belongs::Anywhere;
-        };
-        let endpoints = &self.endpoints;
-        let may_stay = |&at: &usize| session.strict || !endpoints.is_draining(at);
-        let at = endpoints.well(session.identity).filter(may_stay);
-        match at.filter(|&at| !slot.tried.has(at)) {
+impl Session {
+    /// Returns where a request may go at present that has `tried` these endpoints. An
+    /// endpoint that drains keeps the strict sessions that it has; others go elsewhere.
+    pub(super) fn belongs(self, endpoints: &Endpoints, tried: &Tried) -> Belongs {
+        let may_stay = |&at: &usize| self.strict || !endpoints.is_draining(at);
+        let at = endpoints.well(self.identity).filter(may_stay);
+        match at.filter(|&at| !tried.has(at)) {
             Some(at) => Belongs::At(at),
-            None if session.strict => Belongs::Nowhere,
+            None if self.strict => Belongs::Nowhere,
             None => Belongs::Anywhere,
         }
-    }
-
-    /// Makes an endpoint drain, so that it gets no requests but those of strict sessions,
-    /// or ends its drain: then it starts slowly. Requests that wait for it go elsewhere, or
-    /// are refused where none is left; those in service stay.
-    pub fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
-        self.endpoints.set_draining(now, endpoint, drains);
-        self.move_waiting(now);
-    }
-
-    /// Returns whether an endpoint drains.
-    pub fn is_draining(&self, endpoint: usize) -> bool {
-        self.endpoints.is_draining(endpoint)
     }
 }

@@ -1,5 +1,7 @@
+use std::time::Duration;
+
 use super::*;
-use crate::dispatch::Intervals;
+use crate::dispatch::{EndpointSpec, Intervals};
 
 mod admission;
 mod changes;

@@ -1,8 +1,10 @@
 //! How a request goes from state to state.
 
 use super::sessions::Belongs;
-use super::waiting::{Entry, Scope};
-use super::{Arrival, Event, Refusal, RefusalReason, Slot, State, Station, Ticket, Tried, Verdict};
+use super::waiting::Entry;
+use super::{
+    Arrival, Event, Refusal, RefusalReason, Scope, Slot, State, Station, Ticket, Tried, Verdict,
+};
 use crate::dispatch::Asked;
 use crate::mix::mix;
 use crate::{Size, Time};
@@ -85,6 +87,15 @@ impl Station {
                 }
                 self.wait(now, ticket, endpoint)
             }
+        }
+    }
+
+    /// Returns where a request may go at present, as far as its session goes.
+    pub(super) fn belongs(&self, ticket: Ticket) -> Belongs {
+        let slot = &self.slots[ticket.slot()];
+        match slot.session {
+            None => Belongs::Anywhere,
+            Some(session) => session.belongs(&self.endpoints, &slot.tried),
         }
     }
 

@@ -1,40 +1,9 @@
 //! Requests that wait, in order.
 
+use super::config::{Order, StationConfig};
 use crate::Time;
 use crate::queue::{Rank, RankQueue};
 use crate::srq::Terms;
-use crate::station::StationConfig;
-
-/// The order of the waiting requests of one level; equals go first come, first
-/// served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// The smallest expected response. One of unknown size is taken for the
-    /// mean.
-    #[default]
-    Size,
-    /// First come, first served.
-    Fcfs,
-    /// The earliest soft deadline; those without a deadline come last.
-    Edf,
-    /// The greatest value over soft deadline, as values fall (SRQ06's VRD); those without
-    /// a deadline come last.
-    Vrd,
-    /// The highest value first.
-    Value,
-}
-
-/// The endpoints that a waiting request waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scope {
-    /// Any endpoint: the first to have room takes the first in the one queue.
-    /// No endpoint idles while a request waits.
-    #[default]
-    Cluster,
-    /// The endpoint that was chosen when it came, as in SDIS02. Needed where
-    /// requests belong to endpoints.
-    Endpoint,
-}
 
 /// The properties of a request that the order may depend on.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ use super::ranking::Ranking;
 use crate::classes::ClassSpec;
 use crate::discipline::FlowView;
 use crate::queue::{Positions, Rank, RankQueue};
+use crate::slots::Slots;
 use crate::srq::{Progress, Queues};
 use crate::{Discipline, Mark, Size, Time};
 
@@ -21,8 +22,7 @@ pub struct Server {
     ranking: Ranking,
     line: Line,
     positions: Positions,
-    requests: Vec<FlowView>,
-    vacant: Vec<u32>,
+    requests: Slots<FlowView>,
     next_seq: u64,
     /// The requests that wait whose keys change by themselves, by when they do.
     changes: RankQueue,
@@ -40,8 +40,7 @@ impl Server {
             ranking,
             line: Line::new(share),
             positions: Positions::default(),
-            requests: Vec::new(),
-            vacant: Vec::new(),
+            requests: Slots::default(),
             next_seq: 0,
             changes: RankQueue::default(),
         })
@@ -64,16 +63,7 @@ impl Server {
             progress: progress.unwrap_or_default(),
         };
         self.next_seq += 1;
-        let number = match self.vacant.pop() {
-            Some(number) => {
-                self.requests[number as usize] = request;
-                number
-            }
-            None => {
-                self.requests.push(request);
-                self.requests.len() as u32 - 1
-            }
-        };
+        let number = self.requests.insert(request).slot();
         self.wait(now, number);
         number
     }
@@ -93,7 +83,7 @@ impl Server {
     /// for.
     pub fn put_back(&mut self, now: Time, number: u32, (nanos, of): (u64, u64)) {
         self.settle(number, (nanos, of));
-        let request = &mut self.requests[number as usize];
+        let request = &mut self.requests[number];
         if let Some(queues) = self.ranking.queues_mut() {
             queues.served(&mut request.progress, request.attained);
         }
@@ -104,22 +94,22 @@ impl Server {
     /// and is complete.
     pub fn done(&mut self, number: u32, (nanos, of): (u64, u64)) {
         self.settle(number, (nanos, of));
-        let request = self.requests[number as usize];
+        let request = self.requests[number];
         if let Some(queues) = self.ranking.queues_mut() {
             queues.done(request.progress, request.attained, request.attained);
         }
-        self.vacant.push(number);
+        self.requests.remove(number);
     }
 
     /// Ends a request that waits, or was taken, and is not complete.
     pub fn cancel(&mut self, number: u32) {
         self.line.remove(&mut self.positions, number);
         self.changes.remove(number);
-        let request = self.requests[number as usize];
+        let request = self.requests[number];
         if let Some(queues) = self.ranking.queues_mut() {
             queues.cancel(request.progress);
         }
-        self.vacant.push(number);
+        self.requests.remove(number);
     }
 
     /// Returns SRQ's queues, if it orders by them.
@@ -133,7 +123,7 @@ impl Server {
     }
 
     fn rank(&self, number: u32) -> Rank {
-        let request = &self.requests[number as usize];
+        let request = &self.requests[number];
         Rank {
             level: 0,
             band: self.ranking.band(request),
@@ -146,7 +136,7 @@ impl Server {
     fn settle(&mut self, number: u32, (nanos, of): (u64, u64)) {
         let rank = self.rank(number);
         self.line.refund(&rank, of.saturating_sub(nanos));
-        let request = &mut self.requests[number as usize];
+        let request = &mut self.requests[number];
         request.attained = request.attained.saturating_add(nanos);
     }
 
@@ -154,7 +144,7 @@ impl Server {
         self.ranking.set_now(now);
         let rank = self.rank(number);
         self.line.insert(&mut self.positions, number, rank);
-        let request = &self.requests[number as usize];
+        let request = &self.requests[number];
         if let Some(at) = self.ranking.changes_at(request) {
             let rank = Rank {
                 level: 0,
@@ -184,17 +174,15 @@ impl Server {
 
     /// Moves the members of a last queue that is no more.
     fn renew_places(&mut self, now: Time) {
-        let mut vacant = vec![false; self.requests.len()];
-        (self.vacant.iter()).for_each(|&number| vacant[number as usize] = true);
-        for number in 0..self.requests.len() as u32 {
-            if vacant[number as usize] {
+        for number in self.requests.numbers() {
+            if !self.requests.is_taken(number) {
                 continue;
             }
-            let mut progress: Progress = self.requests[number as usize].progress;
+            let mut progress: Progress = self.requests[number].progress;
             if let Some((queues, _)) = self.ranking.queues() {
                 queues.renew(&mut progress);
             }
-            self.requests[number as usize].progress = progress;
+            self.requests[number].progress = progress;
             if self.line.remove(&mut self.positions, number) {
                 self.wait(now, number);
             }

@@ -105,16 +105,16 @@ impl Flow {
     /// Notes that the flow has something to write, after a pause perhaps. If that makes it
     /// a response of its own, it is the one that `seq` numbers; returns whether it does.
     pub(super) fn end_pause(&mut self, now: Time, link: &Pacer, seq: u64) -> bool {
-        let begins_anew = self.pauses.end(now, link, self.cost, &self.view);
-        if begins_anew {
-            self.view.attained = 0;
-            self.view.size = Size::Unknown;
-            self.view.arrival = now;
-            self.is_complete = false;
-            self.view.seq = seq;
-            self.served_at = None;
+        if !self.pauses.end(now, link, &self.cost, &self.view) {
+            return false;
         }
-        begins_anew
+        self.view.attained = 0;
+        self.view.size = Size::Unknown;
+        self.view.arrival = now;
+        self.is_complete = false;
+        self.view.seq = seq;
+        self.served_at = None;
+        true
     }
 }
 

@@ -205,7 +205,7 @@ impl Order {
             self.shares.leave(share, flow.client, slot);
         }
         self.ready.close(flow.class(), slot);
-        self.marks.close_out(&flows[slot]);
+        self.marks.close_out(flow);
     }
 
     /// Learns the size of a response, if it is exact.

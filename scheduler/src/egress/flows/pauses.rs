@@ -59,12 +59,22 @@ impl Pauses {
     }
 
     /// Ends the pause, if there is one; returns whether it makes what follows in the flow,
-    /// which comes at such a cost, a response of its own.
-    pub(super) fn end(&mut self, now: Time, link: &Pacer, cost: WireCost, flow: &FlowView) -> bool {
-        let paused = self.since.take().map(|at| now.since(at));
-        let Some(pause) = paused.filter(|&pause| pause >= SHORT_PAUSE) else {
+    /// which comes at such a cost, a response of its own. Where there was no pause, as
+    /// with most flows, nothing of it is looked at.
+    pub(super) fn end(
+        &mut self,
+        now: Time,
+        link: &Pacer,
+        cost: &WireCost,
+        flow: &FlowView,
+    ) -> bool {
+        let Some(since) = self.since.take() else {
             return false;
         };
+        let pause = now.since(since);
+        if pause < SHORT_PAUSE {
+            return false;
+        }
         let begun = Burst {
             since: now,
             attained: flow.attained,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 
-use crate::simulate::papers::Scale;
+use crate::simulate::experiment::Scale;
 use crate::table;
 use reference::Paper;
 use rows::{Reproduced, Tally};

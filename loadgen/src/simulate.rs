@@ -7,25 +7,24 @@
 
 mod arrivals;
 mod charts;
+mod cores;
 mod dispatch;
 mod eh99;
+pub mod experiment;
 mod farm;
 mod findings;
 mod link;
 mod measure;
 mod network;
+mod options;
 mod output;
-pub mod papers;
+pub(crate) mod papers;
 mod sdis02;
 pub mod sizes;
 mod srq06;
 pub mod statistics;
 pub mod theory;
 mod waiting;
-
-use std::path::PathBuf;
-
-use sizes::Sizes;
 
 /// Simulate the core in virtual time.
 #[derive(Clone, Debug, clap::Args)]
@@ -72,20 +71,6 @@ enum System {
     Sfd(network::sfd::SfdArgs),
 }
 
-/// What all simulations share.
-#[derive(Clone, Debug, clap::Args)]
-struct Common {
-    /// Seed of arrivals and sizes
-    #[arg(long, default_value_t = 7)]
-    seed: u64,
-    /// Sizes: workload, exponential[:MEAN] or pareto[:ALPHA,LOW,HIGH]
-    #[arg(long, value_name = "SIZES", default_value = "workload")]
-    sizes: Sizes,
-    /// Directory for a CSV and figures
-    #[arg(short, long, value_name = "DIR")]
-    output: Option<PathBuf>,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -99,30 +84,5 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
         System::Sdis02(args) => sdis02::run(args),
         System::Srq(args) => srq06::run(args),
         System::Sfd(args) => network::sfd::run(args),
-    }
-}
-
-/// Parses a load below 1: above, there is no steady state to measure.
-fn load(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(load) if load > 0.0 && load < 1.0 => Ok(load),
-        _ => Err("a load is above 0 and below 1, such as 0.9".to_owned()),
-    }
-}
-
-/// Parses a share from 0 to 10.
-fn share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(share) if (0.0..=10.0).contains(&share) => Ok(share),
-        _ => Err("expected a number from 0 to 10, such as 0.1".to_owned()),
-    }
-}
-
-/// Parses a quantum in bytes.
-fn quantum_bytes(text: &str) -> Result<u32, String> {
-    let bytes = sprat_config::units::parse_bytes(text).map_err(|error| error.to_string())?;
-    match u32::try_from(bytes) {
-        Ok(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err("a quantum is from 1 byte to 4 GB".to_owned()),
     }
 }

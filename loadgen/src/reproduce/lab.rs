@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, ensure};
 
-use crate::simulate::papers::Measured;
+use crate::simulate::experiment::Measured;
 
 /// A script of the lab, which needs root.
 #[derive(Clone, Debug)]

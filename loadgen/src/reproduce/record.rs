@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use crate::simulate::papers::{Measured, Point, Scale};
+use crate::simulate::experiment::{Measured, Point, Scale};
 use crate::table;
 
 /// An experiment that has been run.

@@ -10,7 +10,8 @@ use sprat_measure::plot::{LineChart, Series, Style};
 
 use super::lab::{self, Lab};
 use super::record::{Record, file_of};
-use crate::simulate::papers::{self, Experiment, Measured, PlotSpec, Scale};
+use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
+use crate::simulate::papers;
 
 /// An experiment of a paper: in virtual time, or over real sockets.
 #[derive(Clone, Debug)]

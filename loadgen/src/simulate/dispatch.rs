@@ -6,9 +6,9 @@ use sprat_scheduler::station::{Order, Scope, StationConfig};
 
 use super::farm::{self, Plan, Service, endpoint};
 use super::measure::Measures;
+use super::options::{Common, load, share};
 use super::output::{Report, Row};
 use super::sizes::Grid;
-use super::{Common, load, share};
 
 /// Several endpoints behind the core's station, under every way to choose one.
 ///

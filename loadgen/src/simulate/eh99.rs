@@ -9,7 +9,8 @@ use sprat_measure::link::VirtualLink;
 use sprat_measure::wire::{self, Connection, RESPONSE_HEAD_BYTES};
 use sprat_scheduler::{ClassSpec, Discipline, EgressPolicy, Time};
 
-use super::papers::{Experiment, Measured, PlotSpec, Scale, on_all_cores};
+use super::cores::on_all_cores;
+use super::experiment::{Experiment, Measured, PlotSpec, Scale};
 use super::statistics::percentile;
 use crate::workload::{Dice, Sizes};
 

@@ -9,10 +9,10 @@ use sprat_scheduler::{
 
 use super::arrivals::{Arrivals, Request};
 use super::measure::{Measures, Served};
+use super::options::{Common, load, quantum_bytes};
 use super::output::{Report, Row};
 use super::sizes::{Grid, Sizes};
 use super::theory::{self, Expected};
-use super::{Common, quantum_bytes};
 use crate::cli;
 
 /// One link with Poisson arrivals (M/G/1) under each discipline of the core,
@@ -30,7 +30,7 @@ pub(super) struct LinkArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(100..=20_000_000))]
     requests: u32,
     /// Loads of the link, below 1
-    #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.9", value_parser = super::load)]
+    #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.9", value_parser = load)]
     load: Vec<f64>,
     /// Disciplines to compare, by name
     #[arg(long, value_enum, value_name = "DISCIPLINE", value_delimiter = ',', default_values_t = Policy::ALL)]

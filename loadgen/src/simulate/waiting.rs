@@ -8,10 +8,10 @@ use sprat_scheduler::station::{Order, StationConfig};
 
 use super::farm::{self, Plan, Service, endpoint};
 use super::measure::{Measures, Served, settled};
+use super::options::{Common, load, share};
 use super::output::{Report, Row};
-use super::sizes::Grid;
+use super::sizes::{Grid, Sizes};
 use super::theory::{self, Expected};
-use super::{Common, load, share};
 
 /// One endpoint of bounded concurrency behind the core's station: the order
 /// in which waiting requests are served.
@@ -131,7 +131,7 @@ fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Plan {
 /// exponential service first come, first served.
 fn expected(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Option<Expected> {
     let work = grid.shifted(grid.mean_bytes() * args.fixed);
-    let exponential = matches!(args.common.sizes, super::Sizes::Exponential { .. });
+    let exponential = matches!(args.common.sizes, Sizes::Exponential { .. });
     match order {
         Order::Fcfs if args.concurrency == 1 => Some(theory::first_come_first_served(&work, load)),
         Order::Size if args.concurrency == 1 => Some(theory::shortest_job(&work, load)),

@@ -27,7 +27,7 @@ use crate::table;
 use findings::{Latencies, findings};
 use traffic::{Load, requests};
 
-pub(in crate::simulate) use paper::EXPERIMENTS;
+pub(crate) use paper::EXPERIMENTS;
 
 /// The paper's routers: short flows first by marks, its figures 3, 6, 7 and 8a.
 ///
@@ -37,7 +37,7 @@ pub(in crate::simulate) use paper::EXPERIMENTS;
 /// sessions are as far apart as the paper says, their users wait for one page before the
 /// next, and connections are those of the simulator that it was run on.
 #[derive(Clone, Debug, clap::Args)]
-pub(in crate::simulate) struct SfdArgs {
+pub(crate) struct SfdArgs {
     /// The load on the link
     #[arg(long, value_enum, default_value_t = Load::Medium)]
     load: Load,
@@ -348,7 +348,7 @@ fn calibrate(args: &SfdArgs) -> anyhow::Result<f64> {
 }
 
 /// Runs the command `simulate sfd`.
-pub(in crate::simulate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
     let gap_s = calibrate(args)?;
     let measured: Vec<Measured> = Way::ALL
         .into_iter()

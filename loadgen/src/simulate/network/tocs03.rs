@@ -7,7 +7,8 @@ mod run;
 use compare::Comparison;
 use run::{Load, Policy, Setup};
 
-use crate::simulate::papers::{Experiment, Measured, PlotSpec, on_all_cores};
+use crate::simulate::cores::on_all_cores;
+use crate::simulate::experiment::{Experiment, Measured, PlotSpec};
 
 /// Specifies a plot with the policies' mean response times.
 const fn plot(name: &'static str, title: &'static str, x: &'static str) -> PlotSpec {
@@ -24,7 +25,7 @@ const PAYLOAD: &str = "load: payload requested over the link's rate, as in the p
 const WIRE: &str = "load on the wire, with headers";
 
 /// The paper's figures 5 to 14 and its section 5.1.
-pub(in crate::simulate) const EXPERIMENTS: [Experiment; 9] = [
+pub(crate) const EXPERIMENTS: [Experiment; 9] = [
     Experiment {
         paper: "TOCS03",
         name: "lan",

@@ -3,7 +3,7 @@
 use super::checks::{Curves, STATIC_CAPACITY};
 use super::points::{Curve, Point, Who};
 use super::{FIRST_THRESHOLD, Media, RATES, Sdis02Args, base, curves, figures};
-use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale};
+use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
 
 /// Specifies a plot of the paper's, over the rate.
 const fn plot(name: &'static str, title: &'static str, y: &'static str) -> PlotSpec {
@@ -20,7 +20,7 @@ const MEAN: &str = "mean response time (ms)";
 const P95: &str = "95th percentile (ms)";
 
 /// The paper's figures 2 to 13.
-pub(in crate::simulate) const EXPERIMENTS: [Experiment; 1] = [Experiment {
+pub(crate) const EXPERIMENTS: [Experiment; 1] = [Experiment {
     paper: "SDIS02",
     name: "server",
     about: "A dispatcher and four servers with a queue each, two classes, the objects of the \

@@ -3,7 +3,7 @@
 use super::checks::{AtLoad, FITTED_S, Schemes, TABLE_IV};
 use super::experiments::{BOUNDS_S, Count, LoadPlan, ShiftPlan};
 use super::{Scheme, Service, Shift, measure, schemes_of};
-use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale};
+use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
 
 /// The time that one grant of a processor lasts, in nanoseconds.
 const SLICE_NS: u64 = 1_000_000;
@@ -19,7 +19,7 @@ const READING: Count = Count::Ended;
 const LOADS: [f64; 6] = [0.5, 0.75, 1.0, 1.25, 1.5, 2.0];
 
 /// The paper's figures 9 to 15 and table IV.
-pub(in crate::simulate) const EXPERIMENTS: [Experiment; 3] = [
+pub(crate) const EXPERIMENTS: [Experiment; 3] = [
     Experiment {
         paper: "SRQ06",
         name: "shift",

@@ -6,7 +6,8 @@ use super::findings::Latencies;
 use super::routes;
 use super::traffic::{Load, pages};
 use super::{AVERAGE, Measured as OfWay, SfdArgs, Tcp, Way, calibrate, measure};
-use crate::simulate::papers::{Experiment, Measured, PlotSpec, Scale, on_all_cores};
+use crate::simulate::cores::on_all_cores;
+use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
 
 /// Specifies a plot over the size of flows.
 const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
@@ -20,7 +21,7 @@ const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
 }
 
 /// The paper's figures 3 to 13 and tables 4 to 7.
-pub(in crate::simulate) const EXPERIMENTS: [Experiment; 7] = [
+pub(crate) const EXPERIMENTS: [Experiment; 7] = [
     Experiment {
         paper: "SFD02",
         name: "medium",

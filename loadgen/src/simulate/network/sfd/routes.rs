@@ -9,7 +9,8 @@ use super::paper::{S_SFD, args, less};
 use super::sessions::offered_packets_per_s;
 use super::traffic::{CLIENTS, Load};
 use super::{SfdArgs, Way, calibrate, setup};
-use crate::simulate::papers::{Measured, Scale, on_all_cores};
+use crate::simulate::cores::on_all_cores;
+use crate::simulate::experiment::{Measured, Scale};
 
 /// The second tier of clients, of which the paper's text says nothing.
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,7 @@ use super::super::system::System;
 use super::super::world;
 use super::compare::Times;
 use crate::links::{Bound, LinkSettings, QueueSettings};
-use crate::simulate::papers::Scale;
+use crate::simulate::experiment::Scale;
 
 /// A load, as the paper has it or with headers.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -19,6 +19,7 @@ mod system;
 mod table;
 pub(super) mod tocs03;
 mod topology;
+mod wire;
 mod world;
 
 use std::num::NonZeroUsize;

@@ -8,7 +8,7 @@ use sprat_scheduler::rate_control::gate::{Gate, GateConfig, GateSample, Sent};
 use sprat_scheduler::{RateControl, RateControlConfig, SocketSample, Time, Write};
 
 use super::connection::Connection;
-use super::world::BARE_BYTES;
+use super::wire::BARE_BYTES;
 use crate::workload::Dice;
 
 /// Between two polls while anything is unacknowledged.

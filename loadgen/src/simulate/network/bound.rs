@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::plan::{Plan, wire_bytes};
+use super::plan::Plan;
+use super::wire::wire_bytes;
 use crate::ideal::{Bound, Job, serve};
 
 /// Returns the mean of SRPT on a fluid link of the shared one's rate, in ms, round trips

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use sprat_measure::wire::RESPONSE_HEAD_BYTES;
-use sprat_scheduler::{Discipline, Marking, Time, WireCost};
+use sprat_scheduler::{Discipline, Marking, Time};
 
 use super::congestion::Algorithm;
 use super::habits::Habits;
-use super::world::{BARE_BYTES, SYN_ACK_BYTES};
+use super::wire::wire_bytes;
 use crate::links::LinkSettings;
 use crate::workload::{self, Dice};
 
@@ -70,13 +69,6 @@ pub(super) struct Traffic {
     pub(super) requests: usize,
     /// Bodies are not larger.
     pub(super) largest_bytes: u64,
-}
-
-/// Wire bytes of a response on a connection of its own, or of one that is kept.
-pub(super) fn wire_bytes(bytes: u64, keeps: bool) -> u64 {
-    let response = WireCost::ETHERNET_IPV4.bytes(bytes + RESPONSE_HEAD_BYTES);
-    let connection = SYN_ACK_BYTES + 3 * BARE_BYTES;
-    response + if keeps { BARE_BYTES } else { connection }
 }
 
 /// Poisson arrivals from clients chosen by their weights. Sizes lie on the quantiles

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sprat_scheduler::Time;
 
-use super::sender::MSS;
+use super::wire::MSS;
 
 /// An acknowledgement waits so long for a second segment (Linux's least).
 pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);

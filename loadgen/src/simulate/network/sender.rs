@@ -8,14 +8,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use sprat_scheduler::{Time, WireCost};
+use sprat_scheduler::Time;
 
 use super::congestion::{Algorithm, Congestion};
 use super::habits::Habits;
 use super::receiver::Ack;
-
-/// Payload bytes of a full segment.
-pub(super) const MSS: u64 = WireCost::ETHERNET_IPV4.mss as u64;
+use super::wire::MSS;
 
 const RTO_MOST: Duration = Duration::from_secs(120);
 

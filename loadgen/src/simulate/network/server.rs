@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::events::{Alarm, Event, Events};
 use super::plan::Plan;
 use super::system::System;
-use super::world::{BARE_BYTES, SYN_ACK_BYTES};
+use super::wire::{BARE_BYTES, SYN_ACK_BYTES};
 use crate::workload::Dice;
 
 /// A rate beyond all links.

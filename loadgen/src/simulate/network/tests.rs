@@ -7,7 +7,7 @@ use sprat_scheduler::Time;
 use super::congestion::{Algorithm, INITIAL_WINDOW};
 use super::judge::Verdict;
 use super::plan::{ClientPlan, Plan, Request};
-use super::sender::MSS;
+use super::wire::MSS;
 use super::*;
 use crate::links::{Bound, LinkSettings, QueueSettings};
 

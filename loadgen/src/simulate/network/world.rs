@@ -13,16 +13,10 @@ use super::events::{Alarm, Event, Events};
 use super::outcome::{Counted, Ends, Outcome, Times};
 use super::plan::{Plan, Request};
 use super::receiver::Ack;
-use super::sender::MSS;
 use super::server::Paced;
 use super::system::System;
+use super::wire::{BARE_BYTES, MSS, SYN_ACK_BYTES};
 use crate::links::{Link, Mark, Packet};
-
-/// The bytes that the wire carries of a SYN-ACK.
-pub(super) const SYN_ACK_BYTES: u64 = 74;
-
-/// The bytes that the wire carries of a packet without payload.
-pub(super) const BARE_BYTES: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
 
 /// A SYN-ACK is sent again so many times at most: more than Linux's, for a run in which a
 /// response never comes has no mean.

@@ -8,8 +8,9 @@ use sprat_scheduler::{Cutoffs, Discipline, Time};
 
 use super::super::congestion::Algorithm;
 use super::super::habits::Habits;
-use super::super::plan::{ClientPlan, Plan, Request, Traffic, requests, wire_bytes};
+use super::super::plan::{ClientPlan, Plan, Request, Traffic, requests};
 use super::super::system::System;
+use super::super::wire::wire_bytes;
 use super::super::world;
 use super::compare::Times;
 use crate::links::{Bound, LinkSettings, QueueSettings};

@@ -8,6 +8,7 @@ mod connection;
 mod events;
 mod habits;
 mod judge;
+mod measured;
 mod networks;
 mod outcome;
 mod plan;
@@ -31,8 +32,8 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, bail};
 use sprat_config::units::parse_bit_rate;
 
+use measured::Measured;
 use networks::Network;
-use outcome::Outcome;
 use plan::Plan;
 use system::System;
 use table::Table;
@@ -136,16 +137,6 @@ impl Run {
             }
         }
     }
-}
-
-/// A network and what each system made of it.
-#[derive(Clone, Debug)]
-struct Measured {
-    name: String,
-    seed: u64,
-    bound_ms: Option<f64>,
-    /// The outcome of each system, in the systems' order.
-    outcomes: Vec<(System, Outcome)>,
 }
 
 /// Runs the command `simulate network`.

@@ -1,7 +1,8 @@
 //! What a search for the rate must not do.
 
+use super::measured::Measured;
+use super::outcome::Outcome;
 use super::system::System;
-use super::{Measured, Outcome};
 
 /// Goodput over that of `unlimited`, at least.
 const GOODPUT_LEAST: f64 = 0.99;

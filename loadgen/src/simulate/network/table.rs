@@ -5,8 +5,8 @@ use std::path::Path;
 
 use sprat_measure::text::significant;
 
-use super::Measured;
 use super::judge::Verdict;
+use super::measured::Measured;
 use super::system::System;
 use crate::simulate::output::print;
 use crate::table;

@@ -14,7 +14,7 @@ const LAB_PACKETS: u64 = 100;
 const OWN_QUEUE: u64 = 64 << 10;
 
 /// All networks with names, each for so many requests.
-pub(in super::super) fn named(count: usize) -> Vec<Network> {
+pub(crate) fn named(count: usize) -> Vec<Network> {
     let mut all = shared(count);
     all.extend(varied(count));
     all.extend(changing(count));

@@ -19,7 +19,7 @@ enum Bottleneck {
 }
 
 /// Draws a network for `count` requests that follows from `seed`.
-pub(in super::super) fn random(seed: u64, count: usize) -> Network {
+pub(crate) fn random(seed: u64, count: usize) -> Network {
     let mut dice = Dice::new(seed ^ 0x0e17_0000);
     let bottleneck = match dice.uniform() {
         u if u < 0.55 => Bottleneck::Shared,

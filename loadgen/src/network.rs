@@ -4,11 +4,12 @@
 //! the kernel's TCP is at both ends. One thread carries the packets between the devices
 //! over [`crate::links`].
 
+mod counters;
+mod description;
 mod engine;
 mod fabric;
 mod file;
 mod hosts;
-mod output;
 mod plan;
 
 use std::os::unix::process::CommandExt as _;
@@ -20,15 +21,15 @@ use anyhow::{Context, ensure};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
+use counters::{Counters, Tbf};
 use engine::Engine;
 use fabric::Fabric;
 use hosts::Hosts;
-use output::{Counters, Tbf};
 use plan::Plan;
 
+pub(crate) use description::{Description, HostDescription};
 pub(crate) use file::{Congestion, Recovery};
 pub(crate) use hosts::enter;
-pub(crate) use output::{Description, HostDescription};
 pub(crate) use plan::{HostPlan, Plan as Topology};
 
 /// Hosts in network namespaces, and links of any kind between them.

@@ -8,7 +8,6 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 
 use super::file::{Bucket, File, Group, Pair, Tcp};
-use super::output::Description;
 use crate::links::LinkSettings;
 
 /// A network that can be built.
@@ -127,11 +126,6 @@ impl Plan {
     /// Returns the link that all clients are behind.
     pub(crate) fn shared(&self) -> Option<&LinkPlan> {
         self.links.iter().find(|link| link.name == SHARED)
-    }
-
-    /// Returns the description of the network for commands and replays.
-    pub(crate) fn described(&self) -> Description {
-        Description::new(self)
     }
 
     /// Returns the name of every namespace.

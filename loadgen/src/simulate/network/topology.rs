@@ -9,7 +9,7 @@ use sprat_scheduler::Time;
 use super::congestion::{Algorithm, INITIAL_WINDOW};
 use super::plan::{ClientPlan, Plan, Request};
 use crate::links::{Bound, LinkSettings, QueueSettings};
-use crate::network::{Congestion, HostPlan, Recovery, Topology};
+use crate::network::{Congestion, Description, HostPlan, Recovery, Topology};
 use crate::replay::split;
 use crate::trace::Trace;
 
@@ -45,7 +45,8 @@ pub(super) fn plan(
             addresses.push((number, host.address));
         }
     }
-    let askers = split(&topology.described().groups, &trace, seed).context("no group asks")?;
+    let askers =
+        split(&Description::new(&topology).groups, &trace, seed).context("no group asks")?;
     let requests = trace.requests.iter().zip(askers).map(|(request, asker)| {
         let place = addresses
             .iter()

@@ -15,9 +15,10 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::client::TlsStream;
 
 use super::http2::Http2;
+use super::plan::Replay;
 use super::received::Received;
 use super::response::{End, ResponseReader};
-use super::{Replay, Target};
+use super::target::Target;
 use crate::results::{Failure, Outcome};
 use crate::trace::Request;
 

@@ -10,7 +10,8 @@ use indicatif::ProgressBar;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use super::run::{LEAD, Replay, replay_from, sessions};
+use super::plan::Replay;
+use super::run::{LEAD, replay_from, sessions};
 use crate::network::{Description, HostDescription, enter};
 use crate::results::Outcome;
 use crate::trace::Trace;

@@ -11,8 +11,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-use super::Target;
 use super::received::Received;
+use super::target::Target;
 use crate::origin::LocalExecutor;
 use crate::results::Failure;
 

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use indicatif::ProgressBar;
-use sprat_measure::wire::Connection;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
-use super::Target;
 use super::client::Client;
+use super::plan::{Pace, Replay};
 use crate::results::Outcome;
 use crate::trace::Trace;
 
@@ -23,34 +22,6 @@ const ARRIVALS_WAITING_MAX: usize = 4096;
 /// The time from the start of the clock to time 0 of the trace, for the client
 /// to be ready.
 pub(super) const LEAD: Duration = Duration::from_millis(50);
-
-/// The parameters of a replay.
-#[derive(Clone, Debug)]
-pub struct Replay {
-    /// The server to ask.
-    pub target: Target,
-    /// A new connection for each request, or kept ones.
-    pub connection: Connection,
-    /// So many HTTP/2 connections, whose streams the requests are.
-    pub http2: Option<u32>,
-    /// Further header fields, each with its line end.
-    pub fields: String,
-    /// A request fails after this long.
-    pub timeout: Duration,
-    /// The most requests open at once; one more fails.
-    pub open_max: u32,
-    /// The source of the pace.
-    pub pace: Pace,
-}
-
-/// The source of the pace of requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
-    /// The trace: its arrivals, or those of its users.
-    Trace,
-    /// So many clients back to back.
-    Closed(u32),
-}
 
 /// Replays `trace` and returns the outcome of each request, in its order.
 ///

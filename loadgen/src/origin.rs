@@ -5,6 +5,7 @@ mod body;
 mod fault;
 mod http2;
 mod recipe;
+mod reply;
 mod server;
 mod service;
 

@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use super::recipe::{Fault, Recipe};
-use super::server::{add, explain, made_to_order, recipe_of, serve_work};
+use super::reply::{add, explain, made_to_order, recipe_of, serve_work};
 use super::service;
 use crate::content::{Content, SLICE_BYTES_MAX};
 

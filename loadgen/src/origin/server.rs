@@ -12,9 +12,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt, Either, Full};
+use http::{HeaderMap, Request};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -24,11 +23,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::LocalSet;
 
-use super::body::{ContentBody, TRAILER};
-use super::recipe::{Recipe, RecipeError};
+use super::recipe::Recipe;
+use super::reply::{Reply, add, explain, made_to_order, recipe_of, serve_work};
 use super::{Origin, fault, http2, service};
-
-pub(super) type Reply = Response<Either<ContentBody, Full<Bytes>>>;
 
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4096;
@@ -225,70 +222,4 @@ async fn client_left(body: &mut Incoming) {
         }
     }
     std::future::pending::<()>().await;
-}
-
-/// Adds the header fields of every response.
-pub(super) fn add<B>(reply: &mut Response<B>, headers: &HeaderMap) {
-    for (name, value) in headers {
-        reply.headers_mut().append(name, value.clone());
-    }
-}
-
-/// Reads from a request what it asks for, at its attempt.
-pub(super) fn recipe_of(request: &Request<Incoming>) -> Result<Recipe, RecipeError> {
-    let attempt = request.headers().get("x-envoy-attempt-count");
-    let attempt = attempt.and_then(|count| count.to_str().ok()?.parse().ok());
-    Ok(Recipe::of_uri(request.uri())?.at_attempt(attempt.unwrap_or(1)))
-}
-
-/// Waits for as long as the request takes before its head.
-pub(super) async fn serve_work(recipe: &Recipe, method: &Method, work: Option<&service::Server>) {
-    match work {
-        // A head alone is no work.
-        Some(server) if *method != Method::HEAD => {
-            server.serve(recipe.content.bytes, recipe.delay).await;
-        }
-        _ if recipe.delay.is_zero() => {}
-        _ => tokio::time::sleep(recipe.delay).await,
-    }
-}
-
-pub(super) fn made_to_order(recipe: &Recipe, method: &Method) -> Reply {
-    let bodiless = matches!(
-        recipe.status,
-        StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT | StatusCode::NOT_MODIFIED
-    );
-    let mut reply = if bodiless {
-        Response::new(Either::Right(Full::default()))
-    } else {
-        Response::new(Either::Left(ContentBody::new(recipe)))
-    };
-    *reply.status_mut() = recipe.status;
-    let headers = reply.headers_mut();
-    if !bodiless {
-        let media_type = HeaderValue::from_static(recipe.content.media_type());
-        headers.insert(header::CONTENT_TYPE, media_type);
-    }
-    if recipe.close {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    if recipe.trailers {
-        headers.insert(header::TRAILER, HeaderValue::from_static(TRAILER));
-    }
-    // Without it, hyper leaves out the length of an empty body for HEAD.
-    if method == Method::HEAD && !bodiless && !recipe.chunked && !recipe.trailers {
-        headers.insert(header::CONTENT_LENGTH, recipe.content.bytes.into());
-    }
-    reply
-}
-
-pub(super) fn explain(error: &RecipeError) -> Reply {
-    let mut reply = Response::new(Either::Right(Full::from(format!("{error}\n"))));
-    *reply.status_mut() = match error {
-        RecipeError::Path(_) => StatusCode::NOT_FOUND,
-        RecipeError::Knob { .. } | RecipeError::Value { .. } => StatusCode::BAD_REQUEST,
-    };
-    let text = HeaderValue::from_static("text/plain; charset=utf-8");
-    reply.headers_mut().insert(header::CONTENT_TYPE, text);
-    reply
 }

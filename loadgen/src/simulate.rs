@@ -19,6 +19,7 @@ mod network;
 mod options;
 mod output;
 pub(crate) mod papers;
+mod row;
 mod sdis02;
 pub mod sizes;
 mod srq06;

@@ -4,26 +4,27 @@ use sprat_measure::axis::{Axis, Unit};
 use sprat_measure::plot::{Bar, BarChart, LineChart, PlotError, STYLES, Series, Style};
 use sprat_measure::text::significant;
 
-use super::output::{Report, Row};
+use super::row::Row;
 
 /// A measure of a row.
 type Value<'a> = &'a dyn Fn(&Row) -> f64;
 
 /// Draws a line for each system over the loads.
 pub(super) fn by_load(
-    report: &Report,
+    title: &str,
+    rows: &[Row],
     y_title: &str,
     value: Value<'_>,
 ) -> Result<String, PlotError> {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for row in &report.rows {
+    for row in rows {
         let point = (row.load, value(row));
         match lines.iter_mut().find(|(name, _)| *name == row.system) {
             Some((_, points)) => points.push(point),
             None => lines.push((row.system.clone(), vec![point])),
         }
     }
-    chart(report.title, "load", y_title, lines)
+    chart(title, "load", y_title, lines)
 }
 
 /// Lines with a name each, over a linear axis and a logarithmic one.
@@ -53,17 +54,22 @@ pub(super) fn chart(
 }
 
 /// Draws a bar for each system, where there is one load.
-pub(super) fn bars(report: &Report, title: &str, value: Value<'_>) -> Result<String, PlotError> {
-    let bars = report.rows.iter().map(|row| Bar {
+pub(super) fn bars(
+    title: &str,
+    rows: &[Row],
+    x_title: &str,
+    value: Value<'_>,
+) -> Result<String, PlotError> {
+    let bars = rows.iter().map(|row| Bar {
         name: row.system.clone(),
         style: STYLES[0],
         value: value(row),
         label: significant(value(row)),
     });
-    let load = report.rows.first().map_or(0.0, |row| row.load);
+    let load = rows.first().map_or(0.0, |row| row.load);
     BarChart {
-        title: format!("{}, load {load}", report.title),
-        x: Axis::from_zero(title, report.rows.iter().map(value)),
+        title: format!("{title}, load {load}"),
+        x: Axis::from_zero(x_title, rows.iter().map(value)),
         bars: bars.collect(),
         line: None,
     }

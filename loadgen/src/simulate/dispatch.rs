@@ -7,7 +7,8 @@ use sprat_scheduler::station::{Order, Scope, StationConfig};
 use super::farm::{self, Plan, Service, endpoint};
 use super::measure::Measures;
 use super::options::{Common, load, share};
-use super::output::{Report, Row};
+use super::output::Report;
+use super::row::Row;
 use super::sizes::Grid;
 
 /// Several endpoints behind the core's station, under every way to choose one.

@@ -10,7 +10,8 @@ use sprat_scheduler::{
 use super::arrivals::{Arrivals, Request};
 use super::measure::{Measures, Served};
 use super::options::{Common, load, quantum_bytes};
-use super::output::{Report, Row};
+use super::output::Report;
+use super::row::Row;
 use super::sizes::{Grid, Sizes};
 use super::theory::{self, Expected};
 use crate::cli;

@@ -8,22 +8,9 @@ use sprat_measure::text::significant;
 
 use super::charts::{bars, by_load};
 use super::measure::Measures;
+use super::row::Row;
 use super::statistics::Estimate;
 use crate::table;
-
-/// One system at one load.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Row {
-    pub(super) system: String,
-    pub(super) load: f64,
-    pub(super) measures: Measures,
-    pub(super) theory_ms: Option<f64>,
-    pub(super) theory_slowdown: Option<f64>,
-    /// Requests that began after their deadline, in per cent.
-    pub(super) late_percent: Option<f64>,
-    /// The mean response time of each class, by its name.
-    pub(super) classes: Vec<(&'static str, f64)>,
-}
 
 /// All rows of a command.
 #[derive(Clone, Debug)]
@@ -64,8 +51,14 @@ impl Report {
         let several = self.rows.iter().any(|row| row.load != self.rows[0].load);
         let draw = if several { by_load } else { bars };
         Ok(vec![
-            ("time", draw(self, "mean response time (ms)", &mean)?),
-            ("slowdown", draw(self, "mean slowdown", &slowdown)?),
+            (
+                "time",
+                draw(self.title, &self.rows, "mean response time (ms)", &mean)?,
+            ),
+            (
+                "slowdown",
+                draw(self.title, &self.rows, "mean slowdown", &slowdown)?,
+            ),
         ])
     }
 

@@ -9,7 +9,8 @@ use sprat_scheduler::station::{Order, StationConfig};
 use super::farm::{self, Plan, Service, endpoint};
 use super::measure::{Measures, Served, settled};
 use super::options::{Common, load, share};
-use super::output::{Report, Row};
+use super::output::Report;
+use super::row::Row;
 use super::sizes::{Grid, Sizes};
 use super::theory::{self, Expected};
 

@@ -1,0 +1,17 @@
+//! A row of a simulation's report.
+
+use super::measure::Measures;
+
+/// One system at one load.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    pub(super) system: String,
+    pub(super) load: f64,
+    pub(super) measures: Measures,
+    pub(super) theory_ms: Option<f64>,
+    pub(super) theory_slowdown: Option<f64>,
+    /// Requests that began after their deadline, in per cent.
+    pub(super) late_percent: Option<f64>,
+    /// The mean response time of each class, by its name.
+    pub(super) classes: Vec<(&'static str, f64)>,
+}

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use serde::{Serialize, Serializer};
 
 /// A file that could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +73,16 @@ fn write_file(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
     } else {
         fill(&mut out)?;
         out.flush()
+    }
+}
+
+/// A number in a CSV, written as it is printed: `2`, where the serializer would write `2.0`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number(pub(crate) f64);
+
+impl Serialize for Number {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
     }
 }
 

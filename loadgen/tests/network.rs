@@ -111,12 +111,10 @@ impl Drop for Lab {
 }
 
 fn csv_rows(file: &Path) -> impl Iterator<Item = Vec<String>> + use<> {
-    let text = std::fs::read_to_string(file).unwrap();
-    let rows: Vec<Vec<String>> = text
-        .lines()
-        .map(|line| line.split(',').map(str::to_owned).collect())
-        .collect();
-    rows.into_iter()
+    let mut reader = csv::ReaderBuilder::new();
+    let rows = reader.has_headers(false).from_path(file).unwrap();
+    rows.into_records()
+        .map(|row| row.unwrap().iter().map(str::to_owned).collect())
 }
 
 /// Times of a replay: (start, response) in seconds, with the bytes that came.

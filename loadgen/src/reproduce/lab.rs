@@ -24,8 +24,8 @@ pub(super) struct Lab {
 struct Value {
     name: &'static str,
     /// The first cells of the row.
-    row: &'static str,
-    over: Option<&'static str>,
+    row: &'static [&'static str],
+    over: Option<&'static [&'static str]>,
     column: &'static str,
 }
 
@@ -73,37 +73,37 @@ pub(super) fn all() -> impl Iterator<Item = Lab> {
 const LAN: [Value; 6] = [
     gain(
         "gain at 0.5 wire",
-        "nginx,0.50",
-        "sprat-srpt,0.50",
+        &["nginx", "0.50"],
+        &["sprat-srpt", "0.50"],
         "mean_ms",
     ),
     gain(
         "gain at 0.7 wire",
-        "nginx,0.70",
-        "sprat-srpt,0.70",
+        &["nginx", "0.70"],
+        &["sprat-srpt", "0.70"],
         "mean_ms",
     ),
     gain(
         "gain at 0.9 wire",
-        "nginx,0.90",
-        "sprat-srpt,0.90",
+        &["nginx", "0.90"],
+        &["sprat-srpt", "0.90"],
         "mean_ms",
     ),
     gain(
         "slowdown gain at 0.5 wire",
-        "nginx,0.50",
-        "sprat-srpt,0.50",
+        &["nginx", "0.50"],
+        &["sprat-srpt", "0.50"],
         "slowdown",
     ),
     gain(
         "slowdown gain at 0.9 wire",
-        "nginx,0.90",
-        "sprat-srpt,0.90",
+        &["nginx", "0.90"],
+        &["sprat-srpt", "0.90"],
         "slowdown",
     ),
     Value {
         name: "goodput ratio",
-        row: "sprat-srpt,0.90",
+        row: &["sprat-srpt", "0.90"],
         over: None,
         column: "goodput_of_baseline",
     },
@@ -111,22 +111,22 @@ const LAN: [Value; 6] = [
 
 const FAST: [Value; 1] = [gain(
     "gain at 0.8 wire",
-    "nginx,0.80",
-    "sprat-srpt,0.80",
+    &["nginx", "0.80"],
+    &["sprat-srpt", "0.80"],
     "mean_ms",
 )];
 
 const BACKGROUND: [Value; 4] = [
-    growth("light basic growth", "light,unmanaged"),
-    growth("heavy basic growth", "heavy,unmanaged"),
-    growth("light ltdrate growth", "light,rate"),
-    growth("heavy ltdrate growth", "heavy,rate"),
+    growth("light basic growth", &["light", "unmanaged"]),
+    growth("heavy basic growth", &["heavy", "unmanaged"]),
+    growth("light ltdrate growth", &["light", "rate"]),
+    growth("heavy ltdrate growth", &["heavy", "rate"]),
 ];
 
 const fn gain(
     name: &'static str,
-    row: &'static str,
-    over: &'static str,
+    row: &'static [&'static str],
+    over: &'static [&'static str],
     column: &'static str,
 ) -> Value {
     Value {
@@ -137,7 +137,7 @@ const fn gain(
     }
 }
 
-const fn growth(name: &'static str, row: &'static str) -> Value {
+const fn growth(name: &'static str, row: &'static [&'static str]) -> Value {
     Value {
         name,
         row,
@@ -181,9 +181,16 @@ impl Lab {
         let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
         let mut measured = Measured::default();
         for value in self.values {
-            let number = |row| {
+            let number = |row: &[&str]| {
                 let found = cell(&text, row, value.column);
-                found.with_context(|| format!("{}: no {} of {row}", file.display(), value.column))
+                found.with_context(|| {
+                    format!(
+                        "{}: no {} of {}",
+                        file.display(),
+                        value.column,
+                        row.join(",")
+                    )
+                })
             };
             let over = value.over.map_or(Ok(1.0), number)?;
             measured.value(value.name, number(value.row)? / over);
@@ -192,15 +199,17 @@ impl Lab {
     }
 }
 
-/// Reads a cell, by the beginning of its row and the name of its column.
-fn cell(text: &str, row: &str, column: &str) -> Option<f64> {
-    let mut lines = text.lines();
-    let place = lines.next()?.split(',').position(|name| name == column)?;
-    let found = lines.find(|line| {
-        let rest = line.strip_prefix(row);
-        rest.is_some_and(|rest| rest.starts_with(','))
-    })?;
-    found.split(',').nth(place)?.parse().ok()
+/// Reads a cell, by the first cells of its row and the name of its column.
+fn cell(text: &str, row: &[&str], column: &str) -> Option<f64> {
+    let mut lines = csv::Reader::from_reader(text.as_bytes());
+    let place = lines
+        .headers()
+        .ok()?
+        .iter()
+        .position(|name| name == column)?;
+    let is_sought = |line: &csv::StringRecord| line.iter().take(row.len()).eq(row.iter().copied());
+    let found = lines.records().map_while(Result::ok).find(is_sought)?;
+    found.get(place)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -227,9 +236,9 @@ mod tests {
     #[test]
     fn a_cell_is_found_by_its_row_and_column() {
         let text = "system,load,mean_ms\nnginx,0.50,20\nnginx,0.5,30\n";
-        assert_eq!(cell(text, "nginx,0.5", "mean_ms"), Some(30.0));
-        assert_eq!(cell(text, "nginx,0.50", "mean_ms"), Some(20.0));
-        assert_eq!(cell(text, "nginx", "p50"), None);
-        assert_eq!(cell(text, "haproxy", "mean_ms"), None);
+        assert_eq!(cell(text, &["nginx", "0.5"], "mean_ms"), Some(30.0));
+        assert_eq!(cell(text, &["nginx", "0.50"], "mean_ms"), Some(20.0));
+        assert_eq!(cell(text, &["nginx"], "p50"), None);
+        assert_eq!(cell(text, &["haproxy"], "mean_ms"), None);
     }
 }

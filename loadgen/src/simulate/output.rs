@@ -1,7 +1,7 @@
 //! What comes out: a table on the terminal, and CSV and figures in a directory.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::Path;
 
 use sprat_measure::text::significant;
@@ -35,7 +35,7 @@ impl Report {
         text.push_str(&aligned(&self.table(), 2));
         if let Some(directory) = output {
             let file = directory.join(format!("{}.csv", self.name));
-            table::create(&file, |out| out.write_all(self.csv().as_bytes()))?;
+            table::create(&file, |out| self.write_csv(out))?;
             for (name, svg) in self.figures()? {
                 let file = directory.join(format!("{}-{name}.svg", self.name));
                 table::create(&file, |out| out.write_all(svg.as_bytes()))?;
@@ -99,16 +99,11 @@ impl Report {
         table
     }
 
-    fn csv(&self) -> String {
-        let mut csv = "system,load,mean_ms,mean_ms_ci95,theory_ms,slowdown,slowdown_ci95,\
-                       theory_slowdown,p95_ms,largest1_ms,late_percent"
-            .to_owned();
+    fn write_csv(&self, out: impl Write) -> io::Result<()> {
+        let mut csv = csv::Writer::from_writer(out);
         let classes = self.rows.first().map_or(&[][..], |row| &row.classes);
-        for (class, _) in classes {
-            // Writing to a string cannot fail; here and below.
-            let _ = write!(csv, ",{class}_ms");
-        }
-        csv.push('\n');
+        let of_classes = classes.iter().map(|(class, _)| format!("{class}_ms"));
+        csv.write_record(CSV_COLUMNS.map(str::to_owned).into_iter().chain(of_classes))?;
         let optional = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
         for row in &self.rows {
             let Measures {
@@ -117,28 +112,41 @@ impl Report {
                 p95_ms,
                 largest1_ms,
             } = row.measures;
-            let _ = write!(
-                csv,
-                "{},{},{},{},{},{},{},{},{p95_ms},{largest1_ms},{}",
-                // A comma in a name would be a column.
+            let fields: [String; CSV_COLUMNS.len()] = [
+                // Scripts split lines at commas.
                 row.system.replace(", ", "-"),
-                row.load,
-                mean_ms.mean,
-                mean_ms.half_width,
+                row.load.to_string(),
+                mean_ms.mean.to_string(),
+                mean_ms.half_width.to_string(),
                 optional(row.theory_ms),
-                slowdown.mean,
-                slowdown.half_width,
+                slowdown.mean.to_string(),
+                slowdown.half_width.to_string(),
                 optional(row.theory_slowdown),
+                p95_ms.to_string(),
+                largest1_ms.to_string(),
                 optional(row.late_percent),
-            );
-            for (_, ms) in &row.classes {
-                let _ = write!(csv, ",{ms}");
-            }
-            csv.push('\n');
+            ];
+            let of_classes = row.classes.iter().map(|(_, ms)| ms.to_string());
+            csv.write_record(fields.into_iter().chain(of_classes))?;
         }
-        csv
+        csv.flush()
     }
 }
+
+/// The columns before those of the classes.
+const CSV_COLUMNS: [&str; 11] = [
+    "system",
+    "load",
+    "mean_ms",
+    "mean_ms_ci95",
+    "theory_ms",
+    "slowdown",
+    "slowdown_ci95",
+    "theory_slowdown",
+    "p95_ms",
+    "largest1_ms",
+    "late_percent",
+];
 
 fn columns() -> Vec<Column> {
     fn column(name: &str, value: impl Fn(&Row) -> Option<String> + 'static) -> Column {
@@ -200,8 +208,59 @@ pub(super) fn aligned(table: &[Vec<String>], left: usize) -> String {
 
 /// Prints to standard output; a reader that closes it has seen enough.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn csv(report: &Report) -> String {
+        let mut out = Vec::new();
+        report.write_csv(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_csv_has_a_column_for_each_class() {
+        let estimate = |mean, half_width| Estimate { mean, half_width };
+        let first = Row {
+            system: "sita, learnt".to_owned(),
+            load: 0.5,
+            measures: Measures {
+                mean_ms: estimate(80.196_473_580_555_55, f64::NAN),
+                slowdown: estimate(2.0, 0.25),
+                p95_ms: 1e16,
+                largest1_ms: 1e-7,
+            },
+            theory_ms: Some(7.0),
+            theory_slowdown: None,
+            late_percent: Some(0.0),
+            classes: vec![("tight", 9.5), ("loose", 8.0)],
+        };
+        let second = Row {
+            system: "fcfs".to_owned(),
+            theory_ms: None,
+            theory_slowdown: Some(1.5),
+            late_percent: None,
+            ..first.clone()
+        };
+        let report = Report {
+            name: "waiting",
+            title: "Who of the waiting goes first",
+            about: String::new(),
+            baseline: None,
+            rows: vec![first, second],
+        };
+        assert_eq!(
+            csv(&report),
+            "system,load,mean_ms,mean_ms_ci95,theory_ms,slowdown,slowdown_ci95,theory_slowdown,\
+             p95_ms,largest1_ms,late_percent,tight_ms,loose_ms\n\
+             sita-learnt,0.5,80.19647358055555,NaN,7,2,0.25,,10000000000000000,0.0000001,0,9.5,8\n\
+             fcfs,0.5,80.19647358055555,NaN,,2,0.25,1.5,10000000000000000,0.0000001,,9.5,8\n"
+        );
     }
 }

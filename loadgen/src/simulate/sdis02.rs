@@ -107,9 +107,8 @@ pub(super) fn run(args: &Sdis02Args) -> anyhow::Result<()> {
     );
     text.push_str(&told(&findings));
     if let Some(directory) = &args.output {
-        let csv = figures::csv(&curves);
         table::create(&directory.join("sdis02.csv"), |out| {
-            out.write_all(csv.as_bytes())
+            figures::write_csv(&curves, out)
         })?;
         for (name, svg) in figures::draw(&curves)? {
             let file = directory.join(format!("sdis02-{name}.svg"));

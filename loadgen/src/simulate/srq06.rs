@@ -8,6 +8,7 @@ mod server;
 mod workload;
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -79,8 +80,8 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     };
     let plan = plan.fitted(linux, FITTED_S)?;
     let shift = measure(&schemes, |scheme| plan.measure(scheme))?;
-    let mut csv = Csv::new();
-    csv.add("shift", plan.share, &shift);
+    let mut csv = Csv::new()?;
+    csv.add("shift", plan.share, &shift)?;
     let mut text = format!(
         "SRQ06: {:.2}% of the requests in the shift are longer, so that Linux's mean is the \
          paper's; {} seeds from {}\n\n{}",
@@ -98,7 +99,7 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     ] {
         let loads = at_loads(args, service, &schemes)?;
         for own in &loads {
-            csv.add(name, own.load, &own.schemes);
+            csv.add(name, own.load, &own.schemes)?;
         }
         writeln!(
             text,
@@ -113,9 +114,8 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     }
     text.push_str(&told(&findings));
     if let Some(directory) = &args.output {
-        table::create(&directory.join("srq.csv"), |out| {
-            out.write_all(csv.0.as_bytes())
-        })?;
+        let bytes = csv.0.into_inner()?;
+        table::create(&directory.join("srq.csv"), |out| out.write_all(&bytes))?;
         writeln!(text, "written: {}", directory.display())?;
     }
     print(&text)
@@ -231,32 +231,78 @@ fn by_load(loads: &[AtLoad]) -> String {
 }
 
 /// A line for each scheme of each experiment.
-struct Csv(String);
+struct Csv(csv::Writer<Vec<u8>>);
 
 impl Csv {
-    fn new() -> Self {
-        let mut text = "experiment,load_or_share,scheme,mean_s,loss_percent,throughput_per_s,\
-                        p99_s"
-            .to_owned();
-        for bound in BOUNDS_S {
-            // Writing to a string cannot fail; here and below.
-            let _ = write!(text, ",within_{bound}_s");
-        }
-        text.push('\n');
-        Self(text)
+    fn new() -> io::Result<Self> {
+        let mut csv = csv::Writer::from_writer(Vec::new());
+        let within = BOUNDS_S.map(|bound| format!("within_{bound}_s"));
+        csv.write_record(COLUMNS.map(str::to_owned).into_iter().chain(within))?;
+        Ok(Self(csv))
     }
 
-    fn add(&mut self, experiment: &str, load: f64, schemes: &Schemes) {
+    fn add(&mut self, experiment: &str, load: f64, schemes: &Schemes) -> io::Result<()> {
         for (&(name, _), own) in TABLE_IV.iter().zip(&schemes.0) {
-            let _ = write!(
-                self.0,
-                "{experiment},{load},{name},{},{},{},{}",
-                own.mean_s, own.loss_percent, own.throughput_per_s, own.p99_s
-            );
-            for share in own.within {
-                let _ = write!(self.0, ",{share}");
-            }
-            self.0.push('\n');
+            let fields: [String; COLUMNS.len()] = [
+                experiment.to_owned(),
+                load.to_string(),
+                name.to_owned(),
+                own.mean_s.to_string(),
+                own.loss_percent.to_string(),
+                own.throughput_per_s.to_string(),
+                own.p99_s.to_string(),
+            ];
+            let within = own.within.map(|share| share.to_string());
+            self.0.write_record(fields.into_iter().chain(within))?;
         }
+        Ok(())
+    }
+}
+
+/// The columns before those of the bounds.
+const COLUMNS: [&str; 7] = [
+    "experiment",
+    "load_or_share",
+    "scheme",
+    "mean_s",
+    "loss_percent",
+    "throughput_per_s",
+    "p99_s",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_csv_has_a_line_for_each_scheme() {
+        let measured = |mean_s| Measured {
+            mean_s,
+            loss_percent: 20.096_000_000_000_004,
+            throughput_per_s: 40.0,
+            within: [0.0, 0.25, 0.5, 0.75, 1.0],
+            p99_s: 14.5,
+            queues: None,
+        };
+        let means_s = [1.5, 2.0, 3.0, f64::NAN, 1e-7];
+        let mut csv = Csv::new().unwrap();
+        let shift = Schemes(means_s.map(measured).to_vec());
+        csv.add("shift", 0.125, &shift).unwrap();
+        let description = Schemes(vec![measured(1.0)]);
+        csv.add("description", 2.0, &description).unwrap();
+        let rest = "20.096000000000004,40,14.5,0,0.25,0.5,0.75,1";
+        let expected = [
+            "experiment,load_or_share,scheme,mean_s,loss_percent,throughput_per_s,p99_s,\
+             within_0.1_s,within_0.5_s,within_1_s,within_2_s,within_5_s\n"
+                .to_owned(),
+            format!("shift,0.125,linux 20,1.5,{rest}\n"),
+            format!("shift,0.125,linux 100,2,{rest}\n"),
+            format!("shift,0.125,edf,3,{rest}\n"),
+            format!("shift,0.125,vrd,NaN,{rest}\n"),
+            format!("shift,0.125,srq,0.0000001,{rest}\n"),
+            format!("description,2,linux 20,1,{rest}\n"),
+        ];
+        let bytes = csv.0.into_inner().unwrap();
+        assert_eq!(String::from_utf8(bytes).unwrap(), expected.concat());
     }
 }

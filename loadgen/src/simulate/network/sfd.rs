@@ -9,6 +9,7 @@ mod sessions;
 mod traffic;
 
 use std::fmt::Write as _;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -371,21 +372,24 @@ pub(crate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
     text.push('\n');
     text.push_str(&aligned(&findings, 1));
     if let Some(directory) = &args.output {
-        let csv = |rows: &[Vec<String>]| {
-            let quoted = |cell: &String| format!("\"{cell}\"");
-            let line = |row: &Vec<String>| row.iter().map(quoted).collect::<Vec<_>>().join(",");
-            rows.iter().map(line).collect::<Vec<_>>().join("\n") + "\n"
-        };
         let name = args.load.name();
         for (file, rows) in [("sfd", &rows), ("sfd-findings", &findings)] {
             let path = directory.join(format!("{file}-{name}-w{}.csv", args.first_window));
-            table::create(&path, |out| {
-                std::io::Write::write_all(out, csv(rows).as_bytes())
-            })?;
+            table::create(&path, |out| write_csv(rows, out))?;
         }
         let _ = writeln!(text, "written: {}", directory.display());
     }
     print(&text)
+}
+
+fn write_csv(rows: &[Vec<String>], out: impl io::Write) -> io::Result<()> {
+    let mut csv = csv::WriterBuilder::new()
+        .quote_style(csv::QuoteStyle::Always)
+        .from_writer(out);
+    for row in rows {
+        csv.write_record(row)?;
+    }
+    csv.flush()
 }
 
 /// Makes a table with a line for each way.

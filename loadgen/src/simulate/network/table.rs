@@ -1,15 +1,18 @@
 //! What comes out: a table for readers and a CSV of everything.
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::path::Path;
 
+use serde::Serialize;
 use sprat_measure::text::significant;
 
 use super::judge::Verdict;
 use super::measured::Measured;
+use super::outcome::Outcome;
 use super::system::System;
 use crate::simulate::output::print;
-use crate::table;
+use crate::table::{self, Number};
 
 /// The results of a command.
 pub(super) struct Table<'a> {
@@ -26,10 +29,10 @@ impl<'a> Table<'a> {
     pub(super) fn write(&self, output: Option<&Path>) -> anyhow::Result<()> {
         let markdown = self.markdown();
         if let Some(directory) = output {
-            for (name, text) in [("networks.md", &markdown), ("networks.csv", &self.csv())] {
-                let file = directory.join(name);
-                table::create(&file, |out| std::io::Write::write_all(out, text.as_bytes()))?;
-            }
+            let file = directory.join("networks.md");
+            table::create(&file, |out| out.write_all(markdown.as_bytes()))?;
+            let file = directory.join("networks.csv");
+            table::create(&file, |out| self.write_csv(out))?;
         }
         print(&markdown)
     }
@@ -91,46 +94,71 @@ impl<'a> Table<'a> {
         text
     }
 
-    fn csv(&self) -> String {
-        let mut csv = String::from(
-            "network,seed,system,mean_ms,bound_ms,median_ms,p99_ms,smallest80_ms,largest1_ms,\
-             goodput_mbit_per_s,throughput_mbit_per_s,dropped,sent,again,rate_mbit_per_s,events,\
-             goodput_ratio,mean_ratio,largest1_ratio,breaches\n",
-        );
+    fn write_csv(&self, out: impl Write) -> io::Result<()> {
+        let mut csv = csv::WriterBuilder::new()
+            // Names are quoted, with a comma or without.
+            .quote_style(csv::QuoteStyle::Never)
+            .from_writer(out);
         for one in self.measured {
             for (system, outcome) in &one.outcomes {
-                let optional =
-                    |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
-                let verdict = Verdict::of(one, outcome);
-                let breaches = match verdict.filter(|_| is_judged(*system)) {
-                    Some(verdict) => verdict.breaches().join(" and "),
-                    None => String::new(),
-                };
-                let _ = writeln!(
-                    csv,
-                    "\"{}\",{},{system},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{breaches}",
-                    one.name,
-                    one.seed,
-                    outcome.mean_ms,
-                    optional(one.bound_ms),
-                    outcome.median_ms,
-                    outcome.p99_ms,
-                    outcome.smallest80_ms,
-                    outcome.largest1_ms,
-                    outcome.goodput_mbit_per_s,
-                    outcome.throughput_mbit_per_s,
-                    outcome.dropped,
-                    outcome.sent,
-                    outcome.again,
-                    optional(outcome.rate_mbit_per_s),
-                    outcome.events,
-                    optional(verdict.map(|v| v.goodput)),
-                    optional(verdict.map(|v| v.mean)),
-                    optional(verdict.map(|v| v.largest)),
-                );
+                csv.serialize(Line::new(one, *system, outcome))?;
             }
         }
-        csv
+        csv.flush()
+    }
+}
+
+/// A line of the CSV: a network, and what a system made of it.
+#[derive(Serialize)]
+struct Line {
+    network: String,
+    seed: u64,
+    system: String,
+    mean_ms: Number,
+    bound_ms: Option<Number>,
+    median_ms: Number,
+    p99_ms: Number,
+    smallest80_ms: Number,
+    largest1_ms: Number,
+    goodput_mbit_per_s: Number,
+    throughput_mbit_per_s: Number,
+    dropped: u64,
+    sent: u64,
+    again: u64,
+    rate_mbit_per_s: Option<Number>,
+    events: u64,
+    goodput_ratio: Option<Number>,
+    mean_ratio: Option<Number>,
+    largest1_ratio: Option<Number>,
+    breaches: String,
+}
+
+impl Line {
+    fn new(one: &Measured, system: System, outcome: &Outcome) -> Self {
+        let verdict = Verdict::of(one, outcome);
+        let judged = verdict.filter(|_| is_judged(system));
+        Self {
+            network: format!("\"{}\"", one.name),
+            seed: one.seed,
+            system: system.to_string(),
+            mean_ms: Number(outcome.mean_ms),
+            bound_ms: one.bound_ms.map(Number),
+            median_ms: Number(outcome.median_ms),
+            p99_ms: Number(outcome.p99_ms),
+            smallest80_ms: Number(outcome.smallest80_ms),
+            largest1_ms: Number(outcome.largest1_ms),
+            goodput_mbit_per_s: Number(outcome.goodput_mbit_per_s),
+            throughput_mbit_per_s: Number(outcome.throughput_mbit_per_s),
+            dropped: outcome.dropped,
+            sent: outcome.sent,
+            again: outcome.again,
+            rate_mbit_per_s: outcome.rate_mbit_per_s.map(Number),
+            events: outcome.events,
+            goodput_ratio: verdict.map(|v| Number(v.goodput)),
+            mean_ratio: verdict.map(|v| Number(v.mean)),
+            largest1_ratio: verdict.map(|v| Number(v.largest)),
+            breaches: judged.map_or_else(String::new, |v| v.breaches().join(" and ")),
+        }
     }
 }
 
@@ -162,4 +190,66 @@ fn told((system, verdict): &(System, Verdict)) -> Option<String> {
     };
     let breaches: Vec<String> = verdict.breaches().iter().map(of).collect();
     (!breaches.is_empty()).then(|| format!("{system}: {}", breaches.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn csv(table: &Table<'_>) -> String {
+        let mut out = Vec::new();
+        table.write_csv(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_csv_quotes_the_names_of_networks_alone() {
+        let outcome = Outcome {
+            mean_ms: 15.175_401_599_999_999,
+            median_ms: 10.0,
+            p99_ms: 1e16,
+            smallest80_ms: 0.25,
+            largest1_ms: 100.0,
+            goodput_mbit_per_s: 10.0,
+            throughput_mbit_per_s: 8.5,
+            dropped: 1,
+            sent: 463,
+            again: 2,
+            events: 1376,
+            ..Outcome::default()
+        };
+        let worse = Outcome {
+            goodput_mbit_per_s: 5.0,
+            largest1_ms: 200.0,
+            rate_mbit_per_s: Some(10_000.0),
+            ..outcome
+        };
+        let measured = [
+            Measured {
+                name: "10M, own 2M x 8".to_owned(),
+                seed: 3,
+                bound_ms: Some(6.636_164_050_000_001),
+                outcomes: vec![(System::Unlimited, outcome.clone()), (System::Auto, worse)],
+            },
+            Measured {
+                name: "seed 7".to_owned(),
+                seed: 7,
+                bound_ms: None,
+                outcomes: vec![(System::Fair, outcome)],
+            },
+        ];
+        let systems = [System::Unlimited, System::Auto];
+        assert_eq!(
+            csv(&Table::new(&systems, &measured)),
+            "network,seed,system,mean_ms,bound_ms,median_ms,p99_ms,smallest80_ms,largest1_ms,\
+             goodput_mbit_per_s,throughput_mbit_per_s,dropped,sent,again,rate_mbit_per_s,events,\
+             goodput_ratio,mean_ratio,largest1_ratio,breaches\n\
+             \"10M, own 2M x 8\",3,unlimited,15.175401599999999,6.636164050000001,10,\
+             10000000000000000,0.25,100,10,8.5,1,463,2,,1376,1,1,1,\n\
+             \"10M, own 2M x 8\",3,auto,15.175401599999999,6.636164050000001,10,\
+             10000000000000000,0.25,200,5,8.5,1,463,2,10000,1376,0.5,1,2,goodput and largest 1%\n\
+             \"seed 7\",7,fair,15.175401599999999,,10,10000000000000000,0.25,100,10,8.5,1,463,2,,\
+             1376,,,,\n"
+        );
+    }
 }

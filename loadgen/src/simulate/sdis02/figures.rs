@@ -1,12 +1,14 @@
 //! Figures 2 to 13, and all points as CSV.
 
-use std::fmt::Write as _;
+use std::io::{self, Write};
 
+use serde::Serialize;
 use sprat_measure::plot::PlotError;
 
 use super::checks::{Curves, STATIC_CAPACITY};
 use super::points::{Curve, Outcome, Point, Who};
 use crate::simulate::charts::chart;
+use crate::table::Number;
 
 /// A figure's name, and its picture.
 type Figure = (&'static str, String);
@@ -152,10 +154,22 @@ fn fates(curves: &Curves) -> Vec<Line> {
     lines
 }
 
-/// Every point of every curve.
-pub(super) fn csv(curves: &Curves) -> String {
-    let mut csv =
-        "experiment,system,rate,priority,mean_s,p95_s,rejected,aborted,within_2s\n".to_owned();
+/// A line of the CSV: what became of a priority's tasks at a point.
+#[derive(Serialize)]
+struct Row<'a> {
+    experiment: &'a str,
+    system: String,
+    rate: Number,
+    priority: &'a str,
+    mean_s: Number,
+    p95_s: Number,
+    rejected: Number,
+    aborted: Number,
+    within_2s: Number,
+}
+
+/// Writes every point of every curve as CSV.
+pub(super) fn write_csv(curves: &Curves, out: impl Write) -> io::Result<()> {
     let groups: [(&str, Vec<&Curve>); 6] = [
         ("no-priorities", vec![&curves.plain]),
         ("ratio", curves.ratios.iter().collect()),
@@ -164,26 +178,27 @@ pub(super) fn csv(curves: &Curves) -> String {
         ("timeout", curves.timeouts.iter().collect()),
         ("displacement", vec![&curves.displacing]),
     ];
+    let mut csv = csv::Writer::from_writer(out);
     for (group, of_group) in groups {
         for curve in of_group {
             for point in &curve.points {
                 for (who, priority) in [(Who::High, "high"), (Who::Low, "low"), (Who::All, "all")] {
-                    let o = point.of(who);
-                    // Writing to a string cannot fail.
-                    let _ = writeln!(
-                        csv,
-                        "{group},{},{},{priority},{},{},{},{},{}",
-                        curve.name.replace(", ", "-"),
-                        point.rate,
-                        o.mean_s,
-                        o.p95_s,
-                        o.rejected,
-                        o.aborted,
-                        o.in_time
-                    );
+                    let outcome = point.of(who);
+                    csv.serialize(Row {
+                        experiment: group,
+                        // Scripts split lines at commas.
+                        system: curve.name.replace(", ", "-"),
+                        rate: Number(point.rate),
+                        priority,
+                        mean_s: Number(outcome.mean_s),
+                        p95_s: Number(outcome.p95_s),
+                        rejected: Number(outcome.rejected),
+                        aborted: Number(outcome.aborted),
+                        within_2s: Number(outcome.in_time),
+                    })?;
                 }
             }
         }
     }
-    csv
+    csv.flush()
 }

@@ -102,3 +102,48 @@ fn the_seed_decides_everything() {
     let other = Setup { seed: 8, ..setup };
     assert_ne!(first, one(other, 0.4).points);
 }
+
+#[test]
+fn the_csv_has_a_line_for_each_priority_of_each_point() {
+    let outcome = |mean_s| points::Outcome {
+        mean_s,
+        p95_s: 0.830_936_028,
+        rejected: 0.0,
+        aborted: 0.25,
+        in_time: 0.997_732_426_303_854_8,
+    };
+    let curve = |name: &str| Curve {
+        name: name.to_owned(),
+        setup: base(&args()),
+        points: vec![points::Point {
+            rate: 200.0,
+            high: outcome(1.5),
+            low: outcome(f64::NAN),
+            all: outcome(2.0),
+        }],
+    };
+    let curves = Curves {
+        plain: curve("no priorities"),
+        ratios: Vec::new(),
+        assignments: vec![curve("rpsq, 1"), curve("0.5")],
+        discards: Vec::new(),
+        timeouts: Vec::new(),
+        displacing: curve("sqf, displacing"),
+    };
+    let rest = "0.830936028,0,0.25,0.9977324263038548";
+    let mut expected =
+        "experiment,system,rate,priority,mean_s,p95_s,rejected,aborted,within_2s\n".to_owned();
+    for who in [
+        "no-priorities,no priorities",
+        "assignment,rpsq-1",
+        "assignment,0.5",
+        "displacement,sqf-displacing",
+    ] {
+        for (priority, mean_s) in [("high", "1.5"), ("low", "NaN"), ("all", "2")] {
+            expected += &format!("{who},200,{priority},{mean_s},{rest}\n");
+        }
+    }
+    let mut out = Vec::new();
+    figures::write_csv(&curves, &mut out).unwrap();
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}

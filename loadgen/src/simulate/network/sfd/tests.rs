@@ -115,3 +115,15 @@ fn findings_name_the_papers_numbers() {
     assert!(rows.iter().all(|row| row.len() == 5));
     assert_eq!(table_of(&measured).len(), 11);
 }
+
+#[test]
+fn the_csv_quotes_every_cell() {
+    let rows = [["queue", "40 KB", "used"], ["DT", "", "0.397"]];
+    let rows = rows.map(|row| row.map(str::to_owned).to_vec());
+    let mut out = Vec::new();
+    write_csv(&rows, &mut out).unwrap();
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "\"queue\",\"40 KB\",\"used\"\n\"DT\",\"\",\"0.397\"\n"
+    );
+}

@@ -4,6 +4,7 @@
 //! the metrics are told about it stands in one table, [`Reason::facts`].
 
 mod advice;
+mod denial;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
@@ -12,6 +13,7 @@ use sprat_config::fields::problem;
 use sprat_scheduler::station::RefusalReason;
 
 pub use advice::{Advice, RateStatus};
+pub use denial::Denial;
 
 /// The field of RFC 9209.
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

@@ -46,6 +46,7 @@ use hyper::body::Incoming;
 use sprat_config::fields::accepts_json;
 use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_net::begun::Begun;
+use sprat_net::error::Denial;
 use sprat_net::headers::{self, Head};
 use sprat_net::upload::{RequestBody, Upload};
 use sprat_uplink::Course as _;
@@ -73,8 +74,9 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     };
     let underscores = stream.connection.listener.config.underscores;
     let checked = checked.and_then(|()| headers::names::admit(&mut parts.headers, underscores));
-    let admitted =
-        checked.and_then(|()| bounds::admit(&stream.connection, &parts.headers, &mut record));
+    let admitted = checked
+        .map_err(Denial::from)
+        .and_then(|()| bounds::admit(&stream.connection, &parts.headers, &mut record));
     bounds::tell_client(&stream.connection, &parts.headers, &mut record);
     make_asterisk(&mut parts, slips);
     if admitted.is_ok() && is_last_hop(&mut parts) {
@@ -86,15 +88,15 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             Some(answer) => Err(NotForwarded::Answered(Box::new(answer))),
             None => Plan::of(&stream, &generation, &mut parts, &mut record).await,
         },
-        Err(reason) => Err(NotForwarded::Refused(reason)),
+        Err(denial) => Err(NotForwarded::Refused(denial)),
     };
     let plan = match plan {
         Ok(plan) => plan,
         Err(instead) => {
             record.upload = unwanted(&parts, body);
             return match instead {
-                NotForwarded::Refused(reason) => {
-                    answer::refuse(&stream, reason, json, record).await
+                NotForwarded::Refused(denial) => {
+                    answer::refuse(&stream, denial, json, record).await
                 }
                 NotForwarded::Answered(local) => answer::give(&stream, *local, record).await,
             };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use sprat_net::error::Reason;
+use sprat_net::error::{Denial, Reason};
 use sprat_scheduler::retries::Failure;
 use sprat_scheduler::station::{Arrival, RefusalReason};
 use sprat_upstream::{Awaiting, Lease};
@@ -46,7 +46,7 @@ impl Exchange<'_> {
         arrival: &Arrival,
         patience: &mut Patience,
         asked: &HeaderMap,
-    ) -> Result<Lease, Reason> {
+    ) -> Result<Lease, Denial> {
         let upstream = self.plan.upstream;
         let dispatched = upstream.dispatch(arrival, self.plan.session);
         let refusal = match self.queue(record, dispatched).await? {
@@ -80,9 +80,9 @@ impl Exchange<'_> {
         mut failed: Failed,
         arrival: &Arrival,
         patience: &mut Patience,
-    ) -> Result<Next, Reason> {
+    ) -> Result<Next, Denial> {
         let Some(request) = failed.request.take() else {
-            return failed.end(&mut None);
+            return Ok(failed.end(&mut None)?);
         };
         failed.lease.unreached();
         let stats = Arc::clone(&failed.lease.endpoint().stats);
@@ -99,7 +99,7 @@ impl Exchange<'_> {
             }
         };
         let Some(lease) = found else {
-            return failed.end(&mut None);
+            return Ok(failed.end(&mut None)?);
         };
         stats.retries.increment();
         stats.errors[failed.reason.index()].increment();
@@ -114,7 +114,7 @@ impl Exchange<'_> {
         arrival: &Arrival,
         Patience(patience): &mut Patience,
         asked: &HeaderMap,
-    ) -> Result<Option<Lease>, Reason> {
+    ) -> Result<Option<Lease>, Denial> {
         let upstream = self.plan.upstream;
         let began = Instant::now();
         if patience.is_none() {

@@ -2,14 +2,14 @@
 
 use http::HeaderMap;
 use sprat_net::client::{self, ClientKey, Prefixes};
-use sprat_net::error::Reason;
+use sprat_net::error::{Denial, Reason};
 use sprat_scheduler::counterfactual::Network;
 use sprat_scheduler::limits::HeapState;
 
 use crate::client::connection::Connection;
 use crate::exchange::record::Record;
 use crate::setup::generation::Generation;
-use crate::setup::limits::{RateLimiter, Refusal};
+use crate::setup::limits::{RateLimiter, no_place};
 
 /// Takes a request, or says which bound it is over; it keeps its place as long
 /// as its record.
@@ -17,14 +17,13 @@ pub(super) fn admit(
     connection: &Connection,
     headers: &HeaderMap,
     record: &mut Record,
-) -> Result<(), Reason> {
+) -> Result<(), Denial> {
     let overload = connection.serving.overload.as_ref();
     if overload.is_some_and(|overload| overload.state() >= HeapState::NoRequests) {
-        return Err(refuse(record, Refusal::of_place(Reason::HeapFull)));
+        return Err(no_place(Reason::HeapFull));
     }
     if let Some(limits) = &connection.listener.shared.limits {
-        let place = limits.admit(connection.client.peer.ip(), headers);
-        let place = place.map_err(|refusal| refuse(record, refusal))?;
+        let place = limits.admit(connection.client.peer.ip(), headers)?;
         record.place = Some(Box::new(place));
     }
     Ok(())
@@ -35,10 +34,8 @@ pub(super) fn admit_by_route(
     connection: &Connection,
     rate: &RateLimiter,
     headers: &HeaderMap,
-    record: &mut Record,
-) -> Result<(), Reason> {
-    let admitted = rate.admit(client_of(connection), headers);
-    admitted.map_err(|refusal| refuse(record, refusal))
+) -> Result<(), Denial> {
+    rate.admit(client_of(connection), headers)
 }
 
 /// Notes whose a request is, where clients share the uplink.
@@ -55,12 +52,6 @@ pub(super) fn network(connection: &Connection, generation: &Generation) -> Optio
     generation
         .tells_networks
         .then(|| client::network(per_client, ip))
-}
-
-/// Notes what the client is told; returns why it is refused.
-fn refuse(record: &mut Record, refusal: Refusal) -> Reason {
-    record.advice = Some(refusal.advice);
-    refusal.reason
 }
 
 /// Returns the client that a connection is of, cut as its listener says.

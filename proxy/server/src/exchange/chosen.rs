@@ -5,7 +5,7 @@ use http::header::{HOST, LOCATION};
 use http::request::Parts;
 use sprat_config::classify::Asked;
 use sprat_config::resolved::BodyBound;
-use sprat_net::error::{Advice, Reason};
+use sprat_net::error::{Advice, Denial, Reason};
 use sprat_net::headers::Head;
 
 use super::check::{content_length, requested_host};
@@ -73,10 +73,9 @@ impl<'a> Chosen<'a> {
         }
         if let Some(closed) = route.closed_to(connection.client.peer.ip()) {
             let after_s = closed.retry_after.as_secs();
-            record.advice = Some(Box::new(Advice::later(after_s)));
-            return Err(Reason::Maintenance.into());
+            return Err(Denial::with(Reason::Maintenance, Advice::later(after_s)).into());
         }
-        admit(connection, route, parts, record)?;
+        admit(connection, route, parts)?;
         Ok(chosen)
     }
 
@@ -224,18 +223,13 @@ fn host_of(asked: Option<&HeaderValue>) -> Result<&str, Reason> {
 }
 
 /// Takes a request that goes by a route, if its bounds allow it.
-fn admit(
-    connection: &Connection,
-    route: &Route,
-    parts: &Parts,
-    record: &mut Record,
-) -> Result<(), Reason> {
+fn admit(connection: &Connection, route: &Route, parts: &Parts) -> Result<(), Denial> {
     if let Some(rate) = &route.rate {
-        bounds::admit_by_route(connection, rate, &parts.headers, record)?;
+        bounds::admit_by_route(connection, rate, &parts.headers)?;
     }
     match max_body_bytes(connection, route) {
         Some(bound) if content_length(&parts.headers).is_some_and(|length| length > bound) => {
-            Err(Reason::BodyTooLarge)
+            Err(Reason::BodyTooLarge.into())
         }
         _ => Ok(()),
     }

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use sprat_net::begun::Begun;
 use sprat_net::coding::Coded;
-use sprat_net::error::Reason;
+use sprat_net::error::{Denial, Reason};
 use sprat_net::headers;
 use sprat_uplink::Course as _;
 
@@ -23,7 +23,7 @@ const BODY_WAIT: Duration = Duration::from_millis(2);
 impl Exchange<'_> {
     /// Sends the request, again where that is safe, and waits for the head of
     /// the answer.
-    pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Reason> {
+    pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Denial> {
         let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
         if self.is_kept {
             // Boxed: other requests do not carry its room.
@@ -51,7 +51,7 @@ impl Exchange<'_> {
             let failed = match outcome {
                 Ok(answer) => {
                     patience.served();
-                    return self.accept(record, answer);
+                    return Ok(self.accept(record, answer)?);
                 }
                 Err(failed) => failed,
             };
@@ -66,7 +66,7 @@ impl Exchange<'_> {
             };
             match next {
                 Next::Attempt(next, again) => (lease, request) = (next, again),
-                Next::Answer(answer) => return self.accept(record, answer),
+                Next::Answer(answer) => return Ok(self.accept(record, answer)?),
             }
         }
     }

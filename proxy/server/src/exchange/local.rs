@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode};
 use hyper::body::Incoming;
-use sprat_net::error::Reason;
+use sprat_net::error::{Denial, Reason};
 use sprat_upstream::Lease;
 use tokio::time::timeout;
 
@@ -48,14 +48,14 @@ impl Local {
 /// The treatment of a request that goes to no cluster.
 pub(super) enum NotForwarded {
     /// The request is refused.
-    Refused(Reason),
+    Refused(Denial),
     /// Sprat answers by itself, as the route says.
     Answered(Box<Local>),
 }
 
-impl From<Reason> for NotForwarded {
-    fn from(reason: Reason) -> Self {
-        Self::Refused(reason)
+impl<D: Into<Denial>> From<D> for NotForwarded {
+    fn from(denial: D) -> Self {
+        Self::Refused(denial.into())
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use http::request::Parts;
 use http::{HeaderValue, Method, Uri};
 use sprat_config::paths::{Abnormal, PathRules};
-use sprat_net::error::{Advice, Reason};
+use sprat_net::error::{Advice, Denial, Reason};
 
 use crate::client::connection::Connection;
 use crate::exchange::record::Record;
@@ -26,19 +26,19 @@ pub(super) fn check_and_normalize(
     connection: &Connection,
     parts: &mut Parts,
     record: &mut Record,
-) -> Result<Before, Reason> {
+) -> Result<Before, Denial> {
     let path = parts.uri.path();
     if path == "*" && parts.method == Method::OPTIONS {
         return Ok(Before::default());
     }
     if !path.starts_with('/') {
-        return Err(Reason::InvalidTarget);
+        return Err(Reason::InvalidTarget.into());
     }
     normalize(&connection.listener.config.paths, parts, record)
 }
 
 /// Puts the path of a request's target in normal form; the log tells of it if it was not.
-fn normalize(rules: &PathRules, parts: &mut Parts, record: &mut Record) -> Result<Before, Reason> {
+fn normalize(rules: &PathRules, parts: &mut Parts, record: &mut Record) -> Result<Before, Denial> {
     let normal = rules.normal(parts.uri.path()).map_err(refusal)?;
     let other_reading = normal.other_reading;
     let path = match normal.path {
@@ -51,10 +51,11 @@ fn normalize(rules: &PathRules, parts: &mut Parts, record: &mut Record) -> Resul
         }
     };
     if normal.redirects {
-        record.advice = location(&path, parts.uri.query())
-            .map(Advice::elsewhere)
-            .map(Box::new);
-        return Err(Reason::PathRedirect);
+        let elsewhere = location(&path, parts.uri.query()).map(Advice::elsewhere);
+        return Err(Denial {
+            advice: elsewhere.map(Box::new),
+            ..Reason::PathRedirect.into()
+        });
     }
     let uri = routing::with_path(&parts.uri, &path).ok_or(Reason::InvalidTarget)?;
     record.matched(path);

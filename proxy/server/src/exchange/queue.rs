@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use http::HeaderMap;
 use sprat_net::clock;
-use sprat_net::error::{Advice, Reason, accepts_html};
+use sprat_net::error::{Advice, Denial, Reason, accepts_html};
 use sprat_scheduler::station::{Refusal, RefusalReason};
 use sprat_upstream::SessionOutcome;
 use tokio::time::timeout_at;
@@ -45,24 +45,24 @@ impl Exchange<'_> {
         outcome.map_err(|_| Reason::RouteTimeout)
     }
 
-    /// Returns why the cluster does not take the request, and notes what its client is told.
+    /// Returns why the cluster does not take the request, and what its client is told.
     pub(super) fn turned_away(
         &self,
         record: &mut Record,
         refusal: &Refusal,
         asked: &HeaderMap,
-    ) -> Reason {
+    ) -> Denial {
         let upstream = self.plan.upstream;
         let is_unhealthy = refusal.reason == RefusalReason::NoHealthyEndpoint;
         if is_unhealthy && self.plan.session.is_some() && upstream.has_strict_sessions() {
             self.plan.count_session(record, SessionOutcome::Refused);
         }
         let page = upstream.overload_page.as_ref();
-        record.advice = Some(Box::new(Advice {
+        let advice = Advice {
             page: page.filter(|_| accepts_html(asked)).cloned(),
             ..Advice::later(refusal.retry_after_s())
-        }));
-        Reason::of_refusal(refusal.reason)
+        };
+        Denial::with(Reason::of_refusal(refusal.reason), advice)
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use sprat_net::clock;
-use sprat_net::error::{Advice, Fault, Reason};
+use sprat_net::error::{Fault, Reason};
 use sprat_net::screen::Malformed;
 use sprat_net::upload::{Progress, Upload};
 use sprat_scheduler::{Size, WireCost};
@@ -51,8 +51,6 @@ pub(crate) struct Record {
     pub(super) upstream: UpstreamPart,
     /// The answer, as far as it has gone out.
     pub(crate) sent: SentAnswer,
-    /// The advice that the client gets if it is refused.
-    pub(super) advice: Option<Box<Advice>>,
     /// The request's place among those in progress, where they are counted.
     pub(super) place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
@@ -102,7 +100,6 @@ impl Record {
             routing: Routing::new(class),
             upstream: UpstreamPart::default(),
             sent: SentAnswer::default(),
-            advice: None,
             place: None,
             upload: None,
             reason: None,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use http::Request;
-use sprat_net::error::Reason;
+use sprat_net::error::{Denial, Reason};
 use sprat_net::upload::RequestBody;
 use sprat_scheduler::retries::Step;
 use sprat_scheduler::station::RefusalReason;
@@ -24,27 +24,27 @@ impl Exchange<'_> {
         record: &mut Record,
         mut failed: Failed,
         held: &mut Held,
-    ) -> Result<Next, Reason> {
+    ) -> Result<Next, Denial> {
         let policy = &self.plan.route.retry;
         let Step::Repeat { sent, unreached } = failed.step else {
-            return failed.end(held);
+            return Ok(failed.end(held)?);
         };
         let Some(request) = failed.request.take() else {
-            return failed.end(held);
+            return Ok(failed.end(held)?);
         };
         let endpoint = Rc::clone(failed.lease.endpoint());
         if unreached {
             failed.lease.unreached();
         }
         let Some((away, elsewhere)) = failed.lease.step_back(sent) else {
-            return failed.end(held);
+            return Ok(failed.end(held)?);
         };
         let stats = &endpoint.stats;
         if !elsewhere {
             let random = fastrand::u64(..);
             let pause = policy.back_off.before(self.history.get().repeats, random);
             if !self.pause(record, pause).await {
-                return failed.end(held);
+                return Ok(failed.end(held)?);
             }
         }
         match self.queue(record, away.again()).await? {
@@ -61,12 +61,14 @@ impl Exchange<'_> {
                 }
                 Ok(Next::Attempt(lease, request))
             }
-            Err(None) => failed.end(held),
+            Err(None) => Ok(failed.end(held)?),
             Err(Some(refusal)) if failed.response.is_some() || held.is_some() => {
                 tracing::debug!(reason = refusal.reason.name(), "a request is not repeated");
-                failed.end(held)
+                Ok(failed.end(held)?)
             }
-            Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => failed.end(held),
+            Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => {
+                Ok(failed.end(held)?)
+            }
             Err(Some(refusal)) => Err(self.turned_away(record, &refusal, request.headers())),
         }
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::HeaderMap;
 use sprat_config::resolved::Listener;
 use sprat_net::client::{ClientKey, Prefixes};
-use sprat_net::error::{Advice, Reason};
+use sprat_net::error::{Advice, Denial, Reason};
 use sprat_net::permit::Count;
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Shortage, Tallies};
@@ -26,20 +26,9 @@ pub(crate) use self::rate::RateLimiter;
 /// seconds: places come free all the time.
 const RETRY_AFTER_S: u64 = 1;
 
-/// A request that is over a bound.
-#[derive(Debug)]
-pub(crate) struct Refusal {
-    pub(crate) reason: Reason,
-    /// The advice that its client gets.
-    pub(crate) advice: Box<Advice>,
-}
-
-impl Refusal {
-    /// Returns the refusal of a request that finds no place.
-    pub(crate) fn of_place(reason: Reason) -> Self {
-        let advice = Box::new(Advice::later(RETRY_AFTER_S));
-        Self { reason, advice }
-    }
+/// Returns the denial of a request that finds no place.
+pub(crate) fn no_place(reason: Reason) -> Denial {
+    Denial::with(reason, Advice::later(RETRY_AFTER_S))
 }
 
 /// The bounds on what the clients of a listener may take.
@@ -109,12 +98,12 @@ impl ListenerLimits {
         self: &Arc<Self>,
         ip: IpAddr,
         headers: &HeaderMap,
-    ) -> Result<RequestPlace, Refusal> {
+    ) -> Result<RequestPlace, Denial> {
         let client = self.prefixes.key(ip);
         if let Some(rate) = &self.rate {
             rate.admit(client, headers)?;
         }
-        self.request(client).map_err(Refusal::of_place)
+        self.request(client).map_err(no_place)
     }
 
     /// Takes a place for a request of this client.

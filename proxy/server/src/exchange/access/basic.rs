@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::request::Parts;
-use sprat_net::error::{Advice, Reason};
+use sprat_net::error::{Advice, Denial, Reason};
 use sprat_net::headers::remove_alike;
 
 use crate::exchange::record::Record;
@@ -20,7 +20,7 @@ pub(super) async fn check(
     basic: &Basic,
     parts: &mut Parts,
     record: &mut Record,
-) -> Result<(), Reason> {
+) -> Result<(), Denial> {
     if let Some(name) = &basic.username_header {
         remove_alike(&mut parts.headers, name);
     }
@@ -39,16 +39,13 @@ pub(super) async fn check(
         },
         None => Denied::Wrong,
     };
-    match denied {
+    Err(match denied {
         Denied::Wrong => {
-            record.advice = Some(Box::new(Advice::challenge(basic.challenge.clone())));
-            Err(Reason::Unauthenticated)
+            let advice = Advice::challenge(basic.challenge.clone());
+            Denial::with(Reason::Unauthenticated, advice)
         }
-        Denied::Busy => {
-            record.advice = Some(Box::new(Advice::later(1)));
-            Err(Reason::AuthBusy)
-        }
-    }
+        Denied::Busy => Denial::with(Reason::AuthBusy, Advice::later(1)),
+    })
 }
 
 /// Returns the name and the password in a head; none if there are none, or several.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
-use sprat_net::error::{ALLOWED_METHODS, Advice, Reason};
+use sprat_net::error::{ALLOWED_METHODS, Advice, Denial, Reason};
 use sprat_scheduler::Size;
 use sprat_uplink::{Course as _, Outlet, head_bytes, pace, send_ahead};
 
@@ -20,12 +20,14 @@ const SMALL_BYTES: u64 = 4096;
 /// Says why a request is not served.
 pub(crate) async fn refuse(
     stream: &Stream,
-    reason: Reason,
+    denial: impl Into<Denial>,
     accepts_json: bool,
     mut record: Box<Record>,
 ) -> Response<Body> {
+    let Denial { reason, advice } = denial.into();
     let ends = reason.ends_connection() || !record.has_all(stream).await;
-    let mut response = refusal(reason, accepts_json, &mut record);
+    let mut response = refusal(reason, advice, accepts_json);
+    record.fail(reason);
     let instead = record
         .route()
         .and_then(|route| route.pages.in_place_of(response.status()));
@@ -41,14 +43,13 @@ pub(crate) async fn refuse(
 }
 
 /// Makes the answer that tells why a request is not served.
-fn refusal(reason: Reason, accepts_json: bool, record: &mut Record) -> Response<Bytes> {
+fn refusal(reason: Reason, advice: Option<Box<Advice>>, accepts_json: bool) -> Response<Bytes> {
     let mut response = reason.response(accepts_json);
     let is_full = matches!(reason, Reason::UplinkFull | Reason::UplinkTimeout);
     let later = || is_full.then(|| Box::new(Advice::later(1)));
-    if let Some(advice) = record.advice.take().or_else(later) {
+    if let Some(advice) = advice.or_else(later) {
         advice.add(&mut response);
     }
-    record.fail(reason);
     response
 }
 
@@ -118,7 +119,8 @@ async fn answer(
             match pace(stream, gauge, Size::Exact(bytes), turn, whole).await {
                 Ok(paced) => paced.map(Inner::PacedPage),
                 Err(reason) => {
-                    let mut instead = refusal(reason, false, &mut record);
+                    let mut instead = refusal(reason, None, false);
+                    record.fail(reason);
                     let bytes = finish(&mut instead, closes, &mut record);
                     let bytes = head_bytes(stream, &instead) + bytes;
                     send_ahead(gauge, record.routing.class, bytes).await;

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use http::{HeaderMap, HeaderValue};
 use sprat_config::resolved::{RateLimit, Route};
 use sprat_net::client::{ClientKey, ClientNumbers};
-use sprat_net::error::{Advice, RateStatus, Reason};
+use sprat_net::error::{Advice, Denial, RateStatus, Reason};
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Bucket, Exceeded, RateTable};
 use tokio::time::Instant;
 
-use super::{Refusal, lock};
+use super::lock;
 
 /// Parts of a table, each with a lock of its own.
 const SHARDS: usize = 8;
@@ -44,16 +44,15 @@ impl RateLimiter {
     }
 
     /// Takes a token for a request, or has the client told when to come again.
-    pub(crate) fn admit(&self, client: ClientKey, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn admit(&self, client: ClientKey, headers: &HeaderMap) -> Result<(), Denial> {
         let key = self.clients.number(|| client, headers);
         let now = Time::ZERO + self.epoch.elapsed();
         // The lowest bits: a table goes by the highest.
         let shard = &self.shards[key as usize % SHARDS];
         let taken = lock(shard).take(key, now);
-        taken.map(drop).map_err(|exceeded| Refusal {
-            reason: Reason::RateLimited,
-            advice: Box::new(self.advice(exceeded)),
-        })
+        taken
+            .map(drop)
+            .map_err(|exceeded| Denial::with(Reason::RateLimited, self.advice(exceeded)))
     }
 
     fn advice(&self, exceeded: Exceeded) -> Advice {

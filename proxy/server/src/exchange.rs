@@ -86,7 +86,10 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let plan = match admitted {
         Ok(()) => match local::challenge(&generation, &parts) {
             Some(answer) => Err(NotForwarded::Answered(Box::new(answer))),
-            None => Plan::of(&stream, &generation, &mut parts, &mut record).await,
+            None => {
+                let Record { facts, routing, .. } = &mut *record;
+                Plan::of(&stream, &generation, &mut parts, facts, routing).await
+            }
         },
         Err(denial) => Err(NotForwarded::Refused(denial)),
     };

@@ -12,7 +12,7 @@ use sprat_net::headers::Head;
 
 use super::chosen::Chosen;
 use super::local::{Local, NotForwarded};
-use crate::exchange::record::Record;
+use crate::exchange::record::Routing;
 use crate::setup::routing::Access;
 
 /// Checks whether a client may ask. What it passes on of the user is put into the
@@ -25,12 +25,12 @@ pub(super) async fn check(
     access: &Access,
     chosen: &Chosen<'_>,
     parts: &mut Parts,
-    record: &mut Record,
+    terms: &mut Routing,
 ) -> Result<(), NotForwarded> {
     if let Some(cors) = &access.cors {
         let granted = cors.grant(&parts.headers);
         let is_granted = granted.is_granted();
-        record.routing.granted = Some(Box::new(granted));
+        terms.grant(Box::new(granted));
         if is_preflight(parts) {
             if !is_granted {
                 return Err(Reason::Forbidden.into());
@@ -50,13 +50,13 @@ pub(super) async fn check(
         obey(access, chosen, parts, None)?;
     }
     if let Some(basic) = &access.basic {
-        basic::check(basic, parts, record).await?;
+        basic::check(basic, parts, terms).await?;
     }
     if let Some(authz) = &access.authz {
-        authz::check(authz, chosen, parts, record).await?;
+        authz::check(authz, chosen, parts, terms).await?;
     }
     if access.asks_for_user() {
-        obey(access, chosen, parts, record.routing.user.as_deref())?;
+        obey(access, chosen, parts, terms.user())?;
     }
     Ok(())
 }

@@ -40,11 +40,7 @@ pub(crate) async fn respond(
     mut record: Box<Record>,
 ) -> Response<Body> {
     let size = record.sent.size.size();
-    if let Some(later) = record.routing.later.take() {
-        let classifier = &record.generation().classifier;
-        record.routing.class =
-            classifier.reclassify(record.routing.class, &later, &Head(response.headers()));
-    }
+    record.reclassify(&Head(response.headers()));
     record.respond(response.status());
     let response = response.map(|body| {
         let mut body = Gathered::as_it_comes(body);
@@ -63,15 +59,15 @@ pub(crate) async fn respond(
             response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, size))))
         }
         Outlet::Gauged(gauge) if response.body().is_end_stream() || size == Size::Exact(0) => {
-            send_ahead(gauge, record.routing.class, head_bytes(stream, &response)).await;
+            send_ahead(gauge, record.routing.class(), head_bytes(stream, &response)).await;
             response.map(Inner::Upstream)
         }
         Outlet::Gauged(gauge) => {
             let generation = record.generation();
             let turn = FirstTurn {
-                origin: generation.origin(record.routing.cluster),
+                origin: generation.origin(record.routing.cluster()),
                 network: network(&stream.connection, generation),
-                ..generation.first_turn(record.routing.class, record.routing.client)
+                ..generation.first_turn(record.routing.class(), record.routing.client())
             };
             let noted = record
                 .facts
@@ -137,7 +133,7 @@ pub(crate) async fn switch(
         Outlet::Plain => {}
         Outlet::Gauged(gauge) => {
             let head = head_bytes(stream, &response);
-            send_ahead(gauge, tunnel.record.routing.class, head).await;
+            send_ahead(gauge, tunnel.record.routing.class(), head).await;
         }
         Outlet::Marked(mark) => mark.unmark(),
     }

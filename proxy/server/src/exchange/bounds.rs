@@ -41,8 +41,8 @@ pub(super) fn admit_by_route(
 /// Notes whose a request is, where clients share the uplink.
 pub(super) fn tell_client(connection: &Connection, headers: &HeaderMap, record: &mut Record) {
     let numbers = record.generation().sharing.as_ref();
-    record.routing.client =
-        numbers.map(|numbers| numbers.number(|| client_of(connection), headers));
+    let number = numbers.map(|numbers| numbers.number(|| client_of(connection), headers));
+    record.routing.is_of_client(number);
 }
 
 /// Returns the network that a connection comes from, where the gain is told by that.

@@ -41,11 +41,11 @@ fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -
     let generation = Rc::clone(record.generation());
     let upstream = record
         .routing
-        .cluster
+        .cluster()
         .map(|index| &generation.upstreams[index]);
     let route = record
         .routing
-        .route
+        .route()
         .map(|index| generation.routes.at(index));
     // An endpoint that has answered may still be sent the request's body.
     let had_all = (record.upload.as_ref()).is_none_or(|upload| upload.is_done());

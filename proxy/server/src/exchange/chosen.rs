@@ -13,7 +13,7 @@ use super::decide::{Decision, Rules, Way};
 use super::local::{Local, NotForwarded};
 use super::{bounds, path};
 use crate::client::connection::{Connection, Stream};
-use crate::exchange::record::Record;
+use crate::exchange::record::Routing;
 use crate::setup::generation::Generation;
 use crate::setup::routing::{self, Forward, Needs, Peer, Route, Sought, Subject};
 
@@ -40,7 +40,7 @@ impl<'a> Chosen<'a> {
         stream: &'a Stream,
         generation: &'a Generation,
         parts: &mut Parts,
-        record: &mut Record,
+        terms: &mut Routing,
     ) -> Result<Self, NotForwarded> {
         let connection = &*stream.connection;
         let asked = requested_host(parts)?;
@@ -49,7 +49,7 @@ impl<'a> Chosen<'a> {
         if let (Some(own), Some(_)) = (&asked, parts.uri.authority()) {
             parts.headers.insert(HOST, own.clone());
         }
-        let before = path::check_and_normalize(connection, parts, record)?;
+        let before = path::check_and_normalize(connection, parts, terms)?;
         let is_secure = connection.is_secure(&parts.headers);
         let route = find_route(
             connection,
@@ -57,9 +57,9 @@ impl<'a> Chosen<'a> {
             parts,
             (host, is_secure),
             before.other_reading.as_deref(),
-            record,
+            terms,
         )?;
-        record.routing.route = Some(route.index);
+        terms.takes_route(route.index);
         let chosen = Self {
             stream,
             generation,
@@ -69,7 +69,7 @@ impl<'a> Chosen<'a> {
             sent_target: before.target,
         };
         if let Some(edits) = &route.edits {
-            record.routing.subject = Some(chosen.subject(parts, &edits.needs));
+            terms.tells(chosen.subject(parts, &edits.needs));
         }
         if let Some(closed) = route.closed_to(connection.client.peer.ip()) {
             let after_s = closed.retry_after.as_secs();
@@ -106,21 +106,16 @@ impl<'a> Chosen<'a> {
 
     /// Gives the request the class of the user who asks, where rules go by users: its route
     /// had to be known first.
-    pub(super) fn classify_user(&self, parts: &Parts, record: &mut Record) {
+    pub(super) fn classify_user(&self, parts: &Parts, terms: &mut Routing) {
         let classifier = &self.generation.classifier;
-        let Some(user) = record
-            .routing
-            .user
-            .as_deref()
-            .filter(|_| classifier.wants_user())
-        else {
+        let Some(user) = terms.user().filter(|_| classifier.wants_user()) else {
             return;
         };
         let fields = Head(&parts.headers);
         let asked = self.asked_by(parts, &fields, Some(user));
         let classified = classifier.classify(&asked);
-        record.routing.later = classifier.later(&asked, classified);
-        record.routing.class = classified.class;
+        let later = classifier.later(&asked, classified);
+        terms.classify(classified.class, later);
         if let Some(gauge) = self.stream.connection.wire.gauge() {
             gauge.expect(classified.class);
         }
@@ -181,7 +176,7 @@ fn find_route<'a>(
     parts: &Parts,
     (host, is_secure): (&str, bool),
     other_reading: Option<&str>,
-    record: &mut Record,
+    terms: &mut Routing,
 ) -> Result<&'a Route, Reason> {
     let asked = Asked {
         client: Some(connection.client.peer.ip()),
@@ -207,8 +202,7 @@ fn find_route<'a>(
         later,
         route,
     } = rules.decide(&sought, other_reading)?;
-    record.routing.class = classified.class;
-    record.routing.later = later;
+    terms.classify(classified.class, later);
     if let Some(gauge) = connection.wire.gauge() {
         gauge.expect(classified.class);
     }

@@ -8,8 +8,8 @@ use sprat_config::paths::{Abnormal, PathRules};
 use sprat_net::error::{Advice, Denial, Reason};
 
 use crate::client::connection::Connection;
-use crate::exchange::record::Record;
-use crate::setup::routing;
+use crate::exchange::record::Routing;
+use crate::setup::routing as routes;
 
 /// The target of a request before its path was put in normal form.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct Before {
 pub(super) fn check_and_normalize(
     connection: &Connection,
     parts: &mut Parts,
-    record: &mut Record,
+    routing: &mut Routing,
 ) -> Result<Before, Denial> {
     let path = parts.uri.path();
     if path == "*" && parts.method == Method::OPTIONS {
@@ -34,11 +34,15 @@ pub(super) fn check_and_normalize(
     if !path.starts_with('/') {
         return Err(Reason::InvalidTarget.into());
     }
-    normalize(&connection.listener.config.paths, parts, record)
+    normalize(&connection.listener.config.paths, parts, routing)
 }
 
 /// Puts the path of a request's target in normal form; the log tells of it if it was not.
-fn normalize(rules: &PathRules, parts: &mut Parts, record: &mut Record) -> Result<Before, Denial> {
+fn normalize(
+    rules: &PathRules,
+    parts: &mut Parts,
+    routing: &mut Routing,
+) -> Result<Before, Denial> {
     let normal = rules.normal(parts.uri.path()).map_err(refusal)?;
     let other_reading = normal.other_reading;
     let path = match normal.path {
@@ -57,8 +61,8 @@ fn normalize(rules: &PathRules, parts: &mut Parts, record: &mut Record) -> Resul
             ..Reason::PathRedirect.into()
         });
     }
-    let uri = routing::with_path(&parts.uri, &path).ok_or(Reason::InvalidTarget)?;
-    record.matched(path);
+    let uri = routes::with_path(&parts.uri, &path).ok_or(Reason::InvalidTarget)?;
+    routing.matches(path);
     Ok(Before {
         target: Some(std::mem::replace(&mut parts.uri, uri)),
         other_reading,

@@ -24,7 +24,7 @@ use super::probe::Heads;
 use super::size::Sizes;
 use super::trace::Trace;
 use crate::client::connection::{Connection, ResponseBounds, Stream};
-use crate::exchange::record::Record;
+use crate::exchange::record::{Record, RequestFacts, Routing};
 use crate::setup::generation::Generation;
 use crate::setup::routing::{Forward, Route, Telling};
 
@@ -69,21 +69,22 @@ impl<'a> Plan<'a> {
         stream: &'a Stream,
         generation: &'a Generation,
         parts: &mut Parts,
-        record: &mut Record,
+        facts: &RequestFacts,
+        terms: &mut Routing,
     ) -> Result<Self, NotForwarded> {
-        let chosen = Chosen::of(stream, generation, parts, record)?;
+        let chosen = Chosen::of(stream, generation, parts, terms)?;
         let mut vouched = Vec::new();
         if let Some(access) = &chosen.route.access {
             // Boxed: other requests do not carry its room.
-            Box::pin(access::check(access, &chosen, parts, record)).await?;
+            Box::pin(access::check(access, &chosen, parts, terms)).await?;
             vouched = access.vouched_for(&parts.headers);
-            chosen.classify_user(parts, record);
+            chosen.classify_user(parts, terms);
             // What was found out of the user counts, not what the client has sent.
             if let Some(edits) = &chosen.route.edits {
-                record.routing.subject = Some(chosen.subject(parts, &edits.needs));
+                terms.tells(chosen.subject(parts, &edits.needs));
             }
         }
-        Self::make(chosen, parts, record, vouched)
+        Self::make(chosen, parts, vouched, facts, terms)
     }
 
     /// Makes the head of a request that of the upstream request. The client's `Connection`
@@ -91,8 +92,9 @@ impl<'a> Plan<'a> {
     fn make(
         chosen: Chosen<'a>,
         parts: &mut Parts,
-        record: &mut Record,
         vouched: Vec<(HeaderName, HeaderValue)>,
+        facts: &RequestFacts,
+        terms: &mut Routing,
     ) -> Result<Self, NotForwarded> {
         let forward = chosen.forward(parts)?;
         let Chosen {
@@ -103,7 +105,7 @@ impl<'a> Plan<'a> {
         } = chosen;
         let connection = &*stream.connection;
         let cluster = pick_cluster(generation, forward);
-        record.routing.cluster = Some(cluster);
+        terms.goes_to(cluster);
         let host = chosen.host();
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
         let resource = resource(generation, parts, host, (cluster, route.index, &target));
@@ -125,22 +127,22 @@ impl<'a> Plan<'a> {
         let hostless = asked.is_none() && route.host_rewrite.is_none();
         let is_old = parts.version == Version::HTTP_10;
         let chunked = plan_head(connection, route, parts, asked)?;
-        record.keep_identifier(&mut parts.headers);
+        facts.tell_endpoint(connection.listener.request_ids.as_ref(), &mut parts.headers);
         for (name, _) in &vouched {
             parts.headers.remove(name);
         }
         for (name, value) in vouched {
             parts.headers.append(name, value);
         }
-        edit_head(upstream, route, parts, record);
+        edit_head(upstream, route, parts, terms);
         if let Some(offer) = &offer {
             offer.add(&mut parts.headers);
         }
         let plan = Self {
-            class: record.routing.class,
+            class: terms.class(),
             hash,
             session,
-            trace: record.facts.trace.clone(),
+            trace: facts.trace.clone(),
             stream,
             connection,
             generation,
@@ -247,9 +249,9 @@ fn pick_cluster(generation: &Generation, forward: &Forward) -> usize {
 }
 
 /// Changes the head of a request as its route says.
-fn edit_head(upstream: &Upstream, route: &Route, parts: &mut Parts, record: &Record) {
+fn edit_head(upstream: &Upstream, route: &Route, parts: &mut Parts, terms: &Routing) {
     let edits = route.edits.as_ref().and_then(|own| own.request.as_ref());
-    if let (Some(edits), Some(subject)) = (edits, &record.routing.subject) {
+    if let (Some(edits), Some(subject)) = (edits, terms.subject()) {
         let told = Telling {
             subject,
             cluster: upstream.name(),

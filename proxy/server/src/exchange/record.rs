@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
 use sprat_net::clock;
 use sprat_net::error::{Fault, Reason};
+use sprat_net::headers::Head;
 use sprat_net::screen::Malformed;
 use sprat_net::upload::{Progress, Upload};
 use sprat_scheduler::{Size, WireCost};
@@ -114,13 +115,15 @@ impl Record {
 
     /// Returns the route that the request goes by, once there is one.
     pub(crate) fn route(&self) -> Option<&Route> {
-        (self.routing.route).map(|index| self.generation.routes.at(index))
+        self.routing
+            .route()
+            .map(|index| self.generation.routes.at(index))
     }
 
     /// Returns the cluster that the request went to, once there is one.
     fn cluster(&self) -> Option<&Rc<Upstream>> {
         self.routing
-            .cluster
+            .cluster()
             .map(|index| &self.generation.upstreams[index])
     }
 
@@ -135,17 +138,6 @@ impl Record {
         if let Some(tracer) = &self.generation.tracer {
             let is_secure = || self.stream.connection.is_secure(&parts.headers);
             self.facts.trace = Some(Trace::begin(tracer, parts, is_secure));
-        }
-    }
-
-    /// Sees that the backend is told the request's identifier, and its trace.
-    pub(crate) fn keep_identifier(&self, headers: &mut HeaderMap) {
-        if let Some(trace) = &self.facts.trace {
-            trace.tell(headers);
-        }
-        let ids = self.stream.connection.listener.request_ids.as_ref();
-        if let (Some(ids), Some(id)) = (ids, &self.facts.request_id) {
-            ids.keep(headers, id);
         }
     }
 
@@ -164,12 +156,12 @@ impl Record {
 
     /// Changes the head of a response as the route says.
     fn edit_head<B>(&self, response: &mut Response<B>) {
-        if let Some(granted) = &self.routing.granted {
+        if let Some(granted) = self.routing.granted() {
             granted.tell(response.headers_mut());
         }
         let edits = self.route().and_then(|route| route.edits.as_ref());
         let edits = edits.and_then(|edits| edits.response.as_ref());
-        let (Some(edits), Some(subject)) = (edits, &self.routing.subject) else {
+        let (Some(edits), Some(subject)) = (edits, self.routing.subject()) else {
             return;
         };
         let cluster = self.cluster();
@@ -183,11 +175,11 @@ impl Record {
         edits.apply(values, response.headers_mut());
     }
 
-    /// Notes that rules were matched with another path than the client sent.
-    pub(crate) fn matched(&mut self, path: String) {
-        if let Some(request) = &mut self.facts.request {
-            request.matched(path);
-        }
+    /// Changes the request's class as its rules say of a response with this head.
+    pub(crate) fn reclassify(&mut self, head: &Head<'_>) {
+        let classifier = &self.generation.classifier;
+        let routing = &mut self.routing;
+        routing.reclassify(|class, later| classifier.reclassify(class, later, head));
     }
 
     /// Returns when the request's head had been read.
@@ -322,7 +314,7 @@ impl Record {
         let class = self
             .sent_status()
             .map_or(5, |status| usize::from(status.as_u16() / 100 - 1).min(5));
-        self.generation.classes[self.routing.class].responses[class].increment();
+        self.generation.classes[self.routing.class()].responses[class].increment();
         let listener = connection.serving.stats_of(&connection.listener);
         listener.responses[class].increment();
         let cluster = self.cluster().map(|own| own.counters());
@@ -372,7 +364,7 @@ impl Record {
         } else if !self.sent.tunnelled {
             let bytes = self.sent.bytes;
             stats.observe(bytes, took, slowdown);
-            self.generation.classes[self.routing.class].observe(bytes, took);
+            self.generation.classes[self.routing.class()].observe(bytes, took);
             let cluster = self.cluster().map(|own| own.counters());
             cluster.inspect(|cluster| cluster.durations.took(took));
             // How much of an event stream one client has heard says nothing of the next.
@@ -397,7 +389,7 @@ impl Record {
             is_aborted,
             bytes: self.sent.bytes,
             slowdown,
-            class: self.generation.classifier.name(self.routing.class),
+            class: self.generation.classifier.name(self.routing.class()),
             listener: &connection.listener.name,
             cluster: self.cluster().map(|own| own.name()),
             endpoint: self.upstream.label(),
@@ -438,7 +430,11 @@ impl Record {
             let common_name = own.common_name.unwrap_or_default().to_owned();
             Box::new([own.dns.join(","), own.uris.join(","), common_name])
         });
-        let facts = std::mem::take(&mut self.facts);
+        let mut facts = std::mem::take(&mut self.facts);
+        let matched = self.routing.take_matched();
+        if let (Some(request), Some(path)) = (&mut facts.request, matched) {
+            request.matched(path);
+        }
         let line = Line {
             ended: std::time::SystemTime::now(),
             duration,
@@ -460,8 +456,8 @@ impl Record {
             wait: self.sent.wait,
             queue_wait: self.upstream.waited(),
             slowdown,
-            class: Arc::clone(self.generation.classifier.name(self.routing.class)),
-            user: self.routing.user.take(),
+            class: Arc::clone(self.generation.classifier.name(self.routing.class())),
+            user: self.routing.take_user(),
             cluster: self.cluster().map(|own| own.cluster()),
             endpoint: self.upstream.member().map(Arc::clone),
             session: facts.session,

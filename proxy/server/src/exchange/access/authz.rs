@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::exchange::chosen::Chosen;
 use crate::exchange::local::{Local, NotForwarded};
-use crate::exchange::record::Record;
+use crate::exchange::record::Routing;
 use crate::exchange::side::{Kind, Side, discard, read};
 use crate::setup::routing::{Authz, Page, Telling};
 
@@ -40,7 +40,7 @@ pub(super) async fn check(
     authz: &Authz,
     chosen: &Chosen<'_>,
     parts: &mut Parts,
-    record: &mut Record,
+    terms: &mut Routing,
 ) -> Result<(), NotForwarded> {
     let request = question(authz, chosen, parts);
     for name in &authz.passed_on {
@@ -50,7 +50,7 @@ pub(super) async fn check(
     let side = Side {
         upstream: Rc::clone(&chosen.generation.upstreams[authz.cluster]),
         request,
-        class: record.routing.class,
+        class: terms.class(),
         ends: Some(chosen.stream.connection.client.ends()),
         // It bounds the waits for endpoints, too.
         kind: Kind::Question {
@@ -78,7 +78,7 @@ pub(super) async fn check(
     let user = authz.user_header.as_ref();
     let user = user.and_then(|name| answer.headers().get(name)?.to_str().ok());
     if let Some(user) = user {
-        record.routing.user = Some(user.into());
+        terms.is_of_user(user.into());
     }
     let body = answer.into_body();
     drop(tokio::task::spawn_local(discard(body, lease, PAUSE_MAX)));

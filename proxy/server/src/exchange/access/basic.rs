@@ -8,7 +8,7 @@ use http::request::Parts;
 use sprat_net::error::{Advice, Denial, Reason};
 use sprat_net::headers::remove_alike;
 
-use crate::exchange::record::Record;
+use crate::exchange::record::Routing;
 use crate::setup::routing::{Basic, Denied};
 
 /// Checks the user's name and password.
@@ -19,7 +19,7 @@ use crate::setup::routing::{Basic, Denied};
 pub(super) async fn check(
     basic: &Basic,
     parts: &mut Parts,
-    record: &mut Record,
+    terms: &mut Routing,
 ) -> Result<(), Denial> {
     if let Some(name) = &basic.username_header {
         remove_alike(&mut parts.headers, name);
@@ -32,7 +32,7 @@ pub(super) async fn check(
                 {
                     parts.headers.insert(name, value);
                 }
-                record.routing.user = Some(user.into());
+                terms.is_of_user(user.into());
                 return Ok(());
             }
             Err(denied) => denied,

@@ -114,7 +114,7 @@ async fn answer(
         Outlet::Gauged(gauge) if bytes > SMALL_BYTES => {
             let turn = record
                 .generation()
-                .first_turn(record.routing.class, record.routing.client);
+                .first_turn(record.routing.class(), record.routing.client());
             let whole = response.map(Full::new);
             match pace(stream, gauge, Size::Exact(bytes), turn, whole).await {
                 Ok(paced) => paced.map(Inner::PacedPage),
@@ -123,14 +123,14 @@ async fn answer(
                     record.fail(reason);
                     let bytes = finish(&mut instead, closes, &mut record);
                     let bytes = head_bytes(stream, &instead) + bytes;
-                    send_ahead(gauge, record.routing.class, bytes).await;
+                    send_ahead(gauge, record.routing.class(), bytes).await;
                     instead.map(text)
                 }
             }
         }
         Outlet::Gauged(gauge) => {
             let bytes = head_bytes(stream, &response) + bytes;
-            send_ahead(gauge, record.routing.class, bytes).await;
+            send_ahead(gauge, record.routing.class(), bytes).await;
             response.map(text)
         }
         Outlet::Marked(mark) => {

@@ -2,11 +2,12 @@
 
 use std::rc::Rc;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use sprat_upstream::SessionOutcome;
 
 use crate::exchange::trace::Trace;
 use crate::observe::access_log::{Asked, Kept};
+use crate::setup::request_ids::RequestIds;
 
 /// The facts that are told of a request when it is over.
 #[derive(Default)]
@@ -29,6 +30,16 @@ impl RequestFacts {
         Self {
             request,
             ..Self::default()
+        }
+    }
+
+    /// Sees that the backend is told the request's identifier, and its trace.
+    pub(crate) fn tell_endpoint(&self, ids: Option<&RequestIds>, headers: &mut HeaderMap) {
+        if let Some(trace) = &self.trace {
+            trace.tell(headers);
+        }
+        if let (Some(ids), Some(id)) = (ids, &self.request_id) {
+            ids.keep(headers, id);
         }
     }
 }

@@ -7,21 +7,23 @@ use crate::setup::routing::{Granted, Subject};
 /// A request's class, client, user and route.
 pub(crate) struct Routing {
     /// Index of its priority class.
-    pub(crate) class: usize,
+    class: usize,
     /// The number of its client, where clients share the uplink.
-    pub(crate) client: Option<u64>,
+    client: Option<u64>,
     /// The user who asks, once that is known.
-    pub(crate) user: Option<Box<str>>,
+    user: Option<Box<str>>,
     /// The rules that may change the class when the response comes.
-    pub(crate) later: Option<Later>,
+    later: Option<Later>,
     /// Index of the route, once there is one.
-    pub(crate) route: Option<usize>,
+    route: Option<usize>,
     /// The facts of the request that changes of heads may tell, if its route makes any.
-    pub(crate) subject: Option<Box<Subject>>,
+    subject: Option<Box<Subject>>,
     /// The page of another origin that may use the response, if its route says so.
-    pub(crate) granted: Option<Box<Granted>>,
+    granted: Option<Box<Granted>>,
     /// Index of the cluster, once routed.
-    pub(crate) cluster: Option<usize>,
+    cluster: Option<usize>,
+    /// The path that rules were matched with, if the client has sent another.
+    matched: Option<String>,
 }
 
 impl Routing {
@@ -36,6 +38,100 @@ impl Routing {
             subject: None,
             granted: None,
             cluster: None,
+            matched: None,
         }
+    }
+
+    /// Gives the request its class; `later` rules may change it when the response comes.
+    pub(crate) fn classify(&mut self, class: usize, later: Option<Later>) {
+        self.class = class;
+        self.later = later;
+    }
+
+    /// Changes the class by the rules that were left for the response, if there are any.
+    pub(crate) fn reclassify(&mut self, change: impl FnOnce(usize, &Later) -> usize) {
+        if let Some(later) = self.later.take() {
+            self.class = change(self.class, &later);
+        }
+    }
+
+    /// Notes whose the request is, where clients share the uplink.
+    pub(crate) fn is_of_client(&mut self, number: Option<u64>) {
+        self.client = number;
+    }
+
+    /// Notes the user who asks.
+    pub(crate) fn is_of_user(&mut self, user: Box<str>) {
+        self.user = Some(user);
+    }
+
+    /// Notes the route that takes the request.
+    pub(crate) fn takes_route(&mut self, index: usize) {
+        self.route = Some(index);
+    }
+
+    /// Keeps what changes of heads may tell.
+    pub(crate) fn tells(&mut self, subject: Box<Subject>) {
+        self.subject = Some(subject);
+    }
+
+    /// Notes which page of another origin may use the response.
+    pub(crate) fn grant(&mut self, granted: Box<Granted>) {
+        self.granted = Some(granted);
+    }
+
+    /// Notes the cluster that the request goes to.
+    pub(crate) fn goes_to(&mut self, cluster: usize) {
+        self.cluster = Some(cluster);
+    }
+
+    /// Notes that rules were matched with another path than the client sent.
+    pub(crate) fn matches(&mut self, path: String) {
+        self.matched = Some(path);
+    }
+
+    /// Returns the index of the request's class.
+    pub(crate) fn class(&self) -> usize {
+        self.class
+    }
+
+    /// Returns the number of the client, where clients share the uplink.
+    pub(crate) fn client(&self) -> Option<u64> {
+        self.client
+    }
+
+    /// Returns the user who asks, once that is known.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// Returns the index of the route, once there is one.
+    pub(crate) fn route(&self) -> Option<usize> {
+        self.route
+    }
+
+    /// Returns the index of the cluster, once routed.
+    pub(crate) fn cluster(&self) -> Option<usize> {
+        self.cluster
+    }
+
+    /// Returns what changes of heads may tell, if the route makes any.
+    pub(crate) fn subject(&self) -> Option<&Subject> {
+        self.subject.as_deref()
+    }
+
+    /// Returns the page of another origin that may use the response.
+    pub(crate) fn granted(&self) -> Option<&Granted> {
+        self.granted.as_deref()
+    }
+
+    /// Hands the user over, once nothing is decided any more.
+    pub(super) fn take_user(&mut self) -> Option<Box<str>> {
+        self.user.take()
+    }
+
+    /// Hands the path over that rules were matched with, if the client has sent another.
+    pub(super) fn take_matched(&mut self) -> Option<String> {
+        self.matched.take()
     }
 }

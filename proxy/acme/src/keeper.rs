@@ -74,6 +74,10 @@ pub struct Keeper {
     thread: Option<Background>,
 }
 
+/// A thread that waits for what it is to keep, if there is to be one; it ends if this is
+/// dropped.
+pub struct PreparedThread(Option<Background>);
+
 impl Keeper {
     /// Begins with what a configuration wants.
     ///
@@ -86,19 +90,19 @@ impl Keeper {
             shared: Arc::clone(shared),
             thread: None,
         };
-        own.prepare(config)?;
-        own.commit(config);
+        let prepared = own.prepare(config)?;
+        own.commit(config, prepared);
         Ok(own)
     }
 
-    /// Makes sure that there is a thread if a configuration needs one.
+    /// Makes a thread ready if a configuration needs one, and there is none.
     ///
     /// # Errors
     ///
     /// The system has no thread for it.
-    pub fn prepare(&mut self, config: &Config) -> io::Result<()> {
+    pub fn prepare(&self, config: &Config) -> io::Result<PreparedThread> {
         if self.thread.is_some() || config.acme.is_none() || network::is_simulated() {
-            return Ok(());
+            return Ok(PreparedThread(None));
         }
         let (end, ended) = oneshot::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -116,13 +120,13 @@ impl Keeper {
             runtime.shutdown_background();
         };
         let thread = Thread::new().name("acme".to_owned()).spawn(run)?;
-        self.thread = Some(Background::of(thread, end));
-        Ok(())
+        Ok(PreparedThread(Some(Background::of(thread, end))))
     }
 
     /// Goes on with what a configuration wants. What failed is tried again at once: the
     /// operator may have put right what was wrong.
-    pub fn commit(&self, config: &Config) {
+    pub fn commit(&mut self, config: &Config, PreparedThread(thread): PreparedThread) {
+        self.thread = self.thread.take().or(thread);
         self.wanted.send_replace(Wanted::of(config));
     }
 

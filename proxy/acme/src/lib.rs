@@ -19,5 +19,5 @@ mod schedule;
 mod storage;
 
 pub use inspect::inspect;
-pub use keeper::{Keeper, Shared};
+pub use keeper::{Keeper, PreparedThread, Shared};
 pub use metrics::{ACME, AcmeView};

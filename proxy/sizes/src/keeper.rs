@@ -45,7 +45,7 @@ impl PartialEq for What {
 }
 
 /// The work that another catalogue needs, and the threads for what is new of it.
-pub struct Prepared {
+pub struct PreparedThreads {
     wanted: Vec<What>,
     fresh: Vec<(What, Background)>,
 }
@@ -76,7 +76,7 @@ impl Keeper {
         &self,
         catalogue: &Catalogue,
         config: &config::Catalogue,
-    ) -> anyhow::Result<Prepared> {
+    ) -> anyhow::Result<PreparedThreads> {
         let manifests = catalogue.sources.manifests.iter();
         let manifests = manifests.map(|(_, manifest)| What::Manifest(Arc::clone(manifest)));
         let snapshot = config.snapshot.iter().cloned().map(What::Snapshot);
@@ -94,11 +94,12 @@ impl Keeper {
                 fresh.extend(self.begin(what, catalogue)?);
             }
         }
-        Ok(Prepared { wanted, fresh })
+        Ok(PreparedThreads { wanted, fresh })
     }
 
     /// Looks after another catalogue from now on.
-    pub fn commit(&mut self, catalogue: &Arc<Catalogue>, Prepared { wanted, fresh }: Prepared) {
+    pub fn commit(&mut self, catalogue: &Arc<Catalogue>, prepared: PreparedThreads) {
+        let PreparedThreads { wanted, fresh } = prepared;
         self.present.store(Arc::clone(catalogue));
         let tasks = std::mem::take(&mut self.tasks);
         let (kept, over): (Vec<_>, Vec<_>) = tasks

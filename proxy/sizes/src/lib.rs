@@ -33,7 +33,7 @@ pub use asked::{Asked, Destination, Lesson};
 pub use catalogue::Catalogue;
 pub use dump::Dump;
 pub use found::Found;
-pub use keeper::Keeper;
+pub use keeper::{Keeper, PreparedThreads};
 pub use layer::Layer;
 pub use layer_stats::LayerStats;
 pub use metrics::{CATALOGUE, CatalogueNow, CatalogueView};

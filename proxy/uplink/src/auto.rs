@@ -2,9 +2,11 @@
 //! the uplink's rate by it. The core's [`Gate`] decides; this thread asks.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::mem;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -66,6 +68,15 @@ pub(crate) struct AutoRate {
     is_engaged: AtomicBool,
     followed: Mutex<Followed>,
     written: Condvar,
+}
+
+/// A search whose thread waits for its beginning; dropped, it comes to nothing.
+pub(crate) struct PreparedSearch {
+    config: GateConfig,
+    /// The rate that it begins with.
+    rate_bits_per_s: u64,
+    /// Tells the thread the search's number.
+    begin: Sender<u64>,
 }
 
 #[derive(Default)]
@@ -189,29 +200,51 @@ impl AutoRate {
 
     /// Returns whether the search with this number is not over.
     pub(super) fn goes_on(&self, search: u64) -> bool {
-        // The thread may be here before its number is.
-        self.searches.load(Relaxed) <= search
+        self.searches.load(Relaxed) == search
     }
 
-    /// Starts a search, if there is none like it; its thread ends with the uplink, or the
-    /// search.
-    pub(crate) fn start(link: &Arc<PacedLink>, config: GateConfig) -> std::io::Result<()> {
+    /// Makes a search ready, if there is none like it.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had.
+    pub(crate) fn prepare(
+        link: &Arc<PacedLink>,
+        config: GateConfig,
+    ) -> io::Result<Option<PreparedSearch>> {
         let own = link.auto();
         if own.is_on() && own.lock().config == config {
-            return Ok(());
+            return Ok(None);
         }
-        own.stop();
-        own.lock().config = config.clone();
-        let search = own.searches.load(Relaxed) + 1;
         let gate = Gate::new(&config);
         let rate_bits_per_s = gate.control().rate_bits_per_s;
-        let weak = Arc::downgrade(link);
+        let (weak, (begin, begun)) = (Arc::downgrade(link), channel());
+        let wanted = config.clone();
         let thread = std::thread::Builder::new().name("uplink-rate".to_owned());
-        own.publish(&config, None);
-        thread.spawn(move || run(&weak, search, gate, &config))?;
-        own.searches.store(search, Relaxed);
-        link.set_found_rate(search, rate_bits_per_s);
-        Ok(())
+        thread.spawn(move || {
+            // An error: it has come to nothing.
+            if let Ok(search) = begun.recv() {
+                run(&weak, search, gate, &wanted);
+            }
+        })?;
+        Ok(Some(PreparedSearch {
+            config,
+            rate_bits_per_s,
+            begin,
+        }))
+    }
+
+    /// Begins a search in the place of the present one; its thread ends with the uplink, or
+    /// the search.
+    pub(crate) fn commit(link: &PacedLink, prepared: PreparedSearch) {
+        let own = link.auto();
+        own.stop();
+        own.publish(&prepared.config, None);
+        own.lock().config = prepared.config;
+        let search = own.searches.fetch_add(1, Relaxed) + 1;
+        link.set_found_rate(search, prepared.rate_bits_per_s);
+        // The thread waits for it.
+        let _ = prepared.begin.send(search);
     }
 
     /// Ends the search, if there is one: the rate is given.
@@ -677,6 +710,34 @@ mod tests {
         assert_eq!(told(&auto), 3 * EVENTS_MAX as u64 * 66);
     }
 
+    /// Begins a search, if there is none like it.
+    fn begin_search(link: &Arc<PacedLink>, config: GateConfig) {
+        if let Some(prepared) = AutoRate::prepare(link, config).unwrap() {
+            AutoRate::commit(link, prepared);
+        }
+    }
+
+    #[test]
+    fn a_search_that_comes_to_nothing_leaves_the_present_one_alone() {
+        let link = PacedLink::new(Pacer::exact(8_000_000), EgressPolicy::new(Discipline::Srpt));
+        begin_search(&link, GateConfig::default());
+        let number = link.auto().searches.load(Relaxed);
+        let named = GateConfig {
+            named_bits_per_s: Some(20_000_000),
+        };
+        let prepared = AutoRate::prepare(&link, named.clone()).unwrap();
+        assert!(prepared.is_some());
+        drop(prepared);
+        assert!(link.set_found_rate(number, 9_000_000), "it goes on");
+        assert!(
+            AutoRate::prepare(&link, GateConfig::default())
+                .unwrap()
+                .is_none()
+        );
+        begin_search(&link, named);
+        assert!(!link.set_found_rate(number, 9_000_000), "another is on");
+    }
+
     #[test]
     fn a_search_that_is_over_does_not_change_a_rate_that_is_given() {
         let link = PacedLink::new(
@@ -687,7 +748,7 @@ mod tests {
             },
         );
         // The thread asks for no rate within a second, for nothing is written.
-        AutoRate::start(&link, GateConfig::default()).unwrap();
+        begin_search(&link, GateConfig::default());
         let search = link.auto().searches.load(Relaxed);
         assert_eq!(link.status().rate_bits_per_s, None, "nothing is held back");
         assert!(link.set_found_rate(search, 9_000_000));
@@ -701,11 +762,11 @@ mod tests {
         let named = GateConfig {
             named_bits_per_s: Some(20_000_000),
         };
-        AutoRate::start(&link, named.clone()).unwrap();
+        begin_search(&link, named.clone());
         assert!(!link.set_found_rate(search, 5_000_000), "another is on");
         let search = link.auto().searches.load(Relaxed);
         assert_eq!(link.status().effective_rate_bits_per_s, Some(20_000_000));
-        AutoRate::start(&link, named).unwrap();
+        begin_search(&link, named);
         assert!(link.set_found_rate(search, 19_000_000), "it goes on");
         assert_eq!(link.rate_bits_per_s(), 19_000_000);
     }

@@ -7,6 +7,7 @@
 //! An instance that the store does not answer keeps its share for a lease, as the others
 //! know of it for so long, and has an even one from then on.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -76,28 +77,63 @@ pub(crate) struct Divided {
     pub(crate) failures: u64,
 }
 
+/// The division that a link is to have.
+pub(crate) enum PreparedDivision {
+    /// The present one goes on, or there is none.
+    Same,
+    /// The rate is not divided any more.
+    None,
+    /// The rate is divided in another way.
+    Fresh(Waiting),
+}
+
+/// A division whose thread waits for its beginning; dropped, it comes to nothing.
+pub(crate) struct Waiting {
+    begin: oneshot::Sender<()>,
+    /// The share that it begins with.
+    share_bits_per_s: u64,
+    division: Division,
+}
+
 impl Division {
-    /// Divides a link's rate, in bits per second, from now on, or no longer. One that is
-    /// as it was goes on.
+    /// Makes ready that a link's rate, in bits per second, is divided, or no longer.
     ///
     /// # Errors
     ///
     /// The store's address makes no sense, or no thread can be had.
-    pub(crate) fn renew(
+    pub(crate) fn prepare(
         link: &Arc<PacedLink>,
         wanted: Option<(u64, &Config)>,
-    ) -> std::io::Result<()> {
-        let mut own = link.division();
+    ) -> io::Result<PreparedDivision> {
+        let own = link.division();
         let present = own.as_ref().map(|own| (own.total_bits_per_s, &own.config));
-        if present != wanted {
-            let known = own.as_ref().map(Self::status);
-            *own = None;
-            *own = match wanted {
-                Some((total, config)) => Some(Self::start(link, total, config, known)?),
-                None => None,
-            };
+        if present == wanted {
+            return Ok(PreparedDivision::Same);
         }
-        Ok(())
+        let known = own.as_ref().map(Self::status);
+        drop(own);
+        let Some((total, config)) = wanted else {
+            return Ok(PreparedDivision::None);
+        };
+        let fresh = Self::start(link, total, config, known)?;
+        Ok(PreparedDivision::Fresh(fresh))
+    }
+
+    /// Divides a link's rate from now on, or no longer. A division that is as it was goes on.
+    pub(crate) fn commit(link: &PacedLink, prepared: PreparedDivision) {
+        let fresh = match prepared {
+            PreparedDivision::Same => return,
+            PreparedDivision::None => None,
+            PreparedDivision::Fresh(fresh) => Some(fresh),
+        };
+        let mut own = link.division();
+        *own = None;
+        if let Some(fresh) = fresh {
+            link.set_rate(fresh.share_bits_per_s);
+            *own = Some(fresh.division);
+            // The thread waits for it.
+            let _ = fresh.begin.send(());
+        }
     }
 
     fn start(
@@ -105,15 +141,14 @@ impl Division {
         total_bits_per_s: u64,
         config: &Config,
         known: Option<Divided>,
-    ) -> std::io::Result<Self> {
-        let client = Client::open(config.url.as_str()).map_err(std::io::Error::other)?;
+    ) -> io::Result<Waiting> {
+        let client = Client::open(config.url.as_str()).map_err(io::Error::other)?;
         let instances = known.map_or(config.instances as u64, |known| known.instances);
         let told = Arc::new(Told {
             instances: AtomicU64::new(instances.max(1)),
             failures: AtomicU64::new(known.map_or(0, |known| known.failures)),
         });
         let share_bits_per_s = total_bits_per_s / instances.max(1);
-        link.set_rate(share_bits_per_s);
         let member = Member {
             link: Arc::downgrade(link),
             client,
@@ -124,17 +159,30 @@ impl Division {
             told: Arc::clone(&told),
         };
         let (end, ended) = oneshot::channel::<()>();
+        let (begin, begun) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let thread = std::thread::Builder::new()
             .name("division".to_owned())
-            .spawn(move || runtime.block_on(member.live(share_bits_per_s, ended)))?;
-        Ok(Self {
+            .spawn(move || {
+                runtime.block_on(async move {
+                    // An error: it has come to nothing.
+                    if begun.await.is_ok() {
+                        member.live(share_bits_per_s, ended).await;
+                    }
+                });
+            })?;
+        let division = Self {
             total_bits_per_s,
             config: config.clone(),
             told,
             _thread: Background::of(thread, end),
+        };
+        Ok(Waiting {
+            begin,
+            share_bits_per_s,
+            division,
         })
     }
 
@@ -403,9 +451,15 @@ mod tests {
         }
     }
 
+    /// Divides a link's rate from now on, or no longer.
+    fn divide(link: &Arc<PacedLink>, wanted: Option<(u64, &Config)>) {
+        let prepared = Division::prepare(link, wanted).unwrap();
+        Division::commit(link, prepared);
+    }
+
     fn sharer(redis: &Redis) -> Arc<PacedLink> {
         let link = link();
-        Division::renew(&link, Some((TOTAL, &config(redis)))).unwrap();
+        divide(&link, Some((TOTAL, &config(redis))));
         link
     }
 
@@ -464,9 +518,9 @@ mod tests {
         let redis = Redis::start();
         let (first, _second) = (sharer(&redis), sharer(&redis));
         wait_even(&[&first], 2);
-        Division::renew(&first, Some((TOTAL, &config(&redis)))).unwrap();
+        divide(&first, Some((TOTAL, &config(&redis))));
         assert_eq!(status(&first).instances, 2);
-        Division::renew(&first, None).unwrap();
+        divide(&first, None);
         first.set_rate(TOTAL);
         assert!(first.status().divided.is_none());
         wait_even(&[&_second], 1);

@@ -53,7 +53,7 @@ pub use metrics::{LinkView, TOPICS};
 pub use paced::FirstTurn;
 pub use paced::go_ahead;
 pub use paced::{Paced, head_bytes, pace, send_ahead};
-pub use shared::SharedUplink;
+pub use shared::{PreparedUplink, SharedUplink};
 pub use survey::{ClassFigures, Figures, Surveyed};
 
 /// The stream that a response goes out on, as far as the uplink asks and tells it.

@@ -1,13 +1,14 @@
 //! The uplink that all workers share, and its change when its configuration changes.
 
+use std::io;
 use std::sync::Arc;
 
 use sprat_config::resolved::{self as config, Engine, Rate};
 use sprat_scheduler::rate_control::gate::GateConfig;
 use sprat_scheduler::{Discipline, EgressPolicy, Pacer};
 
-use super::auto::AutoRate;
-use super::division::Division;
+use super::auto::{AutoRate, PreparedSearch};
+use super::division::{Division, PreparedDivision};
 use super::gain::Gain;
 use super::kernel::KernelLink;
 use super::link::PacedLink;
@@ -29,7 +30,7 @@ impl SharedUplink {
     /// # Errors
     ///
     /// No thread can be had that searches for the rate.
-    pub fn new(uplink: &config::Uplink, classes: &config::Classes) -> std::io::Result<Self> {
+    pub fn new(uplink: &config::Uplink, classes: &config::Classes) -> io::Result<Self> {
         if let (Engine::Kernel(engine), Discipline::Bands(cutoffs)) =
             (&uplink.engine, &uplink.policy)
         {
@@ -46,12 +47,10 @@ impl SharedUplink {
             Rate::Auto => AutoRate::initial_rate_bits_per_s(&GateConfig::default()),
         };
         let link = PacedLink::new(Pacer::new(rate_bits_per_s), policy(uplink, classes));
-        link.compare(uplink);
-        if let Some(config) = searched(uplink) {
-            AutoRate::start(&link, config)?;
-        }
-        Division::renew(&link, divided(uplink))?;
-        Ok(Self::Paced(link))
+        let own = Self::Paced(link);
+        let prepared = own.prepare(uplink, classes)?;
+        own.commit(prepared);
+        Ok(own)
     }
 
     /// Returns the uplink for another configuration: itself, if [`SharedUplink::commit`] can
@@ -60,11 +59,11 @@ impl SharedUplink {
     /// # Errors
     ///
     /// As [`SharedUplink::new`].
-    pub fn prepare(
+    pub fn successor(
         &self,
         (own, wanted): (&config::Uplink, &config::Uplink),
         classes: &config::Classes,
-    ) -> std::io::Result<Self> {
+    ) -> io::Result<Self> {
         // Each response asks how it is marked.
         let marked_alike = config::Uplink {
             marking: own.marking,
@@ -93,25 +92,62 @@ impl SharedUplink {
         }
     }
 
-    /// Changes the uplink to what the configuration wants from now on.
-    pub fn commit(&self, uplink: &config::Uplink, classes: &config::Classes) {
-        let Self::Paced(link) = self else { return };
-        link.change(policy(uplink, classes));
-        if let Err(error) = Division::renew(link, divided(uplink)) {
-            tracing::error!(%error, "the uplink's rate is not divided: no thread for it");
-        }
+    /// Makes ready what a configuration wants of the uplink. Nothing changes yet.
+    ///
+    /// # Errors
+    ///
+    /// No thread can be had, or the address of a store makes no sense.
+    pub fn prepare(
+        &self,
+        uplink: &config::Uplink,
+        classes: &config::Classes,
+    ) -> io::Result<PreparedUplink> {
+        let Self::Paced(link) = self else {
+            return Ok(PreparedUplink(None));
+        };
+        let search = match searched(uplink) {
+            Some(config) => AutoRate::prepare(link, config)?,
+            None => None,
+        };
+        Ok(PreparedUplink(Some(Change {
+            policy: policy(uplink, classes),
+            division: Division::prepare(link, divided(uplink))?,
+            search,
+            uplink: uplink.clone(),
+        })))
+    }
+
+    /// Changes the uplink to what was made ready.
+    pub fn commit(&self, prepared: PreparedUplink) {
+        let (Self::Paced(link), PreparedUplink(Some(change))) = (self, prepared) else {
+            return;
+        };
+        let uplink = &change.uplink;
+        link.change(change.policy);
+        Division::commit(link, change.division);
         link.compare(uplink);
-        if let Some(config) = searched(uplink) {
-            if let Err(error) = AutoRate::start(link, config) {
-                tracing::error!(%error, "the uplink's rate stays: no thread to search for it");
-            }
-        } else if let Rate::Fixed(bits_per_s) = uplink.rate {
+        if let Some(search) = change.search {
+            AutoRate::commit(link, search);
+        } else if searched(uplink).is_none()
+            && let Rate::Fixed(bits_per_s) = uplink.rate
+        {
             link.auto().stop();
             if uplink.shared.is_none() {
                 link.set_rate(bits_per_s);
             }
         }
     }
+}
+
+/// The change of an uplink that a configuration wants, made ready.
+pub struct PreparedUplink(Option<Change>);
+
+struct Change {
+    uplink: config::Uplink,
+    policy: EgressPolicy,
+    division: PreparedDivision,
+    /// The search that is to begin, if it is not the present one.
+    search: Option<PreparedSearch>,
 }
 
 /// Returns the rate that is divided, and the store that it is divided by, if other instances

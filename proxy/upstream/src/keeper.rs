@@ -31,6 +31,17 @@ pub struct Keeper {
     thread: Option<Background>,
 }
 
+/// The thread that is to look after endpoints, if one has to begin. It waits for its
+/// clusters, and ends if this is dropped.
+pub enum PreparedHealth {
+    /// The present one will do, or none is needed.
+    AsItIs,
+    /// A thread that has been started.
+    Thread(Background),
+    /// A task, in a simulation.
+    Task,
+}
+
 type Clusters = Vec<Arc<SharedCluster>>;
 
 impl Keeper {
@@ -45,26 +56,24 @@ impl Keeper {
             has_begun: false,
             thread: None,
         };
-        keeper.prepare(clusters)?;
-        keeper.commit(clusters);
+        let prepared = keeper.prepare(clusters)?;
+        keeper.commit(clusters, prepared);
         Ok(keeper)
     }
 
-    /// Makes sure that there is a thread if these need one.
+    /// Makes a thread ready if these clusters need one, and there is none.
     ///
     /// # Errors
     ///
     /// There can be none.
-    pub fn prepare(&mut self, clusters: &[Arc<SharedCluster>]) -> io::Result<()> {
+    pub fn prepare(&self, clusters: &[Arc<SharedCluster>]) -> io::Result<PreparedHealth> {
         if self.has_begun || !clusters.iter().any(|own| needs_keeping(own)) {
-            return Ok(());
+            return Ok(PreparedHealth::AsItIs);
+        }
+        if network::is_simulated() {
+            return Ok(PreparedHealth::Task);
         }
         let present = self.present.subscribe();
-        if network::is_simulated() {
-            drop(spawn_local(keep(present)));
-            self.has_begun = true;
-            return Ok(());
-        }
         let (end, ended) = oneshot::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let work = async move {
@@ -76,14 +85,18 @@ impl Keeper {
         };
         let thread = Thread::new().name("health".to_owned());
         let thread = thread.spawn(move || LocalSet::new().block_on(&runtime, work))?;
-        self.thread = Some(Background::of(thread, end));
-        self.has_begun = true;
-        Ok(())
+        Ok(PreparedHealth::Thread(Background::of(thread, end)))
     }
 
     /// Goes on with these clusters. Those that it has already are not disturbed; those
     /// that are no longer among them are not asked any more.
-    pub fn commit(&self, clusters: &[Arc<SharedCluster>]) {
+    pub fn commit(&mut self, clusters: &[Arc<SharedCluster>], prepared: PreparedHealth) {
+        self.has_begun |= !matches!(prepared, PreparedHealth::AsItIs);
+        match prepared {
+            PreparedHealth::AsItIs => {}
+            PreparedHealth::Thread(thread) => self.thread = Some(thread),
+            PreparedHealth::Task => drop(spawn_local(keep(self.present.subscribe()))),
+        }
         self.present.send_replace(clusters.to_vec());
     }
 

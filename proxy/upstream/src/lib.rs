@@ -42,7 +42,7 @@ pub use endpoint::Endpoint;
 pub use heard::Silence;
 pub use held::{Held, buffer, hold};
 pub use interim::Hear;
-pub use keeper::Keeper as HealthKeeper;
+pub use keeper::{Keeper as HealthKeeper, PreparedHealth};
 pub use lease::{Lease, Place};
 pub use listed::{LISTING_RESULTS, Listing};
 pub use members::Member;

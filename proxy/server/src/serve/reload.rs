@@ -11,15 +11,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use sprat_acme::PreparedThread;
 use sprat_config::resolved::{Config, Tracing};
 use sprat_net::background::Background;
 use sprat_net::handover::{Inherited, Lent, LentAdmin};
 use sprat_net::listening::ListeningSocket;
 use sprat_net::tls;
-use sprat_sizes::Keeper;
+use sprat_sizes::{Keeper, PreparedThreads};
 use sprat_traces::{Exporter, TraceStats, Tracer};
-use sprat_uplink::SharedUplink;
-use sprat_upstream::HealthKeeper;
+use sprat_uplink::{PreparedUplink, SharedUplink};
+use sprat_upstream::{HealthKeeper, PreparedHealth};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::observe::access_log::{Logs, Writer};
@@ -129,8 +130,11 @@ impl Reloader {
         // It may have begun to stop meanwhile.
         serves()?;
         let present = present.as_mut().context("the server is stopping")?;
-        let taken = present.commit(next, &changes)?;
-        Ok((changes.until_restart().to_vec(), taken))
+        let ready = present.prepare(next)?;
+        Ok((
+            changes.until_restart().to_vec(),
+            present.commit(ready, &changes),
+        ))
     }
 
     /// Returns the number that the sockets of a listener go by.
@@ -302,32 +306,50 @@ pub(crate) fn start_tracer(
     Ok(started.context("cannot send traces")?.unzip())
 }
 
+/// Another configuration, with all that the present parts need for it.
+struct Ready {
+    next: Next,
+    uplink: PreparedUplink,
+    health: PreparedHealth,
+    acme: PreparedThread,
+    sizes: PreparedThreads,
+}
+
 impl Present {
+    /// Makes ready what the present parts need for another configuration: threads.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be had; all is as before.
+    fn prepare(&self, next: Next) -> anyhow::Result<Ready> {
+        let (assembly, config) = (&next.assembly, &next.assembly.config);
+        let uplink = assembly.uplink.prepare(&config.uplink, &config.classes);
+        let health = self.health.prepare(&assembly.clusters);
+        let acme = self.acme.prepare(config);
+        Ok(Ready {
+            uplink: uplink.context("cannot change the uplink")?,
+            health: health.context("cannot start a thread")?,
+            acme: acme.context("cannot start a thread")?,
+            sizes: self
+                .keeper
+                .prepare(&assembly.catalogue, &config.catalogue)?,
+            next,
+        })
+    }
+
     /// Hands another configuration to the workers; they have taken it when
     /// what is returned ends.
-    fn commit(&mut self, next: Next, changes: &Changes) -> anyhow::Result<Receiver<()>> {
+    fn commit(&mut self, ready: Ready, changes: &Changes) -> Receiver<()> {
         let Next {
             assembly,
             writers,
             exporter,
             sockets,
             tls,
-        } = next;
-        self.health
-            .prepare(&assembly.clusters)
-            .context("cannot start a thread")?;
-        self.acme
-            .prepare(&assembly.config)
-            .context("cannot start a thread")?;
-        let kept = self
-            .keeper
-            .prepare(&assembly.catalogue, &assembly.config.catalogue)?;
-        // Nothing fails from here on.
-        self.keeper.commit(&assembly.catalogue, kept);
+        } = ready.next;
+        self.keeper.commit(&assembly.catalogue, ready.sizes);
         tls::look(&assembly.tls(), &assembly.cluster_tls());
-        assembly
-            .uplink
-            .commit(&assembly.config.uplink, &assembly.config.classes);
+        assembly.uplink.commit(ready.uplink);
         let (done, taken) = channel();
         for (worker, sockets) in self.workers.iter().zip(sockets) {
             let order = Order::Serve(Serve {
@@ -341,8 +363,8 @@ impl Present {
             }
         }
         self.metrics.commit(assembly.sources());
-        self.health.commit(&assembly.clusters);
-        self.acme.commit(&assembly.config);
+        self.health.commit(&assembly.clusters, ready.health);
+        self.acme.commit(&assembly.config, ready.acme);
         if let Some(before) = std::mem::replace(&mut self.tls, tls) {
             before.join();
         }
@@ -354,6 +376,6 @@ impl Present {
         self.logs.extend(writers);
         self.exporters.retain(|own| !own.is_over());
         self.exporters.extend(exporter);
-        Ok(taken)
+        taken
     }
 }

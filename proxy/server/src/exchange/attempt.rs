@@ -23,7 +23,7 @@ use super::spare::Spare;
 use super::upstream_request::Exchange;
 
 /// A request that got no answer over a connection, and why.
-struct Broken {
+struct BrokenAttempt {
     reason: Reason,
     failure: Failure,
     /// The request, if it may be sent again.
@@ -32,7 +32,7 @@ struct Broken {
     step: Step,
 }
 
-impl Broken {
+impl BrokenAttempt {
     fn new(reason: Reason, failure: Failure, again: Option<Request<RequestBody>>) -> Self {
         Self {
             reason,
@@ -180,7 +180,7 @@ impl Exchange<'_> {
     }
 
     /// Decides what follows an attempt that broke.
-    fn step(&self, broken: &Broken, was_dead: bool, refused_connections: u32) -> Step {
+    fn step(&self, broken: &BrokenAttempt, was_dead: bool, refused_connections: u32) -> Step {
         let history = History {
             refused_connections,
             ..self.history.get()
@@ -202,7 +202,7 @@ impl Exchange<'_> {
         reason: Reason,
     ) -> Box<Failed> {
         let failure = failure_for(reason, failure);
-        let mut broken = Broken::new(reason, failure, request);
+        let mut broken = BrokenAttempt::new(reason, failure, request);
         broken.step = self.step(&broken, false, 0);
         let request = broken.again.take();
         broken.into_failed(lease, request)
@@ -233,12 +233,12 @@ impl Exchange<'_> {
         spare: Option<Spare>,
         safe: bool,
         is_refused: bool,
-    ) -> Broken {
+    ) -> BrokenAttempt {
         let untouched = error.take_message();
         if is_refused {
             // The endpoint has ended the handshake: there was no connection.
             let again = untouched.or_else(|| self.with_body(spare?.request()));
-            return Broken::new(Reason::TlsAlertReceived, Failure::Unreached, again);
+            return BrokenAttempt::new(Reason::TlsAlertReceived, Failure::Unreached, again);
         }
         let refused = Refused::of(error.error());
         let reason = self.blame(error.error());
@@ -249,7 +249,7 @@ impl Exchange<'_> {
             None => spare.filter(|_| safe).map(Spare::request),
         });
         // An answer that is no HTTP is an answer.
-        Broken::new(reason, failure, again.filter(|_| is_unanswered))
+        BrokenAttempt::new(reason, failure, again.filter(|_| is_unanswered))
     }
 
     /// Judges the response to a request that `began` then: it is the answer, unless the

@@ -21,12 +21,15 @@ use crate::setup::routing::Route;
 const X_ACCEL_BUFFERING: &str = "x-accel-buffering";
 
 /// An upstream's response, as far as it is known how it is read.
-pub(super) type Kept = Response<ReadAhead<Coded<Begun<Incoming>>>>;
+pub(super) type KeptResponse = Response<ReadAhead<Coded<Begun<Incoming>>>>;
 
 /// Reads a response's body ahead of its client, if its route or its cluster says so. The
 /// endpoint's place is free once the endpoint has sent it all. A body that is here whole by
 /// then has a size that is certain.
-pub(super) fn keep(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> Kept {
+pub(super) fn keep(
+    record: &mut Record,
+    response: Response<Coded<Begun<Incoming>>>,
+) -> KeptResponse {
     let response = read_ahead(record, response);
     if let body @ ReadAhead::Ahead(..) = response.body()
         && let Some(bytes) = body.size_hint().exact()
@@ -37,7 +40,7 @@ pub(super) fn keep(record: &mut Record, response: Response<Coded<Begun<Incoming>
     response
 }
 
-fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> Kept {
+fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> KeptResponse {
     let generation = Rc::clone(record.generation());
     let upstream = record
         .routing

@@ -15,7 +15,7 @@ use super::{bounds, path};
 use crate::client::connection::{Connection, Stream};
 use crate::exchange::record::Routing;
 use crate::setup::generation::Generation;
-use crate::setup::routing::{self, Forward, Needs, Peer, Route, Sought, Subject};
+use crate::setup::routing::{self, EditNeeds, Forward, Peer, Route, Sought, Subject};
 
 /// A request whose route is chosen, before it is known whether the client may ask.
 pub(super) struct Chosen<'a> {
@@ -122,7 +122,7 @@ impl<'a> Chosen<'a> {
     }
 
     /// Keeps of a request what the changes of heads may tell.
-    pub(super) fn subject(&self, parts: &Parts, needs: &Needs) -> Box<Subject> {
+    pub(super) fn subject(&self, parts: &Parts, needs: &EditNeeds) -> Box<Subject> {
         let connection = &self.stream.connection;
         let peer = Peer {
             client: connection.client.peer,

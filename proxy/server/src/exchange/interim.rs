@@ -31,9 +31,9 @@ enum Step {
 
 /// Interim responses that have come and were not passed on yet.
 #[derive(Clone)]
-pub(super) struct Interims(Arc<Mutex<Queue>>);
+pub(super) struct Interims(Arc<Mutex<InterimSteps>>);
 
-struct Queue {
+struct InterimSteps {
     waiting: VecDeque<Step>,
     /// The number of responses that have come.
     came: usize,
@@ -46,7 +46,7 @@ struct Queue {
 impl Interims {
     /// Makes an empty queue. The fields of all its responses may count `bytes_max` bytes.
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self(Arc::new(Mutex::new(Queue {
+        Self(Arc::new(Mutex::new(InterimSteps {
             waiting: VecDeque::new(),
             came: 0,
             bytes_left: bytes_max,
@@ -67,12 +67,12 @@ impl Interims {
         })
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Queue) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut InterimSteps) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Adds to those that wait, and wakes the task that passes them on.
-    fn add(&self, add: impl FnOnce(&mut Queue)) {
+    fn add(&self, add: impl FnOnce(&mut InterimSteps)) {
         let waker = self.with(|queue| {
             add(queue);
             match queue.waiting.is_empty() {

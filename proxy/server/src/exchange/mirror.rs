@@ -10,7 +10,7 @@ use http::header::EXPECT;
 use sprat_net::upload::{RequestBody, Upload};
 
 use super::plan::Plan;
-use super::side::{Kind, Side, discard};
+use super::side::{Side, SideKind, discard};
 use crate::setup::routing::Forward;
 
 /// Copies that a worker has under way at most; of one over it there is no copy.
@@ -45,7 +45,7 @@ pub(super) fn copy(
             request: own,
             class: plan.generation.classifier.background_class(),
             ends: Some(plan.connection.client.ends()),
-            kind: Kind::Copy {
+            kind: SideKind::Copy {
                 response_timeout: plan.route.response_timeout,
             },
         };

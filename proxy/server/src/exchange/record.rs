@@ -291,7 +291,7 @@ impl Record {
         let slowdown = slowdown.filter(|_| !aborted);
         self.trace(slowdown, aborted);
         let connection = &self.stream.connection;
-        let told = Told {
+        let told = ToldLater {
             stats: Arc::clone(&connection.serving.stats),
             started: self.started,
             bytes: self.sent.bytes,
@@ -470,14 +470,14 @@ impl Record {
 
 /// The facts still to be told of a response when its client has acknowledged it, or when
 /// the wait for that is over.
-struct Told {
+struct ToldLater {
     stats: Arc<WorkerStats>,
     started: Instant,
     bytes: u64,
     line: Option<(Logs, Box<Line>)>,
 }
 
-impl Delivery for Told {
+impl Delivery for ToldLater {
     fn acknowledged(mut self: Box<Self>, at: Instant) {
         let took = at - self.started;
         self.stats.observe_acknowledged(self.bytes, took);
@@ -487,7 +487,7 @@ impl Delivery for Told {
     }
 }
 
-impl Drop for Told {
+impl Drop for ToldLater {
     fn drop(&mut self) {
         if let Some((logs, line)) = self.line.take() {
             self.stats.log_lines_dropped.add(logs.send(&line));

@@ -35,12 +35,12 @@ pub(super) struct Side {
     /// The ends of the client's connection, for endpoints that are told of them.
     pub(super) ends: Option<Ends>,
     /// The kind of request that it is.
-    pub(super) kind: Kind,
+    pub(super) kind: SideKind,
 }
 
 /// The kind of a request of Sprat's own, which bounds its time and its attempts.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum SideKind {
     /// A question, without a body, which may be asked again.
     Question {
         /// The time when it came up.
@@ -57,7 +57,7 @@ pub(super) enum Kind {
 }
 
 /// An attempt without an answer.
-struct Broken {
+struct BrokenSide {
     reason: Reason,
     facts: retries::Broken,
     /// Whether it is held against the endpoint.
@@ -66,7 +66,7 @@ struct Broken {
     again: Option<Request<RequestBody>>,
 }
 
-impl Broken {
+impl BrokenSide {
     fn new(reason: Reason, failure: Failure, again: Option<Request<RequestBody>>) -> Box<Self> {
         Box::new(Self {
             reason,
@@ -165,7 +165,7 @@ impl Side {
     }
 }
 
-impl Kind {
+impl SideKind {
     /// Waits for a step on the way to an answer, as long as a question may take.
     async fn bound<T>(self, step: impl Future<Output = T>) -> Result<T, Reason> {
         match self {
@@ -205,7 +205,7 @@ impl Kind {
         lease: &mut Lease,
         mut request: Request<RequestBody>,
         may_reuse: bool,
-    ) -> Result<Response<Incoming>, Box<Broken>> {
+    ) -> Result<Response<Incoming>, Box<BrokenSide>> {
         let is_question = matches!(self, Self::Question { .. });
         let asked = Instant::now();
         let reused = may_reuse && lease.reuse(asked);
@@ -213,7 +213,7 @@ impl Kind {
             let connected = self.bound(lease.connect()).await;
             if let Err(reason) = connected.unwrap_or_else(Err) {
                 let again = is_question.then_some(request);
-                let mut broken = Broken::new(reason, Failure::Unreached, again);
+                let mut broken = BrokenSide::new(reason, Failure::Unreached, again);
                 broken.is_own &= self.had_its_time(asked, reason);
                 return Err(broken);
             }
@@ -223,7 +223,7 @@ impl Kind {
         let has_body = !matches!(request.body(), RequestBody::Empty);
         let sender = lease.sender().ok_or(Reason::ConnectionTerminated);
         let prepared = sender.and_then(|sender| sender.prepare(&mut request).map(|()| sender));
-        let sender = prepared.map_err(|reason| Broken::new(reason, Failure::Reset, None))?;
+        let sender = prepared.map_err(|reason| BrokenSide::new(reason, Failure::Reset, None))?;
         let (silence, answer) = sender.try_send_request(request);
         let (until, overdue) = self.due();
         let error = match timeout_at(until, answer).await {
@@ -237,7 +237,7 @@ impl Kind {
             }
             Ok(Err(error)) => error,
             Err(_) => {
-                let mut broken = Broken::new(overdue, Failure::Reset, None);
+                let mut broken = BrokenSide::new(overdue, Failure::Reset, None);
                 broken.is_own &= self.had_its_time(asked, overdue);
                 if broken.is_own {
                     lease.give_up();
@@ -245,7 +245,7 @@ impl Kind {
                 return Err(broken);
             }
         };
-        let mut broken = Broken::cut_off(error, &silence, reused);
+        let mut broken = BrokenSide::cut_off(error, &silence, reused);
         broken.again = spare.map(Spare::request);
         // A copy's body may have ended the connection: its client has left, or it was not
         // taken as fast as the client's own.

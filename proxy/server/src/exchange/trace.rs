@@ -138,8 +138,8 @@ impl Trace {
     }
 
     /// Notes a wait for a place, from now until what is returned is dropped.
-    pub(super) fn wait(self: &Rc<Self>, at: &'static str) -> Option<Waiting> {
-        self.recorded.as_ref().map(|_| Waiting {
+    pub(super) fn wait(self: &Rc<Self>, at: &'static str) -> Option<NotedWait> {
+        self.recorded.as_ref().map(|_| NotedWait {
             trace: Rc::clone(self),
             at,
             began: Instant::now(),
@@ -464,13 +464,13 @@ impl Clock {
 }
 
 /// A wait that goes on until this is dropped.
-pub(super) struct Waiting {
+pub(super) struct NotedWait {
     trace: Rc<Trace>,
     at: &'static str,
     began: Instant,
 }
 
-impl Drop for Waiting {
+impl Drop for NotedWait {
     fn drop(&mut self) {
         if self.began.elapsed() >= MIN_WAIT {
             let of = Work::Wait { at: self.at };

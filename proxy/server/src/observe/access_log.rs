@@ -26,7 +26,7 @@ use sprat_net::writable;
 
 pub(crate) use self::line::{Asked, Line};
 pub(crate) use self::needs::{Kept, Needs};
-use self::queue::Receiver;
+use self::queue::LineReceiver;
 use crate::observe::draining::{Unwritten, Writing};
 use crate::observe::syslog::Messages;
 
@@ -44,18 +44,18 @@ pub(crate) fn lines_lost() -> u64 {
 pub(crate) struct Logs(Arc<Queues>);
 
 struct Queues {
-    queues: Vec<Queue>,
+    queues: Vec<LogQueue>,
     needs: Needs,
 }
 
 /// A log's queue, and which requests have a line in it.
-struct Queue {
+struct LogQueue {
     filters: Vec<LogFilter>,
     format: LogFormat,
-    lines: queue::Sender,
+    lines: queue::LineSender,
 }
 
-impl Queue {
+impl LogQueue {
     fn takes(&self, line: &Line) -> bool {
         let status = line.status.map(|status| status.as_u16());
         let takes = |filter: &LogFilter| filter.takes(status, line.duration, &line.class);
@@ -79,12 +79,12 @@ impl Logs {
     /// # Errors
     ///
     /// A file cannot be opened.
-    pub(crate) fn start(configs: &[AccessLog]) -> anyhow::Result<(Option<Self>, Vec<Writer>)> {
+    pub(crate) fn start(configs: &[AccessLog]) -> anyhow::Result<(Option<Self>, Vec<LogWriter>)> {
         let (mut queues, mut writers) = (Vec::new(), Vec::new());
         for config in configs {
             let (lines, writer) = start(config)?;
             writers.push(writer);
-            queues.push(Queue {
+            queues.push(LogQueue {
                 filters: config.filters.clone(),
                 format: config.format.clone(),
                 lines,
@@ -132,8 +132,8 @@ pub(crate) fn inspect(config: &AccessLog) -> Option<Problem> {
     }
 }
 
-fn start(config: &AccessLog) -> anyhow::Result<(queue::Sender, Writer)> {
-    let opened = Writer::start(config);
+fn start(config: &AccessLog) -> anyhow::Result<(queue::LineSender, LogWriter)> {
+    let opened = LogWriter::start(config);
     opened.with_context(|| match &config.target {
         LogTarget::Stdout => "cannot write the access log to standard output".to_owned(),
         LogTarget::File(path) => format!("cannot open the access log {}", path.display()),
@@ -152,15 +152,15 @@ fn not_sent(target: &Syslog) -> String {
 
 /// A log's writing thread, which ends when all [`Logs`] are gone and the last line is
 /// written.
-pub(crate) struct Writer {
+pub(crate) struct LogWriter {
     writing: Writing,
     reopen: Arc<AtomicBool>,
 }
 
-impl Writer {
+impl LogWriter {
     /// Opens the log and starts the thread.
-    fn start(config: &AccessLog) -> io::Result<(queue::Sender, Self)> {
-        let out = Output::new(open(&config.target)?);
+    fn start(config: &AccessLog) -> io::Result<(queue::LineSender, Self)> {
+        let out = LogOutput::new(open(&config.target)?);
         let (sender, lines) = queue::queue();
         let reopen = Arc::new(AtomicBool::new(false));
         let (target, flag) = (config.target.clone(), Arc::clone(&reopen));
@@ -201,7 +201,7 @@ const CHUNK: usize = 64 << 10;
 type Sink = Box<dyn Write + Send>;
 
 /// A log that is open, and how it fares.
-struct Output {
+struct LogOutput {
     sink: Sink,
     /// The lines that the log has not taken, to be tried again.
     kept: Vec<u8>,
@@ -213,7 +213,7 @@ struct Output {
     lost: &'static AtomicU64,
 }
 
-impl Output {
+impl LogOutput {
     fn new(sink: Sink) -> Self {
         Self {
             sink,
@@ -313,12 +313,12 @@ fn chunk(lines: &[u8]) -> usize {
     end + 1
 }
 
-fn write_all(queue: &Receiver, mut out: Output, target: &LogTarget, reopen: &AtomicBool) {
+fn write_all(queue: &LineReceiver, mut out: LogOutput, target: &LogTarget, reopen: &AtomicBool) {
     let mut text = Vec::new();
     while queue.receive(&mut text) {
         if reopen.swap(false, Ordering::Relaxed) {
             match open(target) {
-                Ok(fresh) => std::mem::replace(&mut out, Output::new(fresh)).close(),
+                Ok(fresh) => std::mem::replace(&mut out, LogOutput::new(fresh)).close(),
                 Err(error) => tracing::error!(%error, "the access log cannot be reopened"),
             }
         }
@@ -391,7 +391,7 @@ mod tests {
             assert_eq!(logs.send(&line), 0);
         }
         drop(logs);
-        writers.into_iter().for_each(Writer::join);
+        writers.into_iter().for_each(LogWriter::join);
         let paths = |name: &str| {
             let text = std::fs::read_to_string(directory.path().join(name)).unwrap();
             let lines = text.lines().map(|line| {
@@ -421,7 +421,7 @@ mod tests {
             assert_eq!(logs.send(&line()), 0);
         }
         drop(logs);
-        writers.into_iter().for_each(Writer::join);
+        writers.into_iter().for_each(LogWriter::join);
         assert_eq!(lines_lost() - before, 1_000);
     }
 
@@ -444,7 +444,7 @@ mod tests {
         let disk = Disk::default();
         let full = |full| disk.0.lock().unwrap().0 = full;
         static LOST: AtomicU64 = AtomicU64::new(0);
-        let mut out = Output::new(Box::new(disk.clone()));
+        let mut out = LogOutput::new(Box::new(disk.clone()));
         (out.lost, out.room) = (&LOST, 4);
         full(true);
         out.write(b"1\n");

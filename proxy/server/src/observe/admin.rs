@@ -31,9 +31,9 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval};
 
-use self::answer::{Answer, plain, typed};
+use self::answer::{AdminAnswer, plain, typed};
 use self::live::{Live, MOST_FLOWS};
-use self::renderings::{Page, Renderings};
+use self::renderings::{AdminPage, Renderings};
 pub(crate) use self::rights::{Rights, inspect};
 use self::seats::{Answering, Seat, Seats};
 use self::watchers::Watchers;
@@ -164,7 +164,11 @@ impl Desk {
         );
     }
 
-    async fn answer(&self, request: Request<Incoming>, answering: Answering) -> Response<Answer> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        answering: Answering,
+    ) -> Response<AdminAnswer> {
         if let Err((status, why)) = self.rights.ask(&request) {
             return plain(status, why, answering);
         }
@@ -181,7 +185,11 @@ impl Desk {
         }
     }
 
-    async fn show(&self, request: &Request<Incoming>, answering: Answering) -> Response<Answer> {
+    async fn show(
+        &self,
+        request: &Request<Incoming>,
+        answering: Answering,
+    ) -> Response<AdminAnswer> {
         let stage = *self.stage.borrow();
         let page = match request.uri().path() {
             "/" if !dashboard::is_wanted(request) => {
@@ -195,20 +203,20 @@ impl Desk {
             "/readyz" => return plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n", answering),
             "/catalogue/dump" => {
                 let dump = Dump::new(self.metrics.catalogue().catalogue());
-                return typed(Answer::Dump(dump, answering), "application/x-ndjson");
+                return typed(AdminAnswer::Dump(dump, answering), "application/x-ndjson");
             }
             "/metrics" => {
                 let accept = request.headers().get_all(ACCEPT);
-                Page::Metrics(Exposition::preferred(accept.iter()))
+                AdminPage::Metrics(Exposition::preferred(accept.iter()))
             }
             "/events" => return self.watch(answering),
-            "/stats" => Page::Stats,
-            "/flows" => Page::Flows,
-            "/endpoints" => Page::Endpoints,
-            "/catalogue" => Page::Catalogue,
-            "/gain" => Page::Gain,
-            "/config" => Page::Config,
-            "/config.yaml" => Page::Effective,
+            "/stats" => AdminPage::Stats,
+            "/flows" => AdminPage::Flows,
+            "/endpoints" => AdminPage::Endpoints,
+            "/catalogue" => AdminPage::Catalogue,
+            "/gain" => AdminPage::Gain,
+            "/config" => AdminPage::Config,
+            "/config.yaml" => AdminPage::Effective,
             _ => {
                 let unknown = "no such page; / lists them\n";
                 return plain(StatusCode::NOT_FOUND, unknown, answering);
@@ -218,10 +226,10 @@ impl Desk {
     }
 
     /// Lets a client watch what happens; it is turned away where enough clients watch.
-    fn watch(&self, answering: Answering) -> Response<Answer> {
+    fn watch(&self, answering: Answering) -> Response<AdminAnswer> {
         match self.watchers.join(answering) {
             Ok(watching) => {
-                let mut response = typed(Answer::Events(watching), "text/event-stream");
+                let mut response = typed(AdminAnswer::Events(watching), "text/event-stream");
                 let no_store = HeaderValue::from_static("no-store");
                 response.headers_mut().insert(CACHE_CONTROL, no_store);
                 response
@@ -233,28 +241,28 @@ impl Desk {
         }
     }
 
-    async fn page(&self, page: Page, answering: Answering) -> Response<Answer> {
+    async fn page(&self, page: AdminPage, answering: Answering) -> Response<AdminAnswer> {
         let (metrics, live) = (Arc::clone(&self.metrics), Arc::clone(&self.live));
         let render = move || match page {
-            Page::Stats => live.stats() + "\n",
-            Page::Flows => live.flows(MOST_FLOWS) + "\n",
-            Page::Metrics(format) => metrics.text(format),
-            Page::Endpoints => metrics.endpoints(),
-            Page::Catalogue => metrics.catalogue().json(),
-            Page::Config => metrics.config(),
-            Page::Effective => metrics.effective(),
-            Page::Gain => metrics.gain(),
+            AdminPage::Stats => live.stats() + "\n",
+            AdminPage::Flows => live.flows(MOST_FLOWS) + "\n",
+            AdminPage::Metrics(format) => metrics.text(format),
+            AdminPage::Endpoints => metrics.endpoints(),
+            AdminPage::Catalogue => metrics.catalogue().json(),
+            AdminPage::Config => metrics.config(),
+            AdminPage::Effective => metrics.effective(),
+            AdminPage::Gain => metrics.gain(),
         };
         let content_type = match page {
-            Page::Metrics(format) => format.content_type(),
-            Page::Effective => "application/yaml",
+            AdminPage::Metrics(format) => format.content_type(),
+            AdminPage::Effective => "application/yaml",
             _ => "application/json",
         };
         let reading = self.renderings.read(page, &self.seats, answering, render);
         match reading.await {
-            Some(reading) => typed(Answer::whole(reading), content_type),
+            Some(reading) => typed(AdminAnswer::whole(reading), content_type),
             None => {
-                let mut response = typed(Answer::Text(None), "text/plain; charset=utf-8");
+                let mut response = typed(AdminAnswer::Text(None), "text/plain; charset=utf-8");
                 *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
                 response
             }
@@ -262,7 +270,11 @@ impl Desk {
     }
 }
 
-fn not_allowed(allowed: &'static str, why: &'static str, answering: Answering) -> Response<Answer> {
+fn not_allowed(
+    allowed: &'static str,
+    why: &'static str,
+    answering: Answering,
+) -> Response<AdminAnswer> {
     let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, why, answering);
     let allowed = HeaderValue::from_static(allowed);
     response.headers_mut().insert(ALLOW, allowed);

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use tracing::level_filters::LevelFilter;
 
 /// Changes the level of the process's log.
-type Change = Box<dyn Fn(LevelFilter) -> bool + Send + Sync>;
+type LevelChange = Box<dyn Fn(LevelFilter) -> bool + Send + Sync>;
 
-static CHANGE: OnceLock<Change> = OnceLock::new();
+static CHANGE: OnceLock<LevelChange> = OnceLock::new();
 
 /// Notes how the level is changed of the process's log: the first that is opened.
 pub(crate) fn govern(change: impl Fn(LevelFilter) -> bool + Send + Sync + 'static) {

@@ -50,7 +50,7 @@ impl Shape {
                 lines.collect()
             }
             Self::Json => {
-                let line = Line {
+                let line = LogLine {
                     time: now(),
                     level: name(level),
                     message: text.to_owned(),
@@ -92,7 +92,7 @@ where
                     .format_event(context, Writer::new(&mut text), event)?;
             }
             Shape::Json => {
-                let line = Line::of(event);
+                let line = LogLine::of(event);
                 let line = serde_json::to_string(&line).map_err(|_| fmt::Error)?;
                 return writeln!(writer, "{line}");
             }
@@ -116,7 +116,7 @@ fn write_escaped(text: &str, out: &mut impl fmt::Write) -> fmt::Result {
 
 /// A line in JSON; the order of the fields is that of the output.
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     time: String,
     level: &'static str,
     message: String,
@@ -124,9 +124,9 @@ struct Line<'a> {
     fields: Map<String, Value>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> LogLine<'a> {
     fn of(event: &'a Event<'_>) -> Self {
-        let mut told = Told::default();
+        let mut told = EventTold::default();
         event.record(&mut told);
         Self {
             time: now(),
@@ -140,18 +140,18 @@ impl<'a> Line<'a> {
 
 /// The message of an event, and its fields.
 #[derive(Default)]
-struct Told {
+struct EventTold {
     message: String,
     fields: Map<String, Value>,
 }
 
-impl Told {
+impl EventTold {
     fn put(&mut self, field: &Field, value: Value) {
         self.fields.insert(field.name().to_owned(), value);
     }
 }
 
-impl Visit for Told {
+impl Visit for EventTold {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.put(field, value.into());
     }

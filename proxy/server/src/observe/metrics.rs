@@ -33,7 +33,7 @@ use sprat_upstream::SharedCluster;
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
-use self::figures::Facts;
+use self::figures::FigureFacts;
 use self::snapshot::{ClusterView, Snapshot, View};
 pub use self::table::metrics_table;
 use crate::observe::reloads::Reloads;
@@ -43,17 +43,17 @@ use crate::observe::stats::{ListenerView, NamedStats, WorkerStats};
 pub(crate) struct Metrics {
     workers: Vec<Arc<WorkerStats>>,
     reloads: Arc<Reloads>,
-    present: ArcSwap<Present>,
+    present: ArcSwap<PresentMetrics>,
 }
 
 /// The present configuration, as the metrics tell of it.
-struct Present {
+struct PresentMetrics {
     scraped: Scraped,
     view: Arc<View>,
     catalogue: Arc<CatalogueView>,
     uplink: SharedUplink,
     /// The settings that are told with the figures.
-    facts: Facts,
+    facts: FigureFacts,
     /// The configuration, as the admin listener shows it.
     shown: Shown,
 }
@@ -86,7 +86,7 @@ impl Metrics {
         reloads: &Arc<Reloads>,
         sources: Sources<'_>,
     ) -> Self {
-        let present = Present::new(&workers, reloads, sources);
+        let present = PresentMetrics::new(&workers, reloads, sources);
         Self {
             workers,
             reloads: Arc::clone(reloads),
@@ -96,7 +96,7 @@ impl Metrics {
 
     /// Tells of another configuration from now on.
     pub(crate) fn commit(&self, sources: Sources<'_>) {
-        let present = Present::new(&self.workers, &self.reloads, sources);
+        let present = PresentMetrics::new(&self.workers, &self.reloads, sources);
         self.present.store(Arc::new(present));
     }
 
@@ -154,7 +154,7 @@ impl Metrics {
     }
 }
 
-impl Present {
+impl PresentMetrics {
     fn new(workers: &[Arc<WorkerStats>], reloads: &Arc<Reloads>, sources: Sources<'_>) -> Self {
         let (config, reloads) = (sources.config, Arc::clone(reloads));
         let catalogue = Arc::new(CatalogueView::new(
@@ -196,13 +196,13 @@ impl Present {
         scraped.add([&CATALOGUE], move || Some(sizes.now()));
         scraped.add([&table::CONFIGURATION], move || Some(reloads.status()));
         scraped.add([&process::BUILD], || Some(process::Build));
-        scraped.add([&process::PROCESS], || process::Facts::ask().ok());
+        scraped.add([&process::PROCESS], || process::ProcessFacts::ask().ok());
         Self {
             scraped,
             view,
             catalogue,
             uplink: sources.uplink.clone(),
-            facts: Facts::of(config),
+            facts: FigureFacts::of(config),
             shown: config.shown.clone(),
         }
     }

@@ -28,7 +28,7 @@ pub(crate) struct Status {
 
 /// The fields of the page `/config`.
 #[derive(Serialize)]
-struct Page<'a> {
+struct ReloadsPage<'a> {
     #[serde(flatten)]
     status: Status,
     configuration: &'a serde_json::Value,
@@ -77,7 +77,7 @@ impl Reloads {
 
     /// Returns the outcomes as JSON, with the configuration that is served by.
     pub(crate) fn json(&self, shown: &Shown) -> String {
-        let page = Page {
+        let page = ReloadsPage {
             status: self.status(),
             configuration: shown.json(),
         };

@@ -41,7 +41,7 @@ impl ClassCounters {
 
 /// The reason why a connection was closed at once, in the order of [`ListenerStats::refused`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Refused {
+pub(crate) enum RefusedConnection {
     /// The listener has as many as it may.
     Listener,
     /// The client has as many as it may.
@@ -50,7 +50,7 @@ pub(crate) enum Refused {
     Heap,
 }
 
-impl Refused {
+impl RefusedConnection {
     /// All of them, in the order of their numbers.
     pub(crate) const ALL: [Self; 3] = [Self::Listener, Self::Client, Self::Heap];
 
@@ -71,8 +71,8 @@ impl Refused {
 pub(crate) struct ListenerStats {
     /// Connections that were accepted and are served.
     pub(crate) connections: Counter,
-    /// Connections closed at once, by [`Refused`].
-    pub(crate) refused: [Counter; Refused::ALL.len()],
+    /// Connections closed at once, by [`RefusedConnection`].
+    pub(crate) refused: [Counter; RefusedConnection::ALL.len()],
     /// Times that no connection could be accepted.
     pub(crate) accept_errors: Counter,
     /// Responses by hundreds of the status, as [`ClusterStats::responses`].

@@ -20,7 +20,7 @@ const INFORMATIONAL: u8 = 6;
 #[derive(Debug)]
 pub(crate) struct Messages {
     target: Syslog,
-    socket: Socket,
+    socket: SyslogSocket,
     host: String,
     /// Whether lines begin with their severity, as for the journal: `<6>`.
     has_severity: bool,
@@ -28,12 +28,12 @@ pub(crate) struct Messages {
 }
 
 #[derive(Debug)]
-enum Socket {
+enum SyslogSocket {
     Local(UnixDatagram),
     Udp(UdpSocket),
 }
 
-impl Socket {
+impl SyslogSocket {
     fn open(address: &SyslogAddress) -> io::Result<Self> {
         Ok(match address {
             SyslogAddress::Local(path) => {
@@ -74,7 +74,7 @@ impl Messages {
         let host: String = host.chars().filter(char::is_ascii_graphic).collect();
         Ok(Self {
             target: target.clone(),
-            socket: Socket::open(&target.address)?,
+            socket: SyslogSocket::open(&target.address)?,
             host: if host.is_empty() {
                 "-".to_owned()
             } else {
@@ -99,8 +99,8 @@ impl Messages {
         let (name, process) = (&self.target.app_name, std::process::id());
         self.message.clear();
         match &self.socket {
-            Socket::Local(_) => write!(self.message, "<{priority}>{name}[{process}]: ")?,
-            Socket::Udp(_) => {
+            SyslogSocket::Local(_) => write!(self.message, "<{priority}>{name}[{process}]: ")?,
+            SyslogSocket::Udp(_) => {
                 let (now, host) = (jiff::Timestamp::now(), &self.host);
                 write!(
                     self.message,
@@ -127,7 +127,7 @@ impl Write for Messages {
         self.make(line)?;
         if self.socket.send(&self.message).is_err() {
             // A server that was started anew has another socket under the same name.
-            self.socket = Socket::open(&self.target.address)?;
+            self.socket = SyslogSocket::open(&self.target.address)?;
             self.socket.send(&self.message)?;
         }
         Ok(taken)

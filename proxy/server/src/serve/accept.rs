@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use crate::client::connection::{self, Connection, NEW_WHILE_DRAINING};
 use crate::exchange::service::Exchanges;
-use crate::observe::stats::Refused;
+use crate::observe::stats::RefusedConnection;
 use crate::serve::worker::Worker;
 use crate::setup::limits::ConnectionPlace;
 use crate::setup::listener::ListenerState;
@@ -159,7 +159,7 @@ fn arrive(
         return;
     }
     let Some(place) = listener.take_arrival() else {
-        refuse(worker, listener, Refused::Listener);
+        refuse(worker, listener, RefusedConnection::Listener);
         return;
     };
     worker.arriving.set(worker.arriving.get() + 1);
@@ -216,7 +216,7 @@ async fn late(end: &mut watch::Receiver<()>) {
 }
 
 /// Counts a connection that is closed at once.
-fn refuse(worker: &Worker, listener: &ListenerState, why: Refused) {
+fn refuse(worker: &Worker, listener: &ListenerState, why: RefusedConnection) {
     worker.serving.stats_of(listener).refused[why as usize].increment();
 }
 
@@ -228,7 +228,7 @@ fn client_place(
 ) -> Result<Option<ConnectionPlace>, ()> {
     let overload = worker.serving.overload.as_ref();
     if overload.is_some_and(|overload| overload.state() >= HeapState::NoConnections) {
-        refuse(worker, listener, Refused::Heap);
+        refuse(worker, listener, RefusedConnection::Heap);
         return Err(());
     }
     let Some(limits) = &listener.shared.limits else {
@@ -236,7 +236,7 @@ fn client_place(
     };
     let place = limits.connect(ip);
     if place.is_none() {
-        refuse(worker, listener, Refused::Client);
+        refuse(worker, listener, RefusedConnection::Client);
     }
     place.map(Some).ok_or(())
 }
@@ -248,7 +248,7 @@ fn admit(
     ends: Ends,
 ) -> Option<Rc<Connection>> {
     let Some(place) = listener.take_place() else {
-        refuse(worker, listener, Refused::Listener);
+        refuse(worker, listener, RefusedConnection::Listener);
         return None;
     };
     let client_place = client_place(worker, listener, ends.client.ip()).ok()?;

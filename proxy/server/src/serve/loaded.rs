@@ -14,14 +14,14 @@ pub const STDIN: &str = "<stdin>";
 
 /// A configuration with errors; shown as people read them.
 #[derive(Debug)]
-struct Refused {
+struct RefusedConfig {
     errors: Errors,
     colour: bool,
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedConfig {}
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.errors.render(self.colour))
     }
@@ -32,7 +32,7 @@ const MAX_ERRORS_IN_A_LINE: usize = 20;
 
 /// Says in one line, for the log, why a configuration is refused.
 pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
-    let Some(refused) = error.downcast_ref::<Refused>() else {
+    let Some(refused) = error.downcast_ref::<RefusedConfig>() else {
         return format!("{error:#}").replace('\n', "; ");
     };
     let mut lines = refused.errors.lines();
@@ -54,11 +54,11 @@ pub fn look(
         true => sprat_config::load_from(io::stdin().lock(), STDIN, env),
         false => sprat_config::load(file, env),
     };
-    let mut loaded = loaded.map_err(|errors| Refused { errors, colour })?;
+    let mut loaded = loaded.map_err(|errors| RefusedConfig { errors, colour })?;
     inspect(&mut loaded);
     if loaded.warnings.has_errors() {
         let errors = loaded.warnings;
-        anyhow::bail!(Refused { errors, colour });
+        anyhow::bail!(RefusedConfig { errors, colour });
     }
     Ok(loaded)
 }

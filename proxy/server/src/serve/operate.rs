@@ -90,7 +90,7 @@ impl Operator {
         notify::ready();
         inherited.settle();
         let reloads = ReloadThread::start(self.follower, server.control());
-        let watch = Watch {
+        let watch = ServerWatch {
             control: server.control(),
             reloads: reloads.context("cannot start the reload thread")?,
             launch,
@@ -112,7 +112,7 @@ impl Operator {
 }
 
 /// A server that is watched over.
-struct Watch {
+struct ServerWatch {
     control: Control,
     reloads: ReloadThread,
     launch: Launch,
@@ -129,7 +129,7 @@ struct Watch {
     stage: Stage,
 }
 
-impl Watch {
+impl ServerWatch {
     async fn obey(mut self, mut signals: Signals) {
         // Twice as often as systemd wants to hear of it.
         let watchdog = notify::watchdog().map(|interval| interval / 2);

@@ -23,7 +23,7 @@ use sprat_uplink::{PreparedUplink, SharedUplink};
 use sprat_upstream::{HealthKeeper, PreparedHealth};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::observe::access_log::{Logs, Writer};
+use crate::observe::access_log::{LogWriter, Logs};
 use crate::observe::metrics::Metrics;
 use crate::serve::changes::Changes;
 use crate::serve::worker::{Order, Serve};
@@ -67,7 +67,7 @@ pub(crate) struct Present {
     pub(crate) admin: Option<ListeningSocket>,
     /// The log's writers, the present one last: the others end with the last
     /// request that they log.
-    pub(crate) logs: Vec<Writer>,
+    pub(crate) logs: Vec<LogWriter>,
     /// The threads that send traces, as the logs' writers.
     pub(crate) exporters: Vec<Exporter>,
 }
@@ -124,7 +124,7 @@ impl Reloader {
         };
         let mut config = config.duplicate();
         let changes = Changes::prepare(&mut config, &own.config);
-        let next = Next::prepare(&own, config, workers)?;
+        let next = NextPresent::prepare(&own, config, workers)?;
         drop(own);
         let mut present = self.lock();
         // It may have begun to stop meanwhile.
@@ -218,7 +218,7 @@ impl Reloader {
     /// Makes the access logs open their files anew before the next line.
     pub(crate) fn reopen_log(&self) {
         if let Some(present) = self.lock().as_ref() {
-            present.logs.iter().for_each(Writer::reopen);
+            present.logs.iter().for_each(LogWriter::reopen);
         }
     }
 
@@ -229,7 +229,7 @@ impl Reloader {
         };
         // The logs' writers end once nothing is left that can send them lines.
         drop((present.assembly, present.workers));
-        present.logs.into_iter().for_each(Writer::join);
+        present.logs.into_iter().for_each(LogWriter::join);
         for exporter in present.exporters {
             if let Err(error) = exporter.join() {
                 tracing::error!(%error, "traces may be lost");
@@ -243,10 +243,10 @@ impl Reloader {
 }
 
 /// Another configuration, made ready to be served by.
-struct Next {
+struct NextPresent {
     assembly: Arc<Assembly>,
     /// The writers of the access logs, if they are others.
-    writers: Vec<Writer>,
+    writers: Vec<LogWriter>,
     /// The thread that sends traces, if they go elsewhere.
     exporter: Option<Exporter>,
     /// The sockets of new listeners, by worker.
@@ -254,7 +254,7 @@ struct Next {
     tls: Option<Background>,
 }
 
-impl Next {
+impl NextPresent {
     /// Makes a configuration ready for so many workers. Nothing changes for what is
     /// served by now.
     fn prepare(own: &Assembly, config: Config, workers: usize) -> anyhow::Result<Self> {
@@ -308,7 +308,7 @@ pub(crate) fn start_tracer(
 
 /// Another configuration, with all that the present parts need for it.
 struct Ready {
-    next: Next,
+    next: NextPresent,
     uplink: PreparedUplink,
     health: PreparedHealth,
     acme: PreparedThread,
@@ -321,7 +321,7 @@ impl Present {
     /// # Errors
     ///
     /// One cannot be had; all is as before.
-    fn prepare(&self, next: Next) -> anyhow::Result<Ready> {
+    fn prepare(&self, next: NextPresent) -> anyhow::Result<Ready> {
         let (assembly, config) = (&next.assembly, &next.assembly.config);
         let uplink = assembly.uplink.prepare(&config.uplink, &config.classes);
         let health = self.health.prepare(&assembly.clusters);
@@ -340,7 +340,7 @@ impl Present {
     /// Hands another configuration to the workers; they have taken it when
     /// what is returned ends.
     fn commit(&mut self, ready: Ready, changes: &Changes) -> Receiver<()> {
-        let Next {
+        let NextPresent {
             assembly,
             writers,
             exporter,

@@ -23,7 +23,7 @@ use sprat_config::resolved::{
 
 pub(crate) use self::access::{Access, Authz, Basic, Denied, Granted};
 pub use self::action::{Action, Forward, Redirect};
-pub(crate) use self::edits::{Edits, Needs, Peer, Subject, Telling};
+pub(crate) use self::edits::{EditNeeds, Edits, Peer, Subject, Telling};
 pub(crate) use self::pages::ErrorPages;
 pub use self::pages::Page;
 use self::table::Table;
@@ -99,7 +99,7 @@ pub(crate) struct RouteEdits {
     /// The changes of responses to clients.
     pub(crate) response: Option<Edits>,
     /// The facts of a request that the changes tell.
-    pub(crate) needs: Needs,
+    pub(crate) needs: EditNeeds,
 }
 
 impl RouteEdits {
@@ -110,7 +110,7 @@ impl RouteEdits {
             return Ok(None);
         }
         Ok(Some(Box::new(Self {
-            needs: Needs::of([request.as_ref(), response.as_ref()]),
+            needs: EditNeeds::of([request.as_ref(), response.as_ref()]),
             request,
             response,
         })))

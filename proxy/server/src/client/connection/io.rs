@@ -18,7 +18,7 @@ use tokio_rustls::server::TlsStream;
 use super::wire::Wire;
 
 /// The connection that a socket is of, as far as the socket knows it: who hears what passes.
-pub(crate) trait Watch {
+pub(crate) trait SocketWatch {
     /// Returns the sending side of the connection's socket.
     fn wire(&self) -> &Wire;
 
@@ -44,7 +44,7 @@ pub(crate) trait Watch {
 
 /// A client's socket. What it puts on the wire is told to its connection and to the
 /// connection's gauge.
-pub(crate) struct Socket<W: Watch> {
+pub(crate) struct Socket<W: SocketWatch> {
     reader: Reader,
     writer: OwnedWriteHalf,
     connection: Rc<W>,
@@ -61,7 +61,7 @@ enum Reader {
 /// Ends when the kernel reports that a connection has failed.
 type Failing = Pin<Box<dyn Future<Output = ()>>>;
 
-impl<W: Watch> Socket<W> {
+impl<W: SocketWatch> Socket<W> {
     /// Wraps an accepted socket.
     pub(crate) fn new(stream: TcpStream, connection: Rc<W>) -> Self {
         let (reader, writer) = stream.into_split();
@@ -156,7 +156,7 @@ impl<W: Watch> Socket<W> {
     }
 }
 
-impl<W: Watch> Drop for Socket<W> {
+impl<W: SocketWatch> Drop for Socket<W> {
     fn drop(&mut self) {
         if let Some(gauge) = self.connection.wire().gauge() {
             gauge.close(self.stream().as_fd());
@@ -164,7 +164,7 @@ impl<W: Watch> Drop for Socket<W> {
     }
 }
 
-impl<W: Watch> AsyncRead for Socket<W> {
+impl<W: SocketWatch> AsyncRead for Socket<W> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -184,7 +184,7 @@ impl<W: Watch> AsyncRead for Socket<W> {
     }
 }
 
-impl<W: Watch> AsyncWrite for Socket<W> {
+impl<W: SocketWatch> AsyncWrite for Socket<W> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -224,15 +224,15 @@ impl<W: Watch> AsyncWrite for Socket<W> {
 
 /// The stream that HTTP is spoken over. The connection is told what is read,
 /// and when the socket has taken all that was written.
-pub(crate) struct Io<W: Watch>(Layer<W>);
+pub(crate) struct Io<W: SocketWatch>(Layer<W>);
 
-enum Layer<W: Watch> {
+enum Layer<W: SocketWatch> {
     Plain(Socket<W>),
     /// Boxed, so that a connection without does not carry its room.
     Tls(Box<TlsStream<Socket<W>>>),
 }
 
-impl<W: Watch> Io<W> {
+impl<W: SocketWatch> Io<W> {
     /// Returns a connection without TLS.
     pub(crate) fn plain(socket: Socket<W>) -> Self {
         Self(Layer::Plain(socket))
@@ -278,7 +278,7 @@ impl<W: Watch> Io<W> {
     }
 }
 
-impl<W: Watch> AsyncRead for Io<W> {
+impl<W: SocketWatch> AsyncRead for Io<W> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -296,7 +296,7 @@ impl<W: Watch> AsyncRead for Io<W> {
     }
 }
 
-impl<W: Watch> AsyncWrite for Io<W> {
+impl<W: SocketWatch> AsyncWrite for Io<W> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

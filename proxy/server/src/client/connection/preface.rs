@@ -46,10 +46,10 @@ impl NotHttp2 {
 pub(super) struct Prefaced {
     io: ClientIo,
     connection: Rc<Connection>,
-    look: Look,
+    look: PrefaceLook,
 }
 
-enum Look {
+enum PrefaceLook {
     /// So many bytes of the preface have come, and nothing else.
     Matching(usize),
     /// The look is over; these bytes have been read and not yet given, if any.
@@ -65,7 +65,7 @@ impl Prefaced {
         Self {
             io,
             connection: Rc::clone(connection),
-            look: Look::Over(None),
+            look: PrefaceLook::Over(None),
         }
     }
 
@@ -75,8 +75,8 @@ impl Prefaced {
         let open =
             connection.client.secured().is_none() && connection.listener.config.http2.is_some();
         let look = match open {
-            true => Look::Matching(0),
-            false => Look::Over(None),
+            true => PrefaceLook::Matching(0),
+            false => PrefaceLook::Over(None),
         };
         let connection = Rc::clone(connection);
         Self {
@@ -88,8 +88,8 @@ impl Prefaced {
 
     /// Begins again with what was read so far, after the preface was found.
     pub(super) fn rewound(mut self) -> Self {
-        if let Look::Found(read) = self.look {
-            self.look = Look::Over(Some(read));
+        if let PrefaceLook::Found(read) = self.look {
+            self.look = PrefaceLook::Over(Some(read));
         }
         self
     }
@@ -106,12 +106,12 @@ impl Prefaced {
 
     /// Gives these bytes to the next reader first: they were read already.
     pub(super) fn put_back(&mut self, read: Bytes) {
-        self.look = Look::Over(Some(Box::new(read)));
+        self.look = PrefaceLook::Over(Some(Box::new(read)));
     }
 
     /// Reads until it is clear what is spoken.
     fn look(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        while let Look::Matching(matched) = self.look {
+        while let PrefaceLook::Matching(matched) = self.look {
             let before = buffer.filled().len();
             ready!(Pin::new(&mut self.io).poll_read(cx, buffer))?;
             let read = &buffer.filled()[before..];
@@ -122,18 +122,18 @@ impl Prefaced {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, NotHttp2)));
             }
             if matched == 0 && !matches {
-                self.look = Look::Over(None);
+                self.look = PrefaceLook::Over(None);
                 return Poll::Ready(Ok(()));
             }
             let all = BytesMut::from_iter(PREFACE[..matched].iter().chain(read)).freeze();
             buffer.set_filled(before);
             self.look = match (matches, all.len() < PREFACE.len()) {
-                (true, true) => Look::Matching(all.len()),
+                (true, true) => PrefaceLook::Matching(all.len()),
                 (true, false) => {
                     self.connection.speak_http2(&all);
-                    Look::Found(Box::new(all))
+                    PrefaceLook::Found(Box::new(all))
                 }
-                (false, _) => Look::Over(Some(Box::new(all))),
+                (false, _) => PrefaceLook::Over(Some(Box::new(all))),
             };
         }
         self.give(buffer)
@@ -142,7 +142,7 @@ impl Prefaced {
     /// Gives what was read while looking.
     fn give(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut self.look {
-            Look::Over(held) => {
+            PrefaceLook::Over(held) => {
                 if let Some(bytes) = held {
                     let count = bytes.len().min(buffer.remaining());
                     buffer.put_slice(&bytes[..count]);
@@ -154,7 +154,7 @@ impl Prefaced {
                 Poll::Ready(Ok(()))
             }
             // The connection's task, which is reading, looks for itself.
-            Look::Matching(_) | Look::Found(_) => Poll::Pending,
+            PrefaceLook::Matching(_) | PrefaceLook::Found(_) => Poll::Pending,
         }
     }
 }
@@ -166,12 +166,12 @@ impl AsyncRead for Prefaced {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match &self.look {
-            Look::Over(None) => {
+            PrefaceLook::Over(None) => {
                 let Self { io, connection, .. } = &mut *self;
                 connection.poll_hear(io, cx, buffer)
             }
-            Look::Matching(_) => self.look(cx, buffer),
-            Look::Over(Some(_)) | Look::Found(_) => self.give(buffer),
+            PrefaceLook::Matching(_) => self.look(cx, buffer),
+            PrefaceLook::Over(Some(_)) | PrefaceLook::Found(_) => self.give(buffer),
         }
     }
 }

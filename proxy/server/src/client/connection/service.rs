@@ -13,13 +13,13 @@ use super::account::Account;
 use super::stream::Stream;
 
 /// An error as hyper takes it of a body.
-type Broken = Box<dyn std::error::Error + Send + Sync>;
+type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Answers the requests of connections. Not an object: a request costs no look into a
 /// table on its way up.
 pub(crate) trait Service: 'static {
     /// The body of a response.
-    type Body: Body<Data = Bytes, Error: Into<Broken>> + Unpin + 'static;
+    type Body: Body<Data = Bytes, Error: Into<BoxedError>> + Unpin + 'static;
 
     /// Answers a request, with the head of the response.
     fn answer(

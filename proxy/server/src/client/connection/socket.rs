@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use super::drain::{Drain, Look, Taken};
 use super::http2_state::Http2;
-use super::io::Watch;
+use super::io::SocketWatch;
 use super::phase::Phase;
 use super::state::Connection;
 use super::wire::Wire;
 
-impl Watch for Connection {
+impl SocketWatch for Connection {
     fn wire(&self) -> &Wire {
         &self.wire
     }

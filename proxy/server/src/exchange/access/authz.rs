@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::exchange::chosen::Chosen;
 use crate::exchange::local::{Local, NotForwarded};
 use crate::exchange::record::Routing;
-use crate::exchange::side::{Kind, Side, discard, read};
+use crate::exchange::side::{Side, SideKind, discard, read};
 use crate::setup::routing::{Authz, Page, Telling};
 
 /// Bytes of an answer that a client gets at most.
@@ -53,7 +53,7 @@ pub(super) async fn check(
         class: terms.class(),
         ends: Some(chosen.stream.connection.client.ends()),
         // It bounds the waits for endpoints, too.
-        kind: Kind::Question {
+        kind: SideKind::Question {
             started,
             until: started + authz.timeout,
         },

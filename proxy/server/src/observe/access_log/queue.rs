@@ -19,13 +19,13 @@ const GATHERS_FOR: Duration = Duration::from_millis(10);
 const KEPT_BYTES: usize = 256 << 10;
 
 /// Makes a queue, which is empty.
-pub(super) fn queue() -> (Sender, Receiver) {
+pub(super) fn queue() -> (LineSender, LineReceiver) {
     let shared = Arc::new(Shared {
         pending: Mutex::default(),
         changed: Condvar::new(),
         unwritten: Arc::default(),
     });
-    (Sender(Arc::clone(&shared)), Receiver(shared))
+    (LineSender(Arc::clone(&shared)), LineReceiver(shared))
 }
 
 struct Shared {
@@ -56,9 +56,9 @@ impl Shared {
 }
 
 /// The end of a queue where lines come in. The writer ends once it is dropped.
-pub(super) struct Sender(Arc<Shared>);
+pub(super) struct LineSender(Arc<Shared>);
 
-impl Sender {
+impl LineSender {
     /// Queues a line; false if there is no room for it, or no writer any more.
     pub(super) fn send(&self, line: &[u8]) -> bool {
         let mut pending = self.0.pending();
@@ -81,16 +81,16 @@ impl Sender {
     }
 }
 
-impl Drop for Sender {
+impl Drop for LineSender {
     fn drop(&mut self) {
         self.0.close();
     }
 }
 
 /// The end where the writer takes lines out.
-pub(super) struct Receiver(Arc<Shared>);
+pub(super) struct LineReceiver(Arc<Shared>);
 
-impl Receiver {
+impl LineReceiver {
     /// Waits for lines and puts them into `text`, in place of what is there; false once
     /// there are none any more.
     pub(super) fn receive(&self, text: &mut Vec<u8>) -> bool {
@@ -113,7 +113,7 @@ impl Receiver {
     }
 }
 
-impl Drop for Receiver {
+impl Drop for LineReceiver {
     fn drop(&mut self) {
         self.0.close();
     }

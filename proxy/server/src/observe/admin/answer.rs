@@ -13,7 +13,7 @@ use sprat_sizes::Dump;
 use super::seats::Answering;
 use super::watchers::Watching;
 
-pub(super) fn typed(answer: Answer, content_type: &'static str) -> Response<Answer> {
+pub(super) fn typed(answer: AdminAnswer, content_type: &'static str) -> Response<AdminAnswer> {
     let mut response = Response::new(answer);
     let content_type = HeaderValue::from_static(content_type);
     response.headers_mut().insert(CONTENT_TYPE, content_type);
@@ -24,8 +24,8 @@ pub(super) fn plain(
     status: StatusCode,
     text: &'static str,
     answering: Answering,
-) -> Response<Answer> {
-    let answer = Answer::whole(Short(text, answering));
+) -> Response<AdminAnswer> {
+    let answer = AdminAnswer::whole(Short(text, answering));
     let mut response = typed(answer, "text/plain; charset=utf-8");
     *response.status_mut() = status;
     response
@@ -44,7 +44,7 @@ impl AsRef<[u8]> for Short {
 }
 
 /// The body of a response of the admin listener.
-pub(super) enum Answer {
+pub(super) enum AdminAnswer {
     Text(Option<Bytes>),
     Dump(
         Dump,
@@ -54,7 +54,7 @@ pub(super) enum Answer {
     Events(Watching),
 }
 
-impl Answer {
+impl AdminAnswer {
     /// Makes an answer of a text, which is kept, with what else it holds, until the
     /// socket has it all.
     pub(super) fn whole(text: impl AsRef<[u8]> + Send + 'static) -> Self {
@@ -62,7 +62,7 @@ impl Answer {
     }
 }
 
-impl Body for Answer {
+impl Body for AdminAnswer {
     type Data = Bytes;
     type Error = Infallible;
 

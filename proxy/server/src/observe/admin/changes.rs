@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tracing::level_filters::LevelFilter;
 
 use super::Desk;
-use super::answer::{Answer, plain, typed};
+use super::answer::{AdminAnswer, plain, typed};
 use super::seats::Answering;
 use crate::observe::log_level;
 
@@ -61,13 +61,13 @@ struct Weighed {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Level {
-    level: Name,
+    level: ChangeName,
 }
 
 /// The levels of the log.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Name {
+enum ChangeName {
     Off,
     Error,
     Warn,
@@ -76,15 +76,15 @@ enum Name {
     Trace,
 }
 
-impl From<Name> for LevelFilter {
-    fn from(name: Name) -> Self {
+impl From<ChangeName> for LevelFilter {
+    fn from(name: ChangeName) -> Self {
         match name {
-            Name::Off => Self::OFF,
-            Name::Error => Self::ERROR,
-            Name::Warn => Self::WARN,
-            Name::Info => Self::INFO,
-            Name::Debug => Self::DEBUG,
-            Name::Trace => Self::TRACE,
+            ChangeName::Off => Self::OFF,
+            ChangeName::Error => Self::ERROR,
+            ChangeName::Warn => Self::WARN,
+            ChangeName::Info => Self::INFO,
+            ChangeName::Debug => Self::DEBUG,
+            ChangeName::Trace => Self::TRACE,
         }
     }
 }
@@ -95,7 +95,7 @@ impl Desk {
         &self,
         request: Request<Incoming>,
         answering: Answering,
-    ) -> Response<Answer> {
+    ) -> Response<AdminAnswer> {
         let path = request.uri().path().to_owned();
         let Ok(body) = Limited::new(request.into_body(), MOST_BYTES)
             .collect()
@@ -121,7 +121,12 @@ impl Desk {
         }
     }
 
-    fn drain_endpoint(&self, body: &[u8], drains: bool, answering: Answering) -> Response<Answer> {
+    fn drain_endpoint(
+        &self,
+        body: &[u8],
+        drains: bool,
+        answering: Answering,
+    ) -> Response<AdminAnswer> {
         let Ok(Named { cluster, endpoint }) = serde_json::from_slice(body) else {
             let unknown =
                 "wanted: {\"cluster\": C, \"endpoint\": E}, both as /endpoints has them\n";
@@ -137,7 +142,7 @@ impl Desk {
         json(said, StatusCode::OK, answering)
     }
 
-    fn weigh_endpoint(&self, body: &[u8], answering: Answering) -> Response<Answer> {
+    fn weigh_endpoint(&self, body: &[u8], answering: Answering) -> Response<AdminAnswer> {
         let asked = serde_json::from_slice(body).ok();
         let asked = asked.filter(|own: &Weighed| WEIGHTS.contains(&own.weight));
         let Some(Weighed {
@@ -161,7 +166,7 @@ impl Desk {
 /// The answer where there is no endpoint of that name.
 const NO_ENDPOINT: &str = "there is no such endpoint; /endpoints lists them\n";
 
-fn set_level(body: &[u8], answering: Answering) -> Response<Answer> {
+fn set_level(body: &[u8], answering: Answering) -> Response<AdminAnswer> {
     let Ok(Level { level }) = serde_json::from_slice(body) else {
         let unknown = "wanted: {\"level\": L}, where L is off, error, warn, info, debug or trace\n";
         return plain(StatusCode::UNPROCESSABLE_ENTITY, unknown, answering);
@@ -174,7 +179,7 @@ fn set_level(body: &[u8], answering: Answering) -> Response<Answer> {
     json("{}\n", StatusCode::OK, answering)
 }
 
-fn json(text: &'static str, status: StatusCode, answering: Answering) -> Response<Answer> {
+fn json(text: &'static str, status: StatusCode, answering: Answering) -> Response<AdminAnswer> {
     let mut response = typed(
         plain(status, text, answering).into_body(),
         "application/json",

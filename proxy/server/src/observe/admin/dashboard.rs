@@ -11,43 +11,43 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use sprat_scheduler::dispatch::stable_hash;
 
-use super::answer::{Answer, plain};
+use super::answer::{AdminAnswer, plain};
 use super::seats::Answering;
 
 /// A part of the dashboard.
-struct Part {
+struct DashboardPart {
     path: &'static str,
     content_type: &'static str,
     text: &'static str,
 }
 
-const PARTS: [Part; 6] = [
-    Part {
+const PARTS: [DashboardPart; 6] = [
+    DashboardPart {
         path: "/",
         content_type: "text/html; charset=utf-8",
         text: include_str!("dashboard/index.html"),
     },
-    Part {
+    DashboardPart {
         path: "/dashboard.css",
         content_type: "text/css; charset=utf-8",
         text: include_str!("dashboard/dashboard.css"),
     },
-    Part {
+    DashboardPart {
         path: "/dashboard.js",
         content_type: "text/javascript; charset=utf-8",
         text: include_str!("dashboard/dashboard.js"),
     },
-    Part {
+    DashboardPart {
         path: "/history.js",
         content_type: "text/javascript; charset=utf-8",
         text: include_str!("dashboard/history.js"),
     },
-    Part {
+    DashboardPart {
         path: "/drawing.js",
         content_type: "text/javascript; charset=utf-8",
         text: include_str!("dashboard/drawing.js"),
     },
-    Part {
+    DashboardPart {
         path: "/dashboard.svg",
         content_type: "image/svg+xml",
         text: include_str!("dashboard/dashboard.svg"),
@@ -98,7 +98,7 @@ pub(super) fn is_part(path: &str) -> bool {
 }
 
 /// Answers with a part of the dashboard, unless the client has it.
-pub(super) fn part<B>(request: &Request<B>, answering: Answering) -> Response<Answer> {
+pub(super) fn part<B>(request: &Request<B>, answering: Answering) -> Response<AdminAnswer> {
     let found = PARTS
         .iter()
         .position(|part| part.path == request.uri().path());

@@ -19,7 +19,7 @@ const FRESH_FOR: Duration = Duration::from_secs(1);
 
 /// A page that is made anew for clients that ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum AdminPage {
     Metrics(Exposition),
     Stats,
     Flows,
@@ -33,7 +33,7 @@ pub(super) enum Page {
 /// A page as it was at a time.
 pub(super) struct Rendering {
     number: u64,
-    page: Page,
+    page: AdminPage,
     begun: Instant,
     text: String,
 }
@@ -51,7 +51,7 @@ impl AsRef<[u8]> for Reading {
 }
 
 #[derive(Default)]
-struct Held {
+struct HeldRendering {
     next_number: u64,
     /// The renderings that are being read, the oldest first.
     all: Vec<Weak<Rendering>>,
@@ -61,12 +61,12 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Renderings {
     /// Held while one is made: the next is for all that ask meanwhile.
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<HeldRendering>>,
 }
 
-impl Held {
+impl HeldRendering {
     /// Returns a rendering that will do for a client that asked at this time.
-    fn usable(&self, page: Page, asked: Instant) -> Option<Arc<Rendering>> {
+    fn usable(&self, page: AdminPage, asked: Instant) -> Option<Arc<Rendering>> {
         let mut all = self.all.iter().rev().filter_map(Weak::upgrade);
         let newest = all.find(|own| own.page == page)?;
         let is_full = self.all.len() >= MAX_HELD;
@@ -89,7 +89,7 @@ impl Renderings {
     /// could not be made.
     pub(super) async fn read(
         &self,
-        page: Page,
+        page: AdminPage,
         seats: &Seats,
         answering: Answering,
         render: impl FnOnce() -> String + Send + 'static,
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    const PAGE: Page = Page::Metrics(Exposition::Text);
+    const PAGE: AdminPage = AdminPage::Metrics(Exposition::Text);
 
     struct Desk {
         renderings: Renderings,
@@ -151,7 +151,7 @@ mod tests {
             }
         }
 
-        async fn read(&self, page: Page) -> Reading {
+        async fn read(&self, page: AdminPage) -> Reading {
             let answering = self.seats.take(Instant::now()).answer(Instant::now());
             let made = Arc::clone(&self.made);
             let render = move || made.fetch_add(1, SeqCst).to_string();
@@ -176,7 +176,7 @@ mod tests {
         let made = desk.made.load(SeqCst);
         assert!(made <= 2, "{made}");
         // Who asks later hears of what has changed.
-        for (number, page) in [(made, PAGE), (made + 1, Page::Config)] {
+        for (number, page) in [(made, PAGE), (made + 1, AdminPage::Config)] {
             let read = desk.read(page).await;
             assert_eq!(read.as_ref(), number.to_string().as_bytes());
         }

@@ -37,7 +37,7 @@ enum State {
     Watching,
 }
 
-struct Taken {
+struct SeatTaken {
     id: u64,
     state: State,
     since: Instant,
@@ -46,15 +46,15 @@ struct Taken {
 }
 
 #[derive(Default)]
-struct Table {
+struct SeatTable {
     next_id: u64,
     /// The connections, in the order of arrival.
-    taken: Vec<Taken>,
+    taken: Vec<SeatTaken>,
 }
 
 /// The places of all connections.
 #[derive(Default)]
-pub(super) struct Seats(Mutex<Table>);
+pub(super) struct Seats(Mutex<SeatTable>);
 
 /// A connection's place; free again when this is dropped.
 pub(super) struct Seat {
@@ -66,7 +66,7 @@ pub(super) struct Seat {
 pub(super) struct Answering(Arc<Seat>);
 
 impl Seats {
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, SeatTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,7 +83,7 @@ impl Seats {
         }
         let id = table.next_id;
         table.next_id += 1;
-        table.taken.push(Taken {
+        table.taken.push(SeatTaken {
             id,
             state: State::Silent,
             since: now,
@@ -113,15 +113,15 @@ impl Seats {
         self.close_if(|own| own.state == State::Answering { rendering });
     }
 
-    fn close_if(&self, is_to_go: impl Fn(&Taken) -> bool) {
+    fn close_if(&self, is_to_go: impl Fn(&SeatTaken) -> bool) {
         let mut table = self.lock();
         let closed: Vec<_> = table.taken.extract_if(.., |own| is_to_go(own)).collect();
         drop(table);
-        closed.iter().for_each(Taken::close);
+        closed.iter().for_each(SeatTaken::close);
     }
 }
 
-impl Taken {
+impl SeatTaken {
     fn close(&self) {
         if let Some(task) = &self.task {
             task.abort();
@@ -130,7 +130,7 @@ impl Taken {
 }
 
 impl Seat {
-    fn update(&self, change: impl FnOnce(&mut Taken)) {
+    fn update(&self, change: impl FnOnce(&mut SeatTaken)) {
         let mut table = self.seats.lock();
         if let Some(own) = table.taken.iter_mut().find(|own| own.id == self.id) {
             change(own);

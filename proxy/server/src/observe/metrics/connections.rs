@@ -7,7 +7,7 @@ use sprat_net::proxy_protocol::HEADER_RESULTS;
 use super::labels::{CODES, LISTENER};
 use super::requests::by_code;
 use super::snapshot::Snapshot;
-use crate::observe::stats::{ListenerStats, ListenerView, Refused};
+use crate::observe::stats::{ListenerStats, ListenerView, RefusedConnection};
 use crate::observe::{access_log, standard_error};
 
 const NONE: Labels = Labels::NONE;
@@ -31,10 +31,10 @@ pub(super) static CONNECTIONS: Topic<Snapshot> = Topic { title: "Listeners, conn
     Row::gauge("sprat_parked_connections", NONE,
         "Client connections that are kept and not used for now, which take little memory",
         |now, out| out.one(now.sum(|own| &own.parked_connections))),
-    Row::counter("sprat_refused_connections_total", LISTENER.and("reason", Refused::ALL.len()),
+    Row::counter("sprat_refused_connections_total", LISTENER.and("reason", RefusedConnection::ALL.len()),
         "Client connections closed at once: the listener has as many as it may, the client has, or memory is short",
         |now, out| for own in &now.view.listeners {
-            for reason in Refused::ALL {
+            for reason in RefusedConnection::ALL {
                 out.put(&[&own.name, reason.name()], own.sum(|stats| &stats.refused[reason as usize]));
             }
         }),

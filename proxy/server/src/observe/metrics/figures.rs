@@ -31,13 +31,13 @@ const MOST_CLUSTERS: usize = 256;
 const MOST_ENDPOINTS: usize = 256;
 
 /// The settings of a configuration that are told with the figures.
-pub(super) struct Facts {
+pub(super) struct FigureFacts {
     policy: &'static str,
     rate: &'static str,
     levels: Vec<u8>,
 }
 
-impl Facts {
+impl FigureFacts {
     pub(super) fn of(config: &Config) -> Self {
         let classes = config.classes.list.iter();
         Self {

@@ -15,7 +15,7 @@ use crate::observe::version;
 pub(super) struct Build;
 
 /// The facts that the kernel tells of the process; proc(5).
-pub(super) struct Facts {
+pub(super) struct ProcessFacts {
     cpu_s: f64,
     started_s: f64,
     virtual_bytes: u64,
@@ -25,7 +25,7 @@ pub(super) struct Facts {
     max_files: u64,
 }
 
-impl Facts {
+impl ProcessFacts {
     /// Asks the kernel: fails if no descriptors are left, or there is no such file
     /// system. Only the process's own files are read: systemd's `ProcSubset=pid` hides the
     /// others.
@@ -79,7 +79,7 @@ pub(super) static BUILD: Topic<Build> = Topic { title: "The build", rows: &[
 ] };
 
 #[rustfmt::skip]
-pub(super) static PROCESS: Topic<Facts> = Topic { title: "The process", rows: &[
+pub(super) static PROCESS: Topic<ProcessFacts> = Topic { title: "The process", rows: &[
     Row::counter("process_cpu_seconds_total", NONE,
         "Processor time, the kernel's for the process included",
         |facts, out| out.one(facts.cpu_s)),
@@ -113,8 +113,8 @@ mod tests {
         let since_boot_s = stat.starttime as f64 / procfs::ticks_per_second() as f64;
         // In whole seconds, where it is not hidden.
         let told_s = procfs::boot_time_secs().unwrap() as f64 + since_boot_s;
-        let first = Facts::ask().unwrap().started_s;
+        let first = ProcessFacts::ask().unwrap().started_s;
         assert!((first - told_s).abs() < 2.0, "{first} {told_s}");
-        assert_eq!(Facts::ask().unwrap().started_s, first);
+        assert_eq!(ProcessFacts::ask().unwrap().started_s, first);
     }
 }

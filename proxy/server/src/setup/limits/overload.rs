@@ -21,12 +21,12 @@ use tokio::time::Instant;
 pub(crate) struct Overload {
     config: OverloadManager,
     state: AtomicU8,
-    watch: Mutex<Watch>,
+    watch: Mutex<HeapWatch>,
 }
 
 /// The state that is kept between two looks at the memory.
 #[derive(Debug)]
-struct Watch {
+struct HeapWatch {
     guard: HeapGuard,
     looked_at: Option<Instant>,
     memory: Memory,
@@ -41,7 +41,7 @@ impl Overload {
         Some(Arc::new(Self {
             config: config.clone(),
             state: AtomicU8::new(HeapState::Ample as u8),
-            watch: Mutex::new(Watch {
+            watch: Mutex::new(HeapWatch {
                 guard: HeapGuard::new(config.heap),
                 looked_at: None,
                 memory: Memory::open(),
@@ -93,7 +93,7 @@ impl Overload {
     }
 }
 
-impl Watch {
+impl HeapWatch {
     /// Returns the resident bytes; none, and a word in the log, if they cannot be seen.
     fn used(&mut self) -> Option<u64> {
         let used = self.memory.resident_bytes();

@@ -16,7 +16,7 @@ use sprat_net::problem::Problem;
 
 pub(crate) use self::cors::{Cors, Granted};
 pub(crate) use self::users::{Denied, Users};
-use super::edits::{Edits, Needs};
+use super::edits::{EditNeeds, Edits};
 
 /// The rules on who may use what a route leads to.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct Authz {
     /// Fields of the request that it is told.
     pub(crate) told: Vec<HeaderName>,
     /// More that it is told, and what that asks of the request; none if there is no more.
-    pub(crate) added: Option<(Edits, Needs)>,
+    pub(crate) added: Option<(Edits, EditNeeds)>,
     /// Fields of its answer that the backend gets.
     pub(crate) passed_on: Vec<HeaderName>,
     /// The field of its answer that names the user.
@@ -163,13 +163,13 @@ impl Authz {
     }
 }
 
-fn added(pairs: &[(String, Template)]) -> anyhow::Result<Option<(Edits, Needs)>> {
+fn added(pairs: &[(String, Template)]) -> anyhow::Result<Option<(Edits, EditNeeds)>> {
     let edits = Edits::of(&HeaderEdits {
         set: pairs.to_vec(),
         ..HeaderEdits::default()
     })?;
     Ok(edits.map(|edits| {
-        let needs = Needs::of([Some(&edits), None]);
+        let needs = EditNeeds::of([Some(&edits), None]);
         (edits, needs)
     }))
 }

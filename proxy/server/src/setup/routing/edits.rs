@@ -86,12 +86,12 @@ pub(crate) struct Values {
 /// The parts of a request that the values of a route's fields ask for: kept of each
 /// while it is on its way.
 #[derive(Debug, Default)]
-pub(crate) struct Needs {
+pub(crate) struct EditNeeds {
     fields: Vec<HeaderName>,
     certificate: bool,
 }
 
-impl Needs {
+impl EditNeeds {
     /// Returns what the changes of requests and responses ask for.
     pub(super) fn of(edits: [Option<&Edits>; 2]) -> Self {
         let variables = edits.into_iter().flatten().flat_map(Edits::variables);
@@ -153,7 +153,7 @@ impl Subject {
         request: &http::request::Parts,
         target: &Uri,
         authority: Option<&HeaderValue>,
-        needs: &Needs,
+        needs: &EditNeeds,
     ) -> Self {
         let fields = needs.fields.iter().flat_map(|name| {
             let values = request.headers.get_all(name).iter();

@@ -101,7 +101,7 @@ impl Users {
         if known.is_some() && self.remembers(seen) {
             return Ok(());
         }
-        let _waiting = Waiting::begin(&self.waiting, self.max_waiting).ok_or(Denied::Busy)?;
+        let _waiting = HashWait::begin(&self.waiting, self.max_waiting).ok_or(Denied::Busy)?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| Denied::Busy)?;
         // Another request may have been first with the same password.
@@ -168,9 +168,9 @@ impl Users {
 }
 
 /// A place among those that wait for a hash.
-struct Waiting<'a>(&'a AtomicUsize);
+struct HashWait<'a>(&'a AtomicUsize);
 
-impl<'a> Waiting<'a> {
+impl<'a> HashWait<'a> {
     fn begin(count: &'a AtomicUsize, most: usize) -> Option<Self> {
         let before = count.fetch_add(1, Relaxed);
         let own = Self(count);
@@ -178,7 +178,7 @@ impl<'a> Waiting<'a> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for HashWait<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }

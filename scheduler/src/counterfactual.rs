@@ -49,7 +49,7 @@ pub struct Counterfactual {
     egress: Egress,
     /// The time that the virtual link has come to.
     at: Time,
-    due: Due,
+    due: VirtualDue,
     /// The responses, by [`FlowId::index`] of the virtual link.
     responses: Vec<Response>,
     /// The flow of each on the virtual link, by [`FlowId::index`] of the real one.
@@ -71,7 +71,7 @@ struct Twins<T> {
 
 /// The time at which the virtual link's next grant is due.
 #[derive(Clone, Copy, Debug)]
-enum Due {
+enum VirtualDue {
     At(Time),
     Never,
     /// Something has happened since that was asked.
@@ -89,7 +89,7 @@ impl Counterfactual {
         Self {
             egress: Egress::new(pacer, fair(policy)),
             at: now,
-            due: Due::Never,
+            due: VirtualDue::Never,
             responses: Vec::new(),
             flows: Vec::new(),
             groups: Vec::new(),
@@ -181,7 +181,7 @@ impl Counterfactual {
         if let Some(twins) = place.and_then(|place| place.take_if(|it| it.real == group)) {
             self.advance(now);
             self.egress.close_group(self.at, twins.fair);
-            self.due = Due::Unknown;
+            self.due = VirtualDue::Unknown;
         }
     }
 
@@ -277,14 +277,14 @@ impl Counterfactual {
     pub fn refund(&mut self, now: Time, wire_bytes: u64) {
         self.advance(now);
         self.egress.refund(self.at, wire_bytes);
-        self.due = Due::Unknown;
+        self.due = VirtualDue::Unknown;
     }
 
     /// Changes the rate of both links; see [`Egress::set_rate`].
     pub fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
         self.advance(now);
         self.egress.set_rate(self.at, rate_bits_per_s);
-        self.due = Due::Unknown;
+        self.due = VirtualDue::Unknown;
     }
 
     /// Takes time off the virtual link that the real one has lost, because its driver was late
@@ -299,21 +299,21 @@ impl Counterfactual {
     pub fn announce(&mut self, now: Time) {
         self.advance(now);
         self.egress.announce(self.at);
-        self.due = Due::Unknown;
+        self.due = VirtualDue::Unknown;
     }
 
     /// Retracts what was announced; see [`Egress::retract`].
     pub fn retract(&mut self, now: Time) {
         self.advance(now);
         self.egress.retract();
-        self.due = Due::Unknown;
+        self.due = VirtualDue::Unknown;
     }
 
     /// Follows a change of the classes; the discipline stays `fair`.
     pub fn reconfigure(&mut self, now: Time, policy: &EgressPolicy) {
         self.advance(now);
         self.egress.reconfigure(self.at, fair(policy));
-        self.due = Due::Unknown;
+        self.due = VirtualDue::Unknown;
     }
 
     /// Returns the sums of the responses that have ended on both links by `now`.
@@ -330,7 +330,7 @@ impl Counterfactual {
 
 /// An event on the real link.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Event<'a> {
+pub(crate) enum LinkEvent<'a> {
     Open(Time, FlowId, FlowSpec),
     Offer(Time, FlowId, u64),
     AtOnce(Time, FlowSpec, u64, Time),
@@ -354,7 +354,7 @@ pub(crate) enum Event<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Compared {
     link: Box<Counterfactual>,
-    tell: fn(&mut Counterfactual, Event<'_>),
+    tell: fn(&mut Counterfactual, LinkEvent<'_>),
 }
 
 impl Compared {
@@ -369,32 +369,32 @@ impl Compared {
         &mut self.link
     }
 
-    pub(crate) fn tell(&mut self, event: Event<'_>) {
+    pub(crate) fn tell(&mut self, event: LinkEvent<'_>) {
         (self.tell)(&mut self.link, event);
     }
 }
 
 impl Counterfactual {
-    fn hear(&mut self, event: Event<'_>) {
+    fn hear(&mut self, event: LinkEvent<'_>) {
         match event {
-            Event::Open(now, id, spec) => self.open(now, id, spec),
-            Event::Offer(now, id, bytes) => self.offer(now, id, bytes),
-            Event::AtOnce(now, spec, bytes, free_at) => {
+            LinkEvent::Open(now, id, spec) => self.open(now, id, spec),
+            LinkEvent::Offer(now, id, bytes) => self.offer(now, id, bytes),
+            LinkEvent::AtOnce(now, spec, bytes, free_at) => {
                 self.serve_at_once(now, spec, bytes, free_at);
             }
-            Event::Grant(now, id, bytes, free_at) => self.grant(now, id, bytes, free_at),
-            Event::Written(now, id, granted, bytes) => self.written(now, id, granted, bytes),
-            Event::Pause(now, id) => self.pause(now, id),
-            Event::Complete(id) => self.complete(id),
-            Event::Close(now, id, unused) => self.close(now, id, unused),
-            Event::CloseGroup(now, group) => self.close_group(now, group),
-            Event::Debit(now, wire_bytes) => self.debit(now, wire_bytes),
-            Event::Refund(now, wire_bytes) => self.refund(now, wire_bytes),
-            Event::Announce(now) => self.announce(now),
-            Event::Retract(now) => self.retract(now),
-            Event::Lose(now, from) => self.lose(from, now),
-            Event::SetRate(now, rate_bits_per_s) => self.set_rate(now, rate_bits_per_s),
-            Event::Reconfigure(now, policy) => self.reconfigure(now, policy),
+            LinkEvent::Grant(now, id, bytes, free_at) => self.grant(now, id, bytes, free_at),
+            LinkEvent::Written(now, id, granted, bytes) => self.written(now, id, granted, bytes),
+            LinkEvent::Pause(now, id) => self.pause(now, id),
+            LinkEvent::Complete(id) => self.complete(id),
+            LinkEvent::Close(now, id, unused) => self.close(now, id, unused),
+            LinkEvent::CloseGroup(now, group) => self.close_group(now, group),
+            LinkEvent::Debit(now, wire_bytes) => self.debit(now, wire_bytes),
+            LinkEvent::Refund(now, wire_bytes) => self.refund(now, wire_bytes),
+            LinkEvent::Announce(now) => self.announce(now),
+            LinkEvent::Retract(now) => self.retract(now),
+            LinkEvent::Lose(now, from) => self.lose(from, now),
+            LinkEvent::SetRate(now, rate_bits_per_s) => self.set_rate(now, rate_bits_per_s),
+            LinkEvent::Reconfigure(now, policy) => self.reconfigure(now, policy),
         }
     }
 }
@@ -405,9 +405,9 @@ impl Counterfactual {
     fn advance(&mut self, now: Time) {
         for _ in 0..STEPS_MAX {
             let grant = match self.due {
-                Due::At(at) => Some(at),
-                Due::Never => None,
-                Due::Unknown => self.egress.next_wakeup(),
+                VirtualDue::At(at) => Some(at),
+                VirtualDue::Never => None,
+                VirtualDue::Unknown => self.egress.next_wakeup(),
             };
             let look = self.watched.front().map(|&(at, _)| at);
             let is_grant = grant.is_some_and(|grant| look.is_none_or(|look| grant <= look));
@@ -430,10 +430,10 @@ impl Counterfactual {
     fn step(&mut self) {
         let (flow, bytes) = match self.egress.grant(self.at) {
             Grant::Send { flow, bytes } => (flow, bytes),
-            Grant::Wait { until } => return self.due = Due::At(until),
-            Grant::Idle => return self.due = Due::Never,
+            Grant::Wait { until } => return self.due = VirtualDue::At(until),
+            Grant::Idle => return self.due = VirtualDue::Never,
         };
-        self.due = Due::Unknown;
+        self.due = VirtualDue::Unknown;
         let response = &mut self.responses[flow.index()];
         let bytes = bytes.min(response.available_bytes(self.at));
         self.egress.written(self.at, flow, bytes);
@@ -463,7 +463,7 @@ impl Counterfactual {
         if bytes > response.asked_bytes {
             response.asked_bytes = bytes;
             self.egress.offer(self.at, flow, bytes);
-            self.due = Due::Unknown;
+            self.due = VirtualDue::Unknown;
         }
         let may_look = !response.is_watched && self.watched.len() < LOOKS_MAX;
         if may_look && response.is_slowed() {
@@ -487,7 +487,7 @@ impl Counterfactual {
 
     fn end(&mut self, flow: FlowId) {
         self.egress.close(self.at, flow);
-        self.due = Due::Unknown;
+        self.due = VirtualDue::Unknown;
     }
 
     /// Leaves out all responses that are under way: too much is to be made up for.
@@ -496,7 +496,7 @@ impl Counterfactual {
         let policy = self.egress.policy().clone();
         let pacer = Pacer::exact(self.egress.pacer().rate_bits_per_s());
         self.egress = Egress::new(pacer, policy);
-        self.due = Due::Never;
+        self.due = VirtualDue::Never;
         self.responses.clear();
         self.flows.clear();
         self.groups.clear();

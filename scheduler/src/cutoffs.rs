@@ -45,11 +45,11 @@ const LARGEST_PER_MILLE: u64 = 8;
 #[derive(Clone, Debug)]
 pub struct SizeClasses {
     cutoffs: Vec<u64>,
-    learner: Option<Learner>,
+    learner: Option<CutoffLearner>,
 }
 
 #[derive(Clone, Debug)]
-struct Learner {
+struct CutoffLearner {
     classes: usize,
     sizes: SizeHistogram,
     until_revision: u32,
@@ -71,7 +71,7 @@ impl SizeClasses {
             }
             Cutoffs::Learnt { classes } => Self {
                 cutoffs: PAPER.to_vec(),
-                learner: Some(Learner {
+                learner: Some(CutoffLearner {
                     classes: usize::from(*classes).clamp(2, MAX_CLASSES),
                     sizes: SizeHistogram::new(),
                     until_revision: REVISE_EVERY,
@@ -100,7 +100,7 @@ impl SizeClasses {
     }
 }
 
-impl Learner {
+impl CutoffLearner {
     /// Notes a size; returns new cutoffs when it is time to revise them.
     fn observe(&mut self, bytes: u64) -> Option<Vec<u64>> {
         self.sizes.observe(bytes);

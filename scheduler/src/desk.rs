@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::counterfactual::{Compared, Event};
+use crate::counterfactual::{Compared, LinkEvent};
 use crate::{
     AtCapacity, Counterfactual, Egress, EgressPolicy, FlowId, FlowSpec, Grant, GroupId, Time,
 };
@@ -127,7 +127,7 @@ impl<W> Desk<W> {
         self.settle(now);
         let flow = self.egress.open(now, spec)?;
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Open(now, flow, spec));
+            own.tell(LinkEvent::Open(now, flow, spec));
         }
         let writer = Writer::new(now, flow);
         match self.writers.get_mut(flow.index()) {
@@ -143,7 +143,7 @@ impl<W> Desk<W> {
         let is_served = self.egress.serve_at_once(now, &spec, bytes);
         if let Some(own) = self.counterfactual.as_mut().filter(|_| is_served) {
             let free_at = self.egress.pacer().free_at();
-            own.tell(Event::AtOnce(now, spec, bytes, free_at));
+            own.tell(LinkEvent::AtOnce(now, spec, bytes, free_at));
         }
         is_served
     }
@@ -177,7 +177,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().offer(now, flow, bytes);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Offer(now, flow, bytes));
+            own.tell(LinkEvent::Offer(now, flow, bytes));
         }
     }
 
@@ -222,7 +222,7 @@ impl<W> Desk<W> {
             let taken = std::mem::take(&mut writer.taken);
             self.egress_mut().written(now, flow, bytes);
             if let Some(own) = &mut self.counterfactual {
-                own.tell(Event::Written(now, flow, taken, bytes));
+                own.tell(LinkEvent::Written(now, flow, taken, bytes));
             }
         }
     }
@@ -232,7 +232,7 @@ impl<W> Desk<W> {
         if self.is_open(flow) {
             self.egress.complete(flow);
             if let Some(own) = &mut self.counterfactual {
-                own.tell(Event::Complete(flow));
+                own.tell(LinkEvent::Complete(flow));
             }
         }
     }
@@ -253,7 +253,7 @@ impl<W> Desk<W> {
         }
         self.egress_mut().close(now, flow);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Close(now, flow, unused));
+            own.tell(LinkEvent::Close(now, flow, unused));
         }
     }
 
@@ -279,7 +279,7 @@ impl<W> Desk<W> {
             self.awaited = None;
             if let Some(own) = &mut self.counterfactual {
                 let free_at = self.egress.pacer().free_at();
-                own.tell(Event::Grant(now, flow, bytes, free_at));
+                own.tell(LinkEvent::Grant(now, flow, bytes, free_at));
             }
             let index = flow.index();
             let writer = &mut self.writers[index];
@@ -313,7 +313,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress.pause(now, flow);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Pause(now, flow));
+            own.tell(LinkEvent::Pause(now, flow));
         }
     }
 
@@ -381,7 +381,7 @@ impl<W> Desk<W> {
         };
         let from = self.egress.pacer().loses_from().max(*at);
         if now > from {
-            own.tell(Event::Lose(now, from));
+            own.tell(LinkEvent::Lose(now, from));
             *at = now;
         }
     }
@@ -392,7 +392,7 @@ impl<W> Desk<W> {
         let ahead = self.egress_mut().fast_path(now, wire_bytes);
         // It goes ahead on both links.
         if let Some(own) = self.counterfactual.as_mut().filter(|_| ahead) {
-            own.tell(Event::Debit(now, wire_bytes));
+            own.tell(LinkEvent::Debit(now, wire_bytes));
         }
         ahead
     }
@@ -402,7 +402,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().connect(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Debit(now, wire_bytes));
+            own.tell(LinkEvent::Debit(now, wire_bytes));
         }
     }
 
@@ -411,7 +411,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().debit(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Debit(now, wire_bytes));
+            own.tell(LinkEvent::Debit(now, wire_bytes));
         }
     }
 
@@ -420,7 +420,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().refund(now, wire_bytes);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Refund(now, wire_bytes));
+            own.tell(LinkEvent::Refund(now, wire_bytes));
         }
     }
 
@@ -429,7 +429,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().announce(now);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Announce(now));
+            own.tell(LinkEvent::Announce(now));
         }
     }
 
@@ -438,7 +438,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().retract();
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Retract(now));
+            own.tell(LinkEvent::Retract(now));
         }
     }
 
@@ -447,7 +447,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().close_group(now, group);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::CloseGroup(now, group));
+            own.tell(LinkEvent::CloseGroup(now, group));
         }
     }
 
@@ -456,7 +456,7 @@ impl<W> Desk<W> {
         self.settle(now);
         self.egress_mut().set_rate(now, rate_bits_per_s);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::SetRate(now, rate_bits_per_s));
+            own.tell(LinkEvent::SetRate(now, rate_bits_per_s));
         }
     }
 
@@ -464,7 +464,7 @@ impl<W> Desk<W> {
     pub fn reconfigure(&mut self, now: Time, policy: EgressPolicy) {
         self.settle(now);
         if let Some(own) = &mut self.counterfactual {
-            own.tell(Event::Reconfigure(now, &policy));
+            own.tell(LinkEvent::Reconfigure(now, &policy));
         }
         self.egress_mut().reconfigure(now, policy);
     }

@@ -27,8 +27,8 @@ use crate::{Mark, Pacer, Size, Time, WireCost};
 use flows::{Flow, Flows};
 use ledger::Ledger;
 use link::Link;
+use order::{FlowOrder, Next};
 pub use order::{MAX_FLOOR_PERCENT, Urgency};
-use order::{Next, Order};
 pub use survey::{FlowState, Survey, SurveyedFlow};
 pub use types::{
     AtCapacity, EgressClassStats, EgressPolicy, EgressStats, FlowId, FlowSpec, Grant, Grants,
@@ -40,7 +40,7 @@ pub use types::{
 pub struct Egress {
     flows: Flows,
     link: Link,
-    order: Order,
+    order: FlowOrder,
     ledger: Ledger,
     policy: EgressPolicy,
     /// Number of the next flow, by which ties are decided.
@@ -56,7 +56,7 @@ impl Egress {
         let policy = policy.bounded(0);
         Self {
             flows: Flows::default(),
-            order: Order::new(&policy, &link),
+            order: FlowOrder::new(&policy, &link),
             link: Link::new(link, policy.guard_factor),
             ledger: Ledger::new(policy.classes.len()),
             policy,

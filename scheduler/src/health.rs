@@ -61,12 +61,12 @@ impl EndpointHealth {
 pub struct Health {
     outliers: Option<Outliers>,
     thresholds: Option<Thresholds>,
-    members: Vec<Member>,
+    members: Vec<MemberHealth>,
     changes: VecDeque<Change>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Member {
+struct MemberHealth {
     present: bool,
     record: Record,
     streak: Streak,
@@ -81,9 +81,9 @@ impl Health {
         thresholds: Option<Thresholds>,
         endpoints: usize,
     ) -> Self {
-        let present = Member {
+        let present = MemberHealth {
             present: true,
-            ..Member::default()
+            ..MemberHealth::default()
         };
         Self {
             outliers: outliers.map(Outliers::new),
@@ -97,12 +97,12 @@ impl Health {
     pub fn set_endpoints(&mut self, slots: &[usize]) {
         for (slot, member) in self.members.iter_mut().enumerate() {
             if !slots.contains(&slot) {
-                *member = Member::default();
+                *member = MemberHealth::default();
             }
         }
         for &slot in slots {
             if self.members.len() <= slot {
-                self.members.resize_with(slot + 1, Member::default);
+                self.members.resize_with(slot + 1, MemberHealth::default);
             }
             self.members[slot].present = true;
         }

@@ -60,7 +60,7 @@ use std::time::Duration;
 
 use crate::Time;
 use base_rtt::BaseRtts;
-use probes::{Probe, Probes};
+use probes::{WriteProbe, WriteProbes};
 use span::{BusySpan, Point};
 pub use types::{Control, RateControlConfig, SocketSample, Write};
 
@@ -127,7 +127,7 @@ pub struct RateControl {
     position: u64,
     /// The time of the newest write.
     written_at: Time,
-    probes: Probes,
+    probes: WriteProbes,
     bases: BaseRtts,
     frontier: Option<Point>,
     /// Departure, queueing delay in seconds; in the order of departure.
@@ -144,7 +144,7 @@ pub struct RateControl {
     queue: f64,
     growth: Growth,
     drain: Drain,
-    held: Held,
+    held: HoldingBack,
     control: Control,
     /// The round trip without a queue, on average of what was heard, in seconds.
     base_s: f64,
@@ -174,7 +174,7 @@ struct Drain {
 
 /// Holding back against a delay that may not be ours.
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct HoldingBack {
     /// The seconds of holding back, less the time since it ended.
     time: f64,
     /// The anchor before the holding back.
@@ -200,7 +200,7 @@ impl RateControl {
             anchor: anchor as f64,
             position: 0,
             written_at: Time::ZERO,
-            probes: Probes::default(),
+            probes: WriteProbes::default(),
             bases: BaseRtts::default(),
             frontier: None,
             delays: VecDeque::new(),
@@ -213,7 +213,7 @@ impl RateControl {
             queue: 0.0,
             growth: Growth::default(),
             drain: Drain::default(),
-            held: Held::default(),
+            held: HoldingBack::default(),
             base_s: 0.0,
             noise_s: 0.0,
             control: Control {
@@ -244,9 +244,9 @@ impl RateControl {
         self.span = BusySpan::default();
         self.measured = None;
         self.growth = Growth::default();
-        self.held = Held {
+        self.held = HoldingBack {
             anchor: self.anchor,
-            ..Held::default()
+            ..HoldingBack::default()
         };
         self.drain = Drain {
             empty_at: now,
@@ -274,7 +274,7 @@ impl RateControl {
         let burst = write.position.saturating_sub(self.position);
         self.position = self.position.max(write.position);
         self.written_at = now;
-        self.probes.push(Probe {
+        self.probes.push(WriteProbe {
             burst: burst.min(BURST_MAX),
             socket: write.socket,
             network: write.network,
@@ -300,7 +300,7 @@ impl RateControl {
     /// those whose acknowledgement may have come.
     pub fn wanted(&self, now: Time, sockets: &mut Vec<u64>) {
         sockets.clear();
-        let due = |p: &&Probe| p.sent_at + self.bases.get(p.network) <= now;
+        let due = |p: &&WriteProbe| p.sent_at + self.bases.get(p.network) <= now;
         let stride = self
             .probes
             .iter()
@@ -367,7 +367,7 @@ impl RateControl {
 
     /// Confirms the newest write of each socket that has arrived.
     fn confirm(&mut self, now: Time, samples: &[SocketSample]) {
-        let mut newest: [Option<Probe>; POLL_MAX] = [None; POLL_MAX];
+        let mut newest: [Option<WriteProbe>; POLL_MAX] = [None; POLL_MAX];
         for probe in self.probes.iter() {
             let sample = samples
                 .iter()
@@ -377,7 +377,7 @@ impl RateControl {
                 newest[index] = Some(*probe);
             }
         }
-        let mut confirmed: Vec<(Probe, Duration)> = newest
+        let mut confirmed: Vec<(WriteProbe, Duration)> = newest
             .iter()
             .zip(samples)
             .filter_map(|(probe, sample)| Some(((*probe)?, sample.min_rtt)))
@@ -391,7 +391,7 @@ impl RateControl {
         }
     }
 
-    fn confirmed(&mut self, now: Time, probe: &Probe, min_rtt: Duration) {
+    fn confirmed(&mut self, now: Time, probe: &WriteProbe, min_rtt: Duration) {
         self.heard_at = now;
         let rtt = now.since(probe.sent_at);
         let notable = Duration::from_secs_f64(self.target() / 2.0);

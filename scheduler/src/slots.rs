@@ -4,12 +4,12 @@ use std::ops::{Index, IndexMut, Range};
 
 /// A key to a value. Once the value is removed it opens nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct SlotKey {
     slot: u32,
     generation: u32,
 }
 
-impl Key {
+impl SlotKey {
     /// A key that opens nothing.
     #[cfg(test)]
     pub(crate) const NONE: Self = Self {
@@ -56,7 +56,7 @@ impl<T> Slots<T> {
     }
 
     /// Puts a value into a slot.
-    pub(crate) fn insert(&mut self, value: T) -> Key {
+    pub(crate) fn insert(&mut self, value: T) -> SlotKey {
         match self.reuse() {
             Some(key) => {
                 self[key.slot] = value;
@@ -67,21 +67,21 @@ impl<T> Slots<T> {
     }
 
     /// Puts the default into a new slot, or takes one up again with what was left in it.
-    pub(crate) fn insert_left(&mut self) -> Key
+    pub(crate) fn insert_left(&mut self) -> SlotKey
     where
         T: Default,
     {
         self.reuse().unwrap_or_else(|| self.push(T::default()))
     }
 
-    fn reuse(&mut self) -> Option<Key> {
+    fn reuse(&mut self) -> Option<SlotKey> {
         let slot = self.vacant.pop()?;
         let generation = &mut self.generations[slot as usize];
         *generation = generation.wrapping_add(1);
         Some(self.key(slot))
     }
 
-    fn push(&mut self, value: T) -> Key {
+    fn push(&mut self, value: T) -> SlotKey {
         self.values.push(value);
         self.generations.push(1);
         self.key(self.values.len() as u32 - 1)
@@ -96,23 +96,23 @@ impl<T> Slots<T> {
     }
 
     /// Returns the value of a key, unless it was removed.
-    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+    pub(crate) fn get(&self, key: SlotKey) -> Option<&T> {
         self.opens(key).then(|| &self.values[key.index()])
     }
 
     /// Returns the value of a key to change it, unless it was removed.
-    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, key: SlotKey) -> Option<&mut T> {
         self.opens(key).then(|| &mut self.values[key.index()])
     }
 
-    fn opens(&self, key: Key) -> bool {
+    fn opens(&self, key: SlotKey) -> bool {
         self.generations.get(key.index()) == Some(&key.generation)
     }
 
     /// Returns the key to a slot's value.
-    pub(crate) fn key(&self, slot: u32) -> Key {
+    pub(crate) fn key(&self, slot: u32) -> SlotKey {
         let generation = self.generations[slot as usize];
-        Key { slot, generation }
+        SlotKey { slot, generation }
     }
 
     /// Returns whether a slot has a value.
@@ -159,8 +159,8 @@ mod tests {
     fn a_key_is_good_for_one_value() {
         let mut slots = Slots::default();
         let [first, second] = ["first", "second"].map(|value| slots.insert(value));
-        assert_eq!([first, second].map(Key::slot), [0, 1]);
-        assert_eq!([first, second].map(Key::index), [0, 1]);
+        assert_eq!([first, second].map(SlotKey::slot), [0, 1]);
+        assert_eq!([first, second].map(SlotKey::index), [0, 1]);
         slots.remove(0);
         assert_eq!((slots.len(), slots.get(first)), (1, None));
         assert_eq!((slots.is_taken(0), slots.is_taken(1)), (false, true));

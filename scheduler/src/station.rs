@@ -39,17 +39,17 @@ use measures::{AveragedLength, DrainRate, MeanSize};
 use repeats::Repeats;
 pub use repeats::RetryBudget;
 pub use sessions::Session;
-use waiting::Queues;
+use waiting::WaitingQueues;
 
 pub use crate::classes::ClassSpec;
 use crate::dispatch::{Balancer, Dispatch};
 use crate::limits::Shortage;
-use crate::slots::{Key, Slots};
+use crate::slots::{SlotKey, Slots};
 use crate::{Size, Time};
 
 /// A request at a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ticket(Key);
+pub struct Ticket(SlotKey);
 
 impl Ticket {
     /// Returns a small integer, unique among the present requests, for the
@@ -129,7 +129,7 @@ pub struct Station {
     highest_level: u8,
     limited: bool,
     scope: Scope,
-    queues: Queues,
+    queues: WaitingQueues,
     admission: Admission,
     slots: Slots<Slot>,
     next_seq: u64,
@@ -146,7 +146,7 @@ pub struct Station {
 
 #[derive(Clone, Debug)]
 struct Slot {
-    state: State,
+    state: RequestState,
     class: usize,
     /// The bytes that the request counts for at its endpoint.
     bytes: u64,
@@ -169,7 +169,7 @@ struct Slot {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+enum RequestState {
     Vacant,
     /// The request waits in this queue.
     Waiting(usize),
@@ -196,7 +196,7 @@ impl Station {
             highest_level: levels.min().unwrap_or(0),
             limited: classes.iter().any(|c| c.max_concurrency < usize::MAX),
             scope: config.scope,
-            queues: Queues::new(queues, &config),
+            queues: WaitingQueues::new(queues, &config),
             length: AveragedLength::new(config.admission.averaging),
             max_active: config.max_active,
             repeats: Repeats::new(config.retry_budget),
@@ -249,7 +249,7 @@ impl Station {
 
     /// Notes that the response is over; `bytes` is how large it was.
     pub fn finish(&mut self, now: Time, ticket: Ticket, bytes: u64) {
-        let State::Running(_) = self.state(ticket) else {
+        let RequestState::Running(_) = self.state(ticket) else {
             return;
         };
         self.sizes.observe(bytes);
@@ -266,7 +266,7 @@ impl Station {
     /// Notes that the ticket's endpoint has been reached (a connection was opened to it).
     /// One that could not be reached before starts slowly.
     pub fn reached(&mut self, now: Time, ticket: Ticket) {
-        if let State::Running(endpoint) = self.state(ticket) {
+        if let RequestState::Running(endpoint) = self.state(ticket) {
             self.endpoints.reached(now, endpoint);
         }
     }
@@ -274,14 +274,14 @@ impl Station {
     /// Notes that the ticket's endpoint could not be reached: it is not there, or not well.
     /// (That no connection may be opened to it for the moment says nothing of it.)
     pub fn unreached(&mut self, ticket: Ticket) {
-        if let State::Running(endpoint) = self.state(ticket) {
+        if let RequestState::Running(endpoint) = self.state(ticket) {
             self.endpoints.failed(endpoint);
         }
     }
 
     /// Notes that more is known of the response's size.
     pub fn resize(&mut self, ticket: Ticket, size: Size) {
-        let State::Running(endpoint) = self.state(ticket) else {
+        let RequestState::Running(endpoint) = self.state(ticket) else {
             return;
         };
         let bytes = self.sizes.expected(size);

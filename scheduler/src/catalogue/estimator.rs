@@ -101,7 +101,7 @@ fn hash(route: usize, kind: u8, text: &str) -> u64 {
 
 /// Sizes of one kind.
 #[derive(Clone, Debug)]
-struct Group {
+struct SizeGroup {
     key: u64,
     /// The number of sizes of other groups after which the group gives up its place.
     hold: u32,
@@ -114,7 +114,7 @@ struct Group {
     says: Known,
 }
 
-impl Group {
+impl SizeGroup {
     fn new(key: u64) -> Self {
         Self {
             key,
@@ -171,13 +171,13 @@ impl Group {
 pub struct Estimator {
     config: EstimatorConfig,
     /// The groups, in sets of [`WAYS`].
-    groups: Vec<Option<Box<Group>>>,
+    groups: Vec<Option<Box<SizeGroup>>>,
 }
 
 impl Estimator {
     /// Creates an estimator that has seen no size.
     pub fn new(config: EstimatorConfig) -> Self {
-        let each = size_of::<Group>() + SizeHistogram::BYTES + size_of::<usize>();
+        let each = size_of::<SizeGroup>() + SizeHistogram::BYTES + size_of::<usize>();
         let sets = (config.max_bytes / each / WAYS).max(1);
         Self {
             config,
@@ -204,11 +204,11 @@ impl Estimator {
     /// Returns the place of a group. A new one gets it from the one that was
     /// seen the least lately, but has to come as often as that one did: names
     /// that clients make up push nothing out.
-    fn place(&mut self, key: u64) -> Option<&mut Group> {
+    fn place(&mut self, key: u64) -> Option<&mut SizeGroup> {
         let set = self.set(key);
-        let holds = |place: &Option<Box<Group>>| place.as_ref().map_or(0, |group| group.hold);
+        let holds = |place: &Option<Box<SizeGroup>>| place.as_ref().map_or(0, |group| group.hold);
         let places = &mut self.groups[set];
-        let own = |place: &Option<Box<Group>>| place.as_ref().is_some_and(|g| g.key == key);
+        let own = |place: &Option<Box<SizeGroup>>| place.as_ref().is_some_and(|g| g.key == key);
         let index = match places.iter().position(own) {
             Some(index) => index,
             None => {
@@ -221,7 +221,7 @@ impl Estimator {
                         group.hold -= 1;
                         return None;
                     }
-                    _ => *place = Some(Box::new(Group::new(key))),
+                    _ => *place = Some(Box::new(SizeGroup::new(key))),
                 }
                 index
             }
@@ -353,13 +353,13 @@ mod tests {
 
     /// Creates an estimator with `sets` sets of groups.
     fn with_sets(sets: usize) -> Estimator {
-        let each = size_of::<Group>() + SizeHistogram::BYTES + size_of::<usize>();
+        let each = size_of::<SizeGroup>() + SizeHistogram::BYTES + size_of::<usize>();
         estimator(sets * WAYS * each, 500)
     }
 
     /// Returns a group that has seen these sizes, and estimates their median.
-    fn group(sizes: impl IntoIterator<Item = u64>) -> Group {
-        let mut group = Group::new(0);
+    fn group(sizes: impl IntoIterator<Item = u64>) -> SizeGroup {
+        let mut group = SizeGroup::new(0);
         for bytes in sizes {
             group.observe(bytes, 500);
         }

@@ -25,8 +25,8 @@ pub(super) struct Response {
     opened: Time,
     /// The response's size, if that is known exactly; 0 otherwise.
     known_bytes: u64,
-    actual: Sent,
-    fair: Sent,
+    actual: Carried,
+    fair: Carried,
     supply: Supply,
     /// The time for which it has been held in all.
     held: Duration,
@@ -48,13 +48,13 @@ enum Kind {
 
 /// The bytes granted on a link, and when it has carried them.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct Carried {
     bytes: u64,
     /// The time at which the link has carried them.
     by: Time,
 }
 
-impl Sent {
+impl Carried {
     fn add(&mut self, bytes: u64, by: Time) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.by = self.by.max(by);
@@ -88,7 +88,7 @@ pub(super) enum End {
 
 impl Response {
     pub(super) fn new(flow: FlowId, now: Time, spec: &FlowSpec) -> Self {
-        let nothing = Sent { bytes: 0, by: now };
+        let nothing = Carried { bytes: 0, by: now };
         Self {
             flow,
             cost: spec.cost,
@@ -214,7 +214,7 @@ impl Response {
     /// it, the real one and that under `fair`; none of what does not count.
     pub(super) fn times(&self) -> Option<(u64, (Duration, Duration))> {
         let counts = self.kind == Kind::Response && self.actual.bytes > 0;
-        let took = |sent: Sent| sent.by.since(self.opened);
+        let took = |sent: Carried| sent.by.since(self.opened);
         counts.then(|| (self.actual.bytes, (took(self.actual), took(self.fair))))
     }
 }

@@ -42,11 +42,11 @@ const NEXT_CUTOFF: u64 = 16;
 pub(super) struct SizeIntervals {
     /// The interval of each endpoint, from and to (inclusive).
     ranges: Vec<(u64, u64)>,
-    learner: Option<Learner>,
+    learner: Option<IntervalLearner>,
 }
 
 #[derive(Clone, Debug)]
-struct Learner {
+struct IntervalLearner {
     sizes: SizeHistogram,
     weights: Vec<u64>,
     until_revision: u32,
@@ -57,7 +57,7 @@ struct Learner {
 impl SizeIntervals {
     pub(super) fn new(intervals: &Intervals, endpoints: &[EndpointSpec]) -> Self {
         let count = endpoints.len();
-        let learnt = || Learner {
+        let learnt = || IntervalLearner {
             sizes: SizeHistogram::new(),
             weights: endpoints.iter().map(|e| u64::from(e.weight)).collect(),
             until_revision: REVISE_EVERY,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::guard::Guard;
 use crate::{Pacer, Time};
-use allowance::Allowance;
+use allowance::LinkAllowance;
 
 /// The percentage of the link's time that debits outside grants may take. Where every
 /// response has a connection of its own, with TLS, set-ups are most of what is sent; the
@@ -21,10 +21,10 @@ const AHEAD_PERCENT: u64 = 50;
 pub(super) struct Link {
     pacer: Pacer,
     /// The allowance for what no grant covers.
-    ungranted: Allowance,
+    ungranted: LinkAllowance,
     /// The allowance for what goes ahead of all flows (TOCS03 2.2.3): a lasting flood
     /// becomes the guard's average, so a share of the link bounds it as well.
-    ahead: Allowance,
+    ahead: LinkAllowance,
     guard: Guard,
 }
 
@@ -32,8 +32,8 @@ impl Link {
     /// Returns a link of which nothing has been taken.
     pub(super) fn new(pacer: Pacer, guard_factor: f64) -> Self {
         Self {
-            ungranted: Allowance::new(UNGRANTED_PERCENT, &pacer),
-            ahead: Allowance::new(AHEAD_PERCENT, &pacer),
+            ungranted: LinkAllowance::new(UNGRANTED_PERCENT, &pacer),
+            ahead: LinkAllowance::new(AHEAD_PERCENT, &pacer),
             guard: Guard::new(guard_factor),
             pacer,
         }

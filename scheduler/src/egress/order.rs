@@ -1,6 +1,6 @@
 //! The order: which of the flows that have something to write is next.
 //!
-//! The flows stand in a queue ([`Ready`]), one for all of its connection ([`Groups`]) and
+//! The flows stand in a queue ([`Ready`]), one for all of its connection ([`FlowGroups`]) and
 //! one for all of its client where clients share the link ([`Shares`]). What a flow is
 //! granted is charged to its turn, or its client's ([`Turns`]). A part of what is granted
 //! goes to what has waited longest ([`Floor`]), another to what is marked OUT ([`Marks`]),
@@ -31,8 +31,8 @@ use crate::{Pacer, Size, Time, WireCost};
 use express::Express;
 pub use floor::MAX_FLOOR_PERCENT;
 use floor::{Floor, rank_by_age};
-use front::Change;
-use groups::{Groups, LaneKey, Member};
+use front::FrontChange;
+use groups::{FlowGroups, LaneKey, Member};
 use marks::Marks;
 use place::Place;
 use portion::Moved;
@@ -47,26 +47,26 @@ const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
 
 /// The flows that wait, in order.
 #[derive(Clone, Debug)]
-pub(super) struct Order {
+pub(super) struct FlowOrder {
     ranker: Ranker,
     /// The place of each flow, by slot.
     places: Vec<Place>,
     ready: Ready,
     express: Express,
-    groups: Groups,
+    groups: FlowGroups,
     turns: Turns,
     shares: Shares,
     floor: Floor,
     marks: Marks,
     /// Whether each class takes what the others leave, and its level.
     classes: Vec<(bool, u8)>,
-    /// Responses that are going to come, see [`Order::announce`].
+    /// Responses that are going to come, see [`FlowOrder::announce`].
     announced: usize,
     /// The flows that wait whose keys change by themselves, by when they do.
     changes: RankQueue,
 }
 
-impl Order {
+impl FlowOrder {
     /// Returns an order of no flows. The policy has a class at least.
     pub(super) fn new(policy: &EgressPolicy, link: &Pacer) -> Self {
         let ranker = Ranker::new(policy.discipline.clone(), &policy.classes);
@@ -74,7 +74,7 @@ impl Order {
         Self {
             places: Vec::new(),
             express: Express::default(),
-            groups: Groups::default(),
+            groups: FlowGroups::default(),
             turns: Turns::new(policy.classes.len() * MAX_BANDS),
             shares: shares(policy, &ranker),
             floor: floor(policy, &ranker, &ready),
@@ -292,7 +292,7 @@ impl Order {
 
 /// The queue, in which a flow stands by itself, or for others of its connection and of its
 /// client.
-impl Order {
+impl FlowOrder {
     /// Puts a flow that has something to write in its place, or moves it there.
     pub(super) fn insert(&mut self, now: Time, flows: &mut Flows, link: &Link, slot: u32) {
         let flow = &mut flows[slot];
@@ -385,7 +385,7 @@ impl Order {
     }
 
     /// Follows a change of which flow stands in the queue for its group.
-    fn follow_group(&mut self, now: Time, flows: &mut Flows, change: Change) {
+    fn follow_group(&mut self, now: Time, flows: &mut Flows, change: FrontChange) {
         if let Some(out) = change.out {
             self.step_out(now, flows, out);
         }
@@ -423,7 +423,7 @@ impl Order {
     }
 
     /// Follows a change of which flow stands in the queue for its client.
-    fn follow_client(&mut self, now: Time, flows: &Flows, share: u32, change: Change) {
+    fn follow_client(&mut self, now: Time, flows: &Flows, share: u32, change: FrontChange) {
         if let Some(out) = change.out {
             self.ready.remove(flows[out].class(), out);
         }
@@ -449,7 +449,7 @@ impl Order {
 }
 
 /// The marks of flows.
-impl Order {
+impl FlowOrder {
     /// Counts a flow that has something to write again as new, if it was idle for too long.
     pub(super) fn wake(&self, now: Time, flow: &mut Flow) {
         self.marks.wake(now, flow);
@@ -473,7 +473,7 @@ impl Order {
 }
 
 /// The choice of the next flow, and what a grant costs.
-impl Order {
+impl FlowOrder {
     /// Takes the next flow out of the queue to be granted something.
     pub(super) fn take(&mut self, now: Time, flows: &mut Flows, link: &Link) -> Next {
         self.catch_up(now, flows, link);

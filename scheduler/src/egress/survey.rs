@@ -17,12 +17,12 @@ pub struct Survey {
     most: usize,
     next_slot: u32,
     /// The flows found, in no order; twice `most` at most.
-    found: Vec<(Standing, SurveyedFlow)>,
+    found: Vec<(SurveyStanding, SurveyedFlow)>,
 }
 
 /// A flow's place in the list, which is sorted by these fields in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Standing {
+struct SurveyStanding {
     state: FlowState,
     /// Whether the discipline orders it: the fast path's lane comes first.
     is_ordered: bool,
@@ -78,7 +78,7 @@ impl Survey {
         }
     }
 
-    fn add(&mut self, standing: Standing, flow: SurveyedFlow) {
+    fn add(&mut self, standing: SurveyStanding, flow: SurveyedFlow) {
         if self.most == 0 {
             return;
         }
@@ -110,7 +110,7 @@ impl Egress {
             let flow = &self.flows[slot];
             if self.flows.is_open(slot) {
                 let seen = self.look(now, slot);
-                let standing = Standing {
+                let standing = SurveyStanding {
                     state: seen.state,
                     is_ordered: !flow.is_express,
                     rank: self.order.rank(flow),

@@ -1,12 +1,12 @@
 //! The types that a driver and an uplink exchange.
 
 use crate::counterfactual::Network;
-use crate::slots::Key;
+use crate::slots::SlotKey;
 use crate::{ClassSpec, Discipline, MAX_CLASSES, Marking, Size, Time, WireCost};
 
 /// The identity of an open flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlowId(pub(super) Key);
+pub struct FlowId(pub(super) SlotKey);
 
 impl FlowId {
     /// Returns a small integer, unique among the open flows, for the driver's tables.
@@ -22,7 +22,7 @@ impl FlowId {
 
 /// The identity of an open group of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct GroupId(pub(super) Key);
+pub struct GroupId(pub(super) SlotKey);
 
 impl GroupId {
     /// Returns a small integer, unique among the open groups, for a driver's tables.

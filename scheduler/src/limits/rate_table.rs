@@ -25,7 +25,7 @@ pub struct Exceeded {
 
 /// A key, and when its bucket would be full again.
 #[derive(Clone, Copy, Debug, Default)]
-struct Entry {
+struct RateEntry {
     key: u64,
     /// The theoretical arrival time of the generic cell rate algorithm (ITU-T
     /// I.371, annex A); once it has passed, the entry says nothing.
@@ -41,7 +41,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub struct RateTable {
     bucket: Bucket,
-    sets: Box<[[Entry; WAYS]]>,
+    sets: Box<[[RateEntry; WAYS]]>,
 }
 
 impl RateTable {
@@ -50,7 +50,7 @@ impl RateTable {
         let sets = max_keys.div_ceil(WAYS).max(1);
         Self {
             bucket,
-            sets: vec![[Entry::default(); WAYS]; sets].into(),
+            sets: vec![[RateEntry::default(); WAYS]; sets].into(),
         }
     }
 
@@ -77,13 +77,13 @@ impl RateTable {
                 retry_after: used - room,
             });
         }
-        *entry = Entry { key, full_at };
+        *entry = RateEntry { key, full_at };
         let left = (room - used).as_nanos() / interval.as_nanos().max(1);
         Ok(u32::try_from(left).unwrap_or(tokens))
     }
 
     /// Returns the key's entry, or the one that gives way to it.
-    fn entry(&mut self, key: u64) -> &mut Entry {
+    fn entry(&mut self, key: u64) -> &mut RateEntry {
         let sets = self.sets.len() as u128;
         // The product's high half: each set gets an equal part of the keys.
         let index = ((u128::from(key) * sets) >> 64) as usize;

@@ -11,7 +11,7 @@ use crate::Time;
 pub struct Marker<K> {
     marking: Marking,
     max_flows: usize,
-    flows: BTreeMap<K, Entry>,
+    flows: BTreeMap<K, MarkedFlow>,
     /// The flows by their last packet, the oldest first.
     by_use: BTreeMap<u64, K>,
     /// Number of the next packet.
@@ -19,7 +19,7 @@ pub struct Marker<K> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct MarkedFlow {
     marks: FlowMarks,
     used: u64,
 }
@@ -56,7 +56,7 @@ impl<K: Ord + Clone> Marker<K> {
         let used = self.next_use;
         self.next_use += 1;
         self.by_use.insert(used, flow.clone());
-        self.flows.insert(flow.clone(), Entry { marks, used });
+        self.flows.insert(flow.clone(), MarkedFlow { marks, used });
         mark
     }
 

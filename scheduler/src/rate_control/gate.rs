@@ -135,7 +135,7 @@ pub struct GateSample {
 
 /// Whether a shared link is proven.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+enum GateState {
     Open,
     Engaged {
         since: Time,
@@ -180,7 +180,7 @@ pub struct Gate {
     learnt_at: Time,
     pulses: Pulses,
     attention: Attention,
-    state: State,
+    state: GateState,
     fails: u32,
     polls: u32,
     polled_at: Time,
@@ -214,7 +214,7 @@ impl Gate {
             learnt_at: Time::ZERO,
             pulses: Pulses::default(),
             attention: Attention::default(),
-            state: State::Open,
+            state: GateState::Open,
             fails: 0,
             polls: 0,
             polled_at: Time::ZERO,
@@ -225,7 +225,7 @@ impl Gate {
 
     /// Returns whether a shared link is proven, and the pacer follows the search.
     pub fn is_engaged(&self) -> bool {
-        self.state != State::Open
+        self.state != GateState::Open
     }
 
     /// Returns the shared link, while one is proven.
@@ -239,8 +239,8 @@ impl Gate {
     /// Returns the last answer of the gate.
     pub fn control(&self) -> Control {
         let rate = match self.state {
-            State::Open => self.named_bits_per_s.unwrap_or(OPEN_BITS_PER_S),
-            State::Engaged { .. } => self.pulses.rate(&self.control),
+            GateState::Open => self.named_bits_per_s.unwrap_or(OPEN_BITS_PER_S),
+            GateState::Engaged { .. } => self.pulses.rate(&self.control),
         };
         Control {
             rate_bits_per_s: rate.min(self.named_bits_per_s.unwrap_or(u64::MAX)),
@@ -350,7 +350,7 @@ impl Gate {
             self.decide(now);
         }
         self.guide(now, backlogged);
-        if let State::Engaged { .. } = self.state {
+        if let GateState::Engaged { .. } = self.state {
             let floor = self.evidence.floor(now).map_or(0.0, rate_of);
             let anchor = self.control.anchor_bits_per_s() as f64;
             if self
@@ -498,7 +498,7 @@ impl Gate {
         if let Some(explained) = self.explained(now, needed) {
             self.control.restart(now, explained);
             self.pulses = Pulses::default();
-            self.state = State::Engaged {
+            self.state = GateState::Engaged {
                 since: now,
                 anchor: explained,
                 noise_s: self.noise_s,
@@ -522,7 +522,7 @@ impl Gate {
     /// that was proven.
     fn guide(&mut self, now: Time, backlogged: bool) {
         let ceiling = 0.995 * self.ceiling_bits_per_s as f64;
-        let State::Engaged {
+        let GateState::Engaged {
             since,
             anchor,
             noise_s,
@@ -566,7 +566,7 @@ impl Gate {
         if is_past || is_lost || is_deaf || is_noisy {
             self.fails += u32::from(lasted < MISTAKE && (is_lost || is_deaf));
             self.evidence.scale(0.2);
-            self.state = State::Open;
+            self.state = GateState::Open;
         }
     }
 }

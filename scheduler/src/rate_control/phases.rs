@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    BusySpan, DOUBT_GAIN, GAIN_MAX, GAIN_MAX_CAUTIOUS, GAIN_MIN, Growth, Held, MEASURED_PATIENCE,
-    RateControl, UNSEEN_STEPS,
+    BusySpan, DOUBT_GAIN, GAIN_MAX, GAIN_MAX_CAUTIOUS, GAIN_MIN, Growth, HoldingBack,
+    MEASURED_PATIENCE, RateControl, UNSEEN_STEPS,
 };
 use crate::Time;
 
@@ -60,10 +60,10 @@ impl RateControl {
         if let Some((delay, until)) = self.held.test
             && self.confirmed_sent_at >= until
         {
-            self.held = Held {
+            self.held = HoldingBack {
                 foreign: self.held.foreign,
                 anchor: self.anchor,
-                ..Held::default()
+                ..HoldingBack::default()
             };
             if self.least_delay() > 0.7 * delay {
                 self.held.foreign = self.least_delay();

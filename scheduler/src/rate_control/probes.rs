@@ -7,7 +7,7 @@ use crate::Time;
 
 /// A write whose acknowledgement will tell where the link has come to.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Probe {
+pub(super) struct WriteProbe {
     pub(super) socket: u64,
     pub(super) network: u64,
     /// The socket's bytes up to and with this write.
@@ -34,12 +34,12 @@ const LIFETIME: Duration = Duration::from_secs(3);
 
 /// Probes beyond the frontier, in the order of their positions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Probes {
-    ring: VecDeque<Probe>,
+pub(super) struct WriteProbes {
+    ring: VecDeque<WriteProbe>,
 }
 
-impl Probes {
-    pub(super) fn push(&mut self, probe: Probe) {
+impl WriteProbes {
+    pub(super) fn push(&mut self, probe: WriteProbe) {
         let spacing = SPACING * (1 << (self.ring.len() / CROWD).min(8));
         let spaced = self
             .ring
@@ -54,11 +54,11 @@ impl Probes {
         self.ring.is_empty()
     }
 
-    pub(super) fn oldest(&self) -> Option<&Probe> {
+    pub(super) fn oldest(&self) -> Option<&WriteProbe> {
         self.ring.front()
     }
 
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Probe> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &WriteProbe> {
         self.ring.iter()
     }
 
@@ -88,8 +88,8 @@ impl Probes {
 mod tests {
     use super::*;
 
-    fn probe(socket: u64, us: u64) -> Probe {
-        Probe {
+    fn probe(socket: u64, us: u64) -> WriteProbe {
+        WriteProbe {
             socket,
             network: 1,
             written: us,
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn probes_are_further_apart_the_more_are_out() {
-        let mut probes = Probes::default();
+        let mut probes = WriteProbes::default();
         for us in [0, 99, 100, 199, 200] {
             probes.push(probe(us, us));
         }
@@ -123,13 +123,13 @@ mod tests {
 
     #[test]
     fn those_passed_and_those_too_old_are_gone() {
-        let mut probes = Probes::default();
+        let mut probes = WriteProbes::default();
         assert!(probes.is_empty());
         for us in [1000, 2000, 3000] {
             probes.push(probe(1, us));
         }
         assert!(!probes.is_empty());
-        let oldest = |probes: &Probes| probes.oldest().map(|probe| probe.position);
+        let oldest = |probes: &WriteProbes| probes.oldest().map(|probe| probe.position);
         probes.pass(Time::ZERO, 999);
         assert_eq!(oldest(&probes), Some(1000));
         probes.pass(Time::ZERO, 1000);
@@ -143,11 +143,11 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_one_sockets() {
-        let mut probes = Probes::default();
+        let mut probes = WriteProbes::default();
         for (socket, us) in [(1, 1000), (2, 2000), (1, 3000), (1, 4000)] {
             probes.push(probe(socket, us));
         }
-        let left = |probes: &Probes| probes.iter().map(|one| one.position).collect::<Vec<_>>();
+        let left = |probes: &WriteProbes| probes.iter().map(|one| one.position).collect::<Vec<_>>();
         probes.drop_until(1, 3000);
         assert_eq!(left(&probes), [2000, 4000]);
         probes.forget(1);

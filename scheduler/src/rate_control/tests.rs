@@ -29,8 +29,8 @@ fn is_near(value: f64, expected: f64) -> bool {
 }
 
 /// Returns a probe of one full segment.
-fn probe(network: u64, sent_at: Time, position: u64) -> Probe {
-    Probe {
+fn probe(network: u64, sent_at: Time, position: u64) -> WriteProbe {
+    WriteProbe {
         socket: 1,
         network,
         written: position,

@@ -1,7 +1,7 @@
 //! Attempts at other endpoints.
 
 use super::sessions::Belongs;
-use super::{Refusal, RefusalReason, State, Station, Ticket, Verdict};
+use super::{Refusal, RefusalReason, RequestState, Station, Ticket, Verdict};
 use crate::Time;
 
 /// Whether and where a request may be tried again.
@@ -25,11 +25,11 @@ impl Station {
     /// was, as there was no connection to be had, it does not. That it could
     /// not be reached is for [`Station::unreached`] to say.
     pub fn step_back(&mut self, now: Time, ticket: Ticket, sent: bool) -> Again {
-        let State::Running(endpoint) = self.state(ticket) else {
+        let RequestState::Running(endpoint) = self.state(ticket) else {
             return Again::Denied;
         };
         self.release(ticket, endpoint, false);
-        self.slots[ticket.slot()].state = State::Away;
+        self.slots[ticket.slot()].state = RequestState::Away;
         let slot = &mut self.slots[ticket.slot()];
         slot.tried.add(endpoint);
         if !sent {
@@ -57,7 +57,7 @@ impl Station {
 
     /// Sends a request to another endpoint, or into a queue, after [`Station::step_back`].
     pub fn again(&mut self, now: Time, ticket: Ticket) -> Verdict {
-        if self.state(ticket) != State::Away {
+        if self.state(ticket) != RequestState::Away {
             return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
         }
         self.slots[ticket.slot()].placed = now;
@@ -68,7 +68,7 @@ impl Station {
     /// is one with room now and the budget allows it. Both tickets are to be
     /// given back.
     pub fn hedge(&mut self, now: Time, ticket: Ticket) -> Option<(Ticket, usize)> {
-        let State::Running(endpoint) = self.state(ticket) else {
+        let RequestState::Running(endpoint) = self.state(ticket) else {
             return None;
         };
         // A faster answer from elsewhere would move the session there.
@@ -83,7 +83,7 @@ impl Station {
             return None;
         }
         let mut copy = first.clone();
-        copy.state = State::Away;
+        copy.state = RequestState::Away;
         copy.repeated = false;
         copy.placed = now;
         copy.tried.add(endpoint);

@@ -1,6 +1,6 @@
 //! Endpoints that come and go, and that are taken out of use.
 
-use super::{Event, Scope, State, Station, Verdict};
+use super::{Event, RequestState, Scope, Station, Verdict};
 use crate::Time;
 use crate::dispatch::EndpointSpec;
 
@@ -93,11 +93,11 @@ impl Station {
         for slot in self.queues.members(queue) {
             let ticket = self.ticket(slot);
             // Another may have displaced it meanwhile.
-            if self.state(ticket) != State::Waiting(queue) {
+            if self.state(ticket) != RequestState::Waiting(queue) {
                 continue;
             }
             self.unqueue(now, ticket, queue);
-            self.slots[ticket.slot()].state = State::Away;
+            self.slots[ticket.slot()].state = RequestState::Away;
             let event = match self.place(now, ticket) {
                 Verdict::Start { ticket, endpoint } => Event::Started { ticket, endpoint },
                 Verdict::Wait { .. } => continue,

@@ -1,9 +1,10 @@
 //! How a request goes from state to state.
 
 use super::sessions::Belongs;
-use super::waiting::Entry;
+use super::waiting::WaitingRequest;
 use super::{
-    Arrival, Event, Refusal, RefusalReason, Scope, Slot, State, Station, Ticket, Tried, Verdict,
+    Arrival, Event, Refusal, RefusalReason, RequestState, Scope, Slot, Station, Ticket, Tried,
+    Verdict,
 };
 use crate::dispatch::Asked;
 use crate::mix::mix;
@@ -14,10 +15,10 @@ use crate::{Size, Time};
 const ASIDE_MAX: usize = 16;
 
 impl Station {
-    pub(super) fn state(&self, ticket: Ticket) -> State {
+    pub(super) fn state(&self, ticket: Ticket) -> RequestState {
         self.slots
             .get(ticket.0)
-            .map_or(State::Vacant, |slot| slot.state)
+            .map_or(RequestState::Vacant, |slot| slot.state)
     }
 
     pub(super) fn ticket(&self, slot: u32) -> Ticket {
@@ -26,7 +27,7 @@ impl Station {
 
     pub(super) fn seat(&mut self, now: Time, arrival: &Arrival) -> Ticket {
         let slot = Slot {
-            state: State::Vacant,
+            state: RequestState::Vacant,
             class: arrival.class,
             bytes: self.sizes.expected(arrival.size),
             hash: arrival.hash,
@@ -125,7 +126,7 @@ impl Station {
             self.drain.resumed(now);
         }
         let slot = &mut self.slots[ticket.slot()];
-        slot.state = State::Running(endpoint);
+        slot.state = RequestState::Running(endpoint);
         slot.seq = self.next_seq;
         self.next_seq += 1;
         self.stats[slot.class].running += 1;
@@ -149,7 +150,7 @@ impl Station {
             self.turn_out(now, worst, RefusalReason::Displaced);
         }
         let slot = &mut self.slots[ticket.slot()];
-        slot.state = State::Waiting(queue);
+        slot.state = RequestState::Waiting(queue);
         slot.seq = self.next_seq;
         self.next_seq += 1;
         self.stats[slot.class].waited += 1;
@@ -170,10 +171,10 @@ impl Station {
     }
 
     /// Returns what a waiting request's place in its queue depends on.
-    pub(super) fn entry(&self, slot: u32) -> Entry {
+    pub(super) fn entry(&self, slot: u32) -> WaitingRequest {
         let slot = &self.slots[slot];
         let class = &self.classes[slot.class];
-        Entry {
+        WaitingRequest {
             class: slot.class,
             level: class.level,
             bytes: slot.bytes,
@@ -284,10 +285,10 @@ impl Station {
     /// response was `whole`, or it was cut short.
     pub(super) fn leave(&mut self, now: Time, ticket: Ticket, whole: bool) {
         match self.state(ticket) {
-            State::Vacant => return,
-            State::Away => {}
-            State::Waiting(queue) => self.unqueue(now, ticket, queue),
-            State::Running(endpoint) => {
+            RequestState::Vacant => return,
+            RequestState::Away => {}
+            RequestState::Waiting(queue) => self.unqueue(now, ticket, queue),
+            RequestState::Running(endpoint) => {
                 self.release(ticket, endpoint, whole);
                 self.vacate(ticket);
                 return self.fill(now, Some(endpoint));
@@ -299,7 +300,7 @@ impl Station {
     /// Takes a request from its endpoint; its response was `whole`, or it was cut short.
     pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize, whole: bool) {
         let slot = &mut self.slots[ticket.slot()];
-        slot.state = State::Vacant;
+        slot.state = RequestState::Vacant;
         let level = self.classes[slot.class].level;
         self.stats[slot.class].running -= 1;
         self.endpoints
@@ -309,7 +310,7 @@ impl Station {
     /// Takes a request out of its queue.
     pub(super) fn unqueue(&mut self, now: Time, ticket: Ticket, queue: usize) {
         let slot = &mut self.slots[ticket.slot()];
-        slot.state = State::Vacant;
+        slot.state = RequestState::Vacant;
         let level = self.classes[slot.class].level;
         self.stats[slot.class].waiting -= 1;
         if self.scope == Scope::Endpoint {
@@ -321,7 +322,7 @@ impl Station {
 
     pub(super) fn vacate(&mut self, ticket: Ticket) {
         let slot = &mut self.slots[ticket.slot()];
-        slot.state = State::Vacant;
+        slot.state = RequestState::Vacant;
         if std::mem::take(&mut slot.repeated) {
             self.repeats.ended();
         }
@@ -376,7 +377,7 @@ impl Station {
     /// Gives those that wait the places that their values of `now` give them.
     pub(super) fn renew_places(&mut self, now: Time) {
         while let Some(slot) = self.queues.changed(now) {
-            let State::Waiting(queue) = self.slots[slot].state else {
+            let RequestState::Waiting(queue) = self.slots[slot].state else {
                 return;
             };
             let entry = self.entry(slot);

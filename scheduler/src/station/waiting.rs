@@ -7,7 +7,7 @@ use crate::srq::Terms;
 
 /// The properties of a request that the order may depend on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct WaitingRequest {
     pub(super) class: usize,
     pub(super) level: u8,
     pub(super) bytes: u64,
@@ -21,7 +21,7 @@ pub(super) struct Entry {
 
 /// The queues of a station: one for the cluster, or one for each endpoint.
 #[derive(Clone, Debug)]
-pub(super) struct Queues {
+pub(super) struct WaitingQueues {
     order: Order,
     max_waiting: usize,
     /// The most requests that wait in all queues together.
@@ -42,7 +42,7 @@ struct Queue {
     worst: RankQueue,
 }
 
-impl Queues {
+impl WaitingQueues {
     pub(super) fn new(queues: usize, config: &StationConfig) -> Self {
         let queue = Queue {
             by_class: vec![RankQueue::default(); config.classes.len()],
@@ -78,7 +78,7 @@ impl Queues {
     }
 
     /// Puts a request in a queue, at its place of `now`.
-    pub(super) fn insert(&mut self, now: Time, queue: usize, slot: u32, entry: &Entry) {
+    pub(super) fn insert(&mut self, now: Time, queue: usize, slot: u32, entry: &WaitingRequest) {
         let rank = self.rank(now, entry);
         self.await_change(now, slot, entry);
         let queue = &mut self.queues[queue];
@@ -113,7 +113,7 @@ impl Queues {
     }
 
     /// Notes when a request's place changes.
-    fn await_change(&mut self, now: Time, slot: u32, entry: &Entry) {
+    fn await_change(&mut self, now: Time, slot: u32, entry: &WaitingRequest) {
         let terms = entry.terms.filter(|_| self.order == Order::Vrd);
         if let Some(at) = terms.and_then(|terms| terms.changes_at(entry.arrived, now)) {
             let rank = Rank {
@@ -132,7 +132,7 @@ impl Queues {
         (Time::from_nanos(rank.key) <= now).then_some(slot)
     }
 
-    fn rank(&self, now: Time, entry: &Entry) -> Rank {
+    fn rank(&self, now: Time, entry: &WaitingRequest) -> Rank {
         let of_terms = |key: &dyn Fn(Terms) -> u64| entry.terms.map_or(u64::MAX, key);
         let key = match self.order {
             Order::Size => entry.bytes,

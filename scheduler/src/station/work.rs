@@ -45,7 +45,7 @@ impl Sharing {
 #[derive(Clone, Debug)]
 pub(super) struct Work {
     total_bytes: u64,
-    lanes: Vec<Lane>,
+    lanes: Vec<SizeLane>,
     /// The requests in service, by when they were started.
     running: BTreeSet<u64>,
     /// The one that the last response overtook.
@@ -53,7 +53,7 @@ pub(super) struct Work {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Lane {
+struct SizeLane {
     bytes: u64,
     requests: u64,
 }
@@ -65,7 +65,7 @@ impl Work {
         let lanes = if detailed { LANES } else { 0 };
         Self {
             total_bytes: 0,
-            lanes: vec![Lane::default(); lanes],
+            lanes: vec![SizeLane::default(); lanes],
             running: BTreeSet::new(),
             overtaken: None,
         }
@@ -118,7 +118,7 @@ impl Work {
             return self.total_bytes;
         }
         let own = lane(bytes);
-        let sum = |(index, lane): (usize, &Lane)| match index.cmp(&own) {
+        let sum = |(index, lane): (usize, &SizeLane)| match index.cmp(&own) {
             std::cmp::Ordering::Less => lane.bytes,
             std::cmp::Ordering::Equal => lane.bytes.min(lane.requests.saturating_mul(bytes)),
             std::cmp::Ordering::Greater => lane.requests.saturating_mul(bytes),

@@ -22,7 +22,7 @@ const BURST_MIN_BYTES: u64 = 10 * 1514;
 
 /// A part of the link's rate, and a burst on top of it.
 #[derive(Clone, Debug)]
-pub(super) struct Allowance {
+pub(super) struct LinkAllowance {
     /// The part of the link, in percent.
     percent: u64,
     /// A link of that part's rate.
@@ -30,7 +30,7 @@ pub(super) struct Allowance {
     burst_bytes: u64,
 }
 
-impl Allowance {
+impl LinkAllowance {
     /// Returns an allowance of `percent` of `link`'s rate, none of it used.
     pub(super) fn new(percent: u64, link: &Pacer) -> Self {
         let mut allowance = Self {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_a_tenth_of_a_second_or_an_initial_window() {
-        let burst = |rate| Allowance::new(80, &Pacer::exact(rate)).room(ms(0));
+        let burst = |rate| LinkAllowance::new(80, &Pacer::exact(rate)).room(ms(0));
         assert_eq!(burst(8 * MBIT), 100_000);
         assert_eq!(burst(80 * MBIT), 1_000_000);
         assert_eq!(burst(MBIT), 15_140);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_is_used_comes_back_at_the_parts_rate() {
-        let mut allowance = Allowance::new(80, &Pacer::exact(8 * MBIT));
+        let mut allowance = LinkAllowance::new(80, &Pacer::exact(8 * MBIT));
         assert_eq!(allowance.take(ms(0), 60_000), 60_000);
         assert_eq!(allowance.take(ms(0), 60_000), 40_000);
         assert_eq!(allowance.take(ms(0), 60_000), 0);
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn it_follows_the_link() {
-        let mut allowance = Allowance::new(50, &Pacer::exact(8 * MBIT));
+        let mut allowance = LinkAllowance::new(50, &Pacer::exact(8 * MBIT));
         allowance.take(ms(0), 100_000);
         allowance.set_link(ms(0), &Pacer::exact(80 * MBIT));
         assert_eq!(allowance.room(ms(0)), 900_000, "what was used stays used");

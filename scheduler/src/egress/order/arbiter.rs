@@ -25,7 +25,7 @@ const RATE_HOLDS_OVER: Duration = Duration::from_secs(1);
 
 /// The slot whose turn it is, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum SlotTurn {
     /// This slot's, which is no longer in the queue.
     Slot(u32),
     /// The link stays idle until `until`; without one, until something else happens.
@@ -35,7 +35,7 @@ pub(super) enum Turn {
 /// A class's place in the order: the least goes first. The order of the fields is the
 /// policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
+struct ClassKey {
     idle_only: bool,
     level: u8,
     virtual_time: u128,
@@ -266,10 +266,10 @@ impl Arbiter {
     }
 
     /// Takes the flow whose turn it is, now that the link is free.
-    pub(super) fn take(&mut self, now: Time) -> Turn {
+    pub(super) fn take(&mut self, now: Time) -> SlotTurn {
         let mut until: Option<Time> = None;
         let mut wait = |at: Time| until = Some(until.map_or(at, |until| until.min(at)));
-        let mut best: Option<(Key, u32, bool)> = None;
+        let mut best: Option<(ClassKey, u32, bool)> = None;
         for (index, class) in self.classes.iter().enumerate() {
             let Some((slot, seated)) = class.first() else {
                 continue;
@@ -281,7 +281,7 @@ impl Arbiter {
                 continue;
             }
             let reached = self.virtual_times[usize::from(class.level)];
-            let key = Key {
+            let key = ClassKey {
                 idle_only: class.idle_only,
                 level: class.level,
                 virtual_time: class.virtual_time.max(reached),
@@ -292,19 +292,19 @@ impl Arbiter {
             }
         }
         let Some((key, slot, seated)) = best else {
-            return Turn::Nobody { until };
+            return SlotTurn::Nobody { until };
         };
         if key.idle_only
             && let Some(at) = self.gate.hold(now)
         {
             wait(at);
-            return Turn::Nobody { until };
+            return SlotTurn::Nobody { until };
         }
         self.gate.settle(now);
         self.virtual_times[usize::from(key.level)] = key.virtual_time;
         self.classes[key.index].virtual_time = key.virtual_time;
         self.take_out(key.index, slot, seated);
-        Turn::Slot(slot)
+        SlotTurn::Slot(slot)
     }
 
     /// Returns, of the first flow of all classes that may send, whether its class takes
@@ -466,7 +466,7 @@ mod tests {
         }
         assert_eq!(arbiter.least(0), Some(rank(3)));
         // That has the only place; the other one waits for it.
-        assert_eq!(arbiter.take(Time::ZERO), Turn::Slot(0));
+        assert_eq!(arbiter.take(Time::ZERO), SlotTurn::Slot(0));
         assert_eq!(arbiter.least(0), Some(rank(5)));
         arbiter.insert(Time::ZERO, 0, 0, rank(4));
         assert_eq!(arbiter.least(0), Some(rank(4)));

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::Order;
+use super::FlowOrder;
 use super::portion::{By, Debt, Moved, Portion};
 use crate::Time;
 use crate::egress::flows::{Flow, Flows, Granted};
@@ -161,7 +161,7 @@ pub(super) fn rank_by_age(flow: &Flow) -> Rank {
 
 /// The floor, which is for clients in turn where they share the link: one with many flows
 /// that wait has no more of it than one with a single one.
-impl Order {
+impl FlowOrder {
     /// Returns the floor's lane of a class.
     pub(super) fn floor_lane(&self, class: usize) -> usize {
         match self.floor.is_by_class {

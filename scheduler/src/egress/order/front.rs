@@ -4,7 +4,7 @@ use crate::queue::{Positions, Rank, RankHeap};
 
 /// A change of the flow that stands in the queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct FrontChange {
     /// The flow that is no longer in the queue.
     pub(super) out: Option<u32>,
     /// The flow that is in the queue from now on, or has another rank there.
@@ -20,16 +20,21 @@ pub(super) struct Front {
 
 impl Front {
     /// Makes a flow ready, or gives it another rank.
-    pub(super) fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) -> Change {
+    pub(super) fn insert(
+        &mut self,
+        positions: &mut Positions,
+        slot: u32,
+        rank: Rank,
+    ) -> FrontChange {
         self.ready.insert(positions, slot, rank);
         self.show(Some(slot))
     }
 
     /// Takes a flow from those that are ready, if it is one.
-    pub(super) fn remove(&mut self, positions: &mut Positions, slot: u32) -> Change {
+    pub(super) fn remove(&mut self, positions: &mut Positions, slot: u32) -> FrontChange {
         match self.ready.remove(positions, slot) {
             true => self.show(None),
-            false => Change::default(),
+            false => FrontChange::default(),
         }
     }
 
@@ -41,10 +46,10 @@ impl Front {
     }
 
     /// Shows the first of those that are ready, of which one may be `moved`.
-    pub(super) fn show(&mut self, moved: Option<u32>) -> Change {
+    pub(super) fn show(&mut self, moved: Option<u32>) -> FrontChange {
         let first = self.ready.first().map(|(_, slot)| slot);
         let before = std::mem::replace(&mut self.shown, first);
-        Change {
+        FrontChange {
             out: before.filter(|_| before != first),
             into: first.filter(|_| before != first || moved == first),
         }

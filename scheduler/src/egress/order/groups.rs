@@ -3,7 +3,7 @@
 //! in the queue with the rank of the one flow that would be its next, so that
 //! no connection gets ahead of another by what it says.
 
-use super::front::{Change, Front};
+use super::front::{Front, FrontChange};
 use crate::egress::types::{GroupId, Precedence};
 use crate::queue::{Positions, Rank};
 use crate::slots::Slots;
@@ -36,20 +36,20 @@ pub(super) struct Member {
 
 /// The groups of an uplink.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Groups {
-    slots: Slots<Group>,
+pub(super) struct FlowGroups {
+    slots: Slots<FlowGroup>,
     positions: Positions,
     /// Flows that are ready and not in the queue.
     hidden: usize,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Group {
+struct FlowGroup {
     /// Lanes, one for each class that a flow of the group has had: an operator's
     /// classes come before what a client says. Where clients share the link one
     /// for each client whose flows are ready, for what one says is no concern
     /// of another's that a proxy in front has on the same connection.
-    lanes: Vec<Lane>,
+    lanes: Vec<GroupLane>,
 }
 
 /// The class and the client whose flows are compared.
@@ -61,12 +61,12 @@ pub(super) struct LaneKey {
 }
 
 #[derive(Clone, Debug)]
-struct Lane {
+struct GroupLane {
     key: LaneKey,
     front: Front,
 }
 
-impl Groups {
+impl FlowGroups {
     pub(super) fn open(&mut self) -> GroupId {
         GroupId(self.slots.insert_left())
     }
@@ -116,13 +116,13 @@ impl Groups {
         key: LaneKey,
         slot: u32,
         (rank, attained): (Rank, u64),
-    ) -> Option<Change> {
+    ) -> Option<FrontChange> {
         let group = self.slots.get_mut(member.group.0)?;
         let at = match group.lanes.iter().position(|lane| lane.key == key) {
             Some(at) => at,
             None => {
                 let front = Front::default();
-                group.lanes.push(Lane { key, front });
+                group.lanes.push(GroupLane { key, front });
                 group.lanes.len() - 1
             }
         };
@@ -135,10 +135,15 @@ impl Groups {
     }
 
     /// Takes a flow from those that are ready. Returns none if its group is gone.
-    pub(super) fn remove(&mut self, member: Member, key: LaneKey, slot: u32) -> Option<Change> {
+    pub(super) fn remove(
+        &mut self,
+        member: Member,
+        key: LaneKey,
+        slot: u32,
+    ) -> Option<FrontChange> {
         let group = self.slots.get_mut(member.group.0)?;
         let Some(at) = group.lanes.iter().position(|lane| lane.key == key) else {
-            return Some(Change::default());
+            return Some(FrontChange::default());
         };
         let front = &mut group.lanes[at].front;
         let before = front.hidden();

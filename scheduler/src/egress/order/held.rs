@@ -1,6 +1,6 @@
 //! A client's flows: one in place, which is what most have, or some in heaps.
 
-use super::front::{Change, Front};
+use super::front::{Front, FrontChange};
 use crate::queue::{Positions, Rank, RankHeap};
 
 /// The places of flows in the heaps of their clients.
@@ -105,12 +105,12 @@ impl Held {
     }
 
     /// Makes a flow ready, or gives it another rank in the discipline's order.
-    pub(super) fn insert(&mut self, standing: &mut Standing, slot: u32, rank: Rank) -> Change {
+    pub(super) fn insert(&mut self, standing: &mut Standing, slot: u32, rank: Rank) -> FrontChange {
         match self {
             Self::Many(many) => many.front.insert(&mut standing.ready, slot, rank),
             Self::One { is_ready, .. } => {
                 *is_ready = true;
-                Change {
+                FrontChange {
                     out: None,
                     into: Some(slot),
                 }
@@ -119,10 +119,10 @@ impl Held {
     }
 
     /// Takes a flow from those that are ready, if it is one.
-    pub(super) fn remove(&mut self, standing: &mut Standing, slot: u32) -> Change {
+    pub(super) fn remove(&mut self, standing: &mut Standing, slot: u32) -> FrontChange {
         match self {
             Self::Many(many) => many.front.remove(&mut standing.ready, slot),
-            Self::One { is_ready, .. } => Change {
+            Self::One { is_ready, .. } => FrontChange {
                 out: std::mem::take(is_ready).then_some(slot),
                 into: None,
             },

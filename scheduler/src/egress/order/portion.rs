@@ -20,12 +20,12 @@ pub(super) enum Moved {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Portion {
     millionths: i64,
-    lanes: Vec<Lane>,
+    lanes: Vec<PortionLane>,
 }
 
 /// The flows or clients that share the portion of one lane.
 #[derive(Clone, Debug, Default)]
-struct Lane {
+struct PortionLane {
     waiting: RankQueue,
     debt: Debt,
     /// The number of flows that may be in.
@@ -105,7 +105,7 @@ impl Portion {
     /// Puts a flow or client that the portion is for in its place, or moves it.
     pub(super) fn insert(&mut self, lane: usize, slot: u32, rank: Rank) {
         if self.lanes.len() <= lane {
-            self.lanes.resize_with(lane + 1, Lane::default);
+            self.lanes.resize_with(lane + 1, PortionLane::default);
         }
         self.lanes[lane].waiting.insert(slot, rank);
     }
@@ -113,7 +113,7 @@ impl Portion {
     /// Makes room for a flow that may be in later.
     pub(super) fn open(&mut self, lane: usize, slot: u32) {
         if self.lanes.len() <= lane {
-            self.lanes.resize_with(lane + 1, Lane::default);
+            self.lanes.resize_with(lane + 1, PortionLane::default);
         }
         let lane = &mut self.lanes[lane];
         lane.members += 1;

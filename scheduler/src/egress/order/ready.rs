@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::arbiter::{Arbiter, Turn, need_arbiter};
+use super::arbiter::{Arbiter, SlotTurn, need_arbiter};
 use crate::classes::ClassSpec;
 use crate::queue::{Positions, Rank};
 use crate::srq::Line;
@@ -77,9 +77,9 @@ impl Ready {
                 }
             },
             Self::Arbited(arbiter) => match arbiter.take(now) {
-                Turn::Slot(slot) => Next::Slot(slot),
-                Turn::Nobody { until: Some(until) } => Next::At(until),
-                Turn::Nobody { until: None } => Next::Nobody,
+                SlotTurn::Slot(slot) => Next::Slot(slot),
+                SlotTurn::Nobody { until: Some(until) } => Next::At(until),
+                SlotTurn::Nobody { until: None } => Next::Nobody,
             },
         }
     }

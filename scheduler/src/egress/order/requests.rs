@@ -10,14 +10,14 @@ use std::time::Duration;
 use super::place::Place;
 use super::ready::Ready;
 use super::turns::Turns;
-use super::{MAX_BANDS, Order};
+use super::{FlowOrder, MAX_BANDS};
 use crate::egress::flows::{Flow, Flows};
 use crate::egress::link::Link;
 use crate::queue::Rank;
 use crate::srq::{Progress, Queues};
 use crate::{Size, Time};
 
-impl Order {
+impl FlowOrder {
     /// Returns SRQ's queues, and whether they order.
     pub(crate) fn queues(&self) -> Option<(&Queues, bool)> {
         self.ranker.requests()?.queues()
@@ -132,7 +132,7 @@ impl Order {
         }
     }
 
-    /// Returns whether the order depends on what waits; see [`Order::observe`].
+    /// Returns whether the order depends on what waits; see [`FlowOrder::observe`].
     pub(crate) fn observes(&self) -> bool {
         self.ranker.requests().is_some_and(|own| own.observes())
     }

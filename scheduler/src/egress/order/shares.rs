@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use super::front::Change;
+use super::front::FrontChange;
 use super::held::{Held, Standing};
 use super::turns::{Newcomer, Part, Turns};
 use crate::Time;
@@ -23,7 +23,7 @@ pub(super) struct Shares {
     /// The places by class, then by the client's number. A flow whose client is not known
     /// has a place that no other flow finds.
     by_client: Vec<BTreeMap<u64, u32>>,
-    places: Vec<Place>,
+    places: Vec<ClientPlace>,
     vacant: Vec<u32>,
     /// A round for each class.
     turns: Turns,
@@ -34,7 +34,7 @@ pub(super) struct Shares {
 
 /// A client's place in a class.
 #[derive(Clone, Debug)]
-struct Place {
+struct ClientPlace {
     class: u8,
     turn: u64,
     part: Part,
@@ -81,7 +81,7 @@ impl Shares {
             held.enter(&mut self.standing, slot, ranks);
             return share;
         }
-        let place = Place {
+        let place = ClientPlace {
             // Classes are few.
             class: class as u8,
             turn: 0,
@@ -122,7 +122,7 @@ impl Shares {
     }
 
     /// Makes a flow ready, or gives it another rank in the discipline's order.
-    pub(super) fn insert(&mut self, share: u32, slot: u32, rank: Rank) -> Change {
+    pub(super) fn insert(&mut self, share: u32, slot: u32, rank: Rank) -> FrontChange {
         let place = &mut self.places[share as usize];
         if !place.part.waits() {
             let lane = usize::from(place.class);
@@ -140,7 +140,7 @@ impl Shares {
     }
 
     /// Takes a flow from those that are ready; another of its client's may come in its place.
-    pub(super) fn remove(&mut self, share: u32, slot: u32) -> Change {
+    pub(super) fn remove(&mut self, share: u32, slot: u32) -> FrontChange {
         let place = &mut self.places[share as usize];
         let before = place.held.hidden();
         let change = place.held.remove(&mut self.standing, slot);

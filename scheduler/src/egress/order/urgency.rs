@@ -1,7 +1,7 @@
 //! For several uplinks of one policy that send on one link, each with flows of
 //! its own, such as the workers of a host that lets them share little.
 
-use super::Order;
+use super::FlowOrder;
 use crate::{Discipline, Time};
 
 /// The urgency of an uplink's first flow: the least goes first. The order of the fields is
@@ -17,7 +17,7 @@ pub struct Urgency {
     pub key: u64,
 }
 
-impl Order {
+impl FlowOrder {
     /// Returns how urgent the flow is that a grant would go to, once the link is free.
     pub(crate) fn urgency(&self, now: Time) -> Option<Urgency> {
         if self.express.len() > 0 {

@@ -24,7 +24,7 @@ const FITTERS: usize = 4;
 
 /// The agreement of one kind of acknowledgements with a link: sums that fade.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct AgreementTally {
     /// The acknowledgements that could speak for the link or against it.
     informative: f32,
     fitting: f32,
@@ -55,10 +55,10 @@ pub(super) struct Observation<'a> {
 /// Evidence for and against each link.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
-    all: [Tally; RATES],
-    clean: [Tally; RATES],
+    all: [AgreementTally; RATES],
+    clean: [AgreementTally; RATES],
     /// The tally of what was sent in the last pulse alone.
-    pulse: [Tally; RATES],
+    pulse: [AgreementTally; RATES],
     fitters: [[Option<u64>; FITTERS]; RATES],
     /// The time at which an acknowledgement last refuted each link.
     refuted_at: [Time; RATES],
@@ -67,9 +67,9 @@ pub(super) struct Evidence {
 impl Evidence {
     pub(super) fn new() -> Self {
         Self {
-            all: [Tally::default(); RATES],
-            clean: [Tally::default(); RATES],
-            pulse: [Tally::default(); RATES],
+            all: [AgreementTally::default(); RATES],
+            clean: [AgreementTally::default(); RATES],
+            pulse: [AgreementTally::default(); RATES],
             fitters: [[None; FITTERS]; RATES],
             refuted_at: [Time::ZERO; RATES],
         }
@@ -104,7 +104,7 @@ impl Evidence {
                 continue;
             }
             let fits = !refutes && delay_s < 1.25 * predicted_s + 0.001 + 2.0 * noise_s;
-            let tell = |tally: &mut Tally| {
+            let tell = |tally: &mut AgreementTally| {
                 tally.informative += 1.0;
                 tally.refuting += f32::from(refutes);
                 tally.fitting += f32::from(fits);
@@ -136,7 +136,7 @@ impl Evidence {
     /// Returns the fastest link that is refuted by what came of late; the shared one, if
     /// there is one, is faster.
     pub(super) fn floor(&self, now: Time) -> Option<usize> {
-        let refuted = |tally: &Tally, least: f32| {
+        let refuted = |tally: &AgreementTally, least: f32| {
             tally.informative > least && tally.refuting > 0.3 * tally.informative
         };
         (0..RATES).rev().find(|&index| {
@@ -149,7 +149,7 @@ impl Evidence {
 
     /// Takes note that a pulse begins.
     pub(super) fn begin_pulse(&mut self) {
-        self.pulse = [Tally::default(); RATES];
+        self.pulse = [AgreementTally::default(); RATES];
     }
 
     /// Returns the link that explains the delays, of those from `least` to `most` bits per
@@ -310,8 +310,8 @@ mod tests {
         assert_eq!(told(fast, longest_s, longest_s, 0.0, 0.02), FITS);
     }
 
-    fn tally(informative: f32, fitting: f32, refuting: f32) -> Tally {
-        Tally {
+    fn tally(informative: f32, fitting: f32, refuting: f32) -> AgreementTally {
+        AgreementTally {
             informative,
             fitting,
             refuting,
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn any_kind_of_evidence_refutes_if_there_is_enough_of_it() {
         let now = Time::from_nanos(5_000_000_000);
-        let floor = |all: Tally, clean: Tally, pulse: Tally| {
+        let floor = |all: AgreementTally, clean: AgreementTally, pulse: AgreementTally| {
             let mut evidence = Evidence::new();
             evidence.all[7] = all;
             evidence.clean[7] = clean;
@@ -342,7 +342,7 @@ mod tests {
             evidence.refuted_at[7] = now;
             evidence.floor(now)
         };
-        let none = Tally::default();
+        let none = AgreementTally::default();
         let sure = |informative: f32| tally(informative, 0.0, informative);
         assert_eq!(floor(none, sure(4.0), none), None);
         assert_eq!(floor(none, sure(4.1), none), Some(7));
@@ -403,13 +403,13 @@ mod tests {
 
     #[test]
     fn a_share_is_that_of_clean_ones_if_there_are_a_dozen() {
-        let share = |all: Tally, clean: Tally| {
+        let share = |all: AgreementTally, clean: AgreementTally| {
             let mut evidence = Evidence::new();
             evidence.all[7] = all;
             evidence.clean[7] = clean;
             evidence.share(7, 10.0, 0)
         };
-        let none = Tally::default();
+        let none = AgreementTally::default();
         assert_eq!(
             share(tally(20.0, 0.0, 0.0), tally(12.0, 12.0, 0.0)),
             Some(1.0)

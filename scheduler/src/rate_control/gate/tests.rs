@@ -449,7 +449,7 @@ fn engaged(anchor: f64, found: f64) -> Gate {
     let mut gate = gate();
     gate.control.restart(at(100_000), found);
     gate.learnt_at = at(100_000);
-    gate.state = State::Engaged {
+    gate.state = GateState::Engaged {
         since: at(100_000),
         anchor,
         noise_s: 0.0,
@@ -691,7 +691,7 @@ fn a_queue_may_get_as_long_as_a_pulse_makes_it() {
         gate.pulses.on_poll(at(10 * poll), true, 1e7, 0.0, 0.0);
     }
     assert!((gate.clip_s() - 0.003).abs() < 1e-6, "none is sent");
-    gate.state = State::Engaged {
+    gate.state = GateState::Engaged {
         since: at(0),
         anchor: 1e7,
         noise_s: 0.0,
@@ -843,7 +843,7 @@ fn the_anchor_at_first_follows_slowly_after_five_seconds() {
     ] {
         let mut gate = engaged(1e7, 2e7);
         assert!(lasts(&mut gate, after, false));
-        let State::Engaged { anchor, .. } = gate.state else {
+        let GateState::Engaged { anchor, .. } = gate.state else {
             panic!("open");
         };
         assert!((anchor - expected).abs() < 1e-3, "{after:?}: {anchor}");
@@ -919,7 +919,7 @@ fn a_search_amid_noise_gives_up() {
     let most_s = 0.001 + 3.0 * segment_s + 2.0 * 0.002;
     for (noise_s, stays) in [(0.007_9, true), (most_s, true), (0.008_1, false)] {
         let mut gate = engaged(12_112_000.0, 12_112_000.0);
-        if let State::Engaged { noise_s, .. } = &mut gate.state {
+        if let GateState::Engaged { noise_s, .. } = &mut gate.state {
             *noise_s = 0.002;
         }
         gate.noise_s = noise_s;

@@ -132,7 +132,7 @@ impl Model {
                     ..sized(bytes)
                 };
                 let verdict = self.station.arrive(now, &arrival);
-                self.settle(Ticket(Key::NONE), class, verdict);
+                self.settle(Ticket(SlotKey::NONE), class, verdict);
             }
             Step::Finish(which) if !self.running.is_empty() => {
                 let (ticket, ..) = self.running.swap_remove(which % self.running.len());

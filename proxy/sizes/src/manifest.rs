@@ -20,7 +20,7 @@ use sprat_net::problem::Problem;
 use sprat_net::stamp::Stamp;
 use sprat_scheduler::catalogue::{Key, KeyHasher};
 
-use self::lines::{Line, Lines};
+use self::lines::{Lines, ManifestLine};
 use self::wrong::Wrong;
 
 /// A manifest in use.
@@ -160,8 +160,8 @@ fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<Wrong>> {
 }
 
 /// Sorts the sizes by key; of two lines for one resource the later counts.
-fn sizes(lines: &[Line], hasher: &KeyHasher) -> Sizes {
-    let key = |line: &Line| key(hasher, &line.host, &as_asked(&line.path));
+fn sizes(lines: &[ManifestLine], hasher: &KeyHasher) -> Sizes {
+    let key = |line: &ManifestLine| key(hasher, &line.host, &as_asked(&line.path));
     let mut sizes: Vec<_> = lines
         .iter()
         .rev()

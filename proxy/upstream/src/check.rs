@@ -205,7 +205,7 @@ impl Checked {
             Some(_) => Scheme::HTTPS,
         };
         sender::translate(&mut request, &scheme)?;
-        let tasks = Tasks::default();
+        let tasks = CheckTasks::default();
         let http = connect::http2(tasks.executor(), &self.cluster.config, http2);
         let (mut sender, connection) = http.handshake(TokioIo::new(stream)).await?;
         status(sender.send_request(request), connection).await
@@ -250,18 +250,18 @@ fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request
 
 /// The tasks that an HTTP/2 connection has beside its own; they end with the check.
 #[derive(Default)]
-struct Tasks(Rc<RefCell<JoinSet<()>>>);
+struct CheckTasks(Rc<RefCell<JoinSet<()>>>);
 
 #[derive(Clone)]
 struct Spawn(Rc<RefCell<JoinSet<()>>>);
 
-impl Tasks {
+impl CheckTasks {
     fn executor(&self) -> Spawn {
         Spawn(Rc::clone(&self.0))
     }
 }
 
-impl Drop for Tasks {
+impl Drop for CheckTasks {
     fn drop(&mut self) {
         self.0.borrow_mut().abort_all();
     }

@@ -144,9 +144,9 @@ impl Drop for Wanted<'_> {
 /// Runs what an HTTP/2 connection has to do, the most of it here, as long as it is
 /// wanted.
 #[derive(Clone)]
-struct Tasks(watch::Receiver<()>);
+struct ConnectionTasks(watch::Receiver<()>);
 
-impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
+impl<F: Future<Output = ()> + 'static> Executor<F> for ConnectionTasks {
     fn execute(&self, task: F) {
         let wanted = self.0.clone();
         spawn_local(async move {
@@ -236,7 +236,7 @@ async fn connect_one(
     let (stream, heard) = Listening::new(stream, unproven);
     let (wanted, until) = watch::channel(());
     if let Some(http2) = &upstream.config.http2 {
-        let http2 = self::http2(Tasks(until.clone()), &upstream.config, http2);
+        let http2 = self::http2(ConnectionTasks(until.clone()), &upstream.config, http2);
         let list_max = upstream.config.max_header_bytes;
         let hears = Arc::new(Hears::default());
         let stream = Screened::endpoint(HearOut::new(stream), list_max, Arc::clone(&hears));

@@ -28,15 +28,15 @@ impl Hear {
 
 /// Requests of one connection that wait for their answers, by the number of the stream.
 #[derive(Default)]
-pub(super) struct Hears(Mutex<Known>);
+pub(super) struct Hears(Mutex<OpenStreams>);
 
-struct Known {
+struct OpenStreams {
     /// The number of the next stream.
     next: u32,
-    waiting: BTreeMap<u32, Weak<Waiting>>,
+    waiting: BTreeMap<u32, Weak<AwaitedAnswer>>,
 }
 
-impl Default for Known {
+impl Default for OpenStreams {
     fn default() -> Self {
         Self {
             next: FIRST_STREAM,
@@ -46,7 +46,7 @@ impl Default for Known {
 }
 
 /// A request whose answer is waited for.
-struct Waiting {
+struct AwaitedAnswer {
     hear: Option<Hear>,
     /// The number of its stream; zero before it has one.
     stream: AtomicU32,
@@ -55,11 +55,11 @@ struct Waiting {
 /// A request's hold on its interim responses, which are heard while this lives.
 pub(super) struct Hearing {
     hears: Arc<Hears>,
-    waiting: Arc<Waiting>,
+    waiting: Arc<AwaitedAnswer>,
 }
 
 /// An extension that the library drops when it gives a request its stream.
-struct Turn(Option<(Arc<Hears>, Weak<Waiting>)>);
+struct Turn(Option<(Arc<Hears>, Weak<AwaitedAnswer>)>);
 
 /// A clone is empty: the first alone is the request's.
 impl Clone for Turn {
@@ -69,7 +69,7 @@ impl Clone for Turn {
 }
 
 impl Hears {
-    fn with<T>(&self, work: impl FnOnce(&mut Known) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut OpenStreams) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -77,7 +77,7 @@ impl Hears {
     /// hands them to its [`Hear`].
     pub(super) fn begin<B>(self: &Arc<Self>, request: &mut Request<B>) -> Hearing {
         let extensions = request.extensions_mut();
-        let waiting = Arc::new(Waiting {
+        let waiting = Arc::new(AwaitedAnswer {
             hear: extensions.remove(),
             stream: AtomicU32::new(0),
         });

@@ -1,9 +1,9 @@
 //! What holds of any bytes given as a manifest.
 
-use super::lines::{Line, Lines};
+use super::lines::{Lines, ManifestLine};
 use super::wrong::Wrong;
 
-fn read(csv: bool, text: &[u8]) -> Result<Vec<Line>, Vec<Wrong>> {
+fn read(csv: bool, text: &[u8]) -> Result<Vec<ManifestLine>, Vec<Wrong>> {
     let mut lines = Lines::default();
     match csv {
         true => lines.read_csv(text),
@@ -27,7 +27,7 @@ pub(super) fn run(data: &[u8]) {
         }
         Ok(lines) => {
             assert!(lines.iter().all(|line| line.path.starts_with('/')));
-            let json = |Line { path, bytes, host }: &Line| {
+            let json = |ManifestLine { path, bytes, host }: &ManifestLine| {
                 serde_json::json!({"path": path, "bytes": bytes, "host": host}).to_string()
             };
             let written: Vec<String> = lines.iter().map(json).collect();

@@ -15,7 +15,7 @@ const MAX_LINE: u64 = 64 << 10;
 /// A line of a manifest.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Line {
+pub(super) struct ManifestLine {
     pub(super) path: String,
     pub bytes: u64,
     #[serde(default)]
@@ -25,7 +25,7 @@ pub(super) struct Line {
 /// Lines of a file, and what is wrong with others.
 #[derive(Default)]
 pub(super) struct Lines {
-    good: Vec<Line>,
+    good: Vec<ManifestLine>,
     errors: Vec<Wrong>,
     more_errors: usize,
 }
@@ -91,7 +91,7 @@ impl Lines {
                     return self.error(wrong.help("each object has a line of its own"));
                 }
                 Ok(_) if line.trim_ascii().is_empty() => {}
-                Ok(_) => match serde_json::from_slice::<Line>(&line) {
+                Ok(_) => match serde_json::from_slice::<ManifestLine>(&line) {
                     Ok(line) if line.path.starts_with('/') => self.good.push(line),
                     Ok(line) => self.error(no_slash(Wrong::line, number, &line.path)),
                     Err(error) => self.error(of_json(number, &error)),
@@ -106,7 +106,7 @@ impl Lines {
     /// # Errors
     ///
     /// What is wrong with the file, each with its place.
-    pub(super) fn finish(mut self) -> Result<Vec<Line>, Vec<Wrong>> {
+    pub(super) fn finish(mut self) -> Result<Vec<ManifestLine>, Vec<Wrong>> {
         if self.more_errors > 0 {
             let more = format!("{} more errors", self.more_errors);
             self.errors.push(Wrong::whole(more));
@@ -147,7 +147,7 @@ fn columns(named: &csv::StringRecord, line: u64) -> Result<Columns, Wrong> {
 
 impl Columns {
     /// Reads what a line says; it has as many values as the first.
-    fn line(&self, record: &csv::StringRecord, number: u64) -> Result<Line, Wrong> {
+    fn line(&self, record: &csv::StringRecord, number: u64) -> Result<ManifestLine, Wrong> {
         let value = |index: usize| record.get(index).unwrap_or_default();
         let (path, bytes) = (value(self.path), value(self.bytes));
         if !path.starts_with('/') {
@@ -159,7 +159,7 @@ impl Columns {
             let help = "write a whole number without a unit, such as 2048";
             Wrong::column(number, self.bytes + 1, what).help(help)
         })?;
-        Ok(Line {
+        Ok(ManifestLine {
             path: path.to_owned(),
             bytes,
             host: self.host.map(value).unwrap_or_default().to_owned(),

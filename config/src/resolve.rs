@@ -134,8 +134,8 @@ fn admin<W>(
         None => Some(None),
         Some(raw::AdminAt(admin)) => Some(Some(Admin {
             address: admin.address.get()?.0.clone(),
-            mode: addresses::mode((&admin.address, &admin.mode), ADMIN_MODE, reporter)?,
-            owner: addresses::owner(&admin.address, (&admin.owner, &admin.group), reporter)?,
+            mode: addresses::mode(&admin.address, &admin.mode, ADMIN_MODE, reporter)?,
+            owner: addresses::owner(&admin.address, &admin.owner, &admin.group, reporter)?,
             hosts: each(&admin.hosts, |host| Some(host.0.clone()))?,
             token_file: optional_file(&admin.token_file)?,
         })),
@@ -177,8 +177,8 @@ fn listener(
     reporter: &mut Reporter<'_>,
 ) -> Option<Listener> {
     let address = raw.address.get()?.0.clone();
-    let mode = addresses::mode((&raw.address, &raw.mode), LISTENER_MODE, reporter)?;
-    let owner = addresses::owner(&raw.address, (&raw.owner, &raw.group), reporter)?;
+    let mode = addresses::mode(&raw.address, &raw.mode, LISTENER_MODE, reporter)?;
+    let owner = addresses::owner(&raw.address, &raw.owner, &raw.group, reporter)?;
     let forwarding = raw.forwarding.get()?;
     let name = raw.name.optional()?;
     let http2 = maybe(raw.http2.get()?.value(), http2)?;

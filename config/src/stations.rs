@@ -11,7 +11,8 @@ use crate::resolved::{Admission, Class, Dispatch, WaitOrder, WaitQueue};
 /// Returns the configuration of a station of these endpoints, each of which serves `max_requests`
 /// at a time.
 pub fn station_config(
-    (endpoints, max_requests): (Vec<EndpointSpec>, usize),
+    endpoints: Vec<EndpointSpec>,
+    max_requests: usize,
     dispatch: &Dispatch,
     queue: &WaitQueue,
     slow_start: Duration,
@@ -127,7 +128,8 @@ mod tests {
             channel: Some(CHANNEL),
         };
         let told = station_config(
-            (endpoints.clone(), 4),
+            endpoints.clone(),
+            4,
             &Dispatch::P2c,
             &queue(WaitOrder::Fcfs),
             Duration::from_secs(6),

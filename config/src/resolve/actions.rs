@@ -403,24 +403,25 @@ pub(super) fn regex_rewrite(
     }
 }
 
-/// The lists that change the fields of a head: to add, to set, to remove.
-pub(super) type Edited<'a> = (
-    &'a Field<List<raw::HeaderValue, 0>>,
-    &'a Field<List<raw::HeaderValue, 0>>,
-    &'a Field<List<crate::actions::EditedName, 0>>,
-);
+/// The lists that change the fields of a head.
+#[derive(Clone, Copy)]
+pub(super) struct EditLists<'a> {
+    pub(super) add: &'a Field<List<raw::HeaderValue, 0>>,
+    pub(super) set: &'a Field<List<raw::HeaderValue, 0>>,
+    pub(super) remove: &'a Field<List<crate::actions::EditedName, 0>>,
+}
 
 /// Resolves how a head is changed; what is known of the response alone may not stand in
 /// a request's.
 pub(super) fn header_edits(
-    (add, set, remove): Edited<'_>,
+    lists: EditLists<'_>,
     is_request: bool,
     reporter: &mut Reporter<'_>,
 ) -> Option<HeaderEdits> {
-    let add = header_values(add, is_request, reporter);
-    let set = header_values(set, is_request, reporter);
+    let add = header_values(lists.add, is_request, reporter);
+    let set = header_values(lists.set, is_request, reporter);
     Some(HeaderEdits {
-        remove: each(remove, |name| Some(name.0.clone()))?,
+        remove: each(lists.remove, |name| Some(name.0.clone()))?,
         set: set?,
         add: add?,
     })

@@ -78,7 +78,8 @@ impl Addresses {
 /// Returns the permissions of a socket's file, `default` where none are given. They
 /// are for a Unix socket alone.
 pub(super) fn mode(
-    (address, raw): (&Field<ListenAddress>, &Field<FileMode>),
+    address: &Field<ListenAddress>,
+    raw: &Field<FileMode>,
     default: u32,
     reporter: &mut Reporter<'_>,
 ) -> Option<u32> {
@@ -90,7 +91,8 @@ pub(super) fn mode(
 /// Returns the owner of a socket's file, which is for a Unix socket alone.
 pub(super) fn owner(
     address: &Field<ListenAddress>,
-    (user, group): (&Field<Account>, &Field<Account>),
+    user: &Field<Account>,
+    group: &Field<Account>,
     reporter: &mut Reporter<'_>,
 ) -> Option<resolved::SocketOwner> {
     let user_fits = fits("owner", address, user, reporter);

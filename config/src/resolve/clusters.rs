@@ -36,12 +36,12 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     let dns = dns::resolve(&raw.dns, endpoints.as_deref(), reporter);
     let max_connections = count(&raw.max_connections);
     let max_idle = count(&raw.max_idle_connections);
-    idle_fits(raw, (max_connections, max_idle), reporter)?;
+    idle_fits(raw, max_connections, max_idle, reporter)?;
     let max_connections = max_connections?;
     let endpoints = endpoints?;
     let dns = dns?;
-    let changes = (endpoints_file.is_some(), &dns);
-    let (dispatch, hash_key) = dispatch_of(raw, &endpoints, changes, reporter)?;
+    let is_listed = endpoints_file.is_some();
+    let (dispatch, hash_key) = dispatch_of(raw, &endpoints, is_listed, &dns, reporter)?;
     let stateful_session = sessions::resolve(&raw.stateful_session, reporter)?;
     let binds = match stateful_session {
         Some(_) => Some("`stateful_session`"),
@@ -89,20 +89,21 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
                 stream_window_bytes: small(bytes(&http2.initial_stream_window_size)?),
             })
         })?,
-        tls: tls_with_name(raw, (&endpoints, http2), reporter)?,
+        tls: tls_with_name(raw, &endpoints, http2, reporter)?,
         endpoints,
         endpoints_file,
         proxy_protocol,
     })
 }
 
-/// Reports more connections that are kept than may be open: the bounds on these, and those.
+/// Reports more connections that are kept than may be open: `max` bounds these, `idle` those.
 fn idle_fits(
     raw: &raw::Cluster,
-    bounds: (Option<usize>, Option<usize>),
+    max: Option<usize>,
+    idle: Option<usize>,
     reporter: &mut Reporter<'_>,
 ) -> Option<()> {
-    if let (Some(max), Some(idle)) = bounds
+    if let (Some(max), Some(idle)) = (max, idle)
         && idle > max
         && raw.max_idle_connections.given
     {
@@ -114,11 +115,13 @@ fn idle_fits(
     Some(())
 }
 
-/// Resolves how one of the endpoints is chosen; names and files may change which there are.
+/// Resolves how one of the endpoints is chosen; names, and a file if they are listed in one, may
+/// change which there are.
 fn dispatch_of(
     raw: &raw::Cluster,
     endpoints: &[Endpoint],
-    (is_listed, dns): (bool, &Dns),
+    is_listed: bool,
+    dns: &Dns,
     reporter: &mut Reporter<'_>,
 ) -> Option<(Dispatch, HashKey)> {
     if is_listed && matches!(raw.dispatch.get(), Some(raw::Dispatch::Sita(_))) {
@@ -132,7 +135,7 @@ fn dispatch_of(
     let ranges: Vec<_> = endpoints.iter().map(|e| e.size_range).collect();
     let is_name = |own: &Endpoint| matches!(own.address, EndpointAddress::Name { .. });
     let has_names = dns.discovery == DnsType::Strict && endpoints.iter().any(is_name);
-    let chosen = dispatch(&raw.dispatch, (&ranges, is_listed || has_names), reporter)?;
+    let chosen = dispatch(&raw.dispatch, &ranges, is_listed || has_names, reporter)?;
     priorities_fit(&raw.dispatch, &chosen.0, endpoints, reporter)?;
     Some(chosen)
 }
@@ -140,7 +143,8 @@ fn dispatch_of(
 /// Resolves the TLS of a cluster, which needs a name where an endpoint has none of its own.
 fn tls_with_name(
     raw: &raw::Cluster,
-    (endpoints, http2): (&[Endpoint], bool),
+    endpoints: &[Endpoint],
+    http2: bool,
     reporter: &mut Reporter<'_>,
 ) -> Option<Option<ClusterTls>> {
     let tls = tls::cluster(&raw.tls, http2, reporter)?;
@@ -310,7 +314,8 @@ pub(super) fn size_range(
 /// the number `grows`, each may stand for several.
 pub(super) fn dispatch(
     raw: &Field<raw::Dispatch>,
-    (ranges, grows): (&[Option<(u64, u64)>], bool),
+    ranges: &[Option<(u64, u64)>],
+    grows: bool,
     reporter: &mut Reporter<'_>,
 ) -> Option<(Dispatch, HashKey)> {
     let mut hash_key = HashKey::Url;

@@ -31,13 +31,14 @@ pub(super) fn resolve(
     let failure = raw.failure_refresh_rate.get();
     let in_order = [
         ordered(
-            (&raw.min_ttl, "min_ttl"),
-            (&raw.max_ttl, "max_ttl"),
+            TimeKey::new("min_ttl", &raw.min_ttl),
+            TimeKey::new("max_ttl", &raw.max_ttl),
             reporter,
         ),
         failure.and_then(|failure| {
-            let base = (&failure.base_interval, "base_interval");
-            ordered(base, (&failure.max_interval, "max_interval"), reporter)
+            let base = TimeKey::new("base_interval", &failure.base_interval);
+            let max = TimeKey::new("max_interval", &failure.max_interval);
+            ordered(base, max, reporter)
         }),
     ];
     let resolvers = resolvers(&raw.resolvers, reporter);
@@ -60,26 +61,37 @@ pub(super) fn resolve(
     })
 }
 
-type Named<'a> = (&'a Field<raw::Timeout>, &'static str);
+/// A time with the name of its key.
+#[derive(Clone, Copy)]
+struct TimeKey<'a> {
+    name: &'static str,
+    field: &'a Field<raw::Timeout>,
+}
+
+impl<'a> TimeKey<'a> {
+    fn new(name: &'static str, field: &'a Field<raw::Timeout>) -> Self {
+        Self { name, field }
+    }
+}
 
 /// Resolves a shortest and a longest time. Where one is given alone and passes the other's default,
 /// it stands for both.
 fn ordered(
-    (low, low_key): Named<'_>,
-    (high, high_key): Named<'_>,
+    low: TimeKey<'_>,
+    high: TimeKey<'_>,
     reporter: &mut Reporter<'_>,
 ) -> Option<(Duration, Duration)> {
-    let (shortest, longest) = (time(low)?, time(high)?);
+    let (shortest, longest) = (time(low.field)?, time(high.field)?);
     if shortest <= longest {
         return Some((shortest, longest));
     }
-    match (low.given, high.given) {
+    match (low.field.given, high.field.given) {
         (true, false) => Some((shortest, shortest)),
         (false, true) => Some((longest, longest)),
         _ => {
-            let message = format!("`{low_key}` is above `{high_key}`");
-            let help = format!("lower it, or raise `{high_key}`");
-            reporter.error(&low.span, message, Some(help));
+            let message = format!("`{}` is above `{}`", low.name, high.name);
+            let help = format!("lower it, or raise `{}`", high.name);
+            reporter.error(&low.field.span, message, Some(help));
             None
         }
     }

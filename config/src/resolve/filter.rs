@@ -135,7 +135,7 @@ fn group(
 ) -> Option<FilterCluster> {
     let pools = pools(raw, reporter)?;
     let ranges: Vec<_> = pools.iter().map(|pool| pool.size_range).collect();
-    let (dispatch, hash_key) = clusters::dispatch(&raw.dispatch, (&ranges, false), reporter)?;
+    let (dispatch, hash_key) = clusters::dispatch(&raw.dispatch, &ranges, false, reporter)?;
     let binds = dispatch.has_affinity().then_some("this `dispatch`");
     let wait_queue = clusters::wait_queue(&raw.wait_queue, binds, reporter)?;
     let max_requests = raw.max_requests.get()?.value();

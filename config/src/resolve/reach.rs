@@ -69,7 +69,8 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
     pub(super) fn check(
         &self,
         what: &str,
-        (matches, conditions): (&RouteMatch, &C),
+        matches: &RouteMatch,
+        conditions: &C,
         span: &Range<usize>,
         reporter: &mut Reporter<'_>,
     ) -> bool {

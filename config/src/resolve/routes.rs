@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::access::access;
-use super::actions::{self, action, conditions, error_pages, header_edits, maintenance};
+use super::actions::{self, EditLists, action, conditions, error_pages, header_edits, maintenance};
 use super::buffer;
 use super::catalogue::{document_root, head_probe};
 use super::cluster_names::Known;
@@ -45,7 +45,7 @@ pub(super) fn resolve(
         });
         let action = raw.and_then(|raw| action(raw, &field.span, &mut known, reporter));
         if let Some((matches, conditions)) = &looks {
-            let is_left_some = earlier.check("route", (matches, conditions), &field.span, reporter);
+            let is_left_some = earlier.check("route", matches, conditions, &field.span, reporter);
             // It takes what came in plain text, and leaves the rest to those after it.
             let leaves_tls = matches!(&action, Some(Action::Redirect(own)) if own.https);
             if is_left_some && !leaves_tls {
@@ -89,16 +89,16 @@ fn route(
     closed: &Option<Maintenance>,
     reporter: &mut Reporter<'_>,
 ) -> Option<Route> {
-    let request_headers = (
-        &raw.request_headers_to_add,
-        &raw.request_headers_to_set,
-        &raw.request_headers_to_remove,
-    );
-    let response_headers = (
-        &raw.response_headers_to_add,
-        &raw.response_headers_to_set,
-        &raw.response_headers_to_remove,
-    );
+    let request_headers = EditLists {
+        add: &raw.request_headers_to_add,
+        set: &raw.request_headers_to_set,
+        remove: &raw.request_headers_to_remove,
+    };
+    let response_headers = EditLists {
+        add: &raw.response_headers_to_add,
+        set: &raw.response_headers_to_set,
+        remove: &raw.response_headers_to_remove,
+    };
     let request_headers = header_edits(request_headers, true, reporter);
     let response_headers = header_edits(response_headers, false, reporter);
     let error_pages = error_pages(&raw.error_pages, reporter);

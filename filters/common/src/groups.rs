@@ -46,7 +46,8 @@ impl Group {
         let pools = config.pools.iter().map(spec).collect();
         let (dispatch, queue) = (&config.dispatch, &config.wait_queue);
         let station = station_config(
-            (pools, config.max_requests),
+            pools,
+            config.max_requests,
             dispatch,
             queue,
             Duration::ZERO,

@@ -312,7 +312,8 @@ pub fn station_config(
         identity: stable_hash(&[endpoint.address.to_string().as_bytes()]),
     });
     let station = stations::station_config(
-        (endpoints.collect(), cluster.max_requests),
+        endpoints.collect(),
+        cluster.max_requests,
         &cluster.dispatch,
         &cluster.wait_queue,
         cluster.slow_start,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use sprat_config::fields::Fields;
 use sprat_config::resolved;
 use sprat_scheduler::Time;
+use sprat_scheduler::catalogue::KeyHasher;
 
 use crate::answer::Answer;
 use crate::groups::Group;
@@ -21,16 +22,6 @@ use crate::sizes::{Sizes, written_down};
 use crate::source::Source;
 use crate::stream::Stream;
 use crate::uplink::Uplink;
-
-/// The head of a response.
-pub struct ResponseHead<'a> {
-    /// The status of the response.
-    pub status: u16,
-    /// The fields of the response.
-    pub fields: &'a dyn Fields,
-    /// Whether no body follows the head.
-    pub end: bool,
-}
 
 /// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,25 +53,25 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Makes the filter of a worker. `seed` is drawn once for it; `worker` tells it from others,
-    /// and is not zero.
+    /// Makes the filter of a worker. The secret of `hasher` is drawn once for it; `worker` tells it
+    /// from others, and is not zero.
     pub fn new(
         config: &resolved::Filter,
-        seed: (u64, u64),
+        hasher: KeyHasher,
         worker: u64,
         host: &mut dyn Host,
     ) -> Self {
         let uplink = Uplink::new(&config.uplink, &config.classes.list, worker, host);
-        let sizes = |own: &_| Sizes::of_worker(own, seed, host);
+        let sizes = |own: &_| Sizes::of_worker(own, hasher, host);
         Self::build(config, uplink, false, sizes)
     }
 
     /// Makes the one filter of all workers, for a host that orders and paces responses by itself:
-    /// no head is held, and sizes are not shared. Those of one `secret` know sizes by the same
+    /// no head is held, and sizes are not shared. Those of one `hasher` know sizes by the same
     /// keys.
-    pub fn of_all_workers(config: &resolved::Filter, secret: (u64, u64)) -> Self {
+    pub fn of_all_workers(config: &resolved::Filter, hasher: KeyHasher) -> Self {
         let host_paces = config.uplink.rate_bits_per_s.is_some();
-        let sizes = |own: &_| Sizes::of_all(own, secret);
+        let sizes = |own: &_| Sizes::of_all(own, hasher);
         Self::build(config, None, host_paces, sizes)
     }
 

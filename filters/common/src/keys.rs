@@ -26,9 +26,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Makes keys with this secret.
-    pub(crate) fn new(config: &FilterCatalogue, secret: (u64, u64)) -> Self {
-        let hasher = KeyHasher::new(secret);
+    /// Makes the keys of this hasher.
+    pub(crate) fn new(config: &FilterCatalogue, hasher: KeyHasher) -> Self {
         let (mut manifest, mut below) = (Vec::new(), Vec::new());
         for listed in &config.manifest {
             match &listed.host {
@@ -61,7 +60,8 @@ impl Keys {
     pub(crate) fn asked(
         &self,
         group: usize,
-        (host, target): (&str, &str),
+        host: &str,
+        target: &str,
         request: &(impl Fields + ?Sized),
     ) -> Asked {
         let path = target.split('?').next().unwrap_or(target);
@@ -76,14 +76,14 @@ impl Keys {
     }
 
     /// Returns the size that the configuration's manifest has for a host's target.
-    pub(crate) fn listed(&self, (name, target): (&str, &str)) -> Option<u64> {
+    pub(crate) fn listed(&self, host: &str, target: &str) -> Option<u64> {
         if self.manifest.is_empty() && self.below.is_empty() {
             return None;
         }
         let path = target.split('?').next().unwrap_or(target);
         let any = |text: &str| self.hasher.url("", "", text);
         for text in [target, path] {
-            for key in [self.hasher.url("", name, text), any(text)] {
+            for key in [self.hasher.url("", host, text), any(text)] {
                 if let Ok(at) = self.manifest.binary_search_by_key(&key, |(own, _)| *own) {
                     return Some(self.manifest[at].1);
                 }
@@ -91,7 +91,7 @@ impl Keys {
         }
         let keys = [any(target), any(path)];
         let mut below = self.below.iter();
-        let fits = below.find(|(host, key, _)| keys.contains(key) && host.matches(name));
+        let fits = below.find(|(own, key, _)| keys.contains(key) && own.matches(host));
         fits.map(|(.., bytes)| *bytes)
     }
 }

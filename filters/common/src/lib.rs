@@ -21,6 +21,7 @@ mod pacing;
 mod probing;
 mod reader;
 mod release;
+mod response;
 mod sizes;
 mod source;
 mod stream;
@@ -28,7 +29,8 @@ mod uplink;
 
 pub use answer::Answer;
 pub use connections::Connections;
-pub use filter::{Filter, ResponseHead, Step};
+pub use filter::{Filter, Step};
 pub use host::{Host, StreamId};
 pub use reader::{Read, Reader, RequestHead};
+pub use response::{ResponseHead, ResponseSpec};
 pub use source::Source;

@@ -20,6 +20,7 @@ use sprat_scheduler::{
 use crate::connections::Connections;
 use crate::host::{Host, StreamId};
 use crate::metrics::Counter;
+use crate::response::ResponseSpec;
 use link::Link;
 
 const COST: WireCost = WireCost::ETHERNET_IPV4;
@@ -60,7 +61,8 @@ impl Pacing {
     /// Makes the pacing of one worker's responses at that rate. `bell` is what the host wakes this
     /// worker by.
     pub(crate) fn new(
-        (uplink, rate_bits_per_s): (&FilterUplink, u64),
+        uplink: &FilterUplink,
+        rate_bits_per_s: u64,
         classes: &[Class],
         worker: u64,
         bell: Option<u32>,
@@ -102,14 +104,15 @@ impl Pacing {
         &mut self,
         now: Time,
         id: StreamId,
-        (class, size): (usize, Size),
+        spec: ResponseSpec,
         host: &mut dyn Host,
     ) -> bool {
         let opening = self.opening(id, host);
-        let spec = FlowSpec::new(class, with_head(size), COST);
+        let size = spec.size;
+        let flow_spec = FlowSpec::new(spec.class, with_head(size), COST);
         let flow = match size {
             Size::Exact(0) => None,
-            _ => self.order.open(now, spec).ok(),
+            _ => self.order.open(now, flow_spec).ok(),
         };
         let Some(flow) = flow else {
             if size != Size::Exact(0) {
@@ -163,7 +166,8 @@ impl Pacing {
         &mut self,
         now: Time,
         id: StreamId,
-        (bytes, end): (u64, bool),
+        bytes: u64,
+        end: bool,
         host: &mut dyn Host,
     ) -> bool {
         let Some(response) = self.responses.get_mut(&id) else {

@@ -133,7 +133,7 @@ impl Probing {
             (Some(_), None) => ProbeOutcome::Useless,
             (None, _) => ProbeOutcome::Failed,
         };
-        self.conclude(now, token, (outcome, bytes), host)
+        self.conclude(now, token, outcome, bytes, host)
     }
 
     /// Ends a probe with that outcome, and the size if it has told one.
@@ -141,7 +141,8 @@ impl Probing {
         &mut self,
         now: Time,
         token: u32,
-        (outcome, bytes): (ProbeOutcome, Option<u64>),
+        outcome: ProbeOutcome,
+        bytes: Option<u64>,
         host: &mut dyn Host,
     ) -> Option<Told> {
         let own = self.under_way.remove(&token)?;
@@ -175,8 +176,8 @@ impl Probing {
         let mut all = self.under_way.iter();
         let own = all.find(|(_, own)| own.sender == id);
         let told = own.map(|(token, _)| *token);
-        let given_up = (ProbeOutcome::Abandoned, None);
-        let told = told.and_then(|token| self.conclude(now, token, given_up, host));
+        let told =
+            told.and_then(|token| self.conclude(now, token, ProbeOutcome::Abandoned, None, host));
         told.map_or_else(Vec::new, |told| told.waiting)
     }
 

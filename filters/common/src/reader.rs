@@ -107,18 +107,19 @@ impl Reader {
             .keys
             .as_ref()
             .filter(|_| matches!(method, Method::Get | Method::Head));
-        let resource = (name, head.target);
         let number = group.unwrap_or(self.groups.len());
         Read {
             class: classified.class,
             later: self.classifier.later(&asked, classified),
             group,
-            hash: group.map_or(0, |group| hash(&self.groups[group], head.client, resource)),
+            hash: group.map_or(0, |group| {
+                hash(&self.groups[group], head.client, name, head.target)
+            }),
             random: head.random,
             method,
             form: Form::of(head.fields),
-            asked: keys.map(|keys| keys.asked(number, resource, head.fields)),
-            listed: keys.and_then(|keys| keys.listed(resource)),
+            asked: keys.map(|keys| keys.asked(number, name, head.target, head.fields)),
+            listed: keys.and_then(|keys| keys.listed(name, head.target)),
             forged: self.forged(head.fields),
         }
     }
@@ -133,7 +134,7 @@ impl Reader {
 }
 
 /// Returns the hash that affinity goes by, for a request of that group.
-fn hash(group: &FilterCluster, client: Option<IpAddr>, (host, target): (&str, &str)) -> u64 {
+fn hash(group: &FilterCluster, client: Option<IpAddr>, host: &str, target: &str) -> u64 {
     if !group.dispatch.has_affinity() {
         return 0;
     }

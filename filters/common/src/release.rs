@@ -25,6 +25,7 @@ use sprat_scheduler::{
 use crate::clock::{is_recent, latest};
 use crate::host::{Host, StreamId};
 use crate::metrics::Counter;
+use crate::response::ResponseSpec;
 
 /// The largest response of each lane but the last.
 const LANES: [u64; 2] = [8 << 10, 32 << 10];
@@ -93,7 +94,8 @@ enum Turn {
 impl Release {
     /// Makes a release that lets bodies go at that rate.
     pub(crate) fn new(
-        (uplink, rate_bits_per_s): (&FilterUplink, u64),
+        uplink: &FilterUplink,
+        rate_bits_per_s: u64,
         classes: &[Class],
         worker: u64,
     ) -> Self {
@@ -135,9 +137,10 @@ impl Release {
         &mut self,
         now: Time,
         id: StreamId,
-        (class, size): (usize, Size),
+        spec: ResponseSpec,
         host: &mut dyn Host,
     ) -> bool {
+        let size = spec.size;
         if size == Size::Exact(0) || self.responses.len() >= self.max_flows {
             if size != Size::Exact(0) {
                 host.count(Counter::Unscheduled, 1);
@@ -148,8 +151,8 @@ impl Release {
         // Of an unknown size: neither before the small nor behind the largest.
         let bytes = size.bytes().unwrap_or(LANES[0] + 1);
         let lane = LANES.partition_point(|largest| *largest < bytes);
-        let spec = FlowSpec::new(class, size, WireCost::ETHERNET_IPV4);
-        let Ok(flow) = self.lanes[lane].open(now, spec) else {
+        let flow_spec = FlowSpec::new(spec.class, size, WireCost::ETHERNET_IPV4);
+        let Ok(flow) = self.lanes[lane].open(now, flow_spec) else {
             host.count(Counter::Unscheduled, 1);
             return false;
         };
@@ -202,13 +205,19 @@ impl Release {
         found
     }
 
+    /// Returns this worker's response of that number, as the holder of a place.
+    fn holder(&self, response: u64) -> Holder {
+        let worker = self.worker;
+        Holder { worker, response }
+    }
+
     /// Lets the first response of a lane begin, if it may now.
     fn begin(&mut self, now: Time, lane: usize, host: &mut dyn Host) -> Turn {
         if self.lanes[lane].egress().urgency(now).is_none() {
             return Turn::Nobody;
         }
         self.attempts += 1;
-        let holder = (self.worker, self.attempts);
+        let holder = self.holder(self.attempts);
         let open = match lane {
             0 => self.clock.next_grant_at() <= now,
             _ => self.clock.free_at().since(now) <= BEHIND && take(&place(lane), holder, now, host),
@@ -229,7 +238,7 @@ impl Release {
             return Turn::Nobody;
         };
         response.held = false;
-        response.number = holder.1;
+        response.number = holder.response;
         response.renewed = now;
         self.held -= 1;
         // All of it counts as sent, or its end would give its class's rate back.
@@ -258,8 +267,8 @@ impl Release {
         if response.passed >= carried / KEEPS_PART {
             response.renewed = now;
             response.passed = 0;
-            let holder = (self.worker, response.number);
-            renew(&place(response.lane), holder, now, host);
+            let (lane, number) = (response.lane, response.number);
+            renew(&place(lane), self.holder(number), now, host);
         }
     }
 
@@ -272,7 +281,7 @@ impl Release {
         if response.held {
             self.held -= 1;
         } else if response.lane > 0 {
-            let holder = (self.worker, response.number);
+            let holder = self.holder(response.number);
             leave(&place(response.lane), holder, host);
         }
         self.pump(now, None, host);
@@ -311,8 +320,22 @@ fn number(value: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(value.get(..8)?.try_into().ok()?))
 }
 
-/// The holder of a lane's place: a worker's number, 0 if none has it, and the response's.
-type Holder = (u64, u64);
+/// The holder of a lane's place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Holder {
+    /// The worker's number; 0 if none has the place.
+    worker: u64,
+    /// The number of the worker's response.
+    response: u64,
+}
+
+impl Holder {
+    /// The holder of a place that none has.
+    const NONE: Self = Self {
+        worker: 0,
+        response: 0,
+    };
+}
 
 /// Returns the key that a lane's place is shared under: a worker's number, when it last said that
 /// it has it, and the number of the response.
@@ -325,25 +348,19 @@ fn read(value: Option<Vec<u8>>) -> (Holder, Time) {
     let value = value.unwrap_or_default();
     let [worker, since, response] =
         [0_usize, 8, 16].map(|at| number(value.get(at..).unwrap_or_default()).unwrap_or(0));
-    ((worker, response), Time::from_nanos(since))
+    (Holder { worker, response }, Time::from_nanos(since))
 }
 
 /// Takes a lane's place; false if another has it.
 fn take(key: &str, holder: Holder, now: Time, host: &mut dyn Host) -> bool {
     let (value, version) = host.shared(key);
-    let ((worker, _), since) = read(value);
-    let taken = worker != 0 && is_recent(now, since, LEASE);
+    let (present, since) = read(value);
+    let taken = present.worker != 0 && is_recent(now, since, LEASE);
     !taken && write(key, holder, now, version, host)
 }
 
-fn write(
-    key: &str,
-    (worker, response): Holder,
-    now: Time,
-    version: u32,
-    host: &mut dyn Host,
-) -> bool {
-    let value = [worker, now.as_nanos(), response].map(u64::to_le_bytes);
+fn write(key: &str, holder: Holder, now: Time, version: u32, host: &mut dyn Host) -> bool {
+    let value = [holder.worker, now.as_nanos(), holder.response].map(u64::to_le_bytes);
     host.set_shared(key, &value.concat(), version)
 }
 
@@ -360,7 +377,7 @@ fn leave(key: &str, holder: Holder, host: &mut dyn Host) {
     for _ in 0..ATTEMPTS {
         let (value, version) = host.shared(key);
         let own = read(value).0 == holder;
-        if !own || write(key, (0, 0), Time::ZERO, version, host) {
+        if !own || write(key, Holder::NONE, Time::ZERO, version, host) {
             return;
         }
     }

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use sprat_config::fields::{Fields, varies_by};
 use sprat_config::resolved::FilterCatalogue;
 use sprat_scheduler::Size;
-use sprat_scheduler::catalogue::{Estimator, Groups, Known, Packed, Resource, Table, WIDEST_SPLIT};
+use sprat_scheduler::catalogue::{
+    Estimator, Groups, KeyHasher, Known, Packed, Resource, Table, WIDEST_SPLIT,
+};
 
 use crate::host::Host;
 use crate::keys::{Asked, Keys};
@@ -42,6 +44,15 @@ const SECRET: &str = "sprat.secret";
 /// Attempts at a write that other workers come before.
 const ATTEMPTS: usize = 3;
 
+/// The lesson of a response's head, which its end will complete.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lesson {
+    /// The keys of what was asked for, with the response's kind.
+    pub(crate) asked: Asked,
+    /// The fields that the response varies by: bit `n` for the `n`-th that may tell variants apart.
+    varies_by: u8,
+}
+
 /// The catalogue as one worker has it, or all of them together.
 #[derive(Debug)]
 pub(crate) struct Sizes {
@@ -55,23 +66,19 @@ pub(crate) struct Sizes {
 
 impl Sizes {
     /// Makes sizes with these parameters for a worker that shares what it learns with
-    /// others; `seed` is the secret of the keys if no worker has set one.
-    pub(crate) fn of_worker(
-        config: &FilterCatalogue,
-        seed: (u64, u64),
-        host: &mut dyn Host,
-    ) -> Self {
+    /// others; `own` hashes the keys if no worker has shared its hasher's secret.
+    pub(crate) fn of_worker(config: &FilterCatalogue, own: KeyHasher, host: &mut dyn Host) -> Self {
         Self {
             buckets: (config.max_bytes / BUCKET_BYTES).min(WIDEST_SPLIT),
-            ..Self::of_all(config, shared_secret(seed, host))
+            ..Self::of_all(config, shared_hasher(own, host))
         }
     }
 
     /// Creates sizes of these parameters, for all workers together.
-    pub(crate) fn of_all(config: &FilterCatalogue, secret: (u64, u64)) -> Self {
+    pub(crate) fn of_all(config: &FilterCatalogue, hasher: KeyHasher) -> Self {
         let ttl_s = u32::try_from(config.ttl.as_secs()).unwrap_or(u32::MAX);
         Self {
-            keys: Arc::new(Keys::new(config, secret)),
+            keys: Arc::new(Keys::new(config, hasher)),
             learnt: Table::new(config.max_bytes, ttl_s.max(1)),
             ttl_s: ttl_s.max(1),
             buckets: 0,
@@ -164,24 +171,26 @@ impl Sizes {
     }
 
     /// Returns what a response's head tells of its kind and of its variants.
-    pub(crate) fn lesson(&self, asked: &Asked, response: &(impl Fields + ?Sized)) -> (Asked, u8) {
-        let kind = Asked {
-            groups: self.kind(asked, response),
-            ..*asked
-        };
-        (kind, varies_by(&self.keys.vary, response))
+    pub(crate) fn lesson(&self, asked: &Asked, response: &(impl Fields + ?Sized)) -> Lesson {
+        Lesson {
+            asked: Asked {
+                groups: self.kind(asked, response),
+                ..*asked
+            },
+            varies_by: varies_by(&self.keys.vary, response),
+        }
     }
 
     /// Remembers a size by what its response's head had told.
     pub(crate) fn learn_late(
         &mut self,
-        (asked, fields): &(Asked, u8),
+        lesson: &Lesson,
         bytes: u64,
         now_s: u32,
         host: &mut dyn Host,
     ) {
-        self.observe(&asked.groups, bytes);
-        self.note(asked, *fields, bytes, now_s, host);
+        self.observe(&lesson.asked.groups, bytes);
+        self.note(&lesson.asked, lesson.varies_by, bytes, now_s, host);
     }
 
     fn kind(&self, asked: &Asked, response: &(impl Fields + ?Sized)) -> Groups {
@@ -257,8 +266,8 @@ impl Sizes {
     }
 }
 
-/// Returns the secret that all workers make keys with: the first worker's.
-fn shared_secret(seed: (u64, u64), host: &mut dyn Host) -> (u64, u64) {
+/// Returns the hasher that all workers make keys with: that of the first worker's secret.
+fn shared_hasher(own: KeyHasher, host: &mut dyn Host) -> KeyHasher {
     let parse = |value: &[u8]| {
         let word = |at: usize| {
             value
@@ -267,17 +276,18 @@ fn shared_secret(seed: (u64, u64), host: &mut dyn Host) -> (u64, u64) {
                 .map(u64::from_le_bytes)
                 .ok()
         };
-        Some((word(0)?, word(8)?))
+        Some(KeyHasher::new((word(0)?, word(8)?)))
     };
     for _ in 0..ATTEMPTS {
         let (value, version) = host.shared(SECRET);
-        if let Some(secret) = value.as_deref().and_then(parse) {
-            return secret;
+        if let Some(hasher) = value.as_deref().and_then(parse) {
+            return hasher;
         }
-        let own = [seed.0.to_le_bytes(), seed.1.to_le_bytes()].concat();
-        if host.set_shared(SECRET, &own, version) {
-            return seed;
+        let (first, second) = own.secret();
+        let secret = [first.to_le_bytes(), second.to_le_bytes()].concat();
+        if host.set_shared(SECRET, &secret, version) {
+            return own;
         }
     }
-    seed
+    own
 }

@@ -6,6 +6,7 @@ use sprat_scheduler::{Size, Time};
 
 use crate::answer::Form;
 use crate::keys::Asked;
+use crate::sizes::Lesson;
 use crate::source::Source;
 
 /// A request and its response.
@@ -32,8 +33,8 @@ pub(crate) struct Stream {
     pub(crate) form: Form,
     /// Bytes of the response's body so far.
     pub(crate) received: u64,
-    /// The lesson that the response's end will complete: its kind, and by which fields it varies.
-    pub(crate) lesson: Option<(Asked, u8)>,
+    /// The lesson that the response's end will complete.
+    pub(crate) lesson: Option<Lesson>,
 }
 
 /// The state of a request.

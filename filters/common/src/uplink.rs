@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use sprat_config::resolved::{Class, FilterUplink, Hold};
-use sprat_scheduler::{Size, Time};
+use sprat_scheduler::Time;
 
 use crate::host::{Host, StreamId};
 use crate::pacing::Pacing;
 use crate::release::Release;
+use crate::response::ResponseSpec;
 
 /// The order of one worker's responses.
 #[derive(Debug)]
@@ -29,9 +30,10 @@ impl Uplink {
     ) -> Option<Self> {
         let rate = config.rate_bits_per_s?;
         Some(match config.hold {
-            None | Some(Hold::Heads) => Self::Heads(Release::new((config, rate), classes, worker)),
+            None | Some(Hold::Heads) => Self::Heads(Release::new(config, rate, classes, worker)),
             Some(Hold::Bodies) => Self::Bodies(Box::new(Pacing::new(
-                (config, rate),
+                config,
+                rate,
                 classes,
                 worker,
                 host.bell(),
@@ -60,32 +62,33 @@ impl Uplink {
         &mut self,
         now: Time,
         id: StreamId,
-        known: (usize, Size),
+        spec: ResponseSpec,
         host: &mut dyn Host,
     ) -> bool {
         match self {
-            Self::Heads(own) => own.open(now, id, known, host),
-            Self::Bodies(own) => own.open(now, id, known, host),
+            Self::Heads(own) => own.open(now, id, spec, host),
+            Self::Bodies(own) => own.open(now, id, spec, host),
         }
     }
 
-    /// Takes a part of a body, and whether it is the end. Returns whether it is to be held.
+    /// Takes a part of a body; nothing follows it if it is the `end`. Returns whether it is to be held.
     pub(crate) fn body(
         &mut self,
         now: Time,
         id: StreamId,
-        part: (u64, bool),
+        bytes: u64,
+        end: bool,
         host: &mut dyn Host,
     ) -> bool {
         match self {
             Self::Heads(own) => {
-                own.passed(now, id, part.0, host);
-                if !part.1 {
+                own.passed(now, id, bytes, host);
+                if !end {
                     own.pump(now, None, host);
                 }
                 false
             }
-            Self::Bodies(own) => own.body(now, id, part, host),
+            Self::Bodies(own) => own.body(now, id, bytes, end, host),
         }
     }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use sprat_config::fields::Fields as AnyFields;
 use sprat_filter::metrics::{Counter, Gauge};
-use sprat_filter::{Answer, Filter, Read, Reader, ResponseHead, Step, StreamId};
-use sprat_scheduler::{Size, Time};
+use sprat_filter::{Answer, Filter, Read, Reader, ResponseHead, ResponseSpec, Step, StreamId};
+use sprat_scheduler::Time;
 
 use crate::host::{Fields, Host, Wake};
 use crate::link::Link;
@@ -172,23 +172,23 @@ impl Ticking<Desk> {
         held.map(|held| held.orders)
     }
 
-    /// Takes a response's head; returns its class and what is known of its size.
+    /// Takes a response's head; returns what the response's turn goes by.
     pub(crate) fn response(
         &self,
         now: Time,
         id: StreamId,
         host: &impl Host,
         head: &ResponseHead<'_>,
-    ) -> (Option<(usize, Size)>, Orders) {
+    ) -> (Option<ResponseSpec>, Orders) {
         let mut orders = Orders::default();
-        let (known, due) = self.tell(
+        let (spec, due) = self.tell(
             &mut self.lock(),
             Some((id, host)),
             &mut orders,
             |filter, calls| filter.response(now, id, head, calls),
         );
         self.arm(due);
-        (known, orders)
+        (spec, orders)
     }
 
     /// Notes that a response has come in whole, with a body of so many bytes.
@@ -205,11 +205,12 @@ impl Ticking<Desk> {
         self.arm(due);
     }
 
-    /// Takes the answer to a probe; none if it failed.
+    /// Takes the answer to a probe that was sent from a stream; none if it failed.
     pub(crate) fn probed(
         &self,
         now: Time,
-        (id, probe): (StreamId, u32),
+        id: StreamId,
+        probe: u32,
         host: &impl Host,
         answer: Option<(u16, &dyn AnyFields)>,
     ) {

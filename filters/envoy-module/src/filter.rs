@@ -5,7 +5,7 @@ mod response;
 use std::sync::Arc;
 
 use sprat_config::fields::Fields as AnyFields;
-use sprat_filter::{Answer, ResponseHead, StreamId};
+use sprat_filter::{Answer, ResponseHead, ResponseSpec, StreamId};
 use sprat_scheduler::{Size, Time};
 
 use crate::desk::{Desk, Verdict};
@@ -115,13 +115,16 @@ impl Filter {
         answer: Option<(u16, &dyn AnyFields)>,
     ) {
         if let (Some(desk), Some(probe)) = (&self.desk, self.probe.take()) {
-            desk.probed(now, (self.id, probe), host, answer);
+            desk.probed(now, self.id, probe, host, answer);
         }
     }
 
     /// Takes the response's head; `end` if it is all of the response.
     pub(crate) fn on_response_head(&mut self, host: &mut impl Host, now: Time, end: bool) -> Step {
-        let mut known = (self.class, Size::Unknown);
+        let mut spec = ResponseSpec {
+            class: self.class,
+            size: Size::Unknown,
+        };
         if let Some(desk) = self.desk.as_ref().filter(|_| self.received) {
             let head = ResponseHead {
                 status: status(host),
@@ -129,12 +132,12 @@ impl Filter {
                 end,
             };
             let (told, mut orders) = desk.response(now, self.id, host, &head);
-            known = told.unwrap_or(known);
+            spec = told.unwrap_or(spec);
             orders.carry_out(host);
         }
         self.whole |= end;
         self.response.may_hold = host.holds_apart() || (self.asked && !host.is_resuming());
-        self.response.on_head(host, now, known, end)
+        self.response.on_head(host, now, spec, end)
     }
 
     /// Takes more of the response's body.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use sprat_config::resolved;
 use sprat_scheduler::Discipline;
+use sprat_scheduler::catalogue::KeyHasher;
 
 use crate::desk::Desk;
 use crate::filter::Filter;
@@ -112,10 +113,10 @@ fn desk(
     uplink: &Option<Arc<Ticking<Link>>>,
 ) -> io::Result<Option<Arc<Ticking<Desk>>>> {
     static DESKS: Mutex<BTreeMap<String, Vec<Known>>> = Mutex::new(BTreeMap::new());
-    static SECRET: OnceLock<(u64, u64)> = OnceLock::new();
+    static HASHER: OnceLock<KeyHasher> = OnceLock::new();
     let own = requests_alone(filter);
-    let secret = SECRET.get_or_init(|| (timer::chance(1), timer::chance(2)));
-    let new = sprat_filter::Filter::of_all_workers(&own, *secret);
+    let drawn = || KeyHasher::new((timer::chance(1), timer::chance(2)));
+    let new = sprat_filter::Filter::of_all_workers(&own, *HASHER.get_or_init(drawn));
     if new.is_passive() {
         return Ok(None);
     }

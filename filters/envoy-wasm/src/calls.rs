@@ -21,10 +21,24 @@ pub(crate) struct Calls {
     /// The stream that the callback at hand is about.
     pub(crate) current: u32,
     /// Streams that are let go, in order, once that is safe.
-    pending: VecDeque<(StreamId, Go)>,
+    pending: VecDeque<Pending>,
     /// A queue that the host calls this worker for as soon as it has time, once this worker
     /// or another writes to it. None if the host has no queues; then a tick does it.
     queue: Option<u32>,
+}
+
+/// A stream that is let go.
+#[derive(Debug)]
+struct Pending {
+    id: StreamId,
+    go: Go,
+}
+
+impl Pending {
+    /// Returns whether it is that stream's response that is let go.
+    fn is_response_of(&self, id: StreamId) -> bool {
+        self.id == id && matches!(self.go, Go::Response)
+    }
 }
 
 /// The way in which a held stream goes on.
@@ -66,7 +80,7 @@ impl Calls {
     /// The host nests what it continues: hence the bound.
     pub(crate) fn let_go(&mut self) {
         for _ in 0..AT_ONCE {
-            let Some((id, go)) = self.pending.pop_front() else {
+            let Some(Pending { id, go }) = self.pending.pop_front() else {
                 return;
             };
             self.about(id, || match go {
@@ -80,13 +94,13 @@ impl Calls {
     /// Forgets a stream that is over: the host knows its number still, but there is nothing to let
     /// go.
     pub(crate) fn forget(&mut self, id: StreamId) {
-        self.pending.retain(|(of, _)| *of != id);
+        self.pending.retain(|pending| pending.id != id);
     }
 
     /// Notes that what was held of a stream's response has gone with what came after it: there is
     /// nothing to let go.
     pub(crate) fn has_gone(&mut self, id: StreamId) {
-        self.pending.retain(|pending| !is_response(pending, id));
+        self.pending.retain(|pending| !pending.is_response_of(id));
     }
 
     /// Returns whether a stream is still to be let go.
@@ -134,10 +148,6 @@ fn ring(queue: u32) -> bool {
 /// Empties a queue of the host.
 pub(crate) fn drain(queue: u32) {
     while let Ok(Some(_)) = hostcalls::dequeue_shared_queue(queue) {}
-}
-
-fn is_response((of, go): &(StreamId, Go), id: StreamId) -> bool {
-    *of == id && matches!(go, Go::Response)
 }
 
 /// Answers the stream that is the context's; false if the host does not.
@@ -193,20 +203,24 @@ impl Host for Calls {
     }
 
     fn resume_request(&mut self, id: StreamId) {
-        self.pending.push_back((id, Go::Request));
+        let go = Go::Request;
+        self.pending.push_back(Pending { id, go });
     }
 
     fn resume_response(&mut self, id: StreamId) {
-        self.pending.push_back((id, Go::Response));
+        let go = Go::Response;
+        self.pending.push_back(Pending { id, go });
     }
 
     fn resumes(&self, id: StreamId) -> bool {
-        self.pending.iter().any(|pending| is_response(pending, id))
+        self.pending
+            .iter()
+            .any(|pending| pending.is_response_of(id))
     }
 
     fn answer(&mut self, id: StreamId, answer: &Answer) {
-        let answer = Box::new(answer.clone());
-        self.pending.push_back((id, Go::Answered(answer)));
+        let go = Go::Answered(Box::new(answer.clone()));
+        self.pending.push_back(Pending { id, go });
     }
 
     fn request_fields(&mut self, id: StreamId) -> Vec<(String, String)> {

@@ -11,6 +11,7 @@ use proxy_wasm::types::{Action, ContextType, LogLevel, MapType};
 use sprat_config::resolved;
 use sprat_filter::{Filter, RequestHead, ResponseHead, Step};
 use sprat_scheduler::Time;
+use sprat_scheduler::catalogue::KeyHasher;
 
 use crate::calls::{Calls, drain, log, send, warn};
 use crate::fields::HostFields;
@@ -90,12 +91,12 @@ impl Worker {
         // Workers begin at the same time, or nearly: what they draw differs all
         // the same, for their counts do.
         let mut random = count_worker().rotate_left(48) ^ now().as_nanos();
-        let seed = (draw(&mut random), draw(&mut random));
+        let hasher = KeyHasher::new((draw(&mut random), draw(&mut random)));
         let worker = draw(&mut random) | 1;
         let names = config.classes.list.iter().map(|class| class.name.clone());
         let mut calls = Calls::new(names.collect(), worker);
         Self {
-            filter: Filter::new(config, seed, worker, &mut calls),
+            filter: Filter::new(config, hasher, worker, &mut calls),
             calls,
             ticking: false,
             random,

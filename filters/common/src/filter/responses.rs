@@ -3,8 +3,9 @@
 use sprat_config::fields::announced_length;
 use sprat_scheduler::{Size, Time};
 
-use super::{Filter, ResponseHead, seconds};
+use super::{Filter, seconds};
 use crate::host::{Host, StreamId};
+use crate::response::{ResponseHead, ResponseSpec};
 use crate::stream::{Method, Phase, Stream};
 
 impl Filter {
@@ -16,13 +17,13 @@ impl Filter {
         head: &ResponseHead<'_>,
         host: &mut dyn Host,
     ) -> bool {
-        let Some(known) = self.learn_response(now, id, head, host) else {
+        let Some(spec) = self.learn_response(now, id, head, host) else {
             return false;
         };
         // A tunnel's bytes are no response.
         let connects = self.streams.get(&id).map(|own| own.method) == Some(Method::Connect);
         let held = match &mut self.uplink {
-            Some(uplink) if head.status != 101 && !connects => uplink.open(now, id, known, host),
+            Some(uplink) if head.status != 101 && !connects => uplink.open(now, id, spec, host),
             _ => false,
         };
         if head.end {
@@ -33,20 +34,20 @@ impl Filter {
     }
 
     /// Takes a head as [`Filter::response_head`] does, for a host that orders responses by itself.
-    /// Returns the response's class, and what is known of its size; none if it is no response to a
-    /// request that went on.
+    /// Returns what the response's turn goes by; none if it is no response to a request that went
+    /// on.
     pub fn response(
         &mut self,
         now: Time,
         id: StreamId,
         head: &ResponseHead<'_>,
         host: &mut dyn Host,
-    ) -> Option<(usize, Size)> {
-        let known = self.learn_response(now, id, head, host);
+    ) -> Option<ResponseSpec> {
+        let spec = self.learn_response(now, id, head, host);
         if head.end {
             self.ended(now, id, host);
         }
-        known
+        spec
     }
 
     fn learn_response(
@@ -55,7 +56,7 @@ impl Filter {
         id: StreamId,
         head: &ResponseHead<'_>,
         host: &mut dyn Host,
-    ) -> Option<(usize, Size)> {
+    ) -> Option<ResponseSpec> {
         let mut stream = self.streams.remove(&id)?;
         if stream.phase != Phase::Passed {
             // An answer of this filter's, or of one before it.
@@ -73,7 +74,7 @@ impl Filter {
         }
         let class = stream.class;
         self.streams.insert(id, stream);
-        Some((class, size))
+        Some(ResponseSpec { class, size })
     }
 
     /// Tells a client, if it is to be told.
@@ -109,7 +110,7 @@ impl Filter {
                 None => {
                     let lesson = sizes.lesson(asked, head.fields);
                     if stream.size == Size::Unknown {
-                        stream.size = sizes.estimate(&lesson.0).0;
+                        stream.size = sizes.estimate(&lesson.asked).0;
                     }
                     stream.lesson = Some(lesson).filter(|_| teaches && !bodiless);
                 }
@@ -136,7 +137,7 @@ impl Filter {
             stream.received += bytes;
         }
         let held = match &mut self.uplink {
-            Some(uplink) => uplink.body(now, id, (bytes, end), host),
+            Some(uplink) => uplink.body(now, id, bytes, end, host),
             None => false,
         };
         if end {

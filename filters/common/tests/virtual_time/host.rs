@@ -9,6 +9,7 @@ use sprat_config::fields::Fields;
 use sprat_filter::metrics::{Counter, Gauge};
 use sprat_filter::{Answer, Filter, Host, RequestHead, ResponseHead, Step, StreamId};
 use sprat_scheduler::Time;
+use sprat_scheduler::catalogue::KeyHasher;
 
 /// The values that workers share, with their versions.
 pub(crate) type Shared = Rc<RefCell<BTreeMap<String, (Vec<u8>, u32)>>>;
@@ -156,9 +157,9 @@ impl Worker {
             bell: u32::try_from(worker).ok(),
             ..FakeHost::default()
         };
-        let seed = (worker, worker + 1);
+        let hasher = KeyHasher::new((worker, worker + 1));
         Self {
-            filter: Filter::new(&loaded.config, seed, worker, &mut host),
+            filter: Filter::new(&loaded.config, hasher, worker, &mut host),
             host,
             now: ms(1_000_000),
             next: 0,
@@ -169,7 +170,7 @@ impl Worker {
     pub(crate) fn of_all(config: &str) -> Self {
         let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
         Self {
-            filter: Filter::of_all_workers(&loaded.config, (1, 2)),
+            filter: Filter::of_all_workers(&loaded.config, KeyHasher::new((1, 2))),
             ..Self::new("{}")
         }
     }

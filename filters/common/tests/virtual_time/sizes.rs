@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sprat_filter::{ResponseHead, Step};
 use sprat_scheduler::Size;
+use sprat_scheduler::catalogue::KeyHasher;
 
 use crate::host::{Did, List, Shared, Worker};
 
@@ -171,7 +172,7 @@ fn one_filter_for_all_workers_shares_nothing_and_learns_from_its_predecessor() {
         let (now, host) = (worker.now, &mut worker.host);
         worker.filter.response(now, id, &head, host).unwrap()
     };
-    assert_eq!(known(&mut old, id, &[]).1, Size::Unknown);
+    assert_eq!(known(&mut old, id, &[]).size, Size::Unknown);
     old.finish(id, 7_000);
     assert!(old.host.shared.borrow().is_empty(), "there is no other");
     assert_eq!(old.filter.next_wakeup(), None, "no head is held");
@@ -179,14 +180,14 @@ fn one_filter_for_all_workers_shares_nothing_and_learns_from_its_predecessor() {
     new.filter.learn_from(old.now, &mut old.filter);
     let (id, _) = new.get("/a", &[]);
     assert_eq!(source(&new, "learnt"), 1);
-    assert_eq!(known(&mut new, id, &[]).1.bytes(), Some(7_000));
+    assert_eq!(known(&mut new, id, &[]).size.bytes(), Some(7_000));
     let (id, _) = new.get("/a", &[]);
     let length = [("content-length", "6000")];
-    assert_eq!(known(&mut new, id, &length).1, Size::Exact(6_000));
+    assert_eq!(known(&mut new, id, &length).size, Size::Exact(6_000));
     // Keys of another secret mean nothing here.
     let mut stranger = Worker::of_all(config);
     let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
-    stranger.filter = sprat_filter::Filter::of_all_workers(&loaded.config, (3, 4));
+    stranger.filter = sprat_filter::Filter::of_all_workers(&loaded.config, KeyHasher::new((3, 4)));
     stranger.filter.learn_from(new.now, &mut new.filter);
     stranger.get("/a", &[]);
     assert_eq!(source(&stranger, "learnt"), 0);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use sprat_config::fields::announced_length;
+use sprat_filter::ResponseSpec;
 use sprat_scheduler::{FlowId, Size, Time};
 
 use super::Step;
@@ -70,13 +71,12 @@ impl Response {
         }
     }
 
-    /// Takes the head; `end` if it is all of the response. What is known of it are its class and
-    /// its body's size.
+    /// Takes the head; `end` if it is all of the response. What is known of it is its `spec`.
     pub(super) fn on_head(
         &mut self,
         host: &impl Host,
         now: Time,
-        (class, known): (usize, Size),
+        spec: ResponseSpec,
         end: bool,
     ) -> Step {
         let Some(uplink) = self.uplink.clone() else {
@@ -98,7 +98,7 @@ impl Response {
                 self.phase = Phase::Flowing;
                 return Step::Continue;
             }
-            let flow = uplink.open_express(now, class, head);
+            let flow = uplink.open_express(now, spec.class, head);
             return match self.enter(host, flow, head) {
                 Some(()) => self.ask(host, now, head),
                 None => self.pass(now, head),
@@ -106,8 +106,12 @@ impl Response {
         }
         self.framing = framing_bytes(host);
         let length = announced_length(&HeadOf(host, Fields::Response));
-        let size = length.map_or(known, |bytes| Size::Exact(bytes.saturating_add(head)));
-        if self.open(host, now, (class, size), head).is_none() {
+        let whole = length.map(|bytes| Size::Exact(bytes.saturating_add(head)));
+        let size = whole.unwrap_or(spec.size);
+        if self
+            .open(host, now, ResponseSpec { size, ..spec }, head)
+            .is_none()
+        {
             return self.pass(now, head);
         }
         match length {
@@ -186,14 +190,8 @@ impl Response {
         self.close(now);
     }
 
-    fn open(
-        &mut self,
-        host: &impl Host,
-        now: Time,
-        (class, size): (usize, Size),
-        head: u64,
-    ) -> Option<()> {
-        let flow = self.uplink.as_ref()?.open(now, class, size);
+    fn open(&mut self, host: &impl Host, now: Time, spec: ResponseSpec, head: u64) -> Option<()> {
+        let flow = self.uplink.as_ref()?.open(now, spec.class, spec.size);
         self.enter(host, flow, head)
     }
 

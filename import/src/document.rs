@@ -182,7 +182,8 @@ impl Document {
     pub(crate) fn finish(
         mut self,
         ledger: &mut Ledger,
-        (program, path): (&str, &str),
+        program: &str,
+        path: &str,
     ) -> Result<Imported, Fault> {
         let begin = Place {
             file: path.into(),
@@ -202,7 +203,7 @@ impl Document {
             ));
         }
         let summary = ledger.summary();
-        let yaml = self.write(ledger, (program, path));
+        let yaml = self.write(ledger, program, path);
         match refused(&yaml) {
             None => Ok(Imported { yaml, summary }),
             Some(told) => {
@@ -287,7 +288,7 @@ impl Document {
         }
     }
 
-    fn write(&self, ledger: &Ledger, (program, path): (&str, &str)) -> String {
+    fn write(&self, ledger: &Ledger, program: &str, path: &str) -> String {
         let parts = self.listeners.iter().chain(&self.clusters);
         let shown: BTreeSet<Id> = parts
             .map(|part| part.from)

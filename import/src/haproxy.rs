@@ -19,6 +19,7 @@ use crate::files::{Fault, Files, Place, Reader};
 use crate::ledger::Ledger;
 use crate::limits::MAX_ROUTES;
 use crate::options::Options;
+use crate::transports::Transports;
 use crate::units::{rate_value, size};
 use crate::yaml::{Map, map, text, word};
 
@@ -40,7 +41,7 @@ pub(crate) fn import(
     }
     settle(&sections, &mut ledger);
     ledger.close("`sprat import` does not know it");
-    document.finish(&mut ledger, ("haproxy", path))
+    document.finish(&mut ledger, "haproxy", path)
 }
 
 /// Returns whether a section is of HTTP: HAProxy's default is TCP.
@@ -117,8 +118,8 @@ fn frontends_of<'s>(sections: &'s [Section], options: &Options) -> Vec<&'s Secti
     if wanted.is_empty() && options.ports.is_empty() {
         wanted.extend(all.first());
     }
-    let plain = wanted.iter().find(|own| !listeners::speaks(own).1);
-    let tls = wanted.iter().find(|own| listeners::speaks(own).1);
+    let plain = wanted.iter().find(|own| !listeners::speaks(own).tls);
+    let tls = wanted.iter().find(|own| listeners::speaks(own).tls);
     plain.into_iter().chain(tls).copied().collect()
 }
 
@@ -198,14 +199,14 @@ fn frontend(section: &Section, rules: &mut Rules<'_>, backends: &mut Backends<'_
         // Only what is asked of connections comes before it.
         let mut first = section.all(&["tcp-request", "connection"]);
         first.extend(section.all(&["tcp-request", "session"]));
-        let found = rules.go(&own, (&first, 0), &acls, &mut |_, spot, _| {
+        let found = rules.go(&own, &first, &acls, &mut |_, spot, _| {
             vec![spot.respond(200)]
         });
         out.extend(found);
     }
     let routes = rules.go(
         &spot,
-        (&list, 0),
+        &list,
         &acls,
         &mut |rules, spot, line| match line.or(default) {
             Some(line) => backends.lead(spot, line, rules),
@@ -248,7 +249,7 @@ impl Backends<'_> {
         spot.from = section.id;
         spot.title = format!("{}, {} {}", spot.title, section.kind, section.name);
         self.depth += 1;
-        let routes = rules.go(&spot, (&list, 0), &acls, &mut |rules, spot, _| {
+        let routes = rules.go(&spot, &list, &acls, &mut |rules, spot, _| {
             self.forward(spot, section, rules)
         });
         self.depth -= 1;
@@ -329,7 +330,7 @@ fn merge(found: Vec<(&Section, Vec<Route>)>, document: &mut Document, ledger: &m
     let all = Spot::new(
         first.id,
         format!("{}: {} {}", first.place, first.kind, first.name),
-        (true, false),
+        Transports::PLAIN,
     );
     let last = document.routes.last();
     let is_open = last.is_none_or(|own| own.matches != all.matches);

@@ -29,6 +29,7 @@ mod patterns;
 mod restrict;
 mod sessions;
 mod sockets;
+mod transports;
 mod units;
 mod yaml;
 

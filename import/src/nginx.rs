@@ -67,7 +67,7 @@ pub(crate) fn import(
     }
     settle(&all, &mut ledger);
     ledger.close("`sprat import` does not know it");
-    document.finish(&mut ledger, ("nginx", path))
+    document.finish(&mut ledger, "nginx", path)
 }
 
 /// Makes a document of what stands in `http`; returns whether it was little enough.

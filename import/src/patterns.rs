@@ -341,7 +341,7 @@ fn encoded_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
             own if own == '%' || !own.is_ascii() => return None,
             '-' => {
                 let range = before.take().zip(rest.peek().copied());
-                if range.is_some_and(spans_spellings) {
+                if range.is_some_and(|(first, last)| spans_spellings(first, last)) {
                     return None;
                 }
                 class.push('-');
@@ -391,7 +391,7 @@ fn is_spelt_twice(c: char) -> bool {
 }
 
 /// Returns whether there is such a character, or one that is always encoded, in a range.
-fn spans_spellings((first, last): (char, char)) -> bool {
+fn spans_spellings(first: char, last: char) -> bool {
     let is_plain = |own: char| own.is_ascii_alphanumeric() || "-._~/".contains(own);
     last != ']' && last != '\\' && !(first..=last).all(is_plain)
 }

@@ -4,6 +4,7 @@ use super::backends::unix_path;
 use super::parse::{Line, Section};
 use crate::document::Part;
 use crate::ledger::Ledger;
+use crate::transports::Transports;
 use crate::units::{size_value, time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, texts, word};
 
@@ -23,14 +24,14 @@ pub(super) fn listens(section: &Section) -> bool {
     binds.any(|line| !addresses(line).is_empty())
 }
 
-/// Returns whether some of a section's addresses speak plain text, and whether some speak TLS.
-pub(super) fn speaks(section: &Section) -> (bool, bool) {
+/// Returns what some of a section's addresses speak.
+pub(super) fn speaks(section: &Section) -> Transports {
     let binds = section.all(&["bind"]);
     let tls = |line: &&&Line| line.has("ssl");
-    (
-        !binds.iter().all(|line| tls(&line)),
-        binds.iter().any(|line| tls(&line)),
-    )
+    Transports {
+        plain: !binds.iter().all(|line| tls(&line)),
+        tls: binds.iter().any(|line| tls(&line)),
+    }
 }
 
 /// Returns the addresses of a `bind`, as Sprat writes them; those that it cannot listen on

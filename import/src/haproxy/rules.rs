@@ -9,6 +9,7 @@ use crate::ledger::Ledger;
 use crate::limits::MAX_ROUTES;
 use crate::nginx::read_redirect;
 use crate::patterns::{self, Pattern};
+use crate::transports::Transports;
 use crate::units::whole;
 use crate::yaml::{Map, Value, map, text, word};
 
@@ -37,11 +38,11 @@ enum Done {
 }
 
 impl Rules<'_> {
-    /// Returns the routes of requests that come to the rules from `at` on.
+    /// Returns the routes of requests that have the rules of `list` before them.
     pub(super) fn go(
         &mut self,
         spot: &Spot,
-        (list, at): (&[&Line], usize),
+        list: &[&Line],
         acls: &Acls<'_>,
         end: &mut End<'_>,
     ) -> Vec<Route> {
@@ -49,27 +50,26 @@ impl Rules<'_> {
         if self.steps > MAX_ROUTES {
             return Vec::new();
         }
-        let Some(line) = list.get(at) else {
+        let Some((line, rest)) = list.split_first() else {
             return end(self, spot, None);
         };
-        let rest = (list, at + 1);
         let Some(mut any) = acls.condition(line) else {
             return match self.apply(spot, line, end) {
                 Done::Ends(routes) => routes,
                 Done::GoesOn(next) => self.go(&next, rest, acls, end),
-                Done::Allowed => self.go(spot, (list, allowed(list, at)), acls, end),
+                Done::Allowed => self.go(spot, past_set(line, rest), acls, end),
                 Done::Skipped => self.go(spot, rest, acls, end),
             };
         };
         for own in &mut any {
-            if !(spot.on_plain && spot.on_tls) {
-                own.settle_tls(spot.on_tls);
+            if !(spot.transports.plain && spot.transports.tls) {
+                own.settle_tls(spot.transports.tls);
             }
             if spot.is_proxied && is_of_connections(line) {
                 own.forget_clients();
             }
         }
-        self.go_by(spot, line, (&any, rest), acls, end)
+        self.go_by(spot, line, &any, rest, acls, end)
     }
 
     /// Returns the routes of requests that come to a rule of which any of these conditions
@@ -78,7 +78,8 @@ impl Rules<'_> {
         &mut self,
         spot: &Spot,
         line: &Line,
-        (any, rest): (&[Conjunction], (&[&Line], usize)),
+        any: &[Conjunction],
+        rest: &[&Line],
         acls: &Acls<'_>,
         end: &mut End<'_>,
     ) -> Vec<Route> {
@@ -88,16 +89,16 @@ impl Rules<'_> {
         if self.steps > MAX_ROUTES {
             return Vec::new();
         }
-        match self.conditional(spot, line, (any, rest), acls, end) {
+        match self.conditional(spot, line, any, rest, acls, end) {
             Ok((routes, true)) => routes,
             Ok((mut routes, false)) => {
-                routes.extend(self.go_by(spot, line, (others, rest), acls, end));
+                routes.extend(self.go_by(spot, line, others, rest, acls, end));
                 routes
             }
             Err(Lost::Skip) => {
                 let mut spot = spot.clone();
                 spot.note_change(line);
-                self.go_by(&spot, line, (others, rest), acls, end)
+                self.go_by(&spot, line, others, rest, acls, end)
             }
             Err(Lost::Strip) => {
                 let mut spot = spot.clone();
@@ -105,7 +106,7 @@ impl Rules<'_> {
                 let name = line.word(2);
                 spot.request_removed.retain(|own| own != &text(name));
                 spot.request_removed.push(text(name));
-                self.go_by(&spot, line, (others, rest), acls, end)
+                self.go_by(&spot, line, others, rest, acls, end)
             }
             Err(Lost::Refuse) => vec![spot.respond(403)],
         }
@@ -117,7 +118,8 @@ impl Rules<'_> {
         &mut self,
         spot: &Spot,
         line: &Line,
-        (any, rest): (&[Conjunction], (&[&Line], usize)),
+        any: &[Conjunction],
+        rest: &[&Line],
         acls: &Acls<'_>,
         end: &mut End<'_>,
     ) -> Result<(Vec<Route>, bool), Lost> {
@@ -147,7 +149,7 @@ impl Rules<'_> {
             for test in &own.fails {
                 for mut other in place.with_test(test).map_err(|()| unknown(self))? {
                     other.is_plain = spot.is_plain;
-                    out.extend(self.go_by(&other, line, (others, rest), acls, end));
+                    out.extend(self.go_by(&other, line, others, rest, acls, end));
                     if other.matches == place.matches {
                         is_all |= place.matches == spot.matches;
                         continue 'places;
@@ -165,8 +167,7 @@ impl Rules<'_> {
                 Done::Ends(routes) => out.extend(routes),
                 Done::GoesOn(next) => out.extend(self.go(&next, rest, acls, end)),
                 Done::Allowed => {
-                    let next = (rest.0, allowed(rest.0, rest.1 - 1));
-                    out.extend(self.go(place, next, acls, end));
+                    out.extend(self.go(place, past_set(line, rest), acls, end));
                 }
                 Done::Skipped => {}
             }
@@ -236,9 +237,7 @@ impl Rules<'_> {
                 "set-path" | "replace-path" | "set-pathq" | "replace-pathq" | "set-uri"
                 | "replace-uri",
             ) => self.rewrite(spot, line),
-            (_, "set-header" | "add-header" | "del-header") => {
-                self.edit(spot, line, (kind, action))
-            }
+            (_, "set-header" | "add-header" | "del-header") => self.edit(spot, line),
             (
                 "http-request" | "tcp-request",
                 "use-service" | "set-dst" | "set-method" | "set-query",
@@ -313,8 +312,8 @@ impl Rules<'_> {
             }
             Ok(redirect) => {
                 let on = match spot.is_plain {
-                    true => (true, false),
-                    false => (spot.on_plain, spot.on_tls),
+                    true => Transports::PLAIN,
+                    false => spot.transports,
                 };
                 let (found, doubt) = redirect.variants(on, code);
                 match doubt.or_else(|| line.has("drop-query").then_some("the query is kept")) {
@@ -385,7 +384,8 @@ impl Rules<'_> {
         }
     }
 
-    fn edit(&mut self, spot: &Spot, line: &Line, (kind, action): (&str, &str)) -> Done {
+    fn edit(&mut self, spot: &Spot, line: &Line) -> Done {
+        let (kind, action) = line.kind_and_action();
         let name = line.word(2);
         let value = text(name);
         let is_request = kind == "http-request";
@@ -470,11 +470,11 @@ enum Lost {
     Refuse,
 }
 
-/// Returns the first rule after those that `allow` or `accept` has requests pass.
-fn allowed(list: &[&Line], at: usize) -> usize {
-    let own = list.get(at).map(|line| set_of(line));
-    let is_same = |line: &&&Line| Some(set_of(line)) == own;
-    at + list[at..].iter().take_while(is_same).count()
+/// Returns the rules after those that `allow` or `accept` has requests pass: `line` is that rule,
+/// and `rest` has all after it.
+fn past_set<'r, 'l>(line: &Line, rest: &'r [&'l Line]) -> &'r [&'l Line] {
+    let is_same = |other: &&&Line| set_of(other) == set_of(line);
+    &rest[rest.iter().take_while(is_same).count()..]
 }
 
 /// Returns what names the set of rules that a rule is one of.

@@ -6,6 +6,7 @@ use crate::document::{Match, PathIs, Route};
 use crate::ledger::Id;
 use crate::patterns::Pattern;
 use crate::restrict::{Common, Delta, restrict};
+use crate::transports::Transports;
 use crate::yaml::{Map, Value, map, text, word};
 
 /// Requests on their way through the rules, and what has been done with them.
@@ -16,8 +17,7 @@ pub(super) struct Spot {
     pub(super) matches: Match,
     /// The expression that all paths have, if they are all that do.
     pub(super) expression: Option<Pattern>,
-    pub(super) on_plain: bool,
-    pub(super) on_tls: bool,
+    pub(super) transports: Transports,
     /// Whether they are those that came in plain text alone.
     pub(super) is_plain: bool,
     pub(super) request_set: Vec<Value>,
@@ -38,14 +38,13 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    pub(super) fn new(from: Id, title: String, (on_plain, on_tls): (bool, bool)) -> Self {
+    pub(super) fn new(from: Id, title: String, transports: Transports) -> Self {
         Self {
             from,
             title,
             matches: Match::default(),
             expression: None,
-            on_plain,
-            on_tls,
+            transports,
             is_plain: false,
             request_set: Vec::new(),
             request_added: Vec::new(),

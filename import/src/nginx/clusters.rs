@@ -66,7 +66,7 @@ impl<'a> Clusters<'a> {
         let Some(upstream) = self.upstreams.get(&*way.target).copied() else {
             let endpoint = text(with_port(&way.target, way.tls.is_some()));
             let keys = vec![("endpoints".to_owned(), Value::List(vec![endpoint]))];
-            return Some(self.add(way, (from, way.target.clone()), keys));
+            return Some(self.add(way, from, way.target.clone(), keys));
         };
         ledger.carried(upstream.id);
         let own = Upstream::read(upstream, way.tls.is_some(), ledger);
@@ -77,10 +77,10 @@ impl<'a> Clusters<'a> {
         let title = format!("{}: upstream {}", upstream.place, upstream.arg(0));
         let mut keys = vec![("endpoints".to_owned(), endpoints)];
         keys.extend(upstream_keys(upstream, &own, ledger));
-        Some(self.add(way, (upstream.id, title), keys))
+        Some(self.add(way, upstream.id, title, keys))
     }
 
-    fn add(&mut self, way: &Way, (from, title): (Id, String), keys: Map) -> String {
+    fn add(&mut self, way: &Way, from: Id, title: String, keys: Map) -> String {
         let valid = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         let mut base: String = way
             .target

@@ -165,8 +165,7 @@ impl<'a> Converter<'a, '_> {
         if parts.target.is_empty() || has_variables(&parts.target) {
             return self.unserved(here, pass, "it is not known whom to ask");
         }
-        let place_of = (place, location);
-        match self.forwarded(place_of, here, pass, &parts) {
+        match self.forwarded(place, location, here, pass, &parts) {
             Ok(route) => vec![route],
             Err(told) => {
                 let told = format!("{told}: answers 403");
@@ -203,7 +202,7 @@ impl<'a> Converter<'a, '_> {
         };
         let with = |value: &str| format!("{scheme}://{value}{rest}");
         if let Some(split) = of("split_clients") {
-            return self.shared((place, location), here, (pass, split), &with);
+            return self.shared(place, location, here, pass, split, &with);
         }
         let Some(mapped) = of("map") else {
             return self.unserved(here, pass, "it is not known whom to ask");
@@ -240,12 +239,14 @@ impl<'a> Converter<'a, '_> {
                 return self.unserved(here, pass, "routes cannot ask what the map does");
             };
             for own in &places {
-                out.extend(self.through((place, location), own, pass, &with(entry.arg(0))));
+                out.extend(self.through(place, location, own, pass, &with(entry.arg(0))));
             }
         }
         self.ledger.carried(mapped.id);
         match default {
-            Some(value) => out.extend(self.through((place, location), here, pass, &with(value))),
+            Some(value) => {
+                out.extend(self.through(place, location, here, pass, &with(value)));
+            }
             None => out.push(here.respond(502)),
         }
         out
@@ -253,7 +254,8 @@ impl<'a> Converter<'a, '_> {
 
     fn through(
         &mut self,
-        place: (&Place<'_, 'a>, &Location<'a>),
+        place: &Place<'_, 'a>,
+        location: &Location<'a>,
         here: &Here<'a>,
         pass: &'a Directive,
         url: &str,
@@ -265,7 +267,7 @@ impl<'a> Converter<'a, '_> {
         let Some(parts) = parts.filter(|_| !has_variables(url)) else {
             return self.unserved(here, pass, "it is not known whom to ask");
         };
-        match self.forwarded(place, here, pass, &parts) {
+        match self.forwarded(place, location, here, pass, &parts) {
             Ok(route) => vec![route],
             Err(told) => {
                 self.ledger.not(pass.id, format!("{told}: answers 403"));
@@ -277,9 +279,11 @@ impl<'a> Converter<'a, '_> {
     /// Returns the routes that share requests among clusters.
     fn shared(
         &mut self,
-        place: (&Place<'_, 'a>, &Location<'a>),
+        place: &Place<'_, 'a>,
+        location: &Location<'a>,
         here: &Here<'a>,
-        (pass, split): (&'a Directive, &'a Directive),
+        pass: &'a Directive,
+        split: &'a Directive,
         with: &dyn Fn(&str) -> String,
     ) -> Vec<Route> {
         let mut shares = Vec::new();
@@ -293,7 +297,7 @@ impl<'a> Converter<'a, '_> {
                 _ => return self.unserved(here, pass, "its shares are not known"),
             };
             left = left.saturating_sub(weight);
-            let mut routes = self.through(place, here, pass, &with(entry.arg(0)));
+            let mut routes = self.through(place, location, here, pass, &with(entry.arg(0)));
             let Some(own) = routes.pop() else { continue };
             let named = own.keys.iter().find(|(key, _)| key == "cluster");
             let Some((_, name)) = named.cloned() else {
@@ -323,15 +327,15 @@ impl<'a> Converter<'a, '_> {
     /// What Sprat has no word for, and would have other requests reach the backend.
     fn forwarded(
         &mut self,
-        (place, location): (&Place<'_, 'a>, &Location<'a>),
+        place: &Place<'_, 'a>,
+        location: &Location<'a>,
         here: &Here<'a>,
         pass: &'a Directive,
         parts: &Pass,
     ) -> Result<Route, String> {
         let mut route = here.route(Map::new());
         let is_whole = has_variables(pass.arg(0));
-        let uri = (parts.uri.as_deref(), is_whole);
-        let rewrite = rewritten(location, here, uri, &mut route)?;
+        let rewrite = rewritten(location, here, parts.uri.as_deref(), is_whole, &mut route)?;
         let way = self.way(here, parts);
         self.ledger.carried(pass.id);
         if parts.tls && !here.scope.is_on(&format!("{}_ssl_verify", prefix_of(pass))) {
@@ -509,12 +513,13 @@ fn hundredths(text: &str) -> Option<u64> {
 }
 
 /// Returns the key that replaces the path, if anything does; the route's match is made one
-/// that has it. `uri` is what `proxy_pass` has after the host, and whether it stands for all of
-/// a path, as it does where there is a variable.
+/// that has it. `uri` is what `proxy_pass` has after the host; it stands for the whole of a path if it
+/// `is_whole`, as it is where there is a variable.
 fn rewritten(
     location: &Location<'_>,
     here: &Here<'_>,
-    (uri, is_whole): (Option<&str>, bool),
+    uri: Option<&str>,
+    is_whole: bool,
     route: &mut Route,
 ) -> Result<Option<(&'static str, Value)>, String> {
     let uri = uri.map(without_query_variable);

@@ -16,6 +16,7 @@ use crate::limits::MAX_ROUTES;
 use crate::networks::normal_network;
 use crate::patterns::{self, Pattern, escaped};
 use crate::restrict::Delta;
+use crate::transports::Transports;
 use crate::yaml::{Map, Value, map, text};
 
 /// The state while routes are made.
@@ -68,7 +69,8 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         server: &Server<'a>,
         all: &[Server<'a>],
-        (hosts, field): (Vec<String>, Option<&Pattern>),
+        hosts: Vec<String>,
+        field: Option<&Pattern>,
     ) -> Vec<Route> {
         let directive = server.directive;
         let title = match hosts.first() {
@@ -96,8 +98,10 @@ impl<'a> Converter<'a, '_> {
             rewrite: None,
             access: Map::new(),
             rates: None,
-            on_plain: server.is_on(false),
-            on_tls: server.is_on(true),
+            transports: Transports {
+                plain: server.is_on(false),
+                tls: server.is_on(true),
+            },
             depth: 0,
         };
         if let Some(own) = verifies_alone(server, all) {
@@ -389,8 +393,8 @@ impl<'a> Converter<'a, '_> {
             return vec![here.respond(403)];
         }
         match is_either {
-            true => self.ruled(here, &rules, (false, access.as_ref()), serve),
-            false => self.ruled(&asked, &rules, (true, None), serve),
+            true => self.ruled(here, &rules, false, access.as_ref(), serve),
+            false => self.ruled(&asked, &rules, true, None, serve),
         }
     }
 
@@ -401,7 +405,8 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         here: &Here<'a>,
         rules: &[&Directive],
-        (rest, else_asked): (bool, Option<&Map>),
+        rest: bool,
+        else_asked: Option<&Map>,
         serve: &mut dyn FnMut(&mut Self, &Here<'a>) -> Vec<Route>,
     ) -> Vec<Route> {
         let mut runs: Vec<(bool, Vec<String>)> = Vec::new();

@@ -8,6 +8,7 @@ use crate::document::{Match, PathIs, Route};
 use crate::ledger::Id;
 use crate::patterns::Pattern;
 use crate::restrict::{Common, Delta, restrict};
+use crate::transports::Transports;
 use crate::yaml::{Map, Value, map, word};
 
 /// A place, with the requests that come there.
@@ -29,9 +30,8 @@ pub(super) struct Here<'a> {
     pub(super) access: Map,
     /// The scope of the first location on the way here that bounds rates: nginx asks no other.
     pub(super) rates: Option<Scope<'a>>,
-    /// Whether the server is reached in plain text, and over TLS.
-    pub(super) on_plain: bool,
-    pub(super) on_tls: bool,
+    /// How the server is reached.
+    pub(super) transports: Transports,
     /// Directives that have led here from elsewhere.
     pub(super) depth: usize,
 }
@@ -81,7 +81,7 @@ impl<'a> Here<'a> {
         let mut places: Vec<Here<'a>> = found.into_iter().map(of).collect();
         for place in &mut places {
             match delta {
-                Delta::Plain => place.on_tls = false,
+                Delta::Plain => place.transports.tls = false,
                 Delta::Path(pattern) => {
                     place.captures = Some(pattern.clone());
                     if !matches!(place.matches.path, PathIs::Exact(_)) {

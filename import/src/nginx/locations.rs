@@ -199,7 +199,7 @@ pub(super) fn order<'l, 'a>(
 ) -> (Vec<Asked<'l, 'a>>, Vec<&'l Location<'a>>) {
     let mut exact = Vec::new();
     let mut prefixes = Vec::new();
-    collect(list, (&[], &[]), None, &mut exact, &mut prefixes);
+    collect(list, &[], &[], None, &mut exact, &mut prefixes);
     let mut unreachable = Vec::new();
     let mut keep = |own: &'l Location<'a>, path: &str| {
         let found = find_static(list, path);
@@ -275,11 +275,12 @@ fn within<'l, 'a>(location: &'l Location<'a>, prefix: &str, out: &mut Vec<Asked<
 
 type Exact<'l, 'a> = Vec<(&'l Location<'a>, &'l str)>;
 
-/// Collects exact paths and prefixes. `level` has the expressions beside them, and those
+/// Collects exact paths and prefixes. `level` has the expressions beside them, and `outer` those
 /// further out; `asks_server` is none for the locations of the server itself.
 fn collect<'l, 'a>(
     list: &'l [Location<'a>],
-    (level, outer): (&[&'l Location<'a>], &[&'l Location<'a>]),
+    level: &[&'l Location<'a>],
+    outer: &[&'l Location<'a>],
     asks_server: Option<bool>,
     exact: &mut Exact<'l, 'a>,
     prefixes: &mut Vec<Prefix<'l, 'a>>,
@@ -293,10 +294,10 @@ fn collect<'l, 'a>(
                 let around: Vec<&Location<'_>> = own_level.iter().chain(outer).copied().collect();
                 let asks_server = asks_server.unwrap_or(!location.is_final());
                 let inner: Vec<&Location<'_>> = location.expressions().collect();
-                let levels = (&inner[..], &around[..]);
                 collect(
                     &location.children,
-                    levels,
+                    &inner,
+                    &around,
                     Some(asks_server),
                     exact,
                     prefixes,

@@ -5,6 +5,7 @@ use super::replacements::replacement;
 use super::variables::{Piece, pieces};
 use crate::document::Route;
 use crate::patterns::Pattern;
+use crate::transports::Transports;
 use crate::yaml::{Map, Value, map, text, word};
 
 /// A scheme that a redirect names.
@@ -201,7 +202,7 @@ impl Redirect {
         status: u16,
         keys: &Map,
     ) -> (Vec<Route>, Option<&'static str>) {
-        let (found, doubt) = self.variants((here.on_plain, here.on_tls), status);
+        let (found, doubt) = self.variants(here.transports, status);
         if found.is_empty() {
             return (vec![here.respond(403)], doubt);
         }
@@ -216,11 +217,11 @@ impl Redirect {
         (found.into_iter().map(route).collect(), doubt)
     }
 
-    /// Returns the keys of the routes that it takes, each with whether that is for requests
+    /// Returns the keys of the routes that it takes for requests that come `on` these, each with whether that is for requests
     /// in plain text, and what is not quite the same; none if it would lead nowhere.
     pub(crate) fn variants(
         &self,
-        (on_plain, on_tls): (bool, bool),
+        on: Transports,
         status: u16,
     ) -> (Vec<(Map, bool)>, Option<&'static str>) {
         let leads_on = self.host.is_some() || self.port.is_some() || self.target != Target::Same;
@@ -229,14 +230,14 @@ impl Redirect {
             (vec![("redirect".to_owned(), redirect)], https)
         };
         match self.scheme {
-            Scheme::Https if !on_tls => (vec![one(true)], self.doubt),
+            Scheme::Https if !on.tls => (vec![one(true)], self.doubt),
             Scheme::Https => {
-                let plain = on_plain.then(|| one(true));
+                let plain = on.plain.then(|| one(true));
                 let found = plain.into_iter().chain(leads_on.then(|| one(false)));
                 (found.collect(), self.doubt)
             }
             Scheme::Http | Scheme::Same if leads_on || self.strips_query => {
-                let stays = (self.scheme == Scheme::Http && on_tls)
+                let stays = (self.scheme == Scheme::Http && on.tls)
                     .then_some("a client that came over TLS stays there");
                 (vec![one(false)], self.doubt.or(stays))
             }

@@ -75,7 +75,7 @@ impl<'a> Converter<'a, '_> {
                     out.extend(self.returned(&here, own));
                     return out;
                 }
-                "rewrite" => match self.rewrite(place, &here, (own, rest), content) {
+                "rewrite" => match self.rewrite(place, &here, own, rest, content) {
                     Step::Routes(routes) => out.extend(routes),
                     Step::Ends(routes) => {
                         out.extend(routes);
@@ -320,7 +320,8 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         place: &Place<'_, 'a>,
         here: &Here<'a>,
-        (own, rest): (&'a Directive, &[&'a Directive]),
+        own: &'a Directive,
+        rest: &[&'a Directive],
         content: &mut Content<'_, 'a>,
     ) -> Step {
         let (text, caseless) = match own.arg(0).strip_prefix("(?i)") {
@@ -360,7 +361,7 @@ impl<'a> Converter<'a, '_> {
             for within in &within {
                 routes.extend(self.phase(place, within, rest, content));
             }
-            return match self.rewrite_found(place, here, (own, rest), (&other, &target)) {
+            return match self.rewrite_found(place, here, own, rest, &other, &target) {
                 Step::Routes(more) | Step::Ends(more)
                     if takes_all(&other) || other.text == "^/" =>
                 {
@@ -370,7 +371,7 @@ impl<'a> Converter<'a, '_> {
                 _ => self.unknown(here, own),
             };
         }
-        self.rewrite_found(place, here, (own, rest), (&pattern, &target))
+        self.rewrite_found(place, here, own, rest, &pattern, &target)
     }
 
     fn unknown(&mut self, here: &Here<'a>, own: &Directive) -> Step {
@@ -407,8 +408,10 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         place: &Place<'_, 'a>,
         here: &Here<'a>,
-        (own, rest): (&'a Directive, &[&'a Directive]),
-        (pattern, target): (&Pattern, &str),
+        own: &'a Directive,
+        rest: &[&'a Directive],
+        pattern: &Pattern,
+        target: &str,
     ) -> Step {
         let target = target.to_owned();
         let flag = own.arg(2);
@@ -443,7 +446,7 @@ impl<'a> Converter<'a, '_> {
                 let is_last = !flag.is_empty() || !rest.iter().any(|own| is_step(own));
                 let routes = match is_last {
                     true => self.elsewhere(place, &within, own, &rewrite, doubt),
-                    false => self.further(place, &within, (own, rest), (&rewrite, doubt)),
+                    false => self.further(place, &within, own, rest, &rewrite, doubt),
                 };
                 match takes_all(pattern) {
                     true => Step::Ends(routes),
@@ -464,8 +467,10 @@ impl<'a> Converter<'a, '_> {
         &mut self,
         place: &Place<'_, 'a>,
         within: &[Here<'a>],
-        (own, rest): (&'a Directive, &[&'a Directive]),
-        (rewrite, doubt): (&Rewrite, Option<&'static str>),
+        own: &'a Directive,
+        rest: &[&'a Directive],
+        rewrite: &Rewrite,
+        doubt: Option<&'static str>,
     ) -> Vec<Route> {
         // The location stays if a `break` follows.
         let breaks = |own: &Directive| own.name == "break" || own.arg(2) == "break";

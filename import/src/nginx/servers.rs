@@ -147,7 +147,7 @@ pub(super) fn routes<'a>(servers: &[Server<'a>], converter: &mut Converter<'a, '
             Names::Field(pattern, _) => Some(pattern),
             _ => None,
         };
-        let mut routes = converter.server(unit.server, servers, (unit.hosts().to_vec(), field));
+        let mut routes = converter.server(unit.server, servers, unit.hosts().to_vec(), field);
         if unit.is_plain_only() && routes.iter().any(serves) && opens(unit, &units) {
             let told = "over TLS another server guards its hosts, and routes do not tell ports \
                         apart: requests in plain text are sent to TLS";

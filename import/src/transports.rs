@@ -1,0 +1,16 @@
+//! How requests come: in plain text, or over TLS.
+
+/// Whether requests come in plain text, and whether over TLS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transports {
+    pub(crate) plain: bool,
+    pub(crate) tls: bool,
+}
+
+impl Transports {
+    /// Plain text alone.
+    pub(crate) const PLAIN: Self = Self {
+        plain: true,
+        tls: false,
+    };
+}

@@ -113,8 +113,14 @@ impl<T: Copy> VirtualLink<T> {
     ///
     /// # Errors
     /// As many responses are open as the policy allows.
-    pub fn arrive(&mut self, now: Time, bytes: (u64, u64), response: T) -> Result<(), AtCapacity> {
-        self.arrive_in(now, 0, bytes, response)
+    pub fn arrive(
+        &mut self,
+        now: Time,
+        bytes: u64,
+        set_up_bytes: u64,
+        response: T,
+    ) -> Result<(), AtCapacity> {
+        self.arrive_in(now, 0, bytes, set_up_bytes, response)
     }
 
     /// Lets a response of a class of the policy's arrive, as [`VirtualLink::arrive`] does.
@@ -125,7 +131,8 @@ impl<T: Copy> VirtualLink<T> {
         &mut self,
         now: Time,
         class: usize,
-        (bytes, set_up_bytes): (u64, u64),
+        bytes: u64,
+        set_up_bytes: u64,
         response: T,
     ) -> Result<(), AtCapacity> {
         self.cut(now);

@@ -164,8 +164,8 @@ impl LineChart {
     pub fn svg(&self) -> Result<String, PlotError> {
         let names = self.series.iter().map(|series| series.name.as_str());
         let legend_width = 130 + names.map(text_width).max().unwrap_or(0);
-        let size = (PLOT_WIDTH + legend_width, PLOT_HEIGHT);
-        picture(&self.title, size, |root| {
+        let width = PLOT_WIDTH + legend_width;
+        picture(&self.title, width, PLOT_HEIGHT, |root| {
             let (plot, legend) = root.split_horizontally(PLOT_WIDTH);
             self.draw(&plot)?;
             self.draw_legend(&legend, 1, 130)
@@ -180,8 +180,8 @@ impl LineChart {
         const COLUMNS: u32 = 2;
         let lines = u32::try_from(self.series.len()).unwrap_or(u32::MAX);
         let legend_height = LEGEND_LINE.saturating_mul(lines.div_ceil(COLUMNS) + 1);
-        let size = (NARROW_WIDTH, NARROW_HEIGHT.saturating_add(legend_height));
-        picture(&self.title, size, |root| {
+        let height = NARROW_HEIGHT.saturating_add(legend_height);
+        picture(&self.title, NARROW_WIDTH, height, |root| {
             let (plot, legend) = root.split_vertically(NARROW_HEIGHT);
             self.draw(&plot)?;
             self.draw_legend(&legend, COLUMNS, LEGEND_LINE)
@@ -213,8 +213,8 @@ impl LineChart {
             let points = series.points.iter().filter(finite);
             let pixels: Vec<Pixels> = points.map(|point| chart.backend_coord(point)).collect();
             draw_line(plot, &pixels, series.style)?;
-            for pixel in marked(&pixels, index, self.series.len()) {
-                draw_marker(plot, pixel, series.style)?;
+            for (x, y) in marked(&pixels, index, self.series.len()) {
+                draw_marker(plot, x, y, series.style)?;
             }
         }
         Ok(())
@@ -233,7 +233,7 @@ impl LineChart {
                 &[(across, middle), (across + 90, middle)],
                 series.style,
             )?;
-            draw_marker(legend, (across + 45, middle), series.style)?;
+            draw_marker(legend, across + 45, middle, series.style)?;
             let text = font(TEXT_SIZE).pos(Pos::new(HPos::Left, VPos::Center));
             legend.draw(&Text::new(
                 series.name.clone(),
@@ -275,7 +275,7 @@ impl BarChart {
         const BAR_HEIGHT: u32 = 70;
         let bars = u32::try_from(self.bars.len()).unwrap_or(u32::MAX);
         let height = 300u32.saturating_add(bars.saturating_mul(BAR_HEIGHT));
-        picture(&self.title, (width, height), |root| self.draw(root))
+        picture(&self.title, width, height, |root| self.draw(root))
     }
 
     fn draw(&self, root: &Area<'_>) -> Result<(), AnyError> {
@@ -351,7 +351,7 @@ fn draw_line(area: &Area<'_>, pixels: &[Pixels], style: Style) -> Result<(), Any
     Ok(())
 }
 
-fn draw_marker(area: &Area<'_>, (x, y): Pixels, style: Style) -> Result<(), AnyError> {
+fn draw_marker(area: &Area<'_>, x: i32, y: i32, style: Style) -> Result<(), AnyError> {
     let fill = style.colour.filled();
     match style.marker {
         Marker::None => {}
@@ -382,12 +382,13 @@ fn text_width(text: &str) -> u32 {
 /// Draws a picture with a title, on white.
 fn picture(
     title: &str,
-    size: (u32, u32),
+    width: u32,
+    height: u32,
     draw: impl FnOnce(&Area<'_>) -> Result<(), AnyError>,
 ) -> Result<String, PlotError> {
     let mut svg = String::new();
     let drawn = || -> Result<(), AnyError> {
-        let root = SVGBackend::with_string(&mut svg, size).into_drawing_area();
+        let root = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
         root.fill(&WHITE)?;
         let bold = font(TITLE_SIZE).pos(Pos::new(HPos::Left, VPos::Center));
         root.draw(&Text::new(title.to_owned(), (40, 50), bold))?;
@@ -403,7 +404,6 @@ fn picture(
     let (_, body) = svg
         .split_once('>')
         .ok_or_else(|| error("no SVG came out".to_owned()))?;
-    let (width, height) = size;
     Ok(format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" \
          width=\"{}\" height=\"{}\" viewBox=\"0 0 {width} {height}\">{body}",

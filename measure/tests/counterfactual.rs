@@ -82,7 +82,7 @@ fn simulated_mean_s(discipline: Discipline, arrivals: &[(Time, u64)]) -> f64 {
             }
             (_, Some(&(at, bytes))) => {
                 now = at;
-                link.arrive(now, (bytes, 0), next).unwrap();
+                link.arrive(now, bytes, 0, next).unwrap();
                 next += 1;
             }
             (_, None) => return sum.as_secs_f64() / arrivals.len() as f64,

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Parser;
+use ratatui::layout::Size;
 
 pub use self::ask::Listener;
 use self::page::{Looks, page};
@@ -65,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let lines = page(
             &watch,
             listener.name(),
-            (ONCE_COLUMNS, ONCE_LINES),
+            Size::new(ONCE_COLUMNS, ONCE_LINES),
             Looks::Plain,
         );
         let mut out = std::io::stdout().lock();

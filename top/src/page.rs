@@ -1,5 +1,6 @@
 //! The page: lines of text with styles, as many as there is room for.
 
+use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
@@ -50,14 +51,9 @@ impl Looks {
     }
 }
 
-/// Returns the lines of a page with so many columns and lines.
-pub(crate) fn page(
-    watch: &Watch,
-    name: &str,
-    (columns, lines): (u16, u16),
-    looks: Looks,
-) -> Vec<Line<'static>> {
-    let (columns, most) = (usize::from(columns), usize::from(lines));
+/// Returns the lines of a page for a terminal of this size.
+pub(crate) fn page(watch: &Watch, name: &str, size: Size, looks: Looks) -> Vec<Line<'static>> {
+    let (columns, most) = (usize::from(size.width), usize::from(size.height));
     let mut page = vec![heading(watch, name, columns, looks)];
     if watch.shows_help {
         page.extend(HELP.iter().map(|line| Line::raw(*line)));
@@ -555,7 +551,7 @@ mod tests {
     /// Returns the lines of a terminal of so many columns and lines.
     fn shown(watch: &Watch, columns: u16, lines: u16, looks: Looks) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
-        let page = page(watch, "127.0.0.1:9900", (columns, lines), looks);
+        let page = page(watch, "127.0.0.1:9900", Size::new(columns, lines), looks);
         terminal
             .draw(|frame| frame.render_widget(Paragraph::new(page), frame.area()))
             .unwrap();
@@ -622,7 +618,7 @@ mod tests {
     #[test]
     fn without_colours_there_are_none() {
         let styles = |looks| {
-            let page = page(&watch(), "a", (100, 40), looks);
+            let page = page(&watch(), "a", Size::new(100, 40), looks);
             let styles = page.into_iter().flat_map(|line| {
                 let spans = line.spans.iter().map(|span| span.style).collect::<Vec<_>>();
                 spans.into_iter().chain([line.style])

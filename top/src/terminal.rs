@@ -118,7 +118,7 @@ fn follow(
         if is_stale {
             terminal.draw(|frame| {
                 let area = frame.area();
-                let lines = page(&watch, name, (area.width, area.height), looks);
+                let lines = page(&watch, name, area.as_size(), looks);
                 frame.render_widget(Paragraph::new(lines), area);
             })?;
         }

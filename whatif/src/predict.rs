@@ -14,6 +14,7 @@ pub use figures::{CLASS_BOUNDS, Figures, Outcome, Served, Spread};
 pub use worth::Worth;
 
 use crate::traffic::{Summary, Traffic};
+use worth::Tried;
 
 /// A policy to try.
 #[derive(Clone, Debug)]
@@ -83,8 +84,11 @@ impl Plan {
                 (outcome.mean_s(), outcome.simulated())
             };
             let known = self.rates.iter().zip(&outcomes[policy]);
-            let known = known.filter_map(|(rate, outcome)| Some((*rate, outcome.mean_s()?)));
-            let mut known: Vec<(f64, f64)> = known.collect();
+            let tried = |(&rate, outcome): (&f64, &Outcome)| {
+                let mean_s = outcome.mean_s()?;
+                Some(Tried { rate, mean_s })
+            };
+            let mut known: Vec<Tried> = known.filter_map(tried).collect();
             worth::find(baseline_s?, summary.load, &mut known, means)
         });
         simulated += worths.iter().flatten().map(|(_, more)| more).sum::<u64>();

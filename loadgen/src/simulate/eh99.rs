@@ -264,11 +264,10 @@ fn serve(
                     true => FOREGROUND,
                     false => background_class,
                 };
-                let on_wire = (
-                    bytes + RESPONSE_HEAD_BYTES,
-                    wire::set_up_bytes(Connection::New),
-                );
-                link.arrive_in(now, class, on_wire, Asked { client, at, bytes })?;
+                let with_head = bytes + RESPONSE_HEAD_BYTES;
+                let set_up_bytes = wire::set_up_bytes(Connection::New);
+                let asked = Asked { client, at, bytes };
+                link.arrive_in(now, class, with_head, set_up_bytes, asked)?;
             }
             (_, None) => break,
         }

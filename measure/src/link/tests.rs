@@ -51,7 +51,7 @@ fn in_runs(discipline: &Discipline, floor_percent: u8, trace: &Trace) -> Vec<u64
             (_, Some(next)) => {
                 now = next;
                 let (index, (_, bytes)) = arrivals.next().unwrap();
-                link.arrive(now, (*bytes, 0), index).unwrap();
+                link.arrive(now, *bytes, 0, index).unwrap();
             }
             (_, None) => break,
         }
@@ -170,7 +170,7 @@ fn an_arrival_waits_for_the_quantum_and_no_longer() {
 #[test]
 fn a_set_up_delays_what_follows_it() {
     let mut link = VirtualLink::new(RATE, policy(&Discipline::Srpt, 0), COST);
-    link.arrive(at(0), (100, 330), "first").unwrap();
+    link.arrive(at(0), 100, 330, "first").unwrap();
     assert_eq!(link.next_step(at(0)), Some(at(330)));
     assert_eq!(link.step(at(330)), None);
     assert_eq!(link.next_step(at(330)), Some(at(430)));
@@ -189,6 +189,6 @@ fn a_bound_on_open_responses_is_an_error() {
         ..policy(&Discipline::Srpt, 0)
     };
     let mut link = VirtualLink::new(RATE, policy, COST);
-    link.arrive(at(0), (100, 0), 1).unwrap();
-    assert!(link.arrive(at(1), (100, 0), 2).is_err());
+    link.arrive(at(0), 100, 0, 1).unwrap();
+    assert!(link.arrive(at(1), 100, 0, 2).is_err());
 }

@@ -57,7 +57,7 @@ pub(super) fn run(
                 // There are fewer than 2^32 requests.
                 let response = (index as u32, request.bytes);
                 if link
-                    .arrive(at, (request.bytes, set_up_bytes), response)
+                    .arrive(at, request.bytes, set_up_bytes, response)
                     .is_err()
                 {
                     return Outcome::Flooded(index as u64);

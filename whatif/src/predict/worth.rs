@@ -22,53 +22,62 @@ pub enum Worth {
     Below(f64),
 }
 
-/// Searches the rate at which the mean is `wanted_s`. `known` are rates with their means;
+/// A rate with the mean that it makes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tried {
+    /// The rate, in multiples of today's.
+    pub(super) rate: f64,
+    pub(super) mean_s: f64,
+}
+
+/// Searches the rate at which the mean is `wanted_s`. `known` are rates that were tried;
 /// `means` runs another, and says how many requests that took. Returns what was found,
 /// and how many requests were simulated.
 pub(super) fn find(
     wanted_s: f64,
     load: f64,
-    known: &mut [(f64, f64)],
+    known: &mut [Tried],
     mut means: impl FnMut(f64) -> (Option<f64>, u64),
 ) -> Option<(Worth, u64)> {
-    known.sort_by(|one, other| one.0.total_cmp(&other.0));
+    known.sort_by(|one, other| one.rate.total_cmp(&other.rate));
     let mut simulated = 0;
     let highest = LOAD_MAX / load;
     let mut low = known
         .iter()
         .rev()
-        .find(|(_, mean)| *mean <= wanted_s)
+        .find(|own| own.mean_s <= wanted_s)
         .copied();
-    let mut high = known.iter().find(|(_, mean)| *mean > wanted_s).copied();
-    if high.is_none() && known.last().is_none_or(|(rate, _)| *rate < highest) {
-        let (mean, more) = means(highest);
+    let mut high = known.iter().find(|own| own.mean_s > wanted_s).copied();
+    if high.is_none() && known.last().is_none_or(|own| own.rate < highest) {
+        let (mean_s, more) = means(highest);
         simulated += more;
-        match mean {
-            Some(mean) if mean <= wanted_s => return Some((Worth::AtLeast(highest), simulated)),
-            Some(mean) => high = Some((highest, mean)),
+        let rate = highest;
+        match mean_s {
+            Some(mean_s) if mean_s <= wanted_s => return Some((Worth::AtLeast(rate), simulated)),
+            Some(mean_s) => high = Some(Tried { rate, mean_s }),
             // Where the flood begins is not known.
-            None => return low.map(|(rate, _)| (Worth::AtLeast(rate), simulated)),
+            None => return low.map(|own| (Worth::AtLeast(own.rate), simulated)),
         }
     }
     let Some(mut below) = low.take() else {
-        return high.map(|(rate, _)| (Worth::Below(rate), simulated));
+        return high.map(|own| (Worth::Below(own.rate), simulated));
     };
     let Some(mut above) = high else {
-        return Some((Worth::AtLeast(below.0), simulated));
+        return Some((Worth::AtLeast(below.rate), simulated));
     };
     for _ in 0..RUNS_MAX {
-        if (below.1 / wanted_s - 1.0).abs() < NEAR {
-            return Some((Worth::Times(below.0), simulated));
+        if (below.mean_s / wanted_s - 1.0).abs() < NEAR {
+            return Some((Worth::Times(below.rate), simulated));
         }
         let rate = between(below, above, wanted_s, load);
-        let (mean, more) = means(rate);
+        let (mean_s, more) = means(rate);
         simulated += more;
-        match mean {
-            Some(mean) if (mean / wanted_s - 1.0).abs() < NEAR => {
+        match mean_s {
+            Some(mean_s) if (mean_s / wanted_s - 1.0).abs() < NEAR => {
                 return Some((Worth::Times(rate), simulated));
             }
-            Some(mean) if mean <= wanted_s => below = (rate, mean),
-            Some(mean) => above = (rate, mean),
+            Some(mean_s) if mean_s <= wanted_s => below = Tried { rate, mean_s },
+            Some(mean_s) => above = Tried { rate, mean_s },
             None => break,
         }
     }
@@ -80,10 +89,10 @@ pub(super) fn find(
 
 /// Returns the rate between two at which the mean is wanted, if the mean grows as a power
 /// of what the link's idle share leaves: that of processor sharing is one over it.
-fn between(below: (f64, f64), above: (f64, f64), wanted_s: f64, load: f64) -> f64 {
+fn between(below: Tried, above: Tried, wanted_s: f64, load: f64) -> f64 {
     let busy = |rate: f64| -(1.0 - rate * load).max(1e-6).ln();
-    let share = (wanted_s / below.1).ln() / (above.1 / below.1).ln();
-    let (low, high) = (busy(below.0), busy(above.0));
+    let share = (wanted_s / below.mean_s).ln() / (above.mean_s / below.mean_s).ln();
+    let (low, high) = (busy(below.rate), busy(above.rate));
     let between = low + (high - low) * share.clamp(0.02, 0.98);
     (1.0 - (-between).exp()) / load
 }
@@ -95,7 +104,11 @@ mod tests {
     /// Searches where the mean is 1 / (1 - rate / 2), as that of a queue.
     fn found(wanted_s: f64, known: &[f64]) -> (Worth, u64) {
         let mean = |rate: f64| 1.0 / (1.0 - rate / 2.0);
-        let mut known: Vec<(f64, f64)> = known.iter().map(|rate| (*rate, mean(*rate))).collect();
+        let tried = |&rate: &f64| Tried {
+            rate,
+            mean_s: mean(rate),
+        };
+        let mut known: Vec<Tried> = known.iter().map(tried).collect();
         find(wanted_s, 0.5, &mut known, |rate| (Some(mean(rate)), 1)).unwrap()
     }
 
@@ -117,7 +130,10 @@ mod tests {
         assert_eq!(found(1000.0, &[1.0]).0, Worth::AtLeast(1.98));
         assert_eq!(found(1.1, &[0.5, 1.0]), (Worth::Below(0.5), 0));
         // Too many wait before the link is full.
-        let mut known = [(1.0, 1.0)];
+        let mut known = [Tried {
+            rate: 1.0,
+            mean_s: 1.0,
+        }];
         let flooded = find(2.0, 0.5, &mut known, |_| (None, 7));
         assert_eq!(flooded, Some((Worth::AtLeast(1.0), 7)));
         assert_eq!(find(2.0, 2.0, &mut [], |_| (None, 7)), None);

@@ -17,9 +17,9 @@ use tokio::sync::mpsc;
 use crate::cli;
 use crate::replay::{self, Target};
 use crate::trace::Trace;
-use crate::workload::{self, Plan, Sizes};
+use crate::workload::{self, Sizes, TracePlan};
 use board::Snapshot;
-use clients::{Demand, Shown};
+use clients::{Demand, SharedSnapshot};
 
 /// Show systems side by side under the same requests, on a web page.
 #[derive(Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub struct DemoArgs {
     /// A system: its name, its address and, if requests are to be sent from there, a network
     /// namespace; two to four of them
     #[arg(long = "system", value_name = "NAME=URL[,namespace=NS]", value_parser = system, required = true)]
-    systems: Vec<System>,
+    systems: Vec<ShownSystem>,
     /// Where the page is served
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8900")]
     listen: SocketAddr,
@@ -59,7 +59,7 @@ pub struct DemoArgs {
 
 /// A system that is shown.
 #[derive(Clone, Debug)]
-struct System {
+struct ShownSystem {
     name: String,
     target: Target,
     namespace: Option<String>,
@@ -79,7 +79,7 @@ const SYSTEMS_MAX: usize = 4;
 /// The state that the page shows.
 struct Demo {
     names: Vec<String>,
-    shown: Vec<Shown>,
+    shown: Vec<SharedSnapshot>,
     uplink_bits_per_s: u64,
     load: f64,
     large_bytes: u64,
@@ -88,7 +88,7 @@ struct Demo {
 
 /// An event of the page's stream.
 #[derive(Serialize)]
-struct State<'a> {
+struct DemoState<'a> {
     at_s: f64,
     uplink_bits_per_s: u64,
     load: f64,
@@ -118,7 +118,7 @@ impl Demo {
     /// Returns the state of all systems as JSON.
     fn state(&self) -> String {
         let systems = self.names.iter().zip(self.snapshots());
-        let state = State {
+        let state = DemoState {
             at_s: self.begun.elapsed().as_secs_f64(),
             uplink_bits_per_s: self.uplink_bits_per_s,
             load: self.load,
@@ -166,7 +166,11 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<()> {
     };
     let demo = Arc::new(Demo {
         names: args.systems.iter().map(|one| one.name.clone()).collect(),
-        shown: args.systems.iter().map(|_| Shown::default()).collect(),
+        shown: args
+            .systems
+            .iter()
+            .map(|_| SharedSnapshot::default())
+            .collect(),
         uplink_bits_per_s: args.uplink,
         load: args.load,
         large_bytes,
@@ -193,7 +197,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<()> {
 
 /// Starts the clients of each system; what it returns tells of those that have ended.
 fn start(
-    systems: &[System],
+    systems: &[ShownSystem],
     demand: &Demand,
     demo: &Demo,
 ) -> anyhow::Result<mpsc::Receiver<anyhow::Error>> {
@@ -231,7 +235,7 @@ async fn over(duration: Option<Duration>) {
 }
 
 fn trace(args: &DemoArgs) -> anyhow::Result<Trace> {
-    let mut trace = workload::generate(&Plan {
+    let mut trace = workload::generate(&TracePlan {
         seed: args.seed,
         requests: args.requests,
         files: FILES,
@@ -252,7 +256,7 @@ fn largest(trace: &Trace) -> u64 {
     sizes[((sizes.len() - 1) as f64 * (1.0 - LARGE_SHARE)) as usize]
 }
 
-fn system(text: &str) -> Result<System, String> {
+fn system(text: &str) -> Result<ShownSystem, String> {
     let (name, rest) = text
         .split_once('=')
         .filter(|(name, _)| !name.is_empty())
@@ -267,7 +271,7 @@ fn system(text: &str) -> Result<System, String> {
             (url, Some(namespace.to_owned()))
         }
     };
-    Ok(System {
+    Ok(ShownSystem {
         name: name.to_owned(),
         target: replay::target(url)?,
         namespace,

@@ -10,7 +10,7 @@ use sprat_measure::wire::Connection;
 use crate::content::{Content, SLICE_BYTES_MAX};
 use crate::table;
 use crate::trace::Trace;
-use crate::workload::{self, Plan, Sizes};
+use crate::workload::{self, Sizes, TracePlan};
 use crate::{cli, recorded};
 
 /// Generate a workload: a trace of requests, and the files behind it.
@@ -86,7 +86,7 @@ pub fn run(args: &GenArgs) -> anyhow::Result<()> {
 fn build(args: &GenArgs) -> anyhow::Result<Trace> {
     let mut trace = match &args.recorded {
         Some(file) => recorded::read(file, args.requests, args.seed)?,
-        None => workload::generate(&Plan {
+        None => workload::generate(&TracePlan {
             seed: args.seed,
             requests: args.requests.unwrap_or(REQUESTS_DEFAULT),
             files: args.files,

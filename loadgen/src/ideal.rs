@@ -19,11 +19,11 @@ use sprat_measure::wire::{self, Connection};
 
 use crate::results::{self, Outcome, RunInfo};
 use crate::trace::{Request, Trace};
-use server::{Server, Sharing, Srpt};
+use server::{Sharing, Srpt, VirtualServer};
 
 /// Computes ideal SRPT and processor sharing on a trace.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct IdealArgs {
     /// The trace, `t_s,bytes,path`; `.gz` too.
     #[arg(long, value_name = "FILE")]
     pub trace: PathBuf,
@@ -106,7 +106,7 @@ pub fn serve(jobs: &[Job], bound: Bound) -> Vec<Served> {
     }
 }
 
-fn run(jobs: &[Job], mut server: impl Server) -> Vec<Served> {
+fn run(jobs: &[Job], mut server: impl VirtualServer) -> Vec<Served> {
     assert!(
         jobs.is_sorted_by_key(|job| job.arrival_ns),
         "jobs are in the order of their arrival"
@@ -181,7 +181,7 @@ pub fn jobs(trace: &Trace, uplink_bits_per_s: u64, connection: Connection) -> Ve
 /// # Errors
 /// If the trace cannot be read, the results cannot be written, or an option
 /// makes no sense for the trace.
-pub fn main(args: &Args) -> anyhow::Result<()> {
+pub fn main(args: &IdealArgs) -> anyhow::Result<()> {
     let trace = Trace::read(&args.trace)?;
     if args.uplink == 0 {
         bail!("--uplink 0bit carries nothing; give the link's rate, such as 10mbit");

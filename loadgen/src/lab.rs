@@ -94,7 +94,7 @@ pub fn run(args: &LabArgs) -> anyhow::Result<()> {
         Verb::Up(up) => {
             let lab = Lab::new(&up.lab.name);
             check_means()?;
-            lab.up(&Link {
+            lab.up(&LinkLimits {
                 rate_bits_per_s: up.rate,
                 burst_bytes: up.burst.map_or_else(|| burst_bytes(up.rate), u64::from),
                 limit_bytes: up.limit.into(),
@@ -139,7 +139,7 @@ pub fn burst_bytes(rate_bits_per_s: u64) -> u64 {
 
 /// The limits of the farm's side of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct LinkLimits {
     /// The rate from farm to client.
     pub rate_bits_per_s: u64,
     /// Depth of the token bucket.
@@ -168,7 +168,7 @@ impl Lab {
 
     /// Makes what is missing and sets the link. What runs in the namespaces
     /// goes on.
-    pub fn up(&self, link: &Link) -> anyhow::Result<()> {
+    pub fn up(&self, link: &LinkLimits) -> anyhow::Result<()> {
         let present = namespaces()?;
         for namespace in [&self.farm, &self.client] {
             if !present.contains(namespace) {
@@ -228,7 +228,7 @@ impl Lab {
             "tc",
             &["-s", "-n", &self.farm, "qdisc", "show", "dev", FARM_DEVICE],
         )?;
-        let counters = Counters::parse(&text)
+        let counters = BucketCounters::parse(&text)
             .with_context(|| format!("`{FARM_DEVICE}` is not limited: {}", text.trim()))?;
         let mut status = String::new();
         writeln!(
@@ -290,7 +290,7 @@ impl Lab {
         set_congestion_control(namespace, device)
     }
 
-    fn limit(&self, link: &Link) -> anyhow::Result<()> {
+    fn limit(&self, link: &LinkLimits) -> anyhow::Result<()> {
         let bucket = Bucket {
             rate_bits_per_s: link.rate_bits_per_s,
             burst_bytes: link.burst_bytes,
@@ -347,14 +347,14 @@ fn set_congestion_control(namespace: &str, device: &str) -> anyhow::Result<()> {
 
 /// The token bucket's settings and counters, as tc reports them.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Counters {
+pub(crate) struct BucketCounters {
     pub(crate) settings: String,
     pub(crate) sent_bytes: u64,
     pub(crate) sent_packets: u64,
     pub(crate) dropped: u64,
 }
 
-impl Counters {
+impl BucketCounters {
     /// Reads `tc -s qdisc show`. Its JSON leaves out the bucket's settings in
     /// releases still in use, so that this reads the text.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -394,13 +394,16 @@ qdisc tbf 1: root refcnt 5 rate 10Mbit burst 3100b lat 118.6ms
  Sent 12345 bytes 67 pkt (dropped 8, overlimits 9 requeues 0) 
  backlog 0b 0p requeues 0
 ";
-        let counters = Counters::parse(text).unwrap();
+        let counters = BucketCounters::parse(text).unwrap();
         assert_eq!(counters.settings, "10Mbit burst 3100b lat 118.6ms");
         assert_eq!(
             (counters.sent_bytes, counters.sent_packets, counters.dropped),
             (12345, 67, 8)
         );
-        assert_eq!(Counters::parse("qdisc noqueue 0: root refcnt 2\n"), None);
+        assert_eq!(
+            BucketCounters::parse("qdisc noqueue 0: root refcnt 2\n"),
+            None
+        );
     }
 
     #[test]

@@ -24,9 +24,9 @@ enum Command {
     Origin(origin::OriginArgs),
     Replay(replay::ReplayArgs),
     /// Compute the bounds of a trace: SRPT and processor sharing.
-    Ideal(ideal::Args),
+    Ideal(ideal::IdealArgs),
     /// Compare results: a table, figures, and a page that holds them.
-    Report(report::Args),
+    Report(report::ReportArgs),
     Reproduce(reproduce::ReproduceArgs),
     Lab(lab::LabArgs),
     Network(network::NetworkArgs),

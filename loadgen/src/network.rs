@@ -25,12 +25,11 @@ use counters::{Counters, Tbf};
 use engine::Engine;
 use fabric::Fabric;
 use hosts::Hosts;
-use plan::Plan;
 
 pub(crate) use description::{Description, HostDescription};
-pub(crate) use file::{Congestion, Recovery};
+pub(crate) use file::{CongestionControl, Recovery};
 pub(crate) use hosts::enter;
-pub(crate) use plan::{HostPlan, Plan as Topology};
+pub(crate) use plan::{HostPlan, NetworkPlan};
 
 /// Hosts in network namespaces, and links of any kind between them.
 #[derive(Debug, clap::Args)]
@@ -82,7 +81,7 @@ const END_WITHIN: Duration = Duration::from_secs(5);
 /// # Errors
 /// Says what is wrong with the topology, or what is missing on this machine.
 pub fn run(args: &NetworkArgs) -> anyhow::Result<ExitCode> {
-    let plan = Plan::read(&args.topology, args.name.as_deref())?;
+    let plan = NetworkPlan::read(&args.topology, args.name.as_deref())?;
     if args.check {
         println!("{}", told(&plan));
         return Ok(ExitCode::SUCCESS);
@@ -98,12 +97,12 @@ pub fn run(args: &NetworkArgs) -> anyhow::Result<ExitCode> {
     runtime.block_on(run_network(args, plan))
 }
 
-async fn run_network(args: &NetworkArgs, plan: Plan) -> anyhow::Result<ExitCode> {
+async fn run_network(args: &NetworkArgs, plan: NetworkPlan) -> anyhow::Result<ExitCode> {
     // From here on a signal ends the run in order, whatever has been built.
     let mut signals = Signals::new()?;
     let (hosts, devices) = Hosts::build(&plan)?;
     let description = Description::new(&plan);
-    let network = Network {
+    let network = RunningNetwork {
         names: plan.links.iter().map(|link| link.name.clone()).collect(),
         has_bucket: plan.farm.tbf.is_some(),
         counters: args.counters.clone(),
@@ -160,7 +159,7 @@ impl Signals {
 }
 
 /// A network that is up. The engine ends before the hosts go.
-struct Network {
+struct RunningNetwork {
     names: Vec<String>,
     has_bucket: bool,
     counters: Option<PathBuf>,
@@ -169,7 +168,7 @@ struct Network {
     hosts: Hosts,
 }
 
-impl Network {
+impl RunningNetwork {
     /// Writes the counters, or says why that failed; the network goes on.
     fn count(&self) {
         if let Err(error) = self.try_count() {
@@ -289,7 +288,7 @@ fn environment(description: &Description, file: &Path) -> Vec<(String, String)> 
 }
 
 /// One line for each host, and how many links there are.
-fn told(plan: &Plan) -> String {
+fn told(plan: &NetworkPlan) -> String {
     let ends = |hosts: &[HostPlan]| match hosts {
         [only] => only.address.to_string(),
         [first, .., last] => format!("{} to {}", first.address, last.address),

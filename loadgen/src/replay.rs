@@ -20,7 +20,7 @@ use crate::results::{self, ClientInfo, Mode, Outcome, RunInfo};
 use crate::trace::Trace;
 use groups::Groups;
 
-pub(crate) use client::Client;
+pub(crate) use client::ReplayClient;
 pub(crate) use groups::split;
 pub(crate) use http2::Connections;
 pub use plan::{Pace, Replay};

@@ -26,7 +26,7 @@ use runs::{Comparison, Run};
 
 /// Compares results of the same trace, and writes table, figures and a page.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct ReportArgs {
     /// Results as `replay` and `ideal` write them, each with its JSON beside
     /// it; any number of systems and loads.
     #[arg(required = true, value_name = "RESULTS")]
@@ -51,7 +51,7 @@ pub struct Args {
 /// # Errors
 /// If results cannot be read or compared (the message names the file), or the
 /// output cannot be written.
-pub fn main(args: &Args) -> anyhow::Result<()> {
+pub fn main(args: &ReportArgs) -> anyhow::Result<()> {
     let text = write_report(args)?;
     match io::stdout().lock().write_all(text.as_bytes()) {
         // The reader of the table has seen enough of it.
@@ -61,7 +61,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Writes all files, and says what came out.
-fn write_report(args: &Args) -> anyhow::Result<String> {
+fn write_report(args: &ReportArgs) -> anyhow::Result<String> {
     let runs = args.results.iter().map(|file| Run::read(file));
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;
     let comparison = Comparison::new(runs, args.baseline.as_deref())?;

@@ -17,8 +17,8 @@ use anyhow::ensure;
 use crate::simulate::experiment::Scale;
 use crate::table;
 use reference::Paper;
-use rows::{Reproduced, Tally};
-use run::Run;
+use rows::{Reproduced, VerdictTally};
+use run::PaperRun;
 
 /// Reproduce the papers: their figures and tables, row by row, with a verdict for each.
 #[derive(Clone, Debug, clap::Args)]
@@ -102,10 +102,10 @@ fn wanted(
     args: &ReproduceArgs,
     scale: Scale,
     papers: &[Paper],
-    runs: &[Run],
-) -> anyhow::Result<Vec<Run>> {
+    runs: &[PaperRun],
+) -> anyhow::Result<Vec<PaperRun>> {
     let chosen = chosen(args, papers)?;
-    let is_wanted = |run: &&Run| {
+    let is_wanted = |run: &&PaperRun| {
         let rows = chosen.iter().filter(|paper| paper.name == run.paper());
         let mut rows = rows.flat_map(|paper| &paper.rows);
         let reads = rows.any(|row| row.from.as_ref().is_some_and(|own| own.run == run.name()));
@@ -153,7 +153,7 @@ fn chosen(args: &ReproduceArgs, papers: &[Paper]) -> anyhow::Result<Vec<Paper>> 
 fn write(
     output: &Path,
     papers: &[Paper],
-    runs: &[Run],
+    runs: &[PaperRun],
     found: &[Reproduced],
 ) -> anyhow::Result<()> {
     rows::write(&output.join("rows.csv"), found)?;
@@ -183,12 +183,12 @@ fn told(args: &ReproduceArgs, papers: &[Paper], found: &[Reproduced]) -> String 
     let mut text = rows::told(&asked);
     for paper in papers {
         let own = asked.iter().filter(|own| own.paper == paper.name);
-        let tally = Tally::of(own.copied());
+        let tally = VerdictTally::of(own.copied());
         if tally.all() > 0 {
             text.push_str(&format!("{}: {tally}\n", paper.name));
         }
     }
-    let tally = Tally::of(asked.iter().copied());
+    let tally = VerdictTally::of(asked.iter().copied());
     text.push_str(&format!("Reproduced: {tally}\n"));
     text.push_str(&format!(
         "written: {}\n",

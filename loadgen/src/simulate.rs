@@ -57,14 +57,14 @@ Examples:
   sprat-loadgen simulate sfd -o results/sfd")]
 pub struct SimulateArgs {
     #[command(subcommand)]
-    system: System,
+    system: SimulatedSystem,
 }
 
 /// The system that is simulated.
 #[derive(Clone, Debug, clap::Subcommand)]
-enum System {
+enum SimulatedSystem {
     Link(link::LinkArgs),
-    Network(network::NetworkArgs),
+    Network(network::SimulatedNetworkArgs),
     Waiting(waiting::WaitingArgs),
     Dispatch(dispatch::DispatchArgs),
     Sdis02(sdis02::Sdis02Args),
@@ -78,12 +78,12 @@ enum System {
 /// When the core breaks an invariant, or the output cannot be written.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     match &args.system {
-        System::Link(args) => link::run(args),
-        System::Network(args) => network::run(args),
-        System::Waiting(args) => waiting::run(args),
-        System::Dispatch(args) => dispatch::run(args),
-        System::Sdis02(args) => sdis02::run(args),
-        System::Srq(args) => srq06::run(args),
-        System::Sfd(args) => network::sfd::run(args),
+        SimulatedSystem::Link(args) => link::run(args),
+        SimulatedSystem::Network(args) => network::run(args),
+        SimulatedSystem::Waiting(args) => waiting::run(args),
+        SimulatedSystem::Dispatch(args) => dispatch::run(args),
+        SimulatedSystem::Sdis02(args) => sdis02::run(args),
+        SimulatedSystem::Srq(args) => srq06::run(args),
+        SimulatedSystem::Sfd(args) => network::sfd::run(args),
     }
 }

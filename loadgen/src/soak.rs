@@ -124,7 +124,7 @@ pub fn soak_with(soak: &Soak, progress: &indicatif::ProgressBar) -> anyhow::Resu
         .enable_all()
         .build()
         .context("cannot start the clients")?;
-    let client = Rc::new(client::Client::new(soak.target.clone(), soak.http2));
+    let client = Rc::new(client::SoakClient::new(soak.target.clone(), soak.http2));
     let tally = Rc::new(RefCell::new(Tally::default()));
     let next = Rc::new(Cell::new(0));
     LocalSet::new().block_on(&runtime, async {

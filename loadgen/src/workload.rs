@@ -109,7 +109,7 @@ impl Dice {
 
 /// The plan of a trace to generate.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct TracePlan {
     /// Seed of sizes and arrivals.
     pub seed: u64,
     /// The number of requests.
@@ -125,7 +125,7 @@ pub struct Plan {
 /// Generates a trace of Poisson arrivals at mean rate 1 per second, each asking
 /// for a file chosen uniformly. With users, it is users who arrive, each asking
 /// for several files in turn.
-pub fn generate(plan: &Plan) -> Trace {
+pub fn generate(plan: &TracePlan) -> Trace {
     let sizes = plan.sizes.of_files(plan.files.max(1));
     let per_user = plan.requests_per_user.unwrap_or(1).max(1);
     let mut dice = Dice::new(plan.seed);
@@ -199,7 +199,7 @@ pub fn summarise(mut sizes: Vec<u64>) -> Option<SizeSummary> {
 mod tests {
     use super::*;
 
-    const PLAN: Plan = Plan {
+    const PLAN: TracePlan = TracePlan {
         seed: 7,
         requests: 20_000,
         files: 5_000,
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn the_seed_decides_everything() {
         assert_eq!(generate(&PLAN), generate(&PLAN));
-        let other = Plan { seed: 8, ..PLAN };
+        let other = TracePlan { seed: 8, ..PLAN };
         assert_ne!(generate(&PLAN), generate(&other));
     }
 
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn users_ask_for_several_files_in_turn() {
-        let trace = generate(&Plan {
+        let trace = generate(&TracePlan {
             requests: 10,
             requests_per_user: Some(4),
             ..PLAN

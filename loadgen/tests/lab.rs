@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 
-use sprat_loadgen::lab::{FARM_ADDRESS, Lab, Link};
+use sprat_loadgen::lab::{FARM_ADDRESS, Lab, LinkLimits};
 
 const LOADGEN: &str = env!("CARGO_BIN_EXE_sprat-loadgen");
 
@@ -147,7 +147,7 @@ fn the_queue_is_set_as_asked() {
         lab: Lab::new(&format!("lab-queue-{}", std::process::id())),
         origin: None,
     };
-    let link = Link {
+    let link = LinkLimits {
         rate_bits_per_s: 1_000_000_000,
         burst_bytes: 62_500,
         limit_bytes: 151_400,

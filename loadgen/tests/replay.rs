@@ -10,7 +10,7 @@ use sprat_loadgen::origin::{self, Order, Origin, Service};
 use sprat_loadgen::replay::{Pace, Replay, Target, replay};
 use sprat_loadgen::results::{Failure, Outcome};
 use sprat_loadgen::trace::{Request, Trace};
-use sprat_loadgen::workload::{self, Plan};
+use sprat_loadgen::workload::{self, TracePlan};
 use sprat_measure::wire::Connection;
 
 fn serve(origin: &Origin) -> SocketAddr {
@@ -171,7 +171,7 @@ fn open_loop_keeps_the_times_of_the_trace() {
         threads: 2,
         ..Origin::default()
     });
-    let mut trace = workload::generate(&Plan {
+    let mut trace = workload::generate(&TracePlan {
         seed: 3,
         requests: 400,
         files: 500,
@@ -195,7 +195,7 @@ fn open_loop_keeps_the_times_of_the_trace() {
 #[test]
 fn a_user_waits_for_each_answer() {
     let address = serve(&Origin::default());
-    let trace = workload::generate(&Plan {
+    let trace = workload::generate(&TracePlan {
         seed: 3,
         requests: 60,
         files: 50,
@@ -225,7 +225,7 @@ fn a_user_waits_for_each_answer() {
 #[test]
 fn a_closed_loop_asks_for_everything_once() {
     let address = serve(&Origin::default());
-    let trace = workload::generate(&Plan {
+    let trace = workload::generate(&TracePlan {
         seed: 3,
         requests: 500,
         files: 100,

@@ -21,7 +21,7 @@ const POINTS_MAX: usize = 200;
 /// The responses of one system: those under way, and those that have ended.
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    under_way: BTreeMap<u64, Flow>,
+    under_way: BTreeMap<u64, OpenFlow>,
     next_id: u64,
     recent: VecDeque<Ended>,
     points: Vec<(u64, f64)>,
@@ -32,7 +32,7 @@ pub(super) struct Board {
 
 /// A response under way.
 #[derive(Debug)]
-struct Flow {
+struct OpenFlow {
     bytes: u64,
     received: Rc<Cell<u64>>,
     since_s: f64,
@@ -87,7 +87,7 @@ impl Board {
         let id = self.next_id;
         self.next_id += 1;
         let received = Rc::new(Cell::new(0));
-        let flow = Flow {
+        let flow = OpenFlow {
             bytes,
             received: received.clone(),
             since_s: now_s,
@@ -163,7 +163,7 @@ impl Board {
     }
 }
 
-impl Flow {
+impl OpenFlow {
     fn shown(&self, now_s: f64) -> (u64, u64, u64) {
         let left = self.bytes.saturating_sub(self.received.get());
         let age_ms = (now_s - self.since_s).max(0.0) * 1e3;

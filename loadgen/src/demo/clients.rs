@@ -9,10 +9,10 @@ use anyhow::Context;
 use sprat_measure::wire::Connection;
 use tokio::task::LocalSet;
 
-use super::System;
+use super::ShownSystem;
 use super::board::{Board, Snapshot};
 use crate::network;
-use crate::replay::{Client, Pace, Received, Replay};
+use crate::replay::{Pace, Received, Replay, ReplayClient};
 use crate::trace::{Request, Trace};
 
 /// The time between two snapshots of a system.
@@ -36,13 +36,17 @@ pub(super) struct Demand {
 }
 
 /// The snapshot of a system as it was last made.
-pub(super) type Shown = Arc<Mutex<Snapshot>>;
+pub(super) type SharedSnapshot = Arc<Mutex<Snapshot>>;
 
 /// Asks `system` for what the demand says until the process ends.
 ///
 /// # Errors
 /// When its namespace cannot be entered or the runtime not be started.
-pub(super) fn drive(system: &System, demand: &Demand, shown: &Shown) -> anyhow::Result<()> {
+pub(super) fn drive(
+    system: &ShownSystem,
+    demand: &Demand,
+    shown: &SharedSnapshot,
+) -> anyhow::Result<()> {
     if let Some(namespace) = &system.namespace {
         network::enter(namespace)?;
     }
@@ -60,7 +64,7 @@ pub(super) fn drive(system: &System, demand: &Demand, shown: &Shown) -> anyhow::
         pace: Pace::Trace,
     };
     let clients = Rc::new(Clients {
-        client: Client::new(&plan, demand.begun),
+        client: ReplayClient::new(&plan, demand.begun),
         board: RefCell::default(),
         begun: demand.begun,
     });
@@ -74,7 +78,7 @@ pub(super) fn drive(system: &System, demand: &Demand, shown: &Shown) -> anyhow::
 }
 
 struct Clients {
-    client: Client,
+    client: ReplayClient,
     board: RefCell<Board>,
     begun: Instant,
 }
@@ -113,7 +117,7 @@ async fn ask(clients: &Rc<Clients>, trace: &Trace) {
     }
 }
 
-async fn show(clients: &Rc<Clients>, large_bytes: u64, shown: &Shown) {
+async fn show(clients: &Rc<Clients>, large_bytes: u64, shown: &SharedSnapshot) {
     let mut ticks = tokio::time::interval(SNAPSHOT_EVERY);
     loop {
         ticks.tick().await;

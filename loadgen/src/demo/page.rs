@@ -33,7 +33,7 @@ const PAGE: &str = include_str!("index.html");
 const STYLE: &str = include_str!("demo.css");
 const SCRIPT: &str = include_str!("demo.js");
 
-type Reply = Response<Either<Full<Bytes>, Events>>;
+type PageReply = Response<Either<Full<Bytes>, EventStream>>;
 
 /// Serves the page until the process ends.
 ///
@@ -72,7 +72,7 @@ async fn connection(
         .await;
 }
 
-fn answer(method: &Method, path: &str, demo: &Arc<Demo>) -> Reply {
+fn answer(method: &Method, path: &str, demo: &Arc<Demo>) -> PageReply {
     if method != Method::GET && method != Method::HEAD {
         return text(StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET alone\n");
     }
@@ -81,7 +81,7 @@ fn answer(method: &Method, path: &str, demo: &Arc<Demo>) -> Reply {
         "/demo.css" => text(StatusCode::OK, "text/css; charset=utf-8", STYLE),
         "/demo.js" => text(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT),
         "/events" => {
-            let mut reply = Response::new(Either::Right(Events::new(demo.clone())));
+            let mut reply = Response::new(Either::Right(EventStream::new(demo.clone())));
             let stream = HeaderValue::from_static("text/event-stream");
             reply.headers_mut().insert(header::CONTENT_TYPE, stream);
             reply
@@ -90,7 +90,7 @@ fn answer(method: &Method, path: &str, demo: &Arc<Demo>) -> Reply {
     }
 }
 
-fn text(status: StatusCode, media_type: &'static str, text: &'static str) -> Reply {
+fn text(status: StatusCode, media_type: &'static str, text: &'static str) -> PageReply {
     let mut reply = Response::new(Either::Left(Full::from(text)));
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
@@ -104,12 +104,12 @@ fn text(status: StatusCode, media_type: &'static str, text: &'static str) -> Rep
 }
 
 /// A stream of events: the state of all systems, as often as it is made anew.
-struct Events {
+struct EventStream {
     demo: Arc<Demo>,
     ticks: Interval,
 }
 
-impl Events {
+impl EventStream {
     fn new(demo: Arc<Demo>) -> Self {
         Self {
             demo,
@@ -118,7 +118,7 @@ impl Events {
     }
 }
 
-impl Body for Events {
+impl Body for EventStream {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -10,7 +10,7 @@ use std::collections::binary_heap::PeekMut;
 ///
 /// The caller keeps events in order: it takes every job that is done by a
 /// time before it lets a job arrive at that time.
-pub(crate) trait Server {
+pub(crate) trait VirtualServer {
     /// Lets `job` arrive at `now_ns` with `work_ns` of work.
     fn arrive(&mut self, now_ns: u64, job: usize, work_ns: u64);
     /// Returns when the next job will be done if none arrives before; `None` if idle.
@@ -29,7 +29,7 @@ pub(crate) struct Srpt {
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
-impl Server for Srpt {
+impl VirtualServer for Srpt {
     fn arrive(&mut self, now_ns: u64, job: usize, work_ns: u64) {
         let served_ns = now_ns - self.now_ns;
         if let Some(mut top) = self.waiting.peek_mut() {
@@ -105,7 +105,7 @@ impl Sharing {
     }
 }
 
-impl Server for Sharing {
+impl VirtualServer for Sharing {
     fn arrive(&mut self, now_ns: u64, job: usize, work_ns: u64) {
         if self.waiting.is_empty() {
             self.busy_since_ns = now_ns;

@@ -281,7 +281,7 @@ fn run_on(text: &str, connection: Connection, warmup: usize) -> anyhow::Result<t
     let dir = tempfile::tempdir()?;
     let trace = dir.path().join("trace.csv");
     std::fs::write(&trace, text)?;
-    main(&Args {
+    main(&IdealArgs {
         trace,
         uplink: 8_000_000,
         connection,

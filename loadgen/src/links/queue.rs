@@ -6,19 +6,19 @@ use std::time::Duration;
 use sprat_scheduler::Time;
 
 use super::counters::{LengthCounters, MarkCounters};
-use super::red::{Red, RedSettings, Verdict};
+use super::red::{Red, RedSettings, RedVerdict};
 use super::{Mark, Packet};
 
 /// The most that a FIFO holds: both bounds count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct QueueBound {
     /// The most packets in the queue.
     pub packets: u64,
     /// The most bytes in the queue.
     pub bytes: u64,
 }
 
-impl Bound {
+impl QueueBound {
     /// Makes a bound in packets alone.
     pub const fn packets(packets: u64) -> Self {
         Self {
@@ -53,12 +53,12 @@ pub enum QueueSettings {
     /// One FIFO, which drops what does not fit.
     Droptail {
         /// The bound of its FIFO.
-        bound: Bound,
+        bound: QueueBound,
     },
     /// One FIFO under random early detection.
     Red {
         /// The bound of its FIFO.
-        bound: Bound,
+        bound: QueueBound,
         /// Parameters of all packets.
         red: RedSettings,
     },
@@ -66,7 +66,7 @@ pub enum QueueSettings {
     /// SFD02).
     Virtual {
         /// The FIFO's bound, whatever the mark.
-        bound: Bound,
+        bound: QueueBound,
         /// Parameters of IN and OUT.
         red: [RedSettings; 2],
         /// The packets that OUT's average counts.
@@ -76,14 +76,14 @@ pub enum QueueSettings {
     /// SFD02).
     Priority {
         /// The bound of each FIFO.
-        bound: Bound,
+        bound: QueueBound,
         /// Parameters of IN and OUT.
         red: [RedSettings; 2],
     },
 }
 
 /// The queue of SFD02's routers: 50 packets.
-const BUFFER: Bound = Bound::packets(50);
+const BUFFER: QueueBound = QueueBound::packets(50);
 
 impl QueueSettings {
     /// SFD02's virtual queue, by the parameters of its table 1.
@@ -179,10 +179,10 @@ impl<T> Queue<T> {
         let counters = &mut self.marks[packet.mark.index()];
         counters.arrived.add(packet.bytes);
         let why = match self.judge(packet.mark, now, draw) {
-            Verdict::Early => Some(Refusal::Early),
-            Verdict::Forced => Some(Refusal::Forced),
-            Verdict::Keep if self.is_full_for(&packet) => Some(Refusal::Overflow),
-            Verdict::Keep => None,
+            RedVerdict::Early => Some(Refusal::Early),
+            RedVerdict::Forced => Some(Refusal::Forced),
+            RedVerdict::Keep if self.is_full_for(&packet) => Some(Refusal::Overflow),
+            RedVerdict::Keep => None,
         };
         let counters = &mut self.marks[packet.mark.index()];
         if let Some(why) = why {
@@ -235,9 +235,9 @@ impl<T> Queue<T> {
         }
     }
 
-    fn judge(&mut self, mark: Mark, now: Time, draw: f64) -> Verdict {
+    fn judge(&mut self, mark: Mark, now: Time, draw: f64) -> RedVerdict {
         if let QueueSettings::Droptail { .. } = self.settings {
-            return Verdict::Keep;
+            return RedVerdict::Keep;
         }
         if self.is_coupled() && mark == Mark::In {
             let all = self.length.now().packets;

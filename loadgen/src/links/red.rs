@@ -36,7 +36,7 @@ impl RedSettings {
 
 /// The decision on a packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RedVerdict {
     /// The packet joins the queue.
     Keep,
     /// The packet is dropped by the draw.
@@ -78,7 +78,7 @@ impl Red {
     }
 
     /// Judges a packet that finds `length` packets; `draw` is uniform in [0, 1).
-    pub fn arrive(&mut self, length: u64, now: Time, draw: f64) -> Verdict {
+    pub fn arrive(&mut self, length: u64, now: Time, draw: f64) -> RedVerdict {
         self.observe(length, now);
         let RedSettings {
             min_threshold,
@@ -88,11 +88,11 @@ impl Red {
         } = self.settings;
         if self.average >= max_threshold {
             self.count = 0;
-            return Verdict::Forced;
+            return RedVerdict::Forced;
         }
         if self.average <= min_threshold {
             self.count = -1;
-            return Verdict::Keep;
+            return RedVerdict::Keep;
         }
         self.count += 1;
         let base =
@@ -105,9 +105,9 @@ impl Red {
         };
         if draw < probability {
             self.count = 0;
-            Verdict::Early
+            RedVerdict::Early
         } else {
-            Verdict::Keep
+            RedVerdict::Keep
         }
     }
 
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_table_worked_by_hand() {
-        use Verdict::{Early, Forced, Keep};
+        use RedVerdict::{Early, Forced, Keep};
         let mut red = Red::new(ROUND, Duration::from_millis(1), Time::ZERO);
         // length, ms, draw -> average, verdict
         let table = [
@@ -225,7 +225,9 @@ mod tests {
                 draw = (draw + 0.618_034) % 1.0;
                 red.arrive(20, Time::ZERO, draw)
             });
-            verdicts.filter(|verdict| *verdict != Verdict::Keep).count()
+            verdicts
+                .filter(|verdict| *verdict != RedVerdict::Keep)
+                .count()
         };
         let (within, out) = (drops(RedSettings::SFD_IN), drops(RedSettings::SFD_OUT));
         assert!(within > 50 && out > 5 * within, "{within} {out}");

@@ -15,7 +15,7 @@ use crate::table::{self, TableError};
 pub(super) struct Counters {
     /// Seconds since the links began.
     time_s: f64,
-    links: Vec<Row>,
+    links: Vec<CounterRow>,
     strays: Strays,
     lateness: Lateness,
     /// Packets that the kernel dropped because they were not read in time.
@@ -37,7 +37,7 @@ pub(super) struct Tbf {
 /// One mark of one direction of a link. `lost`, `crowded` and `delivered` do not tell
 /// marks apart, and stand with IN.
 #[derive(Debug, Serialize)]
-struct Row {
+struct CounterRow {
     link: String,
     direction: Way,
     mark: &'static str,
@@ -64,7 +64,7 @@ struct Row {
     delivered_bytes: u64,
 }
 
-impl Row {
+impl CounterRow {
     fn new(link: &str, direction: Way, mark: Mark, counters: &LinkCounters, now: Time) -> Self {
         let own = counters.mark(mark);
         let once = |amount: Amount| {
@@ -117,7 +117,7 @@ impl Counters {
         let rows = links.iter().enumerate().flat_map(|(index, name)| {
             ways.into_iter().flat_map(move |way| {
                 let counters = fabric.counters(index, way);
-                Mark::ALL.map(|mark| Row::new(name, way, mark, &counters, now))
+                Mark::ALL.map(|mark| CounterRow::new(name, way, mark, &counters, now))
             })
         });
         Self {

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{HostPlan, Plan};
+use super::plan::{HostPlan, NetworkPlan};
 
 /// The description of a running network, for a command and a replay.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,7 +34,7 @@ pub(crate) struct HostDescription {
 
 impl Description {
     /// Describes a network that is built by a plan.
-    pub(crate) fn new(plan: &Plan) -> Self {
+    pub(crate) fn new(plan: &NetworkPlan) -> Self {
         let addresses = |hosts: &[HostPlan]| hosts.iter().map(|host| host.address).collect();
         Self {
             name: plan.name.clone(),

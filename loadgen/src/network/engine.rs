@@ -41,7 +41,7 @@ pub(super) struct Lateness {
 /// A question about the engine's state.
 pub(super) type Look = Box<dyn FnOnce(&Fabric, Lateness, Time) + Send>;
 
-enum Request {
+enum EngineRequest {
     Look(Look),
     Stop,
 }
@@ -49,7 +49,7 @@ enum Request {
 /// A running engine; it stops when this is dropped.
 #[derive(Debug)]
 pub(super) struct Engine {
-    requests: Sender<Request>,
+    requests: Sender<EngineRequest>,
     wake: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
@@ -87,13 +87,13 @@ impl Engine {
         let look: Look = Box::new(move |fabric, lateness, now| {
             let _ = answer.send(look(fabric, lateness, now));
         });
-        self.ask(Request::Look(look));
+        self.ask(EngineRequest::Look(look));
         answered
             .recv()
             .map_err(|_| anyhow!("the thread of the links has ended"))
     }
 
-    fn ask(&self, request: Request) {
+    fn ask(&self, request: EngineRequest) {
         // A thread that has ended is noticed by those who wait for its answer.
         let _ = self.requests.send(request);
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
@@ -102,7 +102,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.ask(Request::Stop);
+        self.ask(EngineRequest::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -135,7 +135,7 @@ impl Carrier {
         Time::ZERO + self.begun.elapsed()
     }
 
-    fn run(&mut self, wake: &OwnedFd, requests: &Receiver<Request>) {
+    fn run(&mut self, wake: &OwnedFd, requests: &Receiver<EngineRequest>) {
         // The devices are beside the carrier while poll has them.
         let devices = std::mem::take(&mut self.devices);
         let mut polled: Vec<PollFd<'_>> = devices
@@ -205,17 +205,17 @@ impl Carrier {
     }
 
     /// Answers the requests; returns whether the thread goes on.
-    fn answer(&mut self, wake: &OwnedFd, requests: &Receiver<Request>) -> bool {
+    fn answer(&mut self, wake: &OwnedFd, requests: &Receiver<EngineRequest>) -> bool {
         let mut count = [0; 8];
         let _ = rustix::io::read(wake, &mut count);
         loop {
             match requests.try_recv() {
-                Ok(Request::Look(look)) => {
+                Ok(EngineRequest::Look(look)) => {
                     let mut lateness = self.lateness;
                     lateness.mean_us = self.late_us_sum as f64 / lateness.packets.max(1) as f64;
                     look(&self.fabric, lateness, self.now());
                 }
-                Ok(Request::Stop) => return false,
+                Ok(EngineRequest::Stop) => return false,
                 Err(_) => return true,
             }
         }

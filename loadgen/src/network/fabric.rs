@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use sprat_scheduler::Time;
 
-use super::plan::Plan;
+use super::plan::NetworkPlan;
 use crate::links::{Link, LinkCounters, Mark, Packet};
 
 /// A device that packets come from and go to: 0 is the farm's, then the groups'.
@@ -47,7 +47,7 @@ impl Payload {
 
 /// The links of one host.
 #[derive(Debug)]
-struct Host {
+struct HostLinks {
     port: Port,
     down: Arc<[usize]>,
     up: Arc<[usize]>,
@@ -70,8 +70,8 @@ pub(super) struct Fabric {
     due: Vec<Option<Time>>,
     /// The moments in `due`, and entries that are out of date.
     events: BinaryHeap<Reverse<(Time, usize)>>,
-    servers: HashMap<Ipv4Addr, Host>,
-    clients: HashMap<Ipv4Addr, Host>,
+    servers: HashMap<Ipv4Addr, HostLinks>,
+    clients: HashMap<Ipv4Addr, HostLinks>,
     /// The mark of each code point.
     marks: [Mark; 64],
     strays: Strays,
@@ -79,7 +79,7 @@ pub(super) struct Fabric {
 
 impl Fabric {
     /// Makes the links of `plan`, empty, whose schedules begin at `now`.
-    pub(super) fn new(plan: &Plan, now: Time) -> Self {
+    pub(super) fn new(plan: &NetworkPlan, now: Time) -> Self {
         let mut seed = plan.seed;
         let mut link = |settings: &crate::links::LinkSettings| {
             seed = seed.wrapping_add(1);
@@ -93,7 +93,7 @@ impl Fabric {
         let down = |host: &[usize]| host.iter().map(|link| 2 * link).collect();
         let up = |host: &[usize]| host.iter().rev().map(|link| 2 * link + 1).collect();
         let host = |port, host: &super::plan::HostPlan| {
-            let entry = Host {
+            let entry = HostLinks {
                 port,
                 down: down(&host.links),
                 up: up(&host.links),

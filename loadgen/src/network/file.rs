@@ -6,7 +6,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use sprat_config::units;
 
-use crate::links::{Average, Bound, Change, LinkSettings, QueueSettings, RedSettings, Schedule};
+use crate::links::{
+    Average, Change, LinkSettings, QueueBound, QueueSettings, RedSettings, Schedule,
+};
 
 /// The file as a whole.
 #[derive(Debug, Deserialize)]
@@ -37,7 +39,7 @@ pub(super) struct Farm {
     #[serde(default)]
     pub(super) link: Option<Pair>,
     #[serde(default)]
-    pub(super) tbf: Option<Bucket>,
+    pub(super) tbf: Option<FarmBucket>,
     #[serde(default)]
     pub(super) tcp: Tcp,
 }
@@ -56,7 +58,7 @@ impl Default for Farm {
 /// The kernel's token bucket on the farm's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Bucket {
+pub(crate) struct FarmBucket {
     #[serde(deserialize_with = "rate")]
     pub(crate) rate: u64,
     #[serde(default = "bucket_queue", deserialize_with = "queue_bytes")]
@@ -68,7 +70,7 @@ pub(crate) struct Bucket {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tcp {
     #[serde(default)]
-    pub(crate) congestion: Congestion,
+    pub(crate) congestion: CongestionControl,
     #[serde(default, deserialize_with = "window")]
     pub(crate) initial_window: Option<u32>,
     #[serde(default)]
@@ -78,14 +80,14 @@ pub(crate) struct Tcp {
 /// Congestion control of what the farm sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Congestion {
+pub(crate) enum CongestionControl {
     #[default]
     Cubic,
     Bbr,
     Reno,
 }
 
-impl Congestion {
+impl CongestionControl {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
@@ -254,7 +256,7 @@ impl Default for QueueKind {
 #[serde(deny_unknown_fields)]
 struct QueueFile {
     #[serde(default)]
-    kind: Kind,
+    kind: QueueKeyword,
     #[serde(default, deserialize_with = "some_queue_packets")]
     packets: Option<u64>,
     #[serde(default, deserialize_with = "some_queue_bytes")]
@@ -271,7 +273,7 @@ struct QueueFile {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Kind {
+enum QueueKeyword {
     #[default]
     Droptail,
     Red,
@@ -326,20 +328,20 @@ impl TryFrom<QueueFile> for QueueKind {
     type Error = String;
 
     fn try_from(file: QueueFile) -> Result<Self, String> {
-        let bound = Bound {
+        let bound = QueueBound {
             packets: file.packets.unwrap_or(match (file.bytes, file.kind) {
                 (Some(_), _) => QUEUE_PACKETS_MAX,
-                (None, Kind::Droptail) => DROPTAIL_PACKETS,
+                (None, QueueKeyword::Droptail) => DROPTAIL_PACKETS,
                 (None, _) => SFD_PACKETS,
             }),
             bytes: file.bytes.unwrap_or(QUEUE_BYTES_MAX),
         };
         let classes = file.within.is_some() || file.out.is_some();
         let strange = match file.kind {
-            Kind::Droptail => file.red.is_some() || classes || file.average.is_some(),
-            Kind::Red => classes || file.average.is_some(),
-            Kind::Vq => file.red.is_some(),
-            Kind::Pq => file.red.is_some() || file.average.is_some(),
+            QueueKeyword::Droptail => file.red.is_some() || classes || file.average.is_some(),
+            QueueKeyword::Red => classes || file.average.is_some(),
+            QueueKeyword::Vq => file.red.is_some(),
+            QueueKeyword::Pq => file.red.is_some() || file.average.is_some(),
         };
         if strange {
             return Err(
@@ -351,12 +353,12 @@ impl TryFrom<QueueFile> for QueueKind {
             file.out.map_or(RedSettings::SFD_OUT, |file| file.0),
         ];
         Ok(Self(match file.kind {
-            Kind::Droptail => QueueSettings::Droptail { bound },
-            Kind::Red => QueueSettings::Red {
+            QueueKeyword::Droptail => QueueSettings::Droptail { bound },
+            QueueKeyword::Red => QueueSettings::Red {
                 bound,
                 red: file.red.map_or(RedSettings::SFD_OUT, |file| file.0),
             },
-            Kind::Vq => QueueSettings::Virtual {
+            QueueKeyword::Vq => QueueSettings::Virtual {
                 bound,
                 red,
                 average: match file.average {
@@ -364,7 +366,7 @@ impl TryFrom<QueueFile> for QueueKind {
                     Some(AverageFile::Coupled) => Average::Coupled,
                 },
             },
-            Kind::Pq => QueueSettings::Priority { bound, red },
+            QueueKeyword::Pq => QueueSettings::Priority { bound, red },
         }))
     }
 }
@@ -379,7 +381,7 @@ const SFD_PACKETS: u64 = 50;
 const QUEUE_PACKETS_MAX: u64 = 100_000;
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
 const DROPTAIL_100: QueueSettings = QueueSettings::Droptail {
-    bound: Bound::packets(DROPTAIL_PACKETS),
+    bound: QueueBound::packets(DROPTAIL_PACKETS),
 };
 const CHANGES_MAX: usize = 1000;
 const DELAY_MAX: Duration = Duration::from_secs(10);

@@ -11,8 +11,8 @@ use anyhow::{Context, anyhow, bail, ensure};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-use super::file::{Congestion, Recovery};
-use super::plan::{HostPlan, Plan};
+use super::file::{CongestionControl, Recovery};
+use super::plan::{HostPlan, NetworkPlan};
 use crate::lab::tools::{Bucket, check_means, inside, ip, limit_rate, namespaces, tool};
 use crate::lab::{self, HOST_SETTINGS, set_ipv4};
 
@@ -41,7 +41,7 @@ pub(super) struct Hosts {
 impl Hosts {
     /// Makes the namespaces, devices and addresses; returns the devices, the farm's
     /// first. What a killed run of the same name left is removed before.
-    pub(super) fn build(plan: &Plan) -> anyhow::Result<(Self, Vec<SyncDevice>)> {
+    pub(super) fn build(plan: &NetworkPlan) -> anyhow::Result<(Self, Vec<SyncDevice>)> {
         check_means()?;
         check_congestion(plan.farm.tcp.congestion)?;
         let mut hosts = Self::claim(&plan.name)?;
@@ -71,13 +71,13 @@ impl Hosts {
     }
 
     /// Asks tc for the settings and counters of the farm's bucket.
-    pub(super) fn bucket(&self) -> anyhow::Result<lab::Counters> {
+    pub(super) fn bucket(&self) -> anyhow::Result<lab::BucketCounters> {
         let farm = &self.namespaces[0];
         let text = tool(
             "tc",
             &["-s", "-n", farm, "qdisc", "show", "dev", FARM_DEVICE],
         )?;
-        lab::Counters::parse(&text).context("the farm's bucket is gone")
+        lab::BucketCounters::parse(&text).context("the farm's bucket is gone")
     }
 
     fn devices(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -137,7 +137,7 @@ impl Hosts {
         Ok(self.state.set_len(0)?)
     }
 
-    fn make(&mut self, plan: &Plan) -> anyhow::Result<Vec<SyncDevice>> {
+    fn make(&mut self, plan: &NetworkPlan) -> anyhow::Result<Vec<SyncDevice>> {
         let present = namespaces()?;
         let wanted = plan.namespaces();
         if let Some(taken) = wanted.iter().find(|name| present.contains(name)) {
@@ -172,7 +172,7 @@ impl Hosts {
     }
 
     /// Sets the farm's route, TCP and bucket.
-    fn set_farm(&self, plan: &Plan) -> anyhow::Result<()> {
+    fn set_farm(&self, plan: &NetworkPlan) -> anyhow::Result<()> {
         let farm = &plan.farm.namespace;
         let tcp = &plan.farm.tcp;
         // By the route, which works whatever the machine allows as a default.
@@ -239,7 +239,7 @@ impl Drop for Hosts {
 }
 
 /// Checks that the kernel has the congestion control.
-fn check_congestion(congestion: Congestion) -> anyhow::Result<()> {
+fn check_congestion(congestion: CongestionControl) -> anyhow::Result<()> {
     let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let available = fs::read_to_string(path).unwrap_or_default();
     ensure!(

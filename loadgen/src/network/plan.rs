@@ -7,12 +7,12 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 
-use super::file::{Bucket, File, Group, Pair, Tcp};
+use super::file::{FarmBucket, File, Group, Pair, Tcp};
 use crate::links::LinkSettings;
 
 /// A network that can be built.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Plan {
+pub(crate) struct NetworkPlan {
     /// The prefix of its namespaces.
     pub(crate) name: String,
     pub(crate) seed: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 pub(crate) struct FarmPlan {
     pub(crate) namespace: String,
     pub(crate) servers: Vec<HostPlan>,
-    pub(crate) tbf: Option<Bucket>,
+    pub(crate) tbf: Option<FarmBucket>,
     pub(crate) tcp: Tcp,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct GroupPlan {
 #[derive(Debug, PartialEq)]
 pub(crate) struct HostPlan {
     pub(crate) address: Ipv4Addr,
-    /// Places in [`Plan::links`]: those of a server, or from the farm to a client.
+    /// Places in [`NetworkPlan::links`]: those of a server, or from the farm to a client.
     pub(crate) links: Vec<usize>,
 }
 
@@ -68,7 +68,7 @@ const GROUPS_MAX: usize = 64;
 /// The most levels of groups in groups.
 const DEPTH_MAX: usize = 4;
 
-impl Plan {
+impl NetworkPlan {
     /// Reads a topology; `name` takes the place of its own.
     ///
     /// # Errors

@@ -26,11 +26,11 @@ pub(super) struct ContentBody {
     offset: u64,
     sized: bool,
     trailers: bool,
-    pace: Option<Box<Pace>>,
+    pace: Option<Box<BodyPace>>,
 }
 
 /// The pace of a body, and the timer of its next piece.
-struct Pace {
+struct BodyPace {
     wait: Pin<Box<Sleep>>,
     bits_per_s: Option<u64>,
     first: Option<Instant>,
@@ -45,7 +45,7 @@ impl ContentBody {
             sized: !(recipe.chunked || recipe.trailers),
             trailers: recipe.trailers,
             pace: paced.then(|| {
-                Box::new(Pace {
+                Box::new(BodyPace {
                     wait: Box::pin(tokio::time::sleep(recipe.body_delay)),
                     bits_per_s: recipe.rate_bits_per_s,
                     first: None,
@@ -55,7 +55,7 @@ impl ContentBody {
     }
 }
 
-impl Pace {
+impl BodyPace {
     /// Waits until the piece at `offset` is due, then says how large it may
     /// be. Due times count from the first piece, so that late wake-ups do not
     /// lower the rate.

@@ -63,7 +63,7 @@ pub(super) async fn is_spoken(stream: &TcpStream) -> io::Result<bool> {
 pub(super) async fn serve(
     stream: TcpStream,
     headers: Arc<HeaderMap>,
-    work: Option<Arc<service::Server>>,
+    work: Option<Arc<service::WorkingServer>>,
 ) {
     let service = service_fn(|request| answer(request, headers.clone(), work.clone()));
     // The client may leave at any point: that is no error of the origin's.
@@ -88,7 +88,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for LocalExecutor 
 async fn answer(
     request: Request<Incoming>,
     headers: Arc<HeaderMap>,
-    work: Option<Arc<service::Server>>,
+    work: Option<Arc<service::WorkingServer>>,
 ) -> Result<Answer, Error> {
     let mut reply = match recipe_of(&request) {
         Ok(recipe) => {
@@ -151,10 +151,10 @@ struct FaultyBody {
     content: Content,
     offset: u64,
     stop: u64,
-    end: End,
+    end: StreamEnd,
 }
 
-enum End {
+enum StreamEnd {
     /// The stream ends as if the body were whole.
     Ended,
     Reset,
@@ -168,10 +168,10 @@ impl FaultyBody {
         let stop = recipe.at.unwrap_or(bytes / 2).min(bytes);
         let excess = recipe.at.unwrap_or(EXCESS_BYTES_DEFAULT);
         let (stop, end) = match fault {
-            Fault::ResetBody => (stop, End::Reset),
-            Fault::StallBody => (stop, End::Never),
-            Fault::Short => (stop, End::Ended),
-            Fault::Long => (bytes.saturating_add(excess), End::Ended),
+            Fault::ResetBody => (stop, StreamEnd::Reset),
+            Fault::StallBody => (stop, StreamEnd::Never),
+            Fault::Short => (stop, StreamEnd::Ended),
+            Fault::Long => (bytes.saturating_add(excess), StreamEnd::Ended),
             Fault::ResetHead | Fault::StallHead | Fault::Garbage | Fault::HeaderFlood => {
                 return None;
             }
@@ -202,10 +202,10 @@ impl Body for FaultyBody {
             return Poll::Ready(Some(Ok(Frame::data(slice))));
         }
         match self.end {
-            End::Ended => Poll::Ready(None),
-            End::Reset => Poll::Ready(Some(Err("reset_body".into()))),
+            StreamEnd::Ended => Poll::Ready(None),
+            StreamEnd::Reset => Poll::Ready(Some(Err("reset_body".into()))),
             // The stream's end, by either side, drops this body.
-            End::Never => Poll::Pending,
+            StreamEnd::Never => Poll::Pending,
         }
     }
 }

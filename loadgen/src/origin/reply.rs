@@ -26,7 +26,11 @@ pub(super) fn recipe_of(request: &Request<Incoming>) -> Result<Recipe, RecipeErr
 }
 
 /// Waits for as long as the request takes before its head.
-pub(super) async fn serve_work(recipe: &Recipe, method: &Method, work: Option<&service::Server>) {
+pub(super) async fn serve_work(
+    recipe: &Recipe,
+    method: &Method,
+    work: Option<&service::WorkingServer>,
+) {
     match work {
         // A head alone is no work.
         Some(server) if *method != Method::HEAD => {

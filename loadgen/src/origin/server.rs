@@ -50,7 +50,7 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
     let mut by_thread: Vec<Vec<Server>> = (0..origin.threads).map(|_| Vec::new()).collect();
     for asked in &origin.listen {
         let work = origin.service.clone();
-        let work = work.map(|service| Arc::new(service::Server::new(service)));
+        let work = work.map(|service| Arc::new(service::WorkingServer::new(service)));
         let mut address = *asked;
         for servers in &mut by_thread {
             let listener = bind(address, shared)
@@ -81,7 +81,7 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
 /// One address as one thread serves it.
 struct Server {
     listener: StdListener,
-    work: Option<Arc<service::Server>>,
+    work: Option<Arc<service::WorkingServer>>,
     unsent_bytes: u32,
 }
 
@@ -144,7 +144,7 @@ async fn accept(server: Server, headers: Arc<HeaderMap>, room: Arc<Semaphore>) {
 async fn connection(
     stream: TcpStream,
     headers: Arc<HeaderMap>,
-    work: Option<Arc<service::Server>>,
+    work: Option<Arc<service::WorkingServer>>,
     unsent_bytes: u32,
 ) {
     if stream.set_nodelay(true).is_err()
@@ -159,7 +159,11 @@ async fn connection(
     }
 }
 
-async fn http1(stream: TcpStream, headers: Arc<HeaderMap>, work: Option<Arc<service::Server>>) {
+async fn http1(
+    stream: TcpStream,
+    headers: Arc<HeaderMap>,
+    work: Option<Arc<service::WorkingServer>>,
+) {
     let broken: Rc<Cell<Option<Recipe>>> = Rc::default();
     let service =
         service_fn(|request| answer(request, headers.clone(), work.clone(), broken.clone()));
@@ -188,7 +192,7 @@ async fn http1(stream: TcpStream, headers: Arc<HeaderMap>, work: Option<Arc<serv
 async fn answer(
     mut request: Request<Incoming>,
     headers: Arc<HeaderMap>,
-    work: Option<Arc<service::Server>>,
+    work: Option<Arc<service::WorkingServer>>,
     broken: Rc<Cell<Option<Recipe>>>,
 ) -> Result<Reply, Infallible> {
     let mut reply = match recipe_of(&request) {

@@ -41,23 +41,26 @@ impl Service {
 }
 
 /// A server at work.
-pub(super) struct Server {
+pub(super) struct WorkingServer {
     service: Service,
     work: Work,
 }
 
 enum Work {
     Concurrent(Mutex<Slots>),
-    Shared { load: Mutex<Load>, changed: Notify },
+    Shared {
+        load: Mutex<SharingClock>,
+        changed: Notify,
+    },
 }
 
-impl Server {
+impl WorkingServer {
     pub(super) fn new(service: Service) -> Self {
         let now = Instant::now();
         let work = match service.order {
             Order::Concurrent(slots) => Work::Concurrent(Mutex::new(Slots::new(slots, now))),
             Order::Shared => Work::Shared {
-                load: Mutex::new(Load::new(now)),
+                load: Mutex::new(SharingClock::new(now)),
                 changed: Notify::new(),
             },
         };
@@ -116,13 +119,13 @@ impl Slots {
 /// Processor sharing by one clock: it tells the work that each request has got
 /// that has been there all along, and runs slower the more there are. A
 /// request ends when the clock shows its start plus its work.
-struct Load {
+struct SharingClock {
     clock: Duration,
     read_at: Instant,
     ends: BinaryHeap<Reverse<Duration>>,
 }
 
-impl Load {
+impl SharingClock {
     fn new(now: Instant) -> Self {
         Self {
             clock: Duration::ZERO,
@@ -209,7 +212,7 @@ mod tests {
     #[test]
     fn sharers_have_equal_shares() {
         let start = Instant::now();
-        let mut load = Load::new(start);
+        let mut load = SharingClock::new(start);
         let long = load.join(start, ms(30));
         // Alone for 10 ms, then two: 10 ms of work take 20.
         let short = load.join(start + ms(10), ms(10));
@@ -223,7 +226,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_shared_server_ends_each_in_its_time() {
-        let server = std::rc::Rc::new(Server::new(service(Order::Shared)));
+        let server = std::rc::Rc::new(WorkingServer::new(service(Order::Shared)));
         let start = Instant::now();
         let timed = |bytes, delay: Duration| {
             let server = std::rc::Rc::clone(&server);

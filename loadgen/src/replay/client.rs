@@ -17,7 +17,7 @@ use tokio_rustls::client::TlsStream;
 use super::http2::Http2;
 use super::plan::Replay;
 use super::received::Received;
-use super::response::{End, ResponseReader};
+use super::response::{ResponseEnd, ResponseReader};
 use super::target::Target;
 use crate::results::{Failure, Outcome};
 use crate::trace::Request;
@@ -26,7 +26,7 @@ use crate::trace::Request;
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// A connection to the server.
-enum Link {
+enum ServerConnection {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
@@ -35,7 +35,7 @@ enum Link {
 pub(crate) type Source = Option<Ipv4Addr>;
 
 /// Asks for responses and times them.
-pub(crate) struct Client {
+pub(crate) struct ReplayClient {
     target: Target,
     connection: Connection,
     fields: String,
@@ -43,11 +43,11 @@ pub(crate) struct Client {
     begun: Instant,
     http2: Option<Http2>,
     /// The idle connections, by the address that they come from.
-    idle: RefCell<HashMap<Source, Vec<Link>>>,
+    idle: RefCell<HashMap<Source, Vec<ServerConnection>>>,
     buffer: RefCell<Box<[u8]>>,
 }
 
-impl Client {
+impl ReplayClient {
     /// `begun` is the moment that starts are counted from.
     pub(crate) fn new(plan: &Replay, begun: Instant) -> Self {
         Self {
@@ -164,10 +164,10 @@ impl Client {
         // one write, so that a failure here is harmless.
         let _ = stream.set_nodelay(true);
         let link = match &self.target.tls {
-            None => Link::Plain(stream),
+            None => ServerConnection::Plain(stream),
             Some(tls) => {
                 let secured = tls.connect(stream).await;
-                Link::Tls(Box::new(secured.map_err(|_| Failure::Connect)?))
+                ServerConnection::Tls(Box::new(secured.map_err(|_| Failure::Connect)?))
             }
         };
         self.exchange(link, from, &head, reader).await
@@ -196,13 +196,13 @@ impl Client {
     /// Sends `head` and reads the response. Dropping the link closes it.
     async fn exchange(
         &self,
-        mut link: Link,
+        mut link: ServerConnection,
         from: Source,
         head: &[u8],
         reader: &mut ResponseReader,
     ) -> Result<(), Failure> {
         let end = match &mut link {
-            Link::Plain(stream) => {
+            ServerConnection::Plain(stream) => {
                 stream.write_all(head).await.map_err(|_| Failure::Reset)?;
                 loop {
                     stream.readable().await.map_err(|_| Failure::Reset)?;
@@ -211,7 +211,7 @@ impl Client {
                     }
                 }
             }
-            Link::Tls(stream) => {
+            ServerConnection::Tls(stream) => {
                 stream.write_all(head).await.map_err(|_| Failure::Reset)?;
                 stream.flush().await.map_err(|_| Failure::Reset)?;
                 loop {
@@ -234,7 +234,7 @@ impl Client {
         stream: &mut TlsStream<TcpStream>,
         reader: &mut ResponseReader,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<End>, Failure>> {
+    ) -> Poll<Result<Option<ResponseEnd>, Failure>> {
         let mut buffer = self.buffer.borrow_mut();
         let mut part = ReadBuf::new(&mut buffer);
         let read = ready!(Pin::new(stream).poll_read(cx, &mut part));
@@ -252,7 +252,7 @@ impl Client {
         &self,
         stream: &TcpStream,
         reader: &mut ResponseReader,
-    ) -> Result<Option<End>, Failure> {
+    ) -> Result<Option<ResponseEnd>, Failure> {
         let mut buffer = self.buffer.borrow_mut();
         match stream.try_read(&mut buffer) {
             Ok(0) => reader.closed().map(Some),

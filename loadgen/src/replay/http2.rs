@@ -21,7 +21,7 @@ use crate::results::Failure;
 const STREAM_WINDOW_BYTES: u32 = 6 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 15 * 1024 * 1024;
 
-type Sender = http2::SendRequest<Empty<Bytes>>;
+type StreamSender = http2::SendRequest<Empty<Bytes>>;
 
 /// Requests as streams of the connections in turn.
 pub(super) struct Http2 {
@@ -72,7 +72,7 @@ impl Http2 {
 /// have ended.
 pub(crate) struct Connections {
     target: Target,
-    open: Vec<Mutex<Option<Sender>>>,
+    open: Vec<Mutex<Option<StreamSender>>>,
 }
 
 impl Connections {
@@ -87,7 +87,7 @@ impl Connections {
     ///
     /// # Errors
     /// `Connect` if it is not open and cannot be opened.
-    pub(crate) async fn sender(&self, turn: usize) -> Result<Sender, Failure> {
+    pub(crate) async fn sender(&self, turn: usize) -> Result<StreamSender, Failure> {
         let mut slot = self.open[turn % self.open.len()].lock().await;
         if let Some(sender) = slot.as_mut()
             && sender.ready().await.is_ok()
@@ -100,7 +100,7 @@ impl Connections {
     }
 }
 
-async fn connect(target: &Target) -> Result<Sender, Failure> {
+async fn connect(target: &Target) -> Result<StreamSender, Failure> {
     let stream = TcpStream::connect(target.address)
         .await
         .map_err(|_| Failure::Connect)?;

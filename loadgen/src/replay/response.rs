@@ -14,7 +14,7 @@ const CHUNK_LINE_BYTES_MAX: usize = 1024;
 /// Reads one response. Feed it what the socket gives until it is done.
 #[derive(Debug)]
 pub(super) struct ResponseReader {
-    state: State,
+    state: ResponseState,
     /// The head, chunk line or trailers so far.
     partial: Vec<u8>,
     received: Received,
@@ -23,7 +23,7 @@ pub(super) struct ResponseReader {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum State {
+enum ResponseState {
     Head,
     /// Content-Length: so much of the body is left.
     Sized(u64),
@@ -39,7 +39,7 @@ enum State {
 
 /// The end of a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct End {
+pub(super) struct ResponseEnd {
     /// Whether the connection can be used again.
     pub(super) keep: bool,
 }
@@ -48,7 +48,7 @@ impl ResponseReader {
     /// Reads a response into `received`, of which nothing has come.
     pub(super) fn new(received: Received) -> Self {
         Self {
-            state: State::Head,
+            state: ResponseState::Head,
             partial: Vec::new(),
             received,
             keep: true,
@@ -76,39 +76,41 @@ impl ResponseReader {
     /// # Errors
     /// `Corrupt` if this is not HTTP, or more than a response; once complete,
     /// what is wrong with it.
-    pub(super) fn feed(&mut self, mut input: &[u8]) -> Result<Option<End>, Failure> {
+    pub(super) fn feed(&mut self, mut input: &[u8]) -> Result<Option<ResponseEnd>, Failure> {
         self.begun |= !input.is_empty();
         while !input.is_empty() {
             input = match self.state {
-                State::Head => self.head(input)?,
-                State::Sized(left) => {
+                ResponseState::Head => self.head(input)?,
+                ResponseState::Sized(left) => {
                     let (body, rest) = split(input, left);
                     self.received.body(body);
                     self.state = match left - body.len() as u64 {
-                        0 => State::Done,
-                        left => State::Sized(left),
+                        0 => ResponseState::Done,
+                        left => ResponseState::Sized(left),
                     };
                     rest
                 }
-                State::Chunk(left) => {
+                ResponseState::Chunk(left) => {
                     let (body, rest) = split(input, left);
                     self.received.body(body);
                     self.state = match left - body.len() as u64 {
-                        0 => State::ChunkEnd,
-                        left => State::Chunk(left),
+                        0 => ResponseState::ChunkEnd,
+                        left => ResponseState::Chunk(left),
                     };
                     rest
                 }
-                State::ChunkLine | State::ChunkEnd | State::Trailers => self.line(input)?,
-                State::UntilClose => {
+                ResponseState::ChunkLine | ResponseState::ChunkEnd | ResponseState::Trailers => {
+                    self.line(input)?
+                }
+                ResponseState::UntilClose => {
                     self.received.body(input);
                     &[]
                 }
                 // Nothing was asked for after this response.
-                State::Done => return Err(Failure::Corrupt),
+                ResponseState::Done => return Err(Failure::Corrupt),
             };
         }
-        if self.state == State::Done {
+        if self.state == ResponseState::Done {
             self.verdict().map(Some)
         } else {
             Ok(None)
@@ -116,18 +118,18 @@ impl ResponseReader {
     }
 
     /// Notes that the connection was closed, and judges the response.
-    pub(super) fn closed(&mut self) -> Result<End, Failure> {
+    pub(super) fn closed(&mut self) -> Result<ResponseEnd, Failure> {
         self.keep = false;
         match self.state {
-            State::UntilClose | State::Done => self.verdict(),
-            State::Head if !self.begun => Err(Failure::Reset),
+            ResponseState::UntilClose | ResponseState::Done => self.verdict(),
+            ResponseState::Head if !self.begun => Err(Failure::Reset),
             _ => Err(Failure::Short),
         }
     }
 
-    fn verdict(&self) -> Result<End, Failure> {
+    fn verdict(&self) -> Result<ResponseEnd, Failure> {
         self.received.verdict()?;
-        Ok(End { keep: self.keep })
+        Ok(ResponseEnd { keep: self.keep })
     }
 
     /// Collects the head and, when it is whole, settles the framing. Returns
@@ -167,7 +169,7 @@ impl ResponseReader {
     /// comes after it.
     fn line<'a>(&mut self, input: &'a [u8]) -> Result<&'a [u8], Failure> {
         let max = match self.state {
-            State::Trailers => HEAD_BYTES_MAX,
+            ResponseState::Trailers => HEAD_BYTES_MAX,
             _ => CHUNK_LINE_BYTES_MAX,
         };
         let end = input.iter().position(|byte| *byte == b'\n');
@@ -179,13 +181,13 @@ impl ResponseReader {
         if end.is_some() {
             let line = self.partial.strip_suffix(b"\r\n").ok_or(Failure::Corrupt)?;
             self.state = match self.state {
-                State::ChunkLine => match chunk_bytes(line)? {
-                    0 => State::Trailers,
-                    bytes => State::Chunk(bytes),
+                ResponseState::ChunkLine => match chunk_bytes(line)? {
+                    0 => ResponseState::Trailers,
+                    bytes => ResponseState::Chunk(bytes),
                 },
-                State::ChunkEnd if line.is_empty() => State::ChunkLine,
-                State::Trailers if line.is_empty() => State::Done,
-                State::Trailers => State::Trailers,
+                ResponseState::ChunkEnd if line.is_empty() => ResponseState::ChunkLine,
+                ResponseState::Trailers if line.is_empty() => ResponseState::Done,
+                ResponseState::Trailers => ResponseState::Trailers,
                 _ => return Err(Failure::Corrupt),
             };
             self.partial.clear();
@@ -257,13 +259,13 @@ impl Framing {
         Ok(framing)
     }
 
-    fn state(&self, status: u16) -> State {
+    fn state(&self, status: u16) -> ResponseState {
         match self.length {
-            _ if matches!(status, 204 | 304) => State::Done,
-            _ if self.chunked => State::ChunkLine,
-            Some(0) => State::Done,
-            Some(length) => State::Sized(length),
-            None => State::UntilClose,
+            _ if matches!(status, 204 | 304) => ResponseState::Done,
+            _ if self.chunked => ResponseState::ChunkLine,
+            Some(0) => ResponseState::Done,
+            Some(length) => ResponseState::Sized(length),
+            None => ResponseState::UntilClose,
         }
     }
 }
@@ -289,7 +291,7 @@ mod tests {
     }
 
     /// Feeds the message in pieces of `piece` bytes, then closes.
-    fn read(message: &[u8], piece: usize) -> Result<End, Failure> {
+    fn read(message: &[u8], piece: usize) -> Result<ResponseEnd, Failure> {
         let mut reader = ResponseReader::new(Received::new(PATH, 10));
         let mut end = None;
         for part in message.chunks(piece) {
@@ -320,10 +322,10 @@ mod tests {
         );
         let until_close = message("HTTP/1.1 200 OK", &body);
         for piece in 1..200 {
-            assert_eq!(read(&sized, piece), Ok(End { keep: true }));
-            assert_eq!(read(&chunked(), piece), Ok(End { keep: true }));
-            assert_eq!(read(&interim, piece), Ok(End { keep: false }));
-            assert_eq!(read(&until_close, piece), Ok(End { keep: false }));
+            assert_eq!(read(&sized, piece), Ok(ResponseEnd { keep: true }));
+            assert_eq!(read(&chunked(), piece), Ok(ResponseEnd { keep: true }));
+            assert_eq!(read(&interim, piece), Ok(ResponseEnd { keep: false }));
+            assert_eq!(read(&until_close, piece), Ok(ResponseEnd { keep: false }));
         }
     }
 
@@ -419,7 +421,7 @@ mod tests {
     fn a_response_to_something_else_is_only_measured() {
         let mut reader = ResponseReader::new(Received::new("/logo.gif", 4));
         let end = reader.feed(b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nabcd");
-        assert_eq!(end, Ok(Some(End { keep: false })));
+        assert_eq!(end, Ok(Some(ResponseEnd { keep: false })));
         assert_eq!((reader.status(), reader.received()), (200, 4));
     }
 

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
-use super::client::Client;
+use super::client::ReplayClient;
 use super::plan::{Pace, Replay};
 use crate::results::Outcome;
 use crate::trace::Trace;
@@ -54,8 +54,8 @@ pub(super) fn replay_from(
         .enable_all()
         .build()
         .context("cannot start the client")?;
-    let run = Rc::new(Run {
-        client: Client::new(plan, begun),
+    let run = Rc::new(ReplayRun {
+        client: ReplayClient::new(plan, begun),
         trace: trace.clone(),
         sources: sources.to_vec(),
         outcomes: RefCell::new(vec![None; trace.requests.len()]),
@@ -122,8 +122,8 @@ fn tell_arrivals(begun: Instant, starts_s: Vec<f64>, arrivals: &mpsc::Sender<usi
 }
 
 /// The state that all requests of a replay share.
-struct Run {
-    client: Client,
+struct ReplayRun {
+    client: ReplayClient,
     trace: Trace,
     sources: Vec<Ipv4Addr>,
     outcomes: RefCell<Vec<Option<Outcome>>>,
@@ -132,7 +132,7 @@ struct Run {
     progress: ProgressBar,
 }
 
-impl Run {
+impl ReplayRun {
     /// Makes the requests one after the other.
     async fn session(&self, indices: Vec<usize>) {
         for index in indices {
@@ -155,7 +155,11 @@ impl Run {
     }
 }
 
-async fn open_loop(run: Rc<Run>, sessions: Vec<Vec<usize>>, mut arrivals: mpsc::Receiver<usize>) {
+async fn open_loop(
+    run: Rc<ReplayRun>,
+    sessions: Vec<Vec<usize>>,
+    mut arrivals: mpsc::Receiver<usize>,
+) {
     let mut sessions: Vec<Option<Vec<usize>>> = sessions.into_iter().map(Some).collect();
     let mut tasks = tokio::task::JoinSet::new();
     while let Some(number) = arrivals.recv().await {
@@ -174,7 +178,7 @@ async fn open_loop(run: Rc<Run>, sessions: Vec<Vec<usize>>, mut arrivals: mpsc::
     while tasks.join_next().await.is_some() {}
 }
 
-async fn closed_loop(run: Rc<Run>, clients: u32) {
+async fn closed_loop(run: Rc<ReplayRun>, clients: u32) {
     let next = Rc::new(Cell::new(0));
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..clients.min(run.open_max) {

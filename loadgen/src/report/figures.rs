@@ -9,7 +9,7 @@ use sprat_measure::text::{rate_text, significant};
 
 use super::measure::BUCKETS;
 use super::runs::Comparison;
-use super::summary::{IDEAL, LoadRows, Row};
+use super::summary::{IDEAL, LoadRows, SummaryRow};
 
 /// A figure of the report, drawn.
 pub(crate) struct Figure {
@@ -171,7 +171,7 @@ fn by_load(
     comparison: &Comparison,
     loads: &[LoadRows],
     y_title: &str,
-    value: impl Fn(&Row) -> f64,
+    value: impl Fn(&SummaryRow) -> f64,
 ) -> LineChart {
     let series = series(comparison, |system| {
         let point = |load: &LoadRows| {

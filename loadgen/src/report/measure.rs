@@ -2,7 +2,7 @@
 
 use sprat_measure::wire;
 
-use super::runs::{Group, Run};
+use super::runs::{LoadGroup, Run};
 use crate::results::Outcome;
 
 /// Half-percentile buckets of size, as in TOCS03's figure 9 (right).
@@ -51,7 +51,7 @@ pub(crate) struct Measures {
 
 impl Measures {
     /// Measures `run`, which is one of `group`.
-    pub(crate) fn of(run: &Run, group: &Group, uplink_bits_per_s: u64) -> Self {
+    pub(crate) fn of(run: &Run, group: &LoadGroup, uplink_bits_per_s: u64) -> Self {
         let by_size: Vec<&Outcome> = group.by_size.iter().map(|&i| &run.outcomes[i]).collect();
         let buckets = (0..BUCKETS).map(|k| &by_size[cut(k, &by_size)..cut(k + 1, &by_size)]);
         let buckets_ms = buckets.map(|bucket| mean(answered_ms(bucket)));

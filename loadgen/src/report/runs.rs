@@ -54,7 +54,7 @@ impl Run {
 
 /// All systems at one load, on the same requests.
 #[derive(Clone, Debug)]
-pub(crate) struct Group {
+pub(crate) struct LoadGroup {
     /// Load on the wire in per cent of the link, if the runs know it.
     pub(crate) load_percent: Option<u32>,
     /// The runs, in the order in which the command line names them.
@@ -63,7 +63,7 @@ pub(crate) struct Group {
     pub(crate) by_size: Vec<usize>,
 }
 
-impl Group {
+impl LoadGroup {
     fn new(load_percent: Option<u32>, runs: Vec<Run>) -> anyhow::Result<Self> {
         let first = &runs[0];
         for (index, run) in runs.iter().enumerate() {
@@ -134,7 +134,7 @@ fn check_same_requests(first: &Run, run: &Run) -> anyhow::Result<()> {
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     /// The groups by load, ascending.
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<LoadGroup>,
     /// The systems, in the order in which they were first given.
     pub(crate) systems: Vec<String>,
     /// The system that the others are compared with.
@@ -182,7 +182,7 @@ impl Comparison {
         by_load.sort_by_key(|(load, _)| *load);
         let groups = by_load
             .into_iter()
-            .map(|(load, runs)| Group::new(load, runs));
+            .map(|(load, runs)| LoadGroup::new(load, runs));
         Ok(Self {
             groups: groups.collect::<anyhow::Result<_>>()?,
             systems,

@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use sprat_measure::text::{rate_text, significant};
 
 use super::measure::Measures;
-use super::runs::{Comparison, Group, Run};
+use super::runs::{Comparison, LoadGroup, Run};
 
 /// The bound that means are compared with.
 pub(crate) const IDEAL: &str = "ideal-srpt";
 
 /// One system at one load, beside the baseline and the ideal.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(crate) struct SummaryRow {
     /// The name of the system.
     pub(crate) system: String,
     /// The figures of the system.
@@ -64,17 +64,17 @@ pub(crate) struct LoadRows {
     /// Load on the wire in per cent of the link, if known.
     pub(crate) load_percent: Option<u32>,
     /// The rows, in the order of the runs.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<SummaryRow>,
 }
 
 impl LoadRows {
-    fn new(group: &Group, comparison: &Comparison) -> Self {
+    fn new(group: &LoadGroup, comparison: &Comparison) -> Self {
         let measure = |run: &Run| Measures::of(run, group, comparison.uplink_bits_per_s);
         let baseline = group.run(&comparison.baseline).map(measure);
         let ideal_ms = group.run(IDEAL).map(|run| measure(run).mean_ms);
         let row = |run: &Run| {
             let measures = measure(run);
-            Row {
+            SummaryRow {
                 system: run.info.name.clone(),
                 against: baseline.as_ref().map(|b| Against::new(&measures, b)),
                 of_ideal: ideal_ms.map(|ideal_ms| measures.mean_ms / ideal_ms),
@@ -104,7 +104,7 @@ impl LoadRows {
     }
 
     /// Returns the row of the system called `name`.
-    pub(crate) fn row(&self, name: &str) -> Option<&Row> {
+    pub(crate) fn row(&self, name: &str) -> Option<&SummaryRow> {
         self.rows.iter().find(|row| row.system == name)
     }
 }
@@ -152,7 +152,7 @@ pub(crate) fn write_csv(loads: &[LoadRows], out: impl Write) -> io::Result<()> {
     csv.flush()
 }
 
-fn csv_fields(load: &LoadRows, row: &Row) -> [Option<String>; CSV_COLUMNS.len()] {
+fn csv_fields(load: &LoadRows, row: &SummaryRow) -> [Option<String>; CSV_COLUMNS.len()] {
     let m = &row.measures;
     let number = |value: f64| value.is_finite().then(|| format!("{value:.4}"));
     let gain = |of: fn(&Against) -> f64| row.against.as_ref().and_then(|a| number(of(a)));
@@ -205,7 +205,7 @@ pub(crate) struct Cell {
 }
 
 /// Returns the cells of a row under [`HEADINGS`].
-pub(crate) fn cells(row: &Row, baseline: &str) -> [Cell; HEADINGS.len()] {
+pub(crate) fn cells(row: &SummaryRow, baseline: &str) -> [Cell; HEADINGS.len()] {
     let m = &row.measures;
     let against = row.against.as_ref().filter(|_| row.system != baseline);
     let gain = |of: fn(&Against) -> f64| {

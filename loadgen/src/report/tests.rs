@@ -323,7 +323,7 @@ fn report_on(runs: &[Run], title: &str) -> TempDir {
         run.info.write_beside(&file).unwrap();
         files.push(file);
     }
-    let text = write_report(&Args {
+    let text = write_report(&ReportArgs {
         results: files,
         output: dir.path().join("out"),
         baseline: None,

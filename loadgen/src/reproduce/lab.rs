@@ -9,19 +9,19 @@ use crate::simulate::experiment::Measured;
 
 /// A script of the lab, which needs root.
 #[derive(Clone, Debug)]
-pub(super) struct Lab {
+pub(super) struct LabScript {
     pub(super) paper: &'static str,
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     script: &'static str,
     environment: &'static [(&'static str, &'static str)],
     pub(super) expected_s: f64,
-    values: &'static [Value],
+    values: &'static [SummaryValue],
 }
 
 /// A value of a summary: a cell, or a cell over another of its column.
 #[derive(Clone, Copy, Debug)]
-struct Value {
+struct SummaryValue {
     name: &'static str,
     /// The first cells of the row.
     row: &'static [&'static str],
@@ -30,9 +30,9 @@ struct Value {
 }
 
 /// Returns all experiments of the lab.
-pub(super) fn all() -> impl Iterator<Item = Lab> {
+pub(super) fn all() -> impl Iterator<Item = LabScript> {
     [
-        Lab {
+        LabScript {
             paper: "TOCS03",
             name: "lab-lan",
             about: "nginx and Sprat over a link of 10 Mbit/s between namespaces, today's TCP: \
@@ -42,7 +42,7 @@ pub(super) fn all() -> impl Iterator<Item = Lab> {
             expected_s: 1800.0,
             values: &LAN,
         },
-        Lab {
+        LabScript {
             paper: "TOCS03",
             name: "lab-fast",
             about: "The same over 100 Mbit/s.",
@@ -56,7 +56,7 @@ pub(super) fn all() -> impl Iterator<Item = Lab> {
             expected_s: 600.0,
             values: &FAST,
         },
-        Lab {
+        LabScript {
             paper: "EH99",
             name: "lab-network",
             about: "A foreground replayed beside twenty background clients over 10 Mbit/s: \
@@ -70,7 +70,7 @@ pub(super) fn all() -> impl Iterator<Item = Lab> {
     .into_iter()
 }
 
-const LAN: [Value; 6] = [
+const LAN: [SummaryValue; 6] = [
     gain(
         "gain at 0.5 wire",
         &["nginx", "0.50"],
@@ -101,7 +101,7 @@ const LAN: [Value; 6] = [
         &["sprat-srpt", "0.90"],
         "slowdown",
     ),
-    Value {
+    SummaryValue {
         name: "goodput ratio",
         row: &["sprat-srpt", "0.90"],
         over: None,
@@ -109,14 +109,14 @@ const LAN: [Value; 6] = [
     },
 ];
 
-const FAST: [Value; 1] = [gain(
+const FAST: [SummaryValue; 1] = [gain(
     "gain at 0.8 wire",
     &["nginx", "0.80"],
     &["sprat-srpt", "0.80"],
     "mean_ms",
 )];
 
-const BACKGROUND: [Value; 4] = [
+const BACKGROUND: [SummaryValue; 4] = [
     growth("light basic growth", &["light", "unmanaged"]),
     growth("heavy basic growth", &["heavy", "unmanaged"]),
     growth("light ltdrate growth", &["light", "rate"]),
@@ -128,8 +128,8 @@ const fn gain(
     row: &'static [&'static str],
     over: &'static [&'static str],
     column: &'static str,
-) -> Value {
-    Value {
+) -> SummaryValue {
+    SummaryValue {
         name,
         row,
         over: Some(over),
@@ -137,8 +137,8 @@ const fn gain(
     }
 }
 
-const fn growth(name: &'static str, row: &'static [&'static str]) -> Value {
-    Value {
+const fn growth(name: &'static str, row: &'static [&'static str]) -> SummaryValue {
+    SummaryValue {
         name,
         row,
         over: None,
@@ -146,7 +146,7 @@ const fn growth(name: &'static str, row: &'static [&'static str]) -> Value {
     }
 }
 
-impl Lab {
+impl LabScript {
     /// Returns the environment and the script, as a shell has them.
     pub(super) fn parameters(&self) -> String {
         let each = self.environment.iter();

@@ -9,8 +9,8 @@ use sprat_measure::text::{escape_html as escape, significant};
 
 use super::record::{Record, file_of};
 use super::reference::Paper;
-use super::rows::{Reproduced, Tally};
-use super::run::{Drawn, Run};
+use super::rows::{Reproduced, VerdictTally};
+use super::run::{Drawn, PaperRun};
 use super::verdict::Verdict;
 
 /// The style of the rows, beside the style of all pages.
@@ -22,7 +22,7 @@ const ROWS_STYLE: &str = include_str!("page.css");
 /// Never: writing into a string cannot fail.
 pub(super) fn html(
     papers: &[Paper],
-    runs: &[Run],
+    runs: &[PaperRun],
     found: &[Reproduced],
     plots: &[Drawn],
     output: &Path,
@@ -60,7 +60,7 @@ fn write_summary(page: &mut String, papers: &[Paper], found: &[Reproduced]) -> s
         write!(page, "<th scope=\"col\">{heading}</th>")?;
     }
     page.write_str("</tr></thead>\n<tbody>\n")?;
-    let mut line = |name: &str, link: &str, tally: Tally| {
+    let mut line = |name: &str, link: &str, tally: VerdictTally| {
         writeln!(
             page,
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td>\
@@ -78,9 +78,9 @@ fn write_summary(page: &mut String, papers: &[Paper], found: &[Reproduced]) -> s
     };
     for paper in papers {
         let rows = found.iter().filter(|own| own.paper == paper.name);
-        line(&paper.name, &paper.name, Tally::of(rows))?;
+        line(&paper.name, &paper.name, VerdictTally::of(rows))?;
     }
-    line("all", "", Tally::of(found.iter()))?;
+    line("all", "", VerdictTally::of(found.iter()))?;
     page.write_str("</tbody>\n</table></div>\n")
 }
 
@@ -183,7 +183,7 @@ fn write_omitted(page: &mut String, paper: &Paper) -> std::fmt::Result {
 }
 
 /// Writes how each experiment was run, so that the reader can run it again.
-fn write_runs(page: &mut String, runs: &[Run], output: &Path) -> std::fmt::Result {
+fn write_runs(page: &mut String, runs: &[PaperRun], output: &Path) -> std::fmt::Result {
     page.write_str(
         "<h2>Experiments</h2>\n<p class=\"notes\">Run them again with \
          <code>sprat-loadgen reproduce PAPER</code>; with <code>--quick</code> all that is \

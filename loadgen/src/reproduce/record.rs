@@ -22,8 +22,8 @@ pub(super) struct Record {
 
 /// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Line {
-    kind: Kind,
+struct RecordLine {
+    kind: LineKind,
     /// The name of a fact about the run, of a value, or of a plot.
     name: String,
     /// A fact, or the plot's line.
@@ -35,7 +35,7 @@ struct Line {
 /// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Kind {
+enum LineKind {
     /// A fact about the run.
     Run,
     /// A value with a name.
@@ -64,8 +64,8 @@ impl Record {
             ("took_s", &took),
         ];
         for (name, text) in facts {
-            out.serialize(Line {
-                kind: Kind::Run,
+            out.serialize(RecordLine {
+                kind: LineKind::Run,
                 name: name.to_owned(),
                 text: text.clone(),
                 x: None,
@@ -73,8 +73,8 @@ impl Record {
             })?;
         }
         for (name, &value) in &self.measured.values {
-            out.serialize(Line {
-                kind: Kind::Value,
+            out.serialize(RecordLine {
+                kind: LineKind::Value,
                 name: name.clone(),
                 text: String::new(),
                 x: None,
@@ -82,8 +82,8 @@ impl Record {
             })?;
         }
         for point in &self.measured.points {
-            out.serialize(Line {
-                kind: Kind::Point,
+            out.serialize(RecordLine {
+                kind: LineKind::Point,
                 name: point.plot.clone(),
                 text: point.line.clone(),
                 x: Some(rounded(point.x)),
@@ -106,15 +106,15 @@ impl Record {
             measured: Measured::default(),
         };
         for line in lines.deserialize() {
-            let line: Line = line.ok()?;
+            let line: RecordLine = line.ok()?;
             match (line.kind, line.name.as_str()) {
-                (Kind::Run, "code") => record.code = line.text,
-                (Kind::Run, "scale") => record.scale = line.text,
-                (Kind::Run, "parameters") => record.parameters = line.text,
-                (Kind::Run, "took_s") => record.took_s = line.text.parse().ok()?,
-                (Kind::Run, _) => return None,
-                (Kind::Value, _) => record.measured.value(line.name, line.value?),
-                (Kind::Point, _) => record.measured.points.push(Point {
+                (LineKind::Run, "code") => record.code = line.text,
+                (LineKind::Run, "scale") => record.scale = line.text,
+                (LineKind::Run, "parameters") => record.parameters = line.text,
+                (LineKind::Run, "took_s") => record.took_s = line.text.parse().ok()?,
+                (LineKind::Run, _) => return None,
+                (LineKind::Value, _) => record.measured.value(line.name, line.value?),
+                (LineKind::Point, _) => record.measured.points.push(Point {
                     plot: line.name,
                     line: line.text,
                     x: line.x?,

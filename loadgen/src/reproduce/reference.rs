@@ -14,14 +14,14 @@ pub(super) struct Paper {
     pub(super) published: String,
     /// Facts that a reader should know before comparing.
     pub(super) notes: Vec<String>,
-    pub(super) figures: Vec<Figure>,
-    pub(super) rows: Vec<Row>,
+    pub(super) figures: Vec<PaperFigure>,
+    pub(super) rows: Vec<PaperRow>,
 }
 
 /// A figure or table of a paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Figure {
+pub(super) struct PaperFigure {
     /// The name that rows use: `9`, or `table IV`.
     pub(super) figure: String,
     pub(super) title: String,
@@ -33,7 +33,7 @@ pub(super) struct Figure {
 /// A value that a paper prints, and where ours comes from.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Row {
+pub(super) struct PaperRow {
     pub(super) figure: String,
     /// The quantity that is compared, in words.
     pub(super) what: String,

@@ -9,8 +9,8 @@ use serde::Serialize;
 use sprat_measure::text::significant;
 
 use super::record::{Record, file_of};
-use super::reference::{Paper, Row, Unit};
-use super::run::Run;
+use super::reference::{Paper, PaperRow, Unit};
+use super::run::PaperRun;
 use super::verdict::Verdict;
 use crate::table;
 
@@ -41,7 +41,7 @@ pub(super) struct Reproduced {
 ///
 /// # Errors
 /// A row lacks one.
-pub(super) fn check(papers: &[Paper], runs: &[Run]) -> anyhow::Result<()> {
+pub(super) fn check(papers: &[Paper], runs: &[PaperRun]) -> anyhow::Result<()> {
     for paper in papers {
         for row in &paper.rows {
             let told = || format!("{} {}, {}", paper.name, row.figure, row.what);
@@ -84,10 +84,10 @@ pub(super) fn check(papers: &[Paper], runs: &[Run]) -> anyhow::Result<()> {
 /// An experiment was run and lacks the value that a row is read from.
 pub(super) fn judge(
     papers: &[Paper],
-    runs: &[Run],
+    runs: &[PaperRun],
     output: &Path,
 ) -> anyhow::Result<Vec<Reproduced>> {
-    let record = |run: &Run| {
+    let record = |run: &PaperRun| {
         let record = Record::read(&file_of(output, run.paper(), run.name()))?;
         Some(((run.paper(), run.name()), record))
     };
@@ -107,7 +107,12 @@ pub(super) fn judge(
     Ok(found)
 }
 
-fn judged(paper: &Paper, row: &Row, run: Option<&Run>, record: Option<&Record>) -> Reproduced {
+fn judged(
+    paper: &Paper,
+    row: &PaperRow,
+    run: Option<&PaperRun>,
+    record: Option<&Record>,
+) -> Reproduced {
     let from = row.from.as_ref();
     let name = from.map(|from| from.value.as_str());
     let value = record.and_then(|record| record.measured.values.get(name?).copied());
@@ -120,7 +125,7 @@ fn judged(paper: &Paper, row: &Row, run: Option<&Run>, record: Option<&Record>) 
     };
     let why = match verdict {
         Verdict::NotComparable => row.not_comparable.clone(),
-        Verdict::NotRun if run.is_some_and(Run::is_lab) => {
+        Verdict::NotRun if run.is_some_and(PaperRun::is_lab) => {
             Some("over real sockets: with --lab, or in a full run (root)".to_owned())
         }
         Verdict::NotRun => Some("its experiment has not been run".to_owned()),
@@ -159,7 +164,7 @@ fn holds(it_does: bool) -> &'static str {
 }
 
 /// Returns the paper's value in words.
-fn expected(row: &Row) -> String {
+fn expected(row: &PaperRow) -> String {
     let shown = |value| shown(value, row.unit);
     if let Some(value) = row.equal {
         return shown(value);
@@ -177,7 +182,7 @@ fn expected(row: &Row) -> String {
 }
 
 /// Ours over the paper's, where the paper has one number that is not zero.
-fn ratio(row: &Row, value: f64) -> Option<f64> {
+fn ratio(row: &PaperRow, value: f64) -> Option<f64> {
     let paper = row.equal.or(row.at_least).or(row.at_most)?;
     (paper != 0.0).then(|| value / paper)
 }
@@ -204,14 +209,14 @@ fn shown(value: f64, unit: Unit) -> String {
 
 /// The number of rows with each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct VerdictTally {
     pub(super) reproduced: usize,
     pub(super) differs: usize,
     pub(super) not_comparable: usize,
     pub(super) not_run: usize,
 }
 
-impl Tally {
+impl VerdictTally {
     /// Counts rows by verdict.
     pub(super) fn of<'a>(rows: impl Iterator<Item = &'a Reproduced>) -> Self {
         let mut tally = Self::default();
@@ -232,7 +237,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for VerdictTally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

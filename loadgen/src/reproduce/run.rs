@@ -8,21 +8,21 @@ use anyhow::Context as _;
 use sprat_measure::axis::{Axis, Unit};
 use sprat_measure::plot::{LineChart, Series, Style};
 
-use super::lab::{self, Lab};
+use super::lab::{self, LabScript};
 use super::record::{Record, file_of};
 use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
 use crate::simulate::papers;
 
 /// An experiment of a paper: in virtual time, or over real sockets.
 #[derive(Clone, Debug)]
-pub(super) enum Run {
+pub(super) enum PaperRun {
     /// An experiment in virtual time.
     Simulated(Experiment),
     /// A script of the lab.
-    Lab(Lab),
+    Lab(LabScript),
 }
 
-impl Run {
+impl PaperRun {
     pub(super) fn paper(&self) -> &'static str {
         match self {
             Self::Simulated(own) => own.paper,
@@ -86,9 +86,9 @@ impl Run {
 }
 
 /// Returns all experiments, those of a paper together.
-pub(super) fn all() -> Vec<Run> {
-    let simulated = papers::all().into_iter().map(Run::Simulated);
-    simulated.chain(lab::all().map(Run::Lab)).collect()
+pub(super) fn all() -> Vec<PaperRun> {
+    let simulated = papers::all().into_iter().map(PaperRun::Simulated);
+    simulated.chain(lab::all().map(PaperRun::Lab)).collect()
 }
 
 /// Runs those that have no record of the same code and parameters; returns how many.
@@ -96,19 +96,19 @@ pub(super) fn all() -> Vec<Run> {
 /// # Errors
 /// One fails, or its record cannot be written.
 pub(super) fn all_of(
-    wanted: &[Run],
+    wanted: &[PaperRun],
     output: &Path,
     scale: Scale,
     code: &str,
     fresh: bool,
 ) -> anyhow::Result<usize> {
-    let is_there = |run: &Run| {
+    let is_there = |run: &PaperRun| {
         let record = Record::read(&file_of(output, run.paper(), run.name()));
         let parameters = run.parameters(scale);
         let is_same = |record: Record| record.is_of(code, run.scale(scale), &parameters);
         !fresh && record.is_some_and(is_same)
     };
-    let due: Vec<&Run> = wanted.iter().filter(|run| !is_there(run)).collect();
+    let due: Vec<&PaperRun> = wanted.iter().filter(|run| !is_there(run)).collect();
     let kept = wanted.len() - due.len();
     if kept > 0 {
         progress(&format!(
@@ -196,7 +196,7 @@ pub(super) struct Drawn {
 ///
 /// # Errors
 /// A plot cannot be drawn.
-pub(super) fn plots(runs: &[Run], output: &Path) -> anyhow::Result<Vec<Drawn>> {
+pub(super) fn plots(runs: &[PaperRun], output: &Path) -> anyhow::Result<Vec<Drawn>> {
     let mut drawn = Vec::new();
     for run in runs {
         let Some(record) = Record::read(&file_of(output, run.paper(), run.name())) else {

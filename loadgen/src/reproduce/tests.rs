@@ -48,7 +48,7 @@ fn rows_over_real_sockets_are_run_where_they_are_asked_for() {
         };
         let wanted = wanted(&args, scale, &papers, &runs).unwrap();
         assert!(wanted.iter().any(|run| !run.is_lab()));
-        wanted.iter().any(Run::is_lab)
+        wanted.iter().any(PaperRun::is_lab)
     };
     assert!(!has_lab(false, Scale::Quick));
     assert!(has_lab(true, Scale::Quick));
@@ -58,7 +58,7 @@ fn rows_over_real_sockets_are_run_where_they_are_asked_for() {
 #[test]
 fn a_row_that_lacks_something_is_found() {
     let runs = run::all();
-    let checked = |change: fn(&mut reference::Row)| {
+    let checked = |change: fn(&mut reference::PaperRow)| {
         let mut papers = reference::all().unwrap();
         let row = papers[0].rows.iter_mut().find(|row| row.from.is_some());
         change(row.unwrap());
@@ -67,7 +67,7 @@ fn a_row_that_lacks_something_is_found() {
     assert!(checked(|row| row.figure = "99".to_owned()).contains("not listed"));
     assert!(checked(|row| row.holds = true).contains("2 numbers"));
     assert!(checked(|row| row.from = None).contains("is not comparable"));
-    let other = |row: &mut reference::Row| {
+    let other = |row: &mut reference::PaperRow| {
         row.from.as_mut().unwrap().run = "nowhere".to_owned();
     };
     assert!(checked(other).contains("no experiment nowhere"));

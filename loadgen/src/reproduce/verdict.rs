@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::reference::{Better, Row};
+use super::reference::{Better, PaperRow};
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,7 +33,7 @@ impl fmt::Display for Verdict {
 
 impl Verdict {
     /// Judges a value by a row's number, tolerance and direction.
-    pub(super) fn of(row: &Row, found: f64) -> Self {
+    pub(super) fn of(row: &PaperRow, found: f64) -> Self {
         let holds = match expected(row) {
             None => false,
             Some((low, high)) => {
@@ -53,7 +53,7 @@ impl Verdict {
 }
 
 /// Returns the bounds between which a value is the paper's; none where the row has no number.
-fn expected(row: &Row) -> Option<(f64, f64)> {
+fn expected(row: &PaperRow) -> Option<(f64, f64)> {
     let margin = |value: f64| value.abs() * row.tolerance;
     if row.holds {
         return Some((1.0, 1.0));
@@ -75,41 +75,41 @@ fn expected(row: &Row) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    fn row() -> Row {
-        Row {
+    fn row() -> PaperRow {
+        PaperRow {
             tolerance: 0.1,
-            ..Row::default()
+            ..PaperRow::default()
         }
     }
 
     #[test]
     fn a_value_is_judged_by_what_its_row_states() {
         use Verdict::{Differs, Reproduced};
-        let equal = |better| Row {
+        let equal = |better| PaperRow {
             equal: Some(2.0),
             better,
             ..row()
         };
-        let change = Row {
+        let change = PaperRow {
             equal: Some(-0.6),
             better: Some(Better::Lower),
             ..row()
         };
-        let between = Row {
+        let between = PaperRow {
             between: Some([3.0, 8.0]),
             better: Some(Better::Higher),
             ..row()
         };
-        let at_least = Row {
+        let at_least = PaperRow {
             at_least: Some(0.5),
             ..row()
         };
-        let at_most = Row {
+        let at_most = PaperRow {
             at_most: Some(1.2),
             tolerance: 0.0,
             ..row()
         };
-        let holds = Row {
+        let holds = PaperRow {
             holds: true,
             ..row()
         };

@@ -2,12 +2,12 @@
 
 use sprat_scheduler::Time;
 
-use super::sizes::Sizes;
+use super::sizes::SizeDistribution;
 use crate::workload::Dice;
 
 /// A request of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Request {
+pub(super) struct SimulatedRequest {
     pub(super) at: Time,
     pub(super) bytes: u64,
     /// Uniform in [0, 1): which of the resources, smallest first.
@@ -21,7 +21,7 @@ pub(super) struct Request {
 /// Poisson arrivals of independent requests, from a seed.
 pub(super) struct Arrivals {
     dice: Dice,
-    sizes: Sizes,
+    sizes: SizeDistribution,
     gap_ns: f64,
     /// The time of the last arrival, in floating point so that rounding does not add up.
     at_ns: f64,
@@ -30,7 +30,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// `count` requests, one in `gap_s` seconds on average.
-    pub(super) fn new(seed: u64, sizes: Sizes, gap_s: f64, count: usize) -> Self {
+    pub(super) fn new(seed: u64, sizes: SizeDistribution, gap_s: f64, count: usize) -> Self {
         Self {
             dice: Dice::new(seed),
             sizes,
@@ -42,13 +42,13 @@ impl Arrivals {
 }
 
 impl Iterator for Arrivals {
-    type Item = Request;
+    type Item = SimulatedRequest;
 
-    fn next(&mut self) -> Option<Request> {
+    fn next(&mut self) -> Option<SimulatedRequest> {
         self.left = self.left.checked_sub(1)?;
         self.at_ns += self.dice.exponential() * self.gap_ns;
         let resource = self.dice.uniform();
-        Some(Request {
+        Some(SimulatedRequest {
             at: Time::from_nanos(self.at_ns as u64),
             bytes: self.sizes.quantile_bytes(resource),
             resource,

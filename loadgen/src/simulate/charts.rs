@@ -4,17 +4,17 @@ use sprat_measure::axis::{Axis, Unit};
 use sprat_measure::plot::{Bar, BarChart, LineChart, PlotError, STYLES, Series, Style};
 use sprat_measure::text::significant;
 
-use super::row::Row;
+use super::row::SimulationRow;
 
 /// A measure of a row.
-type Value<'a> = &'a dyn Fn(&Row) -> f64;
+type RowValue<'a> = &'a dyn Fn(&SimulationRow) -> f64;
 
 /// Draws a line for each system over the loads.
 pub(super) fn by_load(
     title: &str,
-    rows: &[Row],
+    rows: &[SimulationRow],
     y_title: &str,
-    value: Value<'_>,
+    value: RowValue<'_>,
 ) -> Result<String, PlotError> {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for row in rows {
@@ -56,9 +56,9 @@ pub(super) fn chart(
 /// Draws a bar for each system, where there is one load.
 pub(super) fn bars(
     title: &str,
-    rows: &[Row],
+    rows: &[SimulationRow],
     x_title: &str,
-    value: Value<'_>,
+    value: RowValue<'_>,
 ) -> Result<String, PlotError> {
     let bars = rows.iter().map(|row| Bar {
         name: row.system.clone(),

@@ -4,11 +4,11 @@ use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::{Dispatch, Intervals};
 use sprat_scheduler::station::{Order, Scope, StationConfig};
 
-use super::farm::{self, Plan, Service, endpoint};
-use super::measure::Measures;
+use super::farm::{self, EndpointService, FarmRunPlan, endpoint};
+use super::measure::SimulatedMeasures;
 use super::options::{Common, load, share};
 use super::output::Report;
-use super::row::Row;
+use super::row::SimulationRow;
 use super::sizes::Grid;
 
 /// Several endpoints behind the core's station, under every way to choose one.
@@ -81,11 +81,11 @@ pub(super) fn run(args: &DispatchArgs) -> anyhow::Result<()> {
         for (name, dispatch, scope) in systems(args, &grid) {
             let plan = plan(args, &grid, load, dispatch, scope);
             let served = farm::simulate(&plan)?;
-            rows.push(Row {
+            rows.push(SimulationRow {
                 system: name.to_owned(),
                 load,
-                measures: Measures::of(&served, &args.common.sizes),
-                ..Row::default()
+                measures: SimulatedMeasures::of(&served, &args.common.sizes),
+                ..SimulationRow::default()
             });
         }
     }
@@ -113,7 +113,13 @@ pub(super) fn run(args: &DispatchArgs) -> anyhow::Result<()> {
     report.write(args.common.output.as_deref())
 }
 
-fn plan(args: &DispatchArgs, grid: &Grid, load: f64, dispatch: Dispatch, scope: Scope) -> Plan {
+fn plan(
+    args: &DispatchArgs,
+    grid: &Grid,
+    load: f64,
+    dispatch: Dispatch,
+    scope: Scope,
+) -> FarmRunPlan {
     let service_s = f64::from(args.service_ms) / 1e3;
     let request_bytes = grid.mean_bytes() * args.fixed;
     // SDIS02's two classes, half and half; of one level, the reserved endpoint
@@ -129,7 +135,7 @@ fn plan(args: &DispatchArgs, grid: &Grid, load: f64, dispatch: Dispatch, scope: 
         (vec![level(0)], vec![1.0])
     };
     let requests = args.requests as usize;
-    Plan {
+    FarmRunPlan {
         station: StationConfig {
             max_requests: if args.sharing { requests } else { 1 },
             order: if args.by_size {
@@ -145,7 +151,7 @@ fn plan(args: &DispatchArgs, grid: &Grid, load: f64, dispatch: Dispatch, scope: 
                 requests,
             )
         },
-        service: Service {
+        service: EndpointService {
             request_bytes,
             bytes_per_s: (grid.mean_bytes() + request_bytes) / service_s,
             shares: args.sharing,

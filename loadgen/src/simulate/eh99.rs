@@ -243,7 +243,7 @@ fn serve(
         .map(|client| Reverse((Time::ZERO + GAP.mul_f64(dice.uniform()), client)))
         .collect();
     let end = Time::ZERO + Duration::from_secs_f64(WARM_UP_S + seconds(scale));
-    let mut tally = Tally::new(bits_per_s, foreground);
+    let mut tally = RunTally::new(bits_per_s, foreground);
     let mut now = Time::ZERO;
     while now < end {
         let step = link.next_step(now);
@@ -276,7 +276,7 @@ fn serve(
 }
 
 /// The counts of a run under way.
-struct Tally {
+struct RunTally {
     bits_per_s: u64,
     foreground: u32,
     normalized: Vec<f64>,
@@ -284,7 +284,7 @@ struct Tally {
     foreground_wire_bytes: u64,
 }
 
-impl Tally {
+impl RunTally {
     fn new(bits_per_s: u64, foreground: u32) -> Self {
         Self {
             bits_per_s,

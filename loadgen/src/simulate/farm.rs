@@ -10,17 +10,17 @@ use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::station::{Arrival, Event, Station, StationConfig, Ticket, Verdict};
 use sprat_scheduler::{Size, Time};
 
-use super::arrivals::{Arrivals, Request};
-use super::measure::Served;
-use super::sizes::Sizes;
-use crate::ideal::server::{Server, Sharing};
+use super::arrivals::{Arrivals, SimulatedRequest};
+use super::measure::ServedRequest;
+use super::sizes::SizeDistribution;
+use crate::ideal::server::{Sharing, VirtualServer};
 
 /// Different resources, for dispatch by affinity; all asked for equally often.
 const RESOURCES: f64 = 5_000.0;
 
 /// The way in which an endpoint serves.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Service {
+pub(super) struct EndpointService {
     /// The cost of a request beside its bytes, in bytes.
     pub(super) request_bytes: f64,
     /// The bytes per second of an endpoint, or of each of its places.
@@ -30,7 +30,7 @@ pub(super) struct Service {
     pub(super) shares: bool,
 }
 
-impl Service {
+impl EndpointService {
     /// Returns how long a request takes that is alone, in seconds.
     pub(super) fn alone_s(&self, bytes: f64) -> f64 {
         (bytes + self.request_bytes) / self.bytes_per_s
@@ -39,12 +39,12 @@ impl Service {
 
 /// The parameters of one run.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct FarmRunPlan {
     pub(super) station: StationConfig,
-    pub(super) service: Service,
+    pub(super) service: EndpointService,
     pub(super) seed: u64,
     pub(super) requests: usize,
-    pub(super) sizes: Sizes,
+    pub(super) sizes: SizeDistribution,
     /// Between two arrivals, on average.
     pub(super) gap_s: f64,
     /// The share of each class.
@@ -72,7 +72,7 @@ fn hash_of(number: u64) -> u64 {
 ///
 /// # Errors
 /// When the core breaks one of its promises, or turns a request away.
-pub(super) fn simulate(plan: &Plan) -> anyhow::Result<Vec<Served>> {
+pub(super) fn simulate(plan: &FarmRunPlan) -> anyhow::Result<Vec<ServedRequest>> {
     let arrivals = Arrivals::new(plan.seed, plan.sizes, plan.gap_s, plan.requests);
     serve(plan, arrivals)
 }
@@ -82,10 +82,10 @@ pub(super) fn simulate(plan: &Plan) -> anyhow::Result<Vec<Served>> {
 /// # Errors
 /// As [`simulate`].
 pub(super) fn serve(
-    plan: &Plan,
-    arrivals: impl Iterator<Item = Request>,
-) -> anyhow::Result<Vec<Served>> {
-    let mut farm = Farm::new(plan);
+    plan: &FarmRunPlan,
+    arrivals: impl Iterator<Item = SimulatedRequest>,
+) -> anyhow::Result<Vec<ServedRequest>> {
+    let mut farm = FarmRun::new(plan);
     let mut arrivals = arrivals.peekable();
     loop {
         let arrival_ns = arrivals.peek().map(|request| request.at.as_nanos());
@@ -125,7 +125,7 @@ impl Servers {
         match self {
             Self::Places(ends) => ends.peek().map(|Reverse((at, _))| *at),
             Self::Sharing(endpoints) => {
-                let ends = endpoints.iter().filter_map(Server::next_done_ns);
+                let ends = endpoints.iter().filter_map(VirtualServer::next_done_ns);
                 ends.min()
             }
         }
@@ -142,26 +142,26 @@ impl Servers {
     }
 }
 
-struct Farm<'a> {
-    plan: &'a Plan,
+struct FarmRun<'a> {
+    plan: &'a FarmRunPlan,
     station: Station,
     servers: Servers,
     /// All requests, by their number.
-    requests: Vec<Present>,
-    served: Vec<Served>,
+    requests: Vec<PresentRequest>,
+    served: Vec<ServedRequest>,
     /// The request of each ticket, by the ticket's index.
     holders: Vec<usize>,
     over: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Present {
+struct PresentRequest {
     arrived: Time,
     ticket: Option<Ticket>,
 }
 
-impl<'a> Farm<'a> {
-    fn new(plan: &'a Plan) -> Self {
+impl<'a> FarmRun<'a> {
+    fn new(plan: &'a FarmRunPlan) -> Self {
         let endpoints = plan.station.endpoints.iter();
         let servers = if plan.service.shares {
             Servers::Sharing(endpoints.map(|_| Sharing::default()).collect())
@@ -179,18 +179,18 @@ impl<'a> Farm<'a> {
         }
     }
 
-    fn arrive(&mut self, request: &Request) -> anyhow::Result<()> {
+    fn arrive(&mut self, request: &SimulatedRequest) -> anyhow::Result<()> {
         let class = class_of(&self.plan.class_shares, request.class);
         let number = self.requests.len();
-        self.requests.push(Present {
+        self.requests.push(PresentRequest {
             arrived: request.at,
             ticket: None,
         });
-        self.served.push(Served {
+        self.served.push(ServedRequest {
             bytes: request.bytes,
             alone_s: self.plan.service.alone_s(request.bytes as f64),
             class,
-            ..Served::default()
+            ..ServedRequest::default()
         });
         let arrival = Arrival {
             class,
@@ -290,7 +290,7 @@ impl<'a> Farm<'a> {
     }
 
     /// Checks at the end that every request was served and has left nothing behind.
-    fn close(self) -> anyhow::Result<Vec<Served>> {
+    fn close(self) -> anyhow::Result<Vec<ServedRequest>> {
         let seed = self.plan.seed;
         ensure!(
             self.over == self.requests.len() && self.station.waiting() == 0,

@@ -11,12 +11,12 @@ pub(super) struct Finding {
     pub(super) claim: &'static str,
     /// The result of the simulation beside it.
     pub(super) found: String,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: FindingVerdict,
 }
 
 /// Whether a finding is found here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FindingVerdict {
     Holds,
     /// The direction is the paper's, and the figure is less.
     InPart,
@@ -26,7 +26,7 @@ pub(super) enum Verdict {
     Differs,
 }
 
-impl Verdict {
+impl FindingVerdict {
     pub(super) fn of(holds: bool) -> Self {
         match holds {
             true => Self::Holds,

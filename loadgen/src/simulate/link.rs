@@ -7,12 +7,12 @@ use sprat_scheduler::{
     Pacer, Sfd, Size, Time, WireCost,
 };
 
-use super::arrivals::{Arrivals, Request};
-use super::measure::{Measures, Served};
+use super::arrivals::{Arrivals, SimulatedRequest};
+use super::measure::{ServedRequest, SimulatedMeasures};
 use super::options::{Common, load, quantum_bytes};
 use super::output::Report;
-use super::row::Row;
-use super::sizes::{Grid, Sizes};
+use super::row::SimulationRow;
+use super::sizes::{Grid, SizeDistribution};
 use super::theory::{self, Expected};
 use crate::cli;
 
@@ -34,8 +34,8 @@ pub(super) struct LinkArgs {
     #[arg(long, value_name = "LOAD", value_delimiter = ',', default_value = "0.9", value_parser = load)]
     load: Vec<f64>,
     /// Disciplines to compare, by name
-    #[arg(long, value_enum, value_name = "DISCIPLINE", value_delimiter = ',', default_values_t = Policy::ALL)]
-    policy: Vec<Policy>,
+    #[arg(long, value_enum, value_name = "DISCIPLINE", value_delimiter = ',', default_values_t = NamedDiscipline::ALL)]
+    policy: Vec<NamedDiscipline>,
     /// The rate of the link
     #[arg(long, value_name = "RATE", default_value = "1mbit", value_parser = cli::rate)]
     uplink: u64,
@@ -62,7 +62,7 @@ pub(super) struct LinkArgs {
 
 /// A discipline, by the name that the configuration has for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Policy {
+pub(super) enum NamedDiscipline {
     /// First come, first served.
     Fcfs,
     /// Round robin by bytes.
@@ -87,7 +87,7 @@ pub(super) enum Policy {
     SSfd,
 }
 
-impl Policy {
+impl NamedDiscipline {
     const ALL: [Self; 11] = [
         Self::Fcfs,
         Self::Fair,
@@ -173,7 +173,7 @@ pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
     for &load in &args.load {
         for &policy in &args.policy {
             let ageing = args.ageing.unwrap_or((bytes_per_s / 100.0) as u64);
-            let plan = Plan {
+            let plan = LinkRunPlan {
                 discipline: policy.discipline(ageing),
                 seed: args.common.seed,
                 requests: args.requests as usize,
@@ -189,13 +189,13 @@ pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
             let served = simulate(&plan)?;
             let expected = (args.clients == 0).then(|| policy.theory(&grid, load));
             let expected = expected.flatten();
-            rows.push(Row {
+            rows.push(SimulationRow {
                 system: policy.name().to_owned(),
                 load,
-                measures: Measures::of(&served, &args.common.sizes),
+                measures: SimulatedMeasures::of(&served, &args.common.sizes),
                 theory_ms: expected.map(|e| e.response_bytes / bytes_per_s * 1e3),
                 theory_slowdown: expected.map(|e| e.slowdown),
-                ..Row::default()
+                ..SimulationRow::default()
             });
         }
     }
@@ -217,11 +217,11 @@ pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
 
 /// The parameters of one run.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct LinkRunPlan {
     pub(super) discipline: Discipline,
     pub(super) seed: u64,
     pub(super) requests: usize,
-    pub(super) sizes: Sizes,
+    pub(super) sizes: SizeDistribution,
     /// Between two arrivals, on average.
     pub(super) gap_s: f64,
     pub(super) uplink_bits_per_s: u64,
@@ -240,8 +240,8 @@ pub(super) struct Plan {
 /// # Errors
 /// When the core breaks one of its promises; the message says which, where
 /// and from which seed.
-pub(super) fn simulate(plan: &Plan) -> anyhow::Result<Vec<Served>> {
-    let mut link = Link::new(plan);
+pub(super) fn simulate(plan: &LinkRunPlan) -> anyhow::Result<Vec<ServedRequest>> {
+    let mut link = LinkRun::new(plan);
     let mut arrivals = Arrivals::new(plan.seed, plan.sizes, plan.gap_s, plan.requests).peekable();
     loop {
         let arrival = arrivals.peek().map(|request| request.at);
@@ -259,7 +259,7 @@ pub(super) fn simulate(plan: &Plan) -> anyhow::Result<Vec<Served>> {
 }
 
 /// The link, and the responses on it.
-struct Link {
+struct LinkRun {
     egress: Egress,
     now: Time,
     /// The time at which the last byte granted leaves.
@@ -271,7 +271,7 @@ struct Link {
     bits_per_s: u64,
     /// The open responses, by the index of their flows.
     flows: Vec<Open>,
-    served: Vec<Served>,
+    served: Vec<ServedRequest>,
     total_bytes: u64,
     clients: u32,
 }
@@ -283,8 +283,8 @@ struct Open {
     arrived: Time,
 }
 
-impl Link {
-    fn new(plan: &Plan) -> Self {
+impl LinkRun {
+    fn new(plan: &LinkRunPlan) -> Self {
         let policy = EgressPolicy {
             max_flows: plan.requests,
             floor_percent: plan.floor_percent,
@@ -320,7 +320,7 @@ impl Link {
         }
     }
 
-    fn arrive(&mut self, request: &Request) -> anyhow::Result<()> {
+    fn arrive(&mut self, request: &SimulatedRequest) -> anyhow::Result<()> {
         self.now = request.at;
         if !self.whole_grants {
             // What has not left yet goes back, and to whom it is due then. A
@@ -340,10 +340,10 @@ impl Link {
             self.flows.resize(flow.index() + 1, open);
         }
         self.flows[flow.index()] = open;
-        self.served.push(Served {
+        self.served.push(ServedRequest {
             bytes: request.bytes,
             alone_s: request.bytes as f64 * 8.0 / self.bits_per_s as f64,
-            ..Served::default()
+            ..ServedRequest::default()
         });
         self.total_bytes += request.bytes;
         self.egress.offer(self.now, flow, request.bytes);
@@ -402,7 +402,7 @@ impl Link {
     }
 
     /// Checks at the end that every response was served, with every byte.
-    fn close(self, plan: &Plan) -> anyhow::Result<Vec<Served>> {
+    fn close(self, plan: &LinkRunPlan) -> anyhow::Result<Vec<ServedRequest>> {
         let stats = self.egress.stats();
         let seed = plan.seed;
         ensure!(

@@ -1,11 +1,11 @@
 //! What a run comes to.
 
-use super::sizes::Sizes;
+use super::sizes::SizeDistribution;
 use super::statistics::{Estimate, percentile};
 
 /// A request that was served.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Served {
+pub(super) struct ServedRequest {
     pub(super) bytes: u64,
     /// The seconds that the request takes when it is alone.
     pub(super) alone_s: f64,
@@ -18,7 +18,7 @@ pub(super) struct Served {
 
 /// Over all requests but those that warm the system up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Measures {
+pub(super) struct SimulatedMeasures {
     /// The mean response time in milliseconds.
     pub(super) mean_ms: Estimate,
     /// Response time over that of the same request alone.
@@ -32,12 +32,12 @@ pub(super) struct Measures {
 const WARMUP: usize = 10;
 
 /// Returns the part of a run that is measured.
-pub(super) fn settled(served: &[Served]) -> &[Served] {
+pub(super) fn settled(served: &[ServedRequest]) -> &[ServedRequest] {
     &served[served.len() / WARMUP..]
 }
 
-impl Measures {
-    pub(super) fn of(served: &[Served], sizes: &Sizes) -> Self {
+impl SimulatedMeasures {
+    pub(super) fn of(served: &[ServedRequest], sizes: &SizeDistribution) -> Self {
         let served = settled(served);
         let large = sizes.quantile_bytes(0.99);
         let (mut largest_s, mut largest) = (0.0, 0);

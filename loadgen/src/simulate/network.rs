@@ -32,9 +32,9 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::{Context, bail};
 use sprat_config::units::parse_bit_rate;
 
-use measured::Measured;
+use measured::MeasuredNetwork;
 use networks::Network;
-use plan::Plan;
+use plan::RunPlan;
 use system::System;
 use table::Table;
 
@@ -45,7 +45,7 @@ use table::Table;
 /// command that repeats it. If the search for the rate does what it must not do, that is
 /// listed as a breach.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct NetworkArgs {
+pub(super) struct SimulatedNetworkArgs {
     /// Networks by name, or by a part of it [default: all]
     #[arg(
         long,
@@ -86,26 +86,26 @@ pub(super) struct NetworkArgs {
 }
 
 /// A network to be run, and what to say to run it again.
-struct Run {
+struct NetworkRun {
     name: String,
     seed: u64,
     again: String,
-    source: Source,
+    source: NetworkSource,
 }
 
 /// The origin of a network. Plans are large: each is made when it is run.
-enum Source {
+enum NetworkSource {
     Network(Box<Network>),
     Topology { topology: PathBuf, trace: PathBuf },
 }
 
-impl Run {
+impl NetworkRun {
     fn named(network: Network, seed: u64) -> Self {
         Self {
             name: network.name.clone(),
             seed,
             again: format!("--networks '{}' --seed {seed}", network.name),
-            source: Source::Network(Box::new(network)),
+            source: NetworkSource::Network(Box::new(network)),
         }
     }
 
@@ -125,14 +125,14 @@ impl Run {
             name: name.unwrap_or_default().into_owned(),
             seed,
             again: format!("--topology {} --trace {} --seed {seed}", shown[0], shown[1]),
-            source: Source::Topology { topology, trace },
+            source: NetworkSource::Topology { topology, trace },
         }
     }
 
-    fn plan(&self, named_bits_per_s: Option<u64>) -> anyhow::Result<Plan> {
+    fn plan(&self, named_bits_per_s: Option<u64>) -> anyhow::Result<RunPlan> {
         match &self.source {
-            Source::Network(network) => Ok(network.plan(self.seed)),
-            Source::Topology { topology, trace } => {
+            NetworkSource::Network(network) => Ok(network.plan(self.seed)),
+            NetworkSource::Topology { topology, trace } => {
                 topology::plan(topology, trace, named_bits_per_s, self.seed)
             }
         }
@@ -140,17 +140,21 @@ impl Run {
 }
 
 /// Runs the command `simulate network`.
-pub(super) fn run(args: &NetworkArgs) -> anyhow::Result<()> {
+pub(super) fn run(args: &SimulatedNetworkArgs) -> anyhow::Result<()> {
     let requests = args.requests as usize;
-    let work: Vec<Run> = match (&args.seeds, &args.topology, &args.trace) {
+    let work: Vec<NetworkRun> = match (&args.seeds, &args.topology, &args.trace) {
         (Some(seeds), ..) => {
-            let made = seeds.clone().map(|seed| Run::random(seed, requests));
+            let made = seeds.clone().map(|seed| NetworkRun::random(seed, requests));
             made.collect()
         }
-        (None, Some(topology), Some(trace)) => vec![Run::of_files(topology, trace, args.seed)],
+        (None, Some(topology), Some(trace)) => {
+            vec![NetworkRun::of_files(topology, trace, args.seed)]
+        }
         (None, ..) => {
             let chosen = chosen(&args.networks, networks::named(requests))?;
-            let runs = chosen.into_iter().map(|own| Run::named(own, args.seed));
+            let runs = chosen
+                .into_iter()
+                .map(|own| NetworkRun::named(own, args.seed));
             runs.collect()
         }
     };
@@ -181,7 +185,10 @@ fn chosen(names: &[String], all: Vec<Network>) -> anyhow::Result<Vec<Network>> {
 }
 
 /// Runs all, as many at a time as there are cores.
-fn measure_all(args: &NetworkArgs, work: &[Run]) -> anyhow::Result<Vec<Measured>> {
+fn measure_all(
+    args: &SimulatedNetworkArgs,
+    work: &[NetworkRun],
+) -> anyhow::Result<Vec<MeasuredNetwork>> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = args
         .threads
@@ -216,14 +223,14 @@ fn measure_all(args: &NetworkArgs, work: &[Run]) -> anyhow::Result<Vec<Measured>
     Ok(done.into_iter().flatten().collect())
 }
 
-fn measure(args: &NetworkArgs, run: &Run) -> anyhow::Result<Measured> {
+fn measure(args: &SimulatedNetworkArgs, run: &NetworkRun) -> anyhow::Result<MeasuredNetwork> {
     let plan = run.plan(args.named)?;
     let mut outcomes = Vec::new();
     for &system in &args.systems {
         let outcome = world::run(&plan, system).with_context(|| {
             let requests = match run.source {
-                Source::Network(_) => format!(" --requests {}", args.requests),
-                Source::Topology { .. } => String::new(),
+                NetworkSource::Network(_) => format!(" --requests {}", args.requests),
+                NetworkSource::Topology { .. } => String::new(),
             };
             format!(
                 "repeat it with: sprat-loadgen simulate network {} --systems {system}{requests}",
@@ -232,7 +239,7 @@ fn measure(args: &NetworkArgs, run: &Run) -> anyhow::Result<Measured> {
         })?;
         outcomes.push((system, outcome));
     }
-    Ok(Measured {
+    Ok(MeasuredNetwork {
         name: run.name.clone(),
         seed: run.seed,
         bound_ms: bound::srpt_ms(&plan),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::sizes::Sizes;
+use super::sizes::SizeDistribution;
 
 /// The options that simulations share.
 #[derive(Clone, Debug, clap::Args)]
@@ -12,7 +12,7 @@ pub(super) struct Common {
     pub(super) seed: u64,
     /// Sizes: workload, exponential[:MEAN] or pareto[:ALPHA,LOW,HIGH]
     #[arg(long, value_name = "SIZES", default_value = "workload")]
-    pub(super) sizes: Sizes,
+    pub(super) sizes: SizeDistribution,
     /// Directory for a CSV and figures
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,

@@ -7,8 +7,8 @@ use std::path::Path;
 use sprat_measure::text::significant;
 
 use super::charts::{bars, by_load};
-use super::measure::Measures;
-use super::row::Row;
+use super::measure::SimulatedMeasures;
+use super::row::SimulationRow;
 use super::statistics::Estimate;
 use crate::table;
 
@@ -23,10 +23,10 @@ pub(super) struct Report {
     pub(super) about: String,
     /// The system whose slowdown the others are compared with.
     pub(super) baseline: Option<&'static str>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<SimulationRow>,
 }
 
-type Column = (String, Box<dyn Fn(&Row) -> Option<String>>);
+type Column = (String, Box<dyn Fn(&SimulationRow) -> Option<String>>);
 
 impl Report {
     /// Prints the table, and writes `NAME.csv` and the figures to `output`.
@@ -46,8 +46,8 @@ impl Report {
     }
 
     fn figures(&self) -> anyhow::Result<Vec<(&'static str, String)>> {
-        let mean = |row: &Row| row.measures.mean_ms.mean;
-        let slowdown = |row: &Row| row.measures.slowdown.mean;
+        let mean = |row: &SimulationRow| row.measures.mean_ms.mean;
+        let slowdown = |row: &SimulationRow| row.measures.slowdown.mean;
         let several = self.rows.iter().any(|row| row.load != self.rows[0].load);
         let draw = if several { by_load } else { bars };
         Ok(vec![
@@ -63,8 +63,8 @@ impl Report {
     }
 
     /// Returns the slowdown of the baseline over that of a row, at the same load.
-    fn gain(&self, row: &Row) -> Option<f64> {
-        let is_baseline = |other: &&Row| Some(other.system.as_str()) == self.baseline;
+    fn gain(&self, row: &SimulationRow) -> Option<f64> {
+        let is_baseline = |other: &&SimulationRow| Some(other.system.as_str()) == self.baseline;
         let mut same_load = self.rows.iter().filter(|other| other.load == row.load);
         let baseline = same_load.find(is_baseline)?;
         Some(baseline.measures.slowdown.mean / row.measures.slowdown.mean)
@@ -77,7 +77,8 @@ impl Report {
         let mut columns = columns();
         let classes = self.rows.first().map_or(&[][..], |row| &row.classes);
         for (index, (class, _)) in classes.iter().enumerate() {
-            let value = move |row: &Row| row.classes.get(index).map(|(_, ms)| significant(*ms));
+            let value =
+                move |row: &SimulationRow| row.classes.get(index).map(|(_, ms)| significant(*ms));
             columns.push((format!("{class} ms"), Box::new(value)));
         }
         let mut table: Vec<Vec<String>> = vec![Vec::new(); self.rows.len() + 1];
@@ -106,7 +107,7 @@ impl Report {
         csv.write_record(CSV_COLUMNS.map(str::to_owned).into_iter().chain(of_classes))?;
         let optional = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
         for row in &self.rows {
-            let Measures {
+            let SimulatedMeasures {
                 mean_ms,
                 slowdown,
                 p95_ms,
@@ -149,7 +150,7 @@ const CSV_COLUMNS: [&str; 11] = [
 ];
 
 fn columns() -> Vec<Column> {
-    fn column(name: &str, value: impl Fn(&Row) -> Option<String> + 'static) -> Column {
+    fn column(name: &str, value: impl Fn(&SimulationRow) -> Option<String> + 'static) -> Column {
         (name.to_owned(), Box::new(value))
     }
     let off = |estimate: Estimate, theory: Option<f64>| {
@@ -227,10 +228,10 @@ mod tests {
     #[test]
     fn the_csv_has_a_column_for_each_class() {
         let estimate = |mean, half_width| Estimate { mean, half_width };
-        let first = Row {
+        let first = SimulationRow {
             system: "sita, learnt".to_owned(),
             load: 0.5,
-            measures: Measures {
+            measures: SimulatedMeasures {
                 mean_ms: estimate(80.196_473_580_555_55, f64::NAN),
                 slowdown: estimate(2.0, 0.25),
                 p95_ms: 1e16,
@@ -241,7 +242,7 @@ mod tests {
             late_percent: Some(0.0),
             classes: vec![("tight", 9.5), ("loose", 8.0)],
         };
-        let second = Row {
+        let second = SimulationRow {
             system: "fcfs".to_owned(),
             theory_ms: None,
             theory_slowdown: Some(1.5),

@@ -1,13 +1,13 @@
 //! A row of a simulation's report.
 
-use super::measure::Measures;
+use super::measure::SimulatedMeasures;
 
 /// One system at one load.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Row {
+pub(super) struct SimulationRow {
     pub(super) system: String,
     pub(super) load: f64,
-    pub(super) measures: Measures,
+    pub(super) measures: SimulatedMeasures,
     pub(super) theory_ms: Option<f64>,
     pub(super) theory_slowdown: Option<f64>,
     /// Requests that began after their deadline, in per cent.

@@ -9,7 +9,7 @@ use crate::workload;
 
 /// The distribution of the sizes of responses, in whole bytes, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Sizes {
+pub enum SizeDistribution {
     /// The generated workload, as [`workload::quantile_bytes`] has it.
     Workload,
     /// Sizes of the exponential distribution.
@@ -34,7 +34,7 @@ pub enum Sizes {
 const EXPONENTIAL_MEAN_BYTES: f64 = 5_000.0;
 const PARETO: (f64, f64, f64) = (1.1, 840.0, 2_000_000.0);
 
-impl Sizes {
+impl SizeDistribution {
     /// Returns the size below which the share `p` (0 to 1) of the responses lies.
     pub fn quantile_bytes(&self, p: f64) -> u64 {
         self.exceeded_by(1.0 - p)
@@ -125,7 +125,7 @@ impl Grid {
     }
 }
 
-impl fmt::Display for Sizes {
+impl fmt::Display for SizeDistribution {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Workload => f.write_str("workload"),
@@ -139,7 +139,7 @@ impl fmt::Display for Sizes {
     }
 }
 
-impl FromStr for Sizes {
+impl FromStr for SizeDistribution {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -192,7 +192,10 @@ mod tests {
 
     #[test]
     fn the_grid_has_the_moments_of_the_exponential() {
-        let grid = "exponential:5000".parse::<Sizes>().unwrap().grid();
+        let grid = "exponential:5000"
+            .parse::<SizeDistribution>()
+            .unwrap()
+            .grid();
         assert!((grid.mean_bytes() / 5000.0 - 1.0).abs() < 1e-4);
         let second = grid.mean_of(|bytes| bytes * bytes);
         assert!((second / 5e7 - 1.0).abs() < 1e-4, "{second}");
@@ -201,7 +204,7 @@ mod tests {
     #[test]
     fn the_grid_has_the_moments_of_the_bounded_pareto() {
         let (a, l, h) = PARETO;
-        let grid = "pareto".parse::<Sizes>().unwrap().grid();
+        let grid = "pareto".parse::<SizeDistribution>().unwrap().grid();
         // In closed form.
         let moment = |n: f64| {
             let scale = a * l.powf(a) / (1.0 - (l / h).powf(a));
@@ -215,7 +218,7 @@ mod tests {
 
     #[test]
     fn equal_load_halves_the_bytes() {
-        let sizes = Sizes::Workload;
+        let sizes = SizeDistribution::Workload;
         let [cutoff] = sizes.grid().equal_load(2, |bytes| bytes)[..] else {
             panic!("one cutoff for two parts")
         };
@@ -227,7 +230,7 @@ mod tests {
     #[test]
     fn what_is_shown_is_read_back() {
         for text in ["workload", "exponential:5000", "pareto:1.1,840,2000000"] {
-            assert_eq!(text.parse::<Sizes>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<SizeDistribution>().unwrap().to_string(), text);
         }
         let wrong = [
             "normal",
@@ -236,7 +239,7 @@ mod tests {
             "pareto:x,1,2",
         ];
         for text in wrong {
-            assert!(text.parse::<Sizes>().is_err(), "{text}");
+            assert!(text.parse::<SizeDistribution>().is_err(), "{text}");
         }
     }
 }

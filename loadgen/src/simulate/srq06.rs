@@ -18,9 +18,9 @@ use super::findings::{Finding, told};
 use super::output::{aligned, print};
 use crate::{cli, table};
 use checks::{AtLoad, FITTED_S, Schemes, TABLE_IV};
-use experiments::{BOUNDS_S, Count, LoadPlan, Measured, ShiftPlan};
+use experiments::{BOUNDS_S, Count, LoadPlan, MeasuredScheme, ShiftPlan};
 use server::Scheme;
-use workload::{Service, Shift};
+use workload::{Shift, SrqService};
 
 pub(super) use paper::EXPERIMENTS;
 
@@ -94,8 +94,8 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     writeln!(text, "srq ends with {}\n", described.unwrap_or("no queues"))?;
     let mut findings: Vec<Finding> = checks::shift(&shift);
     for (service, name) in [
-        (Service::Description, "description"),
-        (Service::Retrieval, "retrieval"),
+        (SrqService::Description, "description"),
+        (SrqService::Retrieval, "retrieval"),
     ] {
         let loads = at_loads(args, service, &schemes)?;
         for own in &loads {
@@ -108,8 +108,8 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
         text.push_str(&by_load(&loads));
         text.push('\n');
         findings.extend(match service {
-            Service::Description => checks::description(&loads),
-            Service::Retrieval => checks::retrieval(&loads),
+            SrqService::Description => checks::description(&loads),
+            SrqService::Retrieval => checks::retrieval(&loads),
         });
     }
     text.push_str(&told(&findings));
@@ -148,10 +148,10 @@ fn schemes_of(slice: u64, threads: Option<usize>) -> Vec<(&'static str, Scheme)>
 /// Measures all schemes, each by a thread of its own.
 fn measure(
     schemes: &[(&'static str, Scheme)],
-    one: impl Fn(&Scheme) -> anyhow::Result<Measured> + Sync,
+    one: impl Fn(&Scheme) -> anyhow::Result<MeasuredScheme> + Sync,
 ) -> anyhow::Result<Schemes> {
     let one = &one;
-    let measured: Vec<anyhow::Result<Measured>> = std::thread::scope(|scope| {
+    let measured: Vec<anyhow::Result<MeasuredScheme>> = std::thread::scope(|scope| {
         let threads: Vec<_> = (schemes.iter())
             .map(|(_, scheme)| scope.spawn(move || one(scheme)))
             .collect();
@@ -168,7 +168,7 @@ fn measure(
 
 fn at_loads(
     args: &SrqArgs,
-    service: Service,
+    service: SrqService,
     schemes: &[(&'static str, Scheme)],
 ) -> anyhow::Result<Vec<AtLoad>> {
     let plan = LoadPlan {
@@ -223,7 +223,7 @@ fn by_load(loads: &[AtLoad]) -> String {
     let names = TABLE_IV.iter().map(|&(name, _)| name.to_owned());
     let mut lines = vec![std::iter::once("load".to_owned()).chain(names).collect()];
     for own in loads {
-        let cell = |own: &Measured| format!("{:.3} ({:.1})", own.mean_s, own.loss_percent);
+        let cell = |own: &MeasuredScheme| format!("{:.3} ({:.1})", own.mean_s, own.loss_percent);
         let cells = own.schemes.0.iter().map(cell);
         lines.push(std::iter::once(own.load.to_string()).chain(cells).collect());
     }
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_csv_has_a_line_for_each_scheme() {
-        let measured = |mean_s| Measured {
+        let measured = |mean_s| MeasuredScheme {
             mean_s,
             loss_percent: 20.096_000_000_000_004,
             throughput_per_s: 40.0,

@@ -123,10 +123,10 @@ pub fn erlang_wait(servers: u32, load: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::sizes::Sizes;
+    use crate::simulate::sizes::SizeDistribution;
 
     fn grid(text: &str) -> Grid {
-        text.parse::<Sizes>().unwrap().grid()
+        text.parse::<SizeDistribution>().unwrap().grid()
     }
 
     fn close(found: f64, expected: f64, relative: f64) {

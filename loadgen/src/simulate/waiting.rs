@@ -6,12 +6,12 @@ use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::Dispatch;
 use sprat_scheduler::station::{Order, StationConfig};
 
-use super::farm::{self, Plan, Service, endpoint};
-use super::measure::{Measures, Served, settled};
+use super::farm::{self, EndpointService, FarmRunPlan, endpoint};
+use super::measure::{ServedRequest, SimulatedMeasures, settled};
 use super::options::{Common, load, share};
 use super::output::Report;
-use super::row::Row;
-use super::sizes::{Grid, Sizes};
+use super::row::SimulationRow;
+use super::sizes::{Grid, SizeDistribution};
 use super::theory::{self, Expected};
 
 /// One endpoint of bounded concurrency behind the core's station: the order
@@ -66,10 +66,10 @@ pub(super) fn run(args: &WaitingArgs) -> anyhow::Result<()> {
             let plan = plan(args, &grid, load, order);
             let served = farm::simulate(&plan)?;
             let expected = expected(args, &grid, load, order);
-            rows.push(Row {
+            rows.push(SimulationRow {
                 system: name.to_owned(),
                 load,
-                measures: Measures::of(&served, &args.common.sizes),
+                measures: SimulatedMeasures::of(&served, &args.common.sizes),
                 theory_ms: expected.map(|e| e.response_bytes / plan.service.bytes_per_s * 1e3),
                 theory_slowdown: expected.map(|e| e.slowdown),
                 late_percent: Some(late_percent(&served)),
@@ -96,7 +96,7 @@ pub(super) fn run(args: &WaitingArgs) -> anyhow::Result<()> {
     report.write(args.common.output.as_deref())
 }
 
-fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Plan {
+fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> FarmRunPlan {
     let service_s = f64::from(args.service_ms) / 1e3;
     let request_bytes = grid.mean_bytes() * args.fixed;
     let class = |&(_, deadline, value, _): &(f64, u32, u32, &str)| ClassSpec {
@@ -104,7 +104,7 @@ fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Plan {
         value,
         ..ClassSpec::default()
     };
-    Plan {
+    FarmRunPlan {
         station: StationConfig {
             max_requests: args.concurrency as usize,
             order,
@@ -115,7 +115,7 @@ fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Plan {
                 args.requests as usize,
             )
         },
-        service: Service {
+        service: EndpointService {
             request_bytes,
             bytes_per_s: (grid.mean_bytes() + request_bytes) / service_s,
             shares: false,
@@ -132,7 +132,7 @@ fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Plan {
 /// exponential service first come, first served.
 fn expected(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Option<Expected> {
     let work = grid.shifted(grid.mean_bytes() * args.fixed);
-    let exponential = matches!(args.common.sizes, Sizes::Exponential { .. });
+    let exponential = matches!(args.common.sizes, SizeDistribution::Exponential { .. });
     match order {
         Order::Fcfs if args.concurrency == 1 => Some(theory::first_come_first_served(&work, load)),
         Order::Size if args.concurrency == 1 => Some(theory::shortest_job(&work, load)),
@@ -148,14 +148,14 @@ fn expected(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Option<
     }
 }
 
-fn late_percent(served: &[Served]) -> f64 {
+fn late_percent(served: &[ServedRequest]) -> f64 {
     let served = settled(served);
     let late = served.iter().filter(|one| one.late).count();
     100.0 * late as f64 / served.len() as f64
 }
 
 /// Returns the mean response time of each class in milliseconds.
-fn by_class(served: &[Served]) -> Vec<(&'static str, f64)> {
+fn by_class(served: &[ServedRequest]) -> Vec<(&'static str, f64)> {
     let mean = |class| {
         let of_class = settled(served).iter().filter(|one| one.class == class);
         let (sum_s, count) = of_class.fold((0.0, 0), |(sum, n), one| (sum + one.response_s, n + 1));

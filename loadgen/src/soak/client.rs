@@ -20,20 +20,20 @@ use crate::replay::{Connections, Received, Target};
 /// The time that a client still waits before it leaves without the head.
 const BEFORE_LEAVING: Duration = Duration::from_millis(2);
 
-pub(super) struct Client {
+pub(super) struct SoakClient {
     target: Target,
-    idle: RefCell<Vec<Connection>>,
+    idle: RefCell<Vec<Http1Connection>>,
     http2: Connections,
     turn: Cell<usize>,
 }
 
 /// An HTTP/1.1 connection; its socket is closed when it is dropped.
-struct Connection {
+struct Http1Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
     driver: JoinHandle<()>,
 }
 
-impl Drop for Connection {
+impl Drop for Http1Connection {
     fn drop(&mut self) {
         self.driver.abort();
     }
@@ -45,10 +45,10 @@ enum Begun {
     Broken,
     Left,
     /// The head, and the HTTP/1.1 connection that it came on.
-    Head(http::Response<Incoming>, Option<Connection>),
+    Head(http::Response<Incoming>, Option<Http1Connection>),
 }
 
-impl Client {
+impl SoakClient {
     pub(super) fn new(target: Target, connections: u32) -> Self {
         Self {
             http2: Connections::new(target.clone(), connections),
@@ -148,7 +148,7 @@ impl Client {
         Ok(request)
     }
 
-    async fn connect(&self, ask: &Ask) -> anyhow::Result<Connection> {
+    async fn connect(&self, ask: &Ask) -> anyhow::Result<Http1Connection> {
         let stream = TcpStream::connect(self.target.address).await?;
         stream.set_nodelay(true)?;
         if ask.leave.is_some() && ask.reset {
@@ -157,7 +157,7 @@ impl Client {
         }
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         let driver = tokio::task::spawn_local(async move { drop(connection.await) });
-        Ok(Connection { sender, driver })
+        Ok(Http1Connection { sender, driver })
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) enum Travel {
 
 /// The result that a request must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum ExpectedResult {
     /// The whole body, to the byte.
     Whole,
     /// This status, and no body.
@@ -53,7 +53,7 @@ pub(super) struct Ask {
     /// Asks for trailers, which must then come.
     pub(super) trailers: bool,
     pub(super) travel: Travel,
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedResult,
     pub(super) leave: Option<Leave>,
     /// Whether the client that leaves resets its connection.
     pub(super) reset: bool,
@@ -74,7 +74,7 @@ impl Mix {
                 40..55 => Travel::Close,
                 _ => Travel::Stream,
             },
-            expected: Expected::Whole,
+            expected: ExpectedResult::Whole,
             leave: None,
             reset: dice.below(2) == 0,
         };
@@ -83,7 +83,7 @@ impl Mix {
             0..20 => ask.head_only = true,
             20..30 => {
                 let status = if dice.below(2) == 0 { 204 } else { 304 };
-                ask.expected = Expected::Bodiless(status);
+                ask.expected = ExpectedResult::Bodiless(status);
                 knobs.push(format!("status={status}"));
             }
             30..60 => {
@@ -93,7 +93,7 @@ impl Mix {
                     "fault=short",
                     "status=503",
                 ];
-                ask.expected = Expected::Failure;
+                ask.expected = ExpectedResult::Failure;
                 knobs.push(FAULTS[dice.below(4)].to_owned());
             }
             60..80 if self.retries => knobs.push("fault=reset_head&attempts=1".to_owned()),
@@ -167,7 +167,7 @@ mod tests {
         near(share(&|ask| ask.bytes == 0), 0.05);
         near(share(&|ask| ask.bytes >= 256_000), 0.01);
         near(share(&|ask| ask.travel == Travel::Stream), 0.45);
-        near(share(&|ask| ask.expected == Expected::Failure), 0.03);
+        near(share(&|ask| ask.expected == ExpectedResult::Failure), 0.03);
         near(share(&|ask| ask.leave.is_some()), 0.05);
         near(share(&|ask| ask.trailers), 0.1);
         near(share(&|ask| ask.path.contains("attempts=1")), 0.02);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::plan::{Ask, Expected};
+use super::plan::{Ask, ExpectedResult};
 use crate::replay::Received;
 
 /// The failures that are shown one by one.
@@ -91,21 +91,23 @@ impl Tally {
             return Err(Failing::Wrong);
         }
         let good = match ask.expected {
-            Expected::Failure if ended && received.status == 200 && received.bytes < ask.bytes => {
+            ExpectedResult::Failure
+                if ended && received.status == 200 && received.bytes < ask.bytes =>
+            {
                 Err(Failing::Cut)
             }
-            Expected::Failure => {
+            ExpectedResult::Failure => {
                 self.meant += 1;
                 return Ok(());
             }
             _ if !ended => Err(Failing::Cut),
-            Expected::Bodiless(status) if received.status != status => Err(Failing::Status),
-            Expected::Whole if received.status != 200 => Err(Failing::Status),
-            Expected::Bodiless(_) => none(received),
-            Expected::Whole if ask.head_only => none(received),
-            Expected::Whole if received.bytes != ask.bytes => Err(Failing::Cut),
-            Expected::Whole if ask.trailers && !trailers => Err(Failing::Trailers),
-            Expected::Whole => Ok(()),
+            ExpectedResult::Bodiless(status) if received.status != status => Err(Failing::Status),
+            ExpectedResult::Whole if received.status != 200 => Err(Failing::Status),
+            ExpectedResult::Bodiless(_) => none(received),
+            ExpectedResult::Whole if ask.head_only => none(received),
+            ExpectedResult::Whole if received.bytes != ask.bytes => Err(Failing::Cut),
+            ExpectedResult::Whole if ask.trailers && !trailers => Err(Failing::Trailers),
+            ExpectedResult::Whole => Ok(()),
         };
         self.whole += u64::from(good.is_ok());
         good
@@ -157,7 +159,7 @@ mod tests {
     use super::*;
     use crate::content::Content;
 
-    fn ask(expected: Expected) -> Ask {
+    fn ask(expected: ExpectedResult) -> Ask {
         Ask {
             path: "/size/100/a?x".to_owned(),
             bytes: 100,
@@ -180,19 +182,19 @@ mod tests {
 
     #[test]
     fn each_kind_of_failure_is_told_from_what_was_meant() {
-        let whole = ask(Expected::Whole);
-        let failure = ask(Expected::Failure);
+        let whole = ask(ExpectedResult::Whole);
+        let failure = ask(ExpectedResult::Failure);
         let head = Ask {
             head_only: true,
-            ..ask(Expected::Whole)
+            ..ask(ExpectedResult::Whole)
         };
         let trailers = Ask {
             trailers: true,
-            ..ask(Expected::Whole)
+            ..ask(ExpectedResult::Whole)
         };
         let leaves = Ask {
             leave: Some(Leave::InBody(3)),
-            ..ask(Expected::Whole)
+            ..ask(ExpectedResult::Whole)
         };
         let mut wrong = received(200, 50);
         wrong.body(b"not what belongs there");

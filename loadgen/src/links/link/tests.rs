@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::links::{Bound, Change, Mark, Refusal};
+use crate::links::{Change, Mark, QueueBound, Refusal};
 
 const US: u64 = 1000;
 
@@ -97,7 +97,7 @@ fn a_link_without_a_rate_delays_alone() {
         rate_bits_per_s: None,
         delay: Duration::from_millis(5),
         queue: QueueSettings::Droptail {
-            bound: Bound::packets(1),
+            bound: QueueBound::packets(1),
         },
         ..LinkSettings::default()
     };
@@ -114,7 +114,7 @@ fn a_link_without_a_rate_delays_alone() {
 fn a_full_queue_drops_and_one_more_is_on_the_wire() {
     let bounded = LinkSettings {
         queue: QueueSettings::Droptail {
-            bound: Bound::bytes(3000),
+            bound: QueueBound::bytes(3000),
         },
         ..settings()
     };
@@ -201,7 +201,7 @@ fn loss_is_by_chance_and_takes_its_time_on_the_link() {
     let lossy = LinkSettings {
         loss: 0.1,
         queue: QueueSettings::Droptail {
-            bound: Bound::packets(100_000),
+            bound: QueueBound::packets(100_000),
         },
         ..settings()
     };
@@ -289,7 +289,7 @@ proptest! {
         let settings = if bound % 2 == 0 {
             settings
         } else {
-            let queue = QueueSettings::Droptail { bound: Bound::packets(bound) };
+            let queue = QueueSettings::Droptail { bound: QueueBound::packets(bound) };
             LinkSettings { queue, ..settings }
         };
         let mut link = Link::new(settings, seed, Time::ZERO);

@@ -26,7 +26,7 @@ const IDLE_RED: RedSettings = RedSettings {
     weight: 0.5,
 };
 
-fn kinds(bound: Bound) -> [QueueSettings; 5] {
+fn kinds(bound: QueueBound) -> [QueueSettings; 5] {
     let red = [IDLE_RED; 2];
     let virtual_queue = |average| QueueSettings::Virtual {
         bound,
@@ -52,7 +52,7 @@ fn taken(queue: &mut Queue<u32>, now: Time) -> Vec<u32> {
 #[test]
 fn one_fifo_keeps_the_order_whatever_the_marks_and_pq_sends_in_first() {
     let marks = [Out, In, Out, In, In, Out];
-    for settings in kinds(Bound::packets(10)) {
+    for settings in kinds(QueueBound::packets(10)) {
         let mut queue = Queue::new(settings, PACKET_TIME, Time::ZERO);
         for (number, mark) in (0..).zip(marks) {
             queue
@@ -85,7 +85,7 @@ fn pq_holds_out_while_in_waits() {
 
 #[test]
 fn what_does_not_fit_is_dropped_by_packets_and_by_bytes() {
-    for settings in kinds(Bound::packets(2)) {
+    for settings in kinds(QueueBound::packets(2)) {
         let mut queue = Queue::new(settings, PACKET_TIME, Time::ZERO);
         queue.offer(at_ms(0), packet(0, In, 1500), 0.0).unwrap();
         queue.offer(at_ms(0), packet(1, In, 40), 0.0).unwrap();
@@ -100,7 +100,7 @@ fn what_does_not_fit_is_dropped_by_packets_and_by_bytes() {
         assert_eq!(other.is_ok(), separate, "{settings:?}");
         assert_eq!(queue.marks()[0].overflow.packets, 1);
     }
-    for settings in kinds(Bound::bytes(2000)) {
+    for settings in kinds(QueueBound::bytes(2000)) {
         let mut queue = Queue::new(settings, PACKET_TIME, Time::ZERO);
         queue.offer(at_ms(0), packet(0, In, 1500), 0.0).unwrap();
         assert!(queue.offer(at_ms(0), packet(1, In, 501), 0.0).is_err());
@@ -134,7 +134,7 @@ fn forced(settings: QueueSettings, marks: &[Mark]) -> Vec<bool> {
 
 #[test]
 fn coupled_and_decoupled_averages_count_what_they_say() {
-    let bound = Bound::packets(50);
+    let bound = QueueBound::packets(50);
     let loose = RedSettings {
         max_threshold: 100.0,
         min_threshold: 90.0,
@@ -168,7 +168,7 @@ fn coupled_and_decoupled_averages_count_what_they_say() {
 #[test]
 fn counters_tell_marks_and_reasons_apart() {
     let settings = QueueSettings::Red {
-        bound: Bound::packets(4),
+        bound: QueueBound::packets(4),
         red: NOW,
     };
     let mut queue = Queue::new(settings, PACKET_TIME, Time::ZERO);
@@ -216,7 +216,8 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
 }
 
 fn any_kind() -> impl Strategy<Value = QueueSettings> {
-    let bound = (1u64..20, 100u64..20_000).prop_map(|(packets, bytes)| Bound { packets, bytes });
+    let bound =
+        (1u64..20, 100u64..20_000).prop_map(|(packets, bytes)| QueueBound { packets, bytes });
     let red = (0.0..5.0f64, 0.1..10.0f64, 0.0..=1.0f64, 0.0..=1.0f64).prop_map(
         |(min_threshold, more, max_probability, weight)| RedSettings {
             min_threshold,

@@ -1,7 +1,7 @@
 use super::*;
 
-fn plan(text: &str) -> Plan {
-    Plan::parse(text, None).unwrap()
+fn plan(text: &str) -> NetworkPlan {
+    NetworkPlan::parse(text, None).unwrap()
 }
 
 /// Makes an IPv4 packet of so many bytes.

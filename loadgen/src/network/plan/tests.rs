@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use super::*;
-use crate::links::{Average, Bound, QueueSettings, RedSettings};
+use crate::links::{Average, QueueBound, QueueSettings, RedSettings};
 
-fn plan(text: &str) -> Plan {
-    Plan::parse(text, None).unwrap()
+fn plan(text: &str) -> NetworkPlan {
+    NetworkPlan::parse(text, None).unwrap()
 }
 
 #[test]
@@ -73,7 +73,7 @@ groups:
 #[test]
 fn another_name_can_be_given() {
     let text = "version: 1\nname: a\ngroups: [{name: b, clients: 1}]\n";
-    let named = Plan::parse(text, Some("c")).unwrap();
+    let named = NetworkPlan::parse(text, Some("c")).unwrap();
     assert_eq!(named.namespaces(), ["c-farm", "c-b"]);
 }
 
@@ -85,11 +85,11 @@ fn every_kind_of_queue_can_be_asked_for() {
         );
         plan(&text).links[0].down.queue
     };
-    let bytes = |bytes| Bound {
+    let bytes = |bytes| QueueBound {
         packets: 100_000,
         bytes,
     };
-    let packets = |packets| Bound {
+    let packets = |packets| QueueBound {
         packets,
         bytes: 64 << 20,
     };
@@ -245,7 +245,7 @@ fn errors_have_their_line_and_say_what_may_stand_there() {
         ),
     ];
     for (text, line, words) in cases {
-        let error = format!("{:#}", Plan::parse(&text, None).unwrap_err());
+        let error = format!("{:#}", NetworkPlan::parse(&text, None).unwrap_err());
         assert!(error.contains(words), "{text}\n{error}");
         if let Some(line) = line {
             assert!(error.contains(&format!("line {line}")), "{text}\n{error}");
@@ -258,14 +258,14 @@ fn a_file_is_named_in_its_errors() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.yaml");
     std::fs::write(&path, "version: 1\ngroups: 7\n").unwrap();
-    let error = format!("{:#}", Plan::read(&path, None).unwrap_err());
+    let error = format!("{:#}", NetworkPlan::read(&path, None).unwrap_err());
     assert!(
         error.contains("t.yaml: ") && error.contains("line 2"),
         "{error}"
     );
     let missing = format!(
         "{:#}",
-        Plan::read(&dir.path().join("no.yaml"), None).unwrap_err()
+        NetworkPlan::read(&dir.path().join("no.yaml"), None).unwrap_err()
     );
     assert!(missing.contains("no.yaml"), "{missing}");
 }
@@ -283,7 +283,7 @@ fn the_networks_that_come_along_can_be_read_and_fit_the_schema() {
             .extension()
             .is_some_and(|extension| extension == "yaml")
         {
-            Plan::read(&path, None).unwrap();
+            NetworkPlan::read(&path, None).unwrap();
             let value: serde_json::Value =
                 serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
             let found = schema.validate(&value);
@@ -322,7 +322,7 @@ fn the_matrix_names_networks_that_are_there() {
     for row in matrix.records() {
         let row = row.unwrap();
         let text = std::fs::read_to_string(format!("{directory}/{}.yaml", &row[0])).unwrap();
-        Plan::parse(&text, None).unwrap();
+        NetworkPlan::parse(&text, None).unwrap();
         for rate in [1, 3] {
             assert!(crate::cli::rate(&row[rate]).is_ok(), "{row:?}");
         }

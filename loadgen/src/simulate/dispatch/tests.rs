@@ -15,7 +15,7 @@ fn slowdowns(line: &str) -> impl Fn(&str) -> f64 {
     let of = |(name, dispatch, scope)| {
         let plan = plan(&args, &grid, args.load[0], dispatch, scope);
         let served = farm::simulate(&plan).unwrap();
-        let slowdown = Measures::of(&served, &args.common.sizes).slowdown;
+        let slowdown = SimulatedMeasures::of(&served, &args.common.sizes).slowdown;
         (name, slowdown.mean)
     };
     let found: Vec<(&str, f64)> = systems(&args, &grid).into_iter().map(of).collect();

@@ -3,11 +3,11 @@ use sprat_scheduler::dispatch::Dispatch;
 use sprat_scheduler::station::{Order, Scope};
 
 use super::*;
-use crate::simulate::measure::Measures;
+use crate::simulate::measure::SimulatedMeasures;
 use crate::simulate::theory;
 
-fn plan(endpoints: usize, max_requests: usize) -> Plan {
-    Plan {
+fn plan(endpoints: usize, max_requests: usize) -> FarmRunPlan {
+    FarmRunPlan {
         station: StationConfig {
             max_requests,
             order: Order::Fcfs,
@@ -19,7 +19,7 @@ fn plan(endpoints: usize, max_requests: usize) -> Plan {
                 1_000_000,
             )
         },
-        service: Service {
+        service: EndpointService {
             request_bytes: 0.0,
             bytes_per_s: 5_000.0,
             shares: false,
@@ -32,14 +32,14 @@ fn plan(endpoints: usize, max_requests: usize) -> Plan {
     }
 }
 
-fn mean_s(plan: &Plan) -> (f64, f64) {
+fn mean_s(plan: &FarmRunPlan) -> (f64, f64) {
     let served = simulate(plan).unwrap();
-    let mean = Measures::of(&served, &plan.sizes).mean_ms;
+    let mean = SimulatedMeasures::of(&served, &plan.sizes).mean_ms;
     (mean.mean / 1e3, mean.half_width / 1e3)
 }
 
 #[track_caller]
-fn agrees(plan: &Plan, expected: f64) {
+fn agrees(plan: &FarmRunPlan, expected: f64) {
     let (mean, half_width) = mean_s(plan);
     let off = (mean - expected).abs();
     assert!(

@@ -1,13 +1,18 @@
 use super::*;
 use crate::simulate::statistics::Estimate;
 
-fn sizes(text: &str) -> Sizes {
+fn sizes(text: &str) -> SizeDistribution {
     text.parse().unwrap()
 }
 
-fn plan(discipline: Discipline, sizes: Sizes, load: f64, requests: usize) -> Plan {
+fn plan(
+    discipline: Discipline,
+    sizes: SizeDistribution,
+    load: f64,
+    requests: usize,
+) -> LinkRunPlan {
     let mean_bytes = sizes.grid().mean_bytes();
-    Plan {
+    LinkRunPlan {
         discipline,
         seed: 7,
         requests,
@@ -21,19 +26,24 @@ fn plan(discipline: Discipline, sizes: Sizes, load: f64, requests: usize) -> Pla
     }
 }
 
-fn measured(policy: Policy, sizes: Sizes, load: f64, requests: usize) -> Measures {
-    let plan = Plan {
+fn measured(
+    policy: NamedDiscipline,
+    sizes: SizeDistribution,
+    load: f64,
+    requests: usize,
+) -> SimulatedMeasures {
+    let plan = LinkRunPlan {
         whole_grants: !policy.interrupts(),
         ..plan(policy.discipline(1250), sizes, load, requests)
     };
     let served = simulate(&plan).unwrap();
-    Measures::of(&served, &sizes)
+    SimulatedMeasures::of(&served, &sizes)
 }
 
 /// Within one and a half times the interval (99.5%) and half a per cent, for
 /// turns of a quantum are not quite processor sharing.
 #[track_caller]
-fn agrees(policy: Policy, text: &str, load: f64, requests: usize) {
+fn agrees(policy: NamedDiscipline, text: &str, load: f64, requests: usize) {
     let sizes = sizes(text);
     let expected = policy.theory(&sizes.grid(), load).unwrap();
     let found = measured(policy, sizes, load, requests);
@@ -49,7 +59,7 @@ fn agrees(policy: Policy, text: &str, load: f64, requests: usize) {
     close(found.mean_ms, expected.response_bytes * 8e-3);
     // Under turns of a quantum, or of equals, what is no larger than one need not share.
     let quantum = sizes.grid().mean_bytes() / 32.0;
-    let shares = matches!(policy, Policy::Fair | Policy::Las);
+    let shares = matches!(policy, NamedDiscipline::Fair | NamedDiscipline::Las);
     if !shares || sizes.quantile_bytes(0.0) as f64 > 4.0 * quantum {
         close(found.slowdown, expected.slowdown);
     }
@@ -59,19 +69,24 @@ fn agrees(policy: Policy, text: &str, load: f64, requests: usize) {
 fn the_core_agrees_with_theory() {
     for load in [0.5, 0.8] {
         for sizes in ["pareto:2.5,1000,100000", "exponential", "workload"] {
-            agrees(Policy::Fair, sizes, load, 60_000);
-            agrees(Policy::Srpt, sizes, load, 60_000);
-            agrees(Policy::Las, sizes, load, 60_000);
+            agrees(NamedDiscipline::Fair, sizes, load, 60_000);
+            agrees(NamedDiscipline::Srpt, sizes, load, 60_000);
+            agrees(NamedDiscipline::Las, sizes, load, 60_000);
         }
-        agrees(Policy::Fcfs, "exponential", load, 60_000);
-        agrees(Policy::Fcfs, "pareto:2.5,1000,100000", load, 60_000);
+        agrees(NamedDiscipline::Fcfs, "exponential", load, 60_000);
+        agrees(
+            NamedDiscipline::Fcfs,
+            "pareto:2.5,1000,100000",
+            load,
+            60_000,
+        );
     }
 }
 
 #[test]
 fn a_wrong_formula_would_be_noticed() {
     let sizes = sizes("exponential");
-    let found = measured(Policy::Srpt, sizes, 0.8, 60_000);
+    let found = measured(NamedDiscipline::Srpt, sizes, 0.8, 60_000);
     let other = theory::processor_sharing(&sizes.grid(), 0.8).response_bytes * 8e-3;
     assert!(found.mean_ms.mean + 10.0 * found.mean_ms.half_width < other);
 }
@@ -82,13 +97,13 @@ fn disciplines_come_in_the_order_of_the_paper() {
     // the mean; and what the largest pay for it is little.
     let of = |policy| measured(policy, sizes("workload"), 0.8, 40_000);
     let order = [
-        Policy::Srpt,
-        Policy::Bands,
-        Policy::BandsTwo,
-        Policy::Fair,
-        Policy::Fcfs,
+        NamedDiscipline::Srpt,
+        NamedDiscipline::Bands,
+        NamedDiscipline::BandsTwo,
+        NamedDiscipline::Fair,
+        NamedDiscipline::Fcfs,
     ];
-    let found: Vec<Measures> = order.into_iter().map(of).collect();
+    let found: Vec<SimulatedMeasures> = order.into_iter().map(of).collect();
     for pair in found.windows(2) {
         assert!(pair[0].mean_ms.mean < pair[1].mean_ms.mean, "{found:?}");
         assert!(pair[0].slowdown.mean < pair[1].slowdown.mean, "{found:?}");
@@ -113,7 +128,7 @@ fn ageing_lies_between_srpt_and_fcfs() {
 #[test]
 fn the_seed_decides_everything() {
     let one = plan(Discipline::Srpt, sizes("workload"), 0.9, 2_000);
-    let other = Plan {
+    let other = LinkRunPlan {
         seed: 8,
         ..one.clone()
     };
@@ -133,16 +148,16 @@ fn fcfs_is_exact_on_a_single_request() {
 #[test]
 fn whole_grants_cost_small_responses_the_wait_for_a_grant() {
     let interrupted = plan(Discipline::Srpt, sizes("workload"), 0.8, 20_000);
-    let whole = Plan {
+    let whole = LinkRunPlan {
         whole_grants: true,
         ..interrupted.clone()
     };
-    let sum = |plan: &Plan| {
+    let sum = |plan: &LinkRunPlan| {
         let served = simulate(plan).unwrap();
         served.iter().map(|one| one.response_s).sum::<f64>()
     };
     assert!(sum(&interrupted) < sum(&whole));
-    let coarse = Plan {
+    let coarse = LinkRunPlan {
         quantum_bytes: 20_000,
         ..whole.clone()
     };
@@ -153,12 +168,14 @@ fn whole_grants_cost_small_responses_the_wait_for_a_grant() {
 fn clients_have_the_mean_of_turns_if_each_asks_for_one_thing_at_a_time() {
     let sizes = sizes("workload");
     let whole = |discipline, clients| {
-        let plan = Plan {
+        let plan = LinkRunPlan {
             whole_grants: true,
             clients,
             ..plan(discipline, sizes, 0.8, 40_000)
         };
-        Measures::of(&simulate(&plan).unwrap(), &sizes).mean_ms.mean
+        SimulatedMeasures::of(&simulate(&plan).unwrap(), &sizes)
+            .mean_ms
+            .mean
     };
     let (srpt, fair) = (whole(Discipline::Srpt, 0), whole(Discipline::Fair, 0));
     assert_eq!(whole(Discipline::Srpt, 1), srpt);

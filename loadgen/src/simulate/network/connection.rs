@@ -14,14 +14,14 @@ use crate::links::{Link, Packet};
 
 /// The content of a packet towards a client.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Content {
+pub(super) struct PacketContent {
     pub(super) connection: u32,
-    pub(super) kind: Kind,
+    pub(super) kind: PacketKind,
 }
 
 /// The kind of a packet.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum PacketKind {
     /// The second packet of a handshake.
     SynAck,
     /// The bytes `from..to` of the stream.
@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Fin,
 }
 
-impl Kind {
+impl PacketKind {
     /// Returns whether the packet is a segment with payload.
     pub(super) fn is_data(self) -> bool {
         matches!(self, Self::Data { .. })
@@ -52,9 +52,9 @@ pub(super) enum Upward {
 }
 
 /// A client: an address with a link of its own.
-pub(super) struct Client {
+pub(super) struct SimulatedClient {
     /// The link towards the client.
-    pub(super) down: Link<Content>,
+    pub(super) down: Link<PacketContent>,
     pub(super) down_alarm: Alarm,
     /// Packets on the way to the server: the time of arrival, the connection, the packet.
     pub(super) up: VecDeque<(Time, u32, Upward)>,
@@ -67,7 +67,7 @@ pub(super) struct Client {
     pub(super) idle: Vec<u32>,
 }
 
-impl Client {
+impl SimulatedClient {
     /// Makes a client of a plan.
     pub(super) fn new(plan: &ClientPlan, seed: u64) -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// Gives a packet to its link.
-    pub(super) fn offer(&mut self, now: Time, packet: Packet<Content>) {
+    pub(super) fn offer(&mut self, now: Time, packet: Packet<PacketContent>) {
         // The link counts what it refuses.
         let _ = self.down.offer(now, packet);
     }

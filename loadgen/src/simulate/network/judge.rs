@@ -1,7 +1,7 @@
 //! What a search for the rate must not do.
 
-use super::measured::Measured;
-use super::outcome::Outcome;
+use super::measured::MeasuredNetwork;
+use super::outcome::NetworkOutcome;
 use super::system::System;
 
 /// Goodput over that of `unlimited`, at least.
@@ -15,7 +15,7 @@ const LARGEST_MOST: f64 = 1.3;
 
 /// A system compared with doing nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct SystemVerdict {
     /// Over that of `unlimited`.
     pub(super) goodput: f64,
     /// Over the better of `fair` and `unlimited`.
@@ -24,9 +24,9 @@ pub(super) struct Verdict {
     pub(super) largest: f64,
 }
 
-impl Verdict {
+impl SystemVerdict {
     /// Judges a system's outcome; `None` unless `unlimited` was measured.
-    pub(super) fn of(measured: &Measured, outcome: &Outcome) -> Option<Self> {
+    pub(super) fn of(measured: &MeasuredNetwork, outcome: &NetworkOutcome) -> Option<Self> {
         let of = |wanted: System| {
             let found = measured
                 .outcomes

@@ -1,15 +1,15 @@
 //! What is compared: a network, and what each system made of it.
 
-use super::outcome::Outcome;
+use super::outcome::NetworkOutcome;
 use super::system::System;
 
 /// A network and what each system made of it.
 #[derive(Clone, Debug)]
-pub(super) struct Measured {
+pub(super) struct MeasuredNetwork {
     pub(super) name: String,
     pub(super) seed: u64,
     /// The least mean response time of any order, where it is known.
     pub(super) bound_ms: Option<f64>,
     /// The outcome of each system, in the systems' order.
-    pub(super) outcomes: Vec<(System, Outcome)>,
+    pub(super) outcomes: Vec<(System, NetworkOutcome)>,
 }

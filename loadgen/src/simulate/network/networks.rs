@@ -9,8 +9,8 @@ pub(super) use named::named;
 pub(super) use random::random;
 
 use super::congestion::{Algorithm, INITIAL_WINDOW};
-use super::plan::{ClientPlan, Plan, Traffic, requests};
-use crate::links::{Bound, Change, LinkSettings, QueueSettings, Schedule};
+use super::plan::{ClientPlan, RunPlan, Traffic, requests};
+use crate::links::{Change, LinkSettings, QueueBound, QueueSettings, Schedule};
 use crate::workload::Dice;
 
 /// Wire bytes of a full segment.
@@ -23,7 +23,7 @@ const MBIT: f64 = 1e6;
 pub(super) struct Network {
     pub(super) name: String,
     pub(super) shared: LinkSettings,
-    pub(super) groups: Vec<Group>,
+    pub(super) groups: Vec<ClientGroup>,
     pub(super) traffic: Traffic,
     pub(super) algorithm: Algorithm,
     /// Whether the shared link is what a rate to name describes.
@@ -34,7 +34,7 @@ pub(super) struct Network {
 
 /// Clients of one kind.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Group {
+pub(super) struct ClientGroup {
     pub(super) clients: usize,
     /// The part of the requests, for all of them together.
     pub(super) weight: f64,
@@ -48,7 +48,7 @@ pub(super) struct Group {
 
 impl Network {
     /// Makes the network with its requests, from a seed.
-    pub(super) fn plan(&self, seed: u64) -> Plan {
+    pub(super) fn plan(&self, seed: u64) -> RunPlan {
         let mut dice = Dice::new(seed ^ 0xc11e);
         let mut clients = Vec::new();
         let mut weights = Vec::new();
@@ -69,7 +69,7 @@ impl Network {
             }
         }
         let requests = requests(seed, &self.traffic, &clients, &weights);
-        Plan {
+        RunPlan {
             seed,
             shared: Some(self.shared.clone()),
             clients,
@@ -92,14 +92,14 @@ fn log_uniform(dice: &mut Dice, (from, to): (f64, f64)) -> f64 {
 /// Makes a FIFO of so many bytes.
 fn queue_bytes(bytes: u64) -> QueueSettings {
     QueueSettings::Droptail {
-        bound: Bound::bytes(bytes),
+        bound: QueueBound::bytes(bytes),
     }
 }
 
 /// Makes a FIFO of so many packets.
 fn queue_packets(packets: u64) -> QueueSettings {
     QueueSettings::Droptail {
-        bound: Bound::packets(packets),
+        bound: QueueBound::packets(packets),
     }
 }
 

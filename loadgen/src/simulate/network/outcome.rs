@@ -6,8 +6,8 @@ use anyhow::ensure;
 use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::Time;
 
-use super::connection::{Client, Connection, Content};
-use super::plan::{Plan, Request};
+use super::connection::{Connection, PacketContent, SimulatedClient};
+use super::plan::{PlannedRequest, RunPlan};
 use super::server::Paced;
 use crate::links::{Link, Mark};
 use crate::simulate::statistics::percentile;
@@ -32,7 +32,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    pub(super) fn new(requests: &[Request]) -> Self {
+    pub(super) fn new(requests: &[PlannedRequest]) -> Self {
         let asked = requests.iter().map(|request| request.at).collect();
         let requests = requests.len();
         Self {
@@ -66,8 +66,8 @@ impl Counted {
     }
 
     /// Returns how long each response took.
-    pub(super) fn into_times(self) -> Times {
-        Times {
+    pub(super) fn into_times(self) -> RequestTimes {
+        RequestTimes {
             response: self.response,
             transmission: self.transmission,
         }
@@ -76,7 +76,7 @@ impl Counted {
 
 /// The times that each request took, by its number.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Times {
+pub(super) struct RequestTimes {
     /// The times from the request to the last byte of the response.
     pub(super) response: Vec<Duration>,
     /// The times from the first packet of the response to its last.
@@ -85,15 +85,15 @@ pub(super) struct Times {
 
 /// The parts of the network at the end of a run.
 pub(super) struct Ends<'a> {
-    pub(super) shared: Option<&'a Link<Content>>,
-    pub(super) clients: &'a [Client],
+    pub(super) shared: Option<&'a Link<PacketContent>>,
+    pub(super) clients: &'a [SimulatedClient],
     pub(super) connections: &'a [Connection],
     pub(super) paced: &'a [Paced],
 }
 
 /// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct NetworkOutcome {
     /// The mean response time in milliseconds.
     pub(super) mean_ms: f64,
     /// Half of the responses take longer.
@@ -121,13 +121,13 @@ pub(super) struct Outcome {
     pub(super) events: u64,
 }
 
-impl Outcome {
+impl NetworkOutcome {
     /// Checks a run and sums it up.
     ///
     /// # Errors
     /// When bytes are missing, or a response is.
     pub(super) fn of(
-        plan: &Plan,
+        plan: &RunPlan,
         now: Time,
         counted: &Counted,
         ends: &Ends<'_>,
@@ -170,7 +170,7 @@ impl Outcome {
     }
 }
 
-fn throughput_mbit_per_s(plan: &Plan, counted: &Counted) -> f64 {
+fn throughput_mbit_per_s(plan: &RunPlan, counted: &Counted) -> f64 {
     let bytes: u64 = plan.requests.iter().map(|request| request.bytes).sum();
     let ends = counted.asked.iter().zip(&counted.response);
     let last = ends.map(|(&asked, &took)| asked + took).max();
@@ -186,7 +186,7 @@ fn throughput_mbit_per_s(plan: &Plan, counted: &Counted) -> f64 {
 /// dropped or lost.
 fn check_links(counted: &Counted, ends: &Ends<'_>) -> anyhow::Result<u64> {
     let mut dropped = 0;
-    let mut check = |link: &Link<Content>, offered: u64| {
+    let mut check = |link: &Link<PacketContent>, offered: u64| {
         let counters = link.counters();
         let arrived: u64 = counters.marks.iter().map(|m| m.arrived.packets).sum();
         let refused: u64 = counters.marks.iter().map(|m| m.dropped().packets).sum();
@@ -212,7 +212,12 @@ fn check_links(counted: &Counted, ends: &Ends<'_>) -> anyhow::Result<u64> {
 }
 
 /// Every response is complete, and made of the bytes that were asked for.
-fn check_bytes(plan: &Plan, now: Time, counted: &Counted, ends: &Ends<'_>) -> anyhow::Result<()> {
+fn check_bytes(
+    plan: &RunPlan,
+    now: Time,
+    counted: &Counted,
+    ends: &Ends<'_>,
+) -> anyhow::Result<()> {
     ensure!(
         counted.completed == plan.requests.len(),
         "{} of {} responses were complete after {:.0} s",

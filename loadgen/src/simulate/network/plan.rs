@@ -12,7 +12,7 @@ use crate::workload::{self, Dice};
 
 /// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Request {
+pub(super) struct PlannedRequest {
     pub(super) at: Time,
     pub(super) client: u32,
     /// The bytes of the body.
@@ -37,13 +37,13 @@ pub(super) struct ClientPlan {
 
 /// Everything that a run needs beside the system.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct RunPlan {
     pub(super) seed: u64,
     /// The link that all responses share.
     pub(super) shared: Option<LinkSettings>,
     pub(super) clients: Vec<ClientPlan>,
     /// The requests, in the order of their times.
-    pub(super) requests: Vec<Request>,
+    pub(super) requests: Vec<PlannedRequest>,
     pub(super) algorithm: Algorithm,
     /// The rate to name, if one describes the network.
     pub(super) named_bits_per_s: Option<u64>,
@@ -79,7 +79,7 @@ pub(super) fn requests(
     traffic: &Traffic,
     clients: &[ClientPlan],
     weights: &[f64],
-) -> Vec<Request> {
+) -> Vec<PlannedRequest> {
     let mut dice = Dice::new(seed);
     let count = traffic.requests;
     let size = |index: usize| {
@@ -123,7 +123,7 @@ pub(super) fn requests(
     times
         .zip(sizes)
         .zip(chosen)
-        .map(|((at_s, bytes), client)| Request {
+        .map(|((at_s, bytes), client)| PlannedRequest {
             at: Time::from_nanos((at_s * 1e9) as u64),
             client,
             bytes,

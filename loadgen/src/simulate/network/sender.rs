@@ -31,7 +31,7 @@ pub(super) struct Segment {
 
 /// The state of a segment that is not acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum SegmentFate {
     /// The segment is on its way.
     Out,
     /// Arrived, beyond a hole.
@@ -45,7 +45,7 @@ struct Sent {
     from: u64,
     to: u64,
     at: Time,
-    fate: Fate,
+    fate: SegmentFate,
     again: bool,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Sender {
     probed: bool,
     sent_at: Time,
     limited: WindowLimited,
-    counters: Counters,
+    counters: SenderCounters,
     /// The segment that a probe sends, whatever the window says.
     probe_due: bool,
     habits: Habits,
@@ -120,7 +120,7 @@ struct WindowLimited {
 
 /// The work of a sender so far, as `TCP_INFO` counts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counters {
+pub(super) struct SenderCounters {
     /// Payload bytes put on the wire, repetitions included.
     pub(super) bytes_sent: u64,
     /// Payload bytes put on the wire again.
@@ -153,7 +153,7 @@ impl Sender {
             probed: false,
             sent_at: Time::ZERO,
             limited: WindowLimited::default(),
-            counters: Counters::default(),
+            counters: SenderCounters::default(),
             probe_due: false,
             habits: Habits::TODAY,
         }
@@ -194,7 +194,7 @@ impl Sender {
     }
 
     /// Returns the counters of what the sender has done.
-    pub(super) fn counters(&self) -> Counters {
+    pub(super) fn counters(&self) -> SenderCounters {
         self.counters
     }
 
@@ -270,7 +270,7 @@ impl Sender {
             from: segment.from,
             to: segment.to,
             at: now,
-            fate: Fate::Out,
+            fate: SegmentFate::Out,
             again: false,
         });
         self.out += 1;
@@ -288,7 +288,10 @@ impl Sender {
     }
 
     fn lost_again(&mut self, now: Time) -> Option<Segment> {
-        let place = self.segments.iter().position(|s| s.fate == Fate::Lost)?;
+        let place = self
+            .segments
+            .iter()
+            .position(|s| s.fate == SegmentFate::Lost)?;
         self.lost -= 1;
         self.out += 1;
         Some(self.again(now, place))
@@ -298,9 +301,9 @@ impl Sender {
     fn last_again(&mut self, now: Time) -> Option<Segment> {
         let last = self.segments.len().checked_sub(1)?;
         match self.segments[last].fate {
-            Fate::Out => {}
-            Fate::Arrived => return None,
-            Fate::Lost => {
+            SegmentFate::Out => {}
+            SegmentFate::Arrived => return None,
+            SegmentFate::Lost => {
                 self.lost -= 1;
                 self.out += 1;
             }
@@ -310,7 +313,7 @@ impl Sender {
 
     fn again(&mut self, now: Time, place: usize) -> Segment {
         let sent = &mut self.segments[place];
-        sent.fate = Fate::Out;
+        sent.fate = SegmentFate::Out;
         sent.again = true;
         sent.at = now;
         let segment = Segment {
@@ -350,9 +353,9 @@ impl Sender {
             let first = *first;
             self.segments.pop_front();
             match first.fate {
-                Fate::Out => self.out -= 1,
-                Fate::Lost => self.lost -= 1,
-                Fate::Arrived => continue,
+                SegmentFate::Out => self.out -= 1,
+                SegmentFate::Lost => self.lost -= 1,
+                SegmentFate::Arrived => continue,
             }
             arrived += 1;
             rtt = self.arrived(now, &first, ack.echo).or(rtt);
@@ -397,13 +400,13 @@ impl Sender {
         while let Some(sent) = self.segments.get_mut(place)
             && sent.to <= to
         {
-            let was = std::mem::replace(&mut sent.fate, Fate::Arrived);
+            let was = std::mem::replace(&mut sent.fate, SegmentFate::Arrived);
             let sent = *sent;
             place += 1;
             match was {
-                Fate::Out => self.out -= 1,
-                Fate::Lost => self.lost -= 1,
-                Fate::Arrived => continue,
+                SegmentFate::Out => self.out -= 1,
+                SegmentFate::Lost => self.lost -= 1,
+                SegmentFate::Arrived => continue,
             }
             arrived += 1;
             rtt = self.arrived(now, &sent, sent.at).or(rtt);
@@ -437,12 +440,12 @@ impl Sender {
         };
         let (mut lost, mut due) = (0, None::<Time>);
         for sent in &mut self.segments {
-            if sent.fate != Fate::Out || (sent.at, sent.to) >= self.newest {
+            if sent.fate != SegmentFate::Out || (sent.at, sent.to) >= self.newest {
                 continue;
             }
             let at = sent.at + self.newest_rtt + patience;
             if at <= now {
-                sent.fate = Fate::Lost;
+                sent.fate = SegmentFate::Lost;
                 lost += 1;
             } else {
                 due = Some(due.map_or(at, |due| due.min(at)));
@@ -529,8 +532,8 @@ impl Sender {
     /// Losses of a timeout were none.
     fn take_back(&mut self) {
         for sent in &mut self.segments {
-            if sent.fate == Fate::Lost {
-                sent.fate = Fate::Out;
+            if sent.fate == SegmentFate::Lost {
+                sent.fate = SegmentFate::Out;
                 self.lost -= 1;
                 self.out += 1;
             }
@@ -588,8 +591,8 @@ impl Sender {
             self.congestion.set_window(1);
         }
         for sent in &mut self.segments {
-            if sent.fate == Fate::Out {
-                sent.fate = Fate::Lost;
+            if sent.fate == SegmentFate::Out {
+                sent.fate = SegmentFate::Lost;
             }
         }
         self.lost += self.out;

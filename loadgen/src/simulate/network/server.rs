@@ -9,7 +9,7 @@ use sprat_scheduler::{Desk, Egress, EgressPolicy, FlowSpec, Pacer, Size, Time, W
 use super::auto::AutoRate;
 use super::connection::Connection;
 use super::events::{Alarm, Event, Events};
-use super::plan::Plan;
+use super::plan::RunPlan;
 use super::system::System;
 use super::wire::{BARE_BYTES, SYN_ACK_BYTES};
 use crate::workload::Dice;
@@ -45,7 +45,7 @@ pub(super) struct Paced {
 
 impl Paced {
     /// Returns the pacers of a system: none, one for all, or one for each client.
-    pub(super) fn of(system: System, plan: &Plan) -> Vec<Self> {
+    pub(super) fn of(system: System, plan: &RunPlan) -> Vec<Self> {
         let count = match system {
             System::Fair => 0,
             System::Clients(_) | System::ClientsAuto => plan.clients.len() as u32,
@@ -56,7 +56,7 @@ impl Paced {
             .collect()
     }
 
-    fn new(system: System, plan: &Plan, number: u32) -> Self {
+    fn new(system: System, plan: &RunPlan, number: u32) -> Self {
         let gated = |named_bits_per_s| {
             let config = GateConfig { named_bits_per_s };
             (0, Some(AutoRate::gated(plan.seed, &config)))

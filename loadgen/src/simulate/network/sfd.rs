@@ -19,14 +19,14 @@ use sprat_scheduler::{Discipline, Marking};
 
 use super::congestion::Algorithm;
 use super::habits::Habits;
-use super::plan::{ClientPlan, Plan, Request};
+use super::plan::{ClientPlan, PlannedRequest, RunPlan};
 use super::system::System;
 use super::world;
 use crate::links::{Average, LinkSettings, QueueSettings};
 use crate::simulate::output::{aligned, print};
 use crate::table;
 use findings::{Latencies, findings};
-use traffic::{Load, requests};
+use traffic::{SessionLoad, requests};
 
 pub(crate) use paper::EXPERIMENTS;
 
@@ -40,8 +40,8 @@ pub(crate) use paper::EXPERIMENTS;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SfdArgs {
     /// The load on the link
-    #[arg(long, value_enum, default_value_t = Load::Medium)]
-    load: Load,
+    #[arg(long, value_enum, default_value_t = SessionLoad::Medium)]
+    load: SessionLoad,
     /// Seconds between sessions [default: the paper's 25, 15 and 9 with TCP as of 2002; else so
     /// many that a drop-tail queue has the paper's utilisation]
     #[arg(long, value_name = "S", value_parser = gap)]
@@ -50,8 +50,8 @@ pub(crate) struct SfdArgs {
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     first_window: u32,
     /// How TCP repairs losses
-    #[arg(long, value_enum, default_value_t = Tcp::Today)]
-    tcp: Tcp,
+    #[arg(long, value_enum, default_value_t = SfdTcp::Today)]
+    tcp: SfdTcp,
     /// Seconds of each run that are measured, after a warm-up of 60 seconds, or of a fifth of the
     /// measured time with TCP as of 2002
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u32).range(10..=20_000))]
@@ -77,7 +77,7 @@ fn gap(text: &str) -> Result<f64, String> {
 
 /// How TCP repairs losses, and how much a client lets a sender have on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Tcp {
+enum SfdTcp {
     /// By SACK, RACK and probes.
     Today,
     /// By three duplicates and timeouts of a second or more, as Reno in ns-2 of July 2002.
@@ -92,7 +92,7 @@ const AVERAGE: Average = Average::Coupled;
 
 /// A variant of the experiment: the routers' queue and marks, and the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum SfdWay {
     /// A drop-tail queue (DT).
     Droptail,
     /// Plain random early detection.
@@ -111,7 +111,7 @@ enum Way {
     Pieces,
 }
 
-impl Way {
+impl SfdWay {
     const ALL: [Self; 10] = [
         Self::Droptail,
         Self::Red,
@@ -173,7 +173,7 @@ impl Way {
 
     /// Returns the requests as this way has them. The pieces of a long flow follow one another: a
     /// file of 10 MB in pieces that all come at once would be a burst of 700 connections.
-    fn asked(self, requests: &[Request]) -> Vec<Request> {
+    fn asked(self, requests: &[PlannedRequest]) -> Vec<PlannedRequest> {
         let most = traffic::THRESHOLD_BYTES;
         match self {
             Self::NoLong => {
@@ -185,7 +185,7 @@ impl Way {
                 for request in requests {
                     for index in 0..request.bytes.div_ceil(most).max(1) {
                         let before = pieces.len().checked_sub(1).map(|before| before as u32);
-                        pieces.push(Request {
+                        pieces.push(PlannedRequest {
                             bytes: (request.bytes - index * most).min(most),
                             after: before.filter(|_| index > 0),
                             ..*request
@@ -201,8 +201,8 @@ impl Way {
 
 /// The results of one way, over all runs.
 #[derive(Clone, Debug)]
-struct Measured {
-    way: Way,
+struct MeasuredWay {
+    way: SfdWay,
     latencies: Latencies,
     /// The part of the link that was used.
     utilisation: f64,
@@ -218,7 +218,7 @@ const WARM_UP: Duration = Duration::from_secs(60);
 
 /// Makes the dumbbell, seen from a server: the way to the router by the servers has its
 /// delay and no queue, for three of them could send no faster than the bottleneck.
-fn plan(seed: u64, way: Way, requests: &[Request], args: &SfdArgs) -> Plan {
+fn plan(seed: u64, way: SfdWay, requests: &[PlannedRequest], args: &SfdArgs) -> RunPlan {
     const ACCESS: Duration = Duration::from_millis(10);
     const MIDDLE: Duration = Duration::from_millis(20);
     let client = ClientPlan {
@@ -231,7 +231,7 @@ fn plan(seed: u64, way: Way, requests: &[Request], args: &SfdArgs) -> Plan {
         quick_acks: 0,
         keeps: false,
     };
-    Plan {
+    RunPlan {
         seed,
         shared: Some(LinkSettings {
             rate_bits_per_s: Some(BOTTLENECK),
@@ -252,16 +252,16 @@ fn plan(seed: u64, way: Way, requests: &[Request], args: &SfdArgs) -> Plan {
 }
 
 /// Makes the runs of a way, all with the sessions of their seeds.
-fn measure(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
+fn measure(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<MeasuredWay> {
     match args.tcp {
-        Tcp::Today => measure_today(args, way, gap_s),
-        Tcp::Of2002 => measure_2002(args, way, gap_s),
+        SfdTcp::Today => measure_today(args, way, gap_s),
+        SfdTcp::Of2002 => measure_2002(args, way, gap_s),
     }
 }
 
 /// Flows of the paper's simulator: its packets of 1,000 bytes are the paper's KB.
-fn measure_2002(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
-    let mut measured = Measured {
+fn measure_2002(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<MeasuredWay> {
+    let mut measured = MeasuredWay {
         way,
         latencies: Latencies::default(),
         utilisation: 0.0,
@@ -281,10 +281,10 @@ fn measure_2002(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured
 
 /// Makes the setup of a run on the paper's dumbbell: of its 12,000 s the first 2,000 are
 /// not measured.
-fn setup(args: &SfdArgs, way: Way, seed: u64, gap_s: f64) -> dumbbell::Setup {
+fn setup(args: &SfdArgs, way: SfdWay, seed: u64, gap_s: f64) -> dumbbell::DumbbellSetup {
     let measured = Duration::from_secs(args.seconds.into());
     let client = (dumbbell::ACCESS_BITS_PER_S, dumbbell::ACCESS);
-    dumbbell::Setup {
+    dumbbell::DumbbellSetup {
         seed,
         way,
         gap_s,
@@ -297,7 +297,7 @@ fn setup(args: &SfdArgs, way: Way, seed: u64, gap_s: f64) -> dumbbell::Setup {
     }
 }
 
-fn measure_today(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measured> {
+fn measure_today(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<MeasuredWay> {
     let length = WARM_UP + Duration::from_secs(args.seconds.into());
     let mut latencies = Latencies::default();
     let (mut carried, mut dropped, mut sent) = (0.0, 0, 0);
@@ -316,7 +316,7 @@ fn measure_today(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Measure
             }
         }
     }
-    Ok(Measured {
+    Ok(MeasuredWay {
         way,
         latencies,
         utilisation: carried / f64::from(args.runs) / BOTTLENECK as f64,
@@ -331,12 +331,12 @@ fn calibrate(args: &SfdArgs) -> anyhow::Result<f64> {
     if let Some(gap_s) = args.gap {
         return Ok(gap_s);
     }
-    if args.tcp == Tcp::Of2002 {
+    if args.tcp == SfdTcp::Of2002 {
         return Ok(args.load.gap_s());
     }
     let (wanted, mut gap_s) = (args.load.utilisation(), args.load.gap_s());
     for _ in 0..6 {
-        let found = measure(args, Way::Droptail, gap_s)?.utilisation;
+        let found = measure(args, SfdWay::Droptail, gap_s)?.utilisation;
         // The probes' part stays as it is.
         let probes = traffic::probes_bits_per_s() / BOTTLENECK as f64;
         let ratio = (found - probes).max(0.01) / (wanted - probes);
@@ -351,7 +351,7 @@ fn calibrate(args: &SfdArgs) -> anyhow::Result<f64> {
 /// Runs the command `simulate sfd`.
 pub(crate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
     let gap_s = calibrate(args)?;
-    let measured: Vec<Measured> = Way::ALL
+    let measured: Vec<MeasuredWay> = SfdWay::ALL
         .into_iter()
         .map(|way| measure(args, way, gap_s))
         .collect::<Result<_, _>>()?;
@@ -393,7 +393,7 @@ fn write_csv(rows: &[Vec<String>], out: impl io::Write) -> io::Result<()> {
 }
 
 /// Makes a table with a line for each way.
-fn table_of(measured: &[Measured]) -> Vec<Vec<String>> {
+fn table_of(measured: &[MeasuredWay]) -> Vec<Vec<String>> {
     let mut head: Vec<String> = ["queue", "used", "dropped", "short", "sd"]
         .map(str::to_owned)
         .into();
@@ -409,7 +409,7 @@ fn table_of(measured: &[Measured]) -> Vec<Vec<String>> {
             ms(short.mean),
             ms(short.deviation),
         ];
-        let is_whole = !matches!(own.way, Way::NoLong | Way::Pieces);
+        let is_whole = !matches!(own.way, SfdWay::NoLong | SfdWay::Pieces);
         row.extend(traffic::PROBES_BYTES.map(|bytes| {
             let mean = own.latencies.around(bytes);
             mean.filter(|_| is_whole).map_or(String::new(), ms)

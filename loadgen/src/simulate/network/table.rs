@@ -7,9 +7,9 @@ use std::path::Path;
 use serde::Serialize;
 use sprat_measure::text::significant;
 
-use super::judge::Verdict;
-use super::measured::Measured;
-use super::outcome::Outcome;
+use super::judge::SystemVerdict;
+use super::measured::MeasuredNetwork;
+use super::outcome::NetworkOutcome;
 use super::system::System;
 use crate::simulate::output::print;
 use crate::table::{self, Number};
@@ -17,11 +17,11 @@ use crate::table::{self, Number};
 /// The results of a command.
 pub(super) struct Table<'a> {
     systems: &'a [System],
-    measured: &'a [Measured],
+    measured: &'a [MeasuredNetwork],
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn new(systems: &'a [System], measured: &'a [Measured]) -> Self {
+    pub(super) fn new(systems: &'a [System], measured: &'a [MeasuredNetwork]) -> Self {
         Self { systems, measured }
     }
 
@@ -67,7 +67,7 @@ impl<'a> Table<'a> {
     fn summary(&self) -> String {
         let mut text = format!("Breaches in {} networks:", self.measured.len());
         for system in self.systems.iter().filter(|system| is_judged(**system)) {
-            let verdicts: Vec<Verdict> = self
+            let verdicts: Vec<SystemVerdict> = self
                 .measured
                 .iter()
                 .flat_map(judged)
@@ -101,7 +101,7 @@ impl<'a> Table<'a> {
             .from_writer(out);
         for one in self.measured {
             for (system, outcome) in &one.outcomes {
-                csv.serialize(Line::new(one, *system, outcome))?;
+                csv.serialize(NetworkLine::new(one, *system, outcome))?;
             }
         }
         csv.flush()
@@ -110,7 +110,7 @@ impl<'a> Table<'a> {
 
 /// A line of the CSV: a network, and what a system made of it.
 #[derive(Serialize)]
-struct Line {
+struct NetworkLine {
     network: String,
     seed: u64,
     system: String,
@@ -133,9 +133,9 @@ struct Line {
     breaches: String,
 }
 
-impl Line {
-    fn new(one: &Measured, system: System, outcome: &Outcome) -> Self {
-        let verdict = Verdict::of(one, outcome);
+impl NetworkLine {
+    fn new(one: &MeasuredNetwork, system: System, outcome: &NetworkOutcome) -> Self {
+        let verdict = SystemVerdict::of(one, outcome);
         let judged = verdict.filter(|_| is_judged(system));
         Self {
             network: format!("\"{}\"", one.name),
@@ -174,15 +174,15 @@ fn is_judged(system: System) -> bool {
     )
 }
 
-fn judged(one: &Measured) -> impl Iterator<Item = (System, Verdict)> {
+fn judged(one: &MeasuredNetwork) -> impl Iterator<Item = (System, SystemVerdict)> {
     one.outcomes
         .iter()
         .filter(|(system, _)| is_judged(*system))
-        .filter_map(|(system, outcome)| Some((*system, Verdict::of(one, outcome)?)))
+        .filter_map(|(system, outcome)| Some((*system, SystemVerdict::of(one, outcome)?)))
 }
 
 /// Lists a system's breaches with their sizes, if there are any.
-fn told((system, verdict): &(System, Verdict)) -> Option<String> {
+fn told((system, verdict): &(System, SystemVerdict)) -> Option<String> {
     let of = |kind: &&str| match *kind {
         "goodput" => format!("goodput {:.3}", verdict.goodput),
         "mean" => format!("mean {:.2}", verdict.mean),
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_csv_quotes_the_names_of_networks_alone() {
-        let outcome = Outcome {
+        let outcome = NetworkOutcome {
             mean_ms: 15.175_401_599_999_999,
             median_ms: 10.0,
             p99_ms: 1e16,
@@ -216,22 +216,22 @@ mod tests {
             sent: 463,
             again: 2,
             events: 1376,
-            ..Outcome::default()
+            ..NetworkOutcome::default()
         };
-        let worse = Outcome {
+        let worse = NetworkOutcome {
             goodput_mbit_per_s: 5.0,
             largest1_ms: 200.0,
             rate_mbit_per_s: Some(10_000.0),
             ..outcome
         };
         let measured = [
-            Measured {
+            MeasuredNetwork {
                 name: "10M, own 2M x 8".to_owned(),
                 seed: 3,
                 bound_ms: Some(6.636_164_050_000_001),
                 outcomes: vec![(System::Unlimited, outcome.clone()), (System::Auto, worse)],
             },
-            Measured {
+            MeasuredNetwork {
                 name: "seed 7".to_owned(),
                 seed: 7,
                 bound_ms: None,

@@ -5,20 +5,20 @@ use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::Time;
 
 use super::congestion::{Algorithm, INITIAL_WINDOW};
-use super::judge::Verdict;
-use super::plan::{ClientPlan, Plan, Request};
+use super::judge::SystemVerdict;
+use super::plan::{ClientPlan, PlannedRequest, RunPlan};
 use super::wire::MSS;
 use super::*;
-use crate::links::{Bound, LinkSettings, QueueSettings};
+use crate::links::{LinkSettings, QueueBound, QueueSettings};
 
 /// One client 50 ms away, behind a link on which a byte takes a microsecond.
-fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
+fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
     let client = ClientPlan {
         link: LinkSettings {
             rate_bits_per_s: Some(8_000_000),
             delay: Duration::from_millis(50),
             queue: QueueSettings::Droptail {
-                bound: Bound::packets(1000),
+                bound: QueueBound::packets(1000),
             },
             ..LinkSettings::default()
         },
@@ -26,13 +26,13 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
         quick_acks,
         keeps: false,
     };
-    let request = |(index, &segments): (usize, &u64)| Request {
+    let request = |(index, &segments): (usize, &u64)| PlannedRequest {
         at: Time::from_nanos(index as u64 * 10_000_000_000),
         client: 0,
         bytes: segments * MSS - RESPONSE_HEAD_BYTES,
         after: None,
     };
-    Plan {
+    RunPlan {
         seed: 1,
         shared: None,
         clients: vec![client],
@@ -48,7 +48,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> Plan {
 }
 
 /// Response time of the only request, in microseconds.
-fn only_us(plan: &Plan, system: System) -> f64 {
+fn only_us(plan: &RunPlan, system: System) -> f64 {
     let outcome = world::run(plan, system).unwrap();
     (outcome.mean_ms * 1e3 * 1e3).round() / 1e3
 }
@@ -93,7 +93,7 @@ fn a_named_rate_paces_the_first_window() {
 fn a_full_queue_drops_and_all_of_it_arrives() {
     let mut plan = one_client(16, &[400, 400]);
     plan.clients[0].link.queue = QueueSettings::Droptail {
-        bound: Bound::packets(20),
+        bound: QueueBound::packets(20),
     };
     let outcome = world::run(&plan, System::Fair).unwrap();
     assert!(outcome.dropped > 0 && outcome.again >= outcome.dropped - 2);
@@ -112,16 +112,16 @@ fn connections_that_are_kept_save_the_handshake() {
 }
 
 /// Compares a system with doing nothing.
-fn verdict(plan: &Plan, system: System) -> Verdict {
+fn verdict(plan: &RunPlan, system: System) -> SystemVerdict {
     let outcomes = [System::Fair, System::Unlimited, system]
         .map(|system| (system, world::run(plan, system).unwrap()));
-    let measured = Measured {
+    let measured = MeasuredNetwork {
         name: String::new(),
         seed: plan.seed,
         bound_ms: None,
         outcomes: outcomes.to_vec(),
     };
-    Verdict::of(&measured, &measured.outcomes[2].1).unwrap()
+    SystemVerdict::of(&measured, &measured.outcomes[2].1).unwrap()
 }
 
 #[test]

@@ -4,8 +4,8 @@
 mod compare;
 mod run;
 
-use compare::Comparison;
-use run::{Load, Policy, Setup};
+use compare::PolicyComparison;
+use run::{Policy, TargetLoad, Tocs03Setup};
 
 use crate::simulate::cores::on_all_cores;
 use crate::simulate::experiment::{Experiment, Measured, PlotSpec};
@@ -49,8 +49,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
             ),
         ],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Setup::lan(scale)),
-        run: |scale| lan(&Setup::lan(scale)),
+        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Tocs03Setup::lan(scale)),
+        run: |scale| lan(&Tocs03Setup::lan(scale)),
     },
     Experiment {
         paper: "TOCS03",
@@ -59,8 +59,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
                 senders wait rather than drop.",
         plots: &[plot("today-05", "Mean response time, today's TCP", PAYLOAD)],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Setup::lan(scale).today()),
-        run: |scale| lan_today(&Setup::lan(scale).today()),
+        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Tocs03Setup::lan(scale).today()),
+        run: |scale| lan_today(&Tocs03Setup::lan(scale).today()),
     },
     Experiment {
         paper: "TOCS03",
@@ -68,8 +68,13 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
         about: "Users that ask for k files, each once the one before is there.",
         plots: &[plot("figure-07", "FAIR by requests of a user", PAYLOAD)],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?} at {USER_LOADS:?}, k {USERS:?}", Setup::lan(scale)),
-        run: |scale| partly_open(&Setup::lan(scale)),
+        parameters: |scale| {
+            format!(
+                "{:?} at {USER_LOADS:?}, k {USERS:?}",
+                Tocs03Setup::lan(scale)
+            )
+        },
+        run: |scale| partly_open(&Tocs03Setup::lan(scale)),
     },
     Experiment {
         paper: "TOCS03",
@@ -77,8 +82,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
         about: "A link of 100 Mbit/s.",
         plots: &[],
         expected_s: (10.0, 40.0),
-        parameters: |scale| format!("{:?}", Setup::lan(scale).fast()),
-        run: |scale| fast(&Setup::lan(scale).fast()),
+        parameters: |scale| format!("{:?}", Tocs03Setup::lan(scale).fast()),
+        run: |scale| fast(&Tocs03Setup::lan(scale).fast()),
     },
     Experiment {
         paper: "TOCS03",
@@ -86,8 +91,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
         about: "Two classes of size, at most 1 KB and above, at load 0.8.",
         plots: &[],
         expected_s: (10.0, 40.0),
-        parameters: |scale| format!("{:?}", Setup::lan(scale)),
-        run: |scale| two_classes(&Setup::lan(scale)),
+        parameters: |scale| format!("{:?}", Tocs03Setup::lan(scale)),
+        run: |scale| two_classes(&Tocs03Setup::lan(scale)),
     },
     Experiment {
         paper: "TOCS03",
@@ -98,8 +103,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
             plot("figure-10b", "Load 0.9 of the wire", "round trip (ms)"),
         ],
         expected_s: (40.0, 150.0),
-        parameters: |scale| format!("{:?} at {RTTS_MS:?} ms", Setup::lan(scale)),
-        run: |scale| delay(&Setup::lan(scale)),
+        parameters: |scale| format!("{:?} at {RTTS_MS:?} ms", Tocs03Setup::lan(scale)),
+        run: |scale| delay(&Tocs03Setup::lan(scale)),
     },
     Experiment {
         paper: "TOCS03",
@@ -115,8 +120,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
             ),
         ],
         expected_s: (60.0, 240.0),
-        parameters: |scale| format!("{:?} at {LOSSES:?}", Setup::lan(scale)),
-        run: |scale| loss(&Setup::lan(scale)),
+        parameters: |scale| format!("{:?} at {LOSSES:?}", Tocs03Setup::lan(scale)),
+        run: |scale| loss(&Tocs03Setup::lan(scale)),
     },
     Experiment {
         paper: "TOCS03",
@@ -126,8 +131,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
                 each second.",
         plots: &[],
         expected_s: (30.0, 120.0),
-        parameters: |scale| format!("{:?} at {HOST_LOADS:?}", Setup::lan(scale).hosts()),
-        run: |scale| hosts(&Setup::lan(scale).hosts()),
+        parameters: |scale| format!("{:?} at {HOST_LOADS:?}", Tocs03Setup::lan(scale).hosts()),
+        run: |scale| hosts(&Tocs03Setup::lan(scale).hosts()),
     },
     Experiment {
         paper: "TOCS03",
@@ -136,51 +141,58 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
                 used five times.",
         plots: &[],
         expected_s: (30.0, 120.0),
-        parameters: |scale| format!("{:?} with {QUEUES:?} packets", Setup::lan(scale)),
-        run: |scale| queues(&Setup::lan(scale)),
+        parameters: |scale| format!("{:?} with {QUEUES:?} packets", Tocs03Setup::lan(scale)),
+        run: |scale| queues(&Tocs03Setup::lan(scale)),
     },
 ];
 
 /// Loads of the LAN: of payload where the link can carry it, and of the wire beyond.
-const LAN_LOADS: [Load; 8] = [
-    Load::Payload(0.2),
-    Load::Payload(0.4),
-    Load::Payload(0.5),
-    Load::Payload(0.6),
-    Load::Payload(0.7),
-    Load::Wire(0.9),
-    Load::Payload(0.8),
-    Load::Payload(0.9),
+const LAN_LOADS: [TargetLoad; 8] = [
+    TargetLoad::Payload(0.2),
+    TargetLoad::Payload(0.4),
+    TargetLoad::Payload(0.5),
+    TargetLoad::Payload(0.6),
+    TargetLoad::Payload(0.7),
+    TargetLoad::Wire(0.9),
+    TargetLoad::Payload(0.8),
+    TargetLoad::Payload(0.9),
 ];
 
-const USER_LOADS: [Load; 3] = [Load::Payload(0.5), Load::Payload(0.7), Load::Payload(0.8)];
+const USER_LOADS: [TargetLoad; 3] = [
+    TargetLoad::Payload(0.5),
+    TargetLoad::Payload(0.7),
+    TargetLoad::Payload(0.8),
+];
 const USERS: [u32; 3] = [1, 5, 50];
 const RTTS_MS: [f64; 5] = [0.1, 20.0, 40.0, 70.0, 100.0];
-const WAN_LOADS: [(&str, Load); 2] = [("0.7", Load::Payload(0.7)), ("0.9 wire", Load::Wire(0.9))];
+const WAN_LOADS: [(&str, TargetLoad); 2] = [
+    ("0.7", TargetLoad::Payload(0.7)),
+    ("0.9 wire", TargetLoad::Wire(0.9)),
+];
 const LOSSES: [f64; 6] = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1];
 /// Loads of the hosts. 0.9 of the payload is more than the link carries: FAIR's times there are
 /// those of a run of this length.
-const HOST_LOADS: [(&str, Load); 5] = [
-    ("0.5", Load::Payload(0.5)),
-    ("0.7", Load::Payload(0.7)),
-    ("0.8", Load::Payload(0.8)),
-    ("0.9 wire", Load::Wire(0.9)),
-    ("0.9", Load::Payload(0.9)),
+const HOST_LOADS: [(&str, TargetLoad); 5] = [
+    ("0.5", TargetLoad::Payload(0.5)),
+    ("0.7", TargetLoad::Payload(0.7)),
+    ("0.8", TargetLoad::Payload(0.8)),
+    ("0.9 wire", TargetLoad::Wire(0.9)),
+    ("0.9", TargetLoad::Payload(0.9)),
 ];
 const QUEUES: [u64; 3] = [100, 500, 700];
 
 /// Compares FAIR with SRPT in each of the setups.
-fn compare(setups: &[Setup]) -> anyhow::Result<Vec<Comparison>> {
-    on_all_cores(setups, |setup| Comparison::of(setup, Policy::Srpt))
+fn compare(setups: &[Tocs03Setup]) -> anyhow::Result<Vec<PolicyComparison>> {
+    on_all_cores(setups, |setup| PolicyComparison::of(setup, Policy::Srpt))
 }
 
 /// Adds a point of both policies.
-fn draw(measured: &mut Measured, plot: &str, x: f64, own: &Comparison) {
+fn draw(measured: &mut Measured, plot: &str, x: f64, own: &PolicyComparison) {
     measured.point(plot, "FAIR", x, own.fair.mean_ms());
     measured.point(plot, "SRPT", x, own.other.mean_ms());
 }
 
-fn lan_loads(setup: &Setup) -> anyhow::Result<Vec<(Load, Comparison)>> {
+fn lan_loads(setup: &Tocs03Setup) -> anyhow::Result<Vec<(TargetLoad, PolicyComparison)>> {
     let loads = setup
         .scale
         .pick(&LAN_LOADS[4..5], &LAN_LOADS[..], &LAN_LOADS[..]);
@@ -190,7 +202,7 @@ fn lan_loads(setup: &Setup) -> anyhow::Result<Vec<(Load, Comparison)>> {
 }
 
 /// Runs the LAN at all loads.
-fn lan(setup: &Setup) -> anyhow::Result<Measured> {
+fn lan(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
     let mut high = Vec::new();
     for (load, own) in lan_loads(setup)? {
@@ -209,7 +221,7 @@ fn lan(setup: &Setup) -> anyhow::Result<Measured> {
         if own.payload_load > 0.5 + 1e-6 && own.wire_load < 1.0 {
             high.push(own.gain());
         }
-        if load == Load::Payload(0.8) {
+        if load == TargetLoad::Payload(0.8) {
             large(&own, &mut measured);
         }
     }
@@ -225,7 +237,7 @@ fn lan(setup: &Setup) -> anyhow::Result<Measured> {
 }
 
 /// Adds figure 9: means by size, and what the largest take.
-fn large(own: &Comparison, measured: &mut Measured) {
+fn large(own: &PolicyComparison, measured: &mut Measured) {
     for (policy, times) in [("FAIR", &own.fair), ("SRPT", &own.other)] {
         for (bytes, ms) in times.by_size() {
             measured.point("figure-09a", policy, bytes, ms);
@@ -256,14 +268,14 @@ fn large(own: &Comparison, measured: &mut Measured) {
 }
 
 /// Runs the LAN with today's TCP.
-fn lan_today(setup: &Setup) -> anyhow::Result<Measured> {
+fn lan_today(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
     for (load, own) in lan_loads(setup)? {
         let name = load.name();
         draw(&mut measured, "today-05", own.payload_load, &own);
         measured.value(format!("gain at {name}"), own.gain());
         measured.value(format!("slowdown gain at {name}"), own.slowdown_gain());
-        if load == Load::Payload(0.8) {
+        if load == TargetLoad::Payload(0.8) {
             measured.value("buckets that gain", own.buckets_that_gain());
             measured.value(
                 "largest file SRPT over FAIR",
@@ -275,13 +287,13 @@ fn lan_today(setup: &Setup) -> anyhow::Result<Measured> {
 }
 
 /// Runs users of several requests each.
-fn partly_open(setup: &Setup) -> anyhow::Result<Measured> {
-    let points: Vec<(u32, Load)> = USERS
+fn partly_open(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
+    let points: Vec<(u32, TargetLoad)> = USERS
         .iter()
         .flat_map(|&k| USER_LOADS.iter().map(move |&load| (k, load)))
         .collect();
-    let setups: Vec<Setup> = (points.iter())
-        .map(|&(k, load)| Setup {
+    let setups: Vec<Tocs03Setup> = (points.iter())
+        .map(|&(k, load)| Tocs03Setup {
             requests_per_user: k,
             ..setup.at(load)
         })
@@ -293,10 +305,10 @@ fn partly_open(setup: &Setup) -> anyhow::Result<Measured> {
         let line = format!("k = {k}");
         measured.point("figure-07", &line, own.payload_load, own.fair.mean_ms());
         measured.value(format!("gain, k {k} at {}", load.name()), own.gain());
-        if *load == Load::Payload(0.7) {
+        if *load == TargetLoad::Payload(0.7) {
             at_07.push((own.fair.mean_ms(), own.other.mean_ms()));
         }
-        if *k == 5 && *load == Load::Payload(0.8) {
+        if *k == 5 && *load == TargetLoad::Payload(0.8) {
             measured.value("k 5: SRPT largest 1% s", own.other.largest(0.01) / 1e3);
             measured.value("k 5: FAIR largest 1% s", own.fair.largest(0.01) / 1e3);
             measured.value("k 5: SRPT largest file s", own.other.probes_ms() / 1e3);
@@ -312,8 +324,11 @@ fn partly_open(setup: &Setup) -> anyhow::Result<Measured> {
 }
 
 /// Runs the fast link.
-fn fast(setup: &Setup) -> anyhow::Result<Measured> {
-    let compared = compare(&[setup.at(Load::Payload(0.6)), setup.at(Load::Payload(0.8))])?;
+fn fast(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
+    let compared = compare(&[
+        setup.at(TargetLoad::Payload(0.6)),
+        setup.at(TargetLoad::Payload(0.8)),
+    ])?;
     let mut measured = Measured::default();
     measured.value("gain at 0.6", compared[0].gain());
     measured.value("gain at 0.8", compared[1].gain());
@@ -322,8 +337,8 @@ fn fast(setup: &Setup) -> anyhow::Result<Measured> {
 }
 
 /// Runs two classes of size against FAIR.
-fn two_classes(setup: &Setup) -> anyhow::Result<Measured> {
-    let own = Comparison::of(&setup.at(Load::Payload(0.8)), Policy::TwoClasses)?;
+fn two_classes(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
+    let own = PolicyComparison::of(&setup.at(TargetLoad::Payload(0.8)), Policy::TwoClasses)?;
     let mut measured = Measured::default();
     measured.value("gain", own.gain());
     measured.value("slowdown gain", own.slowdown_gain());
@@ -332,7 +347,7 @@ fn two_classes(setup: &Setup) -> anyhow::Result<Measured> {
 }
 
 /// Runs all round trips.
-fn delay(setup: &Setup) -> anyhow::Result<Measured> {
+fn delay(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
     for ((name, load), plot) in WAN_LOADS.into_iter().zip(["figure-10a", "figure-10b"]) {
         let setups = RTTS_MS.map(|rtt_ms| setup.at(load).at_rtt(rtt_ms));
@@ -345,10 +360,10 @@ fn delay(setup: &Setup) -> anyhow::Result<Measured> {
 }
 
 /// Runs all rates of loss, without delay and with it.
-fn loss(setup: &Setup) -> anyhow::Result<Measured> {
+fn loss(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
     for ((name, load), plot) in WAN_LOADS.into_iter().zip(["figure-11a", "figure-11b"]) {
-        let setups = LOSSES.map(|loss| Setup {
+        let setups = LOSSES.map(|loss| Tocs03Setup {
             loss,
             ..setup.at(load)
         });
@@ -361,9 +376,9 @@ fn loss(setup: &Setup) -> anyhow::Result<Measured> {
             measured.value(format!("largest 1% gain at {name}, loss {loss}"), top);
         }
     }
-    let far = LOSSES.map(|loss| Setup {
+    let far = LOSSES.map(|loss| Tocs03Setup {
         loss,
-        ..setup.at(Load::Wire(0.9)).at_rtt(100.0)
+        ..setup.at(TargetLoad::Wire(0.9)).at_rtt(100.0)
     });
     for (loss, own) in LOSSES.iter().zip(compare(&far)?) {
         draw(&mut measured, "figure-12", 100.0 * loss, &own);
@@ -373,8 +388,8 @@ fn loss(setup: &Setup) -> anyhow::Result<Measured> {
 }
 
 /// Runs six hosts at each load.
-fn hosts(setup: &Setup) -> anyhow::Result<Measured> {
-    let setups = HOST_LOADS.map(|(name, load)| Setup {
+fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
+    let setups = HOST_LOADS.map(|(name, load)| Tocs03Setup {
         swings: name.starts_with("0.9"),
         ..setup.at(load)
     });
@@ -398,10 +413,10 @@ fn hosts(setup: &Setup) -> anyhow::Result<Measured> {
 }
 
 /// Runs FAIR with longer queues, and connections that are kept.
-fn queues(setup: &Setup) -> anyhow::Result<Measured> {
-    let setups = QUEUES.map(|packets| Setup {
+fn queues(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
+    let setups = QUEUES.map(|packets| Tocs03Setup {
         queue_packets: packets,
-        ..setup.at(Load::Wire(0.9))
+        ..setup.at(TargetLoad::Wire(0.9))
     });
     let mut measured = Measured::default();
     let compared = compare(&setups)?;
@@ -415,20 +430,20 @@ fn queues(setup: &Setup) -> anyhow::Result<Measured> {
     let base = compared[0].fair.mean_ms();
     measured.value("500 packets over 100", compared[1].fair.mean_ms() / base);
     measured.value("700 packets over 100", compared[2].fair.mean_ms() / base);
-    let users = Setup {
+    let users = Tocs03Setup {
         requests_per_user: 5,
-        ..setup.at(Load::Payload(0.7))
+        ..setup.at(TargetLoad::Payload(0.7))
     };
-    let far = Setup {
+    let far = Tocs03Setup {
         loss: 0.025,
         ..users.clone().at_rtt(100.0)
     };
-    let kept = |setup: &Setup| Setup {
+    let kept = |setup: &Tocs03Setup| Tocs03Setup {
         keeps: true,
         ..setup.clone()
     };
     let found = compare(&[users.clone(), kept(&users), far.clone(), kept(&far)])?;
-    let gain = |new: &Comparison, kept: &Comparison| {
+    let gain = |new: &PolicyComparison, kept: &PolicyComparison| {
         (
             new.fair.mean_ms() / kept.fair.mean_ms(),
             new.other.mean_ms() / kept.other.mean_ms(),

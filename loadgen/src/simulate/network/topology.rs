@@ -7,9 +7,9 @@ use anyhow::{Context as _, ensure};
 use sprat_scheduler::Time;
 
 use super::congestion::{Algorithm, INITIAL_WINDOW};
-use super::plan::{ClientPlan, Plan, Request};
-use crate::links::{Bound, LinkSettings, QueueSettings};
-use crate::network::{Congestion, Description, HostPlan, Recovery, Topology};
+use super::plan::{ClientPlan, PlannedRequest, RunPlan};
+use crate::links::{LinkSettings, QueueBound, QueueSettings};
+use crate::network::{CongestionControl, Description, HostPlan, NetworkPlan, Recovery};
 use crate::replay::split;
 use crate::trace::Trace;
 
@@ -32,10 +32,10 @@ pub(super) fn plan(
     trace: &Path,
     named_bits_per_s: Option<u64>,
     seed: u64,
-) -> anyhow::Result<Plan> {
+) -> anyhow::Result<RunPlan> {
     let trace = Trace::read(trace)?;
     let told = || format!("{} cannot be simulated", topology.display());
-    let topology = Topology::read(topology, None)?;
+    let topology = NetworkPlan::read(topology, None)?;
     let shared = shared(&topology).with_context(told)?;
     let mut clients = Vec::new();
     let mut addresses = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn plan(
         let place = addresses
             .iter()
             .position(|own| *own == (asker.group, asker.address));
-        anyhow::Ok(Request {
+        anyhow::Ok(PlannedRequest {
             at: Time::from_nanos((request.t_s * 1e9) as u64),
             client: place.context("an address is no client's")? as u32,
             bytes: request.bytes,
@@ -63,7 +63,7 @@ pub(super) fn plan(
         "a trace with users is partly open, which is not simulated"
     );
     let requests = requests.collect::<anyhow::Result<_>>()?;
-    Ok(Plan {
+    Ok(RunPlan {
         seed,
         named_bits_per_s,
         local_packets: topology.farm.tbf.map(|tbf| tbf.queue / FRAME_BYTES),
@@ -78,21 +78,21 @@ pub(super) fn plan(
     })
 }
 
-fn algorithm(topology: &Topology) -> anyhow::Result<Algorithm> {
+fn algorithm(topology: &NetworkPlan) -> anyhow::Result<Algorithm> {
     let tcp = &topology.farm.tcp;
     ensure!(
         tcp.recovery == Recovery::Rack && tcp.initial_window.is_none(),
         "TCP is modelled with RACK and a first window of 10 alone"
     );
     match tcp.congestion {
-        Congestion::Cubic => Ok(Algorithm::Cubic),
-        Congestion::Reno => Ok(Algorithm::Reno),
-        Congestion::Bbr => anyhow::bail!("there is no model of BBR"),
+        CongestionControl::Cubic => Ok(Algorithm::Cubic),
+        CongestionControl::Reno => Ok(Algorithm::Reno),
+        CongestionControl::Bbr => anyhow::bail!("there is no model of BBR"),
     }
 }
 
 /// Returns the link that all responses share.
-fn shared(topology: &Topology) -> anyhow::Result<Option<LinkSettings>> {
+fn shared(topology: &NetworkPlan) -> anyhow::Result<Option<LinkSettings>> {
     let farm = &topology.farm;
     ensure!(
         farm.servers.len() == 1 && farm.servers[0].links.is_empty(),
@@ -105,14 +105,14 @@ fn shared(topology: &Topology) -> anyhow::Result<Option<LinkSettings>> {
         (Some(tbf), None) => Ok(Some(LinkSettings {
             rate_bits_per_s: Some(tbf.rate),
             queue: QueueSettings::Droptail {
-                bound: Bound::packets(LOCAL_QUEUES * (tbf.queue / FRAME_BYTES)),
+                bound: QueueBound::packets(LOCAL_QUEUES * (tbf.queue / FRAME_BYTES)),
             },
             ..LinkSettings::default()
         })),
     }
 }
 
-fn client(topology: &Topology, host: &HostPlan) -> anyhow::Result<ClientPlan> {
+fn client(topology: &NetworkPlan, host: &HostPlan) -> anyhow::Result<ClientPlan> {
     let shared = topology.shared();
     let all = || host.links.iter().map(|&link| &topology.links[link]);
     let mut own = all().filter(|link| shared.is_none_or(|shared| shared.name != link.name));
@@ -162,7 +162,7 @@ mod tests {
         file
     }
 
-    fn planned(network: &str, requests: usize, seed: u64) -> anyhow::Result<Plan> {
+    fn planned(network: &str, requests: usize, seed: u64) -> anyhow::Result<RunPlan> {
         let directory = tempfile::tempdir().unwrap();
         let file = networks().join(network).with_extension("yaml");
         plan(
@@ -174,7 +174,7 @@ mod tests {
     }
 
     /// Makes a plan from a topology's text.
-    fn of_text(topology: &str) -> anyhow::Result<Plan> {
+    fn of_text(topology: &str) -> anyhow::Result<RunPlan> {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("topology.yaml");
         std::fs::write(&file, topology).unwrap();

@@ -8,10 +8,12 @@ use sprat_scheduler::marking::{FlowMarks, Marker};
 use sprat_scheduler::{Time, WireCost};
 
 use super::congestion::Algorithm;
-use super::connection::{Client, Connection, Content, Handshake, Kind, Upward};
+use super::connection::{
+    Connection, Handshake, PacketContent, PacketKind, SimulatedClient, Upward,
+};
 use super::events::{Alarm, Event, Events};
-use super::outcome::{Counted, Ends, Outcome, Times};
-use super::plan::{Plan, Request};
+use super::outcome::{Counted, Ends, NetworkOutcome, RequestTimes};
+use super::plan::{PlannedRequest, RunPlan};
 use super::receiver::Ack;
 use super::server::Paced;
 use super::system::System;
@@ -41,11 +43,11 @@ const HELD_MAX: u64 = 64 << 10;
 /// Everything in a run.
 pub(super) struct World<'a> {
     now: Time,
-    plan: &'a Plan,
+    plan: &'a RunPlan,
     events: Events,
-    shared: Option<Link<Content>>,
+    shared: Option<Link<PacketContent>>,
     shared_alarm: Alarm,
-    clients: Vec<Client>,
+    clients: Vec<SimulatedClient>,
     connections: Vec<Connection>,
     algorithm: Algorithm,
     /// The pacers: none, one for all, or one for each client.
@@ -73,7 +75,7 @@ struct Local {
 ///
 /// # Errors
 /// When bytes got lost, or the core broke one of its promises.
-pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
+pub(super) fn run(plan: &RunPlan, system: System) -> anyhow::Result<NetworkOutcome> {
     run_each(plan, system).map(|(outcome, _)| outcome)
 }
 
@@ -81,7 +83,10 @@ pub(super) fn run(plan: &Plan, system: System) -> anyhow::Result<Outcome> {
 ///
 /// # Errors
 /// As [`run`].
-pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, Times)> {
+pub(super) fn run_each(
+    plan: &RunPlan,
+    system: System,
+) -> anyhow::Result<(NetworkOutcome, RequestTimes)> {
     let mut world = World::new(plan, system);
     world.run();
     world.counted.events = world.events.count;
@@ -101,12 +106,12 @@ pub(super) fn run_each(plan: &Plan, system: System) -> anyhow::Result<(Outcome, 
         connections,
         paced,
     };
-    let outcome = Outcome::of(plan, *now, counted, &ends)?;
+    let outcome = NetworkOutcome::of(plan, *now, counted, &ends)?;
     Ok((outcome, world.counted.into_times()))
 }
 
 /// Returns, by request, the one that follows it.
-fn successors(requests: &[Request]) -> Vec<Option<u32>> {
+fn successors(requests: &[PlannedRequest]) -> Vec<Option<u32>> {
     let mut found = vec![None; requests.len()];
     for (index, request) in requests.iter().enumerate() {
         if let Some(before) = request.after {
@@ -117,12 +122,11 @@ fn successors(requests: &[Request]) -> Vec<Option<u32>> {
 }
 
 impl<'a> World<'a> {
-    fn new(plan: &'a Plan, system: System) -> Self {
-        let clients = plan
-            .clients
-            .iter()
-            .enumerate()
-            .map(|(index, client)| Client::new(client, plan.seed ^ (index as u64 + 1)));
+    fn new(plan: &'a RunPlan, system: System) -> Self {
+        let clients =
+            plan.clients.iter().enumerate().map(|(index, client)| {
+                SimulatedClient::new(client, plan.seed ^ (index as u64 + 1))
+            });
         let shared = plan.shared.as_ref();
         Self {
             now: Time::ZERO,
@@ -217,7 +221,7 @@ impl<'a> World<'a> {
     // The client.
 
     /// Makes a client ask for a response, on a connection that it has kept or a new one.
-    fn ask(&mut self, index: u32, request: &Request) {
+    fn ask(&mut self, index: u32, request: &PlannedRequest) {
         let client = &mut self.clients[request.client as usize];
         if let Some(c) = client.idle.pop() {
             self.begin(c, index);
@@ -270,11 +274,11 @@ impl<'a> World<'a> {
     }
 
     /// Takes a packet that has reached its client.
-    fn arrive(&mut self, content: Content) {
+    fn arrive(&mut self, content: PacketContent) {
         let c = content.connection;
         match content.kind {
-            Kind::Bare => {}
-            Kind::Fin => {
+            PacketKind::Bare => {}
+            PacketKind::Fin => {
                 // Acknowledged at once; the client's own goes with it.
                 let connection = &mut self.connections[c as usize];
                 if connection.complete {
@@ -283,13 +287,13 @@ impl<'a> World<'a> {
                     self.send_up(c, Upward::Fin);
                 }
             }
-            Kind::SynAck => {
+            PacketKind::SynAck => {
                 let connection = &mut self.connections[c as usize];
                 if !std::mem::replace(&mut connection.answered, true) {
                     self.send_up(c, Upward::Request);
                 }
             }
-            Kind::Data { from, to, sent_at } => {
+            PacketKind::Data { from, to, sent_at } => {
                 let connection = &mut self.connections[c as usize];
                 let before = connection.receiver.received();
                 let ack = connection.receiver.receive(self.now, from, to, sent_at);
@@ -320,7 +324,7 @@ impl<'a> World<'a> {
 
     // The links.
 
-    fn send(&mut self, c: u32, wire_bytes: u64, kind: Kind) {
+    fn send(&mut self, c: u32, wire_bytes: u64, kind: PacketKind) {
         let mark = self.mark(c, wire_bytes);
         if kind.is_data() {
             let request = self.connections[c as usize].request;
@@ -329,7 +333,7 @@ impl<'a> World<'a> {
         let packet = Packet {
             bytes: wire_bytes as u32,
             mark,
-            content: Content {
+            content: PacketContent {
                 connection: c,
                 kind,
             },
@@ -360,7 +364,7 @@ impl<'a> World<'a> {
         marker.mark(&c, self.now, wire_bytes, draw)
     }
 
-    fn offer_down(&mut self, at: Time, packet: Packet<Content>) {
+    fn offer_down(&mut self, at: Time, packet: Packet<PacketContent>) {
         let index = self.connections[packet.content.connection as usize].client;
         let client = &mut self.clients[index as usize];
         client.offer(at, packet);
@@ -380,7 +384,7 @@ impl<'a> World<'a> {
     }
 
     /// Notes that a packet has left the server's own queue: others may enter it.
-    fn left_server(&mut self, content: Content) {
+    fn left_server(&mut self, content: PacketContent) {
         let Some(local) = &mut self.local else { return };
         local.packets -= 1;
         let next = local.waiting.pop_front();
@@ -429,7 +433,7 @@ impl<'a> World<'a> {
                 Upward::Syn => self.answer_syn(c, 0),
                 Upward::Request => self.on_request(c),
                 Upward::Ack(ack) => self.on_ack(c, ack),
-                Upward::Fin => self.send(c, BARE_BYTES, Kind::Bare),
+                Upward::Fin => self.send(c, BARE_BYTES, PacketKind::Bare),
             }
         }
         let client = &mut self.clients[index as usize];
@@ -445,7 +449,7 @@ impl<'a> World<'a> {
             times: times + 1,
             due: self.now + (self.plan.tcp.rto_initial * (1 << times)).min(SYN_ACK_WAIT_MAX),
         };
-        self.send(c, SYN_ACK_BYTES, Kind::SynAck);
+        self.send(c, SYN_ACK_BYTES, PacketKind::SynAck);
         self.set_timer(c);
     }
 
@@ -460,7 +464,7 @@ impl<'a> World<'a> {
         connection.handshake = Handshake::Over;
         let index = connection.request as usize;
         let bytes = self.plan.requests[index].bytes + RESPONSE_HEAD_BYTES;
-        self.send(c, BARE_BYTES, Kind::Bare);
+        self.send(c, BARE_BYTES, PacketKind::Bare);
         let number = self.pacer_of(c);
         let Some(paced) = self.paced.get_mut(number as usize) else {
             self.connections[c as usize].sender.write(self.now, bytes);
@@ -568,7 +572,7 @@ impl<'a> World<'a> {
         let connection = &mut self.connections[c as usize];
         if connection.fin_due && connection.sender.unsent() == 0 {
             connection.fin_due = false;
-            self.send(c, BARE_BYTES, Kind::Fin);
+            self.send(c, BARE_BYTES, PacketKind::Fin);
         }
     }
 
@@ -577,7 +581,7 @@ impl<'a> World<'a> {
         while self.has_room(c)
             && let Some(segment) = self.connections[c as usize].sender.next_segment(self.now)
         {
-            let kind = Kind::Data {
+            let kind = PacketKind::Data {
                 from: segment.from,
                 to: segment.to,
                 sent_at: self.now,

@@ -22,14 +22,14 @@ pub(super) struct Channel {
     /// The task that the server works on, and whose reply comes here.
     expected: Option<usize>,
     /// The replies, by task.
-    replies: BTreeMap<usize, Reply>,
+    replies: BTreeMap<usize, OpenReply>,
     /// The task of each flow, by the flow's index.
     tasks: Vec<usize>,
     /// The task whose reply is on its way, and the bytes of it that are.
     sending: Option<(usize, u64)>,
 }
 
-struct Reply {
+struct OpenReply {
     flow: FlowId,
     left_bytes: u64,
 }
@@ -77,7 +77,7 @@ impl Channel {
             self.tasks.resize(flow.index() + 1, task);
         }
         self.tasks[flow.index()] = task;
-        let reply = Reply {
+        let reply = OpenReply {
             flow,
             left_bytes: bytes,
         };

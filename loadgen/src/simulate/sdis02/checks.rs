@@ -1,7 +1,7 @@
 //! What the paper finds, and whether it is found here.
 
-use super::super::findings::{Finding, Verdict};
-use super::points::{Curve, Point, Who};
+use super::super::findings::{Finding, FindingVerdict};
+use super::points::{Curve, RatePoint, Who};
 
 /// The curves of all figures.
 pub(super) struct Curves {
@@ -49,7 +49,7 @@ fn priority(curves: &Curves, capacity: f64) -> Vec<Finding> {
     let mean_s = half.most(capacity, |point| point.high.mean_s);
     let p95_s = half.most(capacity, |point| point.high.p95_s);
     let upper = |curve: &&Curve| curve.setup.high_ratio > 0.45;
-    let worst = |measure: fn(&Point) -> f64| {
+    let worst = |measure: fn(&RatePoint) -> f64| {
         let curves = curves.ratios.iter().filter(upper);
         curves
             .map(|curve| curve.most(capacity, measure))
@@ -73,32 +73,32 @@ fn priority(curves: &Curves, capacity: f64) -> Vec<Finding> {
             source: "figures 2, 3; 5.1",
             claim: "without priorities, the knee is at about half of the static capacity",
             found: share(plain_knee),
-            verdict: Verdict::of(near(plain_knee)),
+            verdict: FindingVerdict::of(near(plain_knee)),
         },
         Finding {
             source: "figures 2, 3; 5.1",
             claim: "the knee of low priority is about the same",
             found: share(low_knee),
-            verdict: Verdict::of(close.is_some_and(|(a, b)| (a - b).abs() < 0.1 * a)),
+            verdict: FindingVerdict::of(close.is_some_and(|(a, b)| (a - b).abs() < 0.1 * a)),
         },
         Finding {
             source: "figures 2, 3; 5.1",
             claim: "high priority: mean below 2 s, 95% below 10 s, up to full utilisation",
             found: format!("{mean_s:.3} s, {p95_s:.3} s"),
-            verdict: Verdict::of(mean_s < MEAN_BOUND_S && p95_s < P95_BOUND_S),
+            verdict: FindingVerdict::of(mean_s < MEAN_BOUND_S && p95_s < P95_BOUND_S),
         },
         Finding {
             source: "figures 4, 5; 5.2",
             claim: "bounded so at ratios of 0.5 to 0.9 too",
             found: format!("{worst_mean_s:.3} s, {worst_p95_s:.3} s"),
-            verdict: Verdict::of(worst_mean_s < MEAN_BOUND_S && worst_p95_s < P95_BOUND_S),
+            verdict: FindingVerdict::of(worst_mean_s < MEAN_BOUND_S && worst_p95_s < P95_BOUND_S),
         },
         Finding {
             source: "figures 4, 5; 5.2",
             claim: "with more of it, high priority comes closer to a server without priorities \
                     (mean ms at 0.95 of capacity, by ratio; the last without)",
             found: listed.join(", "),
-            verdict: Verdict::of(high_ms.is_sorted()),
+            verdict: FindingVerdict::of(high_ms.is_sorted()),
         },
         Finding {
             source: "figures 6, 7; 5.3",
@@ -106,7 +106,7 @@ fn priority(curves: &Curves, capacity: f64) -> Vec<Finding> {
             found: low_knees.map_or("none".to_owned(), |(a, b)| {
                 format!("{} to {}", share(Some(b)), share(Some(a)))
             }),
-            verdict: Verdict::of(low_knees.is_some_and(|(a, b)| b > 0.75 * a)),
+            verdict: FindingVerdict::of(low_knees.is_some_and(|(a, b)| b > 0.75 * a)),
         },
     ]
 }
@@ -129,25 +129,25 @@ fn assignment(curves: &[Curve]) -> Vec<Finding> {
             source: "figures 8, 9; 5.4",
             claim: "high priority: sqf and psqf ahead of rr (mean ms of rr, sqf, psqf, rpsq)",
             found: list(Who::High),
-            verdict: Verdict::of(ahead(sqf, Who::High) && ahead(psqf, Who::High)),
+            verdict: FindingVerdict::of(ahead(sqf, Who::High) && ahead(psqf, Who::High)),
         },
         Finding {
             source: "figures 10, 11; 5.4",
             claim: "low priority: sqf and psqf ahead of rr (the same)",
             found: list(Who::Low),
-            verdict: Verdict::of(ahead(sqf, Who::Low) && ahead(psqf, Who::Low)),
+            verdict: FindingVerdict::of(ahead(sqf, Who::Low) && ahead(psqf, Who::Low)),
         },
         Finding {
             source: "figures 8, 9; 5.4",
             claim: "high priority: rpsq differs little from psqf",
             found: format!("{high_differs:.2} of psqf"),
-            verdict: Verdict::of((0.5..2.0).contains(&high_differs)),
+            verdict: FindingVerdict::of((0.5..2.0).contains(&high_differs)),
         },
         Finding {
             source: "figures 10, 11; 5.4",
             claim: "low priority: rpsq is worse than psqf, its knee earlier",
             found: format!("{} after {}", share(low_rpsq), share(low_psqf)),
-            verdict: Verdict::of(
+            verdict: FindingVerdict::of(
                 ms(rpsq, Who::Low) > ms(psqf, Who::Low)
                     && low_rpsq.zip(low_psqf).is_some_and(|(a, b)| a < b),
             ),
@@ -166,7 +166,7 @@ fn admission(curves: &Curves, capacity: f64) -> Vec<Finding> {
         .map(|curve| denied(curve, beyond))
         .collect();
     let listed: Vec<String> = of.iter().map(|share| percent(*share)).collect();
-    let each = |measure: fn(&Point) -> f64| -> Vec<f64> {
+    let each = |measure: fn(&RatePoint) -> f64| -> Vec<f64> {
         let curves = curves.timeouts.iter();
         curves.map(|curve| curve.most(capacity, measure)).collect()
     };
@@ -192,55 +192,55 @@ fn admission(curves: &Curves, capacity: f64) -> Vec<Finding> {
             claim: "beyond capacity, high priority is denied service too, though it alone is \
                     below capacity (sqf, psqf, with early discard sqf, psqf)",
             found: listed.join(", "),
-            verdict: Verdict::of(of.iter().take(2).all(|share| *share > 0.0)),
+            verdict: FindingVerdict::of(of.iter().take(2).all(|share| *share > 0.0)),
         },
         Finding {
             source: "figure 12; 5.5",
             claim: "early discard keeps the rejection of high priority low",
             found: listed[2..].join(", "),
-            verdict: Verdict::of(of[2] < of[0] && of[3] < of[1]),
+            verdict: FindingVerdict::of(of[2] < of[0] && of[3] < of[1]),
         },
         Finding {
             source: "figure 13; 5.5",
             claim: "with early discard and a time-out of 2 s, 99.5% of high priority within 2 s",
             found: percent(1.0 - late),
-            verdict: Verdict::of(late <= 0.005),
+            verdict: FindingVerdict::of(late <= 0.005),
         },
         Finding {
             source: "figure 13; 5.5",
             claim: "none of high priority denied up to capacity (by ratio)",
             found: by_ratio.join(", "),
-            verdict: Verdict::of(rejected.iter().all(|share| *share == 0.0)),
+            verdict: FindingVerdict::of(rejected.iter().all(|share| *share == 0.0)),
         },
         Finding {
             source: "figure 13; 5.5",
             claim: "0.05 to 0.5% of high priority aborted",
             found: percent(aborted),
-            verdict: Verdict::of_share(aborted, 0.000_5..=0.005),
+            verdict: FindingVerdict::of_share(aborted, 0.000_5..=0.005),
         },
         Finding {
             source: "ours",
             claim: "denied of high priority while it alone is below 0.95 of capacity, whatever \
                     the rest: below 0.1%",
             found: percent(high_late),
-            verdict: Verdict::of(high_late < 0.001),
+            verdict: FindingVerdict::of(high_late < 0.001),
         },
         Finding {
             source: "ours",
             claim: "displacement alone: none of high priority denied at 1.5 times the capacity",
             found: percent(displacing),
-            verdict: Verdict::of(displacing == 0.0),
+            verdict: FindingVerdict::of(displacing == 0.0),
         },
     ]
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict;
+    use super::FindingVerdict;
 
     #[test]
     fn what_does_not_come_up_is_not_said_to_hold() {
-        let of = |share| Verdict::of_share(share, 0.000_5..=0.005);
+        let of = |share| FindingVerdict::of_share(share, 0.000_5..=0.005);
         assert_eq!(of(0.0).name(), "not shown");
         assert_eq!(of(0.001).name(), "holds");
         assert_eq!(of(0.01).name(), "DIFFERS");

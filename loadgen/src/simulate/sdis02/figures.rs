@@ -6,19 +6,19 @@ use serde::Serialize;
 use sprat_measure::plot::PlotError;
 
 use super::checks::{Curves, STATIC_CAPACITY};
-use super::points::{Curve, Outcome, Point, Who};
+use super::points::{ClassOutcome, Curve, RatePoint, Who};
 use crate::simulate::charts::chart;
 use crate::table::Number;
 
 /// A figure's name, and its picture.
-type Figure = (&'static str, String);
-pub(super) type Line = (String, Vec<(f64, f64)>);
+type NamedFigure = (&'static str, String);
+pub(super) type FigureLine = (String, Vec<(f64, f64)>);
 
 /// A measure with its name.
-type Measure = (&'static str, fn(&Outcome) -> f64);
+type Measure = (&'static str, fn(&ClassOutcome) -> f64);
 /// The curves that a pair of figures shows, and whose they are.
 #[derive(Clone, Copy)]
-enum Shown {
+enum ShownCurves {
     /// Half of high priority: both, and the server without priorities.
     Priorities,
     /// One priority, by the ratio of high priority.
@@ -28,36 +28,36 @@ enum Shown {
 }
 
 /// Figures 2 to 11 in pairs: means, and 95th percentiles.
-const TIMES: [(&str, &str, &str, Shown); 5] = [
+const TIMES: [(&str, &str, &str, ShownCurves); 5] = [
     (
         "figure-02",
         "figure-03",
         "Half of high priority",
-        Shown::Priorities,
+        ShownCurves::Priorities,
     ),
     (
         "figure-04",
         "figure-05",
         "High priority, by its ratio",
-        Shown::Ratios(Who::High),
+        ShownCurves::Ratios(Who::High),
     ),
     (
         "figure-06",
         "figure-07",
         "Low priority, by the ratio of high",
-        Shown::Ratios(Who::Low),
+        ShownCurves::Ratios(Who::Low),
     ),
     (
         "figure-08",
         "figure-09",
         "High priority, by assignment",
-        Shown::Schemes(Who::High),
+        ShownCurves::Schemes(Who::High),
     ),
     (
         "figure-10",
         "figure-11",
         "Low priority, by assignment",
-        Shown::Schemes(Who::Low),
+        ShownCurves::Schemes(Who::Low),
     ),
 ];
 
@@ -65,7 +65,7 @@ const MEAN: Measure = ("mean response time (ms)", |o| 1e3 * o.mean_s);
 const P95: Measure = ("95th percentile (ms)", |o| 1e3 * o.p95_s);
 
 /// Returns the lines of all figures of the paper that show results, by their names.
-pub(super) fn lines(curves: &Curves) -> Vec<(&'static str, Vec<Line>)> {
+pub(super) fn lines(curves: &Curves) -> Vec<(&'static str, Vec<FigureLine>)> {
     let mut figures = Vec::new();
     for (mean, p95, _, shown) in TIMES {
         for (name, (_, of)) in [(mean, MEAN), (p95, P95)] {
@@ -78,7 +78,7 @@ pub(super) fn lines(curves: &Curves) -> Vec<(&'static str, Vec<Line>)> {
 }
 
 /// All figures of the paper that show results.
-pub(super) fn draw(curves: &Curves) -> Result<Vec<Figure>, PlotError> {
+pub(super) fn draw(curves: &Curves) -> Result<Vec<NamedFigure>, PlotError> {
     let mut figures = Vec::new();
     for (mean, p95, title, shown) in TIMES {
         for (name, (y, of)) in [(mean, MEAN), (p95, P95)] {
@@ -92,17 +92,17 @@ pub(super) fn draw(curves: &Curves) -> Result<Vec<Figure>, PlotError> {
     Ok(figures)
 }
 
-fn times(curves: &Curves, shown: Shown, of: fn(&Outcome) -> f64) -> Vec<Line> {
-    let named = |name: &str, curve: &Curve, who| -> Line {
+fn times(curves: &Curves, shown: ShownCurves, of: fn(&ClassOutcome) -> f64) -> Vec<FigureLine> {
+    let named = |name: &str, curve: &Curve, who| -> FigureLine {
         (name.to_owned(), line(curve, |point| of(point.of(who))))
     };
-    let each = |curves: &[Curve], who| -> Vec<Line> {
+    let each = |curves: &[Curve], who| -> Vec<FigureLine> {
         let lines = curves.iter().map(|curve| named(&curve.name, curve, who));
         lines.collect()
     };
     let plain = || named("no priorities", &curves.plain, Who::All);
     match shown {
-        Shown::Priorities => {
+        ShownCurves::Priorities => {
             let half = &curves.assignments[0];
             vec![
                 named("low", half, Who::Low),
@@ -110,25 +110,25 @@ fn times(curves: &Curves, shown: Shown, of: fn(&Outcome) -> f64) -> Vec<Line> {
                 plain(),
             ]
         }
-        Shown::Ratios(who) => {
+        ShownCurves::Ratios(who) => {
             let mut lines = each(&curves.ratios, who);
             lines.push(plain());
             lines
         }
-        Shown::Schemes(who) => each(&curves.assignments, who),
+        ShownCurves::Schemes(who) => each(&curves.assignments, who),
     }
 }
 
 pub(super) const X: &str = "rate, of the capacity for static objects";
 
-fn line(curve: &Curve, value: impl Fn(&Point) -> f64) -> Vec<(f64, f64)> {
+fn line(curve: &Curve, value: impl Fn(&RatePoint) -> f64) -> Vec<(f64, f64)> {
     let points = curve.points.iter();
     let points = points.map(|point| (point.rate / STATIC_CAPACITY, value(point)));
     // On a logarithmic axis there is no zero.
     points.filter(|(_, value)| *value > 0.0).collect()
 }
 
-fn rejections(curves: &Curves) -> Vec<Line> {
+fn rejections(curves: &Curves) -> Vec<FigureLine> {
     let mut lines = Vec::new();
     for curve in &curves.discards {
         for (who, priority) in [(Who::High, "high"), (Who::Low, "low")] {
@@ -139,13 +139,17 @@ fn rejections(curves: &Curves) -> Vec<Line> {
     lines
 }
 
-fn fates(curves: &Curves) -> Vec<Line> {
+fn fates(curves: &Curves) -> Vec<FigureLine> {
     let mut lines = Vec::new();
     // All ratios at once would be a thicket; they are in the CSV.
     let shown = |curve: &&Curve| [0.5, 0.9].contains(&curve.setup.high_ratio);
     for curve in curves.timeouts.iter().filter(shown) {
         let name = &curve.name;
-        let aborted = |who| line(curve, move |point: &Point| 100.0 * point.of(who).aborted);
+        let aborted = |who| {
+            line(curve, move |point: &RatePoint| {
+                100.0 * point.of(who).aborted
+            })
+        };
         lines.push((format!("{name}: high aborted"), aborted(Who::High)));
         lines.push((format!("{name}: low aborted"), aborted(Who::Low)));
         let rejected = line(curve, |point| 100.0 * point.low.rejected);
@@ -156,7 +160,7 @@ fn fates(curves: &Curves) -> Vec<Line> {
 
 /// A line of the CSV: what became of a priority's tasks at a point.
 #[derive(Serialize)]
-struct Row<'a> {
+struct PriorityRow<'a> {
     experiment: &'a str,
     system: String,
     rate: Number,
@@ -184,7 +188,7 @@ pub(super) fn write_csv(curves: &Curves, out: impl Write) -> io::Result<()> {
             for point in &curve.points {
                 for (who, priority) in [(Who::High, "high"), (Who::Low, "low"), (Who::All, "all")] {
                     let outcome = point.of(who);
-                    csv.serialize(Row {
+                    csv.serialize(PriorityRow {
                         experiment: group,
                         // Scripts split lines at commas.
                         system: curve.name.replace(", ", "-"),

@@ -24,7 +24,7 @@ const DISPATCH: Duration = Duration::from_micros(250);
 
 /// The end of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Fate {
+pub(super) enum TaskFate {
     /// The last byte left so long after the request was accepted.
     Served(Duration),
     /// The request was turned away.
@@ -37,7 +37,7 @@ pub(super) enum Fate {
 ///
 /// # Errors
 /// When the core breaks one of its promises.
-pub(super) fn simulate(setup: &Setup) -> anyhow::Result<Vec<(usize, Fate)>> {
+pub(super) fn simulate(setup: &Setup) -> anyhow::Result<Vec<(usize, TaskFate)>> {
     let mut model = Model::new(setup);
     model.schedule(Time::ZERO, Happening::Arrival);
     while let Some(Reverse((at, _, happening))) = model.agenda.pop() {
@@ -67,10 +67,10 @@ enum Place {
     Server(Ticket),
     /// The channel of this server.
     Channel(usize),
-    Over(Fate),
+    Over(TaskFate),
 }
 
-struct Present {
+struct PresentTask {
     class: usize,
     task: Task,
     random: u64,
@@ -87,7 +87,7 @@ struct Model<'a> {
     dispatcher: Station,
     servers: Station,
     channels: Vec<Channel>,
-    tasks: Vec<Present>,
+    tasks: Vec<PresentTask>,
     /// The task of each ticket, by the ticket's index.
     at_dispatcher: Vec<usize>,
     at_servers: Vec<usize>,
@@ -142,14 +142,14 @@ impl<'a> Model<'a> {
                 Place::Dispatcher(ticket)
             }
             Verdict::Wait { ticket } => Place::Dispatcher(ticket),
-            Verdict::Refuse(_) => Place::Over(Fate::Rejected),
+            Verdict::Refuse(_) => Place::Over(TaskFate::Rejected),
         };
         if let Place::Dispatcher(ticket) = place {
             remember(&mut self.at_dispatcher, ticket, number);
             self.timeouts.push_back(number);
             self.schedule(self.now + self.setup.timeout, Happening::Timeout);
         }
-        self.tasks.push(Present {
+        self.tasks.push(PresentTask {
             class,
             task,
             random,
@@ -182,7 +182,7 @@ impl<'a> Model<'a> {
                 remember(&mut self.at_servers, ticket, number);
                 Place::Server(ticket)
             }
-            Verdict::Refuse(_) => Place::Over(Fate::Rejected),
+            Verdict::Refuse(_) => Place::Over(TaskFate::Rejected),
         };
         Ok(())
     }
@@ -222,7 +222,7 @@ impl<'a> Model<'a> {
         if let Some(number) = self.channels[server].take_done(self.now) {
             let present = &mut self.tasks[number];
             let response = self.now.since(present.accepted);
-            present.place = Place::Over(Fate::Served(response));
+            present.place = Place::Over(TaskFate::Served(response));
         }
         if let Some(until) = self.channels[server].next(self.now)? {
             self.schedule(until, Happening::ChannelFree(server));
@@ -242,7 +242,7 @@ impl<'a> Model<'a> {
             Place::Server(ticket) => self.servers.cancel(self.now, ticket),
             Place::Channel(server) => self.channels[server].cancel(self.now, number),
         }
-        present.place = Place::Over(Fate::Aborted);
+        present.place = Place::Over(TaskFate::Aborted);
     }
 
     /// Acts on what the stations have decided meanwhile.
@@ -255,7 +255,7 @@ impl<'a> Model<'a> {
                 }
                 Event::Refused { ticket, .. } => {
                     let number = self.at_dispatcher[ticket.index()];
-                    self.tasks[number].place = Place::Over(Fate::Rejected);
+                    self.tasks[number].place = Place::Over(TaskFate::Rejected);
                 }
             }
         }
@@ -269,7 +269,7 @@ impl<'a> Model<'a> {
                 }
                 Event::Refused { ticket, .. } => {
                     let number = self.at_servers[ticket.index()];
-                    self.tasks[number].place = Place::Over(Fate::Rejected);
+                    self.tasks[number].place = Place::Over(TaskFate::Rejected);
                 }
             }
         }
@@ -289,7 +289,7 @@ impl<'a> Model<'a> {
     }
 
     /// Checks at the end that every task has met its fate, and that nothing is left of any.
-    fn close(self) -> anyhow::Result<Vec<(usize, Fate)>> {
+    fn close(self) -> anyhow::Result<Vec<(usize, TaskFate)>> {
         let left = self.dispatcher.waiting() + self.servers.waiting();
         ensure!(left == 0, "{left} tasks still wait at the end");
         for channel in &self.channels {

@@ -1,7 +1,7 @@
 //! SDIS02's experiment for the reproduction: what it came to, by name.
 
 use super::checks::{Curves, STATIC_CAPACITY};
-use super::points::{Curve, Point, Who};
+use super::points::{Curve, RatePoint, Who};
 use super::{FIRST_THRESHOLD, Media, RATES, Sdis02Args, base, curves, figures};
 use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
 
@@ -160,7 +160,7 @@ fn admission(curves: &Curves, capacity: f64, measured: &mut Measured) {
         let is_lower = sqf_edac < sqf && psqf_edac < psqf;
         measured.holds("early discard keeps high in", is_lower);
     }
-    let each = |measure: fn(&Point) -> f64| {
+    let each = |measure: fn(&RatePoint) -> f64| {
         let most = curves
             .timeouts
             .iter()
@@ -179,7 +179,7 @@ fn admission(curves: &Curves, capacity: f64, measured: &mut Measured) {
 /// for each of the static capacity.
 fn rejection_slope(curve: &Curve, capacity: f64, who: Who) -> f64 {
     let over = curve.points.iter().filter(|point| point.rate > capacity);
-    let over: Vec<&Point> = over.collect();
+    let over: Vec<&RatePoint> = over.collect();
     match (over.first(), over.last()) {
         (Some(first), Some(last)) if last.rate > first.rate => {
             let grown = last.of(who).rejected - first.of(who).rejected;

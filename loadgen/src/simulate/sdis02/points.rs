@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::model::{Fate, simulate};
+use super::model::{TaskFate, simulate};
 use super::setup::{CLASSES, Setup};
 use crate::simulate::statistics::percentile;
 
 /// The results of the tasks of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct ClassOutcome {
     /// The mean of those served, in seconds.
     pub(super) mean_s: f64,
     pub(super) p95_s: f64,
@@ -27,20 +27,20 @@ const WARMUP: usize = 10;
 /// SDIS02's bound for high-priority tasks.
 const IN_TIME: Duration = Duration::from_secs(2);
 
-impl Outcome {
-    fn of(fates: impl Iterator<Item = Fate>) -> Self {
+impl ClassOutcome {
+    fn of(fates: impl Iterator<Item = TaskFate>) -> Self {
         let mut times_s = Vec::new();
         let mut outcome = Self::default();
         let mut count = 0.0;
         for fate in fates {
             count += 1.0;
             match fate {
-                Fate::Served(time) => {
+                TaskFate::Served(time) => {
                     times_s.push(time.as_secs_f64());
                     outcome.in_time += f64::from(u8::from(time <= IN_TIME));
                 }
-                Fate::Rejected => outcome.rejected += 1.0,
-                Fate::Aborted => outcome.aborted += 1.0,
+                TaskFate::Rejected => outcome.rejected += 1.0,
+                TaskFate::Aborted => outcome.aborted += 1.0,
             }
         }
         Self {
@@ -55,12 +55,12 @@ impl Outcome {
 
 /// A setup at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Point {
+pub(super) struct RatePoint {
     /// The requests in a second.
     pub(super) rate: f64,
-    pub(super) high: Outcome,
-    pub(super) low: Outcome,
-    pub(super) all: Outcome,
+    pub(super) high: ClassOutcome,
+    pub(super) low: ClassOutcome,
+    pub(super) all: ClassOutcome,
 }
 
 /// The tasks whose outcome at a point is read.
@@ -71,8 +71,8 @@ pub(super) enum Who {
     All,
 }
 
-impl Point {
-    pub(super) fn of(&self, who: Who) -> &Outcome {
+impl RatePoint {
+    pub(super) fn of(&self, who: Who) -> &ClassOutcome {
         match who {
             Who::High => &self.high,
             Who::Low => &self.low,
@@ -86,7 +86,7 @@ impl Point {
 pub(super) struct Curve {
     pub(super) name: String,
     pub(super) setup: Setup,
-    pub(super) points: Vec<Point>,
+    pub(super) points: Vec<RatePoint>,
 }
 
 /// A knee is where the mean response time passes this, in seconds.
@@ -96,7 +96,7 @@ impl Curve {
     /// Returns the rate at which the mean response time passes a second,
     /// between two points in proportion; `None` if it does not.
     pub(super) fn knee(&self, who: Who) -> Option<f64> {
-        let slow = |point: &Point| point.of(who).mean_s >= KNEE_S;
+        let slow = |point: &RatePoint| point.of(who).mean_s >= KNEE_S;
         let at = self.points.iter().position(slow)?;
         let after = &self.points[at];
         let Some(before) = at.checked_sub(1).map(|at| &self.points[at]) else {
@@ -108,32 +108,32 @@ impl Curve {
     }
 
     /// Returns the most that a measure comes to, up to a rate.
-    pub(super) fn most(&self, up_to: f64, measure: impl Fn(&Point) -> f64) -> f64 {
+    pub(super) fn most(&self, up_to: f64, measure: impl Fn(&RatePoint) -> f64) -> f64 {
         let points = self.points.iter().filter(|point| point.rate <= up_to);
         points.map(measure).fold(0.0, f64::max)
     }
 
     /// Returns the mean of a measure over the points up to a rate.
-    pub(super) fn mean(&self, up_to: f64, measure: impl Fn(&Point) -> f64) -> f64 {
+    pub(super) fn mean(&self, up_to: f64, measure: impl Fn(&RatePoint) -> f64) -> f64 {
         let points = self.points.iter().filter(|point| point.rate <= up_to);
         let values: Vec<f64> = points.map(measure).collect();
         values.iter().sum::<f64>() / values.len() as f64
     }
 }
 
-fn point(setup: &Setup) -> anyhow::Result<Point> {
+fn point(setup: &Setup) -> anyhow::Result<RatePoint> {
     let fates = simulate(setup)?;
     let fates = &fates[fates.len() / WARMUP..];
     let of = |class| {
         let of_class = fates.iter().filter(move |fate| fate.0 == class);
-        Outcome::of(of_class.map(|fate| fate.1))
+        ClassOutcome::of(of_class.map(|fate| fate.1))
     };
-    let [high, low]: [Outcome; CLASSES] = [of(0), of(1)];
-    Ok(Point {
+    let [high, low]: [ClassOutcome; CLASSES] = [of(0), of(1)];
+    Ok(RatePoint {
         rate: setup.rate,
         high,
         low,
-        all: Outcome::of(fates.iter().map(|fate| fate.1)),
+        all: ClassOutcome::of(fates.iter().map(|fate| fate.1)),
     })
 }
 
@@ -172,7 +172,7 @@ pub(super) fn run(setups: Vec<(String, Setup)>, rates: &[f64]) -> anyhow::Result
     let mut points = points.into_iter().flatten();
     let mut curves = Vec::new();
     for (name, setup) in setups {
-        let of_curve: Result<Vec<Point>, String> = points.by_ref().take(rates.len()).collect();
+        let of_curve: Result<Vec<RatePoint>, String> = points.by_ref().take(rates.len()).collect();
         curves.push(Curve {
             points: of_curve
                 .map_err(|error| anyhow::anyhow!("{name}, seed {}: {error}", setup.seed))?,
@@ -187,8 +187,8 @@ pub(super) fn run(setups: Vec<(String, Setup)>, rates: &[f64]) -> anyhow::Result
 mod tests {
     use super::*;
 
-    fn served(ms: u64) -> Fate {
-        Fate::Served(Duration::from_millis(ms))
+    fn served(ms: u64) -> TaskFate {
+        TaskFate::Served(Duration::from_millis(ms))
     }
 
     #[test]
@@ -196,11 +196,11 @@ mod tests {
         let fates = [
             served(1000),
             served(3000),
-            Fate::Rejected,
-            Fate::Aborted,
+            TaskFate::Rejected,
+            TaskFate::Aborted,
             served(2000),
         ];
-        let outcome = Outcome::of(fates.into_iter());
+        let outcome = ClassOutcome::of(fates.into_iter());
         assert!((outcome.mean_s - 2.0).abs() < 1e-9);
         assert_eq!(outcome.p95_s, 3.0);
         assert_eq!(outcome.rejected, 0.2);

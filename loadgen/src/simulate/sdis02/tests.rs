@@ -105,7 +105,7 @@ fn the_seed_decides_everything() {
 
 #[test]
 fn the_csv_has_a_line_for_each_priority_of_each_point() {
-    let outcome = |mean_s| points::Outcome {
+    let outcome = |mean_s| points::ClassOutcome {
         mean_s,
         p95_s: 0.830_936_028,
         rejected: 0.0,
@@ -115,7 +115,7 @@ fn the_csv_has_a_line_for_each_priority_of_each_point() {
     let curve = |name: &str| Curve {
         name: name.to_owned(),
         setup: base(&args()),
-        points: vec![points::Point {
+        points: vec![points::RatePoint {
             rate: 200.0,
             high: outcome(1.5),
             low: outcome(f64::NAN),

@@ -1,7 +1,7 @@
 //! What SRQ06 finds, and whether it is found here.
 
-use super::super::findings::{Finding, Verdict};
-use super::experiments::Measured;
+use super::super::findings::{Finding, FindingVerdict};
+use super::experiments::MeasuredScheme;
 
 /// The numbers of table IV: mean response times in the shift, in seconds.
 pub(super) const TABLE_IV: [(&str, f64); 5] = [
@@ -19,10 +19,10 @@ pub(super) const FITTED_S: f64 = TABLE_IV[0].1;
 const NEAR: f64 = 0.1;
 
 /// The measures of each scheme, in the order of [`TABLE_IV`].
-pub(super) struct Schemes(pub(super) Vec<Measured>);
+pub(super) struct Schemes(pub(super) Vec<MeasuredScheme>);
 
 impl Schemes {
-    pub(super) fn of(&self, name: &str) -> &Measured {
+    pub(super) fn of(&self, name: &str) -> &MeasuredScheme {
         let place = TABLE_IV.iter().position(|&(own, _)| own == name);
         &self.0[place.unwrap_or(0)]
     }
@@ -50,9 +50,9 @@ fn table_iv(schemes: &Schemes) -> Vec<Finding> {
     let alike = |name: &str, paper: f64| {
         let own = -schemes.gain(name);
         match (1.0 + own) / (1.0 + paper) - 1.0 {
-            off if off.abs() <= NEAR => Verdict::Holds,
-            _ if own * paper > 0.0 => Verdict::InPart,
-            _ => Verdict::Differs,
+            off if off.abs() <= NEAR => FindingVerdict::Holds,
+            _ if own * paper > 0.0 => FindingVerdict::InPart,
+            _ => FindingVerdict::Differs,
         }
     };
     vec![
@@ -60,13 +60,13 @@ fn table_iv(schemes: &Schemes) -> Vec<Finding> {
             source: "table IV",
             claim: "SRQ is below Linux by 62.6%",
             found: change("srq"),
-            verdict: Verdict::of_gain(schemes.gain("srq"), 0.626),
+            verdict: FindingVerdict::of_gain(schemes.gain("srq"), 0.626),
         },
         Finding {
             source: "table IV",
             claim: "R-VRD is below Linux by 20.7%",
             found: change("vrd"),
-            verdict: Verdict::of_gain(schemes.gain("vrd"), 0.207),
+            verdict: FindingVerdict::of_gain(schemes.gain("vrd"), 0.207),
         },
         Finding {
             source: "table IV",
@@ -100,13 +100,13 @@ fn over_time(schemes: &Schemes) -> Vec<Finding> {
             source: "figure 9",
             claim: "the order is SRQ, R-VRD, Linux, R-EDF (mean s)",
             found: listed.join(", "),
-            verdict: Verdict::of(order.is_sorted_by(|a, b| a.1 < b.1)),
+            verdict: FindingVerdict::of(order.is_sorted_by(|a, b| a.1 < b.1)),
         },
         Finding {
             source: "figure 9",
             claim: "throughputs are similar (requests/s, the least and the most)",
             found: format!("{least:.1}, {most:.1}"),
-            verdict: Verdict::of(least >= (1.0 - NEAR) * most),
+            verdict: FindingVerdict::of(least >= (1.0 - NEAR) * most),
         },
         Finding {
             source: "figure 10",
@@ -116,7 +116,7 @@ fn over_time(schemes: &Schemes) -> Vec<Finding> {
                 "{:.2}; {:.2}, {:.2}, {:.2}",
                 srq.within[1], best[0], best[1], best[2]
             ),
-            verdict: Verdict::of(best.iter().all(|&other| srq.within[1] > other)),
+            verdict: FindingVerdict::of(best.iter().all(|&other| srq.within[1] > other)),
         },
         Finding {
             source: "figure 10",
@@ -125,7 +125,7 @@ fn over_time(schemes: &Schemes) -> Vec<Finding> {
                 "{:.1}; {:.1}, {:.1}, {:.1}",
                 srq.p99_s, tails[0], tails[1], tails[2]
             ),
-            verdict: Verdict::of(tails.iter().all(|&other| srq.p99_s > other)),
+            verdict: FindingVerdict::of(tails.iter().all(|&other| srq.p99_s > other)),
         },
     ]
 }
@@ -175,22 +175,22 @@ pub(super) fn description(loads: &[AtLoad]) -> Vec<Finding> {
                 format!("{edf:.2}, {vrd:.2}, {srq:.2} of it")
             }),
             verdict: match ratio {
-                Some(ratio) if ratio.iter().all(|&own| own < 0.6) => Verdict::Holds,
-                Some(ratio) if ratio.iter().all(|&own| own < 1.0) => Verdict::InPart,
-                _ => Verdict::Differs,
+                Some(ratio) if ratio.iter().all(|&own| own < 0.6) => FindingVerdict::Holds,
+                Some(ratio) if ratio.iter().all(|&own| own < 1.0) => FindingVerdict::InPart,
+                _ => FindingVerdict::Differs,
             },
         },
         Finding {
             source: "figure 12",
             claim: "in overload SRQ's mean is below Linux's by 14.5% to 78.8%",
             found: format!("{:.1}% to {:.1}%", 100.0 * least, 100.0 * most),
-            verdict: Verdict::of_gain(least, 0.145),
+            verdict: FindingVerdict::of_gain(least, 0.145),
         },
         Finding {
             source: "figure 12",
             claim: "R-EDF, R-VRD and SRQ are about equal (the most over the least)",
             found: format!("{spread:.2}"),
-            verdict: Verdict::of(spread <= 1.0 + 2.0 * NEAR),
+            verdict: FindingVerdict::of(spread <= 1.0 + 2.0 * NEAR),
         },
     ]
 }
@@ -220,13 +220,13 @@ pub(super) fn retrieval(loads: &[AtLoad]) -> Vec<Finding> {
             source: "figure 13",
             claim: "losses are similar, Linux's the worst in overload (points apart at most)",
             found: format!("{apart:.1}"),
-            verdict: Verdict::of(is_worst && apart < 10.0),
+            verdict: FindingVerdict::of(is_worst && apart < 10.0),
         },
         Finding {
             source: "figure 14",
             claim: "in overload SRQ's mean is below Linux's by 78.9% to 82.3%",
             found: format!("{:.1}% to {:.1}%", 100.0 * least, 100.0 * most),
-            verdict: Verdict::of_gain(least, 0.789),
+            verdict: FindingVerdict::of_gain(least, 0.789),
         },
         Finding {
             source: "figure 15",
@@ -236,9 +236,9 @@ pub(super) fn retrieval(loads: &[AtLoad]) -> Vec<Finding> {
                 format!("{linux:.2}; {least:.2}")
             }),
             verdict: match twice {
-                Some((linux, least)) if linux < 0.5 * least => Verdict::Holds,
-                Some((linux, least)) if linux < least => Verdict::InPart,
-                _ => Verdict::Differs,
+                Some((linux, least)) if linux < 0.5 * least => FindingVerdict::Holds,
+                Some((linux, least)) if linux < least => FindingVerdict::InPart,
+                _ => FindingVerdict::Differs,
             },
         },
     ]
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     fn schemes(means: [f64; 5], within: [f64; 5], p99: [f64; 5], loss: [f64; 5]) -> Schemes {
-        let own = |index: usize| Measured {
+        let own = |index: usize| MeasuredScheme {
             mean_s: means[index],
             within: [within[index]; 5],
             p99_s: p99[index],
@@ -260,7 +260,7 @@ mod tests {
         Schemes((0..5).map(own).collect())
     }
 
-    fn verdicts(findings: &[Finding]) -> Vec<Verdict> {
+    fn verdicts(findings: &[Finding]) -> Vec<FindingVerdict> {
         findings.iter().map(|finding| finding.verdict).collect()
     }
 
@@ -270,7 +270,7 @@ mod tests {
         let p99 = [4.0, 9.0, 4.0, 5.0, 20.0];
         let means = TABLE_IV.map(|(_, mean_s)| mean_s);
         let own = schemes(means, within, p99, [6.0; 5]);
-        assert_eq!(verdicts(&shift(&own)), [Verdict::Holds; 8]);
+        assert_eq!(verdicts(&shift(&own)), [FindingVerdict::Holds; 8]);
         let of_load = |load: f64| AtLoad {
             load,
             schemes: schemes(
@@ -281,8 +281,8 @@ mod tests {
             ),
         };
         let loads = [of_load(1.0), of_load(2.0)];
-        assert_eq!(verdicts(&description(&loads)), [Verdict::Holds; 3]);
-        assert_eq!(verdicts(&retrieval(&loads)), [Verdict::Holds; 3]);
+        assert_eq!(verdicts(&description(&loads)), [FindingVerdict::Holds; 3]);
+        assert_eq!(verdicts(&retrieval(&loads)), [FindingVerdict::Holds; 3]);
     }
 
     #[test]
@@ -292,17 +292,24 @@ mod tests {
             let own = schemes(means, [0.5; 5], [1.0; 5], [5.0; 5]);
             verdicts(&shift(&own))
         };
-        assert_eq!(of_srq(1.0)[0], Verdict::InPart);
+        assert_eq!(of_srq(1.0)[0], FindingVerdict::InPart);
         let worse = of_srq(1.5);
         assert_eq!(
             [worse[0], worse[4], worse[6], worse[7]],
-            [Verdict::Differs; 4]
+            [FindingVerdict::Differs; 4]
         );
         let same = AtLoad {
             load: 2.0,
             schemes: schemes([1.0; 5], [0.5; 5], [1.0; 5], [50.0; 5]),
         };
         let found = verdicts(&retrieval(&[same]));
-        assert_eq!(found, [Verdict::Holds, Verdict::Differs, Verdict::Differs]);
+        assert_eq!(
+            found,
+            [
+                FindingVerdict::Holds,
+                FindingVerdict::Differs,
+                FindingVerdict::Differs
+            ]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! SRQ06's experiments: a size shift at a constant rate, and loads up to twice the capacity.
 
-use super::server::{Outcome, Scheme};
-use super::workload::{Request, Service, Shift};
+use super::server::{Scheme, ServerOutcome};
+use super::workload::{ServiceRequest, Shift, SrqService};
 use crate::workload::Dice;
 
 const SECOND: f64 = 1e9;
@@ -31,7 +31,7 @@ pub(super) enum Count {
 
 /// The measures of a scheme.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Measured {
+pub(super) struct MeasuredScheme {
     pub(super) mean_s: f64,
     /// Percent of the requests that were refused.
     pub(super) loss_percent: f64,
@@ -61,7 +61,7 @@ pub(super) struct ShiftPlan {
 
 impl ShiftPlan {
     /// Returns what a scheme does with the requests that come in the shift.
-    pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<Measured> {
+    pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<MeasuredScheme> {
         let window = (WARM_UP_S + SHIFT_S.0, WARM_UP_S + SHIFT_S.1);
         mean_over(self.seeds, |index| {
             let requests = self.requests(self.seed + index);
@@ -71,18 +71,18 @@ impl ShiftPlan {
     }
 
     /// Requests at a constant rate; common random numbers for each share.
-    fn requests(&self, seed: u64) -> Vec<Request> {
+    fn requests(&self, seed: u64) -> Vec<ServiceRequest> {
         let mut dice = Dice::new(seed);
         let count = ((WARM_UP_S + SHIFT_RUN_S) * RATE_PER_S) as usize;
         let request = |index: usize| {
             let at_s = index as f64 / RATE_PER_S;
             let (ordinary, long) = (
-                Service::Retrieval.draw(&mut dice),
+                SrqService::Retrieval.draw(&mut dice),
                 self.shift.draw(&mut dice),
             );
             let is_long = dice.uniform() < self.share;
             let is_shift = (SHIFT_S.0..SHIFT_S.1).contains(&(at_s - WARM_UP_S));
-            Request {
+            ServiceRequest {
                 at: (at_s * SECOND) as u64,
                 service: if is_long && is_shift { long } else { ordinary },
             }
@@ -111,7 +111,7 @@ impl ShiftPlan {
 /// A load of figures 11 to 15: Poisson arrivals.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LoadPlan {
-    pub(super) service: Service,
+    pub(super) service: SrqService,
     pub(super) rate_per_s: f64,
     pub(super) count: Count,
     pub(super) seeds: u64,
@@ -120,7 +120,7 @@ pub(super) struct LoadPlan {
 
 impl LoadPlan {
     /// Returns what a scheme does with the requests that come once the queues have adapted.
-    pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<Measured> {
+    pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<MeasuredScheme> {
         let window = (WARM_UP_S, WARM_UP_S + LOAD_RUN_S);
         mean_over(self.seeds, |index| {
             let requests = self.requests(self.seed + index);
@@ -129,7 +129,7 @@ impl LoadPlan {
         })
     }
 
-    fn requests(&self, seed: u64) -> Vec<Request> {
+    fn requests(&self, seed: u64) -> Vec<ServiceRequest> {
         let mut dice = Dice::new(seed);
         let mut at_s = 0.0;
         let mut requests = Vec::new();
@@ -138,7 +138,7 @@ impl LoadPlan {
             if at_s >= WARM_UP_S + LOAD_RUN_S {
                 return requests;
             }
-            requests.push(Request {
+            requests.push(ServiceRequest {
                 at: (at_s * SECOND) as u64,
                 service: self.service.draw(&mut dice),
             });
@@ -165,11 +165,11 @@ impl LoadPlan {
 
 /// Measures a window of seconds. What is lost is of those that came in it.
 fn measured(
-    requests: &[Request],
-    outcome: Outcome,
+    requests: &[ServiceRequest],
+    outcome: ServerOutcome,
     (from_s, to_s): (f64, f64),
     count: Count,
-) -> Measured {
+) -> MeasuredScheme {
     let of = || requests.iter().zip(&outcome.response_s);
     let is_within = |at_s: f64| (from_s..to_s).contains(&at_s);
     let came = of().filter(|(request, _)| is_within(request.at as f64 / SECOND));
@@ -186,7 +186,7 @@ fn measured(
     ended.sort_by(f64::total_cmp);
     let count = ended.len().max(1) as f64;
     let within = |bound: f64| ended.partition_point(|&s| s <= bound) as f64 / count;
-    Measured {
+    MeasuredScheme {
         mean_s: ended.iter().sum::<f64>() / count,
         loss_percent: 100.0 * (1.0 - served as f64 / responses.len().max(1) as f64),
         throughput_per_s: ended.len() as f64 / (to_s - from_s),
@@ -199,9 +199,9 @@ fn measured(
 /// Averages over seeds; what the queues came to is the first's.
 fn mean_over(
     seeds: u64,
-    one: impl Fn(u64) -> anyhow::Result<Measured>,
-) -> anyhow::Result<Measured> {
-    let mut sum = Measured::default();
+    one: impl Fn(u64) -> anyhow::Result<MeasuredScheme>,
+) -> anyhow::Result<MeasuredScheme> {
+    let mut sum = MeasuredScheme::default();
     for index in 0..seeds {
         let own = one(index)?;
         sum.mean_s += own.mean_s;
@@ -218,7 +218,7 @@ fn mean_over(
     }
     let seeds = seeds.max(1) as f64;
     sum.within.iter_mut().for_each(|share| *share /= seeds);
-    Ok(Measured {
+    Ok(MeasuredScheme {
         mean_s: sum.mean_s / seeds,
         loss_percent: sum.loss_percent / seeds,
         throughput_per_s: sum.throughput_per_s / seeds,

@@ -2,7 +2,7 @@
 
 use super::checks::{AtLoad, FITTED_S, Schemes, TABLE_IV};
 use super::experiments::{BOUNDS_S, Count, LoadPlan, ShiftPlan};
-use super::{Scheme, Service, Shift, measure, schemes_of};
+use super::{Scheme, Shift, SrqService, measure, schemes_of};
 use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
 
 /// The time that one grant of a processor lasts, in nanoseconds.
@@ -60,8 +60,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 3] = [
             },
         ],
         expected_s: (60.0, 300.0),
-        parameters: |scale| format!("{:?}", load_plan(scale, Service::Description)),
-        run: |scale| at_loads(scale, Service::Description),
+        parameters: |scale| format!("{:?}", load_plan(scale, SrqService::Description)),
+        run: |scale| at_loads(scale, SrqService::Description),
     },
     Experiment {
         paper: "SRQ06",
@@ -91,8 +91,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 3] = [
             },
         ],
         expected_s: (60.0, 300.0),
-        parameters: |scale| format!("{:?}", load_plan(scale, Service::Retrieval)),
-        run: |scale| at_loads(scale, Service::Retrieval),
+        parameters: |scale| format!("{:?}", load_plan(scale, SrqService::Retrieval)),
+        run: |scale| at_loads(scale, SrqService::Retrieval),
     },
 ];
 
@@ -106,7 +106,7 @@ fn shift_plan(scale: Scale, count: Count) -> ShiftPlan {
     }
 }
 
-fn load_plan(scale: Scale, service: Service) -> LoadPlan {
+fn load_plan(scale: Scale, service: SrqService) -> LoadPlan {
     LoadPlan {
         service,
         rate_per_s: 0.0,
@@ -178,7 +178,7 @@ fn shift_claims(found: &Schemes, prefix: &str, measured: &mut Measured) {
 }
 
 /// Runs a service at all loads.
-fn at_loads(scale: Scale, service: Service) -> anyhow::Result<Measured> {
+fn at_loads(scale: Scale, service: SrqService) -> anyhow::Result<Measured> {
     let schemes = schemes();
     let full = load_plan(scale, service).full(&schemes[0].1)?;
     let loads = scale.pick(&LOADS[2..3], &LOADS[..], &LOADS[..]);
@@ -194,14 +194,14 @@ fn at_loads(scale: Scale, service: Service) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
     measured.value("rate at load 1 per s", full.rate_per_s);
     let (loss, time) = match service {
-        Service::Description => ("figure-11", "figure-12"),
-        Service::Retrieval => ("figure-13", "figure-14"),
+        SrqService::Description => ("figure-11", "figure-12"),
+        SrqService::Retrieval => ("figure-13", "figure-14"),
     };
     for own in &found {
         for (&(name, _), scheme) in TABLE_IV.iter().zip(&own.schemes.0) {
             measured.point(loss, name, own.load, scheme.loss_percent);
             measured.point(time, name, own.load, scheme.mean_s);
-            let is_shown = service == Service::Retrieval && own.load == 2.0;
+            let is_shown = service == SrqService::Retrieval && own.load == 2.0;
             for (bound, share) in BOUNDS_S.iter().zip(scheme.within).filter(|_| is_shown) {
                 measured.point("figure-15", name, *bound, share);
             }

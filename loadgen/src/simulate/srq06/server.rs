@@ -7,7 +7,7 @@ use anyhow::ensure;
 use sprat_scheduler::srq::{self, Queues};
 use sprat_scheduler::{ClassSpec, Discipline, Time};
 
-use super::workload::Request;
+use super::workload::ServiceRequest;
 
 /// Processors: SRQ06's machines are dual Pentium III.
 const PROCESSORS: usize = 2;
@@ -32,7 +32,7 @@ pub(super) enum Scheme {
 
 /// The results of the requests.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
+pub(super) struct ServerOutcome {
     /// The seconds from arrival to end, by request; none if it was refused.
     pub(super) response_s: Vec<Option<f64>>,
     /// The number of SRQ's queues at the end, their quanta in ms, splits and merges.
@@ -48,7 +48,7 @@ impl Scheme {
     /// # Errors
     ///
     /// The core breaks an invariant.
-    pub(super) fn serve(&self, requests: &[Request]) -> anyhow::Result<Outcome> {
+    pub(super) fn serve(&self, requests: &[ServiceRequest]) -> anyhow::Result<ServerOutcome> {
         match self {
             &Self::Linux { threads } => Ok(share(requests, threads)),
             Self::Core {
@@ -61,7 +61,7 @@ impl Scheme {
 }
 
 /// Serves requests by threads that share the processors.
-fn share(requests: &[Request], threads: usize) -> Outcome {
+fn share(requests: &[ServiceRequest], threads: usize) -> ServerOutcome {
     let mut response_s = vec![None; requests.len()];
     let mut running: Vec<(usize, f64)> = Vec::with_capacity(threads);
     let mut waiting = VecDeque::new();
@@ -102,7 +102,7 @@ fn share(requests: &[Request], threads: usize) -> Outcome {
             }
         }
     }
-    Outcome {
+    ServerOutcome {
         response_s,
         queues: None,
     }
@@ -119,7 +119,7 @@ struct Slice {
 
 /// Requests in the core's order.
 struct Ordered<'a> {
-    requests: &'a [Request],
+    requests: &'a [ServiceRequest],
     server: srq::Server,
     slice: u64,
     processors: [Option<Slice>; PROCESSORS],
@@ -129,11 +129,11 @@ struct Ordered<'a> {
 }
 
 fn order(
-    requests: &[Request],
+    requests: &[ServiceRequest],
     discipline: &Discipline,
     threads: Option<usize>,
     slice: u64,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<ServerOutcome> {
     let class = ClassSpec {
         // Table I: D and D' are 2 s, C is 1.
         deadline: Some(std::time::Duration::from_secs(2)),
@@ -182,7 +182,7 @@ fn order(
         there == 0 && ordered.server.waiting() == 0,
         "requests are left"
     );
-    Ok(Outcome {
+    Ok(ServerOutcome {
         queues: ordered.server.queues().map(described),
         response_s: ordered.response_s,
     })
@@ -190,7 +190,7 @@ fn order(
 
 impl Ordered<'_> {
     fn arrive(&mut self, now: u64, index: usize) {
-        let Request { at, service } = self.requests[index];
+        let ServiceRequest { at, service } = self.requests[index];
         let (now, arrived) = (Time::from_nanos(now), Time::from_nanos(at));
         let number = self.server.arrive(now, arrived, 0) as usize;
         if self.present.len() <= number {
@@ -261,15 +261,15 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn requests(all: &[(u64, u64)]) -> Vec<Request> {
-        let request = |&(at, service)| Request {
+    fn requests(all: &[(u64, u64)]) -> Vec<ServiceRequest> {
+        let request = |&(at, service)| ServiceRequest {
             at: at * MS,
             service: service * MS,
         };
         all.iter().map(request).collect()
     }
 
-    fn ends_ms(outcome: &Outcome, requests: &[Request]) -> Vec<Option<u64>> {
+    fn ends_ms(outcome: &ServerOutcome, requests: &[ServiceRequest]) -> Vec<Option<u64>> {
         let of = requests.iter().zip(&outcome.response_s);
         of.map(|(request, s)| s.map(|s| request.at / MS + (s * 1e3).round() as u64))
             .collect()

@@ -4,7 +4,7 @@ use crate::workload::Dice;
 
 /// A service of SRQ06's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
+pub(super) enum SrqService {
     /// Finds pages by keywords; heavy-tailed.
     Retrieval,
     /// Finds a paragraph in a page; close to exponential.
@@ -47,7 +47,7 @@ struct Range {
     high_ms: f64,
 }
 
-impl Service {
+impl SrqService {
     /// Draws what a request takes of a processor, in nanoseconds.
     pub(super) fn draw(self, dice: &mut Dice) -> u64 {
         let is_tail = dice.uniform() < TAIL;
@@ -93,7 +93,7 @@ fn tail(dice: &mut Dice) -> f64 {
 
 /// A request that is going to come.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Request {
+pub(super) struct ServiceRequest {
     /// Nanoseconds since the beginning.
     pub(super) at: u64,
     /// Nanoseconds of a processor.
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn services_have_what_table_ii_prints() {
-        let of = |service: Service| {
+        let of = |service: SrqService| {
             let mut dice = Dice::new(7);
             let mut ms: Vec<f64> = (0..400_000)
                 .map(|_| service.draw(&mut dice) as f64 / 1e6)
@@ -115,11 +115,11 @@ mod tests {
             let mean = ms.iter().sum::<f64>() / ms.len() as f64;
             (mean, ms[360_000], *ms.last().unwrap())
         };
-        let (mean, p90, most) = of(Service::Retrieval);
+        let (mean, p90, most) = of(SrqService::Retrieval);
         assert!((mean - 23.6).abs() < 0.7, "{mean}");
         assert!((p90 - 46.0).abs() < 1.0, "{p90}");
         assert!((2000.0..=2732.0).contains(&most), "{most}");
-        let (mean, p90, most) = of(Service::Description);
+        let (mean, p90, most) = of(SrqService::Description);
         assert!((mean - 24.6).abs() < 0.3, "{mean}");
         assert!((p90 - 40.0).abs() < 0.5, "{p90}");
         assert!((300.0..=596.0).contains(&most), "{most}");

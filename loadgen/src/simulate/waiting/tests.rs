@@ -13,7 +13,7 @@ fn args(line: &str) -> WaitingArgs {
     Line::parse_from(words).args
 }
 
-fn served(args: &WaitingArgs, order: Order) -> Vec<Served> {
+fn served(args: &WaitingArgs, order: Order) -> Vec<ServedRequest> {
     let grid = args.common.sizes.grid();
     farm::simulate(&plan(args, &grid, args.load[0], order)).unwrap()
 }
@@ -24,7 +24,7 @@ fn agrees(line: &str, order: Order) {
     let grid = args.common.sizes.grid();
     let expected = expected(&args, &grid, args.load[0], order).unwrap();
     let bytes_per_s = plan(&args, &grid, args.load[0], order).service.bytes_per_s;
-    let found = Measures::of(&served(&args, order), &args.common.sizes);
+    let found = SimulatedMeasures::of(&served(&args, order), &args.common.sizes);
     let expected_ms = expected.response_bytes / bytes_per_s * 1e3;
     let off = (found.mean_ms.mean - expected_ms).abs();
     assert!(
@@ -59,7 +59,11 @@ fn each_order_gives_what_it_is_for() {
     let of = |order| served(&args, order);
     let (fcfs, size) = (of(Order::Fcfs), of(Order::Size));
     let (edf, value) = (of(Order::Edf), of(Order::Value));
-    let mean = |served: &[Served]| Measures::of(served, &args.common.sizes).mean_ms.mean;
+    let mean = |served: &[ServedRequest]| {
+        SimulatedMeasures::of(served, &args.common.sizes)
+            .mean_ms
+            .mean
+    };
     assert!(mean(&size) < 0.5 * mean(&fcfs));
     assert!(late_percent(&edf) < 0.8 * late_percent(&fcfs));
     let [tight, ordinary, loose] = by_class(&value)[..] else {

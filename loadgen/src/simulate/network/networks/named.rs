@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
-use super::{Algorithm, Group, MBIT, Network, SEGMENT, Traffic, link, queue_bytes, queue_packets};
+use super::{
+    Algorithm, ClientGroup, MBIT, Network, SEGMENT, Traffic, link, queue_bytes, queue_packets,
+};
 use super::{LinkSettings, rates};
-use crate::links::{Bound, QueueSettings, RedSettings};
+use crate::links::{QueueBound, QueueSettings, RedSettings};
 
 /// A queue of 100 packets, as in the lab.
 const LAB_PACKETS: u64 = 100;
@@ -28,7 +30,7 @@ fn near(name: &str, mbit: f64, load: f64, count: usize) -> Network {
     Network {
         name: name.to_owned(),
         shared: link(mbit, queue_packets(LAB_PACKETS)),
-        groups: vec![Group {
+        groups: vec![ClientGroup {
             clients: 8,
             weight: 1.0,
             rtt_ms: (0.1, 0.3),
@@ -128,7 +130,7 @@ fn varied(n: usize) -> Vec<Network> {
         with(far("10M, 1% lost"), |w| w.groups[0].own.loss = 0.01),
         with(far("10M, RED"), |w| {
             w.shared.queue = QueueSettings::Red {
-                bound: Bound::packets(LAB_PACKETS),
+                bound: QueueBound::packets(LAB_PACKETS),
                 red: RedSettings::SFD_OUT,
             };
         }),

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, Group, LinkSettings, MBIT, Network, SEGMENT, Traffic, link, log_uniform,
+    Algorithm, ClientGroup, LinkSettings, MBIT, Network, SEGMENT, Traffic, link, log_uniform,
     queue_bytes, rates,
 };
-use crate::links::{Bound, QueueSettings, RedSettings};
+use crate::links::{QueueBound, QueueSettings, RedSettings};
 use crate::workload::Dice;
 
 /// The place where queues form.
@@ -33,7 +33,7 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         u => 0.4 + 0.6 * u,
     };
     let groups = 1 + dice.below(3);
-    let groups: Vec<Group> = (0..groups)
+    let groups: Vec<ClientGroup> = (0..groups)
         .map(|_| group(&mut dice, bottleneck, mbit))
         .collect();
     let idle = matches!(bottleneck, Bottleneck::Own | Bottleneck::Nowhere);
@@ -93,12 +93,12 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
 }
 
 /// Returns what the clients of a group can be sent, in Mbit/s, over the group's weight.
-fn capacity_mbit(group: &Group) -> f64 {
+fn capacity_mbit(group: &ClientGroup) -> f64 {
     let each = group.own.rate_bits_per_s.map_or(f64::MAX, |r| r as f64);
     each / MBIT * group.clients as f64 / group.weight
 }
 
-fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> Group {
+fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> ClientGroup {
     let clients = log_uniform(dice, (1.0, 300.0)) as usize;
     let least_ms = log_uniform(dice, (0.2, 200.0));
     let most_ms = (least_ms * log_uniform(dice, (1.0, 10.0))).min(400.0);
@@ -116,7 +116,7 @@ fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> Group {
     if dice.uniform() < 0.3 {
         own.loss = log_uniform(dice, (0.0005, 0.02));
     }
-    Group {
+    ClientGroup {
         clients,
         weight: 0.2 + dice.uniform(),
         rtt_ms: (least_ms, most_ms),
@@ -132,7 +132,7 @@ fn queue(dice: &mut Dice, mbit: f64) -> QueueSettings {
     let bytes = (bytes as u64).max(10 * SEGMENT);
     if dice.uniform() < 0.125 {
         return QueueSettings::Red {
-            bound: Bound::bytes(bytes),
+            bound: QueueBound::bytes(bytes),
             red: RedSettings::SFD_OUT,
         };
     }

@@ -14,10 +14,10 @@ use anyhow::ensure;
 use sprat_scheduler::Time;
 use sprat_scheduler::marking::Marker;
 
-use super::reno::{Sender, Sink};
+use super::reno::{RenoSender, Sink};
 use super::sessions::{Page, Session};
 use super::traffic::CLIENTS;
-use super::{BOTTLENECK, Way};
+use super::{BOTTLENECK, SfdWay};
 use crate::links::{Amount, Link, LinkSettings, Mark, Packet};
 use crate::workload::Dice;
 
@@ -39,9 +39,9 @@ const MARKED_FLOWS: usize = 65_536;
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Setup {
+pub(super) struct DumbbellSetup {
     pub(super) seed: u64,
-    pub(super) way: Way,
+    pub(super) way: SfdWay,
     /// The mean seconds between sessions, and how many there are.
     pub(super) gap_s: f64,
     pub(super) sessions: u32,
@@ -66,7 +66,7 @@ pub(super) struct Processor {
 
 /// A response that is over.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Flow {
+pub(super) struct FinishedFlow {
     pub(super) packets: u32,
     pub(super) client: usize,
     pub(super) is_transfer: bool,
@@ -78,8 +78,8 @@ pub(super) struct Flow {
 
 /// The results of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Run {
-    pub(super) flows: Vec<Flow>,
+pub(super) struct DumbbellResults {
+    pub(super) flows: Vec<FinishedFlow>,
     /// The part of the bottleneck that was used.
     pub(super) utilisation: f64,
     /// The part of the packets that its queue dropped.
@@ -87,13 +87,13 @@ pub(super) struct Run {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum DumbbellEvent {
     Session(u32),
     Page(u32),
     Object(u32),
     Link(usize),
     /// A packet reaches a server.
-    Up(Content),
+    Up(NumberedPacket),
     Timer(usize),
     Processed(usize),
     Transfer,
@@ -102,7 +102,7 @@ enum Event {
 
 /// The content of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Content {
+struct NumberedPacket {
     connection: usize,
     number: u32,
     is_ack: bool,
@@ -110,7 +110,7 @@ struct Content {
 
 /// An object that a client has asked for: its page, both ends, its size, and the time.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct AskedObject {
     page: Option<u32>,
     client: usize,
     server: usize,
@@ -119,10 +119,10 @@ struct Asked {
 }
 
 /// A connection, a request's or a response's, with both of its ends.
-struct Connection {
-    asked: Asked,
+struct MessageConnection {
+    asked: AskedObject,
     is_response: bool,
-    sender: Sender,
+    sender: RenoSender,
     sink: Sink,
     began: Time,
     /// The packets of its message, and those of pieces to come.
@@ -141,29 +141,29 @@ struct Asking {
 }
 
 #[derive(Default)]
-struct Server {
+struct WebServer {
     /// The tasks that wait, by what decides and the order of arrival.
     waiting: BinaryHeap<Reverse<(u32, u64)>>,
-    tasks: Vec<Asked>,
+    tasks: Vec<AskedObject>,
     at_work: Option<usize>,
 }
 
-struct World<'a> {
-    setup: &'a Setup,
+struct Dumbbell<'a> {
+    setup: &'a DumbbellSetup,
     now: Time,
-    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    events: BinaryHeap<Reverse<(Time, u64, DumbbellEvent)>>,
     scheduled: u64,
     /// The links of the servers, then the bottleneck, then those of the clients.
-    links: Vec<Link<Content>>,
+    links: Vec<Link<NumberedPacket>>,
     alarms: Vec<Option<Time>>,
     marker: Option<Marker<usize>>,
     sessions: Vec<Session>,
     pages: Vec<Asking>,
-    connections: Vec<Option<Box<Connection>>>,
-    servers: Vec<Server>,
+    connections: Vec<Option<Box<MessageConnection>>>,
+    servers: Vec<WebServer>,
     dice: Dice,
     marks: Dice,
-    run: Run,
+    run: DumbbellResults,
     before: (Amount, Amount, Amount),
 }
 
@@ -174,14 +174,14 @@ const MIDDLE_LINK: usize = CLIENTS as usize;
 ///
 /// # Errors
 /// When the counters of the bottleneck do not add up.
-pub(super) fn run(setup: &Setup) -> anyhow::Result<Run> {
-    let mut world = World::new(setup);
-    world.run();
-    world.finish()
+pub(super) fn run(setup: &DumbbellSetup) -> anyhow::Result<DumbbellResults> {
+    let mut dumbbell = Dumbbell::new(setup);
+    dumbbell.run();
+    dumbbell.finish()
 }
 
 /// Arrived, dropped and delivered at a link so far.
-fn amounts(link: &Link<Content>) -> (Amount, Amount, Amount) {
+fn amounts(link: &Link<NumberedPacket>) -> (Amount, Amount, Amount) {
     let counters = link.counters();
     let [first, second] = counters.marks;
     (
@@ -191,8 +191,8 @@ fn amounts(link: &Link<Content>) -> (Amount, Amount, Amount) {
     )
 }
 
-impl<'a> World<'a> {
-    fn new(setup: &'a Setup) -> Self {
+impl<'a> Dumbbell<'a> {
+    fn new(setup: &'a DumbbellSetup) -> Self {
         let access = LinkSettings {
             rate_bits_per_s: Some(ACCESS_BITS_PER_S),
             delay: ACCESS,
@@ -218,7 +218,7 @@ impl<'a> World<'a> {
         let links: Vec<_> = links
             .map(|(place, own)| Link::new(own, setup.seed ^ place as u64, Time::ZERO))
             .collect();
-        let server = |_| Server::default();
+        let server = |_| WebServer::default();
         Self {
             now: Time::ZERO,
             events: BinaryHeap::new(),
@@ -235,7 +235,7 @@ impl<'a> World<'a> {
             servers: (0..CLIENTS).map(server).collect(),
             dice: Dice::new(setup.seed),
             marks: Dice::new(setup.seed ^ 0x5eed),
-            run: Run::default(),
+            run: DumbbellResults::default(),
             before: Default::default(),
             setup,
         }
@@ -243,10 +243,10 @@ impl<'a> World<'a> {
 
     fn run(&mut self) {
         let end = Time::ZERO + self.setup.warm_up + self.setup.measured;
-        self.schedule(self.setup.warm_up, Event::WarmedUp);
-        self.schedule(Duration::ZERO, Event::Session(0));
+        self.schedule(self.setup.warm_up, DumbbellEvent::WarmedUp);
+        self.schedule(Duration::ZERO, DumbbellEvent::Session(0));
         if self.setup.transfer.is_some() {
-            self.schedule(Duration::ZERO, Event::Transfer);
+            self.schedule(Duration::ZERO, DumbbellEvent::Transfer);
         }
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             if at > end {
@@ -257,7 +257,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn finish(mut self) -> anyhow::Result<Run> {
+    fn finish(mut self) -> anyhow::Result<DumbbellResults> {
         let (arrived, dropped, delivered) = amounts(&self.links[MIDDLE_LINK]);
         ensure!(
             arrived.packets >= dropped.packets + delivered.packets,
@@ -274,26 +274,26 @@ impl<'a> World<'a> {
         Ok(self.run)
     }
 
-    fn schedule(&mut self, after: Duration, event: Event) {
+    fn schedule(&mut self, after: Duration, event: DumbbellEvent) {
         self.schedule_at(self.now + after, event);
     }
 
-    fn schedule_at(&mut self, at: Time, event: Event) {
+    fn schedule_at(&mut self, at: Time, event: DumbbellEvent) {
         self.scheduled += 1;
         self.events.push(Reverse((at, self.scheduled, event)));
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: DumbbellEvent) {
         match event {
-            Event::Session(number) => self.begin_session(number),
-            Event::Page(session) => self.begin_page(session),
-            Event::Object(page) => self.begin_object(page),
-            Event::Link(place) => self.pass(place),
-            Event::Up(content) => self.arrive(content),
-            Event::Timer(c) => self.on_timer(c),
-            Event::Processed(server) => self.processed(server),
-            Event::Transfer => self.begin_transfer(),
-            Event::WarmedUp => self.before = amounts(&self.links[MIDDLE_LINK]),
+            DumbbellEvent::Session(number) => self.begin_session(number),
+            DumbbellEvent::Page(session) => self.begin_page(session),
+            DumbbellEvent::Object(page) => self.begin_object(page),
+            DumbbellEvent::Link(place) => self.pass(place),
+            DumbbellEvent::Up(content) => self.arrive(content),
+            DumbbellEvent::Timer(c) => self.on_timer(c),
+            DumbbellEvent::Processed(server) => self.processed(server),
+            DumbbellEvent::Transfer => self.begin_transfer(),
+            DumbbellEvent::WarmedUp => self.before = amounts(&self.links[MIDDLE_LINK]),
         }
     }
 
@@ -306,7 +306,7 @@ impl<'a> World<'a> {
         self.begin_page(number);
         if number + 1 < self.setup.sessions {
             let gap = Duration::from_secs_f64(self.dice.exponential() * self.setup.gap_s);
-            self.schedule(gap, Event::Session(number + 1));
+            self.schedule(gap, DumbbellEvent::Session(number + 1));
         }
     }
 
@@ -328,7 +328,7 @@ impl<'a> World<'a> {
         let object = asking.page.objects[asking.launched];
         asking.launched += 1;
         let is_last = asking.launched == asking.page.objects.len();
-        let asked = Asked {
+        let asked = AskedObject {
             page: Some(number),
             client: self.sessions[asking.session as usize].client,
             server: asking.page.server,
@@ -336,9 +336,12 @@ impl<'a> World<'a> {
             at: self.now,
         };
         if !is_last {
-            self.schedule(Duration::from_secs_f64(object.gap_s), Event::Object(number));
+            self.schedule(
+                Duration::from_secs_f64(object.gap_s),
+                DumbbellEvent::Object(number),
+            );
         }
-        if self.setup.way == Way::NoLong && object.packets > SHORT_PACKETS {
+        if self.setup.way == SfdWay::NoLong && object.packets > SHORT_PACKETS {
             self.object_done(number);
         } else {
             self.connect(asked, false, (1, 0));
@@ -355,14 +358,17 @@ impl<'a> World<'a> {
         let session = asking.session;
         asking.page.objects = Vec::new();
         let pause_s = self.sessions[session as usize].pause_s();
-        self.schedule(Duration::from_secs_f64(pause_s), Event::Page(session));
+        self.schedule(
+            Duration::from_secs_f64(pause_s),
+            DumbbellEvent::Page(session),
+        );
     }
 
     fn begin_transfer(&mut self) {
         let Some((packets, every_s)) = self.setup.transfer else {
             return;
         };
-        let asked = Asked {
+        let asked = AskedObject {
             page: None,
             client: self.setup.clients.len(),
             server: 0,
@@ -370,13 +376,13 @@ impl<'a> World<'a> {
             at: self.now,
         };
         self.connect(asked, true, (packets, 0));
-        self.schedule(Duration::from_secs_f64(every_s), Event::Transfer);
+        self.schedule(Duration::from_secs_f64(every_s), DumbbellEvent::Transfer);
     }
 
     // Servers.
 
     /// Takes a request that has come.
-    fn on_request(&mut self, asked: Asked) {
+    fn on_request(&mut self, asked: AskedObject) {
         let Some(processor) = self.setup.processor else {
             self.respond(asked);
             return;
@@ -402,7 +408,7 @@ impl<'a> World<'a> {
             server.at_work = Some(number as usize);
             let packets = f64::from(server.tasks[number as usize].packets);
             let takes = Duration::from_secs_f64(packets / processor.packets_per_s);
-            self.schedule(takes, Event::Processed(place));
+            self.schedule(takes, DumbbellEvent::Processed(place));
         }
     }
 
@@ -415,9 +421,9 @@ impl<'a> World<'a> {
         self.work(place);
     }
 
-    fn respond(&mut self, asked: Asked) {
+    fn respond(&mut self, asked: AskedObject) {
         let most = match self.setup.way {
-            Way::Pieces => SHORT_PACKETS,
+            SfdWay::Pieces => SHORT_PACKETS,
             _ => u32::MAX,
         };
         let first = asked.packets.min(most);
@@ -426,12 +432,12 @@ impl<'a> World<'a> {
 
     // Connections.
 
-    fn connect(&mut self, asked: Asked, is_response: bool, (packets, left): (u32, u32)) {
+    fn connect(&mut self, asked: AskedObject, is_response: bool, (packets, left): (u32, u32)) {
         let mut out = Vec::new();
-        let connection = Connection {
+        let connection = MessageConnection {
             asked,
             is_response,
-            sender: Sender::new(self.now, packets, &mut out),
+            sender: RenoSender::new(self.now, packets, &mut out),
             sink: Sink::default(),
             began: self.now,
             packets,
@@ -455,7 +461,7 @@ impl<'a> World<'a> {
             && connection.timer.is_none_or(|set| at < set)
         {
             connection.timer = Some(at);
-            self.schedule_at(at, Event::Timer(c));
+            self.schedule_at(at, DumbbellEvent::Timer(c));
         }
         for &number in numbers {
             let bytes = match (number, is_response) {
@@ -463,7 +469,7 @@ impl<'a> World<'a> {
                 (_, true) => DATA_BYTES,
                 (_, false) => REQUEST_BYTES,
             };
-            let content = Content {
+            let content = NumberedPacket {
                 connection: c,
                 number,
                 is_ack: false,
@@ -486,7 +492,7 @@ impl<'a> World<'a> {
     }
 
     /// Takes a packet that has reached the end that it is for.
-    fn arrive(&mut self, content: Content) {
+    fn arrive(&mut self, content: NumberedPacket) {
         let c = content.connection;
         let Some(connection) = self.connections[c].as_deref_mut() else {
             return;
@@ -507,7 +513,7 @@ impl<'a> World<'a> {
             connection.is_complete = true;
             self.complete(c);
         }
-        let ack = Content {
+        let ack = NumberedPacket {
             connection: c,
             number: upto,
             is_ack: true,
@@ -521,7 +527,7 @@ impl<'a> World<'a> {
             return;
         };
         if own.is_response && own.began >= Time::ZERO + self.setup.warm_up {
-            self.run.flows.push(Flow {
+            self.run.flows.push(FinishedFlow {
                 packets: own.packets,
                 client: own.asked.client,
                 is_transfer: own.asked.page.is_none(),
@@ -548,7 +554,7 @@ impl<'a> World<'a> {
 
     // Links.
 
-    fn send(&mut self, content: Content, bytes: u32, is_down: bool) {
+    fn send(&mut self, content: NumberedPacket, bytes: u32, is_down: bool) {
         let Some(own) = self.connections[content.connection].as_deref() else {
             return;
         };
@@ -564,11 +570,11 @@ impl<'a> World<'a> {
         }
         let tail = self.setup.clients.get(asked.client);
         let delay = tail.map_or(ACCESS, |own| own.1) + MIDDLE + ACCESS;
-        self.schedule(delay, Event::Up(content));
+        self.schedule(delay, DumbbellEvent::Up(content));
     }
 
     /// Marks a packet that comes to the router by the servers; the next ones go by it.
-    fn mark(&mut self, at: Time, packet: &Packet<Content>) -> Mark {
+    fn mark(&mut self, at: Time, packet: &Packet<NumberedPacket>) -> Mark {
         let Some(marker) = &mut self.marker else {
             return Mark::In;
         };
@@ -576,7 +582,7 @@ impl<'a> World<'a> {
         marker.mark(&packet.content.connection, at, packet.bytes.into(), draw)
     }
 
-    fn offer(&mut self, place: usize, at: Time, packet: Packet<Content>) {
+    fn offer(&mut self, place: usize, at: Time, packet: Packet<NumberedPacket>) {
         // The link counts what it refuses.
         let _ = self.links[place].offer(at, packet);
         self.set_alarm(place);
@@ -587,7 +593,7 @@ impl<'a> World<'a> {
             && self.alarms[place].is_none_or(|at| due < at)
         {
             self.alarms[place] = Some(due);
-            self.schedule_at(due, Event::Link(place));
+            self.schedule_at(due, DumbbellEvent::Link(place));
         }
     }
 

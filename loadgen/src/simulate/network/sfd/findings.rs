@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sprat_scheduler::marking::Variant;
 
-use super::traffic::{Load, THRESHOLD_BYTES};
-use super::{Measured, Way};
+use super::traffic::{SessionLoad, THRESHOLD_BYTES};
+use super::{MeasuredWay, SfdWay};
 
 /// A mean and its standard deviation, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -115,7 +115,7 @@ impl Latencies {
 
 /// A claim of the paper, and the value found for it.
 #[derive(Clone, Copy)]
-struct Finding {
+struct SfdFinding {
     figure: &'static str,
     what: &'static str,
     paper: &'static str,
@@ -128,13 +128,13 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 /// Makes a table of the findings. The paper's numbers are those of its medium load.
-pub(super) fn findings(measured: &[Measured], load: Load) -> Vec<Vec<String>> {
+pub(super) fn findings(measured: &[MeasuredWay], load: SessionLoad) -> Vec<Vec<String>> {
     let head = ["figure", "finding", "paper", "here", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for finding in all(measured) {
         let verdict = match (load, finding.holds) {
-            (Load::Medium, true) => "holds",
-            (Load::Medium, false) => "does not hold",
+            (SessionLoad::Medium, true) => "holds",
+            (SessionLoad::Medium, false) => "does not hold",
             // Said of the medium load alone.
             (_, true) => "as at medium load",
             (_, false) => "not as at medium load",
@@ -160,19 +160,19 @@ struct Compared<'a> {
     selective: &'a Latencies,
 }
 
-fn all(measured: &[Measured]) -> Vec<Finding> {
-    let of = |way: Way| {
+fn all(measured: &[MeasuredWay]) -> Vec<SfdFinding> {
+    let of = |way: SfdWay| {
         let own = measured.iter().find(|own| own.way == way);
         own.map(|own| &own.latencies)
     };
     let compared = || {
         Some(Compared {
-            dt: of(Way::Droptail)?,
-            red: of(Way::Red)?,
-            no_long: of(Way::NoLong)?,
-            pieces: of(Way::Pieces)?,
-            sfd: of(Way::Virtual(Variant::Sfd))?,
-            selective: of(Way::Virtual(Variant::SSfd))?,
+            dt: of(SfdWay::Droptail)?,
+            red: of(SfdWay::Red)?,
+            no_long: of(SfdWay::NoLong)?,
+            pieces: of(SfdWay::Pieces)?,
+            sfd: of(SfdWay::Virtual(Variant::Sfd))?,
+            selective: of(SfdWay::Virtual(Variant::SSfd))?,
         })
     };
     let compared = compared();
@@ -185,8 +185,8 @@ fn finding(
     what: &'static str,
     paper: &'static str,
     (found, holds): (f64, bool),
-) -> Finding {
-    Finding {
+) -> SfdFinding {
+    SfdFinding {
         figure,
         what,
         paper,
@@ -220,7 +220,7 @@ impl Compared<'_> {
         both.map_or(f64::NAN, |(own, other)| own / other)
     }
 
-    fn figure3(&self) -> Vec<Finding> {
+    fn figure3(&self) -> Vec<SfdFinding> {
         let no_long = at_least(self.less(self.no_long), 0.5);
         let pieces = self.less(self.pieces);
         let pieces = (pieces, (0.3..=0.5).contains(&pieces));
@@ -230,7 +230,7 @@ impl Compared<'_> {
         ]
     }
 
-    fn figure6(&self) -> Vec<Finding> {
+    fn figure6(&self) -> Vec<SfdFinding> {
         let by_size = self.sfd.reductions(self.dt);
         let most = by_size.iter().copied().fold(f64::MIN, f64::max);
         let least = by_size.iter().copied().fold(f64::MAX, f64::min);
@@ -268,7 +268,7 @@ impl Compared<'_> {
         ]
     }
 
-    fn long(&self) -> Vec<Finding> {
+    fn long(&self) -> Vec<SfdFinding> {
         let sfd = |kb| Self::ratio(self.sfd, self.dt, kb);
         let selective = |kb| Self::ratio(self.selective, self.dt, kb);
         let largest = Self::ratio(self.selective, self.sfd, 1_000);

@@ -4,8 +4,8 @@ use sprat_scheduler::marking::Variant;
 
 use super::findings::Latencies;
 use super::routes;
-use super::traffic::{Load, pages};
-use super::{AVERAGE, Measured as OfWay, SfdArgs, Tcp, Way, calibrate, measure};
+use super::traffic::{SessionLoad, pages};
+use super::{AVERAGE, MeasuredWay, SfdArgs, SfdTcp, SfdWay, calibrate, measure};
 use crate::simulate::cores::on_all_cores;
 use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
 
@@ -56,7 +56,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
                 utilisation that the paper prints.",
         plots: &[plot("today-07", "All sizes, today's first window")],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, Load::Medium, 10)),
+        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, SessionLoad::Medium, 10)),
         run: today,
     },
     Experiment {
@@ -65,8 +65,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
         about: "The dumbbell with sessions 25 s apart.",
         plots: &[plot("figure-10a", "Light load")],
         expected_s: (20.0, 100.0),
-        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, Load::Light, 2)),
-        run: |scale| other_load(&args(scale, Load::Light, 2), "figure-10a"),
+        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, SessionLoad::Light, 2)),
+        run: |scale| other_load(&args(scale, SessionLoad::Light, 2), "figure-10a"),
     },
     Experiment {
         paper: "SFD02",
@@ -74,8 +74,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
         about: "The dumbbell with sessions 9 s apart.",
         plots: &[plot("figure-10b", "Heavy load")],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, Load::Heavy, 2)),
-        run: |scale| other_load(&args(scale, Load::Heavy, 2), "figure-10b"),
+        parameters: |scale| format!("{:?}, {AVERAGE:?}", args(scale, SessionLoad::Heavy, 2)),
+        run: |scale| other_load(&args(scale, SessionLoad::Heavy, 2), "figure-10b"),
     },
     Experiment {
         paper: "SFD02",
@@ -87,7 +87,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
         parameters: |scale| {
             format!(
                 "{:?}, {AVERAGE:?}, {:?}",
-                args(scale, Load::Medium, 2),
+                args(scale, SessionLoad::Medium, 2),
                 routes::TIERS
             )
         },
@@ -106,7 +106,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
         parameters: |scale| {
             format!(
                 "{:?}, {AVERAGE:?}, {:?}",
-                args(scale, Load::Medium, 2),
+                args(scale, SessionLoad::Medium, 2),
                 routes::NETWORK
             )
         },
@@ -124,7 +124,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
         parameters: |scale| {
             format!(
                 "{:?}, {AVERAGE:?}, {:?}",
-                args(scale, Load::Medium, 2),
+                args(scale, SessionLoad::Medium, 2),
                 routes::SERVERS
             )
         },
@@ -132,10 +132,10 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
     },
 ];
 
-pub(super) fn args(scale: Scale, load: Load, first_window: u32) -> SfdArgs {
+pub(super) fn args(scale: Scale, load: SessionLoad, first_window: u32) -> SfdArgs {
     let tcp = match first_window {
-        2 => Tcp::Of2002,
-        _ => Tcp::Today,
+        2 => SfdTcp::Of2002,
+        _ => SfdTcp::Today,
     };
     SfdArgs {
         load,
@@ -143,9 +143,9 @@ pub(super) fn args(scale: Scale, load: Load, first_window: u32) -> SfdArgs {
         first_window,
         tcp,
         seconds: match tcp {
-            Tcp::Today => scale.pick(20, 1_000, 3_000),
+            SfdTcp::Today => scale.pick(20, 1_000, 3_000),
             // The paper's.
-            Tcp::Of2002 => scale.pick(200, 10_000, 10_000),
+            SfdTcp::Of2002 => scale.pick(200, 10_000, 10_000),
         },
         runs: scale.pick(1, 4, 20),
         seed: 7,
@@ -158,18 +158,18 @@ pub(super) fn args(scale: Scale, load: Load, first_window: u32) -> SfdArgs {
 fn of_medium(scale: Scale) -> SfdArgs {
     SfdArgs {
         runs: scale.pick(1, 10, 20),
-        ..args(scale, Load::Medium, 2)
+        ..args(scale, SessionLoad::Medium, 2)
     }
 }
 
-fn found(args: &SfdArgs, ways: &[Way]) -> anyhow::Result<Vec<OfWay>> {
+fn found(args: &SfdArgs, ways: &[SfdWay]) -> anyhow::Result<Vec<MeasuredWay>> {
     let gap_s = calibrate(args)?;
     on_all_cores(ways, |&way| measure(args, way, gap_s))
 }
 
-pub(super) const S_SFD: Way = Way::Virtual(Variant::SSfd);
-const SFD: Way = Way::Virtual(Variant::Sfd);
-const P_SFD: Way = Way::Virtual(Variant::PSfd);
+pub(super) const S_SFD: SfdWay = SfdWay::Virtual(Variant::SSfd);
+const SFD: SfdWay = SfdWay::Virtual(Variant::Sfd);
+const P_SFD: SfdWay = SfdWay::Virtual(Variant::PSfd);
 
 /// Returns the mean over sizes of how much less a way takes than drop-tail.
 pub(super) fn less(own: &Latencies, dt: &Latencies) -> f64 {
@@ -186,7 +186,7 @@ fn least(values: &[f64]) -> f64 {
 }
 
 /// Adds the means by size of some ways to a plot.
-fn draw(measured: &mut Measured, plot: &str, all: &[OfWay], ways: &[Way], most_kb: f64) {
+fn draw(measured: &mut Measured, plot: &str, all: &[MeasuredWay], ways: &[SfdWay], most_kb: f64) {
     for own in all.iter().filter(|own| ways.contains(&own.way)) {
         for (kb, seconds) in own.latencies.by_kb() {
             if kb <= most_kb {
@@ -196,7 +196,7 @@ fn draw(measured: &mut Measured, plot: &str, all: &[OfWay], ways: &[Way], most_k
     }
 }
 
-fn of(all: &[OfWay], way: Way) -> &OfWay {
+fn of(all: &[MeasuredWay], way: SfdWay) -> &MeasuredWay {
     let found = all.iter().find(|own| own.way == way);
     found.unwrap_or(&all[0])
 }
@@ -209,11 +209,11 @@ fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
 
 /// Runs every queue at medium load.
 fn medium(args: &SfdArgs) -> anyhow::Result<Measured> {
-    let mut ways = Way::ALL.to_vec();
-    ways.extend([Way::Threshold(25), Way::Threshold(35)]);
+    let mut ways = SfdWay::ALL.to_vec();
+    ways.extend([SfdWay::Threshold(25), SfdWay::Threshold(35)]);
     let all = found(args, &ways)?;
     let mut measured = Measured::default();
-    let droptail = of(&all, Way::Droptail);
+    let droptail = of(&all, SfdWay::Droptail);
     measured.value("utilisation", droptail.utilisation);
     measured.value("loss", droptail.loss);
     let dt = &droptail.latencies;
@@ -241,10 +241,10 @@ fn medium(args: &SfdArgs) -> anyhow::Result<Measured> {
     let by_size = sfd.reductions(dt);
     measured.value("SFD best size", largest(&by_size));
     measured.value("SFD worst size", least(&by_size));
-    let no_long = less(&of(&all, Way::NoLong).latencies, dt);
+    let no_long = less(&of(&all, SfdWay::NoLong).latencies, dt);
     measured.value("SFD of NL's reduction", less(sfd, dt) / no_long);
     measured.value("1,000 KB S-SFD over SFD", ratio(s_sfd, sfd, 1_000));
-    let thresholds = [S_SFD, Way::Threshold(25), Way::Threshold(35)];
+    let thresholds = [S_SFD, SfdWay::Threshold(25), SfdWay::Threshold(35)];
     let by_threshold = thresholds.map(|way| less(&of(&all, way).latencies, dt));
     measured.value(
         "thresholds apart",
@@ -256,21 +256,21 @@ fn medium(args: &SfdArgs) -> anyhow::Result<Measured> {
         &mut measured,
         "figure-03",
         &all,
-        &[Way::Droptail, Way::NoLong, Way::Pieces],
+        &[SfdWay::Droptail, SfdWay::NoLong, SfdWay::Pieces],
         15.0,
     );
     draw(
         &mut measured,
         "figure-07",
         &all,
-        &[Way::Droptail, Way::Red, SFD],
+        &[SfdWay::Droptail, SfdWay::Red, SFD],
         1_100.0,
     );
     draw(
         &mut measured,
         "figure-08a",
         &all,
-        &[Way::Droptail, SFD, P_SFD, S_SFD],
+        &[SfdWay::Droptail, SFD, P_SFD, S_SFD],
         1_100.0,
     );
     draw(&mut measured, "figure-08b", &all, &thresholds, 1_100.0);
@@ -353,11 +353,11 @@ fn improvements(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
 
 /// Runs the queues with today's first window.
 fn today(scale: Scale) -> anyhow::Result<Measured> {
-    let decoupled = Way::Decoupled(Variant::Sfd);
-    let ways = [Way::Droptail, SFD, S_SFD, decoupled];
-    let all = found(&args(scale, Load::Medium, 10), &ways)?;
+    let decoupled = SfdWay::Decoupled(Variant::Sfd);
+    let ways = [SfdWay::Droptail, SFD, S_SFD, decoupled];
+    let all = found(&args(scale, SessionLoad::Medium, 10), &ways)?;
     let mut measured = Measured::default();
-    let dt = &of(&all, Way::Droptail).latencies;
+    let dt = &of(&all, SfdWay::Droptail).latencies;
     for way in &ways[1..] {
         let name = way.name();
         let own = &of(&all, *way).latencies;
@@ -368,7 +368,7 @@ fn today(scale: Scale) -> anyhow::Result<Measured> {
         &mut measured,
         "today-07",
         &all,
-        &[Way::Droptail, SFD, S_SFD],
+        &[SfdWay::Droptail, SFD, S_SFD],
         1_100.0,
     );
     Ok(measured)
@@ -376,10 +376,10 @@ fn today(scale: Scale) -> anyhow::Result<Measured> {
 
 /// Runs drop-tail and S-SFD at another load.
 fn other_load(args: &SfdArgs, plot: &str) -> anyhow::Result<Measured> {
-    let decoupled = Way::Decoupled(Variant::SSfd);
-    let all = found(args, &[Way::Droptail, S_SFD, decoupled])?;
+    let decoupled = SfdWay::Decoupled(Variant::SSfd);
+    let all = found(args, &[SfdWay::Droptail, S_SFD, decoupled])?;
     let mut measured = Measured::default();
-    let droptail = of(&all, Way::Droptail);
+    let droptail = of(&all, SfdWay::Droptail);
     let dt = &droptail.latencies;
     let own = &of(&all, S_SFD).latencies;
     measured.value("utilisation", droptail.utilisation);
@@ -391,6 +391,12 @@ fn other_load(args: &SfdArgs, plot: &str) -> anyhow::Result<Measured> {
         over(&of(&all, decoupled).latencies),
     );
     measured.value("reduction", less(own, dt));
-    draw(&mut measured, plot, &all, &[Way::Droptail, S_SFD], 1_100.0);
+    draw(
+        &mut measured,
+        plot,
+        &all,
+        &[SfdWay::Droptail, S_SFD],
+        1_100.0,
+    );
     Ok(measured)
 }

@@ -32,7 +32,7 @@ const DUPLICATES: u32 = 3;
 
 /// A sender of numbered packets.
 #[derive(Clone, Debug)]
-pub(super) struct Sender {
+pub(super) struct RenoSender {
     /// The number of packets, the handshake's included.
     packets: u32,
     /// The number of the next packet to send.
@@ -56,7 +56,7 @@ pub(super) struct Sender {
     timer: Option<Time>,
 }
 
-impl Sender {
+impl RenoSender {
     /// Returns the sender of a message of so many packets with data, and sends its handshake
     /// to `out`.
     pub(super) fn new(now: Time, data: u32, out: &mut Vec<u32>) -> Self {
@@ -84,7 +84,7 @@ impl Sender {
         self.acked >= self.packets
     }
 
-    /// Returns when [`Sender::on_timer`] is due.
+    /// Returns when [`RenoSender::on_timer`] is due.
     pub(super) fn timer_at(&self) -> Option<Time> {
         self.timer
     }
@@ -243,10 +243,10 @@ mod tests {
 
     /// Returns a sender of `data` packets that is done, and what it sent in each round
     /// trip of 80 ms. The network loses those in `lost` the first time.
-    fn rounds(data: u32, lost: &[u32]) -> (Sender, Vec<Vec<u32>>) {
+    fn rounds(data: u32, lost: &[u32]) -> (RenoSender, Vec<Vec<u32>>) {
         let mut out = Vec::new();
         let mut lost = lost.to_vec();
-        let mut sender = Sender::new(at(0), data, &mut out);
+        let mut sender = RenoSender::new(at(0), data, &mut out);
         let (mut sink, mut rounds, mut now) = (Sink::default(), Vec::new(), 0);
         while !sender.is_done() {
             let sent = std::mem::take(&mut out);
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn a_handshake_that_is_lost_costs_six_seconds() {
         let mut out = Vec::new();
-        let mut sender = Sender::new(at(0), 1, &mut out);
+        let mut sender = RenoSender::new(at(0), 1, &mut out);
         assert_eq!(sender.timer_at(), Some(at(6_000)));
         out.clear();
         sender.on_timer(at(5_999), &mut out);
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn three_duplicates_repair_one_loss_and_a_last_one_waits_for_a_second() {
         let mut out = Vec::new();
-        let mut sender = Sender::new(at(0), 30, &mut out);
+        let mut sender = RenoSender::new(at(0), 30, &mut out);
         sender.on_ack(at(80), 1, &mut out);
         for upto in [2, 3] {
             sender.on_ack(at(160), upto, &mut out);
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn a_timeout_is_a_second_at_least() {
         let mut out = Vec::new();
-        let mut sender = Sender::new(at(0), 5, &mut out);
+        let mut sender = RenoSender::new(at(0), 5, &mut out);
         sender.on_ack(at(80), 1, &mut out);
         assert_eq!(sender.timer_at(), Some(at(1_080)));
     }

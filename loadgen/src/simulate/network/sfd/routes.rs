@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::dumbbell::{self, Flow, Processor, Setup};
+use super::dumbbell::{self, DumbbellSetup, FinishedFlow, Processor};
 use super::findings::Latencies;
 use super::paper::{S_SFD, args, less};
 use super::sessions::offered_packets_per_s;
-use super::traffic::{CLIENTS, Load};
-use super::{SfdArgs, Way, calibrate, setup};
+use super::traffic::{CLIENTS, SessionLoad};
+use super::{SfdArgs, SfdWay, calibrate, setup};
 use crate::simulate::cores::on_all_cores;
 use crate::simulate::experiment::{Measured, Scale};
 
@@ -40,9 +40,9 @@ struct Tiered {
 
 /// Runs drop-tail and S-SFD in two tiers.
 pub(super) fn two_tiers(scale: Scale) -> anyhow::Result<Measured> {
-    let args = args(scale, Load::Medium, 2);
+    let args = args(scale, SessionLoad::Medium, 2);
     let gap_s = calibrate(&args)?;
-    let both = on_all_cores(&[Way::Droptail, S_SFD], |&way| tiered(&args, way, gap_s))?;
+    let both = on_all_cores(&[SfdWay::Droptail, S_SFD], |&way| tiered(&args, way, gap_s))?;
     let (dt, own) = (&both[0], &both[1]);
     let mut measured = Measured::default();
     measured.value("reduction", less(&own.latencies, &dt.latencies));
@@ -77,7 +77,7 @@ fn delay_ms(client: u32) -> u64 {
     least + u64::from(client) * (most - least) / u64::from(TIERS.clients - 1)
 }
 
-fn tiered(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Tiered> {
+fn tiered(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<Tiered> {
     let mut found = Tiered {
         latencies: Latencies::default(),
         each: vec![Latencies::default(); TIERS.clients as usize],
@@ -90,7 +90,7 @@ fn tiered(args: &SfdArgs, way: Way, gap_s: f64) -> anyhow::Result<Tiered> {
             let delay = dumbbell::ACCESS + Duration::from_millis(delay_ms(client));
             (TIERS.rate_bits_per_s, delay)
         };
-        let setup = Setup {
+        let setup = DumbbellSetup {
             clients: (0..TIERS.clients).map(tail).collect(),
             transfer: Some(TIERS.transfer),
             ..setup(args, way, args.seed + run, gap_s)
@@ -125,20 +125,20 @@ fn correlation(pairs: &[(f64, f64)]) -> f64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
     processors: f64,
-    link: Load,
+    link: SessionLoad,
 }
 
 /// The network is the limit.
 pub(super) const NETWORK: Limit = Limit {
     processors: 0.1,
-    link: Load::Medium,
+    link: SessionLoad::Medium,
 };
 
 /// The servers' processors are the limit. The link's load is medium, as it is in the paper
 /// unless it says otherwise (4.1).
 pub(super) const SERVERS: Limit = Limit {
     processors: 0.8,
-    link: Load::Medium,
+    link: SessionLoad::Medium,
 };
 
 /// Runs first come first served and shortest task first before drop-tail and S-SFD.
@@ -149,8 +149,8 @@ pub(super) fn end_to_end(scale: Scale, limit: &Limit, plot: &str) -> anyhow::Res
     let mut measured = Measured::default();
     let mut means = Vec::new();
     for (order_name, shortest) in orders {
-        let ways = [Way::Droptail, S_SFD];
-        let run = |&way: &Way| served(&args, limit, shortest, way, gap_s);
+        let ways = [SfdWay::Droptail, S_SFD];
+        let run = |&way: &SfdWay| served(&args, limit, shortest, way, gap_s);
         for (name, own) in ["DT", "SFD"].iter().zip(on_all_cores(&ways, run)?) {
             let name = format!("{name}+{order_name}");
             for (kb, seconds) in own.by_kb() {
@@ -181,20 +181,21 @@ fn served(
     args: &SfdArgs,
     limit: &Limit,
     shortest: bool,
-    way: Way,
+    way: SfdWay,
     gap_s: f64,
 ) -> anyhow::Result<Latencies> {
     let mut latencies = Latencies::default();
     let offered = offered_packets_per_s(gap_s) / f64::from(CLIENTS);
     for run in 0..u64::from(args.runs) {
-        let setup = Setup {
+        let setup = DumbbellSetup {
             processor: Some(Processor {
                 packets_per_s: offered / limit.processors,
                 shortest,
             }),
             ..setup(args, way, args.seed + run, gap_s)
         };
-        let add = |flow: Flow| latencies.add(u64::from(flow.packets) << 10, flow.response_s);
+        let add =
+            |flow: FinishedFlow| latencies.add(u64::from(flow.packets) << 10, flow.response_s);
         dumbbell::run(&setup)?.flows.into_iter().for_each(add);
     }
     Ok(latencies)

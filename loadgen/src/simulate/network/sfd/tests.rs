@@ -4,10 +4,10 @@ use super::*;
 
 fn args(seconds: u32) -> SfdArgs {
     SfdArgs {
-        load: Load::Medium,
+        load: SessionLoad::Medium,
         gap: None,
         first_window: 2,
-        tcp: Tcp::Today,
+        tcp: SfdTcp::Today,
         seconds,
         runs: 1,
         seed: 7,
@@ -38,19 +38,20 @@ fn the_sessions_are_the_papers() {
 
 #[test]
 fn long_flows_are_left_out_or_in_pieces() {
-    let request = |bytes| Request {
+    let request = |bytes| PlannedRequest {
         at: Time::ZERO,
         client: 1,
         bytes,
         after: None,
     };
     let asked = [request(100), request(40_000), request(15_360)];
-    let sizes = |way: Way| -> Vec<u64> { way.asked(&asked).iter().map(|own| own.bytes).collect() };
-    assert_eq!(sizes(Way::Droptail), [100, 40_000, 15_360]);
-    assert_eq!(sizes(Way::NoLong), [100, 15_360]);
-    assert_eq!(sizes(Way::Pieces), [100, 15_360, 15_360, 9_280, 15_360]);
+    let sizes =
+        |way: SfdWay| -> Vec<u64> { way.asked(&asked).iter().map(|own| own.bytes).collect() };
+    assert_eq!(sizes(SfdWay::Droptail), [100, 40_000, 15_360]);
+    assert_eq!(sizes(SfdWay::NoLong), [100, 15_360]);
+    assert_eq!(sizes(SfdWay::Pieces), [100, 15_360, 15_360, 9_280, 15_360]);
     // One piece after the other.
-    let after: Vec<Option<u32>> = (Way::Pieces.asked(&asked).iter())
+    let after: Vec<Option<u32>> = (SfdWay::Pieces.asked(&asked).iter())
         .map(|own| own.after)
         .collect();
     assert_eq!(after, [None, None, Some(1), Some(2), None]);
@@ -58,27 +59,27 @@ fn long_flows_are_left_out_or_in_pieces() {
 
 #[test]
 fn the_papers_queue_counts_both_classes_and_the_other_reading_each_alone() {
-    let average = |way: Way| match way.queue() {
+    let average = |way: SfdWay| match way.queue() {
         QueueSettings::Virtual { average, .. } => Some(average),
         _ => None,
     };
     for variant in [Variant::Sfd, Variant::PSfd, Variant::SSfd] {
-        assert_eq!(average(Way::Virtual(variant)), Some(Average::Coupled));
-        let other = Way::Decoupled(variant);
+        assert_eq!(average(SfdWay::Virtual(variant)), Some(Average::Coupled));
+        let other = SfdWay::Decoupled(variant);
         assert_eq!(average(other), Some(Average::Decoupled));
-        assert_eq!(other.marking(), Way::Virtual(variant).marking());
+        assert_eq!(other.marking(), SfdWay::Virtual(variant).marking());
         assert_eq!(
             other.name(),
-            format!("{}, decoupled", Way::Virtual(variant).name())
+            format!("{}, decoupled", SfdWay::Virtual(variant).name())
         );
     }
-    assert_eq!(average(Way::Threshold(25)), Some(Average::Coupled));
-    assert_eq!(average(Way::Priority), None);
+    assert_eq!(average(SfdWay::Threshold(25)), Some(Average::Coupled));
+    assert_eq!(average(SfdWay::Priority), None);
 }
 
 #[test]
 fn every_way_serves_all_and_marks_where_it_is_to() {
-    for way in Way::ALL {
+    for way in SfdWay::ALL {
         let own = measure(&args(60), way, 20.0).unwrap();
         assert!((0.1..0.9).contains(&own.utilisation), "{own:?}");
         assert!(own.latencies.short().mean > 0.04, "{own:?}");
@@ -89,13 +90,13 @@ fn every_way_serves_all_and_marks_where_it_is_to() {
 fn a_long_flow_beyond_the_threshold_is_marked_out_and_a_short_one_is_not() {
     // One at a time, with room for all: nothing is dropped.
     for (bytes, is_out) in [(10_000, false), (100_000, true)] {
-        let request = Request {
+        let request = PlannedRequest {
             at: Time::ZERO,
             client: 0,
             bytes,
             after: None,
         };
-        let plan = plan(7, Way::Virtual(Variant::Sfd), &[request], &args(60));
+        let plan = plan(7, SfdWay::Virtual(Variant::Sfd), &[request], &args(60));
         let (outcome, took) = world::run_each(&plan, System::Fair).unwrap();
         assert_eq!(outcome.dropped, 0);
         // 80 ms of round trips, and the first packet alone half of that.
@@ -106,11 +107,11 @@ fn a_long_flow_beyond_the_threshold_is_marked_out_and_a_short_one_is_not() {
 
 #[test]
 fn findings_name_the_papers_numbers() {
-    let measured: Vec<_> = Way::ALL
+    let measured: Vec<_> = SfdWay::ALL
         .into_iter()
         .map(|way| measure(&args(120), way, 20.0).unwrap())
         .collect();
-    let rows = findings(&measured, Load::Medium);
+    let rows = findings(&measured, SessionLoad::Medium);
     assert_eq!(rows.len(), 15);
     assert!(rows.iter().all(|row| row.len() == 5));
     assert_eq!(table_of(&measured).len(), 11);

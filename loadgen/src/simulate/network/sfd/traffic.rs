@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sprat_scheduler::Time;
 
-use super::super::plan::Request;
+use super::super::plan::PlannedRequest;
 use crate::workload::Dice;
 
 /// The number of clients.
@@ -35,7 +35,7 @@ const PROBE_GAP_S: f64 = 20.0;
 
 /// The loads of the paper's table 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Load {
+pub(super) enum SessionLoad {
     /// 30% of the link.
     Light,
     /// 40% of the link.
@@ -44,7 +44,7 @@ pub(super) enum Load {
     Heavy,
 }
 
-impl Load {
+impl SessionLoad {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Light => "light",
@@ -111,7 +111,7 @@ pub(super) fn pages(seed: u64, count: usize) -> Vec<Vec<u64>> {
 /// All that is asked for in so long, in order, with sessions so many seconds apart. At the
 /// beginning as many are going on as there are on average: a session lasts for about
 /// 1,000 s, and what is left of one is as long as a new one.
-pub(super) fn requests(seed: u64, length: Duration, gap_s: f64) -> Vec<Request> {
+pub(super) fn requests(seed: u64, length: Duration, gap_s: f64) -> Vec<PlannedRequest> {
     let mut dice = Dice::new(seed);
     let length_s = length.as_secs_f64();
     let going_on = (PAGES * PAGE_GAP_S / gap_s).round() as u64;
@@ -148,7 +148,7 @@ pub(super) fn requests(seed: u64, length: Duration, gap_s: f64) -> Vec<Request> 
         (at_s, client, PROBES_BYTES[index % PROBES_BYTES.len()])
     }));
     asked.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let request = |(at_s, client, bytes): (f64, u32, u64)| Request {
+    let request = |(at_s, client, bytes): (f64, u32, u64)| PlannedRequest {
         at: Time::from_nanos((at_s * 1e9) as u64),
         client,
         bytes,

@@ -1,6 +1,6 @@
 //! Two policies with the same requests: by size, by percentile, and in the whole.
 
-use super::run::{Policy, Run, Served, Setup};
+use super::run::{Policy, PolicyResults, TimedResponse, Tocs03Setup};
 
 /// One in so many, at the start, is left out.
 const WARM_UP: usize = 10;
@@ -13,18 +13,18 @@ const BIN: f64 = 1.2;
 
 /// Response times of a run: those of the workload in the order of their sizes, and those of
 /// the probes apart.
-pub(super) struct Times {
-    sorted: Vec<Served>,
+pub(super) struct PolicyTimes {
+    sorted: Vec<TimedResponse>,
     probes_ms: Vec<f64>,
     /// The part of the packets that was dropped or lost.
     pub(super) loss: f64,
 }
 
-impl Times {
+impl PolicyTimes {
     /// Orders what was served; the first tenth is left out.
-    pub(super) fn new(served: &[Served], loss: f64) -> Self {
+    pub(super) fn new(served: &[TimedResponse], loss: f64) -> Self {
         let settled = &served[served.len() / WARM_UP..];
-        let (probes, mut sorted): (Vec<Served>, Vec<Served>) =
+        let (probes, mut sorted): (Vec<TimedResponse>, Vec<TimedResponse>) =
             settled.iter().copied().partition(|own| own.is_probe);
         // Stable: equal sizes stay in the order of the requests.
         sorted.sort_by_key(|own| own.bytes);
@@ -99,24 +99,24 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// FAIR and another policy.
-pub(super) struct Comparison {
-    pub(super) fair: Times,
-    pub(super) other: Times,
+pub(super) struct PolicyComparison {
+    pub(super) fair: PolicyTimes,
+    pub(super) other: PolicyTimes,
     pub(super) payload_load: f64,
     pub(super) wire_load: f64,
     throughput: (f64, f64),
     clients: u32,
 }
 
-impl Comparison {
+impl PolicyComparison {
     /// Runs FAIR and another policy with the same requests.
     ///
     /// # Errors
     /// A response is missing, or the core broke a promise.
-    pub(super) fn of(setup: &Setup, policy: Policy) -> anyhow::Result<Self> {
+    pub(super) fn of(setup: &Tocs03Setup, policy: Policy) -> anyhow::Result<Self> {
         let fair = setup.run(Policy::Fair)?;
         let other = setup.run(policy)?;
-        let Run {
+        let PolicyResults {
             payload_load,
             wire_load,
             ..

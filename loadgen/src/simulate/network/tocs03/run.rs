@@ -8,24 +8,24 @@ use sprat_scheduler::{Cutoffs, Discipline, Time};
 
 use super::super::congestion::Algorithm;
 use super::super::habits::Habits;
-use super::super::plan::{ClientPlan, Plan, Request, Traffic, requests};
+use super::super::plan::{ClientPlan, PlannedRequest, RunPlan, Traffic, requests};
 use super::super::system::System;
 use super::super::wire::wire_bytes;
 use super::super::world;
-use super::compare::Times;
-use crate::links::{Bound, LinkSettings, QueueSettings};
+use super::compare::PolicyTimes;
+use crate::links::{LinkSettings, QueueBound, QueueSettings};
 use crate::simulate::experiment::Scale;
 
 /// A load, as the paper has it or with headers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Load {
+pub(super) enum TargetLoad {
     /// Payload over the link's rate: the paper's.
     Payload(f64),
     /// Bytes on the wire over the link's rate.
     Wire(f64),
 }
 
-impl Load {
+impl TargetLoad {
     /// Returns the name as measures have it.
     pub(super) fn name(self) -> String {
         match self {
@@ -48,7 +48,7 @@ pub(super) enum Policy {
 
 /// The TCP of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tcp {
+pub(super) enum Tocs03Tcp {
     /// Reno, a first window of 2, windows of 32 KB, and a device's queue that drops.
     Of2002,
     /// CUBIC, a first window of 10, and a device's queue that has senders wait.
@@ -57,20 +57,20 @@ pub(super) enum Tcp {
 
 /// A client as far as its link goes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Host {
+pub(super) struct ClientHost {
     rtt_ms: f64,
 }
 
 /// Everything that makes a run but for the policy.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Setup {
+pub(super) struct Tocs03Setup {
     pub(super) scale: Scale,
-    pub(super) load: Load,
+    pub(super) load: TargetLoad,
     pub(super) uplink_mbit: f64,
-    pub(super) hosts: Vec<Host>,
+    pub(super) hosts: Vec<ClientHost>,
     pub(super) loss: f64,
     pub(super) queue_packets: u64,
-    pub(super) tcp: Tcp,
+    pub(super) tcp: Tocs03Tcp,
     pub(super) requests_per_user: u32,
     pub(super) keeps: bool,
     /// Whether the load swings by a sixth each second (4.2: 0.75 to 1.05 about 0.9).
@@ -90,17 +90,17 @@ const LAN_MS: f64 = 0.1;
 const LARGEST_BYTES: u64 = 2 << 20;
 const PROBE_EVERY: usize = 2_000;
 
-impl Setup {
+impl Tocs03Setup {
     /// Makes the LAN of sections 3.1 to 3.4.
     pub(super) fn lan(scale: Scale) -> Self {
         Self {
             scale,
-            load: Load::Payload(0.8),
+            load: TargetLoad::Payload(0.8),
             uplink_mbit: 10.0,
-            hosts: vec![Host { rtt_ms: LAN_MS }; 5],
+            hosts: vec![ClientHost { rtt_ms: LAN_MS }; 5],
             loss: 0.0,
             queue_packets: 100,
-            tcp: Tcp::Of2002,
+            tcp: Tocs03Tcp::Of2002,
             requests_per_user: 1,
             keeps: false,
             swings: false,
@@ -111,7 +111,7 @@ impl Setup {
 
     pub(super) fn today(self) -> Self {
         Self {
-            tcp: Tcp::Today,
+            tcp: Tocs03Tcp::Today,
             ..self
         }
     }
@@ -125,12 +125,12 @@ impl Setup {
 
     pub(super) fn hosts(self) -> Self {
         Self {
-            hosts: HOSTS_MS.map(|rtt_ms| Host { rtt_ms }).to_vec(),
+            hosts: HOSTS_MS.map(|rtt_ms| ClientHost { rtt_ms }).to_vec(),
             ..self
         }
     }
 
-    pub(super) fn at(&self, load: Load) -> Self {
+    pub(super) fn at(&self, load: TargetLoad) -> Self {
         Self {
             load,
             ..self.clone()
@@ -144,7 +144,7 @@ impl Setup {
     }
 
     /// Returns how long a request takes on the idle link.
-    fn alone_ms(&self, request: &Request) -> f64 {
+    fn alone_ms(&self, request: &PlannedRequest) -> f64 {
         let connection = match self.keeps {
             true => Connection::Keep,
             false => Connection::New,
@@ -156,7 +156,7 @@ impl Setup {
     }
 
     fn clients(&self) -> Vec<ClientPlan> {
-        let client = |host: &Host| {
+        let client = |host: &ClientHost| {
             let delay = Duration::from_secs_f64(host.rtt_ms / 2e3);
             ClientPlan {
                 link: LinkSettings {
@@ -173,13 +173,13 @@ impl Setup {
         self.hosts.iter().map(client).collect()
     }
 
-    fn plan(&self, policy: Policy) -> Plan {
+    fn plan(&self, policy: Policy) -> RunPlan {
         let clients = self.clients();
-        let is_today = self.tcp == Tcp::Today;
+        let is_today = self.tcp == Tocs03Tcp::Today;
         let is_local = is_today && policy == Policy::Fair;
         // The server's own queue holds senders back before this bound.
         let packets = self.queue_packets * if is_local { 2 } else { 1 };
-        Plan {
+        RunPlan {
             seed: self.seed,
             shared: Some(LinkSettings {
                 rate_bits_per_s: Some((self.uplink_mbit * 1e6) as u64),
@@ -208,7 +208,7 @@ impl Setup {
     }
 
     /// Draws the requests, with the largest file among them, at exactly the load.
-    fn requests(&self, clients: &[ClientPlan]) -> Vec<Request> {
+    fn requests(&self, clients: &[ClientPlan]) -> Vec<PlannedRequest> {
         let traffic = Traffic {
             offered_bits_per_s: 1e6,
             on_off: None,
@@ -222,8 +222,8 @@ impl Setup {
         }
         let offered = offered(&asked, self.keeps);
         let of_rate = match self.load {
-            Load::Payload(load) => load / offered.payload,
-            Load::Wire(load) => load / offered.wire,
+            TargetLoad::Payload(load) => load / offered.payload,
+            TargetLoad::Wire(load) => load / offered.wire,
         };
         let faster = of_rate * self.uplink_mbit * 1e6;
         for request in &mut asked {
@@ -252,7 +252,7 @@ impl Setup {
     }
 
     /// Gives each user so many requests, one after the other.
-    fn of_users(&self, asked: &mut [Request]) {
+    fn of_users(&self, asked: &mut [PlannedRequest]) {
         let k = self.requests_per_user as usize;
         for index in 0..asked.len() {
             if index % k != 0 {
@@ -265,7 +265,7 @@ impl Setup {
     }
 
     /// Runs a policy with the requests of this setup.
-    pub(super) fn run(&self, policy: Policy) -> anyhow::Result<Run> {
+    pub(super) fn run(&self, policy: Policy) -> anyhow::Result<PolicyResults> {
         let plan = self.plan(policy);
         let system = match policy {
             Policy::Fair => System::Fair,
@@ -275,16 +275,17 @@ impl Setup {
             world::run_each(&plan, system).with_context(|| format!("{policy:?} of {self:?}"))?;
         let offered = offered(&plan.requests, self.keeps);
         let rate = self.uplink_mbit * 1e6;
-        let served = (plan.requests.iter().zip(&took.response)).map(|(request, took)| Served {
-            bytes: request.bytes,
-            client: request.client,
-            ms: took.as_secs_f64() * 1e3,
-            alone_ms: self.alone_ms(request),
-            is_probe: request.bytes == LARGEST_BYTES,
-        });
+        let served =
+            (plan.requests.iter().zip(&took.response)).map(|(request, took)| TimedResponse {
+                bytes: request.bytes,
+                client: request.client,
+                ms: took.as_secs_f64() * 1e3,
+                alone_ms: self.alone_ms(request),
+                is_probe: request.bytes == LARGEST_BYTES,
+            });
         let loss = outcome.dropped as f64 / outcome.sent as f64;
-        Ok(Run {
-            times: Times::new(&served.collect::<Vec<_>>(), loss),
+        Ok(PolicyResults {
+            times: PolicyTimes::new(&served.collect::<Vec<_>>(), loss),
             payload_load: offered.payload / rate,
             wire_load: offered.wire / rate,
             throughput: outcome.throughput_mbit_per_s,
@@ -298,7 +299,7 @@ struct Offered {
     wire: f64,
 }
 
-fn offered(asked: &[Request], keeps: bool) -> Offered {
+fn offered(asked: &[PlannedRequest], keeps: bool) -> Offered {
     let last_s = asked.last().map_or(0, |own| own.at.as_nanos()) as f64 / 1e9;
     let payload: u64 = asked.iter().map(|own| own.bytes).sum();
     let wire: u64 = asked.iter().map(|own| wire_bytes(own.bytes, keeps)).sum();
@@ -311,13 +312,13 @@ fn offered(asked: &[Request], keeps: bool) -> Offered {
 /// Makes a FIFO of so many packets.
 fn droptail(packets: u64) -> QueueSettings {
     QueueSettings::Droptail {
-        bound: Bound::packets(packets),
+        bound: QueueBound::packets(packets),
     }
 }
 
 /// A request that has been served.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Served {
+pub(super) struct TimedResponse {
     pub(super) bytes: u64,
     pub(super) client: u32,
     pub(super) ms: f64,
@@ -326,8 +327,8 @@ pub(super) struct Served {
 }
 
 /// The results of a run.
-pub(super) struct Run {
-    pub(super) times: Times,
+pub(super) struct PolicyResults {
+    pub(super) times: PolicyTimes,
     pub(super) payload_load: f64,
     pub(super) wire_load: f64,
     pub(super) throughput: f64,

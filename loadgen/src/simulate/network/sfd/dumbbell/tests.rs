@@ -2,8 +2,8 @@ use sprat_scheduler::marking::Variant;
 
 use super::*;
 
-fn setup(way: Way) -> Setup {
-    Setup {
+fn setup(way: SfdWay) -> DumbbellSetup {
+    DumbbellSetup {
         seed: 7,
         way,
         gap_s: 15.0,
@@ -18,12 +18,12 @@ fn setup(way: Way) -> Setup {
 
 /// Seconds that a response of so many packets takes on an idle network.
 fn alone(packets: u32) -> f64 {
-    let setup = Setup {
+    let setup = DumbbellSetup {
         sessions: 1,
         warm_up: Duration::ZERO,
         measured: Duration::from_secs(60),
         transfer: Some((packets, 1_000.0)),
-        ..setup(Way::Droptail)
+        ..setup(SfdWay::Droptail)
     };
     let run = run(&setup).unwrap();
     let transfer = run.flows.iter().find(|own| own.is_transfer).unwrap();
@@ -44,9 +44,9 @@ fn a_flow_takes_its_round_trips() {
 
 #[test]
 fn users_wait_so_that_sessions_never_flood_the_link() {
-    let crowded = Setup {
+    let crowded = DumbbellSetup {
         gap_s: 3.0,
-        ..setup(Way::Droptail)
+        ..setup(SfdWay::Droptail)
     };
     let run = run(&crowded).unwrap();
     assert!(run.utilisation > 0.8, "{}", run.utilisation);
@@ -56,31 +56,31 @@ fn users_wait_so_that_sessions_never_flood_the_link() {
 
 #[test]
 fn the_same_setup_comes_to_the_same() {
-    let both = [0, 1].map(|_| run(&setup(Way::Virtual(Variant::Sfd))).unwrap());
+    let both = [0, 1].map(|_| run(&setup(SfdWay::Virtual(Variant::Sfd))).unwrap());
     assert_eq!(both[0].flows, both[1].flows);
     assert!(both[0].flows.len() > 1_000, "{}", both[0].flows.len());
 }
 
 #[test]
 fn no_flow_is_long_without_long_ones_or_in_pieces() {
-    let longest = |way: Way| {
+    let longest = |way: SfdWay| {
         let run = run(&setup(way)).unwrap();
         run.flows.iter().map(|own| own.packets).max().unwrap()
     };
-    assert!(longest(Way::Droptail) > 100);
-    assert_eq!(longest(Way::NoLong), SHORT_PACKETS);
-    assert_eq!(longest(Way::Pieces), SHORT_PACKETS);
+    assert!(longest(SfdWay::Droptail) > 100);
+    assert_eq!(longest(SfdWay::NoLong), SHORT_PACKETS);
+    assert_eq!(longest(SfdWay::Pieces), SHORT_PACKETS);
 }
 
 #[test]
 fn the_shortest_task_first_is_faster_than_the_first() {
     let mean_s = |shortest| {
-        let setup = Setup {
+        let setup = DumbbellSetup {
             processor: Some(Processor {
                 packets_per_s: 50.0,
                 shortest,
             }),
-            ..setup(Way::Droptail)
+            ..setup(SfdWay::Droptail)
         };
         let run = run(&setup).unwrap();
         let short = run.flows.iter().filter(|own| own.packets <= SHORT_PACKETS);
@@ -97,7 +97,7 @@ fn the_shortest_task_first_is_faster_than_the_first() {
 fn marks_count_in_the_routers_before_the_clients_too() {
     // Behind slow links of their own the bottleneck has no queue.
     let mean_s = |way| {
-        let setup = Setup {
+        let setup = DumbbellSetup {
             clients: vec![(300_000, ACCESS); CLIENTS as usize],
             ..setup(way)
         };
@@ -108,6 +108,9 @@ fn marks_count_in_the_routers_before_the_clients_too() {
         });
         sum / count
     };
-    let (droptail, sfd) = (mean_s(Way::Droptail), mean_s(Way::Virtual(Variant::Sfd)));
+    let (droptail, sfd) = (
+        mean_s(SfdWay::Droptail),
+        mean_s(SfdWay::Virtual(Variant::Sfd)),
+    );
     assert!(sfd < 0.9 * droptail, "{sfd} s, {droptail} s");
 }

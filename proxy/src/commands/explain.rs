@@ -144,12 +144,10 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         is_secure: uri.scheme() == Some(&http::uri::Scheme::HTTPS),
     };
     let decided = match rules.decide(&sought, other_reading.as_deref()) {
-        Ok(decided) => of_user(
-            decided,
-            config,
-            &classifier,
-            (&asked, request.user.as_deref()),
-        )?,
+        Ok(decided) => {
+            let user = request.user.as_deref();
+            of_user(decided, config, &classifier, &asked, user)?
+        }
         Err(reason) => return Ok(explain_refusal(request, reason)),
     };
     let Decision {
@@ -157,7 +155,15 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         later,
         route,
     } = decided;
-    let (size, source) = size_before(config, request, route, (host, uri, &headers))?;
+    let asking = route::Asking {
+        client: request.client,
+        authority: authority.as_str(),
+        host,
+        uri,
+        headers: &headers,
+        is_secure: sought.is_secure,
+    };
+    let (size, source) = size_before(config, request, route, &asking)?;
     let mut explained = json!({
         "request": format!("{method} {}", request.request.uri),
         "matched_path": matched,
@@ -171,19 +177,8 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "endpoints": Value::Null,
     });
     if let Some(own) = route {
-        let asking = route::Asking {
-            client: request.client,
-            authority: authority.as_str(),
-            uri,
-            is_secure: sought.is_secure,
-        };
-        tell_route(
-            &mut explained,
-            config,
-            own,
-            (&asking, host, &headers),
-            (classified.class, size),
-        )?;
+        let class = classified.class;
+        tell_route(&mut explained, config, own, &asking, class, size)?;
         explained["route"]["rbac"] = route::verdict(own, &asked, request.user.as_deref());
     }
     Ok(explained)
@@ -204,8 +199,9 @@ fn tell_route(
     explained: &mut Value,
     config: &Config,
     own: &routing::Route,
-    (asking, host, headers): (&route::Asking<'_>, &str, &HeaderMap),
-    (class, size): (usize, Size),
+    asking: &route::Asking<'_>,
+    class: usize,
+    size: Size,
 ) -> anyhow::Result<()> {
     let route = &config.routes[own.index];
     explained["route"] = route::value(route, own, asking);
@@ -214,8 +210,8 @@ fn tell_route(
     if let Some(cluster) = cluster {
         let cluster = &with_listed(cluster)?;
         let client = asking.client.to_canonical().to_string();
-        let hash = affinity_hash(cluster.hash_key, client.as_bytes(), host, asking.uri);
-        let session = session(cluster, headers)?;
+        let hash = affinity_hash(cluster.hash_key, client.as_bytes(), asking.host, asking.uri);
+        let session = session(cluster, asking.headers)?;
         let arrival = arrival(class, size, hash);
         explained["endpoints"] = endpoints(config, cluster, &arrival, session.at);
         explained["session"] = session.told;
@@ -228,7 +224,8 @@ fn of_user<'a, F: Fields + ?Sized>(
     decided: Decision<'a>,
     config: &Config,
     classifier: &Classifier,
-    (asked, user): (&Asked<'_, F>, Option<&str>),
+    asked: &Asked<'_, F>,
+    user: Option<&str>,
 ) -> anyhow::Result<Decision<'a>> {
     if user.is_none() {
         return Ok(decided);
@@ -264,7 +261,7 @@ fn size_before(
     config: &Config,
     request: &Request,
     route: Option<&routing::Route>,
-    (host, uri, headers): (&str, &Uri, &HeaderMap),
+    asking: &route::Asking<'_>,
 ) -> anyhow::Result<(Size, String)> {
     let method = &request.request.method;
     match (*method == Method::HEAD, request.size) {
@@ -284,7 +281,7 @@ fn size_before(
         }
         (false, None) => {
             let asked = route.filter(|_| *method == Method::GET);
-            look_up(config, asked, host, uri, headers)
+            look_up(config, asked, asking)
         }
     }
 }
@@ -312,25 +309,23 @@ fn marks(config: &Config) -> Value {
 fn look_up(
     config: &Config,
     route: Option<&routing::Route>,
-    host: &str,
-    uri: &Uri,
-    headers: &HeaderMap,
+    asking: &route::Asking<'_>,
 ) -> anyhow::Result<(Size, String)> {
-    let found = match route.zip(uri.path_and_query()) {
+    let found = match route.zip(asking.uri.path_and_query()) {
         Some((route, target)) => {
             let routing::Action::Forward(forward) = &route.action else {
                 return Ok((Size::Unknown, "unknown: Sprat answers by itself".to_owned()));
             };
             let cluster = forward.pick(0);
-            let upstream = route.target(uri);
+            let upstream = route.target(asking.uri);
             let to = Destination {
                 cluster,
                 route: route.index,
-                host,
+                host: asking.host,
                 target,
                 upstream: upstream.as_ref().and_then(Uri::path_and_query),
             };
-            offline::look_up(config, &to, headers)?
+            offline::look_up(config, &to, asking.headers)?
         }
         None => None,
     };

@@ -313,7 +313,10 @@ impl AutoRate {
         }
         drop(followed);
         self.tell(gate);
-        let samples: Vec<GateSample> = infos.iter().map(sample).collect();
+        let samples: Vec<GateSample> = infos
+            .iter()
+            .map(|(socket, info)| sample(*socket, info))
+            .collect();
         let control = gate.on_poll(now, &samples, link.is_backlogged());
         self.lock().let_go(now, gate, &samples);
         control
@@ -493,13 +496,13 @@ fn first_sent(info: &TcpInfo) -> u64 {
     info.bytes_sent.saturating_sub(info.bytes_retrans)
 }
 
-fn sample((socket, info): &(u64, TcpInfo)) -> GateSample {
+fn sample(socket: u64, info: &TcpInfo) -> GateSample {
     let min_rtt = match info.min_rtt_us {
         0 | u32::MAX => Duration::MAX,
         micros => Duration::from_micros(u64::from(micros)),
     };
     GateSample {
-        socket: *socket,
+        socket,
         bytes_acked: info.bytes_acked,
         min_rtt,
         repeated: info.total_retrans,
@@ -576,7 +579,7 @@ mod tests {
         let asked = followed.asked(now, &[]);
         let samples: Vec<GateSample> = asked
             .iter()
-            .map(|(key, fd)| sample(&(*key, tcp_info(fd).unwrap())))
+            .map(|(key, fd)| sample(*key, &tcp_info(fd).unwrap()))
             .collect();
         let mut gate = Gate::new(&GateConfig::default());
         followed.let_go(now, &mut gate, &samples);

@@ -53,7 +53,7 @@ impl SharedUplink {
         Ok(own)
     }
 
-    /// Returns the uplink for another configuration: itself, if [`SharedUplink::commit`] can
+    /// Returns the uplink for another configuration than its `own`: itself, if [`SharedUplink::commit`] can
     /// change it, or a new one.
     ///
     /// # Errors
@@ -61,7 +61,8 @@ impl SharedUplink {
     /// As [`SharedUplink::new`].
     pub fn successor(
         &self,
-        (own, wanted): (&config::Uplink, &config::Uplink),
+        own: &config::Uplink,
+        wanted: &config::Uplink,
         classes: &config::Classes,
     ) -> io::Result<Self> {
         // Each response asks how it is marked.

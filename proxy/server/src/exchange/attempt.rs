@@ -98,7 +98,7 @@ impl Exchange<'_> {
             if reused {
                 stats.reuses.increment();
             } else {
-                let opened = self.open(&mut lease, due, (tried, tried_until)).await;
+                let opened = self.open(&mut lease, due, tried, tried_until).await;
                 if let Err(reason) = opened {
                     return Err(self.failed(lease, Some(request), Failure::Unreached, reason));
                 }
@@ -156,12 +156,13 @@ impl Exchange<'_> {
         }
     }
 
-    /// Opens a connection for an attempt that was `tried` from then on, until then.
+    /// Opens a connection for an attempt that was `tried` from then on, and may take `until` then.
     async fn open(
         &self,
         lease: &mut Lease,
         due: Due<'_>,
-        (tried, until): (Instant, Option<Instant>),
+        tried: Instant,
+        until: Option<Instant>,
     ) -> Result<(), Reason> {
         let opened = Box::pin(self.connect(lease, due, until)).await;
         if let Err(reason) = opened

@@ -55,7 +55,8 @@ impl<'a> Chosen<'a> {
             connection,
             generation,
             parts,
-            (host, is_secure),
+            host,
+            is_secure,
             before.other_reading.as_deref(),
             terms,
         )?;
@@ -174,7 +175,8 @@ fn find_route<'a>(
     connection: &Connection,
     generation: &'a Generation,
     parts: &Parts,
-    (host, is_secure): (&str, bool),
+    host: &str,
+    is_secure: bool,
     other_reading: Option<&str>,
     terms: &mut Routing,
 ) -> Result<&'a Route, Reason> {

@@ -108,7 +108,14 @@ impl<'a> Plan<'a> {
         terms.goes_to(cluster);
         let host = chosen.host();
         let target = route.target(&parts.uri).ok_or(Reason::InvalidTarget)?;
-        let resource = resource(generation, parts, host, (cluster, route.index, &target));
+        let destination = parts.uri.path_and_query().map(|asked| Destination {
+            cluster,
+            route: route.index,
+            host,
+            target: asked,
+            upstream: target.path_and_query(),
+        });
+        let resource = destination.and_then(|to| resource(generation, parts, &to));
         let upstream = &generation.upstreams[cluster];
         let client = connection.client.text().as_bytes();
         let hash = upstream
@@ -218,25 +225,16 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Returns what the catalogue is asked for, if it could know the size: it is told the
-/// cluster, the route and the target upstream.
+/// Returns what the catalogue is asked for, if it could know the size.
 fn resource(
     generation: &Generation,
     parts: &Parts,
-    host: &str,
-    (cluster, route, target): (usize, usize, &http::Uri),
+    to: &Destination<'_>,
 ) -> Option<Box<sprat_sizes::Asked>> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return None;
     }
-    let to = Destination {
-        cluster,
-        route,
-        host,
-        target: parts.uri.path_and_query()?,
-        upstream: target.path_and_query(),
-    };
-    generation.catalogue.asked(&to, &parts.headers)
+    generation.catalogue.asked(to, &parts.headers)
 }
 
 /// Returns the cluster that a request goes to.

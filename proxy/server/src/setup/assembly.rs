@@ -108,7 +108,7 @@ impl Assembly {
         let own = &self.config;
         let uplink = self
             .uplink
-            .successor((&own.uplink, &config.uplink), &config.classes)?;
+            .successor(&own.uplink, &config.uplink, &config.classes)?;
         let _resolved = self.names.resolve(&config.clusters)?;
         let named = |own: &'_ Arc<SharedCluster>| (own.config.name.clone(), Arc::clone(own));
         let known: HashMap<_, _> = self.clusters.iter().map(named).collect();

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::Uri;
+use http::{HeaderMap, Uri};
 use serde_json::{Value, json};
 use sprat_config::classify::Asked;
 use sprat_config::fields::Fields;
@@ -15,11 +15,14 @@ use sprat_config::units::format_bytes;
 use sprat_server::decide::Way;
 use sprat_server::routing::{self, Verdict};
 
-/// A request, as far as its route's answer depends on it.
+/// A request, as far as what becomes of it by its route depends on it.
 pub(super) struct Asking<'a> {
     pub(super) client: IpAddr,
     pub(super) authority: &'a str,
+    /// The host asked for, without port.
+    pub(super) host: &'a str,
     pub(super) uri: &'a Uri,
+    pub(super) headers: &'a HeaderMap,
     pub(super) is_secure: bool,
 }
 

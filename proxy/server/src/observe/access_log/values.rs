@@ -99,34 +99,48 @@ pub(super) fn address(address: SocketAddr, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// A second in text, as a worker wrote it last: most lines are of the same.
-type Last = RefCell<(i64, String)>;
+/// A second as a worker wrote it last, always in one form: most lines are of the same.
+struct LastSecond {
+    /// The seconds since 1970.
+    at: i64,
+    text: String,
+}
+
+impl LastSecond {
+    const fn none() -> RefCell<Self> {
+        RefCell::new(Self {
+            at: i64::MIN,
+            text: String::new(),
+        })
+    }
+
+    /// Writes a second since 1970.
+    fn write(&mut self, at: i64, form: &str, out: &mut Vec<u8>) {
+        if self.at != at {
+            let second = jiff::Timestamp::from_second(at).unwrap_or_default();
+            self.at = at;
+            self.text = second.strftime(form).to_string();
+        }
+        out.extend_from_slice(self.text.as_bytes());
+    }
+}
 
 /// Writes a time as RFC 3339 has it, to the millisecond, within quotes.
 pub(super) fn time(at: jiff::Timestamp, out: &mut Vec<u8>) {
-    thread_local!(static LAST: Last = const { RefCell::new((i64::MIN, String::new())) });
+    thread_local!(static LAST: RefCell<LastSecond> = const { LastSecond::none() });
     // Before 1970 as well, the fraction counts from the second before.
     let ms = at.as_millisecond();
     out.push(b'"');
-    LAST.with_borrow_mut(|last| second(last, ms.div_euclid(1_000), "%Y-%m-%dT%H:%M:%S", out));
+    LAST.with_borrow_mut(|last| last.write(ms.div_euclid(1_000), "%Y-%m-%dT%H:%M:%S", out));
     let [a, b, c] = decimal(ms.rem_euclid(1_000).unsigned_abs());
     out.extend_from_slice(&[b'.', a, b, c, b'Z', b'"']);
 }
 
 /// Writes a time as the common log format has it.
 pub(super) fn clf_time(at: jiff::Timestamp, out: &mut Vec<u8>) {
-    thread_local!(static LAST: Last = const { RefCell::new((i64::MIN, String::new())) });
+    thread_local!(static LAST: RefCell<LastSecond> = const { LastSecond::none() });
     let at = at.as_millisecond().div_euclid(1_000);
-    LAST.with_borrow_mut(|last| second(last, at, "%d/%b/%Y:%H:%M:%S +0000", out));
-}
-
-/// Writes a second since 1970 in this form, which is always the same for `last`.
-fn second((last, text): &mut (i64, String), second: i64, form: &str, out: &mut Vec<u8>) {
-    if *last != second {
-        let at = jiff::Timestamp::from_second(second).unwrap_or_default();
-        (*last, *text) = (second, at.strftime(form).to_string());
-    }
-    out.extend_from_slice(text.as_bytes());
+    LAST.with_borrow_mut(|last| last.write(at, "%d/%b/%Y:%H:%M:%S +0000", out));
 }
 
 /// Returns the last three digits of a number.

@@ -8,7 +8,7 @@ pub(crate) struct Transports {
 }
 
 impl Transports {
-    /// Plain text alone.
+    /// Requests that come in plain text alone.
     pub(crate) const PLAIN: Self = Self {
         plain: true,
         tls: false,

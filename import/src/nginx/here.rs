@@ -30,7 +30,7 @@ pub(super) struct Here<'a> {
     pub(super) access: Map,
     /// The scope of the first location on the way here that bounds rates: nginx asks no other.
     pub(super) rates: Option<Scope<'a>>,
-    /// How the server is reached.
+    /// The ways in which the server is reached.
     pub(super) transports: Transports,
     /// Directives that have led here from elsewhere.
     pub(super) depth: usize,

@@ -53,8 +53,8 @@ impl SharedUplink {
         Ok(own)
     }
 
-    /// Returns the uplink for another configuration than its `own`: itself, if [`SharedUplink::commit`] can
-    /// change it, or a new one.
+    /// Returns the uplink for another configuration than its `own`: itself, if
+    /// [`SharedUplink::commit`] can change it, or a new one.
     ///
     /// # Errors
     ///

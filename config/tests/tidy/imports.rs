@@ -22,6 +22,8 @@ pub(crate) struct Crate {
     modules: BTreeMap<Module, Contents>,
     /// The module that defines each exported macro.
     macros: HashMap<String, Module>,
+    /// The modules that belong to tests, which are not among `modules`.
+    for_tests: Vec<Module>,
 }
 
 /// What stands in one module.
@@ -104,7 +106,7 @@ impl Crate {
     }
 
     fn leave_tests_out(&mut self) {
-        let for_tests: Vec<Module> = self
+        self.for_tests = self
             .modules
             .iter()
             .flat_map(|(module, own)| {
@@ -112,8 +114,15 @@ impl Crate {
                 names.map(move |name| [&module[..], std::slice::from_ref(name)].concat())
             })
             .collect();
+        let for_tests = &self.for_tests;
         self.modules
             .retain(|module, _| !for_tests.iter().any(|own| module.starts_with(own)));
+    }
+
+    /// Returns whether a file belongs to tests, by its path in the crate's sources.
+    pub(crate) fn has_for_tests(&self, rest: &str) -> bool {
+        let module = place(rest);
+        self.for_tests.iter().any(|own| module.starts_with(own))
     }
 
     /// Each module with its file.
@@ -296,7 +305,7 @@ fn leaves(tree: &UseTree) -> Vec<(Vec<String>, Option<String>)> {
     found
 }
 
-fn is_for_tests(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|one| {
         let is_cfg = one.path().is_ident("cfg");
         is_cfg

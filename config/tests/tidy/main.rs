@@ -14,6 +14,7 @@ mod documents;
 mod image;
 mod imports;
 mod lengths;
+mod parameters;
 mod rooms;
 mod text;
 mod tree;
@@ -70,6 +71,11 @@ fn the_image_gets_what_it_is_built_from() {
 #[test]
 fn files_and_functions_are_short() {
     assert_none(&lengths::complaints(&Tree::checkout()));
+}
+
+#[test]
+fn parameters_are_no_tuples() {
+    assert_none(&parameters::complaints(&Tree::checkout()));
 }
 
 #[test]

@@ -1,0 +1,231 @@
+//! Parameters have names for their parts: no function outside tests takes a tuple, which
+//! says nothing at the call. What a trait's methods take is the trait's to say, so that those of
+//! foreign traits are left alone. The crates that still have such parameters stand in
+//! `parameters.txt` with how many, and that list can only shrink.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use syn::visit::Visit;
+use syn::{Attribute, FnArg, ImplItem, Item, Signature, TraitItemFn, Type};
+
+use crate::imports::{self, is_for_tests};
+use crate::tree::Tree;
+
+const LEFT: &str = "config/tests/tidy/parameters.txt";
+
+pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
+    let left = tree.files.get(LEFT).map(String::as_str);
+    compare(&tuples(tree), &read_left(left.unwrap_or_default()))
+}
+
+/// The crates with parameters that are tuples, by their directories: `file function` of each.
+fn tuples(tree: &Tree) -> BTreeMap<String, Vec<String>> {
+    let crates = imports::crates(tree);
+    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (path, text) in tree.with_extension("rs") {
+        let Some((directory, rest)) = path.split_once("/src/") else {
+            continue;
+        };
+        let own = crates.get(&format!("{directory}/src/"));
+        if own.is_some_and(|own| own.has_for_tests(rest)) {
+            continue;
+        }
+        let Ok(parsed) = syn::parse_file(text) else {
+            continue;
+        };
+        let mut reader = Reader::default();
+        reader.visit_file(&parsed);
+        let functions = reader.functions().map(|name| format!("{path} {name}"));
+        let all = found.entry(directory.to_owned()).or_default();
+        all.extend(functions);
+    }
+    found.retain(|_, functions| !functions.is_empty());
+    found
+}
+
+/// Reads the functions of one file.
+#[derive(Default)]
+struct Reader {
+    taken: Vec<Taken>,
+    /// The names that the file has for tuples.
+    aliases: BTreeSet<String>,
+}
+
+/// A parameter that is a tuple, or has a type of this name.
+struct Taken {
+    function: String,
+    alias: Option<String>,
+}
+
+impl Reader {
+    fn read(&mut self, signature: &Signature) {
+        for parameter in &signature.inputs {
+            let FnArg::Typed(parameter) = parameter else {
+                continue;
+            };
+            let alias = match behind_references(&parameter.ty) {
+                own if is_tuple(own) => None,
+                Type::Path(own) => own.path.segments.last().map(|last| last.ident.to_string()),
+                _ => continue,
+            };
+            self.taken.push(Taken {
+                function: signature.ident.to_string(),
+                alias,
+            });
+        }
+    }
+
+    /// Returns the function of each parameter that is a tuple.
+    fn functions(&self) -> impl Iterator<Item = &str> {
+        let is_tuple = |own: &&Taken| {
+            let alias = own.alias.as_ref();
+            alias.is_none_or(|name| self.aliases.contains(name))
+        };
+        let tuples = self.taken.iter().filter(is_tuple);
+        tuples.map(|own| &*own.function)
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader {
+    fn visit_item(&mut self, item: &'ast Item) {
+        if is_for_tests(attributes(item)) {
+            return;
+        }
+        match item {
+            Item::Fn(own) => self.read(&own.sig),
+            Item::Type(own) if is_tuple(&own.ty) => {
+                self.aliases.insert(own.ident.to_string());
+            }
+            Item::Impl(own) if own.trait_.is_none() => {
+                for item in &own.items {
+                    if let ImplItem::Fn(method) = item
+                        && !is_for_tests(&method.attrs)
+                    {
+                        self.read(&method.sig);
+                    }
+                }
+            }
+            _ => {}
+        }
+        // What stands within functions.
+        syn::visit::visit_item(self, item);
+    }
+
+    fn visit_trait_item_fn(&mut self, method: &'ast TraitItemFn) {
+        self.read(&method.sig);
+        syn::visit::visit_trait_item_fn(self, method);
+    }
+}
+
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Fn(own) => &own.attrs,
+        Item::Impl(own) => &own.attrs,
+        Item::Mod(own) => &own.attrs,
+        Item::Trait(own) => &own.attrs,
+        _ => &[],
+    }
+}
+
+fn behind_references(own: &Type) -> &Type {
+    match own {
+        Type::Reference(reference) => behind_references(&reference.elem),
+        other => other,
+    }
+}
+
+fn is_tuple(own: &Type) -> bool {
+    matches!(own, Type::Tuple(tuple) if tuple.elems.len() > 1)
+}
+
+/// Lines of `number crate`; `#` begins a comment.
+fn read_left(text: &str) -> BTreeMap<String, usize> {
+    text.lines()
+        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
+        .map(|line| {
+            let (number, directory) = line
+                .split_once(' ')
+                .expect("a line of the list is `number crate`");
+            let number = number
+                .parse()
+                .expect("a line of the list begins with a number");
+            (directory.to_owned(), number)
+        })
+        .collect()
+}
+
+fn compare(found: &BTreeMap<String, Vec<String>>, left: &BTreeMap<String, usize>) -> Vec<String> {
+    let crates: BTreeSet<&String> = found.keys().chain(left.keys()).collect();
+    let mut complaints = Vec::new();
+    for own in crates {
+        let functions = found.get(own).map_or(&[][..], Vec::as_slice);
+        let number = functions.len();
+        let most = left.get(own).copied().unwrap_or_default();
+        if number > most {
+            let functions = functions.join("\n    ");
+            complaints.push(format!(
+                "{own}: {number} of its parameters are tuples, {most} may be: have a struct with named fields, or a parameter for each part\n    {functions}"
+            ));
+        } else if number < most {
+            complaints.push(format!(
+                "{own}: {number} of its parameters are tuples now; lower its {most} in {LEFT}, or remove the line"
+            ));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn tuples_are_found() {
+    let tree = Tree::of(&[
+        (
+            "a/src/lib.rs",
+            "mod b;\n#[cfg(test)]\nmod t;\n\
+             type Pair = (u8, u8);\n\
+             pub fn taken((a, b): (u8, u8), c: u8) { fn within(p: &mut (u8, u8)) {} }\n\
+             type Lent<'a> = (&'a u8, u8);\n\
+             fn by_name(one: Pair, two: &Lent<'_>) {}\n\
+             fn fine(list: &[(u8, u8)], unit: (), one: Option<(u8, u8)>, t: T) -> (u8, u8) { (1, 2) }\n\
+             #[cfg(test)]\nmod tests { fn in_tests(p: (u8, u8)) {} }",
+        ),
+        (
+            "a/src/b.rs",
+            "fn other(pair: Pair) {}\n\
+             trait Own { fn declared(&self, p: (u8, u8)); }\n\
+             impl Own for u8 { fn declared(&self, p: (u8, u8)) {} }\n\
+             impl B { fn method(&self, (a, b): &(u8, u8)) {}\n\
+             #[cfg(test)]\nfn for_tests(p: (u8, u8)) {} }",
+        ),
+        ("a/src/t.rs", "fn in_a_file_of_tests(p: (u8, u8)) {}"),
+        ("a/src/main.rs", "fn of_the_binary(p: (u8, u8)) {}"),
+        ("a/tests/t.rs", "fn in_tests(p: (u8, u8)) {}"),
+        ("b/c/src/lib.rs", "fn fine(p: u8) {}"),
+    ]);
+    let expected = [
+        "a/src/b.rs declared",
+        "a/src/b.rs method",
+        "a/src/lib.rs taken",
+        "a/src/lib.rs within",
+        "a/src/lib.rs by_name",
+        "a/src/lib.rs by_name",
+        "a/src/main.rs of_the_binary",
+    ];
+    let found = tuples(&tree);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(found["a"], expected);
+}
+
+#[test]
+fn the_list_only_shrinks() {
+    let left = read_left("# why\n2 a\n2 b/c\n3 d\n1 e\n");
+    let function = || "x.rs f".to_owned();
+    let found = BTreeMap::from([
+        ("a".to_owned(), vec![function(); 3]),
+        ("b/c".to_owned(), vec![function(); 2]),
+        ("d".to_owned(), vec![function(); 2]),
+        ("f".to_owned(), vec![function()]),
+    ]);
+    let complaints = compare(&found, &left);
+    let told: Vec<&str> = complaints.iter().map(|complaint| &complaint[..4]).collect();
+    assert_eq!(told, ["a: 3", "d: 2", "e: 0", "f: 1"]);
+}

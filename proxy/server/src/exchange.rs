@@ -69,15 +69,15 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     let json = accepts_json(&Head(&parts.headers));
     let generation = Rc::clone(record.generation());
     let checked = match check(&parts, slips) {
-        Ok(()) if stream.is_http2() => http2::admit(&stream.connection, &mut parts),
+        Ok(()) if stream.is_http2() => http2::admit(stream.connection(), &mut parts),
         checked => checked,
     };
-    let underscores = stream.connection.listener.config.underscores;
+    let underscores = stream.connection().listener.config.underscores;
     let checked = checked.and_then(|()| headers::names::admit(&mut parts.headers, underscores));
     let admitted = checked
         .map_err(Denial::from)
-        .and_then(|()| bounds::admit(&stream.connection, &parts.headers, &mut record));
-    bounds::tell_client(&stream.connection, &parts.headers, &mut record);
+        .and_then(|()| bounds::admit(stream.connection(), &parts.headers, &mut record));
+    bounds::tell_client(stream.connection(), &parts.headers, &mut record);
     make_asterisk(&mut parts, slips);
     if admitted.is_ok() && is_last_hop(&mut parts) {
         record.upload = unwanted(&parts, body);

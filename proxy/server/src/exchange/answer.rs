@@ -49,7 +49,7 @@ pub(crate) async fn respond(
         }
         body
     });
-    let inner = match stream.connection.wire.outlet() {
+    let inner = match stream.connection().wire.outlet() {
         Outlet::Plain => response.map(Inner::Upstream),
         Outlet::Marked(mark) if response.body().is_end_stream() => {
             mark.unmark();
@@ -66,7 +66,7 @@ pub(crate) async fn respond(
             let generation = record.generation();
             let turn = FirstTurn {
                 origin: generation.origin(record.routing.cluster()),
-                network: network(&stream.connection, generation),
+                network: network(stream.connection(), generation),
                 ..generation.first_turn(record.routing.class(), record.routing.client())
             };
             let noted = record
@@ -94,7 +94,7 @@ async fn begin(stream: &Stream, record: Box<Record>, response: Response<Inner>) 
     if let Some(marking) = record.generation().marking {
         let granted = response.body().granted_mark();
         let head = head_bytes(stream, &response);
-        let wire = stream.connection.wire.begin_mark();
+        let wire = stream.connection().wire.begin_mark();
         let marks = WireMarks::new(wire, marking, granted.is_some(), head);
         let is_http2 = stream.is_http2();
         let first = granted.flatten().unwrap_or_default();
@@ -112,7 +112,7 @@ async fn begin(stream: &Stream, record: Box<Record>, response: Response<Inner>) 
 /// Sends an interim response, which is small and goes ahead.
 pub(crate) async fn interim(stream: &Stream, class: usize, interim: &Interim) {
     let head = stream.interim_head(interim);
-    match stream.connection.wire.outlet() {
+    match stream.connection().wire.outlet() {
         Outlet::Plain => {}
         Outlet::Gauged(gauge) => go_ahead(gauge, class, head.len() as u64).await,
         Outlet::Marked(mark) => mark.unmark(),
@@ -129,7 +129,7 @@ pub(crate) async fn switch(
     stream.begin_response(None);
     tunnel.record.sent.tunnelled = true;
     tunnel.record.respond(response.status());
-    match stream.connection.wire.outlet() {
+    match stream.connection().wire.outlet() {
         Outlet::Plain => {}
         Outlet::Gauged(gauge) => {
             let head = head_bytes(stream, &response);
@@ -137,7 +137,7 @@ pub(crate) async fn switch(
         }
         Outlet::Marked(mark) => mark.unmark(),
     }
-    stream.connection.switch(Box::new(tunnel));
+    stream.connection().switch(Box::new(tunnel));
     response.map(|_| Body {
         inner: Inner::Local(None),
         stream: stream.clone(),

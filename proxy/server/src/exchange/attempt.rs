@@ -91,7 +91,7 @@ impl Exchange<'_> {
         let mut may_reuse = true;
         let mut refused_connections = 0;
         if self.plan.upstream.tells_clients() {
-            lease.tell(self.plan.stream.connection.client.ends());
+            lease.tell(self.plan.stream.connection().client.ends());
         }
         loop {
             let reused = may_reuse && lease.reuse(began);

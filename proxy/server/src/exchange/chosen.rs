@@ -42,7 +42,7 @@ impl<'a> Chosen<'a> {
         parts: &mut Parts,
         terms: &mut Routing,
     ) -> Result<Self, NotForwarded> {
-        let connection = &*stream.connection;
+        let connection = &**stream.connection();
         let asked = requested_host(parts)?;
         let host = host_of(asked.as_ref())?;
         // What a target names counts above `Host` (RFC 9112 3.2.2), for conditions, too.
@@ -92,7 +92,7 @@ impl<'a> Chosen<'a> {
         fields: &'s Head<'s>,
         user: Option<&'s str>,
     ) -> Asked<'s, Head<'s>> {
-        let connection = &self.stream.connection;
+        let connection = self.stream.connection();
         Asked {
             client: Some(connection.client.peer.ip()),
             dscp: connection.client.dscp,
@@ -117,14 +117,14 @@ impl<'a> Chosen<'a> {
         let classified = classifier.classify(&asked);
         let later = classifier.later(&asked, classified);
         terms.classify(classified.class, later);
-        if let Some(gauge) = self.stream.connection.wire.gauge() {
+        if let Some(gauge) = self.stream.connection().wire.gauge() {
             gauge.expect(classified.class);
         }
     }
 
     /// Keeps of a request what the changes of heads may tell.
     pub(super) fn subject(&self, parts: &Parts, needs: &EditNeeds) -> Box<Subject> {
-        let connection = &self.stream.connection;
+        let connection = self.stream.connection();
         let peer = Peer {
             client: connection.client.peer,
             local_port: connection.client.ends().local.port(),
@@ -147,7 +147,7 @@ impl<'a> Chosen<'a> {
     ///
     /// The route has Sprat answer by itself.
     pub(super) fn forward(&self, parts: &Parts) -> Result<&'a Forward, NotForwarded> {
-        let connection = &self.stream.connection;
+        let connection = self.stream.connection();
         let local = match Way::of(self.route, connection.client.peer.ip()) {
             Way::Forward(forward) => return Ok(forward),
             Way::Closed(_) => return Err(Reason::Maintenance.into()),

@@ -49,7 +49,7 @@ impl Offer {
         if offered.is_empty() {
             return Ok(None);
         }
-        let place = stream.connection.listener.take_tunnel();
+        let place = stream.connection().listener.take_tunnel();
         let place = place.ok_or(Reason::TunnelLimit)?;
         Ok(Some(Box::new(Self { protocols, place })))
     }

@@ -103,7 +103,7 @@ impl<'a> Plan<'a> {
             route,
             ..
         } = chosen;
-        let connection = &*stream.connection;
+        let connection = &**stream.connection();
         let cluster = pick_cluster(generation, forward);
         terms.goes_to(cluster);
         let host = chosen.host();

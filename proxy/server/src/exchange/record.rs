@@ -64,10 +64,10 @@ impl Record {
     /// Opens the record of a request whose head has just been read. Boxed, for it
     /// is handed on many times.
     pub(crate) fn open(stream: &Stream, parts: &Parts) -> Box<Self> {
-        let generation = stream.connection.serving.generation();
+        let generation = stream.connection().serving.generation();
         let request = generation.log.as_ref().map(|logs| {
             let needs = logs.needs();
-            let is_secure = needs.scheme && stream.connection.is_secure(&parts.headers);
+            let is_secure = needs.scheme && stream.connection().is_secure(&parts.headers);
             Box::new(Asked::of(parts, needs, is_secure))
         });
         Self::new(stream, generation, request)
@@ -75,22 +75,22 @@ impl Record {
 
     /// Opens the record of a request whose head could not be read.
     pub(crate) fn unreadable(stream: &Stream) -> Box<Self> {
-        let generation = stream.connection.serving.generation();
+        let generation = stream.connection().serving.generation();
         let is_logged = generation.log.is_some();
         let mut own = Self::new(stream, generation, None);
-        own.facts.unread_line = stream.connection.unread_line().filter(|_| is_logged);
+        own.facts.unread_line = stream.connection().unread_line().filter(|_| is_logged);
         own
     }
 
     /// Opens the record of a request of HTTP/2 that was malformed.
     pub(crate) fn malformed(stream: &Stream, request: Malformed) -> Box<Self> {
-        let generation = stream.connection.serving.generation();
+        let generation = stream.connection().serving.generation();
         let request = Asked::of_malformed(request).map(Box::new);
         Self::new(stream, generation, request)
     }
 
     fn new(stream: &Stream, generation: Rc<Generation>, request: Option<Box<Asked>>) -> Box<Self> {
-        let serving = &stream.connection.serving;
+        let serving = &stream.connection().serving;
         serving.stats.open_requests.increment();
         let class = generation.classifier.default_class();
         Box::new(Self {
@@ -129,14 +129,14 @@ impl Record {
 
     /// Gives the request its identifier.
     pub(crate) fn identify(&mut self, headers: &mut HeaderMap) {
-        let ids = self.stream.connection.listener.request_ids.as_ref();
+        let ids = self.stream.connection().listener.request_ids.as_ref();
         self.facts.request_id = ids.map(|ids| ids.give(headers));
     }
 
     /// Gives the request its part in a trace.
     pub(crate) fn join_trace(&mut self, parts: &Parts) {
         if let Some(tracer) = &self.generation.tracer {
-            let is_secure = || self.stream.connection.is_secure(&parts.headers);
+            let is_secure = || self.stream.connection().is_secure(&parts.headers);
             self.facts.trace = Some(Trace::begin(tracer, parts, is_secure));
         }
     }
@@ -145,7 +145,7 @@ impl Record {
     /// it.
     pub(crate) fn finish_head<B>(&mut self, response: &mut Response<B>) {
         self.edit_head(response);
-        let ids = self.stream.connection.listener.request_ids.as_ref();
+        let ids = self.stream.connection().listener.request_ids.as_ref();
         if let (Some(ids), Some(id)) = (ids, &self.facts.request_id) {
             ids.tell(response.headers_mut(), id);
         }
@@ -213,7 +213,7 @@ impl Record {
 
     /// Notes that the upstream's part may be over before the client has all of the response.
     pub(super) fn holds(&mut self, held: Rc<Held>) {
-        self.stream.connection.holds(&held);
+        self.stream.connection().holds(&held);
         self.upstream.hold(held);
     }
 
@@ -290,14 +290,14 @@ impl Record {
         self.count_time(took, slowdown, aborted);
         let slowdown = slowdown.filter(|_| !aborted);
         self.trace(slowdown, aborted);
-        let connection = &self.stream.connection;
+        let connection = self.stream.connection();
         let told = ToldLater {
             stats: Arc::clone(&connection.serving.stats),
             started: self.started,
             bytes: self.sent.bytes,
             line: self.line(took, slowdown, aborted),
         };
-        let gauge = self.stream.connection.wire.gauge();
+        let gauge = self.stream.connection().wire.gauge();
         if let Some(gauge) = gauge.filter(|_| !aborted && !self.sent.tunnelled) {
             gauge.await_response(Box::new(told));
         }
@@ -305,7 +305,7 @@ impl Record {
 
     /// Counts the answer by its status, for each that answers are counted for.
     fn count_answer(&self) {
-        let connection = &self.stream.connection;
+        let connection = self.stream.connection();
         let stats = &connection.serving.stats;
         stats.open_requests.decrement();
         if !self.sent.tunnelled {
@@ -329,7 +329,7 @@ impl Record {
         if let Reason::ClientClosed | Reason::TruncatedBody = reason {
             self.stream.left();
         }
-        let stats = &self.stream.connection.serving.stats;
+        let stats = &self.stream.connection().serving.stats;
         stats.failures[reason.index()].increment();
         // Cut by the route's bound while the client, or the uplink, was waited for.
         let is_others =
@@ -358,7 +358,7 @@ impl Record {
 
     /// Takes the time of the response into what is told of times, and learns its size.
     fn count_time(&mut self, took: Duration, slowdown: Option<f64>, aborted: bool) {
-        let stats = &self.stream.connection.serving.stats;
+        let stats = &self.stream.connection().serving.stats;
         if aborted {
             stats.aborted.increment();
         } else if !self.sent.tunnelled {
@@ -380,7 +380,7 @@ impl Record {
         let (Some(trace), Some(tracer)) = (&self.facts.trace, &self.generation.tracer) else {
             return;
         };
-        let connection = &self.stream.connection;
+        let connection = self.stream.connection();
         let spans = trace.end(&Ended {
             started: self.started,
             client: connection.client.peer,
@@ -421,7 +421,7 @@ impl Record {
         aborted: bool,
     ) -> Option<(Logs, Box<Line>)> {
         let logs = self.generation.log.clone()?;
-        let connection = &self.stream.connection;
+        let connection = self.stream.connection();
         let shown = connection
             .client
             .certificate()

@@ -34,7 +34,7 @@ impl<'a> Sizes<'a> {
     pub(super) fn of(generation: &'a Generation, stream: &'a Stream) -> Self {
         Self {
             catalogue: &generation.catalogue,
-            stats: &stream.connection.serving.stats.catalogue,
+            stats: &stream.connection().serving.stats.catalogue,
             stream,
         }
     }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use super::end::End;
 use super::io::Io;
-use super::phase::Phase;
+use super::phase::Http1Phase;
 use super::preface::NotHttp2;
 use super::service::Service;
 use super::state::{ClientIo, ClientSocket, Connection};
@@ -57,13 +57,16 @@ async fn failed<S: Service>(connection: &Rc<Connection>, error: &hyper::Error, i
         Reason::HeadTooLarge
     } else if error.is_parse() {
         Reason::MalformedHead
-    } else if matches!(connection.only.phase.get(), Phase::Head { begun: true, .. }) {
+    } else if matches!(
+        connection.http1.phase.get(),
+        Http1Phase::Head { begun: true, .. }
+    ) {
         Reason::TruncatedHead
     } else {
         // In the middle of a request: its record says what happened.
         return;
     };
-    let mut record = S::unreadable(&Stream::only(connection));
+    let mut record = S::unreadable(&Stream::Only(Rc::clone(connection)));
     let status = reason.facts().status;
     record.fail(reason);
     if error.is_parse() {
@@ -78,7 +81,7 @@ async fn failed<S: Service>(connection: &Rc<Connection>, error: &hyper::Error, i
 
 /// Answers a request whose head never came, and closes.
 async fn refuse<S: Service>(connection: &Rc<Connection>, reason: Reason, mut io: ClientIo) {
-    let mut record = S::unreadable(&Stream::only(connection));
+    let mut record = S::unreadable(&Stream::Only(Rc::clone(connection)));
     record.fail(reason);
     let status = reason.facts().status;
     let response = bare_response(status, reason);

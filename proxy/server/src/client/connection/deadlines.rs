@@ -9,9 +9,11 @@ use sprat_net::error::Reason;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::end::End;
-use super::phase::Phase;
-use super::state::Connection;
-use super::stream_state::past;
+use super::http1::Http1;
+use super::http2_state::Http2;
+use super::phase::{Http1Phase, Http2Phase};
+use super::progress::past;
+use super::state::{Connection, Protocol};
 
 /// The time in which a client that has just been accepted has to begin, while the
 /// server drains.
@@ -29,20 +31,37 @@ impl Connection {
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let listener = &self.listener.config;
         let blocked = self.wire.blocked.since();
-        let request = match self.only.phase.get() {
-            Phase::Head { since, begun } => Some(since + self.head_bound(begun)),
-            Phase::Idle { since } => Some(since + self.idle_bound()),
-            _ => None,
-        };
-        let next = [request, self.only.next_deadline(listener), self.parks_at()];
-        let next = next.into_iter().flatten().min();
         let deadlines = [
-            next.filter(|_| !self.http1.is_finishing()),
+            match self.protocol() {
+                Protocol::Http1(http1) => self.next_of_http1(http1),
+                Protocol::Http2(http2) => self.next_of_http2(http2),
+            },
             blocked.map(|since| since + listener.stream_idle_timeout),
             self.drained_at(),
-            (self.http2.get()).and_then(|http2| http2.next_deadline(listener.header_timeout)),
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    fn next_of_http1(&self, http1: &Http1) -> Option<Instant> {
+        if http1.is_finishing() {
+            return None;
+        }
+        let phase = match http1.phase.get() {
+            Http1Phase::Head { since, begun } => Some(since + self.head_bound(begun)),
+            Http1Phase::Answering(answer) => answer.next_deadline(),
+            Http1Phase::Idle { since } => Some(since + self.idle_bound()),
+        };
+        let deadlines = [phase, http1.progress.next_deadline(), self.parks_at()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn next_of_http2(&self, http2: &Http2) -> Option<Instant> {
+        let idle = match http2.phase.get() {
+            Http2Phase::Answering { .. } => None,
+            Http2Phase::Idle { since } => Some(since + self.idle_bound()),
+        };
+        let head = http2.next_deadline(self.listener.config.header_timeout);
+        [idle, head].into_iter().flatten().min()
     }
 
     /// Returns when the client will have been waited for long enough to be judged.
@@ -66,7 +85,7 @@ impl Connection {
     /// Returns how long the connection may be without a request. Once its client
     /// was told that it ends, that is as long as the client takes to hear of it.
     pub(super) fn idle_bound(&self) -> Duration {
-        let is_leaving = self.http2.get().is_some_and(|http2| http2.leaving.get());
+        let is_leaving = self.http2().is_some_and(|http2| http2.leaving.get());
         let bound = self.listener.config.idle_timeout;
         match is_leaving {
             true => bound.min(GOODBYE),
@@ -101,23 +120,35 @@ impl Connection {
         {
             return Some(End::Cut(Reason::ClientStalled));
         }
-        if let Some(reason) = self.only.overdue(now) {
+        match self.protocol() {
+            Protocol::Http1(http1) => self.expired_http1(http1, now),
+            Protocol::Http2(http2) => self.expired_http2(http2, now),
+        }
+    }
+
+    fn expired_http1(&self, http1: &Http1, now: Instant) -> Option<End> {
+        if let Some(reason) = http1.progress.overdue(now) {
             return Some(End::Cut(reason));
         }
-        if let Some(http2) = self.http2.get()
-            && let Some(reason) = http2.overdue(now, listener.header_timeout)
-        {
-            return Some(End::Cut(reason));
-        }
-        if self.http1.is_finishing() {
+        if http1.is_finishing() {
             return None;
         }
-        match self.only.phase.get() {
-            Phase::Head { since, begun } if past(now, since, self.head_bound(begun)) => {
+        match http1.phase.get() {
+            Http1Phase::Head { since, begun } if past(now, since, self.head_bound(begun)) => {
                 Some(if begun { End::HeadTimeout } else { End::Idle })
             }
-            Phase::Idle { since } if past(now, since, self.idle_bound()) => Some(End::Idle),
+            Http1Phase::Idle { since } if past(now, since, self.idle_bound()) => Some(End::Idle),
             _ => self.parks_at().filter(|at| *at <= now).map(|_| End::Parked),
+        }
+    }
+
+    fn expired_http2(&self, http2: &Http2, now: Instant) -> Option<End> {
+        if let Some(reason) = http2.overdue(now, self.listener.config.header_timeout) {
+            return Some(End::Cut(reason));
+        }
+        match http2.phase.get() {
+            Http2Phase::Idle { since } if past(now, since, self.idle_bound()) => Some(End::Idle),
+            Http2Phase::Idle { .. } | Http2Phase::Answering { .. } => None,
         }
     }
 }

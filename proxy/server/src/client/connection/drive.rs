@@ -49,7 +49,7 @@ pub(super) async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&m
                 Poll::Ready(Err(error)) => return Poll::Ready(End::Failed(error)),
                 Poll::Pending => {}
             }
-            if H::IS_FIRST && connection.http2.get().is_some() {
+            if H::IS_FIRST && connection.http2().is_some() {
                 return Poll::Ready(End::Http2);
             }
             if connection.may_shut_down() != shuts_down {

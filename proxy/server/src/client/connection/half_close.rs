@@ -11,8 +11,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead as _, ReadBuf};
 
-use super::phase::Phase;
-use super::state::{ClientIo, Connection};
+use super::phase::Http1Phase;
+use super::state::{ClientIo, Connection, Protocol};
 
 impl Connection {
     /// Reads from the client. The end of what it sends is not given while it is owed
@@ -40,16 +40,16 @@ impl Connection {
     /// Returns whether a whole request is being answered whose client may close its
     /// sending side. In the middle of a body the end of what it sends is an error.
     fn owes_answer(&self) -> bool {
-        if self.listener.config.abort_on_close || self.http2.get().is_some() {
+        if self.listener.config.abort_on_close {
             return false;
         }
-        let answering = matches!(
-            self.only.phase.get(),
-            Phase::Waiting { .. } | Phase::Responding
-        );
-        let watch = self.http1.watch.borrow();
+        let Protocol::Http1(http1) = self.protocol() else {
+            return false;
+        };
+        let is_answering = matches!(http1.phase.get(), Http1Phase::Answering(_));
+        let watch = http1.watch.borrow();
         // hyper reads on before the handler gets the head that it has read.
-        watch.is_between() && (answering || watch.has_head())
+        watch.is_between() && (is_answering || watch.has_head())
     }
 
     /// Notes that an answer is complete: if it was the last one, hyper is to learn that.

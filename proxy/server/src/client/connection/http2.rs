@@ -1,5 +1,6 @@
 //! HTTP/2 with a client: many requests at a time, each in a task of its own.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::marker::PhantomData;
@@ -27,7 +28,7 @@ use super::drive::{Http, drive};
 use super::end::End;
 use super::http2_stream::Http2Stream;
 use super::multiplexed::Multiplexed;
-use super::phase::Phase;
+use super::phase::Http2Phase;
 use super::preface::Prefaced;
 use super::service::Service;
 use super::state::Connection;
@@ -45,12 +46,14 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
     let Some(config) = &listener.http2 else {
         return;
     };
+    let tasks = Tasks::default();
     let service = service_fn({
-        let connection = Rc::clone(&connection);
+        let (connection, tasks) = (Rc::clone(&connection), tasks.clone());
         move |mut request: Request<Incoming>| {
             let number = screen::take_stream(request.headers_mut());
-            let stream = begin(&connection, number);
-            Box::pin(async move { Ok::<_, Infallible>(answer::<S>(stream, request).await) })
+            let own = begin(&connection, number);
+            tasks.starting.replace(Some(Rc::clone(&own)));
+            Box::pin(async move { Ok::<_, Infallible>(answer::<S>(own, request).await) })
         }
     });
     let list_max = u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX);
@@ -59,7 +62,7 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
         list_max as usize,
         Watched::<S>(Rc::clone(&connection), PhantomData),
     );
-    let http = http2::Builder::new(Tasks(Rc::clone(&connection)))
+    let http = http2::Builder::new(tasks)
         .max_concurrent_streams(config.max_streams)
         .initial_stream_window_size(config.stream_window_bytes)
         .initial_connection_window_size(config.connection_window_bytes)
@@ -73,11 +76,8 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
     if let End::Idle = end {
         http.as_mut().graceful_shutdown();
         // A request that is on its way already is answered.
-        connection.only.phase.set(Phase::Idle {
-            since: Instant::now(),
-        });
-        if let Some(http2) = connection.http2.get() {
-            http2.leaving.set(true);
+        if let Some(http2) = connection.http2() {
+            http2.leave(Instant::now());
         }
         end = drive(&connection, http.as_mut()).await;
     }
@@ -85,7 +85,7 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
         // The client may have no stream whose record would tell of it.
         End::Cut(reason @ (Reason::Http2Flood | Reason::HeadTimeout)) => {
             connection.end_by(reason);
-            S::unreadable(&Stream::only(&connection)).fail(reason);
+            S::unreadable(&Stream::Only(Rc::clone(&connection))).fail(reason);
         }
         // Before hyper drops the streams, whose records ask for it.
         End::Cut(reason) => connection.end_by(reason),
@@ -114,115 +114,98 @@ struct Watched<S>(Rc<Connection>, PhantomData<fn() -> S>);
 
 impl<S: Service> Peer for Watched<S> {
     fn malformed(&self, request: Malformed) {
-        if let Some(http2) = self.0.http2.get() {
+        if let Some(http2) = self.0.http2() {
             http2.watch.borrow_mut().given_up();
         }
         tracing::debug!(fault = request.fault, peer = %self.0.client.peer, "a request is malformed");
-        S::malformed(&Stream::only(&self.0), request);
+        S::malformed(&Stream::Only(Rc::clone(&self.0)), request);
     }
 
     fn next_interim(&self) -> Option<(u32, Vec<u8>)> {
-        self.0.http2.get()?.interims.borrow_mut().next()
+        self.0.http2()?.interims.borrow_mut().next()
     }
 
     fn interim_written(&self) {
-        if let Some(http2) = self.0.http2.get() {
+        if let Some(http2) = self.0.http2() {
             http2.interims.borrow_mut().written();
         }
     }
 
     fn reset(&self, stream: u32) {
-        if let Some(http2) = self.0.http2.get() {
+        if let Some(http2) = self.0.http2() {
             http2.numbers.borrow_mut().remove(&stream);
         }
     }
 }
 
 /// Begins a request that has come on the stream of this number.
-fn begin(connection: &Rc<Connection>, number: Option<u32>) -> Stream {
-    let own = Http2Stream::new(Instant::now(), number);
-    if let Some(http2) = connection.http2.get() {
-        http2.open.set(http2.open.get() + 1);
+fn begin(connection: &Rc<Connection>, number: Option<u32>) -> Rc<Http2Stream> {
+    let own = Http2Stream::new(connection, Instant::now(), number);
+    if let Some(http2) = connection.http2() {
+        http2.phase.set(http2.phase.get().opened());
         http2.numbers.borrow_mut().extend(number);
-        http2.starting.replace(Some(Rc::clone(&own)));
     }
-    connection.only.phase.set(Phase::Responding);
-    Stream {
-        connection: Rc::clone(connection),
-        http2: Some(own),
-    }
+    own
 }
 
 async fn answer<S: Service>(
-    stream: Stream,
+    own: Rc<Http2Stream>,
     request: Request<Incoming>,
 ) -> Response<Multiplexed<S::Body>> {
     let bodiless = request.method() == Method::HEAD;
-    if let Some(own) = &stream.http2 {
-        let config = stream.connection.listener.config.http2.as_ref();
-        let counts = config.map_or(Priorities::None, |http2| http2.priorities);
-        own.precedence
-            .set(precedence::asked(request.headers(), counts));
-    }
-    let response = S::answer(stream.clone(), request).await;
-    response.map(|body| Multiplexed::new(body, stream, bodiless))
+    let config = own.connection.listener.config.http2.as_ref();
+    let counts = config.map_or(Priorities::None, |http2| http2.priorities);
+    own.precedence
+        .set(precedence::asked(request.headers(), counts));
+    let response = S::answer(Stream::Http2(Rc::clone(&own)), request).await;
+    response.map(|body| Multiplexed::new(body, own, bodiless))
 }
 
 /// Starts the tasks of a connection's streams.
-#[derive(Clone)]
-struct Tasks(Rc<Connection>);
+#[derive(Clone, Default)]
+struct Tasks {
+    /// The stream whose task is to be started next.
+    starting: Rc<RefCell<Option<Rc<Http2Stream>>>>,
+}
 
 impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
     fn execute(&self, task: F) {
-        let http2 = self.0.http2.get();
         // hyper starts a request's task as soon as it has the service's future.
-        match http2.and_then(|http2| http2.starting.take()) {
-            Some(own) => {
-                let stream = Stream {
-                    connection: Rc::clone(&self.0),
-                    http2: Some(own),
-                };
-                drop(spawn_local(supervise(stream, task)));
-            }
+        match self.starting.take() {
+            Some(own) => drop(spawn_local(supervise(own, task))),
             None => drop(spawn_local(task)),
         }
     }
 }
 
 /// Counts a stream as open while it lives.
-struct Open(Stream);
+struct Open(Rc<Http2Stream>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        let connection = &self.0.connection;
-        let Some(http2) = connection.http2.get() else {
+        let Self(own) = self;
+        let Some(http2) = own.connection.http2() else {
             return;
         };
-        let open = http2.open.get() - 1;
-        http2.open.set(open);
-        if let Some(own) = &self.0.http2 {
-            let number = own.number.as_ref();
-            number.map(|number| http2.numbers.borrow_mut().remove(number));
-            http2.interims.borrow_mut().forget(own);
+        if let Some(number) = &own.number {
+            http2.numbers.borrow_mut().remove(number);
         }
-        if open == 0 {
-            let since = clock::now();
-            connection.only.phase.set(Phase::Idle { since });
-            connection.wake();
+        http2.interims.borrow_mut().forget(own);
+        let phase = http2.phase.get().closed(clock::now());
+        http2.phase.set(phase);
+        if let Http2Phase::Idle { .. } = phase {
+            own.connection.wake();
         }
     }
 }
 
 /// Runs a stream's task until all of the response is in the socket, within the
 /// bounds on time. Dropped before its end, the task resets the stream.
-async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
-    let Some(own) = stream.http2.clone() else {
-        return;
-    };
-    let open = Open(stream);
-    let connection = &open.0.connection;
+async fn supervise(own: Rc<Http2Stream>, task: impl Future<Output = ()>) {
+    let open = Open(own);
+    let own = &open.0;
     let mut task = pin!(Some(task));
-    let later = connection.listener.config.stream_idle_timeout;
+    let later = own.connection.listener.config.stream_idle_timeout;
     let mut sleep = pin!(sleep_until(Instant::now() + later));
     let mut armed = false;
     poll_fn(|cx| {
@@ -236,11 +219,11 @@ async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
             if task.is_none() && own.in_flight.get() == 0 {
                 return Poll::Ready(());
             }
-            let next = own.next_deadline(Instant::now(), connection);
+            let next = own.next_deadline(Instant::now());
             if !rearm(next, later, sleep.as_mut(), &mut armed, cx) {
                 return Poll::Pending;
             }
-            if let Some(reason) = own.overdue(Instant::now(), connection) {
+            if let Some(reason) = own.overdue(Instant::now()) {
                 own.cut.set(Some(reason));
                 return Poll::Ready(());
             }
@@ -249,7 +232,7 @@ async fn supervise(stream: Stream, task: impl Future<Output = ()>) {
     .await;
     // Resets the stream if it is not through.
     task.set(None);
-    if let Some(http2) = connection.http2.get() {
+    if let Some(http2) = own.connection.http2() {
         let mut watch = http2.watch.borrow_mut();
         if own.left.get() {
             watch.given_up();

@@ -5,13 +5,12 @@ use sprat_net::error::Reason;
 use tokio::time::Instant;
 
 use super::http2_stream::Http2Stream;
-use super::state::Connection;
-use super::stream::Stream;
-use super::stream_state::past;
+use super::progress::past;
 
 impl Http2Stream {
     /// Returns the stream's next deadline; none while nothing is being waited for.
-    pub(super) fn next_deadline(&self, now: Instant, connection: &Connection) -> Option<Instant> {
+    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let connection = &self.connection;
         let listener = &connection.listener.config;
         let bound = listener.stream_idle_timeout;
         let stalled = self.awaits_client().then(|| self.moved_at.get() + bound);
@@ -24,12 +23,15 @@ impl Http2Stream {
         });
         // At the soonest: the socket may be full meanwhile.
         let judged = due.map(|due| now + due.since(connection.open_time(now)));
-        let deadlines = [self.state.next_deadline(listener), stalled, judged];
+        let answer = self.phase.get().next_deadline();
+        let progress = self.progress.next_deadline();
+        let deadlines = [answer, progress, stalled, judged];
         deadlines.into_iter().flatten().min()
     }
 
     /// Returns why the stream is to be cut, if something has taken too long.
-    pub(super) fn overdue(&self, now: Instant, connection: &Connection) -> Option<Reason> {
+    pub(super) fn overdue(&self, now: Instant) -> Option<Reason> {
+        let connection = &self.connection;
         let listener = &connection.listener.config;
         let bound = listener.stream_idle_timeout;
         if self.awaits_client() && past(now, self.moved_at.get(), bound) {
@@ -45,11 +47,11 @@ impl Http2Stream {
                 return Some(Reason::ResponseTooSlow);
             }
         }
-        self.state.overdue(now)
+        self.progress.overdue(now)
     }
 
     /// Changes what the waiting for the client depends on.
-    fn change(&self, connection: &Connection, change: impl FnOnce(&Self)) {
+    fn change(&self, change: impl FnOnce(&Self)) {
         let before = self.awaits_client();
         change(self);
         let after = self.awaits_client();
@@ -57,7 +59,7 @@ impl Http2Stream {
             return;
         }
         let now = Instant::now();
-        let open = connection.open_time(now);
+        let open = self.connection.open_time(now);
         let mut patience = self.patience.get();
         if after {
             self.moved_at.set(now);
@@ -69,14 +71,11 @@ impl Http2Stream {
     }
 }
 
-/// The reports of a response's body (`multiplexed`), which do nothing for HTTP/1.1.
-impl Stream {
+/// The reports of a response's body (`multiplexed`).
+impl Http2Stream {
     /// Notes that the body has given a chunk.
     pub(super) fn given(&self) {
-        let Some(own) = &self.http2 else { return };
-        own.change(&self.connection, |own| {
-            own.in_flight.set(own.in_flight.get() + 1);
-        });
+        self.change(|own| own.in_flight.set(own.in_flight.get() + 1));
         if let Some(gauge) = self.connection.wire.gauge() {
             gauge.chunk_given();
         }
@@ -88,30 +87,23 @@ impl Stream {
     /// Notes whether the body has been asked for more; it will be, if not, as soon
     /// as the stream's window has room.
     pub(super) fn asked(&self, is_asked: bool) {
-        if let Some(own) = &self.http2 {
-            own.change(&self.connection, |own| own.asked.set(is_asked));
-        }
+        self.change(|own| own.asked.set(is_asked));
     }
 
     /// Notes that the socket takes `bytes` of what was given.
     pub(super) fn moved(&self, bytes: usize) {
-        if let Some(own) = &self.http2 {
-            own.moved_at.set(Instant::now());
-            own.begun.set(true);
-            let mut patience = own.patience.get();
-            patience.moved(bytes as u64);
-            own.patience.set(patience);
-        }
+        self.moved_at.set(Instant::now());
+        self.begun.set(true);
+        let mut patience = self.patience.get();
+        patience.moved(bytes as u64);
+        self.patience.set(patience);
     }
 
     /// Notes that a chunk is in the socket, as a `whole`, or will never be.
     pub(super) fn gone(&self, whole: bool) {
-        let Some(own) = &self.http2 else { return };
-        own.change(&self.connection, |own| {
-            own.in_flight.set(own.in_flight.get() - 1);
-        });
+        self.change(|own| own.in_flight.set(own.in_flight.get() - 1));
         if !whole {
-            own.lost.set(true);
+            self.lost.set(true);
         }
         if let Some(gauge) = self.connection.wire.gauge() {
             gauge.chunk_gone();
@@ -119,23 +111,9 @@ impl Stream {
         if let Some(mark) = self.connection.wire.mark() {
             mark.chunk_gone();
         }
-        if own.in_flight.get() == 0 {
-            own.gate.flushed();
-            own.settle();
-        }
-    }
-
-    /// Notes that the client did not want the answer, or has broken its request off.
-    pub(crate) fn left(&self) {
-        if let Some(own) = &self.http2 {
-            own.left.set(true);
-        }
-    }
-
-    /// Completes the response if it has ended and nothing of it is left here.
-    pub(super) fn settle(&self) {
-        if let Some(own) = &self.http2 {
-            own.settle();
+        if self.in_flight.get() == 0 {
+            self.gate.flushed();
+            self.settle();
         }
     }
 }

@@ -1,27 +1,24 @@
-//! What a connection of HTTP/2 has beyond any other.
+//! The state of HTTP/2 on a connection, beyond that of its streams.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::rc::Rc;
 use std::time::Duration;
 
 use sprat_net::error::Reason;
 use tokio::time::Instant;
 
 use super::frames::FrameWatch;
-use super::http2_stream::Http2Stream;
 use super::interim_queue::InterimQueue;
-use super::stream_state::past;
+use super::phase::Http2Phase;
+use super::progress::past;
 
-/// The state that an HTTP/2 connection has beyond that of any other.
+/// The state of HTTP/2 on a connection.
 pub(super) struct Http2 {
+    /// The state that decides what is waited for.
+    pub(super) phase: Cell<Http2Phase>,
     pub(super) watch: RefCell<FrameWatch>,
-    /// Streams whose responses are not in the socket.
-    pub(super) open: Cell<usize>,
     /// The connection was not used for long: the client was told that it ends.
     pub(super) leaving: Cell<bool>,
-    /// The stream whose task is to be started next.
-    pub(super) starting: RefCell<Option<Rc<Http2Stream>>>,
     /// The numbers of the streams that have a task, and are not reset.
     pub(super) numbers: RefCell<BTreeSet<u32>>,
     /// Interim responses that the socket does not have yet.
@@ -31,13 +28,18 @@ pub(super) struct Http2 {
 impl Http2 {
     pub(super) fn new(now: Instant) -> Box<Self> {
         Box::new(Self {
+            phase: Cell::new(Http2Phase::Idle { since: now }),
             watch: RefCell::new(FrameWatch::new(now)),
-            open: Cell::new(0),
             leaving: Cell::new(false),
-            starting: RefCell::new(None),
             numbers: RefCell::default(),
             interims: RefCell::default(),
         })
+    }
+
+    /// Notes that the client is told that the connection ends.
+    pub(super) fn leave(&self, now: Instant) {
+        self.phase.set(Http2Phase::Idle { since: now });
+        self.leaving.set(true);
     }
 
     /// Returns the reason to cut a client that floods the connection, or is late with a head:

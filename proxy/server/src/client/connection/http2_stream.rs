@@ -12,16 +12,23 @@ use sprat_uplink::FlushGate;
 use tokio::time::Instant;
 
 use super::account::Account;
-use super::phase::Phase;
-use super::stream_state::StreamState;
+use super::interim_queue::AwaitsInterims;
+use super::phase::AnswerPhase;
+use super::progress::Progress;
+use super::state::Connection;
 
 /// A request of an HTTP/2 connection and its response.
-pub(super) struct Http2Stream {
+pub(crate) struct Http2Stream {
+    /// The connection that it came on.
+    pub(super) connection: Rc<Connection>,
     /// The stream's number, if that is known.
     pub(super) number: Option<u32>,
     /// The stream's interim responses that the socket does not have.
     pub(super) interims: Cell<usize>,
-    pub(super) state: StreamState,
+    /// The state that decides what is waited for.
+    pub(super) phase: Cell<AnswerPhase>,
+    /// The progress of the response in hand.
+    pub(super) progress: Progress,
     /// The precedence that the client has asked for.
     pub(super) precedence: Cell<Precedence>,
     /// Opens when what the body gave is in the socket.
@@ -50,11 +57,13 @@ pub(super) struct Http2Stream {
 }
 
 impl Http2Stream {
-    pub(super) fn new(now: Instant, number: Option<u32>) -> Rc<Self> {
+    pub(super) fn new(connection: &Rc<Connection>, now: Instant, number: Option<u32>) -> Rc<Self> {
         Rc::new(Self {
+            connection: Rc::clone(connection),
             number,
             interims: Cell::new(0),
-            state: StreamState::new(Phase::Waiting { until: None }),
+            phase: Cell::new(AnswerPhase::Waiting { until: None }),
+            progress: Progress::default(),
             precedence: Cell::default(),
             gate: FlushGate::default(),
             in_flight: Cell::new(0),
@@ -73,6 +82,7 @@ impl Http2Stream {
 
     /// Notes that the body has given all it has.
     pub(super) fn finish(&self, record: Box<dyn Account>) {
+        self.progress.end();
         *self.finishing.borrow_mut() = Some(record);
     }
 
@@ -92,9 +102,44 @@ impl Http2Stream {
         }
     }
 
+    /// Makes the connection write the head of an interim response, unless the stream is reset;
+    /// returns whether it is going to.
+    pub(super) fn push_interim(self: &Rc<Self>, head: Vec<u8>) -> bool {
+        let Some(http2) = self.connection.http2() else {
+            return false;
+        };
+        let is_open = |number| http2.numbers.borrow().contains(&number);
+        if !self.number.is_some_and(is_open) {
+            return false;
+        }
+        http2
+            .interims
+            .borrow_mut()
+            .push(Rc::clone(self) as Rc<_>, head);
+        self.connection.wake();
+        true
+    }
+
     /// Returns whether more could be sent, if the window of its stream or the
     /// socket had room.
     pub(super) fn awaits_client(&self) -> bool {
         self.in_flight.get() > 0 || !self.asked.get()
+    }
+}
+
+impl AwaitsInterims for Http2Stream {
+    fn number(&self) -> Option<u32> {
+        self.number
+    }
+
+    fn interim_queued(&self) {
+        self.interims.set(self.interims.get() + 1);
+    }
+
+    fn interim_written(&self) {
+        self.interims.set(self.interims.get() - 1);
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
     }
 }

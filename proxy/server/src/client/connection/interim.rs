@@ -20,30 +20,26 @@ use super::stream::Stream;
 impl Stream {
     /// Returns the head of an interim response as this client gets it.
     pub(crate) fn interim_head(&self, interim: &Interim) -> Vec<u8> {
-        match self.http2 {
-            None => text(interim),
-            Some(_) => block(interim),
+        match self {
+            Self::Only(_) => text(interim),
+            Self::Http2(_) => block(interim),
         }
     }
 
     /// Writes the head of an interim response; ends when the connection has taken it. The
     /// request in progress must have no response yet.
     pub(crate) async fn write_interim(&self, head: Vec<u8>) {
-        let connection = &self.connection;
-        match (&self.http2, connection.http2.get()) {
-            (Some(own), Some(http2)) => {
-                let is_open = |number| http2.numbers.borrow().contains(&number);
-                if !own.number.is_some_and(is_open) {
-                    return;
-                }
-                http2.interims.borrow_mut().push(own, head);
-                connection.wake();
-            }
-            _ => connection
+        match self {
+            Self::Only(connection) => connection
                 .http1
                 .interim
                 .borrow_mut()
                 .extend_from_slice(&head),
+            Self::Http2(own) => {
+                if !own.push_interim(head) {
+                    return;
+                }
+            }
         }
         self.interim_written().await;
     }
@@ -52,9 +48,9 @@ impl Stream {
     /// given up meanwhile.
     pub(crate) async fn interim_written(&self) {
         poll_fn(|_| {
-            let is_written = match &self.http2 {
-                Some(own) => own.interims.get() == 0,
-                None => self.connection.http1.interim.borrow().is_empty(),
+            let is_written = match self {
+                Self::Only(connection) => connection.http1.interim.borrow().is_empty(),
+                Self::Http2(own) => own.interims.get() == 0,
             };
             match is_written {
                 true => Poll::Ready(()),

@@ -2,22 +2,23 @@
 //! socket has taken what it gave.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
-use super::stream::Stream;
+use super::http2_stream::Http2Stream;
 
 /// A response's body on an HTTP/2 connection.
 pub(super) struct Multiplexed<B> {
     body: Option<B>,
-    stream: Stream,
+    stream: Rc<Http2Stream>,
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Multiplexed<B> {
     /// `bodiless` if the request wants none (hyper leaves that to us here).
-    pub(super) fn new(body: B, stream: Stream, bodiless: bool) -> Self {
+    pub(super) fn new(body: B, stream: Rc<Http2Stream>, bodiless: bool) -> Self {
         let body = (!bodiless).then_some(body);
         let new = Self { body, stream };
         if bodiless {
@@ -77,15 +78,15 @@ impl<B> Drop for Multiplexed<B> {
 /// Bytes on their way to the socket.
 pub(super) struct Chunk {
     bytes: Bytes,
-    stream: Stream,
+    stream: Rc<Http2Stream>,
 }
 
 impl Chunk {
-    fn new(bytes: Bytes, stream: &Stream) -> Self {
+    fn new(bytes: Bytes, stream: &Rc<Http2Stream>) -> Self {
         stream.given();
         Self {
             bytes,
-            stream: stream.clone(),
+            stream: Rc::clone(stream),
         }
     }
 }

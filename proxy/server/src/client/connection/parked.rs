@@ -15,8 +15,8 @@ use sprat_net::counters::Counter;
 use tokio::time::{Instant, sleep_until};
 
 use super::end::End;
-use super::phase::Phase;
-use super::state::{ClientIo, Connection};
+use super::phase::Http1Phase;
+use super::state::{ClientIo, Connection, Protocol};
 
 /// The time for which a connection is unused before it is parked. It is longer than from
 /// one request of a page to the next, for to begin anew costs some microseconds.
@@ -41,16 +41,15 @@ impl Drop for Parked<'_> {
 impl Connection {
     /// Returns when the connection is to be parked, if nothing happens until then.
     pub(super) fn parks_at(&self) -> Option<Instant> {
-        match self.only.phase.get() {
-            Phase::Idle { since } if self.may_park() => Some(since + AFTER),
+        match self.http1.phase.get() {
+            Http1Phase::Idle { since } if self.may_park() => Some(since + AFTER),
             _ => None,
         }
     }
 
     /// Returns whether nothing is under way, and more may come.
     fn may_park(&self) -> bool {
-        self.http2.get().is_none()
-            && self.http1.is_at_rest()
+        matches!(self.protocol(), Protocol::Http1(http1) if http1.is_at_rest())
             && !self.is_ending()
             && self.wire.blocked.since().is_none()
     }
@@ -73,7 +72,7 @@ impl Connection {
             if io.poll_readable(cx).is_ready() {
                 return Poll::Ready(None);
             }
-            let Phase::Idle { since } = self.only.phase.get() else {
+            let Http1Phase::Idle { since } = self.http1.phase.get() else {
                 return Poll::Ready(None);
             };
             timer.as_mut().reset(since + self.idle_bound());

@@ -1,20 +1,13 @@
-//! What a request and its response are in the midst of.
+//! What connections and their requests are in the midst of.
 
-use std::time::Duration;
+use std::num::NonZeroUsize;
 
 use tokio::time::Instant;
 
-/// The state that a connection is in: what it is waiting for.
+/// The state of the answer to a request whose head was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Phase {
-    /// The connection was accepted, or a request has begun: its head is waited for.
-    Head {
-        /// The moment that it began.
-        since: Instant,
-        /// Whether any byte came.
-        begun: bool,
-    },
-    /// The head was read: the answer is worked on.
+pub(super) enum AnswerPhase {
+    /// The answer is worked on.
     Waiting {
         /// The time at which the handler wants to be polled again; `None` if it has
         /// timers of its own.
@@ -22,6 +15,30 @@ pub(crate) enum Phase {
     },
     /// The head of the response went out: its body follows.
     Responding,
+}
+
+impl AnswerPhase {
+    /// Returns when the handler wants to be polled again.
+    pub(super) fn next_deadline(self) -> Option<Instant> {
+        match self {
+            Self::Waiting { until } => until,
+            Self::Responding => None,
+        }
+    }
+}
+
+/// The state of a connection of HTTP/1.1, as which each begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Http1Phase {
+    /// The connection was accepted, or a request has begun: its head is waited for.
+    Head {
+        /// The moment that it began.
+        since: Instant,
+        /// Whether any byte came.
+        begun: bool,
+    },
+    /// A request is being answered.
+    Answering(AnswerPhase),
     /// The response went out: the next request is waited for.
     Idle {
         /// The moment that it began.
@@ -29,13 +46,59 @@ pub(crate) enum Phase {
     },
 }
 
-/// Bounds on the response in progress.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ResponseBounds {
-    /// The longest pause between two chunks of the upstream's body.
-    pub(crate) upstream_idle: Duration,
-    /// The time by which the exchange must be over.
-    pub(crate) deadline: Option<Instant>,
-    /// Whether the upstream is judged by how it ends.
-    pub(crate) is_judged: bool,
+/// The state of a connection of HTTP/2. Each of its streams has an [`AnswerPhase`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Http2Phase {
+    /// Some streams have responses that are not in the socket.
+    Answering {
+        /// The number of these.
+        streams: NonZeroUsize,
+    },
+    /// The connection has no open stream: the next request is waited for.
+    Idle {
+        /// The moment that it began.
+        since: Instant,
+    },
+}
+
+impl Http2Phase {
+    /// Returns the state once another stream has opened.
+    pub(super) fn opened(self) -> Self {
+        let streams = match self {
+            Self::Answering { streams } => streams.saturating_add(1),
+            Self::Idle { .. } => NonZeroUsize::MIN,
+        };
+        Self::Answering { streams }
+    }
+
+    /// Returns the state once a stream has closed at `now`.
+    pub(super) fn closed(self, now: Instant) -> Self {
+        match self {
+            Self::Answering { streams } => match NonZeroUsize::new(streams.get() - 1) {
+                Some(streams) => Self::Answering { streams },
+                None => Self::Idle { since: now },
+            },
+            Self::Idle { .. } => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_is_idle_when_its_last_stream_has_closed() {
+        let start = Instant::now();
+        let end = start + Duration::from_secs(1);
+        let two = Http2Phase::Idle { since: start }.opened().opened();
+        let one = two.closed(end);
+        assert!(matches!(one, Http2Phase::Answering { streams } if streams.get() == 1));
+        let none = one.closed(end);
+        assert_eq!(none, Http2Phase::Idle { since: end });
+        // One that never opened changes nothing.
+        assert_eq!(none.closed(start), none);
+    }
 }

@@ -45,7 +45,7 @@ pub(crate) async fn serve<S: Service>(connection: Rc<Connection>, stream: TcpStr
     let mut service = service_fn({
         let connection = Rc::clone(&connection);
         move |request| {
-            let stream = Stream::only(&connection);
+            let stream = Stream::Only(Rc::clone(&connection));
             // Boxed: an idle connection does not carry a request's room. Where it
             // is going to be, or all of that room would be copied there.
             let place = Box::new_uninit();

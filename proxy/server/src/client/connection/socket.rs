@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use super::drain::{Drain, Look, Taken};
 use super::http2_state::Http2;
 use super::io::SocketWatch;
-use super::phase::Phase;
-use super::state::Connection;
+use super::phase::Http1Phase;
+use super::state::{Connection, Protocol};
 use super::wire::Wire;
 
 impl SocketWatch for Connection {
@@ -22,30 +22,25 @@ impl SocketWatch for Connection {
     }
 
     fn takes_turns(&self) -> bool {
-        let is_idle = matches!(self.only.phase.get(), Phase::Idle { .. });
-        is_idle && self.http2.get().is_none() && self.http1.watch.borrow().is_between()
+        match self.protocol() {
+            Protocol::Http1(http1) => {
+                let is_idle = matches!(http1.phase.get(), Http1Phase::Idle { .. });
+                is_idle && http1.watch.borrow().is_between()
+            }
+            Protocol::Http2(_) => false,
+        }
     }
 
     fn on_read(&self, bytes: &mut [u8]) -> io::Result<()> {
-        if let Some(http2) = self.http2.get() {
-            self.on_frames(http2, bytes);
-            return Ok(());
-        }
-        let phase = &self.only.phase;
-        match phase.get() {
-            Phase::Idle { .. } => phase.set(Phase::Head {
-                since: clock::now(),
-                begun: true,
-            }),
-            Phase::Head {
-                since,
-                begun: false,
-            } => {
-                phase.set(Phase::Head { since, begun: true });
+        let http1 = match self.protocol() {
+            Protocol::Http1(http1) => http1,
+            Protocol::Http2(http2) => {
+                self.on_frames(http2, bytes);
+                return Ok(());
             }
-            _ => {}
-        }
-        let mut watch = self.http1.watch.borrow_mut();
+        };
+        http1.hear();
+        let mut watch = http1.watch.borrow_mut();
         watch.read(bytes);
         match watch.broken() {
             Some(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
@@ -86,7 +81,7 @@ impl SocketWatch for Connection {
             self.wire.blocked.begin(clock::now());
             // From now on it is the client who is waited for: the upstream may
             // have sent more, which is not read.
-            self.only.end_silence(clock::now());
+            self.http1.progress.end_silence(clock::now());
         }
     }
 
@@ -117,9 +112,7 @@ impl Connection {
     /// Notes that the client speaks HTTP/2, and has said so with these bytes.
     pub(super) fn speak_http2(&self, bytes: &[u8]) {
         let now = clock::now();
-        let http2 = self.http2.get_or_init(|| Http2::new(now));
-        self.only.phase.set(Phase::Idle { since: now });
-        self.on_frames(http2, bytes);
+        self.on_frames(self.begin_http2(now), bytes);
     }
 
     /// Returns a time that stands while the socket is full. What a stream keeps

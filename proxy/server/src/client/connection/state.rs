@@ -10,7 +10,6 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use sprat_net::clock;
 use sprat_net::error::Reason;
 use sprat_net::proxy_protocol::Ends;
 use sprat_net::tls::Secured;
@@ -22,8 +21,7 @@ use super::http1::Http1;
 use super::http2_state::Http2;
 use super::identity::Identity;
 use super::io::{Io, Socket};
-use super::phase::Phase;
-use super::stream_state::StreamState;
+use super::phase::{Http1Phase, Http2Phase};
 use super::wire::Wire;
 use crate::setup::listener::ListenerState;
 use crate::setup::serving::Serving;
@@ -43,6 +41,14 @@ pub(crate) trait Switched {
         client: ClientIo,
         early: Bytes,
     ) -> Pin<Box<dyn Future<Output = ()>>>;
+}
+
+/// The protocol that is spoken on a connection, and its state.
+pub(super) enum Protocol<'a> {
+    /// HTTP/1.1, or nothing yet that would tell.
+    Http1(&'a Http1),
+    /// HTTP/2, of which the client has sent the preface or which TLS has agreed on.
+    Http2(&'a Http2),
 }
 
 /// Whether a connection goes on.
@@ -68,12 +74,10 @@ pub(crate) struct Connection {
     pub(crate) client: Identity,
     /// The sending side of its socket.
     pub(crate) wire: Wire,
-    /// The request in progress; with HTTP/2, whether there is any.
-    pub(super) only: StreamState,
-    /// The state that HTTP/1.1 needs.
+    /// The state of HTTP/1.1, with which a connection begins.
     pub(super) http1: Http1,
-    /// The state that HTTP/2 needs, once it is spoken.
-    pub(super) http2: OnceCell<Box<Http2>>,
+    /// The state of HTTP/2, once that is spoken.
+    http2: OnceCell<Box<Http2>>,
     /// The protocol that the connection is going to speak when HTTP ends on it.
     pub(super) switched: RefCell<Option<Box<dyn Switched>>>,
     /// The places at endpoints that its requests hold, where these are bounded.
@@ -98,11 +102,7 @@ impl Connection {
             accepted: now,
             client: Identity::new(ends, dscp),
             wire: Wire::new(outlet),
-            only: StreamState::new(Phase::Head {
-                since: now,
-                begun: false,
-            }),
-            http1: Http1::default(),
+            http1: Http1::new(now),
             http2: OnceCell::new(),
             switched: RefCell::new(None),
             held: RefCell::default(),
@@ -121,10 +121,25 @@ impl Connection {
     /// Notes that the TLS handshake is through; HTTP begins.
     pub(crate) fn secure(&self, secured: Secured) {
         self.client.secure(secured);
-        self.only.phase.set(Phase::Head {
-            since: Instant::now(),
-            begun: false,
-        });
+        self.http1.begin(Instant::now());
+    }
+
+    /// Returns the protocol that is spoken.
+    pub(super) fn protocol(&self) -> Protocol<'_> {
+        match self.http2() {
+            Some(http2) => Protocol::Http2(http2),
+            None => Protocol::Http1(&self.http1),
+        }
+    }
+
+    /// Returns the state of HTTP/2, if that is spoken.
+    pub(super) fn http2(&self) -> Option<&Http2> {
+        self.http2.get().map(|http2| &**http2)
+    }
+
+    /// Notes that HTTP/2 is spoken.
+    pub(super) fn begin_http2(&self, now: Instant) -> &Http2 {
+        self.http2.get_or_init(|| Http2::new(now))
     }
 
     /// Notes that a request of the connection holds this place.
@@ -152,8 +167,10 @@ impl Connection {
         if self.ending.get() == Ending::Open {
             self.ending.set(Ending::Draining);
         }
-        if self.is_busy() && self.http2.get().is_none() {
-            self.http1.lingers.set(true);
+        if let Protocol::Http1(http1) = self.protocol()
+            && http1.is_busy()
+        {
+            http1.lingers.set(true);
         }
         self.wake();
     }
@@ -191,10 +208,10 @@ impl Connection {
 
     /// Returns whether a request is in progress.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(
-            self.only.phase.get(),
-            Phase::Waiting { .. } | Phase::Responding | Phase::Head { begun: true, .. }
-        ) || self.http1.is_finishing()
+        match self.protocol() {
+            Protocol::Http1(http1) => http1.is_busy(),
+            Protocol::Http2(http2) => matches!(http2.phase.get(), Http2Phase::Answering { .. }),
+        }
     }
 
     /// Registers this task as the one that [`Connection::wake`] wakes.
@@ -211,9 +228,12 @@ impl Connection {
     /// Returns whether the connection drains, and does not owe its first request an
     /// answer: a client that has just been accepted has not been told to go elsewhere.
     pub(super) fn may_shut_down(&self) -> bool {
-        let is_new = matches!(self.only.phase.get(), Phase::Head { .. });
-        // HTTP/2 has a way to say which requests are still answered.
-        self.is_ending() && (!is_new || self.http2.get().is_some())
+        let owes_answer = match self.protocol() {
+            Protocol::Http1(http1) => matches!(http1.phase.get(), Http1Phase::Head { .. }),
+            // It has a way to say which requests are still answered.
+            Protocol::Http2(_) => false,
+        };
+        self.is_ending() && !owes_answer
     }
 
     /// Returns the output of `work`, unless the connection is cut meanwhile.
@@ -237,11 +257,8 @@ impl Connection {
 
     /// Completes the response whose last byte the socket has taken.
     pub(super) fn settle(&self) {
-        if self.wire.blocked.since().is_none()
-            && let Some(record) = self.http1.finishing.take()
-        {
-            record.complete();
-            self.only.begin_wait(clock::now());
+        if self.wire.blocked.since().is_none() {
+            self.http1.settle();
         }
     }
 }

@@ -13,97 +13,108 @@ use tokio::time::Instant;
 
 use super::account::Account;
 use super::http2_stream::Http2Stream;
-use super::phase::{Phase, ResponseBounds};
+use super::phase::{AnswerPhase, Http1Phase};
+use super::progress::{Progress, ResponseBounds};
 use super::state::Connection;
-use super::stream_state::StreamState;
 use crate::client::precedence;
 
 /// A request's place on its connection.
 #[derive(Clone)]
-pub(crate) struct Stream {
-    /// The connection that it came on.
-    pub(crate) connection: Rc<Connection>,
-    /// The state of the request in HTTP/2. In HTTP/1.1 there is one request at a
-    /// time, which the connection holds.
-    pub(super) http2: Option<Rc<Http2Stream>>,
+pub(crate) enum Stream {
+    /// The one request that a connection of HTTP/1.1 has at a time; or one that never came so
+    /// far as to have a stream.
+    Only(Rc<Connection>),
+    /// A request of HTTP/2.
+    Http2(Rc<Http2Stream>),
 }
 
 impl Stream {
-    /// Returns the place of the one request that an HTTP/1.1 connection has at a time.
-    pub(crate) fn only(connection: &Rc<Connection>) -> Self {
-        Self {
-            connection: Rc::clone(connection),
-            http2: None,
+    /// Returns the connection that the request came on.
+    pub(crate) fn connection(&self) -> &Rc<Connection> {
+        match self {
+            Self::Only(connection) => connection,
+            Self::Http2(stream) => &stream.connection,
         }
     }
 
-    fn state(&self) -> &StreamState {
-        match &self.http2 {
-            None => &self.connection.only,
-            Some(stream) => &stream.state,
+    fn progress(&self) -> &Progress {
+        match self {
+            Self::Only(connection) => &connection.http1.progress,
+            Self::Http2(stream) => &stream.progress,
+        }
+    }
+
+    fn enter(&self, phase: AnswerPhase) {
+        match self {
+            Self::Only(connection) => {
+                let phase = Http1Phase::Answering(phase);
+                connection.http1.phase.set(phase);
+            }
+            Self::Http2(stream) => stream.phase.set(phase),
         }
     }
 
     /// Notes that the handler waits, and wants to be polled again by then.
     pub(crate) fn wait_until(&self, at: Instant) {
-        let until = Some(at);
-        self.state().phase.set(Phase::Waiting { until });
+        self.enter(AnswerPhase::Waiting { until: Some(at) });
     }
 
     /// Notes that the handler waits by timers of its own.
     pub(crate) fn wait(&self) {
-        self.state().phase.set(Phase::Waiting { until: None });
+        self.enter(AnswerPhase::Waiting { until: None });
     }
 
     /// Notes that the request's head has been read; returns what was wrong with it.
     pub(crate) fn begin_request(&self) -> Slips {
-        match &self.http2 {
-            None => {
-                self.wait();
-                // The next request may be on its way, and is not answered.
-                let is_last = self.connection.is_ending();
-                self.connection.http1.lingers.set(is_last);
-                if let Some(earlier) = &mut *self.connection.http1.finishing.borrow_mut() {
-                    // Pipelined: it has been answered, though the socket may not
-                    // have taken all of it.
-                    earlier.leave();
-                }
-                self.connection.http1.watch.borrow_mut().next_head()
-            }
+        let connection = match self {
+            Self::Only(connection) => connection,
             // Its frames leave no room for them.
-            Some(_) => Slips::default(),
+            Self::Http2(_) => return Slips::default(),
+        };
+        self.wait();
+        // The next request may be on its way, and is not answered.
+        connection.http1.lingers.set(connection.is_ending());
+        if let Some(earlier) = &mut *connection.http1.finishing.borrow_mut() {
+            // Pipelined: it has been answered, though the socket may not
+            // have taken all of it.
+            earlier.leave();
         }
+        connection.http1.watch.borrow_mut().next_head()
     }
 
     /// Notes that the response's head goes out; its body follows.
     pub(crate) fn begin_response(&self, bounds: Option<ResponseBounds>) {
-        self.state().begin(bounds);
+        self.enter(AnswerPhase::Responding);
+        self.progress().begin(bounds);
     }
 
     /// Returns whether a response is on its way.
     pub(crate) fn is_responding(&self) -> bool {
-        self.state().phase.get() == Phase::Responding
+        match self {
+            Self::Only(connection) => connection.http1.is_responding(),
+            Self::Http2(stream) => stream.phase.get() == AnswerPhase::Responding,
+        }
     }
 
     /// Returns how long the upstream was waited for since the response began.
     pub(crate) fn upstream_silence(&self) -> Duration {
-        self.state().upstream_silence()
+        self.progress().upstream_silence()
     }
 
     /// Returns whether the upstream has paused in the midst of the response.
     pub(crate) fn has_paused(&self) -> bool {
-        self.state().has_paused()
+        self.progress().has_paused()
     }
 
     /// Returns whether the client, or the uplink, has kept the upstream from
     /// sending for so long that it may have given up for that.
     pub(crate) fn has_held_up(&self) -> bool {
-        self.state().has_held_up()
+        self.progress().has_held_up()
     }
 
     /// Returns whether it is the upstream that is waited for.
     pub(crate) fn is_upstream_silent(&self) -> bool {
-        self.state().is_upstream_silent()
+        self.progress().is_upstream_silent()
     }
 
     /// Returns whether a body should give no more for now, for the socket takes
@@ -111,33 +122,23 @@ impl Stream {
     /// pieces, and lie here. The connection is woken when that changes. (In HTTP/2
     /// hyper asks only for what it has room for.)
     pub(crate) fn hold_back(&self) -> bool {
-        let blocked = self.connection.wire.blocked.since().is_some();
-        let held = blocked && self.http2.is_none();
-        self.connection.wire.holds_back.set(held);
+        let connection = self.connection();
+        let blocked = connection.wire.blocked.since().is_some();
+        let held = blocked && !self.is_http2();
+        connection.wire.holds_back.set(held);
         held
     }
 
     /// Notes that the response is complete up to what hyper and the socket still
     /// hold. The record is completed when the socket has taken it all.
     pub(crate) fn finish(&self, record: Box<dyn Account>, now: Instant) {
-        let state = self.state();
-        state.end();
-        if let Some(stream) = &self.http2 {
-            stream.finish(record);
-            return;
-        }
-        if let Some(earlier) = self.connection.http1.finishing.replace(Some(record)) {
-            // Pipelined: the earlier response went out before this one began.
-            earlier.complete();
-        }
-        if self.is_responding() {
-            // Some of the next head may have come with what was before it.
-            let begun = self.connection.http1.watch.borrow().in_head();
-            state.phase.set(match begun {
-                true => Phase::Head { since: now, begun },
-                false => Phase::Idle { since: now },
-            });
-            self.connection.tell_end();
+        match self {
+            Self::Only(connection) => {
+                if connection.http1.finish(record, now) {
+                    connection.tell_end();
+                }
+            }
+            Self::Http2(stream) => stream.finish(record),
         }
     }
 
@@ -145,35 +146,51 @@ impl Stream {
     /// answer. The client may still be sending, and the answer is to arrive. (A
     /// stream of HTTP/2 ends by itself.)
     pub(crate) fn close_lingering(&self) {
-        self.connection.http1.lingers.set(self.http2.is_none());
+        if let Self::Only(connection) = self {
+            connection.http1.lingers.set(true);
+        }
+    }
+
+    /// Notes that the client did not want the answer, or has broken its request off.
+    pub(crate) fn left(&self) {
+        if let Self::Http2(stream) = self {
+            stream.left.set(true);
+        }
     }
 
     /// Returns why the request is being cut, if it is.
     pub(crate) fn cut_reason(&self) -> Option<Reason> {
-        let own = self.http2.as_ref().and_then(|stream| stream.cut.get());
-        own.or(self.connection.cut_reason())
+        match self {
+            Self::Only(connection) => connection.cut_reason(),
+            Self::Http2(stream) => stream.cut.get().or(stream.connection.cut_reason()),
+        }
     }
 }
 
 impl Course for Stream {
     fn is_http2(&self) -> bool {
-        self.http2.is_some()
+        matches!(self, Self::Http2(_))
     }
 
     fn precedence(&self, response: &HeaderMap) -> Option<Precedence> {
-        let own = self.http2.as_ref()?;
-        Some(precedence::told(response, own.precedence.get()))
+        match self {
+            Self::Only(_) => None,
+            Self::Http2(stream) => Some(precedence::told(response, stream.precedence.get())),
+        }
     }
 
     fn gate(&self) -> Option<&FlushGate> {
-        self.http2.as_ref().map(|stream| &stream.gate)
+        match self {
+            Self::Only(_) => None,
+            Self::Http2(stream) => Some(&stream.gate),
+        }
     }
 
     fn upstream_sent(&self) {
-        self.state().upstream_sent();
+        self.progress().upstream_sent();
     }
 
     fn upstream_silent(&self) {
-        self.state().upstream_silent();
+        self.progress().upstream_silent();
     }
 }

@@ -51,7 +51,7 @@ pub(super) async fn check(
         upstream: Rc::clone(&chosen.generation.upstreams[authz.cluster]),
         request,
         class: terms.class(),
-        ends: Some(chosen.stream.connection.client.ends()),
+        ends: Some(chosen.stream.connection().client.ends()),
         // It bounds the waits for endpoints, too.
         kind: SideKind::Question {
             started,
@@ -108,7 +108,7 @@ fn question(authz: &Authz, chosen: &Chosen<'_>, asked: &Parts) -> Request<Reques
     if let Some(Ok(uri)) = target.map(|own| HeaderValue::from_str(own.as_str())) {
         told.insert(URI, uri);
     }
-    told.insert(FOR, chosen.stream.connection.client.text().clone());
+    told.insert(FOR, chosen.stream.connection().client.text().clone());
     if let Some((edits, needs)) = &authz.added {
         let subject = chosen.subject(asked, needs);
         let telling = Telling {

@@ -109,7 +109,7 @@ async fn answer(
     }
     let bytes = finish(&mut response, closes, &mut record);
     let text = |text| Inner::Local(Some(text));
-    let response = match stream.connection.wire.outlet() {
+    let response = match stream.connection().wire.outlet() {
         Outlet::Plain => response.map(text),
         Outlet::Gauged(gauge) if bytes > SMALL_BYTES => {
             let turn = record

@@ -123,9 +123,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// scheduler <- config <- {net <- {acme, uplink, upstream, sizes, traces} <- proxy, filters, loadgen},
-/// with what measurements and predictions share between: scheduler <- measure <-
-/// {whatif <- proxy, loadgen}; config <- import <- proxy; and nothing else.
+/// Returns a complaint about each dependency that ARCHITECTURE.md does not have.
 pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
     let members: BTreeSet<&str> = packages
         .iter()

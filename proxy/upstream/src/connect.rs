@@ -249,7 +249,7 @@ async fn connect_one(
         };
         let stream = endpoint
             .pool
-            .add(sender, scheme, (heard, hears), shared, wanted);
+            .add(sender, scheme, heard, hears, shared, wanted);
         return Ok(Sender::Http2(Box::new(stream)));
     }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;

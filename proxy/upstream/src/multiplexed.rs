@@ -168,7 +168,8 @@ impl Pool {
         &self,
         sender: SendRequest<RequestBody>,
         scheme: Scheme,
-        (heard, hears): (Arc<Heard>, Arc<Hears>),
+        heard: Arc<Heard>,
+        hears: Arc<Hears>,
         shared: &Arc<EndpointCounts>,
         wanted: watch::Sender<()>,
     ) -> StreamSender {

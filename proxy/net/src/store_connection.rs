@@ -47,7 +47,7 @@ impl StoreConnection {
 
     async fn try_open(client: &Client) -> Result<Self, RedisError> {
         let info = client.get_connection_info();
-        let stream = Count {
+        let stream = ReplyBound {
             inner: connect(info.addr()).await?,
             left: REPLY_MAX,
         };
@@ -108,13 +108,13 @@ async fn connect(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
 
 /// A stream that fails once the other end has said too much since we wrote: the
 /// library keeps a reply until it is whole.
-struct Count {
+struct ReplyBound {
     inner: Box<dyn Stream>,
     /// Bytes that may be read before the next write.
     left: usize,
 }
 
-impl AsyncRead for Count {
+impl AsyncRead for ReplyBound {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -132,7 +132,7 @@ impl AsyncRead for Count {
     }
 }
 
-impl AsyncWrite for Count {
+impl AsyncWrite for ReplyBound {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -14,7 +14,7 @@ use sprat_sizes::snapshot::{self, Header, Writer};
 
 /// What to do with a snapshot file.
 #[derive(Subcommand)]
-pub(crate) enum Action {
+pub(crate) enum SnapshotAction {
     /// Print the file as JSON lines: first its header, then the entries.
     Dump {
         /// The snapshot to read
@@ -42,14 +42,14 @@ pub(crate) enum Action {
 
 /// Runs it; writes what was asked for to `out`.
 pub(crate) fn run(
-    action: Action,
+    action: SnapshotAction,
     input: &mut dyn BufRead,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     match action {
-        Action::Dump { file } => dump(&file, out),
-        Action::Load { file, vary } => load(&file, vary, input, out),
-        Action::Stats { file } => stats(&file, out),
+        SnapshotAction::Dump { file } => dump(&file, out),
+        SnapshotAction::Load { file, vary } => load(&file, vary, input, out),
+        SnapshotAction::Stats { file } => stats(&file, out),
     }
 }
 

@@ -5,33 +5,21 @@
 use std::collections::BTreeSet;
 
 use syn::visit::Visit;
-use syn::{Attribute, FnArg, ImplItem, Item, Signature, TraitItemFn, Type};
+use syn::{FnArg, ImplItem, Item, Signature, TraitItemFn, Type};
 
-use crate::imports::{self, is_for_tests};
+use crate::imports::{self, attributes, is_for_tests};
 use crate::tree::Tree;
 
 const INSTEAD: &str = "have a struct with named fields, or a parameter for each part";
 
 pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
-    let crates = imports::crates(tree);
     let mut complaints = Vec::new();
-    for (path, text) in tree.with_extension("rs") {
-        let Some((directory, rest)) = path.split_once("/src/") else {
-            continue;
-        };
-        let own = crates.get(&format!("{directory}/src/"));
-        if own.is_some_and(|own| own.has_for_tests(rest)) {
-            continue;
-        }
-        let Ok(parsed) = syn::parse_file(text) else {
-            continue;
-        };
+    for source in imports::sources(tree) {
         let mut reader = Reader::default();
-        reader.visit_file(&parsed);
+        reader.visit_file(&source.parsed);
+        let functions = reader.functions();
         complaints.extend(
-            reader
-                .functions()
-                .map(|name| format!("{path}: `{name}` takes a tuple: {INSTEAD}")),
+            functions.map(|name| format!("{}: `{name}` takes a tuple: {INSTEAD}", source.path)),
         );
     }
     complaints
@@ -108,16 +96,6 @@ impl<'ast> Visit<'ast> for Reader {
     fn visit_trait_item_fn(&mut self, method: &'ast TraitItemFn) {
         self.read(&method.sig);
         syn::visit::visit_trait_item_fn(self, method);
-    }
-}
-
-fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Fn(own) => &own.attrs,
-        Item::Impl(own) => &own.attrs,
-        Item::Mod(own) => &own.attrs,
-        Item::Trait(own) => &own.attrs,
-        _ => &[],
     }
 }
 

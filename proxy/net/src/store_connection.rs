@@ -13,6 +13,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
+use crate::forward_stream;
+
 /// The time for opening a connection.
 const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
@@ -142,11 +144,5 @@ impl AsyncWrite for ReplyBound {
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
+    forward_stream!(inner: poll_flush, poll_shutdown);
 }

@@ -354,7 +354,7 @@ impl WorkerLink {
 
     /// Returns how many bytes the kernel may hold unsent for a connection: about 2 ms of the
     /// link, at least two segments.
-    pub(crate) fn unsent_bytes(&self) -> u32 {
+    pub(crate) fn max_unsent_bytes(&self) -> u32 {
         const LEAST: u64 = 2 * 1514;
         const MOST: u64 = 128 << 10;
         let bytes = self.rate_bits_per_s() / 8 / 500;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::{Value, json};
 
 use crate::addresses::from_slash;
-use crate::decode::{Class, shortened, similar};
+use crate::decode::{TextClass, shortened, similar};
 use crate::names::{TOKEN_PATTERN, is_token};
 use crate::resolved::{AllowedOrigin, TextPattern};
 use crate::safe_regex::{MAX_PATTERN_LEN, SafeRegex};
@@ -47,7 +47,7 @@ impl Leaf for Pattern {
         json!({"type": "string", "maxLength": MAX_PATTERN_LEN})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         SafeRegex::new(text).map(Self).map_err(|told| {
             let message = format!("`{}` is no regular expression: {told}", shortened(text));
             let help = "the syntax is that of RE2 and the Rust crate regex, without \
@@ -70,7 +70,7 @@ impl Leaf for Substitution {
         json!({"type": "string", "pattern": "^[!-~]{0,1024}$", "not": {"pattern": "[?#]"}})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if let Some(at) = text.find(['?', '#']) {
             return Err(Fault {
                 part: Some(at..at + 1),
@@ -98,7 +98,7 @@ impl Leaf for RedirectTarget {
         json!({"type": "string", "pattern": r"^/[!-~]*$", "not": {"pattern": "#"}})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let wrong = |c: char| match c {
             '#' => Some("leave the fragment out"),
             c if !c.is_ascii_graphic() => Some(crate::addresses::ENCODE),
@@ -124,7 +124,7 @@ impl Leaf for RedirectCode {
         json!({"enum": [301, 302, 303, 307, 308]})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text {
             "301" => Ok(Self(301)),
             "302" => Ok(Self(302)),
@@ -138,9 +138,9 @@ impl Leaf for RedirectCode {
 
 /// A status of an answer that is no success, or all of a hundred.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StatusRange(pub(crate) (u16, u16));
+pub(crate) struct ErrorStatuses(pub(crate) (u16, u16));
 
-impl Leaf for StatusRange {
+impl Leaf for ErrorStatuses {
     const NUMBER: bool = true;
 
     fn expected() -> Cow<'static, str> {
@@ -155,7 +155,7 @@ impl Leaf for StatusRange {
         ]})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text {
             "4xx" => Ok(Self((400, 499))),
             "5xx" => Ok(Self((500, 599))),
@@ -215,7 +215,7 @@ impl Leaf for EditedName {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if !is_token(text) {
             return Err(Fault::PLAIN);
         }
@@ -259,7 +259,7 @@ impl Leaf for HeaderTemplate {
         ]})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if text.len() > MAX_VALUE_LEN || !text.bytes().all(|b| (b' '..=b'~').contains(&b)) {
             return Err(Fault::PLAIN);
         }
@@ -300,7 +300,7 @@ impl Leaf for BodyText {
         json!({"type": "string"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text.len() <= MAX_BODY_LEN {
             true => Ok(Self(text.to_owned())),
             false => Err(Fault::new(
@@ -327,7 +327,7 @@ impl Leaf for OriginPattern {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let lower = text.to_ascii_lowercase();
         if lower == "*" {
             return Ok(Self(AllowedOrigin::Any));
@@ -373,7 +373,7 @@ impl Leaf for UserPattern {
         json!({"type": "string", "minLength": 1, "maxLength": 256})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text.strip_suffix('*') {
             _ if text.is_empty() || text.len() > 256 => Err(Fault::PLAIN),
             Some(start) => Ok(Self(TextPattern::Prefix(start.to_owned()))),
@@ -388,7 +388,7 @@ mod tests {
 
     /// Returns what a text is read as; none if it is refused.
     fn read<T: Leaf>(text: &str) -> Option<T> {
-        T::parse(text, Class::String).ok()
+        T::parse(text, TextClass::String).ok()
     }
 
     #[test]
@@ -402,7 +402,7 @@ mod tests {
     }
 
     fn fault<T: Leaf>(text: &str) -> Fault {
-        T::parse(text, Class::String).err().unwrap()
+        T::parse(text, TextClass::String).err().unwrap()
     }
 
     /// Returns `length` bytes of a text that is valid wherever letters are.
@@ -461,7 +461,7 @@ mod tests {
             ("0404", None),
             ("+404", None),
         ] {
-            let range = read(text).map(|StatusRange(own)| own);
+            let range = read(text).map(|ErrorStatuses(own)| own);
             assert_eq!(range, expected, "{text}");
         }
     }

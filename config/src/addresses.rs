@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::decode::{Class, shortened};
+use crate::decode::{TextClass, shortened};
 use crate::fields::{is_port, without_root};
 use crate::resolved::{self, EndpointAddress, HostPattern, Network};
 use crate::scalars::{Fault, Leaf};
@@ -74,9 +74,9 @@ fn abstract_socket() -> Fault {
 
 /// An address to listen on.
 #[derive(Clone, Debug)]
-pub(crate) struct ListenAddress(pub(crate) resolved::ListenAddress);
+pub(crate) struct ListenAt(pub(crate) resolved::ListenAddress);
 
-impl Leaf for ListenAddress {
+impl Leaf for ListenAt {
     fn expected() -> Cow<'static, str> {
         "an IP address and a port, such as 0.0.0.0:8080 or [::]:8080, or unix:/run/sprat.sock"
             .into()
@@ -87,7 +87,7 @@ impl Leaf for ListenAddress {
         json!({"type": "string", "pattern": format!("^({ip}|{UNIX_PATTERN})$")})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if let Some(path) = unix_path(text) {
             return path.map(resolved::ListenAddress::Unix).map(Self);
         }
@@ -133,7 +133,7 @@ impl Leaf for Backend {
         json!({"type": "string", "pattern": format!("^({host}|{UNIX_PATTERN})$")})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let scheme = text
             .strip_prefix("http://")
             .filter(|rest| rest.starts_with("unix:"));
@@ -190,7 +190,7 @@ impl Leaf for FileMode {
         json!({"type": "string", "pattern": "^0?[0-7]{3}$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let is_octal = text.bytes().all(|b| (b'0'..=b'7').contains(&b));
         let digits = match text.len() {
             4 => text.strip_prefix('0'),
@@ -205,9 +205,9 @@ impl Leaf for FileMode {
 
 /// A user or a group of the machine, by its name or its number.
 #[derive(Clone, Debug)]
-pub(crate) struct Account(pub(crate) resolved::Account);
+pub(crate) struct UnixAccount(pub(crate) resolved::Account);
 
-impl Leaf for Account {
+impl Leaf for UnixAccount {
     const NUMBER: bool = true;
 
     fn expected() -> Cow<'static, str> {
@@ -221,10 +221,10 @@ impl Leaf for Account {
         ]})
     }
 
-    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, class: TextClass) -> Result<Self, Fault> {
         let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         if is_number {
-            let short = class == Class::Integer || text.len() <= 9;
+            let short = class == TextClass::Integer || text.len() <= 9;
             let number = text.parse().ok();
             let number = number.filter(|number| short && *number <= MAX_ACCOUNT);
             let account = number.map(resolved::Account::Number);
@@ -257,7 +257,7 @@ impl Leaf for DnsServer {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let port_53 = || Some(SocketAddr::new(text.parse().ok()?, 53));
         let address = text.parse().ok().or_else(port_53);
         match address {
@@ -332,7 +332,7 @@ impl Leaf for ServerName {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match is_host_name(text) {
             true => Ok(Self(text.to_ascii_lowercase())),
             false => Err(Fault::PLAIN),
@@ -357,7 +357,7 @@ impl Leaf for CertificateName {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let name = text.strip_prefix("*.").unwrap_or(text);
         if name.parse::<IpAddr>().is_ok() {
             return Err(Fault::help(
@@ -389,7 +389,7 @@ impl Leaf for HttpsUrl {
         json!({"type": "string", "pattern": format!(r"^https://{host}(:[0-9]{{1,5}})?(/[!-~]*)?$")})
     }
 
-    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, class: TextClass) -> Result<Self, Fault> {
         let Some(rest) = text.strip_prefix("https://") else {
             return Err(match text.strip_prefix("http://") {
                 Some(rest) => Fault::help(format!("write https://{}", shortened(rest))),
@@ -427,7 +427,7 @@ impl Leaf for CollectorUrl {
         json!({"type": "string", "pattern": format!(r"^https?://{host}(:[0-9]{{1,5}})?(/[!-~]*)?$")})
     }
 
-    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, class: TextClass) -> Result<Self, Fault> {
         let (is_secure, rest) = match text.split_once("://") {
             Some(("http", rest)) => (false, rest),
             Some(("https", rest)) => (true, rest),
@@ -474,7 +474,7 @@ impl Leaf for Cidr {
         json!({"type": "string", "pattern": "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, Some(length)),
             None => (text, None),
@@ -533,7 +533,7 @@ impl Leaf for Host {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let host = text.to_ascii_lowercase();
         let is_ip = |host: &str| {
             let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
@@ -578,7 +578,7 @@ impl Leaf for UrlPath {
         json!({"type": "string", "pattern": r"^/[!-~]*$", "not": {"pattern": "[?#]"}})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let wrong = |c: char| match c {
             '?' | '#' => Some("routes look at the path alone: leave the query out"),
             c if !c.is_ascii_graphic() => Some(ENCODE),
@@ -632,7 +632,7 @@ impl Leaf for HostHeader {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if let Some(fault) = wrong_port(text) {
             return Err(fault);
         }
@@ -640,7 +640,7 @@ impl Leaf for HostHeader {
             Some((host, port)) if !text.ends_with(']') && port.parse::<u16>().is_ok() => host,
             _ => text,
         };
-        match Host::parse(host, Class::String) {
+        match Host::parse(host, TextClass::String) {
             Ok(Host(HostPattern::Exact(_))) => Ok(Self(text.to_owned())),
             _ => Err(Fault::PLAIN),
         }
@@ -660,7 +660,7 @@ impl Leaf for RedisUrl {
         json!({"type": "string", "pattern": r"^(redis|unix)://[!-~]+$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if text.starts_with("rediss://") {
             let help = "TLS is not spoken here: put the store on a private network".to_owned();
             return Err(Fault::help(help));

@@ -55,9 +55,9 @@ impl<T: Decode, const MIN: usize> Decode for List<T, MIN> {
 
 /// A mapping from names of the operator's choosing, at least one.
 #[derive(Clone, Debug)]
-pub(crate) struct Named<T>(pub(crate) Vec<(Field<String>, Field<T>)>);
+pub(crate) struct ByName<T>(pub(crate) Vec<(Field<String>, Field<T>)>);
 
-impl<T: Decode> Decode for Named<T> {
+impl<T: Decode> Decode for ByName<T> {
     fn expected() -> Cow<'static, str> {
         format!("a mapping from names, each to {}", T::expected()).into()
     }

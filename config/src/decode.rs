@@ -144,9 +144,9 @@ impl<'a, 't> Context<'a, 't> {
             }
         };
         let class = match &put_in {
-            Some(_) => Class::Any,
-            None if scalar.plain => Class::of(&scalar.text),
-            None => Class::String,
+            Some(_) => TextClass::Any,
+            None if scalar.plain => TextClass::of(&scalar.text),
+            None => TextClass::String,
         };
         let text = Text {
             start: scalar.text_start.filter(|_| put_in.is_none()),
@@ -154,7 +154,7 @@ impl<'a, 't> Context<'a, 't> {
             class,
             span: node.span.clone(),
         };
-        if text.class == Class::Null {
+        if text.class == TextClass::Null {
             self.mismatch(&node.span, &expected(), &Found::Nothing);
             return None;
         }
@@ -240,7 +240,7 @@ pub(crate) fn similar<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) 
 /// A scalar's text as it is to be read.
 pub(crate) struct Text {
     pub(crate) text: String,
-    pub(crate) class: Class,
+    pub(crate) class: TextClass,
     pub(crate) span: Range<usize>,
     /// The byte at which the text starts in the file, if it stands there as it is.
     start: Option<usize>,
@@ -258,7 +258,7 @@ impl Text {
 
 /// The class of a text in YAML 1.2's core schema, as far as it matters here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum TextClass {
     Null,
     Bool,
     Integer,
@@ -268,7 +268,7 @@ pub(crate) enum Class {
     Any,
 }
 
-impl Class {
+impl TextClass {
     pub(crate) fn of(text: &str) -> Self {
         let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -381,7 +381,9 @@ pub(crate) fn default_node(yaml: &'static str) -> Arc<Node> {
 /// Makes JSON of a default, which is written in YAML as an operator would write it.
 pub(crate) fn default_json(node: &Node) -> Value {
     match &node.kind {
-        Kind::Scalar(scalar) if scalar.plain && Class::of(&scalar.text) != Class::String => {
+        Kind::Scalar(scalar)
+            if scalar.plain && TextClass::of(&scalar.text) != TextClass::String =>
+        {
             serde_json::from_str(&scalar.text).unwrap_or(Value::Null)
         }
         Kind::Scalar(scalar) => scalar.text.clone().into(),
@@ -441,7 +443,7 @@ mod tests {
     fn a_part_without_bytes_stands_for_the_whole() {
         let text = |start| Text {
             text: "a#b".to_owned(),
-            class: Class::String,
+            class: TextClass::String,
             span: 10..15,
             start,
         };
@@ -453,21 +455,21 @@ mod tests {
 
     #[test]
     fn plain_texts_are_of_the_core_schema_s_classes() {
-        assert_eq!(Class::of(""), Class::Null);
+        assert_eq!(TextClass::of(""), TextClass::Null);
         for (class, texts) in [
-            (Class::Null, "~ null NULL"),
-            (Class::Bool, "true False TRUE"),
-            (Class::Integer, "0 12 -12 +12 007 0x1F 0o17"),
-            (Class::Float, "1.5 -1.5 .5 +.5 1. 1e3 1E-3"),
-            (Class::Float, ".nan .NaN .NAN .inf -.Inf +.INF"),
-            (Class::String, "0x 0xG 0o 0o8 -0x1F - + . --5 +-5 1-2"),
+            (TextClass::Null, "~ null NULL"),
+            (TextClass::Bool, "true False TRUE"),
+            (TextClass::Integer, "0 12 -12 +12 007 0x1F 0o17"),
+            (TextClass::Float, "1.5 -1.5 .5 +.5 1. 1e3 1E-3"),
+            (TextClass::Float, ".nan .NaN .NAN .inf -.Inf +.INF"),
+            (TextClass::String, "0x 0xG 0o 0o8 -0x1F - + . --5 +-5 1-2"),
             (
-                Class::String,
+                TextClass::String,
                 "1.2.3 e5 1_0 5s inf nan infinity -.nan nULL off",
             ),
         ] {
             for text in texts.split(' ') {
-                assert_eq!(Class::of(text), class, "{text}");
+                assert_eq!(TextClass::of(text), class, "{text}");
             }
         }
     }

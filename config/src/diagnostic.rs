@@ -195,7 +195,7 @@ impl fmt::Display for Errors {
 
 /// The complaints that were found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct Complaints {
     diagnostics: Vec<Diagnostic>,
     errors: usize,
     warnings: usize,
@@ -204,21 +204,21 @@ pub(crate) struct Found {
 /// Collects complaints while files are read.
 pub(crate) struct Reporter<'a> {
     sources: &'a Sources,
-    found: Found,
+    found: Complaints,
 }
 
 impl<'a> Reporter<'a> {
     pub(crate) fn new(sources: &'a Sources) -> Self {
-        Self::resume(sources, Found::default())
+        Self::resume(sources, Complaints::default())
     }
 
     /// Goes on from what was found before.
-    pub(crate) fn resume(sources: &'a Sources, found: Found) -> Self {
+    pub(crate) fn resume(sources: &'a Sources, found: Complaints) -> Self {
         Self { sources, found }
     }
 
     /// Returns what was found, to go on from later.
-    pub(crate) fn pause(self) -> Found {
+    pub(crate) fn pause(self) -> Complaints {
         self.found
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::decode::Class;
+use crate::decode::TextClass;
 use crate::shown::{Origin, Part, Shown};
 use crate::sources::Lines;
 
@@ -146,7 +146,7 @@ fn scalar(value: &Value) -> String {
     let begins = |c: char| c.is_ascii_alphanumeric() || "/_$^".contains(c);
     let goes_on = |c: char| c.is_ascii_alphanumeric() || "/_$^.:@%+-=~{}*()".contains(c);
     let is_plain = text.starts_with(begins) && text.chars().all(goes_on) && !text.ends_with(':');
-    match is_plain && Class::of(text) == Class::String {
+    match is_plain && TextClass::of(text) == TextClass::String {
         true => text.clone(),
         false => value.to_string(),
     }

@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(of(&[]), 0);
         assert_eq!(of(&[("vary", "Cookie, Origin")]), 0b10);
         assert_eq!(of(&[("vary", "origin"), ("vary", "Accept-Encoding")]), 0b11);
-        let hasher = KeyHasher::new((1, 2));
+        let hasher = KeyHasher::new(1, 2);
         let values = variant_values(&hasher, &vary, &[("origin", "a")][..]);
         assert_eq!(values, [0, hasher.value(b"a"), 0, 0]);
     }
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn values_of_one_field_count_together() {
         let vary = ["origin".to_owned()];
-        let hasher = KeyHasher::new((1, 2));
+        let hasher = KeyHasher::new(1, 2);
         let of = |fields: &[(&str, &str)]| variant_values(&hasher, &vary, fields)[0];
         let both = hasher.value(b"a") ^ hasher.value(b"b");
         assert_eq!(of(&[("origin", "a"), ("origin", "b")]), both);

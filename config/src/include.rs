@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::containers::List;
-use crate::decode::{Class, Context, Decode as _, Found as Stands};
-use crate::diagnostic::{Found, Reporter};
+use crate::decode::{Context, Decode as _, Found, TextClass};
+use crate::diagnostic::{Complaints, Reporter};
 use crate::glob;
 use crate::interpolate::Env;
 use crate::names::FilePath;
 use crate::scalars::Count;
 use crate::sources::Sources;
-use crate::tree::{self, Entry, Kind, MAX_BYTES, MAX_NODES, Node, Part, Stop};
+use crate::tree::{self, Entry, FileText, Kind, MAX_BYTES, MAX_NODES, Node, Stop};
 
 /// The fault of a file whose text cannot be read, and what to do.
 pub(crate) const NOT_UTF8: &str = "the file is not UTF-8 from here on";
@@ -42,7 +42,7 @@ pub(crate) struct Gathered {
     /// The tree; none after a reported error that leaves no tree.
     pub(crate) root: Option<Arc<Node>>,
     pub(crate) sources: Sources,
-    pub(crate) found: Found,
+    pub(crate) found: Complaints,
     /// The files, and the directories whose names were looked at.
     pub(crate) read: Vec<PathBuf>,
 }
@@ -99,7 +99,7 @@ fn is_include(entry: &Entry) -> bool {
 struct Gatherer<'e> {
     env: Env<'e>,
     sources: Sources,
-    found: Found,
+    found: Complaints,
     read: Vec<PathBuf>,
     /// The files that include each other down to the one at hand.
     open: Vec<PathBuf>,
@@ -258,7 +258,7 @@ impl Gatherer<'_> {
         let max_nodes = MAX_NODES.saturating_sub(self.nodes);
         let env = self.env;
         let root = self.report(|reporter| {
-            let part = Part {
+            let part = FileText {
                 text: &text,
                 start,
                 max_nodes,
@@ -379,12 +379,12 @@ fn named(mappings: &[Entry], reporter: &mut Reporter<'_>) -> Vec<Entry> {
 
 fn mismatch(entry: &Entry, expected: &str, found: &Kind, reporter: &mut Reporter<'_>) {
     let found = match found {
-        Kind::Scalar(scalar) => match Class::of(&scalar.text) {
-            Class::Null if scalar.plain => Stands::Nothing,
-            _ => Stands::Text(&scalar.text),
+        Kind::Scalar(scalar) => match TextClass::of(&scalar.text) {
+            TextClass::Null if scalar.plain => Found::Nothing,
+            _ => Found::Text(&scalar.text),
         },
-        Kind::Sequence(_) => Stands::List,
-        Kind::Mapping(_) => Stands::Mapping,
+        Kind::Sequence(_) => Found::List,
+        Kind::Mapping(_) => Found::Mapping,
     };
     let message = format!("expected {expected}, found {found}");
     let help = format!("`{}` is put together from several files", entry.key);

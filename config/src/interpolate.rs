@@ -7,7 +7,7 @@ pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// A fault in a variable, and its place in the text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Fault {
+pub(crate) struct VariableFault {
     pub(crate) span: Range<usize>,
     pub(crate) message: String,
     pub(crate) help: String,
@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 64 * 1024;
 
 /// Returns the text with its variables put in; none if there are none to put in. Values are not
 /// looked into again.
-pub(crate) fn interpolate(text: &str, env: Env<'_>) -> Result<Option<String>, Vec<Fault>> {
+pub(crate) fn interpolate(text: &str, env: Env<'_>) -> Result<Option<String>, Vec<VariableFault>> {
     if !text.contains("${") {
         return Ok(None);
     }
@@ -34,7 +34,7 @@ pub(crate) fn interpolate(text: &str, env: Env<'_>) -> Result<Option<String>, Ve
         }
         out.push_str(&text[at..start]);
         let Some(length) = text[start..].find('}') else {
-            faults.push(Fault {
+            faults.push(VariableFault {
                 span: start..text.len(),
                 message: "`${` is not closed by `}`".to_owned(),
                 help: "write `$${` for the characters `${`".to_owned(),
@@ -44,12 +44,12 @@ pub(crate) fn interpolate(text: &str, env: Env<'_>) -> Result<Option<String>, Ve
         at = start + length + 1;
         match value(&text[start + 2..at - 1], env) {
             Ok(value) if out.len() + value.len() <= MAX_BYTES => out.push_str(&value),
-            Ok(_) => faults.push(Fault {
+            Ok(_) => faults.push(VariableFault {
                 span: start..at,
                 message: format!("the value is longer than {MAX_BYTES} bytes"),
                 help: "set the variable to something shorter".to_owned(),
             }),
-            Err((message, help)) => faults.push(Fault {
+            Err((message, help)) => faults.push(VariableFault {
                 span: start..at,
                 message,
                 help,

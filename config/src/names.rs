@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::decode::{Class, shortened};
+use crate::decode::{TextClass, shortened};
 use crate::scalars::{Fault, Leaf, NAME_PATTERN, check_name};
 use crate::texts::{is_made_of, texts};
 
@@ -22,7 +22,7 @@ impl Leaf for Name {
         json!({"type": "string", "pattern": NAME_PATTERN})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         check_name(text)
             .map(|()| Self(text.to_owned()))
             .map_err(|help| Fault::new(format!("`{}` cannot be a name", shortened(text)), help))
@@ -103,7 +103,7 @@ impl Leaf for Protocol {
         json!({"type": "string", "pattern": TOKEN_PATTERN, "not": {"pattern": "^[Hh]2[Cc]$"}})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if !is_token(text) {
             return Err(Fault::PLAIN);
         }
@@ -131,7 +131,7 @@ impl Leaf for Email {
         json!({"type": "string", "pattern": "^[!-?A-~]{1,64}@[!-?A-~]{1,253}$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if let Some(address) = text.strip_prefix("mailto:") {
             return Err(Fault::help(format!(
                 "leave `mailto:` out: {}",
@@ -164,7 +164,7 @@ impl Leaf for FieldName {
         json!({"type": "string", "pattern": TOKEN_PATTERN})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match is_token(text) {
             true => Ok(Self(text.to_ascii_lowercase())),
             false => Err(Fault::PLAIN),
@@ -185,7 +185,7 @@ impl Leaf for FilePath {
         json!({"type": "string", "pattern": r"^[^\u0000-\u001f]+$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text.is_empty() || text.chars().any(|c| c < ' ') {
             true => Err(Fault::PLAIN),
             false => Ok(Self(PathBuf::from(text))),
@@ -199,7 +199,7 @@ mod tests {
 
     /// Returns whether a text is taken.
     fn is<T: Leaf>(text: &str) -> bool {
-        T::parse(text, Class::String).is_ok()
+        T::parse(text, TextClass::String).is_ok()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use sprat_scheduler::{MAX_FLOOR_PERCENT, Sfd};
 
-use crate::decode::Class;
+use crate::decode::TextClass;
 use crate::scalars::{Fault, Leaf};
 
 /// A number from 1 to 1000.
@@ -25,7 +25,7 @@ impl Leaf for Factor {
         json!({"type": "number", "minimum": 1, "maximum": 1000})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text.parse() {
             Ok(number) if (1.0..=1000.0).contains(&number) => Ok(Self(number)),
             _ => Err(Fault::PLAIN),
@@ -49,7 +49,7 @@ impl Leaf for Ratio {
         json!({"type": "number", "minimum": 0, "maximum": 1000})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text.parse() {
             Ok(number) if (0.0..=1000.0).contains(&number) => Ok(Self(number)),
             _ => Err(Fault::PLAIN),
@@ -81,7 +81,7 @@ impl Leaf for FloorPercent {
         json!({"type": "string", "pattern": r"^([0-9]|[1-4][0-9]|50)%$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         percent(text, 0, MAX_FLOOR_PERCENT).map(Self)
     }
 }
@@ -102,7 +102,7 @@ impl Leaf for SharePercent {
         json!({"type": "string", "pattern": r"^([1-9]|[1-9][0-9]|100)%$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         percent(text, 1, 100).map(Self)
     }
 }
@@ -120,7 +120,7 @@ impl Leaf for RequestsPercent {
         json!({"type": "string", "pattern": r"^(100(\.0{1,4})?|[0-9]{1,2}(\.[0-9]{1,4})?)%$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let number = text.strip_suffix('%').unwrap_or(text);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
         let is_number = |part: &str, most| {
@@ -165,7 +165,7 @@ impl Leaf for Share {
         json!({"type": "number", "minimum": 0, "maximum": 1})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text.parse() {
             Ok(number) if (0.0..=1.0).contains(&number) => Ok(Self(number)),
             _ => Err(Fault::PLAIN),
@@ -187,7 +187,7 @@ impl Leaf for OutShare {
         json!({"type": "number", "minimum": 0, "maximum": Sfd::MAX_OUT_SHARE})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text.parse() {
             Ok(number) if (0.0..=Sfd::MAX_OUT_SHARE).contains(&number) => Ok(Self(number)),
             _ => Err(Fault::PLAIN),
@@ -201,12 +201,12 @@ mod tests {
 
     /// Returns what a text is read as; none if it is refused.
     fn read<T: Leaf>(text: &str) -> Option<T> {
-        T::parse(text, Class::Any).ok()
+        T::parse(text, TextClass::Any).ok()
     }
 
     /// Returns what to write instead of a text that is refused.
     fn help<T: Leaf>(text: &str) -> Option<String> {
-        T::parse(text, Class::Any)
+        T::parse(text, TextClass::Any)
             .err()
             .and_then(|fault| fault.help)
     }

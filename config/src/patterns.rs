@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use crate::decode::{Class, shortened};
+use crate::decode::{TextClass, shortened};
 use crate::names::{TOKEN_PATTERN, is_token};
 use crate::resolved::TextPattern;
 use crate::scalars::{Fault, Leaf};
@@ -31,7 +31,7 @@ impl Leaf for ValuePattern {
         json!({"type": "string", "pattern": "^[ -)+-~]{0,256}\\*?$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let (text, begins) = match text.strip_suffix('*') {
             Some(start) => (start, true),
             None => (text, false),
@@ -63,7 +63,7 @@ impl Leaf for Extension {
         json!({"type": "string", "pattern": "^[A-Za-z0-9_+~-]{1,32}$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         if let Some(rest) = text.strip_prefix('.') {
             return Err(Fault::help(format!("write {}", shortened(rest))));
         }
@@ -88,7 +88,7 @@ impl Leaf for MethodName {
         json!({"type": "string", "pattern": "^[A-Z0-9_-]{1,32}$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let valid = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b"_-".contains(&b);
         if (1..=32).contains(&text.len()) && text.bytes().all(valid) {
             return Ok(Self(text.to_owned()));
@@ -117,7 +117,7 @@ impl Leaf for MediaType {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let lower = text.to_ascii_lowercase();
         let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b);
         let name = |name: &str| (1..=64).contains(&name.len()) && name.bytes().all(valid);
@@ -149,7 +149,7 @@ impl Leaf for Dscp {
         ]})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let lower = text.to_ascii_lowercase();
         let digit = |at: usize, highest: u8| {
             let digit = lower.as_bytes().get(at)?.checked_sub(b'0')?;
@@ -179,12 +179,12 @@ mod tests {
 
     /// Returns what a text is read as; none if it is refused.
     fn read<T: Leaf>(text: &str) -> Option<T> {
-        T::parse(text, Class::Any).ok()
+        T::parse(text, TextClass::Any).ok()
     }
 
     /// Returns what to write instead of a text that is refused; panics where it is taken.
     fn help<T: Leaf>(text: &str) -> Option<String> {
-        match T::parse(text, Class::Any) {
+        match T::parse(text, TextClass::Any) {
             Ok(_) => panic!("{text} is taken"),
             Err(fault) => fault.help,
         }

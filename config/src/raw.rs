@@ -29,8 +29,8 @@ use std::borrow::Cow;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use crate::actions::EditedName;
-use crate::addresses::{Account, Cidr, FileMode, Host, ListenAddress, UrlPath};
-use crate::containers::{List, Named, Or, Seldom};
+use crate::addresses::{Cidr, FileMode, Host, ListenAt, UnixAccount, UrlPath};
+use crate::containers::{ByName, List, Or, Seldom};
 use crate::decode::{Context, Decode, Field, Found, Of};
 use crate::names::{Device, FilePath, Name, Pseudonym};
 use crate::numbers::{Factor, FloorPercent};
@@ -91,7 +91,7 @@ record! {
         /// The scarce link towards the clients, and the order in which responses get it.
         default("{}") uplink: Uplink,
         /// Groups of backends that serve the same things, by name.
-        required clusters: Named<Cluster>,
+        required clusters: ByName<Cluster>,
         /// Which requests go where. The first route that matches wins; a request that no route
         /// matches is answered 404.
         required routes: List<Route, 1>,
@@ -106,7 +106,7 @@ record! {
         /// Priority classes, by name. Two classes exist even if you do not define them:
         /// `default`, for requests that no rule matches, and `background`, at the lowest level,
         /// for prefetches.
-        optional classes: Named<Class>,
+        optional classes: ByName<Class>,
         /// Which requests belong to which class. The first rule that matches wins. If no rule
         /// matches, a request with `Sec-Purpose: prefetch` (or `Purpose: prefetch`) is
         /// `background`.
@@ -142,19 +142,19 @@ record! {
     /// The admin listener: dashboard, metrics, and changes at run time.
     closed struct Admin {
         /// The address to bind: an IP address with a port, or a Unix socket.
-        default("127.0.0.1:9900") address: ListenAddress,
+        default("127.0.0.1:9900") address: ListenAt,
         /// Permissions of the socket's file, in octal, if `address` is a Unix socket. They
         /// decide which users may connect. "0600" if absent.
         optional mode: FileMode,
         /// The owner of the socket's file, if `address` is a Unix socket: a name in
         /// `/etc/passwd` or a number. If absent, the user that Sprat runs as. To give the file
         /// another owner, Sprat needs root or CAP_CHOWN.
-        optional owner: Account,
+        optional owner: UnixAccount,
         /// The group of the socket's file, if `address` is a Unix socket: a name in
         /// `/etc/group` or a number. If absent, the kernel sets it: the group of Sprat's
         /// process, or of the directory if that has the set-group-ID bit. For a group that
         /// Sprat's user is not in, Sprat needs root or CAP_CHOWN.
-        optional group: Account,
+        optional group: UnixAccount,
         /// Names that a request to the admin listener may have as its `Host`, without port,
         /// besides `localhost` and every IP address. `*.example.org` is every name below
         /// `example.org`. Any other name is answered 421, because a web page could make its own
@@ -172,19 +172,19 @@ record! {
         /// Name in logs and metrics, unique; the address if absent.
         optional name: Name,
         /// The address to bind: an IP address with a port, or a Unix socket.
-        required address: ListenAddress,
+        required address: ListenAt,
         /// Permissions of the socket's file, in octal, if `address` is a Unix socket. They
         /// decide which users may connect. "0660" if absent.
         optional mode: FileMode,
         /// The owner of the socket's file, if `address` is a Unix socket: a name in
         /// `/etc/passwd` or a number. If absent, the user that Sprat runs as. To give the file
         /// another owner, Sprat needs root or CAP_CHOWN.
-        optional owner: Account,
+        optional owner: UnixAccount,
         /// The group of the socket's file, if `address` is a Unix socket: a name in
         /// `/etc/group` or a number. If absent, the kernel sets it: the group of Sprat's
         /// process, or of the directory if that has the set-group-ID bit. For a group that
         /// Sprat's user is not in, Sprat needs root or CAP_CHOWN.
-        optional group: Account,
+        optional group: UnixAccount,
         /// Open connections; one over it is closed at once.
         default("16384") max_connections: Limit,
         /// Bytes of a request's head: request line and header fields. A larger
@@ -522,7 +522,7 @@ impl Decode for AdminAt {
 
     fn schema(generator: &mut SchemaGenerator) -> Schema {
         json_schema!({"anyOf": [
-            generator.subschema_for::<Of<ListenAddress>>(),
+            generator.subschema_for::<Of<ListenAt>>(),
             generator.subschema_for::<Of<Admin>>(),
         ]})
     }

@@ -93,11 +93,11 @@ pub struct RegexRewrite {
     /// The substitution as it is written: `\1` is the first group, `\\` a backslash.
     substitution: String,
     /// The substitution in pieces.
-    pieces: Vec<Piece>,
+    pieces: Vec<RewritePiece>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Piece {
+enum RewritePiece {
     Text(String),
     Group(usize),
 }
@@ -126,15 +126,15 @@ impl RegexRewrite {
                                 "`\\{group}` names a group, of which the pattern has {groups}"
                             ));
                         }
-                        pieces.push(Piece::Text(std::mem::take(&mut text)));
-                        pieces.push(Piece::Group(group));
+                        pieces.push(RewritePiece::Text(std::mem::take(&mut text)));
+                        pieces.push(RewritePiece::Group(group));
                     }
                     _ => return Err("a backslash is followed by a digit, or by another".to_owned()),
                 },
             }
         }
-        pieces.push(Piece::Text(text));
-        pieces.retain(|piece| *piece != Piece::Text(String::new()));
+        pieces.push(RewritePiece::Text(text));
+        pieces.retain(|piece| *piece != RewritePiece::Text(String::new()));
         Ok(Self {
             pattern,
             substitution: substitution.to_owned(),
@@ -164,8 +164,8 @@ impl RegexRewrite {
             out.extend_from_slice(&text.as_bytes()[from..all.start()]);
             for piece in &self.pieces {
                 match piece {
-                    Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
-                    Piece::Group(group) => {
+                    RewritePiece::Text(text) => out.extend_from_slice(text.as_bytes()),
+                    RewritePiece::Group(group) => {
                         let matched = captures.get(*group);
                         out.extend_from_slice(matched.map_or(&[][..], |own| own.as_bytes()));
                     }

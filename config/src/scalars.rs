@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
-use crate::decode::{Class, Context, Decode, Found, Text, shortened, similar};
+use crate::decode::{Context, Decode, Found, Text, TextClass, shortened, similar};
 use crate::tree::Node;
 use crate::units::{self, UnitError, UnitProblem};
 
@@ -77,7 +77,7 @@ pub(crate) trait Leaf: Sized + 'static {
     const NUMBER: bool = false;
     const TEXT: bool = true;
 
-    fn parse(text: &str, class: Class) -> Result<Self, Fault>;
+    fn parse(text: &str, class: TextClass) -> Result<Self, Fault>;
 }
 
 impl<T: Leaf> Decode for T {
@@ -94,14 +94,14 @@ impl<T: Leaf> Decode for T {
         let expected = <T as Leaf>::expected;
         let text = cx.scalar(node, &expected)?;
         let class_fits = match text.class {
-            Class::Any => true,
-            Class::String => T::TEXT,
-            Class::Integer | Class::Float => T::NUMBER,
-            Class::Bool | Class::Null => false,
+            TextClass::Any => true,
+            TextClass::String => T::TEXT,
+            TextClass::Integer | TextClass::Float => T::NUMBER,
+            TextClass::Bool | TextClass::Null => false,
         };
         // `8080` where text is needed reads well once quoted; `12` where a size with a unit
         // is needed does not.
-        if !class_fits && T::TEXT && T::parse(&text.text, Class::String).is_ok() {
+        if !class_fits && T::TEXT && T::parse(&text.text, TextClass::String).is_ok() {
             cx.mismatch(&text.span, &expected(), &Found::NotText(&text.text));
             return None;
         }
@@ -183,7 +183,7 @@ impl<const MIN: u64, const MAX: u64> Leaf for Count<MIN, MAX> {
         json!({"type": "integer", "minimum": MIN, "maximum": MAX})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         match text.parse() {
             Ok(number) if (MIN..=MAX).contains(&number) => Ok(Self(number)),
             _ => Err(Fault::PLAIN),
@@ -209,8 +209,8 @@ impl Decode for Flag {
     fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
         let text = cx.scalar(node, &Self::expected)?;
         match (text.class, text.text.to_ascii_lowercase().as_str()) {
-            (Class::Bool | Class::Any, "true") => Some(Self(true)),
-            (Class::Bool | Class::Any, "false") => Some(Self(false)),
+            (TextClass::Bool | TextClass::Any, "true") => Some(Self(true)),
+            (TextClass::Bool | TextClass::Any, "false") => Some(Self(false)),
             _ => {
                 cx.mismatch(&text.span, &Self::expected(), &Found::Text(&text.text));
                 None
@@ -253,7 +253,7 @@ impl<const MIN: u64, const MAX: u64> Leaf for Bytes<MIN, MAX> {
         ]})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         const UNITS: &[&str] = &["B", "KB", "MB", "GB"];
         let bytes = units::parse_bytes(text).map_err(|error| unit_fault(&error, UNITS))?;
         if (MIN..=MAX).contains(&bytes) {
@@ -287,7 +287,7 @@ impl Leaf for BitRate {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         const UNITS: &[&str] = &["bit", "kbit", "mbit", "gbit"];
         match units::parse_bit_rate(text).map_err(|error| unit_fault(&error, UNITS))? {
             0 => Err(Fault::new(
@@ -319,7 +319,7 @@ impl<const MIN_MS: u64> Leaf for Time<MIN_MS> {
         })
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         const UNITS: &[&str] = &["ms", "s", "m", "h"];
         let time = units::parse_duration(text).map_err(|error| unit_fault(&error, UNITS))?;
         let lowest = Duration::from_millis(MIN_MS);

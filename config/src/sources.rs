@@ -69,11 +69,11 @@ pub(crate) struct Sources {
     /// Each file's text with a line break after it.
     text: String,
     /// The files in the order of the text; never empty.
-    files: Vec<Source>,
+    files: Vec<SourceFile>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Source {
+struct SourceFile {
     name: String,
     start: usize,
 }
@@ -94,7 +94,7 @@ impl Sources {
         let start = self.text.len();
         self.text.push_str(text);
         self.text.push('\n');
-        self.files.push(Source {
+        self.files.push(SourceFile {
             name: name.to_owned(),
             start,
         });

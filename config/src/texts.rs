@@ -26,7 +26,7 @@ macro_rules! texts {
                 serde_json::json!({"type": "string", $($schema)*})
             }
 
-            fn parse(text: &str, _: $crate::decode::Class) -> Result<Self, $crate::scalars::Fault> {
+            fn parse(text: &str, _: $crate::decode::TextClass) -> Result<Self, $crate::scalars::Fault> {
                 let fits: fn(&str) -> bool = $fits;
                 match fits(text) {
                     true => Ok(Self(text.to_owned())),

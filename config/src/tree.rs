@@ -88,7 +88,7 @@ pub(crate) struct Entry {
 }
 
 /// A file's text, and its place among those of other files.
-pub(crate) struct Part<'t> {
+pub(crate) struct FileText<'t> {
     pub(crate) text: &'t str,
     /// The bytes of the files before it.
     pub(crate) start: usize,
@@ -98,7 +98,7 @@ pub(crate) struct Part<'t> {
 
 /// Reads the single document in `text`; none if there was a reported error that leaves no tree.
 pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Arc<Node>> {
-    let part = Part {
+    let part = FileText {
         text,
         start: 0,
         max_nodes: MAX_NODES,
@@ -116,10 +116,10 @@ pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Arc<Node>
 /// # Errors
 /// One was reported that leaves no tree.
 pub(crate) fn parse_part(
-    part: &Part<'_>,
+    part: &FileText<'_>,
     reporter: &mut Reporter<'_>,
 ) -> Result<Option<Arc<Node>>, Stop> {
-    let Part { text, start, .. } = *part;
+    let FileText { text, start, .. } = *part;
     if text.len() > MAX_BYTES {
         let message = format!("the file is larger than {MAX_BYTES} bytes");
         reporter.error(&(start..start), message, None);
@@ -447,7 +447,7 @@ mod tests {
     fn read(text: &str, max_nodes: usize) -> Result<Arc<Node>, Vec<String>> {
         let sources = Sources::of("test", text);
         let mut reporter = Reporter::new(&sources);
-        let part = Part {
+        let part = FileText {
             text,
             start: 0,
             max_nodes,

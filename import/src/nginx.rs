@@ -111,7 +111,7 @@ fn convert(
     document.classes = converter.classes;
     document.class_rules = converter.class_rules;
     document.clusters = converter.clusters.into_parts();
-    let common = listeners::Common {
+    let common = listeners::CommonSettings {
         max_body,
         x_forwarded: has_forwarding,
         trusted,

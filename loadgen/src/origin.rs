@@ -100,7 +100,7 @@ pub struct Origin {
     pub connections_max: u32,
     /// Bytes that the kernel may hold unsent for a connection. An origin elsewhere would
     /// have memory of its own; this one must not take that of what is measured.
-    pub unsent_bytes: u32,
+    pub max_unsent_bytes: u32,
 }
 
 impl Default for Origin {
@@ -112,7 +112,7 @@ impl Default for Origin {
             headers: HeaderMap::new(),
             service: None,
             connections_max: 50_000,
-            unsent_bytes: 128 << 10,
+            max_unsent_bytes: 128 << 10,
         }
     }
 }
@@ -139,7 +139,7 @@ pub fn run(args: &OriginArgs) -> anyhow::Result<()> {
             },
         }),
         connections_max: connections_max as u32,
-        unsent_bytes: args.notsent_lowat,
+        max_unsent_bytes: args.notsent_lowat,
     })?;
     for address in &running.addresses {
         println!("serving http://{address}/size/<bytes>/<id>");

@@ -10,7 +10,7 @@ use sprat_scheduler::catalogue::{KeyHasher, Resource, Table};
 
 const ENTRIES: [usize; 3] = [1_000, 100_000, 1_000_000];
 
-const HASHER: KeyHasher = KeyHasher::new((1, 2));
+const HASHER: KeyHasher = KeyHasher::new(1, 2);
 
 fn url(n: usize) -> String {
     format!("/assets/2026/11/{n}/image-large.jpg?v={n}")

@@ -25,6 +25,7 @@ use crate::{
 };
 pub use networks::{Network, Networks};
 use response::{End, Response};
+use tally::Took;
 pub use tally::{LeftOut, Span, Tally, Times};
 
 /// The most responses that are on the virtual link at a time. With their places in its
@@ -144,7 +145,10 @@ impl Counterfactual {
         let sent_by = self.sent_by(spec.cost, bytes, free_at);
         if self.egress.serve_at_once(self.at, &spec, bytes) {
             let fair_by = self.egress.pacer().free_at();
-            let took = (sent_by.since(self.at), fair_by.since(self.at));
+            let took = Took {
+                actual: sent_by.since(self.at),
+                fair: fair_by.since(self.at),
+            };
             return self.tally.add(self.at, bytes, spec.network, took);
         }
         let Some(flow) = self.enter(spec) else {

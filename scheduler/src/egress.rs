@@ -110,10 +110,10 @@ impl Egress {
             self.order.wake(now, flow);
         }
         flow.offered_bytes = bytes;
-        let before = (flow.view.progress, flow.view.attained);
+        let (progress, attained) = (flow.view.progress, flow.view.attained);
         if bytes > 0 && flow.end_pause(now, self.link.pacer(), self.next_seq) {
             self.next_seq += 1;
-            self.order.begin_anew(flow, before);
+            self.order.begin_anew(flow, progress, attained);
         }
         self.ledger.recount(flow);
         match bytes {
@@ -156,8 +156,7 @@ impl Egress {
         flow.served_at = Some(now);
         self.order.pass(now, flow, bytes);
         self.link.take(now, wire_bytes);
-        let granted = (slot, wire_bytes);
-        (self.order).charge(now, &mut self.flows, &self.link, granted);
+        (self.order).charge(now, &mut self.flows, &self.link, slot, wire_bytes);
         (self.ledger).grant(&mut self.flows[slot], bytes, wire_bytes);
         let flow = self.flows.id(slot);
         self.granted_last = Some(flow);
@@ -213,8 +212,7 @@ impl Egress {
             let beyond = is - was;
             self.order.count_unmarked(flow, bytes - granted);
             self.link.take(now, beyond);
-            let written = (id.slot(), beyond);
-            (self.order).charge_more(now, &mut self.flows, &self.link, written);
+            (self.order).charge_more(now, &mut self.flows, &self.link, id.slot(), beyond);
             let flow = &mut self.flows[id.slot()];
             self.ledger.extend(flow, bytes - granted, beyond);
             if flow.waits() {

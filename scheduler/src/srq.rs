@@ -26,7 +26,7 @@ pub use credits::Credits;
 pub(crate) use line::Line;
 pub use queues::{Progress, Queues, Stats};
 pub(crate) use ranking::Ranking;
-pub use server::Server;
+pub use server::{Server, Used};
 pub use switch::{Switch, Trigger};
 pub use terms::{Terms, Weight};
 

@@ -2,11 +2,11 @@ use super::*;
 
 /// Returns what a text is read as; none if it is refused.
 fn read<T: Leaf>(text: &str) -> Option<T> {
-    T::parse(text, Class::String).ok()
+    T::parse(text, TextClass::String).ok()
 }
 
 fn fault<T: Leaf>(text: &str) -> Fault {
-    T::parse(text, Class::String).err().unwrap()
+    T::parse(text, TextClass::String).err().unwrap()
 }
 
 /// Returns the help for a text that is not what was expected; empty if there is none.
@@ -19,7 +19,7 @@ fn help<T: Leaf>(text: &str) -> String {
 #[test]
 fn an_abstract_socket_is_named_as_such() {
     for text in ["@sprat", "abns@sprat", "unix:@sprat"] {
-        for fault in [fault::<ListenAddress>(text), fault::<Backend>(text)] {
+        for fault in [fault::<ListenAt>(text), fault::<Backend>(text)] {
             let message = fault.message.unwrap();
             assert!(message.starts_with("abstract Unix sockets are not used"));
         }
@@ -46,7 +46,7 @@ fn what_an_address_to_listen_on_lacks_is_said() {
         ),
         ("a b", ""),
     ] {
-        assert_eq!(help::<ListenAddress>(text), expected, "{text}");
+        assert_eq!(help::<ListenAt>(text), expected, "{text}");
     }
 }
 
@@ -78,7 +78,7 @@ fn a_port_has_no_sign() {
     ] {
         let text = format!("{host}:{port}");
         let faults = [
-            (0, fault::<ListenAddress>(&text)),
+            (0, fault::<ListenAt>(&text)),
             (0, fault::<Backend>(&text)),
             (0, fault::<HostHeader>(&text)),
             (7, fault::<CollectorUrl>(&format!("http://{text}"))),
@@ -121,26 +121,26 @@ fn an_account_is_a_number_or_a_name() {
     let longest = "a".repeat(255);
     let too_long = "a".repeat(256);
     for (text, class, expected) in [
-        ("33", Class::Integer, numbered(33)),
-        ("33", Class::String, numbered(33)),
-        ("4294967294", Class::Integer, numbered(4_294_967_294)),
+        ("33", TextClass::Integer, numbered(33)),
+        ("33", TextClass::String, numbered(33)),
+        ("4294967294", TextClass::Integer, numbered(4_294_967_294)),
         // What stands for no account.
-        ("4294967295", Class::Integer, None),
-        ("999999999", Class::String, numbered(999_999_999)),
-        ("4294967294", Class::String, None),
-        ("www-data", Class::String, named("www-data")),
-        ("_apt", Class::String, named("_apt")),
-        ("a.b-c_1", Class::String, named("a.b-c_1")),
-        (&*longest, Class::String, named(&longest)),
-        (&*too_long, Class::String, None),
-        ("-data", Class::String, None),
-        (".data", Class::String, None),
-        ("1data", Class::String, None),
-        ("www data", Class::String, None),
-        ("", Class::String, None),
+        ("4294967295", TextClass::Integer, None),
+        ("999999999", TextClass::String, numbered(999_999_999)),
+        ("4294967294", TextClass::String, None),
+        ("www-data", TextClass::String, named("www-data")),
+        ("_apt", TextClass::String, named("_apt")),
+        ("a.b-c_1", TextClass::String, named("a.b-c_1")),
+        (&*longest, TextClass::String, named(&longest)),
+        (&*too_long, TextClass::String, None),
+        ("-data", TextClass::String, None),
+        (".data", TextClass::String, None),
+        ("1data", TextClass::String, None),
+        ("www data", TextClass::String, None),
+        ("", TextClass::String, None),
     ] {
-        let account = Account::parse(text, class).ok();
-        assert_eq!(account.map(|Account(own)| own), expected, "{text}");
+        let account = UnixAccount::parse(text, class).ok();
+        assert_eq!(account.map(|UnixAccount(own)| own), expected, "{text}");
     }
 }
 

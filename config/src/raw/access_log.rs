@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::Timeout;
 use crate::actions::template_fault;
-use crate::containers::{List, Named, Or};
-use crate::decode::{Class, Context, Decode, Field, Of};
+use crate::containers::{ByName, List, Or};
+use crate::decode::{Context, Decode, Field, Of, TextClass};
 use crate::log_fields::{LOG_FIELDS, LogField};
 use crate::names::{FilePath, Name, Pseudonym};
 use crate::record::{choices, record};
@@ -50,7 +50,7 @@ record! {
     closed struct FreeFormat {
         /// A JSON object: each key has text with fields, `%FIELD%`. If the text is a single field,
         /// the value has that field's type, and is `null` if the field has no value.
-        optional json: Named<LogTemplate>,
+        optional json: ByName<LogTemplate>,
         /// Text with fields, `%FIELD%`. Characters that would end a line or a quotation are written
         /// as `\xHH`. A field without a value is `-`.
         optional text: LogTemplate,
@@ -150,7 +150,7 @@ impl Leaf for SyslogPlace {
         json!({"type": "string", "pattern": "^/.|^[0-9.]+:[0-9]{1,5}$|^\\[[0-9A-Fa-f:.]+\\]:[0-9]{1,5}$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let parsed = text.parse().ok().filter(|_| text != "/");
         parsed.map(Self).ok_or(Fault::PLAIN)
     }
@@ -169,7 +169,7 @@ impl Leaf for Facility {
         json!({"enum": FACILITIES})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let number = (0..).zip(FACILITIES).find(|(_, name)| *name == text);
         number.map(|(number, _)| Self(number)).ok_or(Fault::PLAIN)
     }
@@ -191,7 +191,7 @@ impl Leaf for LogTemplate {
         json!({"type": "string", "pattern": "^[\\t -~]{1,4096}$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let is_plain = |b: u8| b == b'\t' || (b' '..=b'~').contains(&b);
         if !(1..=TEMPLATE_MAX).contains(&text.len()) || !text.bytes().all(is_plain) {
             return Err(Fault::PLAIN);
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_line_is_ascii_with_tabs() {
-        let is = |text: &str| LogTemplate::parse(text, Class::String).is_ok();
+        let is = |text: &str| LogTemplate::parse(text, TextClass::String).is_ok();
         let longest = "a".repeat(TEMPLATE_MAX);
         for good in ["a", "a\tb ~", "%REQ(:PATH)%\t%USER%", &longest] {
             assert!(is(good), "{good:?}");

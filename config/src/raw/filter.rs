@@ -10,7 +10,7 @@ use super::{
     WaitQueue,
 };
 use crate::addresses::Host;
-use crate::containers::{List, Named, Or};
+use crate::containers::{ByName, List, Or};
 use crate::decode::{Context, Decode, Field, Of};
 use crate::names::{EnvoyCluster, FieldName, MetadataKey, Target};
 use crate::record::{choices, record};
@@ -24,7 +24,7 @@ record! {
     /// Parts that are absent are switched off: the filter with `{}` passes everything on unchanged.
     open struct Filter {
         /// Priority classes, by name, as in Sprat's own configuration.
-        optional classes: Named<Class>,
+        optional classes: ByName<Class>,
         /// Which requests belong to which class. The first rule that matches wins.
         optional class_rules: List<ClassRule, 1>,
         /// Sources that tell a response's size before the response begins.
@@ -36,7 +36,7 @@ record! {
         /// Groups of Envoy's clusters, by name. The filter dispatches requests among the clusters
         /// of a group, and requests wait for them. A request that no group matches is left to
         /// Envoy's routes.
-        optional clusters: Named<FilterCluster>,
+        optional clusters: ByName<FilterCluster>,
         /// Header field of the response that shows the class, the size that was known, its source,
         /// and how long the request waited.
         default("off") response_header: Or<Off, FieldName>,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Limit, Timeout};
 use crate::addresses::{ENCODE, HostHeader, from_slash};
 use crate::containers::{List, Or};
-use crate::decode::Class;
+use crate::decode::TextClass;
 use crate::patterns::MethodName;
 use crate::record::{choices, record};
 use crate::resolved::RetryOn;
@@ -177,7 +177,7 @@ impl Leaf for RequestTarget {
         json!({"type": "string", "pattern": r"^/[!$-;=?-\[\]_a-z~]*$"})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let fits = |c: char| c.is_ascii_graphic() && !"\"#<>\\^`{|}".contains(c);
         let wrong = |c: char| match c {
             '#' => Some("what follows a # is never sent: leave it out"),
@@ -203,7 +203,7 @@ impl Leaf for CheckMethod {
         accepts
     }
 
-    fn parse(text: &str, class: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, class: TextClass) -> Result<Self, Fault> {
         if text.eq_ignore_ascii_case("CONNECT") {
             let help = "GET, HEAD or OPTIONS will do; `tcp_health_check: {}` opens a connection";
             return Err(Fault::new(
@@ -234,7 +234,7 @@ impl Leaf for StatusRange {
         ]})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let code = |text: &str| {
             let code = text.parse().ok().filter(|code| (100..=599).contains(code));
             code.filter(|_| text.len() == 3).ok_or(Fault::PLAIN)

@@ -5,8 +5,8 @@ use super::{
     RbacRule, RetryPolicy, RouteBuffer, Timeout,
 };
 use crate::actions::{
-    BodyText, EditedName, HeaderTemplate, MediaTypeText, ParameterName, Pattern, RedirectCode,
-    RedirectTarget, StatusRange, Substitution,
+    BodyText, EditedName, ErrorStatuses, HeaderTemplate, MediaTypeText, ParameterName, Pattern,
+    RedirectCode, RedirectTarget, Substitution,
 };
 use crate::addresses::{Cidr, Host, HostHeader, UrlPath};
 use crate::containers::{List, Or, Seldom};
@@ -226,7 +226,7 @@ record! {
     /// A page that clients get in place of an answer.
     closed struct ErrorPage {
         /// The statuses: `503`, or `5xx` for all from 500 to 599.
-        required status: List<StatusRange, 1>,
+        required status: List<ErrorStatuses, 1>,
         /// Text of the page.
         optional body: BodyText,
         /// File with the page, 1 MB at most. Sprat reads it at the start and at each reload.

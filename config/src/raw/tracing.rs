@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::Timeout;
 use crate::addresses::CollectorUrl;
-use crate::containers::Named;
-use crate::decode::Class;
+use crate::containers::ByName;
+use crate::decode::TextClass;
 use crate::names::FilePath;
 use crate::numbers::RequestsPercent;
 use crate::record::record;
@@ -29,7 +29,7 @@ record! {
         required endpoint: CollectorUrl,
         /// Header fields of each request to the collector, such as an API key. The admin listener
         /// does not show them.
-        optional headers: Named<SecretValue>,
+        optional headers: ByName<SecretValue>,
         /// File with the certificate authorities that Sprat trusts for a collector with `https`, in
         /// PEM. Those that the system trusts if absent.
         optional ca_file: FilePath,
@@ -37,7 +37,7 @@ record! {
         default("sprat") service_name: AttributeText,
         /// More attributes of the resource, beside `service.name`, such as
         /// `deployment.environment.name`.
-        optional resource_attributes: Named<AttributeText>,
+        optional resource_attributes: ByName<AttributeText>,
         /// Share of the traces to sample, of those that begin at Sprat.
         default("1%") sampling: RequestsPercent,
         /// If a request has a `traceparent`, let the sampled flag in it decide. With `false`,
@@ -70,7 +70,7 @@ impl Leaf for SecretValue {
         json!({"anyOf": [{"type": "string", "pattern": "^[!-~]([ -~]{0,4094}[!-~])?$"}, {"type": "number"}]})
     }
 
-    fn parse(text: &str, _: Class) -> Result<Self, Fault> {
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
         let plain = text.bytes().all(|b| (b' '..=b'~').contains(&b));
         let trimmed = text.trim() == text;
         match (1..=4096).contains(&text.len()) && plain && trimmed {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn an_attribute_is_a_line_of_text() {
-        let read = |text: &str| AttributeText::parse(text, Class::String).ok();
+        let read = |text: &str| AttributeText::parse(text, TextClass::String).ok();
         let longest = "\u{e9}".repeat(256);
         for good in ["a", "the web ~", "\u{e9}", &longest] {
             assert_eq!(read(good).map(|own| own.0).as_deref(), Some(good));

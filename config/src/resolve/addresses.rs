@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
-use crate::addresses::{Account, FileMode, ListenAddress};
+use crate::addresses::{FileMode, ListenAt, UnixAccount};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -11,11 +11,11 @@ use crate::resolved;
 
 /// The addresses that are taken, each with the place of its first byte.
 pub(super) struct Addresses {
-    admin: Option<Admin>,
+    admin: Option<AdminPlace>,
     listeners: HashMap<resolved::ListenAddress, usize>,
 }
 
-struct Admin {
+struct AdminPlace {
     address: resolved::ListenAddress,
     start: usize,
     given: bool,
@@ -25,7 +25,7 @@ impl Addresses {
     /// Returns the addresses that are taken at first: that of the admin listener alone.
     pub(super) fn of(admin: Option<&raw::Admin>) -> Self {
         let admin = admin.and_then(|admin| {
-            Some(Admin {
+            Some(AdminPlace {
                 address: admin.address.get()?.0.clone(),
                 start: admin.address.span.start,
                 given: admin.address.given,
@@ -40,7 +40,7 @@ impl Addresses {
     /// Takes a listener's address, which no other may have. Of two listeners one may have all of a
     /// machine's addresses and the other a single one of these: their sockets are all shared
     /// (`SO_REUSEPORT`), and the kernel prefers the single one's. The admin listener's is not.
-    pub(super) fn add(&mut self, field: &Field<ListenAddress>, reporter: &mut Reporter<'_>) {
+    pub(super) fn add(&mut self, field: &Field<ListenAt>, reporter: &mut Reporter<'_>) {
         let address = field.get().map(|address| canonical(&address.0));
         // Port 0 is a port of the kernel's choosing.
         let Some(address) = address.filter(|address| !address.is_any_port()) else {
@@ -78,7 +78,7 @@ impl Addresses {
 /// Returns the permissions of a socket's file, `default` where none are given. They
 /// are for a Unix socket alone.
 pub(super) fn mode(
-    address: &Field<ListenAddress>,
+    address: &Field<ListenAt>,
     raw: &Field<FileMode>,
     default: u32,
     reporter: &mut Reporter<'_>,
@@ -90,14 +90,14 @@ pub(super) fn mode(
 
 /// Returns the owner of a socket's file, which is for a Unix socket alone.
 pub(super) fn owner(
-    address: &Field<ListenAddress>,
-    user: &Field<Account>,
-    group: &Field<Account>,
+    address: &Field<ListenAt>,
+    user: &Field<UnixAccount>,
+    group: &Field<UnixAccount>,
     reporter: &mut Reporter<'_>,
 ) -> Option<resolved::SocketOwner> {
     let user_fits = fits("owner", address, user, reporter);
     fits("group", address, group, reporter).and(user_fits)?;
-    let at = |raw: &Field<Account>| {
+    let at = |raw: &Field<UnixAccount>| {
         let given = raw.optional()?;
         Some(given.map(|own| resolved::AccountAt {
             account: own.0.clone(),
@@ -113,7 +113,7 @@ pub(super) fn owner(
 /// Reports a key about a socket's file where there is none.
 fn fits<T>(
     key: &str,
-    address: &Field<ListenAddress>,
+    address: &Field<ListenAt>,
     raw: &Field<T>,
     reporter: &mut Reporter<'_>,
 ) -> Option<()> {

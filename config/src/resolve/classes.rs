@@ -5,7 +5,7 @@ use std::time::Duration;
 use sprat_scheduler::classes::MAX_CLASSES;
 
 use super::values::{each_given, maybe, size, time};
-use crate::containers::{List, Named};
+use crate::containers::{ByName, List};
 use crate::decode::{Field, similar};
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -17,7 +17,7 @@ const BUILT_IN: [&str; 2] = ["default", "background"];
 
 /// Resolves classes and rules; none if there is an error in one.
 pub(super) fn resolve(
-    classes: &Field<Named<raw::Class>>,
+    classes: &Field<ByName<raw::Class>>,
     rules: &Field<List<raw::ClassRule, 1>>,
     reporter: &mut Reporter<'_>,
 ) -> Option<Classes> {
@@ -291,7 +291,7 @@ pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Rep
 
 /// Warns of a class's keys that order the uplink.
 pub(super) fn warn_keys(
-    classes: &Field<Named<raw::Class>>,
+    classes: &Field<ByName<raw::Class>>,
     why: &str,
     reporter: &mut Reporter<'_>,
 ) {

@@ -186,14 +186,15 @@ pub(crate) fn fits_cluster(
         .then(|| (APART.to_owned(), NOT_APART))
 }
 
-/// The endpoints of a cluster, or the file that has them.
-type Source = (Vec<Endpoint>, Option<EndpointsFile>);
-
 /// The interval at which a file is checked for changes, where none is given.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns the endpoints that are given, or the file that has them.
-fn source(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Source> {
+fn source(
+    name: &str,
+    raw: &raw::Cluster,
+    reporter: &mut Reporter<'_>,
+) -> Option<(Vec<Endpoint>, Option<EndpointsFile>)> {
     let named = raw.endpoints_file.optional()?;
     if !raw.endpoints.given && named.is_none() {
         let message = format!("the cluster `{name}` has no endpoints");

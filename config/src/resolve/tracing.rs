@@ -2,7 +2,7 @@
 
 use super::values::{count, optional_file, time};
 use crate::addresses::CollectorUrl;
-use crate::containers::{Named, Or};
+use crate::containers::{ByName, Or};
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
@@ -70,10 +70,10 @@ fn endpoint(raw: &Field<CollectorUrl>, reporter: &mut Reporter<'_>) -> Option<Co
 }
 
 fn headers(
-    raw: &Field<Named<raw::SecretValue>>,
+    raw: &Field<ByName<raw::SecretValue>>,
     reporter: &mut Reporter<'_>,
 ) -> Option<Vec<(String, String)>> {
-    let Some(Named(entries)) = raw.optional()? else {
+    let Some(ByName(entries)) = raw.optional()? else {
         return Some(Vec::new());
     };
     let mut good = true;
@@ -96,7 +96,7 @@ fn headers(
 fn resource(raw: &raw::Otlp, reporter: &mut Reporter<'_>) -> Option<Vec<(String, String)>> {
     let name = raw.service_name.get()?.0.clone();
     let mut all = vec![("service.name".to_owned(), name)];
-    if let Some(Named(entries)) = raw.resource_attributes.optional()? {
+    if let Some(ByName(entries)) = raw.resource_attributes.optional()? {
         for (key, value) in entries {
             let key_text = key.get()?.clone();
             if key_text == "service.name" {

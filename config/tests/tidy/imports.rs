@@ -68,6 +68,39 @@ pub(crate) fn crates(tree: &Tree) -> BTreeMap<String, Crate> {
     crates
 }
 
+/// A file of a crate's sources that is not for tests.
+pub(crate) struct Source<'t> {
+    pub(crate) path: &'t str,
+    /// The directory of the crate.
+    pub(crate) directory: &'t str,
+    pub(crate) module: Module,
+    pub(crate) parsed: syn::File,
+}
+
+/// The sources of all crates.
+pub(crate) fn sources(tree: &Tree) -> Vec<Source<'_>> {
+    let crates = crates(tree);
+    let mut sources = Vec::new();
+    for (path, text) in tree.with_extension("rs") {
+        let Some((directory, rest)) = path.split_once("/src/") else {
+            continue;
+        };
+        let own = crates.get(&format!("{directory}/src/"));
+        if own.is_some_and(|own| own.has_for_tests(rest)) {
+            continue;
+        }
+        if let Ok(parsed) = syn::parse_file(text) {
+            sources.push(Source {
+                path,
+                directory,
+                module: place(rest),
+                parsed,
+            });
+        }
+    }
+    sources
+}
+
 /// The module of a file in a crate's sources.
 fn place(rest: &str) -> Module {
     let rest = rest.trim_end_matches(".rs").trim_end_matches("/mod");
@@ -303,6 +336,21 @@ fn leaves(tree: &UseTree) -> Vec<(Vec<String>, Option<String>)> {
         }
     }
     found
+}
+
+/// The attributes of an item that may be for tests.
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Enum(own) => &own.attrs,
+        Item::Fn(own) => &own.attrs,
+        Item::Impl(own) => &own.attrs,
+        Item::Mod(own) => &own.attrs,
+        Item::Struct(own) => &own.attrs,
+        Item::Trait(own) => &own.attrs,
+        Item::Type(own) => &own.attrs,
+        Item::Union(own) => &own.attrs,
+        _ => &[],
+    }
 }
 
 pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {

@@ -14,6 +14,7 @@ mod documents;
 mod image;
 mod imports;
 mod lengths;
+mod names;
 mod parameters;
 mod rooms;
 mod text;
@@ -71,6 +72,11 @@ fn the_image_gets_what_it_is_built_from() {
 #[test]
 fn files_and_functions_are_short() {
     assert_none(&lengths::complaints(&Tree::checkout()));
+}
+
+#[test]
+fn types_of_a_crate_have_names_of_their_own() {
+    assert_none(&names::complaints(&Tree::checkout()));
 }
 
 #[test]

@@ -1,46 +1,28 @@
 //! Parameters have names for their parts: no function outside tests takes a tuple, which
 //! says nothing at the call. What a trait's methods take is the trait's to say, so that those of
-//! foreign traits are left alone. The crates that still have such parameters stand in
-//! `parameters.txt` with how many, and that list can only shrink.
+//! foreign traits are left alone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use syn::visit::Visit;
-use syn::{Attribute, FnArg, ImplItem, Item, Signature, TraitItemFn, Type};
+use syn::{FnArg, ImplItem, Item, Signature, TraitItemFn, Type};
 
-use crate::imports::{self, is_for_tests};
+use crate::imports::{self, attributes, is_for_tests};
 use crate::tree::Tree;
 
-const LEFT: &str = "config/tests/tidy/parameters.txt";
+const INSTEAD: &str = "have a struct with named fields, or a parameter for each part";
 
 pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
-    let left = tree.files.get(LEFT).map(String::as_str);
-    compare(&tuples(tree), &read_left(left.unwrap_or_default()))
-}
-
-/// The crates with parameters that are tuples, by their directories: `file function` of each.
-fn tuples(tree: &Tree) -> BTreeMap<String, Vec<String>> {
-    let crates = imports::crates(tree);
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (path, text) in tree.with_extension("rs") {
-        let Some((directory, rest)) = path.split_once("/src/") else {
-            continue;
-        };
-        let own = crates.get(&format!("{directory}/src/"));
-        if own.is_some_and(|own| own.has_for_tests(rest)) {
-            continue;
-        }
-        let Ok(parsed) = syn::parse_file(text) else {
-            continue;
-        };
+    let mut complaints = Vec::new();
+    for source in imports::sources(tree) {
         let mut reader = Reader::default();
-        reader.visit_file(&parsed);
-        let functions = reader.functions().map(|name| format!("{path} {name}"));
-        let all = found.entry(directory.to_owned()).or_default();
-        all.extend(functions);
+        reader.visit_file(&source.parsed);
+        let functions = reader.functions();
+        complaints.extend(
+            functions.map(|name| format!("{}: `{name}` takes a tuple: {INSTEAD}", source.path)),
+        );
     }
-    found.retain(|_, functions| !functions.is_empty());
-    found
+    complaints
 }
 
 /// Reads the functions of one file.
@@ -117,16 +99,6 @@ impl<'ast> Visit<'ast> for Reader {
     }
 }
 
-fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Fn(own) => &own.attrs,
-        Item::Impl(own) => &own.attrs,
-        Item::Mod(own) => &own.attrs,
-        Item::Trait(own) => &own.attrs,
-        _ => &[],
-    }
-}
-
 fn behind_references(own: &Type) -> &Type {
     match own {
         Type::Reference(reference) => behind_references(&reference.elem),
@@ -136,43 +108,6 @@ fn behind_references(own: &Type) -> &Type {
 
 fn is_tuple(own: &Type) -> bool {
     matches!(own, Type::Tuple(tuple) if tuple.elems.len() > 1)
-}
-
-/// Lines of `number crate`; `#` begins a comment.
-fn read_left(text: &str) -> BTreeMap<String, usize> {
-    text.lines()
-        .filter(|line| !line.starts_with('#') && !line.trim().is_empty())
-        .map(|line| {
-            let (number, directory) = line
-                .split_once(' ')
-                .expect("a line of the list is `number crate`");
-            let number = number
-                .parse()
-                .expect("a line of the list begins with a number");
-            (directory.to_owned(), number)
-        })
-        .collect()
-}
-
-fn compare(found: &BTreeMap<String, Vec<String>>, left: &BTreeMap<String, usize>) -> Vec<String> {
-    let crates: BTreeSet<&String> = found.keys().chain(left.keys()).collect();
-    let mut complaints = Vec::new();
-    for own in crates {
-        let functions = found.get(own).map_or(&[][..], Vec::as_slice);
-        let number = functions.len();
-        let most = left.get(own).copied().unwrap_or_default();
-        if number > most {
-            let functions = functions.join("\n    ");
-            complaints.push(format!(
-                "{own}: {number} of its parameters are tuples, {most} may be: have a struct with named fields, or a parameter for each part\n    {functions}"
-            ));
-        } else if number < most {
-            complaints.push(format!(
-                "{own}: {number} of its parameters are tuples now; lower its {most} in {LEFT}, or remove the line"
-            ));
-        }
-    }
-    complaints
 }
 
 #[test]
@@ -202,30 +137,15 @@ fn tuples_are_found() {
         ("b/c/src/lib.rs", "fn fine(p: u8) {}"),
     ]);
     let expected = [
-        "a/src/b.rs declared",
-        "a/src/b.rs method",
-        "a/src/lib.rs taken",
-        "a/src/lib.rs within",
-        "a/src/lib.rs by_name",
-        "a/src/lib.rs by_name",
-        "a/src/main.rs of_the_binary",
+        ("a/src/b.rs", "declared"),
+        ("a/src/b.rs", "method"),
+        ("a/src/lib.rs", "taken"),
+        ("a/src/lib.rs", "within"),
+        ("a/src/lib.rs", "by_name"),
+        ("a/src/lib.rs", "by_name"),
+        ("a/src/main.rs", "of_the_binary"),
     ];
-    let found = tuples(&tree);
-    assert_eq!(found.keys().collect::<Vec<_>>(), ["a"]);
-    assert_eq!(found["a"], expected);
-}
-
-#[test]
-fn the_list_only_shrinks() {
-    let left = read_left("# why\n2 a\n2 b/c\n3 d\n1 e\n");
-    let function = || "x.rs f".to_owned();
-    let found = BTreeMap::from([
-        ("a".to_owned(), vec![function(); 3]),
-        ("b/c".to_owned(), vec![function(); 2]),
-        ("d".to_owned(), vec![function(); 2]),
-        ("f".to_owned(), vec![function()]),
-    ]);
-    let complaints = compare(&found, &left);
-    let told: Vec<&str> = complaints.iter().map(|complaint| &complaint[..4]).collect();
-    assert_eq!(told, ["a: 3", "d: 2", "e: 0", "f: 1"]);
+    let expected =
+        expected.map(|(path, function)| format!("{path}: `{function}` takes a tuple: {INSTEAD}"));
+    assert_eq!(complaints(&tree), expected);
 }

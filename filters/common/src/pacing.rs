@@ -40,13 +40,13 @@ pub(crate) struct Pacing {
     link: Link,
     /// The order alone; when, is the link's.
     order: Desk<StreamId>,
-    responses: BTreeMap<StreamId, Response>,
+    responses: BTreeMap<StreamId, PacedResponse>,
     connections: Connections,
     held: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Response {
+struct PacedResponse {
     flow: FlowId,
     /// Bytes that are held.
     in_hand: u64,
@@ -132,7 +132,7 @@ impl Pacing {
             Size::Exact(bytes) => bytes.min(FOLLOWING_BYTES),
             Size::Estimate { .. } | Size::Unknown => 0,
         };
-        let response = Response {
+        let response = PacedResponse {
             flow,
             in_hand: HEAD_BYTES,
             is_held: true,

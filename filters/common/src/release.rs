@@ -59,7 +59,7 @@ pub(crate) struct Release {
     clock: Pacer,
     /// The responses that wait in each lane; the order alone, the clock is above.
     lanes: Vec<Desk<StreamId>>,
-    responses: BTreeMap<StreamId, Response>,
+    responses: BTreeMap<StreamId, LaneResponse>,
     worker: u64,
     /// The number of the last attempt to take a place in a lane.
     attempts: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Release {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Response {
+struct LaneResponse {
     lane: usize,
     flow: FlowId,
     bytes: u64,
@@ -156,7 +156,7 @@ impl Release {
             host.count(Counter::Unscheduled, 1);
             return false;
         };
-        let response = Response {
+        let response = LaneResponse {
             lane,
             flow,
             bytes,

@@ -276,15 +276,14 @@ fn shared_hasher(own: KeyHasher, host: &mut dyn Host) -> KeyHasher {
                 .map(u64::from_le_bytes)
                 .ok()
         };
-        Some(KeyHasher::new((word(0)?, word(8)?)))
+        Some(KeyHasher::new(word(0)?, word(8)?))
     };
     for _ in 0..ATTEMPTS {
         let (value, version) = host.shared(SECRET);
         if let Some(hasher) = value.as_deref().and_then(parse) {
             return hasher;
         }
-        let (first, second) = own.secret();
-        let secret = [first.to_le_bytes(), second.to_le_bytes()].concat();
+        let secret = own.secret().map(u64::to_le_bytes).concat();
         if host.set_shared(SECRET, &secret, version) {
             return own;
         }

@@ -25,10 +25,10 @@ pub(crate) struct Desk {
     reader: Arc<Reader>,
     link: Option<Arc<Ticking<Link>>>,
     next_id: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<DeskState>,
 }
 
-struct State {
+struct DeskState {
     filter: Filter,
     /// Requests that are held.
     held: BTreeMap<StreamId, Held>,
@@ -66,7 +66,7 @@ impl Desk {
             reader: Arc::clone(filter.reader()),
             link,
             next_id: AtomicU64::new(1),
-            state: Mutex::new(State {
+            state: Mutex::new(DeskState {
                 filter,
                 held: BTreeMap::new(),
                 untold: Untold::default(),
@@ -92,7 +92,7 @@ impl Desk {
         own.filter.learn_from(now, &mut other.lock().filter);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DeskState> {
         // A panic in here leaves an order wrong at worst.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -101,7 +101,7 @@ impl Desk {
     /// filter said, and when it is to be ticked.
     fn tell<T>(
         &self,
-        state: &mut State,
+        state: &mut DeskState,
         current: Option<(StreamId, &dyn Host)>,
         orders: &mut Orders,
         tell: impl FnOnce(&mut Filter, &mut Calls<'_>) -> T,

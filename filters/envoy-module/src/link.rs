@@ -48,10 +48,10 @@ impl Settings {
 
 /// An uplink that the streams of all workers share.
 pub(crate) struct Link {
-    state: Mutex<State>,
+    state: Mutex<LinkState>,
 }
 
-struct State {
+struct LinkState {
     settings: Settings,
     /// The generation of the configuration that the settings are from.
     generation: u64,
@@ -76,7 +76,7 @@ impl Link {
         let link = Pacer::new(settings.rate_bits_per_s);
         let egress = Egress::new(link, settings.egress_policy());
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(LinkState {
                 settings,
                 generation,
                 desk: Desk::new(egress),
@@ -237,7 +237,7 @@ impl Link {
         self.lock().desk.egress().stats().wire_bytes
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LinkState> {
         // A panic in here leaves the order wrong at worst, never the bodies.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,7 +252,7 @@ impl Tick for Link {
     }
 }
 
-impl State {
+impl LinkState {
     /// Makes all grants that are due. Those who get one are woken under the
     /// lock: [`Link::close`] takes it too, so that none is woken after its
     /// stream is gone.

@@ -115,7 +115,7 @@ fn desk(
     static DESKS: Mutex<BTreeMap<String, Vec<Known>>> = Mutex::new(BTreeMap::new());
     static HASHER: OnceLock<KeyHasher> = OnceLock::new();
     let own = requests_alone(filter);
-    let drawn = || KeyHasher::new((timer::chance(1), timer::chance(2)));
+    let drawn = || KeyHasher::new(timer::chance(1), timer::chance(2));
     let new = sprat_filter::Filter::of_all_workers(&own, *HASHER.get_or_init(drawn));
     if new.is_passive() {
         return Ok(None);

@@ -91,7 +91,7 @@ impl Worker {
         // Workers begin at the same time, or nearly: what they draw differs all
         // the same, for their counts do.
         let mut random = count_worker().rotate_left(48) ^ now().as_nanos();
-        let hasher = KeyHasher::new((draw(&mut random), draw(&mut random)));
+        let hasher = KeyHasher::new(draw(&mut random), draw(&mut random));
         let worker = draw(&mut random) | 1;
         let names = config.classes.list.iter().map(|class| class.name.clone());
         let mut calls = Calls::new(names.collect(), worker);

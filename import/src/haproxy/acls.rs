@@ -80,19 +80,19 @@ impl Conjunction {
 }
 
 /// The tests of a section by their names.
-type Named = BTreeMap<String, Vec<Test>>;
+type TestsByName = BTreeMap<String, Vec<Test>>;
 
 /// The named tests of a section.
 pub(super) struct Acls<'s> {
     section: &'s Section,
-    own: Named,
+    own: TestsByName,
     /// The tests of the section's `defaults`, which the rules there go by.
-    inherited: Named,
+    inherited: TestsByName,
 }
 
 impl<'s> Acls<'s> {
     pub(super) fn of(section: &'s Section, ledger: &mut Ledger) -> Self {
-        let (mut own, mut inherited) = (Named::new(), Named::new());
+        let (mut own, mut inherited) = (TestsByName::new(), TestsByName::new());
         for line in section.all(&["acl"]) {
             let test = test(&line.words[2.min(line.words.len())..]);
             match test {

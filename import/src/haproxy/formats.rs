@@ -9,8 +9,8 @@ pub(super) fn template(format: &str) -> Result<String, String> {
     let mut out = String::new();
     each(format, &mut |piece| {
         match piece {
-            Piece::Text(text) => out.push_str(&text.replace('%', "%%")),
-            Piece::Variable(name) => {
+            FormatPiece::Text(text) => out.push_str(&text.replace('%', "%%")),
+            FormatPiece::Variable(name) => {
                 out.push_str(&word_for(name).ok_or_else(|| name.to_owned())?);
             }
         }
@@ -28,8 +28,8 @@ pub(super) fn url(format: &str) -> Result<String, String> {
     let mut out = String::new();
     each(format, &mut |piece| {
         out.push_str(match piece {
-            Piece::Text(text) => text,
-            Piece::Variable(name) => match sample(name) {
+            FormatPiece::Text(text) => text,
+            FormatPiece::Variable(name) => match sample(name) {
                 ("hdr" | "req.hdr", "host") => "$host",
                 ("capture.req.uri" | "pathq" | "url" | "HU", _) => "$request_uri",
                 ("path", "") => "$uri",
@@ -44,7 +44,7 @@ pub(super) fn url(format: &str) -> Result<String, String> {
     }
 }
 
-enum Piece<'t> {
+enum FormatPiece<'t> {
     Text(&'t str),
     Variable(&'t str),
 }
@@ -52,15 +52,15 @@ enum Piece<'t> {
 /// Splits a format: `%[sample]`, `%ci`, `%%`.
 fn each<'t>(
     format: &'t str,
-    see: &mut dyn FnMut(Piece<'t>) -> Result<(), String>,
+    see: &mut dyn FnMut(FormatPiece<'t>) -> Result<(), String>,
 ) -> Result<(), String> {
     let mut rest = format;
     while let Some((before, after)) = rest.split_once('%') {
         if !before.is_empty() {
-            see(Piece::Text(before))?;
+            see(FormatPiece::Text(before))?;
         }
         if let Some(next) = after.strip_prefix('%') {
-            see(Piece::Text("%"))?;
+            see(FormatPiece::Text("%"))?;
             rest = next;
             continue;
         }
@@ -71,11 +71,11 @@ fn each<'t>(
                 after.split_at(letters)
             }
         };
-        see(Piece::Variable(name))?;
+        see(FormatPiece::Variable(name))?;
         rest = next;
     }
     if !rest.is_empty() {
-        see(Piece::Text(rest))?;
+        see(FormatPiece::Text(rest))?;
     }
     Ok(())
 }

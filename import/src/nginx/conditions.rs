@@ -18,7 +18,7 @@ pub(super) enum Condition {
 }
 
 /// The way in which a variable is compared.
-enum Test<'t> {
+enum Comparison<'t> {
     IsSet,
     Equals(&'t str),
     Finds(Pattern),
@@ -41,18 +41,18 @@ pub(super) fn read(directive: &Directive, here: &Here<'_>, takes_addresses: bool
         _ => words,
     };
     let (variable, test, inverted) = match words[..] {
-        [variable] => (variable, Test::IsSet, false),
+        [variable] => (variable, Comparison::IsSet, false),
         ["-f" | "-d" | "-e" | "-x" | "!-f" | "!-d" | "!-e" | "!-x", _] => {
             return Condition::OfFiles;
         }
         [variable, sign] if sign == "=" || sign == "!=" => {
-            (variable, Test::Equals(""), sign == "!=")
+            (variable, Comparison::Equals(""), sign == "!=")
         }
         [variable, sign, value] => {
-            let pattern = |caseless| Test::Finds(Pattern::new(value, caseless));
+            let pattern = |caseless| Comparison::Finds(Pattern::new(value, caseless));
             match sign {
-                "=" => (variable, Test::Equals(value), false),
-                "!=" => (variable, Test::Equals(value), true),
+                "=" => (variable, Comparison::Equals(value), false),
+                "!=" => (variable, Comparison::Equals(value), true),
                 "~" => (variable, pattern(false), false),
                 "~*" => (variable, pattern(true), false),
                 "!~" => (variable, pattern(false), true),
@@ -80,52 +80,57 @@ pub(super) fn read(directive: &Directive, here: &Here<'_>, takes_addresses: bool
 }
 
 /// Returns what a value that is known makes of a test.
-fn constant(value: &str, test: &Test<'_>, inverted: bool) -> Condition {
+fn constant(value: &str, test: &Comparison<'_>, inverted: bool) -> Condition {
     let holds = match test {
-        Test::IsSet => !matches!(value, "" | "0"),
-        Test::Equals(other) => value == *other,
-        Test::Finds(_) => return Condition::Unknown,
+        Comparison::IsSet => !matches!(value, "" | "0"),
+        Comparison::Equals(other) => value == *other,
+        Comparison::Finds(_) => return Condition::Unknown,
     };
     Condition::When(Delta::Always(holds != inverted))
 }
 
 /// Returns the condition, and whether the requests are meant that do not meet it.
-fn delta(name: &str, test: &Test<'_>, here: &Here<'_>, inverted: bool) -> Option<(Delta, bool)> {
+fn delta(
+    name: &str,
+    test: &Comparison<'_>,
+    here: &Here<'_>,
+    inverted: bool,
+) -> Option<(Delta, bool)> {
     let list = |anchored| match test {
-        Test::Equals(value) if !value.is_empty() => Some(vec![(*value).to_owned()]),
-        Test::Finds(pattern) => pattern.alternatives(anchored),
+        Comparison::Equals(value) if !value.is_empty() => Some(vec![(*value).to_owned()]),
+        Comparison::Finds(pattern) => pattern.alternatives(anchored),
         _ => None,
     };
     match name {
         "request_method" => Some((Delta::Methods(list(false)?), inverted)),
         "scheme" => match test {
-            Test::Equals("http") => Some((Delta::Plain, inverted)),
-            Test::Equals("https") => Some((Delta::Plain, !inverted)),
+            Comparison::Equals("http") => Some((Delta::Plain, inverted)),
+            Comparison::Equals("https") => Some((Delta::Plain, !inverted)),
             _ => None,
         },
         "https" => match test {
-            Test::Equals("") => Some((Delta::Plain, inverted)),
-            Test::Equals("on") => Some((Delta::Plain, !inverted)),
+            Comparison::Equals("") => Some((Delta::Plain, inverted)),
+            Comparison::Equals("on") => Some((Delta::Plain, !inverted)),
             _ => None,
         },
         "ssl_protocol" => match test {
-            Test::Equals("") => Some((Delta::Plain, inverted)),
+            Comparison::Equals("") => Some((Delta::Plain, inverted)),
             _ => None,
         },
         "server_port" => match test {
-            Test::Equals("80") => Some((Delta::Plain, inverted)),
-            Test::Equals("443") => Some((Delta::Plain, !inverted)),
+            Comparison::Equals("80") => Some((Delta::Plain, inverted)),
+            Comparison::Equals("443") => Some((Delta::Plain, !inverted)),
             _ => None,
         },
         "host" | "http_host" => hosts(test, here).map(|own| (Delta::Hosts(own), inverted)),
         "remote_addr" | "binary_remote_addr" => match test {
-            Test::Equals(address) if address.parse::<std::net::IpAddr>().is_ok() => {
+            Comparison::Equals(address) if address.parse::<std::net::IpAddr>().is_ok() => {
                 Some((Delta::Clients(vec![(*address).to_owned()]), inverted))
             }
             _ => None,
         },
         "uri" | "document_uri" => match test {
-            Test::Finds(pattern) => {
+            Comparison::Finds(pattern) => {
                 let pattern = Pattern::of_path(&pattern.text, pattern.caseless);
                 Some((Delta::Path(pattern), inverted))
             }
@@ -135,11 +140,11 @@ fn delta(name: &str, test: &Test<'_>, here: &Here<'_>, inverted: bool) -> Option
     }
 }
 
-fn hosts(test: &Test<'_>, here: &Here<'_>) -> Option<Vec<String>> {
+fn hosts(test: &Comparison<'_>, here: &Here<'_>) -> Option<Vec<String>> {
     let own = &here.matches.hosts;
     let listed = match test {
-        Test::Equals(host) if !host.is_empty() => Some(vec![host.to_ascii_lowercase()]),
-        Test::Finds(pattern) => pattern.alternatives(true).or_else(|| {
+        Comparison::Equals(host) if !host.is_empty() => Some(vec![host.to_ascii_lowercase()]),
+        Comparison::Finds(pattern) => pattern.alternatives(true).or_else(|| {
             // The hosts are known, unless one stands for many.
             let fixed = !own.is_empty() && own.iter().all(|host| !host.starts_with('*'));
             let fits = |host: &&String| crate::patterns::matches(&pattern.whole(), host);
@@ -155,7 +160,7 @@ fn hosts(test: &Test<'_>, here: &Here<'_>) -> Option<Vec<String>> {
 }
 
 /// Returns the condition on a field, a cookie or a parameter.
-fn of_fields(name: &str, test: &Test<'_>, inverted: bool) -> Option<(Delta, bool)> {
+fn of_fields(name: &str, test: &Comparison<'_>, inverted: bool) -> Option<(Delta, bool)> {
     type Make = fn(crate::yaml::Value) -> Delta;
     let kinds: [(&str, Make, bool); 3] = [
         ("http_", Delta::Header, true),
@@ -177,13 +182,13 @@ fn of_fields(name: &str, test: &Test<'_>, inverted: bool) -> Option<(Delta, bool
         None => return None,
     };
     let value = match test {
-        Test::IsSet => present(&name, false, inverted),
+        Comparison::IsSet => present(&name, false, inverted),
         // None, or an empty one.
-        Test::Equals("") => present(&name, true, !inverted),
-        Test::Equals(value) => named(&name, value, inverted),
+        Comparison::Equals("") => present(&name, true, !inverted),
+        Comparison::Equals(value) => named(&name, value, inverted),
         // A field that is not there is an empty text for nginx, and none for Sprat.
-        Test::Finds(pattern) if pattern.text == "^$" => present(&name, true, !inverted),
-        Test::Finds(pattern) => {
+        Comparison::Finds(pattern) if pattern.text == "^$" => present(&name, true, !inverted),
+        Comparison::Finds(pattern) => {
             if crate::patterns::finds(pattern, "")? {
                 return None;
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::clusters::{Tls, Way, is_unix};
-use super::converter::{Converter, Place};
+use super::converter::{Block, Converter};
 use super::guards::{PASSES_BY, passes_by};
 use super::here::Here;
 use super::locations::{self, Kind, Location};
@@ -21,7 +21,7 @@ impl<'a> Converter<'a, '_> {
     /// Returns the routes of what a location serves.
     pub(super) fn content(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
     ) -> Vec<Route> {
@@ -54,7 +54,7 @@ impl<'a> Converter<'a, '_> {
     /// Settles what a location has that no client reaches.
     pub(super) fn internal(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
     ) {
@@ -68,7 +68,7 @@ impl<'a> Converter<'a, '_> {
 
     fn handled(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
     ) -> Vec<Route> {
@@ -95,7 +95,7 @@ impl<'a> Converter<'a, '_> {
     /// Returns the routes for what is no file: for Sprat nothing is one.
     fn tried(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         here: &Here<'a>,
         tried: &'a Directive,
     ) -> Vec<Route> {
@@ -141,7 +141,7 @@ impl<'a> Converter<'a, '_> {
 
     fn passed(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
         pass: &'a Directive,
@@ -184,7 +184,7 @@ impl<'a> Converter<'a, '_> {
     /// `map` over what routes go by.
     fn chosen(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
         pass: &'a Directive,
@@ -254,7 +254,7 @@ impl<'a> Converter<'a, '_> {
 
     fn through(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
         pass: &'a Directive,
@@ -279,7 +279,7 @@ impl<'a> Converter<'a, '_> {
     /// Returns the routes that share requests among clusters.
     fn shared(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
         pass: &'a Directive,
@@ -327,7 +327,7 @@ impl<'a> Converter<'a, '_> {
     /// What Sprat has no word for, and would have other requests reach the backend.
     fn forwarded(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
         pass: &'a Directive,
@@ -454,7 +454,7 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
-    fn mirrors(&mut self, place: &Place<'_, 'a>, here: &Here<'a>) -> Option<Value> {
+    fn mirrors(&mut self, place: &Block<'_, 'a>, here: &Here<'a>) -> Option<Value> {
         let mut found = Vec::new();
         for own in here.scope.all(&["mirror"]) {
             if own.arg(0) == "off" {

@@ -41,12 +41,12 @@ pub(super) struct Converter<'a, 'l> {
 
 /// A server, or a location in it.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'p, 'a> {
+pub(super) struct Block<'p, 'a> {
     pub(super) locations: &'p [Location<'a>],
     pub(super) location: Option<&'p Location<'a>>,
 }
 
-impl Place<'_, '_> {
+impl Block<'_, '_> {
     pub(super) fn is_server(&self) -> bool {
         self.location.is_none()
     }
@@ -111,7 +111,7 @@ impl<'a> Converter<'a, '_> {
             return vec![here.respond(403)];
         }
         let locations = locations::read(directive.inner(), &server.scope);
-        let place = Place {
+        let place = Block {
             locations: &locations,
             location: None,
         };
@@ -122,7 +122,7 @@ impl<'a> Converter<'a, '_> {
     }
 
     /// Returns the routes of a server's locations.
-    fn locations(&mut self, place: &Place<'_, 'a>, here: &Here<'a>) -> Vec<Route> {
+    fn locations(&mut self, place: &Block<'_, 'a>, here: &Here<'a>) -> Vec<Route> {
         let (order, unreachable) = locations::order(place.locations);
         if order.len() > MAX_ROUTES {
             self.steps = MAX_ROUTES + 1;
@@ -155,7 +155,7 @@ impl<'a> Converter<'a, '_> {
 
     fn asked(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         server: &Here<'a>,
         asked: &Asked<'_, 'a>,
     ) -> Vec<Route> {
@@ -199,14 +199,14 @@ impl<'a> Converter<'a, '_> {
     /// Returns the routes of a location for what comes there.
     pub(super) fn located(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         location: &Location<'a>,
         here: &Here<'a>,
     ) -> Vec<Route> {
         if !self.step() {
             return Vec::new();
         }
-        let within = Place {
+        let within = Block {
             locations: place.locations,
             location: Some(location),
         };

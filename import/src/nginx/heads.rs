@@ -2,7 +2,7 @@
 
 use super::authz;
 use super::clusters::is_unix;
-use super::converter::{Converter, Place};
+use super::converter::{Block, Converter};
 use super::framing::FRAMING;
 use super::here::Here;
 use super::locations;
@@ -244,7 +244,7 @@ impl<'a> Converter<'a, '_> {
     }
 
     /// Returns the pages in place of answers.
-    pub(super) fn page_keys(&mut self, place: &Place<'_, 'a>, scope: &Scope<'a>) -> Map {
+    pub(super) fn page_keys(&mut self, place: &Block<'_, 'a>, scope: &Scope<'a>) -> Map {
         let intercept = scope.one("proxy_intercept_errors");
         if let Some(own) = intercept {
             self.ledger.carried(own.id);
@@ -267,7 +267,7 @@ impl<'a> Converter<'a, '_> {
 }
 
 /// Returns what an `error_page` puts in place of answers.
-fn page(own: &Directive, place: &Place<'_, '_>, intercepts: bool) -> Result<Value, &'static str> {
+fn page(own: &Directive, place: &Block<'_, '_>, intercepts: bool) -> Result<Value, &'static str> {
     let (uri, codes) = own.args.split_last().ok_or("it names no page")?;
     let (codes, changed): (Vec<&String>, Vec<&String>) =
         codes.iter().partition(|own| !own.starts_with('='));
@@ -298,7 +298,7 @@ fn page(own: &Directive, place: &Place<'_, '_>, intercepts: bool) -> Result<Valu
 }
 
 /// Returns the file that nginx serves for a path, if that is what it does.
-fn file(uri: &str, place: &Place<'_, '_>) -> Option<String> {
+fn file(uri: &str, place: &Block<'_, '_>) -> Option<String> {
     if !uri.starts_with('/') || has_variables(uri) {
         return None;
     }

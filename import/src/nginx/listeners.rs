@@ -215,7 +215,7 @@ fn groups(servers: &[Server<'_>]) -> Vec<BTreeSet<Socket>> {
 }
 
 /// The settings that all listeners have in common.
-pub(super) struct Common {
+pub(super) struct CommonSettings {
     /// The bound on bodies that routes go by unless they have another.
     pub(super) max_body: Option<u64>,
     /// Whether backends are told of clients in `X-Forwarded-*`.
@@ -225,7 +225,11 @@ pub(super) struct Common {
 }
 
 /// Makes the listeners of servers.
-pub(super) fn parts(servers: &[Server<'_>], common: &Common, ledger: &mut Ledger) -> Vec<Part> {
+pub(super) fn parts(
+    servers: &[Server<'_>],
+    common: &CommonSettings,
+    ledger: &mut Ledger,
+) -> Vec<Part> {
     let mut by_address: BTreeMap<Socket, Vec<(&Server<'_>, &Listen)>> = BTreeMap::new();
     for server in servers {
         for own in &server.listens {
@@ -268,7 +272,7 @@ pub(super) fn parts(servers: &[Server<'_>], common: &Common, ledger: &mut Ledger
 fn part(
     address: &Socket,
     served: &[(&Server<'_>, &Listen)],
-    common: &Common,
+    common: &CommonSettings,
     ledger: &mut Ledger,
 ) -> Option<Part> {
     let (first, listen) = served.first()?;

@@ -2,7 +2,7 @@
 //! `return`, `rewrite`.
 
 use super::conditions::{self, Condition};
-use super::converter::{Converter, Place};
+use super::converter::{Block, Converter};
 use super::guards::{PASSES_BY, passes_by};
 use super::here::Here;
 use super::locations;
@@ -31,7 +31,7 @@ impl<'a> Converter<'a, '_> {
     /// Returns the routes of a place whose directives are these.
     pub(super) fn phase(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         here: &Here<'a>,
         directives: &[&'a Directive],
         content: &mut Content<'_, 'a>,
@@ -53,7 +53,7 @@ impl<'a> Converter<'a, '_> {
     /// Goes through directives, and makes the routes of each.
     fn steps(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         here: &Here<'a>,
         directives: &[&'a Directive],
         content: &mut Content<'_, 'a>,
@@ -118,7 +118,7 @@ impl<'a> Converter<'a, '_> {
     /// that ends what is done here.
     fn tested(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         here: &mut Here<'a>,
         own: &'a Directive,
         rest: &[&'a Directive],
@@ -318,7 +318,7 @@ impl<'a> Converter<'a, '_> {
 
     fn rewrite(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         here: &Here<'a>,
         own: &'a Directive,
         rest: &[&'a Directive],
@@ -406,7 +406,7 @@ impl<'a> Converter<'a, '_> {
 
     fn rewrite_found(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         here: &Here<'a>,
         own: &'a Directive,
         rest: &[&'a Directive],
@@ -465,7 +465,7 @@ impl<'a> Converter<'a, '_> {
     /// the rest is gone through before another location has them.
     fn further(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         within: &[Here<'a>],
         own: &'a Directive,
         rest: &[&'a Directive],
@@ -502,7 +502,7 @@ impl<'a> Converter<'a, '_> {
     /// has them.
     fn elsewhere(
         &mut self,
-        place: &Place<'_, 'a>,
+        place: &Block<'_, 'a>,
         within: &[Here<'a>],
         own: &'a Directive,
         rewrite: &Rewrite,

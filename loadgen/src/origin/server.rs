@@ -60,7 +60,7 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
             servers.push(Server {
                 listener,
                 work: work.clone(),
-                unsent_bytes: origin.unsent_bytes,
+                max_unsent_bytes: origin.max_unsent_bytes,
             });
         }
         addresses.push(address);
@@ -82,7 +82,7 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
 struct Server {
     listener: StdListener,
     work: Option<Arc<service::WorkingServer>>,
-    unsent_bytes: u32,
+    max_unsent_bytes: u32,
 }
 
 /// Binds, so that other threads can bind the same address if `shared`. Not
@@ -131,7 +131,7 @@ async fn accept(server: Server, headers: Arc<HeaderMap>, room: Arc<Semaphore>) {
                 let headers = headers.clone();
                 let work = server.work.clone();
                 tokio::task::spawn_local(async move {
-                    connection(stream, headers, work, server.unsent_bytes).await;
+                    connection(stream, headers, work, server.max_unsent_bytes).await;
                     drop(permit);
                 });
             }
@@ -145,10 +145,10 @@ async fn connection(
     stream: TcpStream,
     headers: Arc<HeaderMap>,
     work: Option<Arc<service::WorkingServer>>,
-    unsent_bytes: u32,
+    max_unsent_bytes: u32,
 ) {
     if stream.set_nodelay(true).is_err()
-        || (SockRef::from(&stream).set_tcp_notsent_lowat(unsent_bytes)).is_err()
+        || (SockRef::from(&stream).set_tcp_notsent_lowat(max_unsent_bytes)).is_err()
     {
         return; // Gone already.
     }

@@ -27,7 +27,8 @@ impl Figure {
     /// Draws lines; on a telephone there is no room for more than the short title.
     fn of_lines(
         name: String,
-        (chart, short): (LineChart, String),
+        chart: LineChart,
+        short: String,
         caption: &str,
     ) -> Result<Self, PlotError> {
         let svg = chart.svg()?;
@@ -46,7 +47,8 @@ impl Figure {
     /// Draws bars, with the short title on a telephone.
     fn of_bars(
         name: String,
-        (chart, short): (BarChart, String),
+        chart: BarChart,
+        short: String,
         caption: &str,
     ) -> Result<Self, PlotError> {
         let svg = chart.svg()?;
@@ -74,19 +76,15 @@ pub(crate) fn draw(comparison: &Comparison, loads: &[LoadRows]) -> Result<Vec<Fi
     if known.count() > 1 {
         figures.push(Figure::of_lines(
             "time-by-load".to_owned(),
-            (
-                time_by_load(comparison, loads, &rate),
-                format!("Mean time by load, {rate}"),
-            ),
+            time_by_load(comparison, loads, &rate),
+            format!("Mean time by load, {rate}"),
             "Mean response time against the load on the wire (after figure 5 of Harchol-Balter \
              et al. 2003).",
         )?);
         figures.push(Figure::of_lines(
             "slowdown-by-load".to_owned(),
-            (
-                slowdown_by_load(comparison, loads, &rate),
-                format!("Mean slowdown by load, {rate}"),
-            ),
+            slowdown_by_load(comparison, loads, &rate),
+            format!("Mean slowdown by load, {rate}"),
             "Mean slowdown against the load on the wire (after figure 6 of Harchol-Balter et al. \
              2003).",
         )?);
@@ -113,34 +111,29 @@ fn at_one_load(
     Ok([
         Figure::of_bars(
             format!("means{suffix}"),
-            (means(comparison, load, &at), format!("Mean time, {at}")),
+            means(comparison, load, &at),
+            format!("Mean time, {at}"),
             "Mean response time; the dashed line is what an ideal link under shortest remaining \
              processing time would take.",
         )?,
         Figure::of_lines(
             format!("time-by-size{suffix}"),
-            (
-                time_by_size(comparison, load, &at),
-                format!("Mean time by size, {at}"),
-            ),
+            time_by_size(comparison, load, &at),
+            format!("Mean time by size, {at}"),
             "Mean response time by size, in bins from x to 1.2 x (after figure 9, left, of \
              Harchol-Balter et al. 2003).",
         )?,
         Figure::of_lines(
             format!("time-by-percentile{suffix}"),
-            (
-                time_by_percentile(comparison, load, &at),
-                format!("Mean time by percentile, {at}"),
-            ),
+            time_by_percentile(comparison, load, &at),
+            format!("Mean time by percentile, {at}"),
             "Mean response time by percentile of size: points of 2%, and of half a per cent for \
              the largest 4% (after figure 9, right, of Harchol-Balter et al. 2003).",
         )?,
         Figure::of_lines(
             format!("distribution{suffix}"),
-            (
-                distribution(comparison, load, &at),
-                format!("Who waits longer, {at}"),
-            ),
+            distribution(comparison, load, &at),
+            format!("Who waits longer, {at}"),
             "Distribution of response times: how many of a hundred requests took longer. 50 is \
              the median, 1 the 99th percentile.",
         )?,

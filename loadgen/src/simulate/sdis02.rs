@@ -95,8 +95,7 @@ pub(super) fn run(args: &Sdis02Args) -> anyhow::Result<()> {
     let base = base(args);
     let capacity = base.capacity();
     let rates = RATES.map(|share| share * STATIC_CAPACITY);
-    let thresholds = (FIRST_THRESHOLD, args.discard_all);
-    let curves = curves(&base, thresholds, &rates)?;
+    let curves = curves(&base, args.discard_all, &rates)?;
     let findings = checks::findings(&curves);
     let mut text = format!(
         "SDIS02: capacity {capacity:.0} tasks a second, {:.2} of that for static objects; {} \
@@ -140,8 +139,10 @@ fn base(args: &Sdis02Args) -> Setup {
     }
 }
 
-/// Runs everything that the figures need.
-fn curves(base: &Setup, thresholds: (f64, f64), rates: &[f64]) -> anyhow::Result<Curves> {
+/// Runs everything that the figures need; where low priority is discarded early, all of it is
+/// from `discard_all` of a queue on.
+fn curves(base: &Setup, discard_all: f64, rates: &[f64]) -> anyhow::Result<Curves> {
+    let thresholds = (FIRST_THRESHOLD, discard_all);
     let plain = Setup {
         prioritized: false,
         ..base.clone()
@@ -156,7 +157,7 @@ fn curves(base: &Setup, thresholds: (f64, f64), rates: &[f64]) -> anyhow::Result
         vec![("no priorities".to_owned(), plain)],
         by_ratio(base),
         assignments(base),
-        discards(base, thresholds),
+        discards(base, discard_all),
         by_ratio(&Setup {
             thresholds: Some(thresholds),
             timeout: Duration::from_secs(2),
@@ -217,7 +218,8 @@ fn assignments(base: &Setup) -> Vec<(String, Setup)> {
 }
 
 /// 5.5, figure 12: short queues, without early discard and with it.
-fn discards(base: &Setup, thresholds: (f64, f64)) -> Vec<(String, Setup)> {
+fn discards(base: &Setup, discard_all: f64) -> Vec<(String, Setup)> {
+    let thresholds = Some((FIRST_THRESHOLD, discard_all));
     let setup = |name: &str, dispatch, thresholds| {
         let setup = Setup {
             dispatch,
@@ -230,8 +232,8 @@ fn discards(base: &Setup, thresholds: (f64, f64)) -> Vec<(String, Setup)> {
     vec![
         setup("sqf", Dispatch::LeastRequest, None),
         setup("psqf", Dispatch::Psqf, None),
-        setup("sqf, EDAC", Dispatch::LeastRequest, Some(thresholds)),
-        setup("psqf, EDAC", Dispatch::Psqf, Some(thresholds)),
+        setup("sqf, EDAC", Dispatch::LeastRequest, thresholds),
+        setup("psqf, EDAC", Dispatch::Psqf, thresholds),
     ]
 }
 

@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of an answer at most.
 const MAX_BYTES: usize = 1 << 20;
 
-type Failure = Box<dyn StdError + Send + Sync>;
+type BoxedError = Box<dyn StdError + Send + Sync>;
 
 /// Asks the authority over HTTPS.
 pub(crate) struct Https(TlsConnector);
@@ -60,7 +60,7 @@ impl HttpClient for Https {
 async fn ask(
     tls: TlsConnector,
     mut request: Request<BodyWrapper<Bytes>>,
-) -> Result<Response<Full<Bytes>>, Failure> {
+) -> Result<Response<Full<Bytes>>, BoxedError> {
     let uri = request.uri().clone();
     let authority = uri.authority().ok_or("a URL without a host")?;
     if uri.scheme_str() != Some("https") {
@@ -68,7 +68,7 @@ async fn ask(
     }
     let host = authority.host().trim_matches(['[', ']']).to_owned();
     let port = authority.port_u16().unwrap_or(443);
-    let at = |error: Failure| -> Failure { format!("{authority}: {error}").into() };
+    let at = |error: BoxedError| -> BoxedError { format!("{authority}: {error}").into() };
     let stream = TcpStream::connect((host.as_str(), port)).await;
     let stream = stream.map_err(|error| at(error.into()))?;
     let name = ServerName::try_from(host)?;
@@ -84,7 +84,7 @@ async fn ask(
     let answer = async {
         let (parts, body) = sender.send_request(request).await?.into_parts();
         let body = Limited::new(body, MAX_BYTES).collect().await?.to_bytes();
-        Ok::<_, Failure>(Response::from_parts(parts, Full::new(body)))
+        Ok::<_, BoxedError>(Response::from_parts(parts, Full::new(body)))
     };
     let answer = answer.await;
     // Nothing else is asked on it.

@@ -14,12 +14,12 @@ use crate::problem::Problem;
 
 /// A kind of account, which has a name and a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum AccountKind {
     User,
     Group,
 }
 
-impl Kind {
+impl AccountKind {
     fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -69,9 +69,9 @@ impl Kind {
 
 /// Returns what is wrong with the owners that the configuration names.
 pub(crate) fn inspect(owner: &SocketOwner) -> impl Iterator<Item = Problem> {
-    let user = Kind::User.inspect(owner.user.as_ref());
+    let user = AccountKind::User.inspect(owner.user.as_ref());
     user.into_iter()
-        .chain(Kind::Group.inspect(owner.group.as_ref()))
+        .chain(AccountKind::Group.inspect(owner.group.as_ref()))
 }
 
 /// Returns the number in a line `NAME:PASSWORD:NUMBER:...`, the first of that name.
@@ -99,10 +99,10 @@ mod tests {
     #[test]
     fn what_is_not_there_is_told() {
         let root = Account::Name("root".to_owned());
-        assert_eq!(Kind::User.number(&root).unwrap(), 0);
-        assert_eq!(Kind::Group.number(&Account::Number(7)).unwrap(), 7);
+        assert_eq!(AccountKind::User.number(&root).unwrap(), 0);
+        assert_eq!(AccountKind::Group.number(&Account::Number(7)).unwrap(), 7);
         let none = Account::Name("no-such-group".to_owned());
-        let error = Kind::Group.number(&none).unwrap_err();
+        let error = AccountKind::Group.number(&none).unwrap_err();
         assert_eq!(error.to_string(), "/etc/group has no group `no-such-group`");
     }
 }

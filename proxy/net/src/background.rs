@@ -11,12 +11,12 @@ use tokio::sync::oneshot;
 pub struct Background {
     thread: JoinHandle<()>,
     /// Dropped when the task is to end.
-    end: End,
+    end: ThreadEnd,
 }
 
 /// The thread listens at the other end.
 #[derive(Debug)]
-enum End {
+enum ThreadEnd {
     Blocking(#[expect(dead_code, reason = "to be dropped")] Sender<()>),
     Async(#[expect(dead_code, reason = "to be dropped")] oneshot::Sender<()>),
 }
@@ -43,13 +43,13 @@ impl Background {
         };
         Ok(Self {
             thread: Builder::new().name(name.to_owned()).spawn(run)?,
-            end: End::Blocking(sender),
+            end: ThreadEnd::Blocking(sender),
         })
     }
 
     /// Takes over a thread that ends by itself when `end` is dropped.
     pub fn of(thread: JoinHandle<()>, end: oneshot::Sender<()>) -> Self {
-        let end = End::Async(end);
+        let end = ThreadEnd::Async(end);
         Self { thread, end }
     }
 

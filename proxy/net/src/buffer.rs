@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use sprat_config::resolved::{BufferTotals, Config, ResponseBuffer};
 
-use self::files::Files;
+use self::files::FileThreads;
 pub use self::scratch::{Batch, Scratch};
 use crate::permit::{Permit, Permits};
 use crate::problem::Problem;
@@ -64,7 +64,7 @@ pub struct Buffers {
     /// The log knows that files cannot be written.
     has_warned: AtomicBool,
     /// Started for the first file.
-    files: OnceLock<Files>,
+    files: OnceLock<FileThreads>,
 }
 
 impl Buffers {
@@ -134,8 +134,8 @@ impl Buffers {
         self.has_warned.store(false, Relaxed);
     }
 
-    fn files(&self) -> &Files {
-        self.files.get_or_init(Files::start)
+    fn files(&self) -> &FileThreads {
+        self.files.get_or_init(FileThreads::start)
     }
 }
 

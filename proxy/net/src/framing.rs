@@ -54,14 +54,14 @@ pub struct Slips {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum MessagePlace {
     /// The place before a request; empty lines are passed over (RFC 9112 2.2).
     #[default]
     Between,
     RequestLine,
     /// The name of a field.
     Name,
-    Value(Field),
+    Value(FramingField),
     /// A body of known length, or a chunk and its line end.
     Data {
         left: u64,
@@ -79,13 +79,13 @@ enum Place {
 }
 
 /// The place before a chunk.
-const CHUNK: Place = Place::ChunkSize {
+const CHUNK: MessagePlace = MessagePlace::ChunkSize {
     size: 0,
     line: ChunkLine::Size,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
+enum FramingField {
     ContentLength,
     TransferEncoding,
     Other,
@@ -94,7 +94,7 @@ enum Field {
 /// The state of a watch over a connection.
 #[derive(Clone, Debug, Default)]
 pub struct RequestWatch {
-    place: Place,
+    place: MessagePlace,
     /// The byte before was a CR.
     after_cr: bool,
     /// The name or the value so far, in lower case.
@@ -118,8 +118,10 @@ impl RequestWatch {
     pub fn read(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
             let used = match self.place {
-                Place::Data { left, chunked } => self.data(left, chunked, bytes.len()),
-                Place::RequestLine | Place::Value(Field::Other) => self.rest_of_line(bytes),
+                MessagePlace::Data { left, chunked } => self.data(left, chunked, bytes.len()),
+                MessagePlace::RequestLine | MessagePlace::Value(FramingField::Other) => {
+                    self.rest_of_line(bytes)
+                }
                 _ => {
                     self.step(bytes[0]);
                     1
@@ -131,7 +133,7 @@ impl RequestWatch {
 
     /// Notes that the bytes that come from now on are no requests.
     pub fn stop(&mut self) {
-        self.place = Place::Data {
+        self.place = MessagePlace::Data {
             left: u64::MAX,
             chunked: false,
         };
@@ -159,7 +161,7 @@ impl RequestWatch {
     pub fn in_head(&self) -> bool {
         matches!(
             self.place,
-            Place::RequestLine | Place::Name | Place::Value(_)
+            MessagePlace::RequestLine | MessagePlace::Name | MessagePlace::Value(_)
         )
     }
 
@@ -170,7 +172,7 @@ impl RequestWatch {
 
     /// Returns whether all that was read is whole requests.
     pub fn is_between(&self) -> bool {
-        self.place == Place::Between
+        self.place == MessagePlace::Between
     }
 
     fn data(&mut self, left: u64, chunked: bool, available: usize) -> usize {
@@ -178,8 +180,8 @@ impl RequestWatch {
         let left = left - used;
         self.place = match (left, chunked) {
             (0, true) => CHUNK,
-            (0, false) => Place::Between,
-            _ => Place::Data { left, chunked },
+            (0, false) => MessagePlace::Between,
+            _ => MessagePlace::Data { left, chunked },
         };
         used as usize
     }
@@ -189,7 +191,7 @@ impl RequestWatch {
         let end = memchr(b'\n', bytes);
         let length = end.unwrap_or(bytes.len());
         let line = &mut bytes[..length];
-        if self.place == Place::RequestLine {
+        if self.place == MessagePlace::RequestLine {
             self.request_line(line);
         }
         if let Some(&last) = line.last() {
@@ -197,7 +199,7 @@ impl RequestWatch {
         }
         if end.is_some() {
             self.line_end();
-            self.place = Place::Name;
+            self.place = MessagePlace::Name;
             self.kept.clear();
         }
         line.len() + usize::from(end.is_some())
@@ -227,9 +229,9 @@ impl RequestWatch {
 
     fn step(&mut self, byte: u8) {
         match self.place {
-            Place::Between if byte == b'\r' || byte == b'\n' => {}
-            Place::Between => {
-                self.place = Place::RequestLine;
+            MessagePlace::Between if byte == b'\r' || byte == b'\n' => {}
+            MessagePlace::Between => {
+                self.place = MessagePlace::RequestLine;
                 self.slips.fragment = byte == b'#';
                 self.after_cr = false;
                 self.version = VersionWatch::begin(byte);
@@ -239,11 +241,11 @@ impl RequestWatch {
                     self.line.push(byte);
                 }
             }
-            Place::Name => self.name(byte),
-            Place::Value(field) => self.value(field, byte),
-            Place::ChunkSize { size, line } => self.chunk_line(size, line, byte),
-            Place::Trailer { empty } => self.trailer(empty, byte),
-            Place::RequestLine | Place::Data { .. } => {}
+            MessagePlace::Name => self.name(byte),
+            MessagePlace::Value(field) => self.value(field, byte),
+            MessagePlace::ChunkSize { size, line } => self.chunk_line(size, line, byte),
+            MessagePlace::Trailer { empty } => self.trailer(empty, byte),
+            MessagePlace::RequestLine | MessagePlace::Data { .. } => {}
         }
     }
 
@@ -259,43 +261,43 @@ impl RequestWatch {
             }
             b':' => {
                 let field = match self.kept.as_slice() {
-                    b"content-length" => Field::ContentLength,
-                    b"transfer-encoding" => Field::TransferEncoding,
-                    _ => Field::Other,
+                    b"content-length" => FramingField::ContentLength,
+                    b"transfer-encoding" => FramingField::TransferEncoding,
+                    _ => FramingField::Other,
                 };
                 self.kept.clear();
                 self.after_cr = false;
-                self.place = Place::Value(field);
+                self.place = MessagePlace::Value(field);
             }
             b'\r' => self.after_cr = true,
             // Of no interest: the whole line is passed over.
             _ if self.kept.is_empty() && !matches!(byte | 0x20, b'c' | b't') => {
                 self.after_cr = false;
-                self.place = Place::Value(Field::Other);
+                self.place = MessagePlace::Value(FramingField::Other);
             }
             _ => self.keep(byte),
         }
     }
 
-    fn value(&mut self, field: Field, byte: u8) {
+    fn value(&mut self, field: FramingField, byte: u8) {
         match byte {
             b'\n' => {
                 self.line_end();
                 match field {
-                    Field::ContentLength => {
+                    FramingField::ContentLength => {
                         let text = std::str::from_utf8(&self.kept).unwrap_or_default();
                         self.length = Some(text.trim().parse().unwrap_or(0));
                     }
-                    Field::TransferEncoding => self.codings = true,
-                    Field::Other => {}
+                    FramingField::TransferEncoding => self.codings = true,
+                    FramingField::Other => {}
                 }
                 self.kept.clear();
-                self.place = Place::Name;
+                self.place = MessagePlace::Name;
             }
             b'\r' => self.after_cr = true,
             // Neither is part of it; there may be many.
             b' ' | b'\t' if self.kept.is_empty() => self.after_cr = false,
-            b'0' if field == Field::ContentLength && self.kept.is_empty() => {
+            b'0' if field == FramingField::ContentLength && self.kept.is_empty() => {
                 self.after_cr = false;
             }
             _ => self.keep(byte),
@@ -321,8 +323,8 @@ impl RequestWatch {
         self.place = match (codings, length.unwrap_or(0)) {
             // What is not chunked in the end is refused by hyper, whatever comes before.
             (true, _) => CHUNK,
-            (false, 0) => Place::Between,
-            (false, left) => Place::Data {
+            (false, 0) => MessagePlace::Between,
+            (false, left) => MessagePlace::Data {
                 left,
                 chunked: false,
             },
@@ -340,10 +342,10 @@ impl RequestWatch {
         }
         self.after_cr = byte == b'\r';
         self.place = match (byte, empty) {
-            (b'\n', true) => Place::Between,
-            (b'\n', false) => Place::Trailer { empty: true },
-            (b'\r', _) => Place::Trailer { empty },
-            _ => Place::Trailer { empty: false },
+            (b'\n', true) => MessagePlace::Between,
+            (b'\n', false) => MessagePlace::Trailer { empty: true },
+            (b'\r', _) => MessagePlace::Trailer { empty },
+            _ => MessagePlace::Trailer { empty: false },
         };
     }
 
@@ -361,18 +363,18 @@ impl RequestWatch {
         self.place = match (byte, digit) {
             (b'\n', _) if size == 0 => {
                 self.after_cr = false;
-                Place::Trailer { empty: true }
+                MessagePlace::Trailer { empty: true }
             }
-            (b'\n', _) => Place::Data {
+            (b'\n', _) => MessagePlace::Data {
                 left: size.saturating_add(2),
                 chunked: true,
             },
-            (_, Some(digit)) => Place::ChunkSize {
+            (_, Some(digit)) => MessagePlace::ChunkSize {
                 size: size.saturating_mul(16).saturating_add(u64::from(digit)),
                 line,
             },
             // After what is none, no digit is one of the size's.
-            _ => Place::ChunkSize {
+            _ => MessagePlace::ChunkSize {
                 size,
                 line: next.unwrap_or(ChunkLine::Name),
             },

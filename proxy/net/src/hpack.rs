@@ -26,7 +26,7 @@ const INTEGER_MORE: u32 = 4;
 /// A header block is no HPACK, or was not read to its end: what its sender has in its table
 /// is unknown from here on, and the connection must end (RFC 9113 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Broken;
+pub(crate) struct BrokenBlock;
 
 /// A field of a block, valid or not.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +77,8 @@ struct Table {
 }
 
 impl Table {
-    fn get(&self, index: usize) -> Result<Field<'_>, Broken> {
-        let place = index.checked_sub(1).ok_or(Broken)?;
+    fn get(&self, index: usize) -> Result<Field<'_>, BrokenBlock> {
+        let place = index.checked_sub(1).ok_or(BrokenBlock)?;
         match FIELDS.get(place) {
             Some((name, value)) => Ok(Field {
                 name: name.as_bytes(),
@@ -87,7 +87,7 @@ impl Table {
             }),
             None => {
                 let entry = self.entries.get(place - FIELDS.len());
-                entry.map(Entry::field).ok_or(Broken)
+                entry.map(Entry::field).ok_or(BrokenBlock)
             }
         }
     }
@@ -147,10 +147,10 @@ impl Decoder {
         block: &[u8],
         list_max: usize,
         mut each: impl FnMut(Field<'_>) -> bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenBlock> {
         let mut room = list_max;
-        let mut each = |field: Field<'_>| -> Result<bool, Broken> {
-            room = room.checked_sub(field.bytes()).ok_or(Broken)?;
+        let mut each = |field: Field<'_>| -> Result<bool, BrokenBlock> {
+            room = room.checked_sub(field.bytes()).ok_or(BrokenBlock)?;
             Ok(each(field))
         };
         let mut rest = block;
@@ -160,7 +160,7 @@ impl Decoder {
                 // Only before the first field (RFC 7541 4.2).
                 let bytes = integer(&mut rest, 5)?;
                 if begun || bytes > TABLE_BYTES {
-                    return Err(Broken);
+                    return Err(BrokenBlock);
                 }
                 self.table.max_bytes = bytes;
                 self.table.shrink(bytes);
@@ -181,8 +181,8 @@ impl Decoder {
         &mut self,
         is_indexed: bool,
         rest: &mut &[u8],
-        each: &mut impl FnMut(Field<'_>) -> Result<bool, Broken>,
-    ) -> Result<(), Broken> {
+        each: &mut impl FnMut(Field<'_>) -> Result<bool, BrokenBlock>,
+    ) -> Result<(), BrokenBlock> {
         let index = integer(rest, if is_indexed { 6 } else { 4 })?;
         let name = match index {
             0 => string(rest, &mut self.name)?,
@@ -207,7 +207,7 @@ impl Decoder {
 }
 
 /// Takes an integer whose first octet has so many bits of it (RFC 7541 5.1).
-fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, Broken> {
+fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, BrokenBlock> {
     let mask = (1 << bits) - 1;
     let mut number = usize::from(octet(rest)?) & mask;
     if number < mask {
@@ -220,20 +220,20 @@ fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, Broken> {
             return Ok(number);
         }
     }
-    Err(Broken)
+    Err(BrokenBlock)
 }
 
-fn octet(rest: &mut &[u8]) -> Result<u8, Broken> {
-    let (first, more) = rest.split_first().ok_or(Broken)?;
+fn octet(rest: &mut &[u8]) -> Result<u8, BrokenBlock> {
+    let (first, more) = rest.split_first().ok_or(BrokenBlock)?;
     *rest = more;
     Ok(*first)
 }
 
 /// Takes a string, which is put together in `room` if it is compressed.
-fn string<'a, 'b: 'a>(rest: &mut &'b [u8], room: &'a mut Vec<u8>) -> Result<&'a [u8], Broken> {
+fn string<'a, 'b: 'a>(rest: &mut &'b [u8], room: &'a mut Vec<u8>) -> Result<&'a [u8], BrokenBlock> {
     let is_compressed = rest.first().is_some_and(|first| first & 0x80 != 0);
     let bytes = integer(rest, 7)?;
-    let (text, more) = rest.split_at_checked(bytes).ok_or(Broken)?;
+    let (text, more) = rest.split_at_checked(bytes).ok_or(BrokenBlock)?;
     *rest = more;
     if !is_compressed {
         return Ok(text);
@@ -241,7 +241,7 @@ fn string<'a, 'b: 'a>(rest: &mut &'b [u8], room: &'a mut Vec<u8>) -> Result<&'a 
     room.clear();
     match huffman::decode(text, room) {
         true => Ok(room),
-        false => Err(Broken),
+        false => Err(BrokenBlock),
     }
 }
 

@@ -20,6 +20,7 @@ mod corpus;
 pub mod counters;
 pub mod disposal;
 pub mod error;
+mod forward;
 pub mod framing;
 pub mod gather;
 pub mod handover;

@@ -17,7 +17,7 @@ use socket2::{Domain, SockAddr, SockRef, Socket, Type};
 use sprat_config::resolved::{Config, ListenAddress, SocketOwner};
 use tokio::net::{TcpListener, TcpStream, UnixListener};
 
-use crate::accounts::{self, Kind};
+use crate::accounts::{self, AccountKind};
 use crate::network;
 use crate::problem::Problem;
 
@@ -42,15 +42,15 @@ impl FileRights {
     ///
     /// There is no such user or group.
     pub fn of(mode: u32, owner: &SocketOwner) -> io::Result<Self> {
-        let number = |kind: Kind, own: &Option<_>| {
+        let number = |kind: AccountKind, own: &Option<_>| {
             let own = own.as_ref();
             own.map(|own: &sprat_config::resolved::AccountAt| kind.number(&own.account))
                 .transpose()
         };
         Ok(Self {
             mode,
-            user: number(Kind::User, &owner.user)?,
-            group: number(Kind::Group, &owner.group)?,
+            user: number(AccountKind::User, &owner.user)?,
+            group: number(AccountKind::Group, &owner.group)?,
         })
     }
 

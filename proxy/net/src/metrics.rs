@@ -319,7 +319,7 @@ impl Scraped {
         topics: impl IntoIterator<Item = &'static Topic<V>>,
         view: impl Fn() -> Option<V> + Send + Sync + 'static,
     ) {
-        self.0.register_collector(Box::new(Part {
+        self.0.register_collector(Box::new(ViewedTopics {
             topics: topics.into_iter().collect(),
             view: Box::new(view),
         }));
@@ -337,19 +337,19 @@ impl Scraped {
 }
 
 /// Topics, and the view that they are read from.
-struct Part<V: 'static> {
+struct ViewedTopics<V: 'static> {
     topics: Vec<&'static Topic<V>>,
     view: Box<dyn Fn() -> Option<V> + Send + Sync>,
 }
 
-impl<V> fmt::Debug for Part<V> {
+impl<V> fmt::Debug for ViewedTopics<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let titles = self.topics.iter().map(|topic| topic.title);
         f.debug_list().entries(titles).finish()
     }
 }
 
-impl<V> Collector for Part<V> {
+impl<V> Collector for ViewedTopics<V> {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(view) = (self.view)() else {
             return Ok(());

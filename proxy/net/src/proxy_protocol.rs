@@ -20,7 +20,7 @@ const HEAD: usize = 16;
 /// The outcome of reading a header.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-enum Outcome {
+enum HeaderOutcome {
     /// The header tells of a client.
     Proxied,
     /// The load balancer speaks for itself, or does not tell.
@@ -50,7 +50,7 @@ pub const HEADER_RESULTS: [&str; 6] = [
 pub struct HeaderStats([Counter; HEADER_RESULTS.len()]);
 
 impl HeaderStats {
-    fn count(&self, outcome: Outcome) {
+    fn count(&self, outcome: HeaderOutcome) {
         self.0[outcome as usize].increment();
     }
 
@@ -71,15 +71,17 @@ pub async fn receive(
     let peer = ends.client;
     let trusted = config.trusted.iter().any(|own| own.contains(peer.ip()));
     if !trusted {
-        stats.count(Outcome::Untrusted);
+        stats.count(HeaderOutcome::Untrusted);
         return config.others_direct.then_some(ends);
     }
     let (outcome, told) = match timeout(config.timeout, read(stream, config.max_bytes)).await {
-        Err(_) => (Outcome::Timeout, None),
-        Ok(Ok(Some(told))) => (Outcome::Proxied, Some(told)),
-        Ok(Ok(None)) => (Outcome::Local, Some(ends)),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => (Outcome::Malformed, None),
-        Ok(Err(_)) => (Outcome::Closed, None),
+        Err(_) => (HeaderOutcome::Timeout, None),
+        Ok(Ok(Some(told))) => (HeaderOutcome::Proxied, Some(told)),
+        Ok(Ok(None)) => (HeaderOutcome::Local, Some(ends)),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            (HeaderOutcome::Malformed, None)
+        }
+        Ok(Err(_)) => (HeaderOutcome::Closed, None),
     };
     if told.is_none() {
         tracing::debug!(%peer, ?outcome, "no PROXY header");

@@ -30,6 +30,8 @@ use bytes::Buf;
 use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::forward_stream;
+
 use self::frames::{Event, Frames, Side};
 pub use self::message::Malformed;
 use self::outgoing::Outgoing;
@@ -233,6 +235,8 @@ impl<S: AsyncRead + Unpin, T: Peer + Unpin> AsyncRead for Screened<S, T> {
 }
 
 impl<S: AsyncWrite + Unpin, T: Peer + Unpin> AsyncWrite for Screened<S, T> {
+    forward_stream!(stream: is_write_vectored, poll_shutdown);
+
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -255,17 +259,9 @@ impl<S: AsyncWrite + Unpin, T: Peer + Unpin> AsyncWrite for Screened<S, T> {
         Poll::Ready(Ok(count))
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_between(cx))?;
         Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

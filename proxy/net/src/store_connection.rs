@@ -13,6 +13,8 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
+use crate::forward_stream;
+
 /// The time for opening a connection.
 const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
@@ -47,7 +49,7 @@ impl StoreConnection {
 
     async fn try_open(client: &Client) -> Result<Self, RedisError> {
         let info = client.get_connection_info();
-        let stream = Count {
+        let stream = ReplyBound {
             inner: connect(info.addr()).await?,
             left: REPLY_MAX,
         };
@@ -108,13 +110,13 @@ async fn connect(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
 
 /// A stream that fails once the other end has said too much since we wrote: the
 /// library keeps a reply until it is whole.
-struct Count {
+struct ReplyBound {
     inner: Box<dyn Stream>,
     /// Bytes that may be read before the next write.
     left: usize,
 }
 
-impl AsyncRead for Count {
+impl AsyncRead for ReplyBound {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -132,7 +134,7 @@ impl AsyncRead for Count {
     }
 }
 
-impl AsyncWrite for Count {
+impl AsyncWrite for ReplyBound {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -142,11 +144,5 @@ impl AsyncWrite for Count {
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(cx)
-    }
+    forward_stream!(inner: poll_flush, poll_shutdown);
 }

@@ -24,14 +24,15 @@ pub struct Catalogue {
 
 impl Catalogue {
     /// Creates the catalogue from the snapshot and the manifests. What cannot be read is left
-    /// out, and the log says why.
+    /// out, and the log says why. Keys are made with `drawn`, unless the configuration or the
+    /// snapshot has a secret.
     ///
     /// # Errors
     ///
     /// The address of a store that makes no sense, or no thread for it.
-    pub fn new(config: &config::Config, random: (u64, u64)) -> anyhow::Result<Self> {
+    pub fn new(config: &config::Config, drawn: KeyHasher) -> anyhow::Result<Self> {
         let own = &config.catalogue;
-        let hasher = shared_hasher(own).unwrap_or(KeyHasher::new(random));
+        let hasher = shared_hasher(own).unwrap_or(drawn);
         let mut memory = Memory::new(config, hasher);
         if let Some(snapshot) = &own.snapshot {
             memory.restore(&snapshot.path, own.shared.is_some());

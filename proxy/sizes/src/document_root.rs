@@ -202,7 +202,7 @@ mod tests {
     async fn what_was_found_is_kept_for_its_time() {
         let (_directory, config) = tree();
         let root = DocumentRoot::new(&config);
-        let key = |path| sprat_scheduler::catalogue::KeyHasher::new((1, 2)).url("", "", path);
+        let key = |path| sprat_scheduler::catalogue::KeyHasher::new(1, 2).url("", "", path);
         assert_eq!(root.look_up(key("/a"), "/a", 0).await, Answer::Size(5));
         assert_eq!(root.look_up(key("/n"), "/n", 0).await, Answer::Unknown);
         std::fs::write(config.path.join("a"), "1").unwrap();

@@ -49,7 +49,7 @@ pub struct Line {
 
 impl From<&snapshot::Header> for First {
     fn from(header: &snapshot::Header) -> Self {
-        let (high, low) = header.secret;
+        let [high, low] = header.hasher.secret();
         Self {
             secret: format!("{high:016x}{low:016x}"),
             saved: header.saved_s,

@@ -119,7 +119,7 @@ impl Manifest {
 /// Returns what is wrong with a manifest, each with its place in it.
 pub(super) fn inspect(config: &Config) -> Vec<Problem> {
     // Keys are not looked at.
-    let wrong = read(config, &KeyHasher::new((0, 0))).err();
+    let wrong = read(config, &KeyHasher::new(0, 0)).err();
     let problem = |wrong: Wrong| {
         let place = wrong
             .place
@@ -216,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    const HASHER: KeyHasher = KeyHasher::new((1, 2));
+    const HASHER: KeyHasher = KeyHasher::new(1, 2);
 
     fn parsed(format: ManifestFormat, text: &str) -> Result<Sizes, Vec<String>> {
         let mut lines = Lines::default();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use sprat_config::Config;
+use sprat_scheduler::catalogue::KeyHasher;
 
 use super::asked::Destination;
 use super::catalogue::Catalogue;
@@ -24,7 +25,7 @@ pub fn look_up(
 ) -> anyhow::Result<Option<Found>> {
     let mut config = config.duplicate();
     config.catalogue.shared = None;
-    let catalogue = Arc::new(Catalogue::new(&config, (0, 0))?);
+    let catalogue = Arc::new(Catalogue::new(&config, KeyHasher::new(0, 0))?);
     let asked = catalogue.asked(to, fields);
     let Some(asked) = asked else {
         return Ok(None);

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use sprat_scheduler::catalogue::KeyHasher;
 use tokio::time::Instant;
 
 use super::memory::Memory;
@@ -26,13 +25,13 @@ impl Memory {
                 "the snapshot of sizes is not used: it was made with `vary: [{then}]`"
             );
         }
-        if shares && header.secret != self.hasher.secret() {
+        if shares && header.hasher != self.hasher {
             return tracing::warn!(
                 ?path,
                 "the snapshot of sizes is not used: it was made without the shared store's phrase"
             );
         }
-        self.hasher = KeyHasher::new(header.secret);
+        self.hasher = header.hasher;
         let now_s = self.now_s();
         let mut entries = 0_usize;
         let read = snapshot::each(path, |packed, asked_again| {
@@ -50,7 +49,7 @@ impl Memory {
 
     fn header(&self) -> snapshot::Header {
         snapshot::Header {
-            secret: self.hasher.secret(),
+            hasher: self.hasher,
             saved_s: self.now_s(),
             vary: self.vary_names(),
         }

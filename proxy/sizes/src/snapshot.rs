@@ -27,7 +27,7 @@ use siphasher::sip::SipHasher13;
 use sprat_config::resolved::Snapshot;
 use sprat_net::problem::Problem;
 use sprat_net::writable::replaceable;
-use sprat_scheduler::catalogue::Packed;
+use sprat_scheduler::catalogue::{KeyHasher, Packed};
 
 const MAGIC: [u8; 8] = *b"SPRATSZ\0";
 const VERSION: u32 = 1;
@@ -60,8 +60,8 @@ pub(super) fn inspect(config: &Snapshot) -> Vec<Problem> {
 /// The header, which stands before the entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// The secret that the keys were hashed with.
-    pub secret: (u64, u64),
+    /// The hasher of the keys, whose secret the file has.
+    pub hasher: KeyHasher,
     /// Seconds of Unix time.
     pub saved_s: u32,
     /// The fields by which variants are told apart, in order.
@@ -99,10 +99,7 @@ impl<R: Read> Hashed<R> {
             version == VERSION,
             "its format has version {version}, and this Sprat reads version {VERSION}"
         );
-        let secret = (
-            u64::from_le_bytes(self.array()?),
-            u64::from_le_bytes(self.array()?),
-        );
+        let [k0, k1] = [self.array()?, self.array()?].map(u64::from_le_bytes);
         let saved_s = u32::from_le_bytes(self.array()?);
         let mut names = vec![0; usize::from(u16::from_le_bytes(self.array()?))];
         self.inner.read_exact(&mut names)?;
@@ -110,7 +107,7 @@ impl<R: Read> Hashed<R> {
         let names = String::from_utf8(names).context("its header is damaged")?;
         let names = names.split(',').filter(|name| !name.is_empty());
         Ok(Header {
-            secret,
+            hasher: KeyHasher::new(k0, k1),
             saved_s,
             vary: names.map(str::to_owned).collect(),
         })
@@ -210,8 +207,9 @@ impl Writer {
         let names = header.vary.join(",");
         writer.put(&MAGIC)?;
         writer.put(&VERSION.to_le_bytes())?;
-        writer.put(&header.secret.0.to_le_bytes())?;
-        writer.put(&header.secret.1.to_le_bytes())?;
+        for word in header.hasher.secret() {
+            writer.put(&word.to_le_bytes())?;
+        }
         writer.put(&header.saved_s.to_le_bytes())?;
         writer.put(&u16::try_from(names.len())?.to_le_bytes())?;
         writer.put(names.as_bytes())?;
@@ -261,7 +259,7 @@ mod tests {
 
     fn header() -> Header {
         Header {
-            secret: (1, u64::MAX),
+            hasher: KeyHasher::new(1, u64::MAX),
             saved_s: 77,
             vary: vec!["accept-encoding".to_owned(), "origin".to_owned()],
         }

@@ -14,7 +14,7 @@ use sprat_sizes::snapshot::{self, Header, Writer};
 
 /// What to do with a snapshot file.
 #[derive(Subcommand)]
-pub(crate) enum Action {
+pub(crate) enum SnapshotAction {
     /// Print the file as JSON lines: first its header, then the entries.
     Dump {
         /// The snapshot to read
@@ -42,14 +42,14 @@ pub(crate) enum Action {
 
 /// Runs it; writes what was asked for to `out`.
 pub(crate) fn run(
-    action: Action,
+    action: SnapshotAction,
     input: &mut dyn BufRead,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     match action {
-        Action::Dump { file } => dump(&file, out),
-        Action::Load { file, vary } => load(&file, vary, input, out),
-        Action::Stats { file } => stats(&file, out),
+        SnapshotAction::Dump { file } => dump(&file, out),
+        SnapshotAction::Load { file, vary } => load(&file, vary, input, out),
+        SnapshotAction::Stats { file } => stats(&file, out),
     }
 }
 
@@ -130,7 +130,7 @@ fn load(
     let random = RandomState::new();
     let now_s = SystemTime::UNIX_EPOCH.elapsed()?.as_secs();
     let mut header = Header {
-        secret: (random.hash_one(0), random.hash_one(1)),
+        hasher: KeyHasher::new(random.hash_one(0), random.hash_one(1)),
         saved_s: u32::try_from(now_s)?,
         vary,
     };
@@ -179,7 +179,7 @@ fn read_header(first: &First) -> anyhow::Result<Header> {
         false => ("", ""),
     };
     Ok(Header {
-        secret: (hex(high, 16)?, hex(low, 16)?),
+        hasher: KeyHasher::new(hex(high, 16)?, hex(low, 16)?),
         saved_s: first.saved,
         vary: first.vary.clone(),
     })
@@ -197,8 +197,7 @@ fn read_line(line: &Line) -> anyhow::Result<(Packed, bool)> {
 /// that was asked for again.
 fn read_named(named: &Named, header: &Header) -> anyhow::Result<(Packed, bool)> {
     ensure!(named.path.starts_with('/'), "`path` begins with a slash");
-    let hasher = KeyHasher::new(header.secret);
-    let key = hasher.url(&named.cluster, &named.host, &named.path);
+    let key = header.hasher.url(&named.cluster, &named.host, &named.path);
     let packed = Packed::from_parts(key.bits(), named.bytes, 0, 0, header.saved_s);
     Ok((packed, true))
 }

@@ -108,7 +108,7 @@ enum Command {
     },
     /// Print what a reload from one configuration to another would change; exit with 0 if nothing
     /// changes, 1 if something does, 2 if one of them is refused.
-    Diff(diff::Args),
+    Diff(diff::DiffArgs),
     /// Explain what would happen to a request: its route, class, size and endpoints, and why.
     Explain {
         /// The configuration to use
@@ -120,7 +120,7 @@ enum Command {
     /// Set up the network device for engine `kernel`.
     Link {
         #[command(subcommand)]
-        action: link::Action,
+        action: link::LinkAction,
         /// The configuration with the link
         #[arg(
             short,
@@ -134,7 +134,7 @@ enum Command {
     /// Read and write snapshots of the catalogue of sizes.
     Catalogue {
         #[command(subcommand)]
-        action: catalogue::Action,
+        action: catalogue::SnapshotAction,
     },
     /// Show what a running server does, in the terminal.
     Top(sprat_top::Args),
@@ -142,10 +142,10 @@ enum Command {
     Whatif(sprat_whatif::Args),
     /// Convert the configuration of another proxy to one of Sprat, as far as Sprat can; print the
     /// differences on standard error.
-    Import(import::Args),
+    Import(import::ImportArgs),
     /// Print which parts of another proxy's configuration Sprat takes over, and what its traffic
     /// would gain.
-    Try(trial::Args),
+    Try(trial::TrialArgs),
     /// Print the JSON Schema of the configuration.
     Schema,
     /// Print a script that lets a shell complete this program's arguments.
@@ -258,11 +258,11 @@ fn check_health(file: &Path) -> anyhow::Result<()> {
     print(&healthcheck::run(file)?)
 }
 
-fn set_link(file: &Path, action: link::Action) -> anyhow::Result<()> {
+fn set_link(file: &Path, action: link::LinkAction) -> anyhow::Result<()> {
     print(&link::run(&load(file)?, action)?)
 }
 
-fn work_on_catalogue(action: catalogue::Action) -> anyhow::Result<()> {
+fn work_on_catalogue(action: catalogue::SnapshotAction) -> anyhow::Result<()> {
     let (mut input, out) = (io::stdin().lock(), io::stdout().lock());
     let mut out = io::BufWriter::new(out);
     catalogue::run(action, &mut input, &mut out)?;
@@ -277,7 +277,7 @@ fn ask_whatif(args: &sprat_whatif::Args) -> anyhow::Result<()> {
     sprat_whatif::run(args, &mut io::stdin().lock(), &mut io::stdout().lock())
 }
 
-fn convert(args: &import::Args) -> anyhow::Result<()> {
+fn convert(args: &import::ImportArgs) -> anyhow::Result<()> {
     let done = import::run(args)?;
     complain(&done.told);
     print(&done.yaml)?;
@@ -285,7 +285,7 @@ fn convert(args: &import::Args) -> anyhow::Result<()> {
 }
 
 /// Exits as diff(1) does.
-fn compare(args: &diff::Args) -> ExitCode {
+fn compare(args: &diff::DiffArgs) -> ExitCode {
     let compared = diff::run(args, load);
     match compared.and_then(|own| print(&own.text).map(|()| own.differs)) {
         Ok(false) => ExitCode::SUCCESS,
@@ -297,7 +297,7 @@ fn compare(args: &diff::Args) -> ExitCode {
     }
 }
 
-fn try_out(args: &trial::Args) -> anyhow::Result<()> {
+fn try_out(args: &trial::TrialArgs) -> anyhow::Result<()> {
     print(&trial::run(args, &mut io::stdin().lock())?)
 }
 

@@ -16,7 +16,7 @@ use sprat_server::loaded::is_stdin;
 #[command(
     override_usage = "sprat diff [OPTIONS] OLD NEW\n       sprat diff [OPTIONS] --admin ADDRESS NEW"
 )]
-pub(crate) struct Args {
+pub(crate) struct DiffArgs {
     /// The old configuration and the new one; `-` is standard input. With `--admin` only the new
     /// one.
     #[arg(value_name = "OLD NEW", num_args = 1..=2, required = true)]
@@ -54,7 +54,7 @@ pub(super) struct Compared {
 ///
 /// One of them is refused.
 pub(super) fn run(
-    args: &Args,
+    args: &DiffArgs,
     load: impl Fn(&Path) -> anyhow::Result<Config>,
 ) -> anyhow::Result<Compared> {
     let (own, mut next) = match (&args.admin, &args.files[..]) {

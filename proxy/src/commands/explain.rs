@@ -27,7 +27,7 @@ use sprat_scheduler::{Mark, Size, Time};
 use sprat_sizes::{Destination, offline};
 use sprat_upstream::{Sessions, affinity_hash, station_config};
 
-use sprat_server::decide::{Decision, Rules};
+use sprat_server::decide::{Decision, Rules, class_by_user};
 use sprat_server::path::refusal;
 use sprat_server::routing::{self, Routes, Sought};
 
@@ -227,20 +227,21 @@ fn of_user<'a, F: Fields + ?Sized>(
     asked: &Asked<'_, F>,
     user: Option<&str>,
 ) -> anyhow::Result<Decision<'a>> {
-    if user.is_none() {
+    let Some(user) = user else {
         return Ok(decided);
-    }
+    };
     let access = decided.route.map(|own| &config.routes[own.index].access);
     anyhow::ensure!(
         access.is_some_and(Access::finds_user),
         "the route of this request finds out no user: leave `--user` out"
     );
-    let asked = Asked { user, ..*asked };
-    let classified = classifier.classify(&asked);
-    Ok(Decision {
-        classified,
-        later: classifier.later(&asked, classified),
-        ..decided
+    Ok(match class_by_user(classifier, asked, user) {
+        Some((classified, later)) => Decision {
+            classified,
+            later,
+            ..decided
+        },
+        None => decided,
     })
 }
 

@@ -10,7 +10,7 @@ use sprat_import::{Files, Imported, Options, Outcome, Summary};
 
 /// What is imported, and how strictly.
 #[derive(Debug, Parser)]
-pub(crate) struct Args {
+pub(crate) struct ImportArgs {
     /// The proxy whose configuration it is.
     #[arg(value_enum)]
     from: From,
@@ -50,7 +50,7 @@ pub(super) struct Done {
 /// # Errors
 ///
 /// It cannot be read, or nothing can be made of it.
-pub(super) fn run(args: &Args) -> anyhow::Result<Done> {
+pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Done> {
     let Imported { yaml, summary } = read(args.from, &args.file, &args.port)?;
     let lost = summary.count(Outcome::Not);
     let refused = (args.strict && lost > 0)

@@ -34,7 +34,7 @@ const UNBOUND_SEGMENTS: u64 = 65_535;
 
 /// What `sprat link` does.
 #[derive(Clone, Copy, Debug, clap::Subcommand)]
-pub(crate) enum Action {
+pub(crate) enum LinkAction {
     /// Print the commands that `apply` runs.
     Plan,
     /// Install the queueing discipline (needs CAP_NET_ADMIN).
@@ -62,12 +62,12 @@ struct Plan {
 ///
 /// A configuration that has no kernel engine or lacks what it needs, a
 /// queueing discipline that is not ours, a command that failed.
-pub(crate) fn run(config: &Config, action: Action) -> anyhow::Result<String> {
+pub(crate) fn run(config: &Config, action: LinkAction) -> anyhow::Result<String> {
     let plan = Plan::make(config)?;
     let device = &plan.device;
     match action {
-        Action::Plan => Ok(plan.commands.join("\n")),
-        Action::Apply { replace } => {
+        LinkAction::Plan => Ok(plan.commands.join("\n")),
+        LinkAction::Apply { replace } => {
             let shown = run_command(&format!("tc qdisc show dev {device}"))?;
             if let Some(set) = set_by_somebody(&shown) {
                 if !replace && !is_ours(&shown) {
@@ -88,12 +88,12 @@ pub(crate) fn run(config: &Config, action: Action) -> anyhow::Result<String> {
             }
             Ok(format!("{device}: {} commands run", plan.commands.len()))
         }
-        Action::Show => {
+        LinkAction::Show => {
             let mut text = run_command(&format!("tc -s qdisc show dev {device}"))?;
             text.push_str(&run_command(&format!("tc -s class show dev {device}"))?);
             Ok(text)
         }
-        Action::Remove => {
+        LinkAction::Remove => {
             if !is_ours(&run_command(&format!("tc qdisc show dev {device}"))?) {
                 bail!("{device} has no queueing discipline of `sprat link apply`");
             }

@@ -26,7 +26,7 @@ Examples:
   sprat try /etc/haproxy/haproxy.cfg haproxy.log.1 haproxy.log --port 443
 
 Nothing is installed, written or served. `sprat import` and `sprat whatif` say more.")]
-pub(crate) struct Args {
+pub(crate) struct TrialArgs {
     /// The configuration of nginx or HAProxy, or its directory, such as /etc/nginx.
     #[arg(value_name = "FILE")]
     file: String,
@@ -54,7 +54,7 @@ pub(crate) struct Args {
 /// # Errors
 ///
 /// One of them cannot be read, or nothing can be made of it.
-pub(super) fn run(args: &Args, stdin: &mut dyn Read) -> anyhow::Result<String> {
+pub(super) fn run(args: &TrialArgs, stdin: &mut dyn Read) -> anyhow::Result<String> {
     let is_cfg =
         args.file.ends_with(".cfg") || args.file.trim_end_matches('/').ends_with("haproxy");
     let from = args.from.unwrap_or(match is_cfg {
@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args, stdin: &mut dyn Read) -> anyhow::Result<String> {
 }
 
 /// Says what to do from here.
-fn next_steps(args: &Args, from: From, uplink_bits_per_s: u64) -> String {
+fn next_steps(args: &TrialArgs, from: From, uplink_bits_per_s: u64) -> String {
     let from = match from {
         From::Nginx => "nginx",
         From::Haproxy => "haproxy",

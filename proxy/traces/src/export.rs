@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sprat_config::resolved::Otlp;
-use sprat_net::permit::Count;
+use sprat_net::permit::{Permit, Permits};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep;
 
@@ -28,7 +28,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(2);
 /// sent, and the thread ends.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    spans: mpsc::UnboundedSender<Spans>,
+    spans: mpsc::UnboundedSender<WaitingSpans>,
     room: Arc<Room>,
     /// Held for its end, which tells the thread even while it sends.
     #[expect(dead_code, reason = "to be dropped")]
@@ -41,7 +41,7 @@ struct Room {
     most: usize,
     /// So many are sent together, and wait for no others.
     max_batch: usize,
-    waiting: Count,
+    waiting: Permits,
     /// Tells the thread that spans have come.
     come: Notify,
     /// Tells the thread that a batch has come.
@@ -49,23 +49,34 @@ struct Room {
     stats: Arc<TraceStats>,
 }
 
+/// The spans of a request that wait, and take room until they are dropped.
+struct WaitingSpans {
+    spans: Spans,
+    place: Permit,
+    stats: Arc<TraceStats>,
+}
+
+impl Drop for WaitingSpans {
+    fn drop(&mut self) {
+        self.stats.unqueued(self.place.amount());
+    }
+}
+
 impl Room {
-    fn take(&self, spans: usize) -> bool {
-        let has_room = self.waiting.take(spans, self.most);
-        if has_room {
-            self.stats.queued(spans);
-        }
-        has_room
+    /// Gives spans the room that they take, if there is so much.
+    fn take(&self, spans: Spans) -> Option<WaitingSpans> {
+        let place = self.waiting.take(spans.count(), self.most)?;
+        self.stats.queued(place.amount());
+        Some(WaitingSpans {
+            spans,
+            place,
+            stats: Arc::clone(&self.stats),
+        })
     }
 
     /// Returns whether there is enough for a batch.
     fn is_full(&self) -> bool {
         self.waiting.used() >= self.max_batch
-    }
-
-    fn give_back(&self, spans: usize) {
-        self.waiting.give_back(spans);
-        self.stats.unqueued(spans);
     }
 }
 
@@ -73,11 +84,10 @@ impl Queue {
     /// Queues the spans of a request; drops them if not all have room.
     pub(crate) fn send(&self, spans: Spans) {
         let count = spans.count();
-        if !self.room.take(count) {
+        let Some(waiting) = self.room.take(spans) else {
             return self.room.stats.dropped(Dropped::QueueFull, count);
-        }
-        if self.spans.send(spans).is_err() {
-            self.room.give_back(count);
+        };
+        if self.spans.send(waiting).is_err() {
             return self.room.stats.dropped(Dropped::Shutdown, count);
         }
         self.room.come.notify_one();
@@ -108,7 +118,7 @@ impl Exporter {
         let room = Arc::new(Room {
             most: config.max_queue_size,
             max_batch: config.max_export_batch_size,
-            waiting: Count::default(),
+            waiting: Permits::default(),
             come: Notify::new(),
             full: Notify::new(),
             stats: Arc::clone(stats),
@@ -166,7 +176,7 @@ impl Exporter {
 /// The state of the thread that sends.
 struct Sending {
     collector: Collector,
-    queued: mpsc::UnboundedReceiver<Spans>,
+    queued: mpsc::UnboundedReceiver<WaitingSpans>,
     closed: watch::Receiver<()>,
     room: Arc<Room>,
     /// `ResourceSpans.resource` and what else is the same in each request.
@@ -193,9 +203,8 @@ impl Sending {
             () = overdue => {}
         }
         let mut left = self.in_hand;
-        while let Ok(spans) = self.queued.try_recv() {
-            self.room.give_back(spans.count());
-            left += spans.count();
+        while let Ok(waiting) = self.queued.try_recv() {
+            left += waiting.spans.count();
         }
         if left > 0 {
             self.room.stats.dropped(Dropped::Shutdown, left);
@@ -219,9 +228,10 @@ impl Sending {
         while self.in_hand == 0 {
             let is_closed = self.wait().await;
             while self.in_hand < self.room.max_batch
-                && let Ok(spans) = self.queued.try_recv()
+                && let Ok(waiting) = self.queued.try_recv()
             {
-                self.take(&spans, &mut encoded);
+                self.in_hand += waiting.spans.count();
+                encoded.extend_from_slice(waiting.spans.encoded());
             }
             if is_closed && self.in_hand == 0 {
                 return None;
@@ -251,12 +261,6 @@ impl Sending {
             }
         }
         is_closed
-    }
-
-    fn take(&mut self, spans: &Spans, encoded: &mut Vec<u8>) {
-        self.room.give_back(spans.count());
-        self.in_hand += spans.count();
-        encoded.extend_from_slice(spans.encoded());
     }
 
     /// Returns an `ExportTraceServiceRequest` with these spans.

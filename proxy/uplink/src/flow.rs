@@ -237,7 +237,7 @@ mod tests {
         let served = work.run_until(async {
             let one = WorkerLink::new(Arc::clone(&link)).unwrap();
             let other = WorkerLink::new(Arc::clone(&link)).unwrap();
-            let grants = spawn_local(Rc::clone(&other).run());
+            let grants = spawn_local(other.driver().run());
             let (mut first, mut second) = (open(&one), open(&other));
             grant(&mut first).await;
             // The first to wait arms the timer of its worker.

@@ -26,7 +26,7 @@ use super::flush::FlushGate;
 /// A write waits until the kernel has sent all that was written before: a
 /// packet has the priority that its socket has when it is sent, so what is
 /// still unsent when the class changes would go in a class too high.
-pub(crate) const UNSENT_BYTES: u32 = 1;
+pub(crate) const MAX_UNSENT_BYTES: u32 = 1;
 
 /// A frame at most: what the kernel holds beyond the order for a connection.
 const FRAME_BYTES: usize = 16 << 10;

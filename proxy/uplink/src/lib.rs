@@ -47,7 +47,7 @@ pub use gain::Gain;
 pub use gauge::SocketGauge;
 pub use granting::Granting;
 pub use kernel::Marked;
-use kernel::{KernelLink, SocketMark, UNSENT_BYTES};
+use kernel::{KernelLink, MAX_UNSENT_BYTES, SocketMark};
 use link::WorkerLink;
 pub use metrics::{LinkView, TOPICS};
 pub use paced::FirstTurn;
@@ -132,26 +132,26 @@ impl Uplink {
 
     /// Prepares a client's socket that has just been accepted.
     ///
-    /// The kernel holds little that it cannot send yet, `most` bytes where the
+    /// The kernel holds little that it cannot send yet, `max_unsent_bytes` where the
     /// order does not ask for less: so a connection that TCP holds back soon
     /// stops being ready, and the order is decided here; and clients that do
     /// not read cannot fill the kernel's memory, which is everybody's.
     ///
     /// It is not left to what a listening socket hands down: connections may
     /// have come before it could be prepared, or while the rate was another.
-    pub fn accept(&self, stream: &TcpStream, most: u32) -> Outlet {
-        let (unsent, outlet) = match self {
-            Self::Unlimited => (most, Outlet::Plain),
+    pub fn accept(&self, stream: &TcpStream, max_unsent_bytes: u32) -> Outlet {
+        let (max_unsent_bytes, outlet) = match self {
+            Self::Unlimited => (max_unsent_bytes, Outlet::Plain),
             Self::Paced(worker) => {
                 let outlet = Outlet::Gauged(SocketGauge::new(worker, stream));
-                (worker.unsent_bytes().min(most), outlet)
+                (worker.max_unsent_bytes().min(max_unsent_bytes), outlet)
             }
             Self::Kernel(link) => {
                 link.accept(stream.as_fd());
-                (UNSENT_BYTES, Outlet::Marked(SocketMark::new(link)))
+                (MAX_UNSENT_BYTES, Outlet::Marked(SocketMark::new(link)))
             }
         };
-        if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(unsent) {
+        if let Err(error) = SockRef::from(stream).set_tcp_notsent_lowat(max_unsent_bytes) {
             tracing::debug!(%error, "an accepted socket does not take TCP_NOTSENT_LOWAT");
         }
         outlet

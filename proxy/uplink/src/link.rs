@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::hash::RandomState;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -273,27 +274,58 @@ fn awaited(classes: &[ClassSpec]) -> u32 {
     bits.sum()
 }
 
-/// A worker's hold on the uplink: the shared scheduler and the worker's own
-/// timer.
-pub struct WorkerLink {
-    pub(super) link: Arc<PacedLink>,
-    pub(super) ack_watch: AckWatch,
-    timer: Timer,
-    /// The time that was asked for last, as both clocks have it.
-    asked: Cell<(Instant, Time)>,
-}
+/// A worker's hold on the uplink, which all share that send through it there. Dropped, it
+/// tells the driver that none does any more.
+pub struct WorkerLink(Rc<LinkDriver>);
 
 impl WorkerLink {
     /// Takes a worker's hold; must be called on the worker's runtime, whose reactor the timer
     /// joins.
     pub(crate) fn new(link: Arc<PacedLink>) -> std::io::Result<Rc<Self>> {
+        Ok(Rc::new(Self(Rc::new(LinkDriver::new(link)?))))
+    }
+
+    /// Returns what makes the grants of this worker.
+    pub(crate) fn driver(&self) -> Rc<LinkDriver> {
+        Rc::clone(&self.0)
+    }
+}
+
+impl Deref for WorkerLink {
+    type Target = LinkDriver;
+
+    fn deref(&self) -> &LinkDriver {
+        &self.0
+    }
+}
+
+impl Drop for WorkerLink {
+    fn drop(&mut self) {
+        self.0.is_left.set(true);
+    }
+}
+
+/// A worker's part of the uplink: the shared scheduler and the worker's own timer.
+pub struct LinkDriver {
+    pub(super) link: Arc<PacedLink>,
+    pub(super) ack_watch: AckWatch,
+    timer: Timer,
+    /// The time that was asked for last, as both clocks have it.
+    asked: Cell<(Instant, Time)>,
+    /// Whether the worker's hold is gone.
+    is_left: Cell<bool>,
+}
+
+impl LinkDriver {
+    fn new(link: Arc<PacedLink>) -> std::io::Result<Self> {
         let epoch = link.epoch;
-        Ok(Rc::new(Self {
+        Ok(Self {
             link,
             ack_watch: AckWatch::default(),
             timer: Timer::new()?,
             asked: Cell::new((epoch, Time::ZERO)),
-        }))
+            is_left: Cell::new(false),
+        })
     }
 
     /// Returns the time on the uplink's clock. A response asks for it some ten times, and
@@ -315,8 +347,8 @@ impl WorkerLink {
     }
 
     /// Returns whether no worker sends through it, nor could.
-    pub(crate) fn is_unused(self: &Rc<Self>, own: usize) -> bool {
-        Rc::strong_count(self) <= own && self.link.lock().desk.egress().open_flows() == 0
+    pub(crate) fn is_unused(&self) -> bool {
+        self.is_left.get() && self.link.lock().desk.egress().open_flows() == 0
     }
 
     /// Makes the grants that are due.
@@ -354,7 +386,7 @@ impl WorkerLink {
 
     /// Returns how many bytes the kernel may hold unsent for a connection: about 2 ms of the
     /// link, at least two segments.
-    pub(crate) fn unsent_bytes(&self) -> u32 {
+    pub(crate) fn max_unsent_bytes(&self) -> u32 {
         const LEAST: u64 = 2 * 1514;
         const MOST: u64 = 128 << 10;
         let bytes = self.rate_bits_per_s() / 8 / 500;
@@ -519,7 +551,7 @@ impl WorkerLink {
     }
 }
 
-impl Drop for WorkerLink {
+impl Drop for LinkDriver {
     fn drop(&mut self) {
         // It may have been this worker's timer, which never fires now: the flows that wait have
         // to arm another's.

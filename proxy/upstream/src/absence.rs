@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use sprat_net::permit::Count;
+use sprat_net::permit::{Permit, Permits};
 use sprat_scheduler::health::Backoff;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -26,7 +26,7 @@ pub const WAIT_RESULTS: [&str; 2] = ["served", "given_up"];
 /// The requests of a cluster that wait while its endpoints are away.
 #[derive(Debug, Default)]
 pub struct Absence {
-    waiting: Count,
+    waiting: Permits,
     /// Wakes the requests that wait when an endpoint may be back.
     returned: Notify,
     /// The number of waits that have ended, by [`WAIT_RESULTS`].
@@ -41,11 +41,13 @@ impl Absence {
 
     /// Returns a place among the requests that wait until then; none if `bound` wait already.
     pub(super) fn join(self: &Arc<Self>, bound: usize, until: Instant) -> Option<Awaiting> {
-        self.waiting.take(1, bound).then(|| Awaiting {
+        let place = self.waiting.take(1, bound)?;
+        Some(Awaiting {
             absence: Arc::clone(self),
             until,
             pauses: 0,
             is_served: false,
+            _place: place,
         })
     }
 
@@ -57,12 +59,13 @@ impl Absence {
     }
 }
 
-/// A request's place among those that wait. Dropped, it is given back.
+/// A request's place among those that wait, until it is dropped.
 pub struct Awaiting {
     absence: Arc<Absence>,
     until: Instant,
     pauses: u32,
     is_served: bool,
+    _place: Permit,
 }
 
 impl Awaiting {
@@ -89,7 +92,6 @@ impl Awaiting {
 
 impl Drop for Awaiting {
     fn drop(&mut self) {
-        self.absence.waiting.give_back(1);
         self.absence.ends[usize::from(!self.is_served)].fetch_add(1, Relaxed);
     }
 }

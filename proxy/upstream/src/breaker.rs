@@ -1,31 +1,25 @@
 //! How many connections there are to all endpoints of a cluster.
 
-use sprat_net::permit::Count;
+use sprat_net::permit::{Permit, Permits};
 
 /// Counts the connections to all endpoints of a cluster. The bound comes with each
 /// question: a reload may change it, the count goes on.
 #[derive(Debug, Default)]
 pub struct Breaker {
-    connections: Count,
+    connections: Permits,
     /// Requests that wait for an idle connection to be closed, to any endpoint.
-    wanted: Count,
+    wanted: Permits,
 }
 
 impl Breaker {
-    /// Counts one more connection of at most `bound`; false if there may be
-    /// none.
-    pub(super) fn take(&self, bound: usize) -> bool {
+    /// Returns a place for one more connection of at most `bound`, if there may be one.
+    pub(super) fn take(&self, bound: usize) -> Option<Permit> {
         self.connections.take(1, bound)
     }
 
-    /// Counts one more that is open already.
-    pub(super) fn add(&self) {
-        self.connections.add(1);
-    }
-
-    /// Takes back the place of a connection that is closed.
-    pub(super) fn give_back(&self) {
-        self.connections.give_back(1);
+    /// Returns a place for one more that is open already.
+    pub(super) fn add(&self) -> Permit {
+        self.connections.add(1)
     }
 
     /// Returns whether there are as many connections as `bound` allows.
@@ -38,8 +32,8 @@ impl Breaker {
         self.wanted.used() > 0
     }
 
-    /// Returns the count of requests that wait for a connection to be closed.
-    pub(super) fn wanted(&self) -> &Count {
-        &self.wanted
+    /// Counts a request that waits for a connection to be closed, as long as it does.
+    pub(super) fn want(&self) -> Permit {
+        self.wanted.add(1)
     }
 }

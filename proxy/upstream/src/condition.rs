@@ -183,7 +183,7 @@ impl SharedStation {
             self.absence.end();
         }
         for (endpoint, cause) in changes {
-            tell(&self.name, &endpoint, (cause, failure), now);
+            tell(&self.name, &endpoint, cause, failure, now);
         }
         tell_panic(&self.name, panicked, panics);
         judged
@@ -225,12 +225,7 @@ impl SharedStation {
 }
 
 /// Says that an endpoint is out of use since `now`, and why; or in use again.
-fn tell(
-    cluster: &str,
-    endpoint: &str,
-    (cause, failure): (Option<Cause>, Option<Failure>),
-    now: Time,
-) {
+fn tell(cluster: &str, endpoint: &str, cause: Option<Cause>, failure: Option<Failure>, now: Time) {
     let out = "an endpoint is out of use";
     match cause {
         None => tracing::info!(%cluster, %endpoint, "an endpoint is in use again"),

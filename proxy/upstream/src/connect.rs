@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use sprat_config::resolved::{Cluster, UpstreamHttp2};
 use sprat_net::error::Reason;
 use sprat_net::network;
-use sprat_net::permit::Count;
+use sprat_net::permit::Permit;
 use sprat_net::proxy_protocol::{self, Ends};
 use sprat_net::screen::Screened;
 use sprat_net::tls::ClusterTls;
@@ -23,7 +23,6 @@ use tokio::sync::watch;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::breaker::Breaker;
 use super::counts::EndpointCounts;
 use super::endpoint::Endpoint;
 use super::hear_out::HearOut;
@@ -43,40 +42,35 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A connection's place among those that the cluster allows.
 pub struct Slot {
-    endpoint: Arc<EndpointCounts>,
-    cluster: Arc<Breaker>,
-    is_tunnel: bool,
+    _of_endpoint: Permit,
+    _of_cluster: Permit,
+    _tunnel: Option<Permit>,
+    /// The last to be dropped: the place is free then.
+    _freed: Freed,
 }
+
+/// Wakes a request that wants a connection, when it is dropped.
+struct Freed(Arc<EndpointCounts>);
 
 impl Slot {
     fn take(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Option<Self> {
-        if !shared.connections.take(1, upstream.config.max_connections) {
-            return None;
-        }
-        if !upstream
-            .breaker
-            .take(upstream.config.resilience.max_connections)
-        {
-            shared.connections.give_back(1);
-            return None;
-        }
-        Some(Self::counted(upstream, shared, false))
+        let config = &upstream.config;
+        Some(Self {
+            _of_endpoint: shared.connections.take(1, config.max_connections)?,
+            _of_cluster: (upstream.breaker).take(config.resilience.max_connections)?,
+            _tunnel: None,
+            _freed: Freed(Arc::clone(shared)),
+        })
     }
 
     /// Takes a place for a connection that is no longer a request's but a tunnel's: it is open,
     /// whatever the bound.
     pub(super) fn keep(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Self {
-        shared.connections.add(1);
-        shared.tunnels.add(1);
-        upstream.breaker.add();
-        Self::counted(upstream, shared, true)
-    }
-
-    fn counted(upstream: &Upstream, shared: &Arc<EndpointCounts>, is_tunnel: bool) -> Self {
         Self {
-            endpoint: Arc::clone(shared),
-            cluster: Arc::clone(&upstream.breaker),
-            is_tunnel,
+            _of_endpoint: shared.connections.add(1),
+            _of_cluster: upstream.breaker.add(),
+            _tunnel: Some(shared.tunnels.add(1)),
+            _freed: Freed(Arc::clone(shared)),
         }
     }
 
@@ -85,9 +79,9 @@ impl Slot {
     /// busy. The caller bounds the wait.
     async fn reclaim(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Option<Self> {
         let bound = upstream.config.max_connections;
-        let _wanted = Wanted::one(&shared.wanted);
+        let _wanted = shared.wanted.add(1);
         let whole = (upstream.breaker).is_open(upstream.config.resilience.max_connections);
-        let _any = whole.then(|| Wanted::one(upstream.breaker.wanted()));
+        let _any = whole.then(|| upstream.breaker.want());
         loop {
             // Before looking, or a connection closed meanwhile is missed.
             let freed = shared.freed.notified();
@@ -112,32 +106,11 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for Freed {
     fn drop(&mut self) {
-        self.endpoint.connections.give_back(1);
-        if self.is_tunnel {
-            self.endpoint.tunnels.give_back(1);
+        if self.0.wanted.used() > 0 {
+            self.0.freed.notify_one();
         }
-        self.cluster.give_back();
-        if self.endpoint.wanted.used() > 0 {
-            self.endpoint.freed.notify_one();
-        }
-    }
-}
-
-/// A request that waits for a connection to be closed.
-struct Wanted<'a>(&'a Count);
-
-impl<'a> Wanted<'a> {
-    fn one(wanted: &'a Count) -> Self {
-        wanted.add(1);
-        Self(wanted)
-    }
-}
-
-impl Drop for Wanted<'_> {
-    fn drop(&mut self) {
-        self.0.give_back(1);
     }
 }
 
@@ -249,7 +222,7 @@ async fn connect_one(
         };
         let stream = endpoint
             .pool
-            .add(sender, scheme, (heard, hears), shared, wanted);
+            .add(sender, scheme, heard, hears, shared, wanted);
         return Ok(Sender::Http2(Box::new(stream)));
     }
     let handshake = upstream.http.handshake(TokioIo::new(stream)).await;

@@ -1,8 +1,9 @@
 //! What all workers count of an endpoint.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use sprat_net::permit::Count;
+use sprat_net::permit::{Count, Counted, Permits};
 use tokio::sync::Notify;
 
 /// The counts of an endpoint that all workers share.
@@ -11,17 +12,17 @@ pub struct EndpointCounts {
     /// The number of requests in progress.
     pub outstanding: Count,
     /// Open connections, idle ones included.
-    pub connections: Count,
+    pub connections: Permits,
     /// The connections of these that have switched to another protocol: they are no
     /// request's any more.
-    pub(super) tunnels: Count,
+    pub(super) tunnels: Permits,
     /// The number of idle connections.
     pub idle: Count,
     /// Active checks that passed, and that failed.
     pub checks: [AtomicU64; 2],
     /// Requests that wait for another worker's idle connection to be closed,
     /// because no further one may be opened.
-    pub(super) wanted: Count,
+    pub(super) wanted: Permits,
     /// Wakes a request that wants a connection, when one is closed.
     pub(super) freed: Notify,
 }
@@ -44,5 +45,14 @@ impl EndpointCounts {
         let outstanding = self.outstanding.used();
         let waiting = self.wanted.used();
         outstanding.saturating_sub(waiting) + self.tunnels.used()
+    }
+}
+
+/// A handle on the number of idle connections.
+pub(super) struct IdleConnections(pub(super) Arc<EndpointCounts>);
+
+impl Counted for IdleConnections {
+    fn count(&self) -> &Count {
+        &self.0.idle
     }
 }

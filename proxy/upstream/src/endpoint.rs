@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sprat_config::resolved::Cluster;
+use sprat_net::permit::Permit;
 use sprat_net::proxy_protocol::Ends;
 use tokio::time::Instant;
 
+use super::counts::IdleConnections;
 use super::members::Member;
 use super::multiplexed::Pool;
 use super::sender::{Sender, Single};
@@ -19,6 +21,7 @@ struct Idle {
     since: Instant,
     /// The client whose requests the connection carries, if the endpoint was told.
     ends: Option<Box<Ends>>,
+    place: Permit<IdleConnections>,
 }
 
 /// An endpoint as one worker sees it.
@@ -59,7 +62,6 @@ impl Endpoint {
         let mut idle = self.idle.borrow_mut();
         while let Some(at) = idle.iter().rposition(|kept| kept.ends.as_deref() == ends) {
             let kept = idle.remove(at)?;
-            self.member.counts.idle.give_back(1);
             if kept.sender.is_ready() && now < kept.since + config.idle_timeout {
                 return Some(Sender::Http1(kept.sender));
             }
@@ -84,17 +86,20 @@ impl Endpoint {
             return;
         }
         let mut idle = self.idle.borrow_mut();
-        if !self.member.counts.idle.take(1, config.max_idle_connections) {
+        let counts = IdleConnections(Arc::clone(&self.member.counts));
+        let mut place = Permit::take(counts, 1, config.max_idle_connections);
+        if place.is_none() && ends.is_some() {
             // Those of clients that have gone make way for those that are here.
-            if ends.is_none() || idle.pop_front().is_none() {
-                return;
-            }
+            place = idle.pop_front().map(|oldest| oldest.place);
         }
-        idle.push_back(Idle {
-            sender,
-            since: now,
-            ends,
-        });
+        if let Some(place) = place {
+            idle.push_back(Idle {
+                sender,
+                since: now,
+                ends,
+                place,
+            });
+        }
     }
 
     /// Closes connections that were idle for too long or are dead.
@@ -105,23 +110,19 @@ impl Endpoint {
         }
         self.pool.reap(now, config.idle_timeout);
         let mut idle = self.idle.borrow_mut();
-        let before = idle.len();
         idle.retain(|kept| !kept.sender.is_closed() && now < kept.since + config.idle_timeout);
-        let closed = before - idle.len();
-        self.member.counts.idle.give_back(closed);
     }
 
     /// Closes an idle connection, if there is one.
     pub(super) fn close_one(&self) {
-        if !self.pool.close_one() && self.idle.borrow_mut().pop_front().is_some() {
-            self.member.counts.idle.give_back(1);
+        if !self.pool.close_one() {
+            self.idle.borrow_mut().pop_front();
         }
     }
 
     /// Closes every idle connection.
     pub(super) fn close_idle(&self) {
-        let closed = std::mem::take(&mut *self.idle.borrow_mut());
-        self.member.counts.idle.give_back(closed.len());
+        self.idle.take();
         self.pool.close_idle();
     }
 

@@ -8,7 +8,8 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use sprat_net::forward_stream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// A connection whose end is where nothing more can be read.
 pub(super) struct HearOut<S> {
@@ -48,16 +49,12 @@ impl<S: AsyncWrite + Unpin> HearOut<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for HearOut<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
-    }
+    forward_stream!(stream: poll_read);
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for HearOut<S> {
+    forward_stream!(stream: is_write_vectored);
+
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -73,10 +70,6 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for HearOut<S> {
     ) -> Poll<io::Result<usize>> {
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         self.write(bytes, |stream| stream.poll_write_vectored(cx, slices))
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

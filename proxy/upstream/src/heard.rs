@@ -1,7 +1,7 @@
 //! What has been heard from an endpoint: whether it can have looked at a request
 //! whose connection has ended.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use sprat_net::clock;
+use sprat_net::forward_stream;
 use sprat_net::gather::Unheard;
 use sprat_net::tls::ClusterTls;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -157,33 +158,9 @@ impl<S: AsyncRead + MayRefuse + Unpin> AsyncRead for Listening<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Listening<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
+    forward_stream!(
+        stream: poll_write, poll_write_vectored, is_write_vectored, poll_flush, poll_shutdown
+    );
 }
 
 #[cfg(test)]

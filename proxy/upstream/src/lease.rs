@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use http::HeaderValue;
 use sprat_net::error::Reason;
+use sprat_net::permit::{Count, Counted, Permit};
 use sprat_net::proxy_protocol::Ends;
 use sprat_scheduler::Size;
 use sprat_scheduler::health::Outcome;
@@ -23,6 +24,8 @@ use super::upstream::Upstream;
 pub struct Lease {
     upstream: Rc<Upstream>,
     endpoint: Rc<Endpoint>,
+    /// The request's part of what the endpoint has in progress; none once it is over.
+    outstanding: Option<Permit<Outstanding>>,
     /// The endpoint's in the station.
     slot: usize,
     /// The class of the request.
@@ -36,6 +39,15 @@ pub struct Lease {
     ends: Option<Box<Ends>>,
     /// Whether [`Lease::begins_well`] was called.
     began_well: bool,
+}
+
+/// A handle on the number of requests that an endpoint has in progress.
+struct Outstanding(Rc<Endpoint>);
+
+impl Counted for Outstanding {
+    fn count(&self) -> &Count {
+        &self.0.member.counts.outstanding
+    }
 }
 
 /// The endpoint of an attempt, for another attempt that looks on meanwhile.
@@ -95,10 +107,9 @@ impl Lease {
     /// Creates the lease of a place that the station has given at an endpoint.
     pub(super) fn new(upstream: &Rc<Upstream>, ticket: Ticket, slot: usize, class: usize) -> Self {
         let endpoint = upstream.endpoint(slot);
-        let counts = &endpoint.member.counts;
-        counts.outstanding.add(1);
         Self {
             upstream: Rc::clone(upstream),
+            outstanding: Some(Permit::add(Outstanding(Rc::clone(&endpoint)), 1)),
             endpoint,
             slot,
             class,
@@ -263,8 +274,8 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.end_well();
-        let counts = &self.endpoint.member.counts;
-        counts.outstanding.give_back(1);
+        // First, for the station may start another request there.
+        self.outstanding = None;
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.cancel(ticket);
         }

@@ -8,11 +8,12 @@ use std::time::Duration;
 use http::uri::Scheme;
 use hyper::client::conn::http2::SendRequest;
 use sprat_net::gather::Unheard;
+use sprat_net::permit::Permit;
 use sprat_net::upload::RequestBody;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
-use super::counts::EndpointCounts;
+use super::counts::{EndpointCounts, IdleConnections};
 use super::heard::{Heard, Silence};
 use super::interim::Hears;
 
@@ -55,6 +56,8 @@ struct Carrier {
     /// The number of requests in progress.
     streams: Cell<usize>,
     idle_since: Cell<Instant>,
+    /// The connection's place among the idle ones, as long as it carries no request.
+    idle: Cell<Option<Permit<IdleConnections>>>,
     shared: Arc<EndpointCounts>,
     /// Dropped, it tells that the connection is to end.
     _wanted: watch::Sender<()>,
@@ -65,6 +68,12 @@ impl Carrier {
         self.streams.get() == 0
     }
 
+    /// Counts it among the idle connections.
+    fn rest(&self) {
+        let counts = IdleConnections(Arc::clone(&self.shared));
+        self.idle.set(Some(Permit::add(counts, 1)));
+    }
+
     /// Returns whether nothing has been heard since a request was sent that was given up.
     fn is_silent(&self) -> bool {
         let silence = self.silence.borrow();
@@ -73,9 +82,8 @@ impl Carrier {
 
     /// Takes it into use, or for one request more.
     fn enter(self: &Rc<Self>) -> StreamSender {
-        if self.streams.replace(self.streams.get() + 1) == 0 {
-            self.shared.idle.give_back(1);
-        }
+        self.streams.set(self.streams.get() + 1);
+        self.idle.take();
         StreamSender {
             sender: self.sender.clone(),
             carrier: Rc::clone(self),
@@ -141,7 +149,7 @@ impl Drop for StreamSender {
         carrier.streams.set(carrier.streams.get() - 1);
         if carrier.is_idle() {
             carrier.idle_since.set(Instant::now());
-            carrier.shared.idle.add(1);
+            carrier.rest();
             if let Some(pool) = carrier.pool.upgrade()
                 && (pool.retired.get() || carrier.is_silent())
             {
@@ -168,7 +176,8 @@ impl Pool {
         &self,
         sender: SendRequest<RequestBody>,
         scheme: Scheme,
-        (heard, hears): (Arc<Heard>, Arc<Hears>),
+        heard: Arc<Heard>,
+        hears: Arc<Hears>,
         shared: &Arc<EndpointCounts>,
         wanted: watch::Sender<()>,
     ) -> StreamSender {
@@ -181,10 +190,10 @@ impl Pool {
             silence: RefCell::default(),
             streams: Cell::new(0),
             idle_since: Cell::new(Instant::now()),
+            idle: Cell::default(),
             shared: Arc::clone(shared),
             _wanted: wanted,
         });
-        shared.idle.add(1);
         let stream = carrier.enter();
         self.open.carriers.borrow_mut().push(carrier);
         stream
@@ -224,12 +233,5 @@ impl Pool {
     /// Returns whether no further request comes to the endpoint.
     pub(super) fn is_retired(&self) -> bool {
         self.open.retired.get()
-    }
-}
-
-impl Drop for Carrier {
-    fn drop(&mut self) {
-        // The last request has left, so that it counts as idle.
-        self.shared.idle.give_back(1);
     }
 }

@@ -76,7 +76,7 @@ impl SharedCluster {
                 };
                 let source = Source::new(cluster, names, config.runtime.workers.max(1), listed)?;
                 let before = before.map(|before| &*before.station);
-                SharedStation::new(source, (cluster, classes, admission), before)
+                SharedStation::new(source, cluster, classes, admission, before)
             }
         };
         let tls = match before {

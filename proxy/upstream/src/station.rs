@@ -115,7 +115,9 @@ impl SharedStation {
     /// knows of endpoints that it has, too, goes on.
     pub(super) fn new(
         source: Source,
-        (cluster, classes, admission): (&Cluster, &[Class], &Admission),
+        cluster: &Cluster,
+        classes: &[Class],
+        admission: &Admission,
         before: Option<&Self>,
     ) -> Arc<Self> {
         let known = before.map(|before| {

@@ -73,13 +73,15 @@ impl Resource {
 /// A hasher that makes keys. Its secret keeps clients from aiming at one place of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyHasher {
-    secret: (u64, u64),
+    k0: u64,
+    k1: u64,
 }
 
 impl KeyHasher {
-    /// Creates a hasher with a secret of 128 bits. The same secret makes the same keys.
-    pub const fn new(secret: (u64, u64)) -> Self {
-        Self { secret }
+    /// Creates a hasher with a secret of 128 bits: SipHash's two words. The same secret makes
+    /// the same keys.
+    pub const fn new(k0: u64, k1: u64) -> Self {
+        Self { k0, k1 }
     }
 
     /// Creates a hasher with a secret made of a pass phrase, for proxies that share a store.
@@ -87,18 +89,18 @@ impl KeyHasher {
         let mut hasher = SipHasher13::new();
         hasher.write(phrase);
         let hash = hasher.finish128();
-        Self::new((hash.h1, hash.h2))
+        Self::new(hash.h1, hash.h2)
     }
 
-    /// Returns the secret that keys are hashed with.
-    pub const fn secret(&self) -> (u64, u64) {
-        self.secret
+    /// Returns the two words of the secret that keys are hashed with.
+    pub const fn secret(&self) -> [u64; 2] {
+        [self.k0, self.k1]
     }
 
     /// Returns the key of a URL; `target` is its path and query. The case of
     /// the host's letters does not count.
     pub fn url(&self, cluster: &str, host: &str, target: &str) -> Key {
-        let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
+        let mut hasher = SipHasher13::new_with_keys(self.k0, self.k1);
         hasher.write_usize(cluster.len());
         hasher.write(cluster.as_bytes());
         let host = match host.bytes().any(|b| b.is_ascii_uppercase()) {
@@ -114,7 +116,7 @@ impl KeyHasher {
     /// Returns the hash of a header field's value: spaces and the case of
     /// letters do not count.
     pub fn value(&self, value: &[u8]) -> u32 {
-        let mut hasher = SipHasher13::new_with_keys(self.secret.0, self.secret.1);
+        let mut hasher = SipHasher13::new_with_keys(self.k0, self.k1);
         // The hasher is slow with single bytes.
         for chunk in value.chunks(64) {
             let (mut plain, mut len) = ([0; 64], 0);
@@ -132,7 +134,7 @@ impl KeyHasher {
 mod tests {
     use super::*;
 
-    const HASHER: KeyHasher = KeyHasher::new((1, 2));
+    const HASHER: KeyHasher = KeyHasher::new(1, 2);
 
     #[test]
     fn cluster_host_and_target_make_the_key() {
@@ -142,7 +144,7 @@ mod tests {
             HASHER.url("farm", "hos", "t/a"),
             HASHER.url("farm", "host", "/a?"),
             HASHER.url("farm", "host", "/A"),
-            KeyHasher::new((1, 3)).url("farm", "host", "/a"),
+            KeyHasher::new(1, 3).url("farm", "host", "/a"),
         ];
         for (index, key) in keys.iter().enumerate() {
             assert!(keys[index + 1..].iter().all(|other| other != key));
@@ -191,9 +193,10 @@ mod tests {
 
     #[test]
     fn a_hasher_keeps_its_secret() {
-        assert_eq!(HASHER.secret(), (1, 2));
+        assert_eq!(HASHER.secret(), [1, 2]);
         let phrase = KeyHasher::from_phrase(b"a phrase");
-        assert_eq!(KeyHasher::new(phrase.secret()), phrase);
+        let [k0, k1] = phrase.secret();
+        assert_eq!(KeyHasher::new(k0, k1), phrase);
         assert_ne!(KeyHasher::from_phrase(b"another"), phrase);
     }
 }

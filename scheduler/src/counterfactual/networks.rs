@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::tally::{Span, Sums, Times};
+use super::tally::{Span, Sums, Times, Took};
 use crate::Time;
 
 /// The networks without a place that are counted, so that those with many responses get one.
@@ -78,22 +78,22 @@ impl Networks {
     }
 
     /// Counts a response that has ended on both links.
-    pub(super) fn add(&mut self, now: Time, network: Option<Network>, own: (Duration, Duration)) {
+    pub(super) fn add(&mut self, now: Time, network: Option<Network>, took: Took) {
         if self.most == 0 {
             return;
         }
         self.halve(now);
         let Some(network) = network else {
-            return self.other.add(now, own);
+            return self.other.add(now, took);
         };
         if let Some(placed) = self.placed.iter_mut().find(|it| it.network == network) {
             placed.rank += 1;
-            return placed.sums.add(now, own);
+            return placed.sums.add(now, took);
         }
         if self.placed.len() < self.most {
             self.candidates.retain(|it| it.network != network);
             let mut sums = Sums::default();
-            sums.add(now, own);
+            sums.add(now, took);
             let rank = 1;
             return self.placed.push(Placed {
                 network,
@@ -101,7 +101,7 @@ impl Networks {
                 sums,
             });
         }
-        self.other.add(now, own);
+        self.other.add(now, took);
         let candidate = self.count(network);
         self.give_place(now, candidate);
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::networks::Network;
+use super::tally::Took;
 use crate::{FlowId, FlowSpec, Lane, Size, Time, WireCost};
 
 /// The time after which a source that has had nothing has paused: its response is a stream,
@@ -211,10 +212,13 @@ impl Response {
     }
 
     /// Returns the bytes of a response that is over, and how long the links have taken for
-    /// it, the real one and that under `fair`; none of what does not count.
-    pub(super) fn times(&self) -> Option<(u64, (Duration, Duration))> {
+    /// it; none of what does not count.
+    pub(super) fn times(&self) -> Option<(u64, Took)> {
         let counts = self.kind == Kind::Response && self.actual.bytes > 0;
-        let took = |sent: Carried| sent.by.since(self.opened);
-        counts.then(|| (self.actual.bytes, (took(self.actual), took(self.fair))))
+        let took = Took {
+            actual: self.actual.by.since(self.opened),
+            fair: self.fair.by.since(self.opened),
+        };
+        counts.then_some((self.actual.bytes, took))
     }
 }

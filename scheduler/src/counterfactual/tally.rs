@@ -65,6 +65,13 @@ pub(super) struct Sums {
     ten_minutes: Decayed,
 }
 
+/// The times that a response took on the real link, and on the virtual one under `fair`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Took {
+    pub(super) actual: Duration,
+    pub(super) fair: Duration,
+}
+
 /// Sums that lose a part of themselves as time passes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Decayed {
@@ -82,15 +89,8 @@ impl Tally {
         }
     }
 
-    /// Counts a response of `bytes` that has ended on both links, where it took so long:
-    /// really, and under `fair`.
-    pub(super) fn add(
-        &mut self,
-        now: Time,
-        bytes: u64,
-        network: Option<Network>,
-        took: (Duration, Duration),
-    ) {
+    /// Counts a response of `bytes` that has ended on both links, where it took so long.
+    pub(super) fn add(&mut self, now: Time, bytes: u64, network: Option<Network>, took: Took) {
         let size = self.bounds.partition_point(|&bound| bound < bytes);
         self.sizes[size].add(now, took);
         self.networks.add(now, network, took);
@@ -113,8 +113,9 @@ impl Tally {
 }
 
 impl Sums {
-    /// Adds how long a response took: really, and under `fair`.
-    pub(super) fn add(&mut self, now: Time, (actual, fair): (Duration, Duration)) {
+    /// Adds how long a response took.
+    pub(super) fn add(&mut self, now: Time, took: Took) {
+        let Took { actual, fair } = took;
         self.responses += 1;
         self.actual = self.actual.saturating_add(actual);
         self.fair = self.fair.saturating_add(fair);
@@ -235,6 +236,10 @@ mod tests {
         }
     }
 
+    fn took(actual: Duration, fair: Duration) -> Took {
+        Took { actual, fair }
+    }
+
     #[test]
     fn a_sum_of_many_is_that_of_each_to_a_thousandth() {
         let mut sum = Decayed::default();
@@ -252,7 +257,7 @@ mod tests {
     fn sums_are_by_size_and_a_bound_belongs_to_what_is_below() {
         let mut tally = Tally::new(&[1000, 2000]);
         for (bytes, fair) in [(1, 2), (1000, 4), (1001, 6), (2001, 8)] {
-            tally.add(at(1), bytes, None, (S, fair * S));
+            tally.add(at(1), bytes, None, took(S, fair * S));
         }
         let sizes: Vec<_> = tally.times(at(1), Span::Start).collect();
         let wanted = [
@@ -273,12 +278,12 @@ mod tests {
         let mut tally = Tally::new(&[]);
         let in_span = |tally: &Tally, now, span| tally.times(now, span).sum::<Times>();
         assert_eq!(in_span(&tally, at(0), Span::Start).gain(), None);
-        tally.add(at(0), 1, None, (S, 4 * S));
+        tally.add(at(0), 1, None, took(S, 4 * S));
         let minute = in_span(&tally, at(60), Span::Minute);
         assert!((minute.responses - 1.0 / std::f64::consts::E).abs() < 1e-12);
         assert!((minute.gain().unwrap() - 4.0).abs() < 1e-12);
         // e^-1 of the first, and the second: (4/e + 1) / (1/e + 1).
-        tally.add(at(60), 1, None, (S, S));
+        tally.add(at(60), 1, None, took(S, S));
         let minute = in_span(&tally, at(60), Span::Minute);
         assert!((minute.gain().unwrap() - 1.806_824).abs() < 1e-6);
         let longer = in_span(&tally, at(60), Span::TenMinutes);
@@ -304,9 +309,9 @@ mod tests {
     #[test]
     fn sums_that_are_merged_count_from_the_later_of_the_two() {
         let mut sums = Sums::default();
-        sums.add(at(0), (S, 2 * S));
+        sums.add(at(0), took(S, 2 * S));
         let mut later = Sums::default();
-        later.add(at(60), (3 * S, 5 * S));
+        later.add(at(60), took(3 * S, 5 * S));
         sums.merge(&later);
         assert_eq!(sums.times(at(60), Span::Start), times(2.0, 4.0, 7.0));
         let e = (-1.0_f64).exp();

@@ -562,7 +562,11 @@ fn a_grant_of_which_nothing_is_sent_takes_no_time() {
     response.grant_fairly(300, at(400));
     response.grant_fairly(0, at(900));
     let us = Duration::from_micros;
-    assert_eq!(response.times(), Some((300, (us(300), us(400)))));
+    let took = Took {
+        actual: us(300),
+        fair: us(400),
+    };
+    assert_eq!(response.times(), Some((300, took)));
 }
 
 #[test]

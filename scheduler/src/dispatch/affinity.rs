@@ -27,20 +27,24 @@ const POINTS_MAX: u64 = 1 << 16;
 /// cluster is expected to have (Eisenbud et al. 2016, section 5.3).
 const TABLE: usize = 65_537;
 
-/// Returns the first usable one of `count` endpoints, by their places from `start` on. If none
-/// is usable, a walk over their tens of thousands of places would only find the same.
-fn first_usable<T: Copy>(
-    (places, start): (&[T], usize),
-    endpoint_of: impl Fn(T) -> usize,
+/// Returns all places, from `start` on and then those before it.
+fn around<T: Copy>(places: &[T], start: usize) -> impl Iterator<Item = T> {
+    let (before, after) = places.split_at(start);
+    after.iter().chain(before).copied()
+}
+
+/// Returns the first usable endpoint of those at `places`, which are of `count` endpoints. If
+/// none is usable, a walk over tens of thousands of places would only find the same.
+fn first_usable(
+    mut places: impl Iterator<Item = u32>,
     count: usize,
     usable: impl Fn(usize) -> bool,
 ) -> Option<usize> {
     if !(0..count).any(&usable) {
         return None;
     }
-    let (before, after) = places.split_at(start);
-    let endpoints = after.iter().chain(before).map(|&place| endpoint_of(place));
-    { endpoints }.find(|&index| usable(index))
+    let first = places.find(|&index| usable(index as usize));
+    first.map(|index| index as usize)
 }
 
 /// Ring hash (consistent hashing; Karger et al. 1997).
@@ -73,8 +77,8 @@ impl Ring {
     ) -> Option<usize> {
         let hash = mix(hash);
         let start = self.0.partition_point(|&(point, _)| point < hash);
-        let endpoint_of = |(_, index)| index as usize;
-        first_usable((&self.0, start), endpoint_of, count, usable)
+        let places = around(&self.0, start).map(|(_, index)| index);
+        first_usable(places, count, usable)
     }
 }
 
@@ -127,6 +131,6 @@ impl Maglev {
         usable: impl Fn(usize) -> bool,
     ) -> Option<usize> {
         let start = mix(hash).checked_rem(self.0.len() as u64)? as usize;
-        first_usable((&self.0, start), |index| index as usize, count, usable)
+        first_usable(around(&self.0, start), count, usable)
     }
 }

@@ -319,10 +319,8 @@ impl FlowOrder {
         let rank = self.ranker.rank(&flow.view);
         let attained = flow.view.attained;
         let (member, key) = self.membership(flow, slot);
-        let change = member.and_then(|member| {
-            let ranks = (rank, attained);
-            self.groups.insert(member, key, slot, ranks)
-        });
+        let change =
+            member.and_then(|member| self.groups.insert(member, key, slot, rank, attained));
         match change {
             None => self.stand(now, flows, slot),
             Some(change) => self.follow_group(now, flows, change),
@@ -413,11 +411,11 @@ impl FlowOrder {
     fn enter_share(&mut self, flows: &Flows, slot: u32) {
         let flow = &flows[slot];
         if self.shares.is_on() && !flow.is_express && !self.ready.is_limited(flow.class()) {
-            let whose = (flow.class(), flow.client);
-            let share = self.shares.enter(whose, slot, |other| {
-                let other = &flows[other];
+            let ranks = |other| {
+                let other: &Flow = &flows[other];
                 (self.ranker.rank(&other.view), rank_by_age(other))
-            });
+            };
+            let share = (self.shares).enter(flow.class(), flow.client, slot, ranks);
             self.places[slot as usize].share = Some(share);
         }
     }
@@ -481,7 +479,7 @@ impl FlowOrder {
             Next::Slot(slot) if flows[slot].is_express => slot,
             Next::Slot(first) => {
                 let slot = self.or_longest_waiting(now, flows, first);
-                self.or_marked_out(now, flows, (slot, first))
+                self.or_marked_out(now, flows, slot, first)
             }
             other => return other,
         };
@@ -496,12 +494,7 @@ impl FlowOrder {
     /// Returns the flow to serve where `first` is the first in order, and has been taken
     /// out of the queue: it, or the first that is marked OUT if that is behind its part.
     /// `displaced` is the one in whose place `first` goes already.
-    fn or_marked_out(
-        &mut self,
-        now: Time,
-        flows: &mut Flows,
-        (first, displaced): (u32, u32),
-    ) -> u32 {
+    fn or_marked_out(&mut self, now: Time, flows: &mut Flows, first: u32, displaced: u32) -> u32 {
         if self.marks.is_out_off() {
             return first;
         }
@@ -540,7 +533,8 @@ impl FlowOrder {
         now: Time,
         flows: &mut Flows,
         link: &Link,
-        (slot, wire_bytes): (u32, u64),
+        slot: u32,
+        wire_bytes: u64,
     ) {
         let flow = &mut flows[slot];
         if flow.is_express {
@@ -589,7 +583,8 @@ impl FlowOrder {
         now: Time,
         flows: &mut Flows,
         link: &Link,
-        (slot, wire_bytes): (u32, u64),
+        slot: u32,
+        wire_bytes: u64,
     ) {
         let flow = &mut flows[slot];
         if flow.is_express {

@@ -28,6 +28,15 @@ pub struct Server {
     changes: RankQueue,
 }
 
+/// The service that a request got, of the time that it was taken for ([`Server::take`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The service in nanoseconds.
+    pub nanos: u64,
+    /// The time that it was taken for, in nanoseconds.
+    pub of_nanos: u64,
+}
+
 impl Server {
     /// Returns a server without requests; none if the discipline goes by no deadlines.
     /// There is one class at least.
@@ -79,10 +88,9 @@ impl Server {
         Some(number)
     }
 
-    /// Puts a request back that was served for `nanos`, of so many that it was taken
-    /// for.
-    pub fn put_back(&mut self, now: Time, number: u32, (nanos, of): (u64, u64)) {
-        self.settle(number, (nanos, of));
+    /// Puts a request back that is not complete.
+    pub fn put_back(&mut self, now: Time, number: u32, used: Used) {
+        self.settle(number, used);
         let request = &mut self.requests[number];
         if let Some(queues) = self.ranking.queues_mut() {
             queues.served(&mut request.progress, request.attained);
@@ -90,10 +98,9 @@ impl Server {
         self.wait(now, number);
     }
 
-    /// Ends a request that was served for `nanos` more, of so many that it was taken for,
-    /// and is complete.
-    pub fn done(&mut self, number: u32, (nanos, of): (u64, u64)) {
-        self.settle(number, (nanos, of));
+    /// Ends a request that is complete.
+    pub fn done(&mut self, number: u32, used: Used) {
+        self.settle(number, used);
         let request = self.requests[number];
         if let Some(queues) = self.ranking.queues_mut() {
             queues.done(request.progress, request.attained, request.attained);
@@ -133,11 +140,12 @@ impl Server {
     }
 
     /// Counts what a request was served, and takes back what it did not need.
-    fn settle(&mut self, number: u32, (nanos, of): (u64, u64)) {
+    fn settle(&mut self, number: u32, used: Used) {
         let rank = self.rank(number);
-        self.line.refund(&rank, of.saturating_sub(nanos));
+        let unused_nanos = used.of_nanos.saturating_sub(used.nanos);
+        self.line.refund(&rank, unused_nanos);
         let request = &mut self.requests[number];
-        request.attained = request.attained.saturating_add(nanos);
+        request.attained = request.attained.saturating_add(used.nanos);
     }
 
     fn wait(&mut self, now: Time, number: u32) {
@@ -203,6 +211,14 @@ mod tests {
         Time::from_nanos(ms * MS)
     }
 
+    /// Returns what was used of 10 ms.
+    fn used(ms: u64) -> Used {
+        Used {
+            nanos: ms * MS,
+            of_nanos: 10 * MS,
+        }
+    }
+
     fn server(change: impl FnOnce(&mut Config)) -> Server {
         let mut config = Config::nanoseconds();
         change(&mut config);
@@ -217,12 +233,12 @@ mod tests {
         for slice in 0..5 {
             assert_eq!(server.take(at(10 * slice), 10 * MS), Some(long));
             assert_eq!(server.take(at(10 * slice), 10 * MS), None);
-            server.put_back(at(10 * slice + 10), long, (10 * MS, 10 * MS));
+            server.put_back(at(10 * slice + 10), long, used(10));
         }
         // 50 ms, after which SRQ06's figure 3 has it lose its priority.
         let short = server.arrive(at(50), at(50), 0);
         assert_eq!(server.take(at(50), 10 * MS), Some(short));
-        server.done(short, (10 * MS, 10 * MS));
+        server.done(short, used(10));
         assert_eq!(server.take(at(60), 10 * MS), Some(long));
         assert_eq!(
             server.queues().map(|queues| queues.stats().moved[0]),
@@ -279,11 +295,11 @@ mod tests {
             for _ in 0..slices {
                 assert_eq!(server.take(at(now), 10 * MS), Some(name));
                 now += 10;
-                server.put_back(at(now), name, (10 * MS, 10 * MS));
+                server.put_back(at(now), name, used(10));
             }
         }
         assert_eq!(server.take(at(now), 10 * MS), Some(1), "nine tenths");
-        server.put_back(at(now), 1, (0, 10 * MS));
+        server.put_back(at(now), 1, used(0));
         assert_eq!(server.queues().map(Queues::count), Some(3));
         // None has ended in the last: the two are in one, and the first to come is due.
         assert_eq!(server.take(at(1_000), 10 * MS), Some(0));
@@ -328,7 +344,10 @@ mod tests {
                 let used = left[&number].min(slice_ms);
                 now += used;
                 served += used;
-                let took = (used * MS, slice_ms * MS);
+                let took = Used {
+                    nanos: used * MS,
+                    of_nanos: slice_ms * MS,
+                };
                 if left[&number] == used {
                     left.remove(&number);
                     server.done(number, took);

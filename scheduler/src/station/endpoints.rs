@@ -326,7 +326,9 @@ impl Endpoints {
     pub(super) fn views(
         &mut self,
         now: Time,
-        (level, bytes, priority): (u8, u64, Option<u8>),
+        level: u8,
+        bytes: u64,
+        priority: Option<u8>,
         usable: impl Fn(usize, bool) -> bool,
     ) -> &[View] {
         self.views.clear();

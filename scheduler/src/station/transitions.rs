@@ -14,6 +14,13 @@ use crate::{Size, Time};
 /// has room.
 const ASIDE_MAX: usize = 16;
 
+/// A priority of endpoints, and its place among all that there are.
+#[derive(Clone, Copy)]
+struct PriorityAt {
+    place: usize,
+    priority: u8,
+}
+
 impl Station {
     pub(super) fn state(&self, ticket: Ticket) -> RequestState {
         self.slots
@@ -204,7 +211,7 @@ impl Station {
     pub(super) fn pick(&mut self, now: Time, ticket: Ticket, with_room: bool) -> Option<usize> {
         let belongs = self.belongs(ticket);
         if self.endpoints.priorities().are_alike() || belongs != Belongs::Anywhere {
-            return self.choose(now, ticket, with_room, (belongs, None));
+            return self.choose(now, ticket, with_room, belongs, None);
         }
         let drawn = (self.endpoints.priorities()).draw(mix(self.slots[ticket.slot()].random));
         let count = self.endpoints.priorities().len();
@@ -219,8 +226,8 @@ impl Station {
                 if (share > 0) != serving {
                     continue;
                 }
-                let within = (belongs, Some((place, priority)));
-                if let Some(endpoint) = self.choose(now, ticket, with_room, within) {
+                let within = Some(PriorityAt { place, priority });
+                if let Some(endpoint) = self.choose(now, ticket, with_room, belongs, within) {
                     return Some(endpoint);
                 }
             }
@@ -237,14 +244,14 @@ impl Station {
         present.any(|&slot| endpoints.is_usable(slot) && !tried.has(slot) && serves(slot))
     }
 
-    /// Returns the endpoint for a request, of this priority (its place, and it) if there is
-    /// one.
+    /// Returns the endpoint for a request, of this priority if there is one.
     fn choose(
         &mut self,
         now: Time,
         ticket: Ticket,
         with_room: bool,
-        (belongs, priority): (Belongs, Option<(usize, u8)>),
+        belongs: Belongs,
+        within: Option<PriorityAt>,
     ) -> Option<usize> {
         let slot = &self.slots[ticket.slot()];
         let class = &self.classes[slot.class];
@@ -268,14 +275,14 @@ impl Station {
             Belongs::Nowhere => return None,
             Belongs::Anywhere => {}
         }
-        let asked_of = (class.level, slot.bytes, priority.map(|(_, own)| own));
-        let views = self.endpoints.views(now, asked_of, usable);
+        let (level, priority) = (class.level, within.map(|own| own.priority));
+        let views = (self.endpoints).views(now, level, slot.bytes, priority, usable);
         let asked = Asked {
             bytes: slot.bytes,
             highest: class.level == self.highest_level,
             hash: slot.hash,
             random: slot.random,
-            rotation: priority.map_or(0, |(place, _)| place),
+            rotation: within.map_or(0, |own| own.place),
         };
         let place = self.balancer.pick(views, &asked)?;
         Some(self.endpoints.slot(place))

@@ -7,7 +7,7 @@ use sprat_scheduler::catalogue::{Key, KeyHasher, MAX_KNOWN_BYTES, Resource, Tabl
 
 use crate::bytes::Bytes;
 
-const HASHER: KeyHasher = KeyHasher::new((1, 2));
+const HASHER: KeyHasher = KeyHasher::new(1, 2);
 const TTL_S: u32 = 100;
 
 /// Runs what the bytes say.

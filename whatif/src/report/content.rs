@@ -151,14 +151,14 @@ pub struct Times {
     /// The number of these responses.
     pub responses: u64,
     /// Response times in milliseconds.
-    pub response_ms: Spread,
+    pub response_ms: ReportedSpread,
     /// Response times over what each response alone would take.
-    pub slowdown: Spread,
+    pub slowdown: ReportedSpread,
 }
 
 /// The spread of values.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Spread {
+pub struct ReportedSpread {
     /// The mean, which is exact.
     pub mean: f64,
     /// The median, within 0.5%.
@@ -298,7 +298,7 @@ fn rates(rates: &[f64], outcomes: &[Outcome], load: f64) -> Vec<RatePart> {
 
 impl Times {
     fn of(figures: &predict::Figures) -> Self {
-        let spread = |of: predict::Spread, unit: f64| Spread {
+        let spread = |of: predict::Spread, unit: f64| ReportedSpread {
             mean: of.mean * unit,
             p50: of.p50 * unit,
             p95: of.p95 * unit,

@@ -157,7 +157,7 @@ impl Worker {
             bell: u32::try_from(worker).ok(),
             ..FakeHost::default()
         };
-        let hasher = KeyHasher::new((worker, worker + 1));
+        let hasher = KeyHasher::new(worker, worker + 1);
         Self {
             filter: Filter::new(&loaded.config, hasher, worker, &mut host),
             host,
@@ -170,7 +170,7 @@ impl Worker {
     pub(crate) fn of_all(config: &str) -> Self {
         let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
         Self {
-            filter: Filter::of_all_workers(&loaded.config, KeyHasher::new((1, 2))),
+            filter: Filter::of_all_workers(&loaded.config, KeyHasher::new(1, 2)),
             ..Self::new("{}")
         }
     }

@@ -187,7 +187,7 @@ fn one_filter_for_all_workers_shares_nothing_and_learns_from_its_predecessor() {
     // Keys of another secret mean nothing here.
     let mut stranger = Worker::of_all(config);
     let loaded = sprat_config::parse_filter(config, "test", &|_| None).unwrap();
-    stranger.filter = sprat_filter::Filter::of_all_workers(&loaded.config, KeyHasher::new((3, 4)));
+    stranger.filter = sprat_filter::Filter::of_all_workers(&loaded.config, KeyHasher::new(3, 4));
     stranger.filter.learn_from(new.now, &mut new.filter);
     stranger.get("/a", &[]);
     assert_eq!(source(&stranger, "learnt"), 0);

@@ -136,7 +136,7 @@ pub(super) struct Outlet {
     /// Granted, and not in the socket yet.
     pub(super) pending: u64,
     /// The most unsent bytes, `TCP_NOTSENT_LOWAT` of tcp(7).
-    pub(super) unsent_max: u64,
+    pub(super) max_unsent_bytes: u64,
     /// Wire bytes that the uplink was debited for it.
     pub(super) debited: u64,
     /// Bytes written since the kernel was last asked what it sent.

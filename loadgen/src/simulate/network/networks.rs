@@ -3,6 +3,7 @@
 mod named;
 mod random;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 pub(super) use named::named;
@@ -39,7 +40,7 @@ pub(super) struct ClientGroup {
     /// The part of the requests, for all of them together.
     pub(super) weight: f64,
     /// Each has a round trip of its own, between these, evenly on a logarithmic scale.
-    pub(super) rtt_ms: (f64, f64),
+    pub(super) rtt_ms: RangeInclusive<f64>,
     /// The link of each, without its delay.
     pub(super) own: LinkSettings,
     pub(super) quick_acks: u32,
@@ -54,7 +55,7 @@ impl Network {
         let mut weights = Vec::new();
         for group in &self.groups {
             for _ in 0..group.clients {
-                let rtt_ms = log_uniform(&mut dice, group.rtt_ms);
+                let rtt_ms = log_uniform(&mut dice, &group.rtt_ms);
                 let delay = Duration::from_nanos((rtt_ms * 0.5e6) as u64);
                 clients.push(ClientPlan {
                     link: LinkSettings {
@@ -85,8 +86,8 @@ impl Network {
     }
 }
 
-fn log_uniform(dice: &mut Dice, (from, to): (f64, f64)) -> f64 {
-    from * (to / from).powf(dice.uniform())
+fn log_uniform(dice: &mut Dice, range: &RangeInclusive<f64>) -> f64 {
+    range.start() * (range.end() / range.start()).powf(dice.uniform())
 }
 
 /// Makes a FIFO of so many bytes.

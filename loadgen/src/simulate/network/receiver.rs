@@ -13,13 +13,20 @@ pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
 /// sent again.
 const PIECES_MAX: usize = 1024;
 
+/// A piece of the stream: the bytes `from..to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) from: u64,
+    pub(super) to: u64,
+}
+
 /// A client's acknowledgement of what has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ack {
     /// All bytes before this one have come.
     pub(super) upto: u64,
-    /// The segment beyond a hole that has just come; empty if there is none.
-    pub(super) selected: (u64, u64),
+    /// The segment beyond a hole that has just come, if there is one.
+    pub(super) selected: Option<Piece>,
     /// The time at which the earliest segment that this acknowledges was sent (RFC 7323 4.3).
     pub(super) echo: Time,
 }
@@ -29,7 +36,7 @@ pub(super) struct Ack {
 pub(super) struct Receiver {
     received: u64,
     /// The pieces of the stream beyond a hole, in order and apart.
-    pieces: Vec<(u64, u64)>,
+    pieces: Vec<Piece>,
     segments: u32,
     /// Segments acknowledged at once before acknowledgements are delayed.
     quick_acks: u32,
@@ -69,11 +76,11 @@ impl Receiver {
         let in_order = from == self.received && self.pieces.is_empty();
         if to <= self.received {
             // Sent twice: said again.
-            return Some(self.ack((0, 0)));
+            return Some(self.ack(None));
         }
         if from > self.received {
             let kept = self.keep(from, to);
-            return Some(self.ack(if kept { (from, to) } else { (0, 0) }));
+            return Some(self.ack(kept.then_some(Piece { from, to })));
         }
         self.unacked_bytes += to - self.received;
         self.received = to;
@@ -81,7 +88,7 @@ impl Receiver {
         self.echo.get_or_insert(sent_at);
         let enough = self.unacked_bytes > MSS;
         if !in_order || self.segments <= self.quick_acks || enough {
-            return Some(self.ack((0, 0)));
+            return Some(self.ack(None));
         }
         self.due_at.get_or_insert(now + DELAYED_ACK);
         None
@@ -91,15 +98,15 @@ impl Receiver {
     pub(super) fn on_timer(&mut self, now: Time) -> Option<Ack> {
         self.due_at
             .is_some_and(|at| at <= now)
-            .then(|| self.ack((0, 0)))
+            .then(|| self.ack(None))
     }
 
     /// Acknowledges the end of the stream, and all before it.
     pub(super) fn on_end(&mut self) -> Ack {
-        self.ack((0, 0))
+        self.ack(None)
     }
 
-    fn ack(&mut self, selected: (u64, u64)) -> Ack {
+    fn ack(&mut self, selected: Option<Piece>) -> Ack {
         self.unacked_bytes = 0;
         self.due_at = None;
         Ack {
@@ -111,20 +118,22 @@ impl Receiver {
 
     /// False if there is no room.
     fn keep(&mut self, from: u64, to: u64) -> bool {
-        let place = self.pieces.partition_point(|piece| piece.1 < from);
+        let place = self.pieces.partition_point(|piece| piece.to < from);
         let touched = self.pieces[place..]
             .iter()
-            .take_while(|piece| piece.0 <= to)
+            .take_while(|piece| piece.from <= to)
             .count();
         if touched == 0 {
             let room = self.pieces.len() < PIECES_MAX;
             if room {
-                self.pieces.insert(place, (from, to));
+                self.pieces.insert(place, Piece { from, to });
             }
             return room;
         }
         let last = self.pieces[place + touched - 1];
-        self.pieces[place] = (self.pieces[place].0.min(from), last.1.max(to));
+        let piece = &mut self.pieces[place];
+        piece.from = piece.from.min(from);
+        piece.to = last.to.max(to);
         self.pieces.drain(place + 1..place + touched);
         true
     }
@@ -133,10 +142,10 @@ impl Receiver {
         let joined = self
             .pieces
             .iter()
-            .take_while(|piece| piece.0 <= self.received)
+            .take_while(|piece| piece.from <= self.received)
             .count();
-        for (_, to) in self.pieces.drain(..joined) {
-            self.received = self.received.max(to);
+        for piece in self.pieces.drain(..joined) {
+            self.received = self.received.max(piece.to);
         }
     }
 }
@@ -180,9 +189,10 @@ mod tests {
         let mut client = Receiver::new(0);
         for (from, to) in [(10, 20), (40, 50), (20, 30)] {
             let ack = client.receive(at(1), from, to, at(0)).unwrap();
-            assert_eq!((ack.upto, ack.selected), (0, (from, to)));
+            assert_eq!((ack.upto, ack.selected), (0, Some(Piece { from, to })));
         }
-        assert_eq!(client.pieces, [(10, 30), (40, 50)]);
+        let kept = [(10, 30), (40, 50)].map(|(from, to)| Piece { from, to });
+        assert_eq!(client.pieces, kept);
         assert_eq!(upto(client.receive(at(2), 0, 10, at(1))), Some(30));
         assert_eq!(upto(client.receive(at(2), 0, 10, at(1))), Some(30), "twice");
         assert_eq!(upto(client.receive(at(2), 30, 40, at(1))), Some(50));

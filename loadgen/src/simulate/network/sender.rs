@@ -12,7 +12,7 @@ use sprat_scheduler::Time;
 
 use super::congestion::{Algorithm, Congestion};
 use super::habits::Habits;
-use super::receiver::Ack;
+use super::receiver::{Ack, Piece};
 use super::wire::MSS;
 
 const RTO_MOST: Duration = Duration::from_secs(120);
@@ -38,6 +38,16 @@ enum SegmentFate {
     Arrived,
     /// Lost, and to be sent again.
     Lost,
+}
+
+/// The segments of which an acknowledgement tells for the first time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Newly {
+    /// Segments that have arrived.
+    arrived: u32,
+    /// The part of them that lets the window grow: all, unless there is a hole.
+    in_order: u32,
+    lost: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -361,8 +371,10 @@ impl Sender {
             rtt = self.arrived(now, &first, ack.echo).or(rtt);
         }
         self.acked = self.acked.max(ack.upto);
-        if ack.selected.1 > self.acked {
-            let (selected, newest) = self.select(now, ack.selected);
+        if let Some(piece) = ack.selected
+            && piece.to > self.acked
+        {
+            let (selected, newest) = self.select(now, piece);
             arrived += selected;
             rtt = newest.or(rtt);
         }
@@ -377,9 +389,12 @@ impl Sender {
         }
         self.timeouts = if advanced { 0 } else { self.timeouts };
         self.probed &= !advanced;
-        let newly_lost = self.find_losses(now);
-        let grows = if advanced { arrived } else { 0 };
-        self.move_on(now, ack, (arrived, grows), newly_lost);
+        let newly = Newly {
+            arrived,
+            in_order: if advanced { arrived } else { 0 },
+            lost: self.find_losses(now),
+        };
+        self.move_on(now, ack, newly);
         self.arm(now);
     }
 
@@ -394,11 +409,11 @@ impl Sender {
     }
 
     /// Marks what has arrived beyond a hole: how many segments, a round trip.
-    fn select(&mut self, now: Time, (from, to): (u64, u64)) -> (u32, Option<Duration>) {
+    fn select(&mut self, now: Time, piece: Piece) -> (u32, Option<Duration>) {
         let (mut arrived, mut rtt) = (0, None);
-        let mut place = self.segments.partition_point(|s| s.from < from);
+        let mut place = self.segments.partition_point(|s| s.from < piece.from);
         while let Some(sent) = self.segments.get_mut(place)
-            && sent.to <= to
+            && sent.to <= piece.to
         {
             let was = std::mem::replace(&mut sent.fate, SegmentFate::Arrived);
             let sent = *sent;
@@ -459,9 +474,8 @@ impl Sender {
         lost
     }
 
-    /// Moves between the phases, and the window with them: of segments that have
-    /// arrived, those in order let it grow.
-    fn move_on(&mut self, now: Time, ack: Ack, (arrived, grows): (u32, u32), newly_lost: u32) {
+    /// Moves between the phases, and the window with them: segments in order let it grow.
+    fn move_on(&mut self, now: Time, ack: Ack, newly: Newly) {
         match self.phase {
             Phase::Recovery { until, .. } if self.acked >= until => {
                 self.phase = Phase::Open;
@@ -484,7 +498,7 @@ impl Sender {
             }
             _ => {}
         }
-        if self.phase == Phase::Open && newly_lost > 0 {
+        if self.phase == Phase::Open && newly.lost > 0 {
             let window_before = self.congestion.window();
             self.congestion.on_loss();
             self.phase = Phase::Recovery {
@@ -495,9 +509,9 @@ impl Sender {
             };
         }
         match self.phase {
-            Phase::Recovery { .. } => self.recover(arrived),
-            _ if grows > 0 && self.is_window_limited() => {
-                self.congestion.on_acked(now, grows);
+            Phase::Recovery { .. } => self.recover(newly.arrived),
+            _ if newly.in_order > 0 && self.is_window_limited() => {
+                self.congestion.on_acked(now, newly.in_order);
             }
             _ => {}
         }
@@ -557,13 +571,16 @@ impl Sender {
         self.timer = None;
         match kind {
             Timer::Reordering => {
-                let lost = self.find_losses(now);
+                let newly = Newly {
+                    lost: self.find_losses(now),
+                    ..Newly::default()
+                };
                 let ack = Ack {
                     upto: self.acked,
-                    selected: (0, 0),
+                    selected: None,
                     echo: Time::ZERO,
                 };
-                self.move_on(now, ack, (0, 0), lost);
+                self.move_on(now, ack, newly);
                 self.arm(now);
             }
             Timer::Probe => {

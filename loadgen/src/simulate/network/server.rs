@@ -112,7 +112,7 @@ impl Paced {
         const LEAST: u64 = 2 * 1514;
         const MOST: u64 = 128 << 10;
         let outlet = &mut connection.outlet;
-        outlet.unsent_max = (self.rate_bits_per_s() / 8 / 500).clamp(LEAST, MOST);
+        outlet.max_unsent_bytes = (self.rate_bits_per_s() / 8 / 500).clamp(LEAST, MOST);
         outlet.settled_at = now;
         outlet.debited = OPENING;
         self.desk.egress_mut().connect(now, OPENING);

@@ -55,7 +55,8 @@ impl<'a> Table<'a> {
             for (_, outcome) in &one.outcomes {
                 let _ = write!(text, " {} |", significant(outcome.mean_ms));
             }
-            let breaches: Vec<String> = judged(one).filter_map(|judged| told(&judged)).collect();
+            let breaches = judged(one).filter_map(|(system, verdict)| told(system, &verdict));
+            let breaches: Vec<String> = breaches.collect();
             let _ = writeln!(text, " {} |", breaches.join("; "));
         }
         text.push_str("\nMean response time in ms. ");
@@ -182,7 +183,7 @@ fn judged(one: &MeasuredNetwork) -> impl Iterator<Item = (System, SystemVerdict)
 }
 
 /// Lists a system's breaches with their sizes, if there are any.
-fn told((system, verdict): &(System, SystemVerdict)) -> Option<String> {
+fn told(system: System, verdict: &SystemVerdict) -> Option<String> {
     let of = |kind: &&str| match *kind {
         "goodput" => format!("goodput {:.3}", verdict.goodput),
         "mean" => format!("mean {:.2}", verdict.mean),

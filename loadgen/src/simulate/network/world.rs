@@ -531,7 +531,7 @@ impl<'a> World<'a> {
         loop {
             let connection = &mut self.connections[c as usize];
             let outlet = &mut connection.outlet;
-            if outlet.pending == 0 || connection.sender.unsent() >= outlet.unsent_max {
+            if outlet.pending == 0 || connection.sender.unsent() >= outlet.max_unsent_bytes {
                 break;
             }
             let bytes = outlet.pending.min(MSS);
@@ -624,7 +624,7 @@ impl<'a> World<'a> {
         }
         // The kernel wakes a writer once half of the bound is free.
         let outlet = &connection.outlet;
-        if outlet.pending > 0 && 2 * connection.sender.unsent() < outlet.unsent_max {
+        if outlet.pending > 0 && 2 * connection.sender.unsent() < outlet.max_unsent_bytes {
             self.push(c);
             self.grant(self.pacer_of(c));
         }

@@ -2,7 +2,7 @@
 
 use super::checks::{Curves, STATIC_CAPACITY};
 use super::points::{Curve, RatePoint, Who};
-use super::{FIRST_THRESHOLD, Media, RATES, Sdis02Args, base, curves, figures};
+use super::{Media, RATES, Sdis02Args, base, curves, figures};
 use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
 
 /// Specifies a plot of the paper's, over the rate.
@@ -81,7 +81,7 @@ fn server(scale: Scale) -> anyhow::Result<Measured> {
     let base = setup(scale);
     let rates = RATES.map(|share| share * STATIC_CAPACITY);
     let rates = scale.pick(&rates[..2], &rates[..], &rates[..]);
-    let curves = curves(&base, (FIRST_THRESHOLD, DISCARD_ALL), rates)?;
+    let curves = curves(&base, DISCARD_ALL, rates)?;
     let mut measured = Measured::default();
     for (name, lines) in figures::lines(&curves) {
         for (line, points) in lines {

@@ -1,5 +1,7 @@
 //! SRQ06's experiments: a size shift at a constant rate, and loads up to twice the capacity.
 
+use std::ops::Range;
+
 use super::server::{Scheme, ServerOutcome};
 use super::workload::{ServiceRequest, Shift, SrqService};
 use crate::workload::Dice;
@@ -11,7 +13,7 @@ const WARM_UP_S: f64 = 300.0;
 
 /// Figure 9: requests a second, and when there are more long ones among them, in seconds.
 const RATE_PER_S: f64 = 50.0;
-const SHIFT_S: (f64, f64) = (30.0, 155.0);
+const SHIFT_S: Range<f64> = 30.0..155.0;
 const SHIFT_RUN_S: f64 = 200.0;
 
 /// Seconds that a load is measured for.
@@ -62,11 +64,11 @@ pub(super) struct ShiftPlan {
 impl ShiftPlan {
     /// Returns what a scheme does with the requests that come in the shift.
     pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<MeasuredScheme> {
-        let window = (WARM_UP_S + SHIFT_S.0, WARM_UP_S + SHIFT_S.1);
+        let window_s = WARM_UP_S + SHIFT_S.start..WARM_UP_S + SHIFT_S.end;
         mean_over(self.seeds, |index| {
             let requests = self.requests(self.seed + index);
             let outcome = scheme.serve(&requests)?;
-            Ok(measured(&requests, outcome, window, self.count))
+            Ok(measured(&requests, outcome, &window_s, self.count))
         })
     }
 
@@ -81,7 +83,7 @@ impl ShiftPlan {
                 self.shift.draw(&mut dice),
             );
             let is_long = dice.uniform() < self.share;
-            let is_shift = (SHIFT_S.0..SHIFT_S.1).contains(&(at_s - WARM_UP_S));
+            let is_shift = SHIFT_S.contains(&(at_s - WARM_UP_S));
             ServiceRequest {
                 at: (at_s * SECOND) as u64,
                 service: if is_long && is_shift { long } else { ordinary },
@@ -121,11 +123,11 @@ pub(super) struct LoadPlan {
 impl LoadPlan {
     /// Returns what a scheme does with the requests that come once the queues have adapted.
     pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<MeasuredScheme> {
-        let window = (WARM_UP_S, WARM_UP_S + LOAD_RUN_S);
+        let window_s = WARM_UP_S..WARM_UP_S + LOAD_RUN_S;
         mean_over(self.seeds, |index| {
             let requests = self.requests(self.seed + index);
             let outcome = scheme.serve(&requests)?;
-            Ok(measured(&requests, outcome, window, self.count))
+            Ok(measured(&requests, outcome, &window_s, self.count))
         })
     }
 
@@ -163,15 +165,15 @@ impl LoadPlan {
     }
 }
 
-/// Measures a window of seconds. What is lost is of those that came in it.
+/// Measures a window. What is lost is of those that came in it.
 fn measured(
     requests: &[ServiceRequest],
     outcome: ServerOutcome,
-    (from_s, to_s): (f64, f64),
+    window_s: &Range<f64>,
     count: Count,
 ) -> MeasuredScheme {
     let of = || requests.iter().zip(&outcome.response_s);
-    let is_within = |at_s: f64| (from_s..to_s).contains(&at_s);
+    let is_within = |at_s: f64| window_s.contains(&at_s);
     let came = of().filter(|(request, _)| is_within(request.at as f64 / SECOND));
     let responses: Vec<Option<f64>> = came.map(|(_, response_s)| *response_s).collect();
     let served = responses.iter().flatten().count();
@@ -189,7 +191,7 @@ fn measured(
     MeasuredScheme {
         mean_s: ended.iter().sum::<f64>() / count,
         loss_percent: 100.0 * (1.0 - served as f64 / responses.len().max(1) as f64),
-        throughput_per_s: ended.len() as f64 / (to_s - from_s),
+        throughput_per_s: ended.len() as f64 / (window_s.end - window_s.start),
         within: BOUNDS_S.map(within),
         p99_s: ended.get(ended.len() * 99 / 100).copied().unwrap_or(0.0),
         queues: outcome.queues,

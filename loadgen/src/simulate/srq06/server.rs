@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use anyhow::ensure;
-use sprat_scheduler::srq::{self, Queues};
+use sprat_scheduler::srq::{self, Queues, Used};
 use sprat_scheduler::{ClassSpec, Discipline, Time};
 
 use super::workload::ServiceRequest;
@@ -226,13 +226,16 @@ impl Ordered<'_> {
             };
             let (index, left) = &mut self.present[slice.number as usize];
             *left -= slice.nanos;
-            let served = (slice.nanos, self.slice);
+            let used = Used {
+                nanos: slice.nanos,
+                of_nanos: self.slice,
+            };
             if *left > 0 {
                 let now = Time::from_nanos(now);
-                self.server.put_back(now, slice.number, served);
+                self.server.put_back(now, slice.number, used);
                 continue;
             }
-            self.server.done(slice.number, served);
+            self.server.done(slice.number, used);
             self.response_s[*index] = Some((now - self.requests[*index].at) as f64 / 1e9);
             over += 1;
         }

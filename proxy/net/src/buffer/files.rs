@@ -14,9 +14,9 @@ type Job = Box<dyn FnOnce() + Send>;
 /// A body has one read or write under way at a time, and what waits to be written counts as
 /// memory that its body holds: that bounds the queue.
 #[derive(Debug)]
-pub(super) struct Files(Option<Sender<Job>>);
+pub(super) struct FileThreads(Option<Sender<Job>>);
 
-impl Files {
+impl FileThreads {
     /// Starts the threads. Without one, nothing can be buffered in files.
     pub(super) fn start() -> Self {
         let (sender, jobs) = channel();

@@ -10,7 +10,7 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, Broken> {
+fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<Vec<(String, String)>, BrokenBlock> {
     let mut fields = Vec::new();
     decoder.decode(block, usize::MAX, |field| {
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -94,7 +94,7 @@ fn a_table_that_shrinks_forgets() {
     check(&mut decoder, "400161017a", 34, &[("a", "z")]);
     check(&mut decoder, "be", 34, &[("a", "z")]);
     check(&mut decoder, "203fe11f", 0, &[]);
-    assert_eq!(decode(&mut decoder, &[0xbe]), Err(Broken));
+    assert_eq!(decode(&mut decoder, &[0xbe]), Err(BrokenBlock));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn what_is_no_hpack_is_broken() {
         "823fe11f",
     ] {
         let read = decode(&mut Decoder::new(), &bytes(hex));
-        assert_eq!(read, Err(Broken), "{hex}");
+        assert_eq!(read, Err(BrokenBlock), "{hex}");
     }
 }
 
@@ -154,8 +154,8 @@ fn a_list_is_read_no_further_than_its_bound() {
         });
         (decoded, seen)
     };
-    assert_eq!(read(&block, 4 * TABLE_BYTES), (Err(Broken), 4));
-    assert_eq!(read(&block, 4 * TABLE_BYTES - 1), (Err(Broken), 3));
+    assert_eq!(read(&block, 4 * TABLE_BYTES), (Err(BrokenBlock), 4));
+    assert_eq!(read(&block, 4 * TABLE_BYTES - 1), (Err(BrokenBlock), 3));
     // Three more fields, which fill the bound.
     assert_eq!(read(&block[..first + 6], 4 * TABLE_BYTES), (Ok(()), 4));
 }

@@ -17,17 +17,17 @@ pub(super) const LINE_MAX: usize = 107;
 /// # Errors
 ///
 /// It is no header, or more than one.
-pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, Malformed> {
+pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, NoHeader> {
     if is_local(header) {
         return Ok(None);
     }
     if !header.starts_with(SIGNATURE) && !has_exact_ports(header) {
-        return Err(Malformed);
+        return Err(NoHeader);
     }
     let parsed = ProxyHeader::parse(header, ParseConfig::default());
-    let (parsed, length) = parsed.map_err(|_| Malformed)?;
+    let (parsed, length) = parsed.map_err(|_| NoHeader)?;
     match parsed.proxied_address() {
-        _ if length != header.len() => Err(Malformed),
+        _ if length != header.len() => Err(NoHeader),
         Some(told) if told.protocol == Protocol::Stream => Ok(Some(Ends {
             client: told.source,
             local: told.destination,
@@ -67,7 +67,7 @@ fn has_exact_ports(line: &[u8]) -> bool {
 
 /// The error of bytes that are no header.
 #[derive(Debug, PartialEq)]
-pub(super) struct Malformed;
+pub(super) struct NoHeader;
 
 /// Whose connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ mod tests {
             "192.0.513 192.0.2.2 1 80",
             "2001:db8::1 ::1 1 80",
         ] {
-            assert_eq!(told(&line("TCP4", rest)), Err(Malformed), "{rest:?}");
+            assert_eq!(told(&line("TCP4", rest)), Err(NoHeader), "{rest:?}");
         }
         for rest in [
             "::1 ::1 +1 80",
@@ -179,7 +179,7 @@ mod tests {
             "::00001 ::1 1 80",
             "192.0.2.1 192.0.2.2 1 80",
         ] {
-            assert_eq!(told(&line("TCP6", rest)), Err(Malformed), "{rest:?}");
+            assert_eq!(told(&line("TCP6", rest)), Err(NoHeader), "{rest:?}");
         }
     }
 
@@ -202,7 +202,7 @@ mod tests {
             &[0x21, 0x11, 0, 0],
             &[0x21, 0xff, 0, 0],
         ] {
-            assert_eq!(told(&with(rest)), Err(Malformed), "{rest:x?}");
+            assert_eq!(told(&with(rest)), Err(NoHeader), "{rest:x?}");
         }
     }
 }

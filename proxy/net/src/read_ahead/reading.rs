@@ -147,7 +147,7 @@ impl Spill {
 }
 
 /// The next of a body: a frame, or why there is none.
-type Read<E> = Result<Frame<Bytes>, Broken<E>>;
+type NextFrame<E> = Result<Frame<Bytes>, Broken<E>>;
 
 impl<B: Body> Reading<B> {
     pub(super) fn new(body: B, bound: usize, room: Permit, at_end: Box<dyn FnOnce(u64)>) -> Self {
@@ -378,7 +378,7 @@ impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
     }
 
     /// Returns the next frame for the client.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Read<B::Error>>> {
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<NextFrame<B::Error>>> {
         loop {
             if let Some((frame, is_counted)) = self.front.pop() {
                 let bytes = length(&frame);

@@ -24,7 +24,7 @@ pub(super) struct Outgoing {
     passing: usize,
     /// A header block goes on in the next frame.
     in_block: bool,
-    table: Table,
+    table: TableSize,
     block: Vec<u8>,
     /// Frames that the socket does not have yet, from `written` on.
     frames: Vec<u8>,
@@ -116,7 +116,7 @@ impl Outgoing {
 /// for a smaller one is told with the next block that it is (RFC 7541 4.2), be it the
 /// library's or not.
 #[derive(Debug)]
-struct Table {
+struct TableSize {
     /// The size that the client was told last, in octets.
     bytes: usize,
     /// The sizes that it has asked for since: the least, and the last.
@@ -127,7 +127,7 @@ struct Table {
     is_lost: bool,
 }
 
-impl Default for Table {
+impl Default for TableSize {
     fn default() -> Self {
         Self {
             bytes: TABLE_BYTES,
@@ -138,7 +138,7 @@ impl Default for Table {
     }
 }
 
-impl Table {
+impl TableSize {
     fn asked(&mut self, bytes: Option<u32>) {
         self.is_lost |= self.asked.len() >= SETTINGS_MAX;
         if !self.is_lost {

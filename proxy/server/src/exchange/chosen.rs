@@ -9,7 +9,7 @@ use sprat_net::error::{Advice, Denial, Reason};
 use sprat_net::headers::Head;
 
 use super::check::{content_length, requested_host};
-use super::decide::{Decision, Rules, Way};
+use super::decide::{Decision, Rules, Way, class_by_user};
 use super::local::{Local, NotForwarded};
 use super::{bounds, path};
 use crate::client::connection::{Connection, Stream};
@@ -108,14 +108,13 @@ impl<'a> Chosen<'a> {
     /// Gives the request the class of the user who asks, where rules go by users: its route
     /// had to be known first.
     pub(super) fn classify_user(&self, parts: &Parts, terms: &mut Routing) {
-        let classifier = &self.generation.classifier;
-        let Some(user) = terms.user().filter(|_| classifier.wants_user()) else {
+        let Some(user) = terms.user() else { return };
+        let fields = Head(&parts.headers);
+        let asked = self.asked_by(parts, &fields, None);
+        let by_user = class_by_user(&self.generation.classifier, &asked, user);
+        let Some((classified, later)) = by_user else {
             return;
         };
-        let fields = Head(&parts.headers);
-        let asked = self.asked_by(parts, &fields, Some(user));
-        let classified = classifier.classify(&asked);
-        let later = classifier.later(&asked, classified);
         terms.classify(classified.class, later);
         if let Some(gauge) = self.stream.connection().wire.gauge() {
             gauge.expect(classified.class);
@@ -147,10 +146,8 @@ impl<'a> Chosen<'a> {
     ///
     /// The route has Sprat answer by itself.
     pub(super) fn forward(&self, parts: &Parts) -> Result<&'a Forward, NotForwarded> {
-        let connection = self.stream.connection();
-        let local = match Way::of(self.route, connection.client.peer.ip()) {
+        let local = match Way::of(self.route) {
             Way::Forward(forward) => return Ok(forward),
-            Way::Closed(_) => return Err(Reason::Maintenance.into()),
             Way::Redirect(redirect) => {
                 let authority = self.asked.as_ref().and_then(|own| own.to_str().ok());
                 let pattern = self.route.pattern();

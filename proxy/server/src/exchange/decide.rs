@@ -1,11 +1,8 @@
 //! What is decided of a request from its head alone: its class, its route, and what
 //! the route does with it. The proxy and `sprat explain` ask the same code.
 
-use std::net::IpAddr;
-
 use sprat_config::classify::{Asked, Classified, Classifier, Later};
 use sprat_config::fields::Fields;
-use sprat_config::resolved::Maintenance;
 use sprat_net::error::Reason;
 
 use crate::setup::routing::{Action, Forward, Page, Redirect, Route, Routes, Sought};
@@ -28,7 +25,7 @@ pub struct Decision<'a> {
     pub route: Option<&'a Route>,
 }
 
-/// The treatment that a route gives a client's request.
+/// The treatment that a route gives the requests of clients that it is not closed to.
 pub enum Way<'a> {
     /// The request goes to a cluster.
     Forward(&'a Forward),
@@ -36,8 +33,6 @@ pub enum Way<'a> {
     Redirect(&'a Redirect),
     /// Sprat answers by itself.
     Respond(http::StatusCode, Option<&'a Page>),
-    /// The client is told to come again.
-    Closed(&'a Maintenance),
 }
 
 impl<'a> Rules<'a> {
@@ -90,12 +85,24 @@ impl<'a> Rules<'a> {
     }
 }
 
+/// Returns the class of a request whose route has found out who asks, and the rules that may
+/// change it when the response comes; none where no rule goes by users, so that the class stays.
+pub fn class_by_user<F: Fields + ?Sized>(
+    classifier: &Classifier,
+    asked: &Asked<'_, F>,
+    user: &str,
+) -> Option<(Classified, Option<Later>)> {
+    classifier.wants_user().then(|| {
+        let user = Some(user);
+        let asked = Asked { user, ..*asked };
+        let classified = classifier.classify(&asked);
+        (classified, classifier.later(&asked, classified))
+    })
+}
+
 impl Way<'_> {
-    /// Returns what a route does with a request of this client.
-    pub fn of(route: &Route, client: IpAddr) -> Way<'_> {
-        if let Some(closed) = route.closed_to(client) {
-            return Way::Closed(closed);
-        }
+    /// Returns what a route does with a request.
+    pub fn of(route: &Route) -> Way<'_> {
         match &route.action {
             Action::Forward(forward) => Way::Forward(forward),
             Action::Redirect(redirect) => Way::Redirect(redirect),

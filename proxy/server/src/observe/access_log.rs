@@ -315,7 +315,7 @@ fn chunk(lines: &[u8]) -> usize {
 
 fn write_all(queue: &LineReceiver, mut out: LogOutput, target: &LogTarget, reopen: &AtomicBool) {
     let mut text = Vec::new();
-    while queue.receive(&mut text) {
+    while let Some(mut unwritten) = queue.receive(&mut text) {
         if reopen.swap(false, Ordering::Relaxed) {
             match open(target) {
                 Ok(fresh) => std::mem::replace(&mut out, LogOutput::new(fresh)).close(),
@@ -327,7 +327,7 @@ fn write_all(queue: &LineReceiver, mut out: LogOutput, target: &LogTarget, reope
         while !rest.is_empty() {
             let (lines, after) = rest.split_at(chunk(rest));
             out.write(lines);
-            queue.written(lines.len());
+            unwritten.shrink(lines.len());
             rest = after;
         }
     }

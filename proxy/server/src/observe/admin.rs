@@ -113,7 +113,7 @@ impl Desk {
 
 /// Bytes of an answer that the kernel holds unsent: what a slow watcher gets is as new as
 /// may be, and one that takes nothing is soon known.
-const UNSENT_BYTES: u32 = 16 << 10;
+const MAX_UNSENT_BYTES: u32 = 16 << 10;
 
 /// Bytes of an answer that are held for the kernel.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -128,7 +128,7 @@ async fn accept(socket: ListeningSocket, desk: Arc<Desk>) {
         tokio::select! {
             accepted = socket.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES);
+                    let _ = SockRef::from(&stream).set_tcp_notsent_lowat(MAX_UNSENT_BYTES);
                     let seat = desk.seats.take(Instant::now());
                     let task = tokio::spawn(serve(stream, Arc::clone(&desk), Arc::clone(&seat)));
                     seat.served_by(task.abort_handle());

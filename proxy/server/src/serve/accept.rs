@@ -269,8 +269,8 @@ fn admit(
         })
         .flatten()
         .map(|tos| tos >> 2);
-    let most_unsent = listener.config.max_unsent_bytes;
-    let outlet = generation.uplink.accept(&stream, most_unsent);
+    let max_unsent_bytes = listener.config.max_unsent_bytes;
+    let outlet = generation.uplink.accept(&stream, max_unsent_bytes);
     let connection = Rc::new(Connection::new(
         Rc::clone(&worker.serving),
         Arc::clone(listener),

@@ -12,6 +12,7 @@ use sprat_config::classify::Classifier;
 use sprat_config::resolved::{Cluster, Config, Listener, Route};
 use sprat_net::buffer::Buffers;
 use sprat_net::tls::{ClusterTls, ListenerTls};
+use sprat_scheduler::catalogue::KeyHasher;
 use sprat_sizes::Catalogue;
 use sprat_traces::{TraceStats, Tracer};
 use sprat_uplink::SharedUplink;
@@ -73,7 +74,8 @@ impl Assembly {
         let uplink = SharedUplink::new(&config.uplink, &config.classes)
             .context("cannot start the search for the rate")?;
         let random = RandomState::new();
-        let catalogue = Catalogue::new(config, (random.hash_one(0), random.hash_one(1)))?;
+        let hasher = KeyHasher::new(random.hash_one(0), random.hash_one(1));
+        let catalogue = Catalogue::new(config, hasher)?;
         let names = Arc::new(Names::default());
         let _resolved = names.resolve(&config.clusters)?;
         let cluster = |cluster| SharedCluster::new(cluster, config, &names, None).map(Arc::new);

@@ -14,7 +14,7 @@ use http::HeaderMap;
 use sprat_config::resolved::Listener;
 use sprat_net::client::{ClientKey, Prefixes};
 use sprat_net::error::{Advice, Denial, Reason};
-use sprat_net::permit::Count;
+use sprat_net::permit::{Count, Counted, Permit};
 use sprat_scheduler::Time;
 use sprat_scheduler::limits::{Shortage, Tallies};
 use tokio::time::Instant;
@@ -108,20 +108,16 @@ impl ListenerLimits {
 
     /// Takes a place for a request of this client.
     fn request(self: &Arc<Self>, client: ClientKey) -> Result<RequestPlace, Reason> {
-        if !self.open_requests.take(1, self.max_requests) {
+        let Some(open) = Permit::take(OpenRequests(Arc::clone(self)), 1, self.max_requests) else {
             lock(&self.shortage).miss(self.now());
             return Err(Reason::ListenerFull);
-        }
-        if let Some(open) = &self.requests
-            && !lock(open).enter(client)
+        };
+        if let Some(own) = &self.requests
+            && !lock(own).enter(client)
         {
-            self.open_requests.give_back(1);
             return Err(Reason::ClientFull);
         }
-        Ok(RequestPlace {
-            limits: Arc::clone(self),
-            client,
-        })
+        Ok(RequestPlace { open, client })
     }
 }
 
@@ -148,15 +144,25 @@ impl Drop for ConnectionPlace {
 /// A request among those in progress, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPlace {
-    limits: Arc<ListenerLimits>,
+    open: Permit<OpenRequests>,
     client: ClientKey,
 }
 
 impl Drop for RequestPlace {
     fn drop(&mut self) {
-        self.limits.open_requests.give_back(1);
-        if let Some(open) = &self.limits.requests {
-            lock(open).leave(&self.client);
+        let OpenRequests(limits) = self.open.of();
+        if let Some(own) = &limits.requests {
+            lock(own).leave(&self.client);
         }
+    }
+}
+
+/// A handle on the number of requests in progress.
+#[derive(Debug)]
+struct OpenRequests(Arc<ListenerLimits>);
+
+impl Counted for OpenRequests {
+    fn count(&self) -> &Count {
+        &self.0.open_requests
     }
 }

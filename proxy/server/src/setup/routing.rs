@@ -252,7 +252,7 @@ impl Route {
     }
 
     /// Returns why a client is not served, if it is not.
-    pub(crate) fn closed_to(&self, client: std::net::IpAddr) -> Option<&Maintenance> {
+    pub fn closed_to(&self, client: std::net::IpAddr) -> Option<&Maintenance> {
         let closed = self.maintenance.as_ref()?;
         let is_exempt = closed.exempt.iter().any(|network| network.contains(client));
         (!is_exempt).then_some(closed)

@@ -12,7 +12,7 @@ use crate::learnt::Learnt;
 fn memory(max_bytes: usize) -> Memory {
     Memory {
         learnt: Arc::new(Learnt::new(max_bytes, Duration::from_secs(60))),
-        hasher: KeyHasher::new((1, 2)),
+        hasher: KeyHasher::new(1, 2),
         vary: vec!["accept-encoding".to_owned()],
         kinds: vec![0],
         clusters: vec!["farm".to_owned()],
@@ -125,7 +125,7 @@ fn a_snapshot_brings_sizes_back_into_a_table_of_another_size() {
     }
     assert_eq!(before.memory.save(&path).unwrap(), 1000);
     let mut after = memory(2 << 20);
-    after.hasher = KeyHasher::new((3, 4));
+    after.hasher = KeyHasher::new(3, 4);
     after.restore(&path, false);
     let after = with_memory(after);
     for n in 0..500 {

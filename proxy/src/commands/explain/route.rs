@@ -38,29 +38,8 @@ pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) ->
         (PathPattern::Exact(path), None) => format!("the path {path}"),
         (PathPattern::Prefix(path), None) => format!("the prefix {path}"),
     };
-    let (answer, cluster) = match Way::of(own, asking.client) {
-        Way::Forward(_) => (Value::Null, route.clusters().first()),
-        Way::Closed(closed) => {
-            let after_s = closed.retry_after.as_secs();
-            (
-                json!({"status": 503, "retry_after_s": after_s, "why": "maintenance"}),
-                None,
-            )
-        }
-        Way::Redirect(redirect) => {
-            let (authority, pattern) = (Some(asking.authority), own.pattern());
-            let location = redirect.location(authority, asking.is_secure, asking.uri, pattern);
-            let location = location.and_then(|own| own.to_str().ok().map(str::to_owned));
-            (
-                json!({"status": redirect.status().as_u16(), "location": location}),
-                None,
-            )
-        }
-        Way::Respond(status, page) => {
-            let bytes = page.map_or(0, |page| page.body.len());
-            (json!({"status": status.as_u16(), "bytes": bytes}), None)
-        }
-    };
+    let answer = answer(own, asking);
+    let cluster = route.clusters().first().filter(|_| answer.is_null());
     let forward = match &route.action {
         Action::Forward(forward) if cluster.is_some() => Some(forward),
         _ => None,
@@ -97,6 +76,27 @@ pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) ->
         "request_headers": edits(&route.request_headers),
         "response_headers": edits(&route.response_headers),
     })
+}
+
+/// Describes Sprat's own answer; null where the request goes to a cluster.
+fn answer(own: &routing::Route, asking: &Asking<'_>) -> Value {
+    if let Some(closed) = own.closed_to(asking.client) {
+        let after_s = closed.retry_after.as_secs();
+        return json!({"status": 503, "retry_after_s": after_s, "why": "maintenance"});
+    }
+    match Way::of(own) {
+        Way::Forward(_) => Value::Null,
+        Way::Redirect(redirect) => {
+            let (authority, pattern) = (Some(asking.authority), own.pattern());
+            let location = redirect.location(authority, asking.is_secure, asking.uri, pattern);
+            let location = location.and_then(|own| own.to_str().ok().map(str::to_owned));
+            json!({"status": redirect.status().as_u16(), "location": location})
+        }
+        Way::Respond(status, page) => {
+            let bytes = page.map_or(0, |page| page.body.len());
+            json!({"status": status.as_u16(), "bytes": bytes})
+        }
+    }
 }
 
 /// Describes what is kept of bodies for slow clients: of requests, then of responses.

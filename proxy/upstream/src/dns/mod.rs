@@ -235,8 +235,9 @@ impl Name {
         }
     }
 
-    /// Logs what an answer, of which there may be a part, has changed.
-    fn log(&self, known: &Known, changed: bool, before: u32, (error, is_part): Told) {
+    /// Logs what an answer has changed, after `before` failures in a row; with `is_part` there
+    /// was one beside the error.
+    fn log(&self, known: &Known, changed: bool, before: u32, error: Option<String>, is_part: bool) {
         let (name, addresses) = (&self.host, known.addresses());
         let failed = error.is_some();
         match error {
@@ -270,9 +271,6 @@ impl Drop for Name {
     }
 }
 
-/// The error, if something went wrong, and whether there was an answer beside it.
-type Told = (Option<String>, bool);
-
 /// Keeps a name resolved, until no endpoint uses it.
 async fn keep(weak: Weak<Name>, places: Arc<Semaphore>) {
     let Some((host, dns, asker)) = weak.upgrade().map(|name| {
@@ -297,9 +295,9 @@ async fn keep(weak: Weak<Name>, places: Arc<Semaphore>) {
             drop(place);
             let Some(name) = weak.upgrade() else { return };
             name.lookups[result(&asked)].fetch_add(1, Relaxed);
-            let told = (asked.error.take(), asked.has_addresses());
+            let (error, is_part) = (asked.error.take(), asked.has_addresses());
             changed |= known.learn(now(), asked, fastrand::u64(..));
-            name.log(&known, changed, before, told);
+            name.log(&known, changed, before, error, is_part);
             name.publish(&known, changed);
         } else if changed {
             let Some(name) = weak.upgrade() else { return };

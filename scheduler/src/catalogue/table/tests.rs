@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::catalogue::KeyHasher;
 
-const HASHER: KeyHasher = KeyHasher::new((7, 11));
+const HASHER: KeyHasher = KeyHasher::new(7, 11);
 
 fn resource(path: &str) -> Resource {
     Resource {

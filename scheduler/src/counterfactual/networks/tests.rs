@@ -8,6 +8,10 @@ fn at(seconds: u32) -> Time {
     Time::ZERO + seconds * S
 }
 
+fn took(actual: Duration, fair: Duration) -> Took {
+    Took { actual, fair }
+}
+
 fn network(number: u32) -> Network {
     let mut bytes = [0; 17];
     bytes[..4].copy_from_slice(&number.to_be_bytes());
@@ -34,7 +38,7 @@ impl Networks {
     /// Adds responses of a network, each of 1 s, and 3 s under `fair`.
     fn add_some(&mut self, now: Time, number: u32, responses: usize) {
         for _ in 0..responses {
-            self.add(now, Some(network(number)), (S, 3 * S));
+            self.add(now, Some(network(number)), took(S, 3 * S));
         }
     }
 }
@@ -45,7 +49,7 @@ fn the_first_have_places_and_all_others_share() {
     for (number, responses) in [(1, 3), (2, 2), (3, 1), (4, 1)] {
         own.add_some(at(0), number, responses);
     }
-    own.add(at(0), None, (S, S));
+    own.add(at(0), None, took(S, S));
     assert_eq!(told(&own), (vec![(network(1), 3), (network(2), 2)], 3));
     let (_, first) = own.each(at(0), Span::TenMinutes).next().unwrap();
     assert_eq!(first.gain(), Some(3.0));

@@ -115,7 +115,8 @@ impl FlowGroups {
         member: Member,
         key: LaneKey,
         slot: u32,
-        (rank, attained): (Rank, u64),
+        rank: Rank,
+        attained: u64,
     ) -> Option<FrontChange> {
         let group = self.slots.get_mut(member.group.0)?;
         let at = match group.lanes.iter().position(|lane| lane.key == key) {

@@ -53,9 +53,9 @@ impl FlowOrder {
         }
     }
 
-    /// Lets a flow go on after a pause as a response of its own: what was before has ended.
-    pub(crate) fn begin_anew(&mut self, flow: &mut Flow, before: (Progress, u64)) {
-        let (progress, attained) = before;
+    /// Lets a flow go on after a pause as a response of its own: what was before has ended, with
+    /// this progress and so many bytes.
+    pub(crate) fn begin_anew(&mut self, flow: &mut Flow, progress: Progress, attained: u64) {
         if let Some(queues) = self.ranker.requests_mut().and_then(|own| own.queues_mut()) {
             queues.done(progress, attained, attained);
             flow.view.progress = queues.arrive();

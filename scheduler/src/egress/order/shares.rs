@@ -71,7 +71,8 @@ impl Shares {
     /// [`Held::enter`] for the ranks.
     pub(super) fn enter(
         &mut self,
-        (class, client): (usize, Option<u64>),
+        class: usize,
+        client: Option<u64>,
         slot: u32,
         ranks: impl FnOnce(u32) -> (Rank, Rank),
     ) -> u32 {
@@ -257,7 +258,7 @@ mod tests {
     /// Opens a client's first flow, which is ready.
     fn come(shares: &mut Shares, client: u64) -> u32 {
         let slot = client as u32;
-        let share = shares.enter((0, Some(client)), slot, |slot| (rank(slot), rank(slot)));
+        let share = shares.enter(0, Some(client), slot, |slot| (rank(slot), rank(slot)));
         shares.insert(share, slot, rank(slot));
         share
     }
@@ -285,7 +286,7 @@ mod tests {
         shares.remove(own[1], 1);
         shares.leave(own[1], Some(1), 1);
         assert_eq!(shares.clients(), Some(2));
-        let there = shares.enter((1, Some(0)), 9, |slot| (rank(slot), rank(slot)));
+        let there = shares.enter(1, Some(0), 9, |slot| (rank(slot), rank(slot)));
         assert_eq!((shares.class(there), shares.class(own[0])), (1, 0));
         assert_eq!(shares.clients(), Some(3));
         assert_eq!(Shares::new(false, 2).clients(), None);
@@ -311,7 +312,7 @@ mod tests {
             let own = [0, 1].map(|client| come(&mut shares, client));
             for slot in 2..2 + more {
                 let ranks = |slot| (rank(slot), rank(slot));
-                shares.enter((0, Some(1)), slot, ranks);
+                shares.enter(0, Some(1), slot, ranks);
             }
             shares.remove(own[1], 1);
             shares.rest(own[1]);
@@ -333,7 +334,7 @@ mod tests {
         let mut shares = Shares::new(true, 1);
         let own = [0, 1].map(|client| come(&mut shares, client));
         for slot in [10, 20, 30] {
-            shares.enter((0, Some(0)), slot, |slot| (rank(slot), rank(slot)));
+            shares.enter(0, Some(0), slot, |slot| (rank(slot), rank(slot)));
             shares.insert(own[0], slot, rank(slot));
         }
         shares.take(own[0], 0);
@@ -357,7 +358,7 @@ mod tests {
             for more in 1..4 {
                 let slot = 10 * more + client as u32;
                 let ranks = |slot| (rank(slot), rank(slot));
-                shares.enter((0, Some(client as u64)), slot, ranks);
+                shares.enter(0, Some(client as u64), slot, ranks);
                 shares.insert(share, slot, rank(slot));
             }
         }

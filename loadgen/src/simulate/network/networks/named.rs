@@ -1,6 +1,7 @@
 //! Networks with names: where the shared link is the bottleneck, where the clients'
 //! own links are, both, and neither.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{
@@ -33,7 +34,7 @@ fn near(name: &str, mbit: f64, load: f64, count: usize) -> Network {
         groups: vec![ClientGroup {
             clients: 8,
             weight: 1.0,
-            rtt_ms: (0.1, 0.3),
+            rtt_ms: 0.1..=0.3,
             own: LinkSettings::default(),
             quick_acks: 16,
             keeps: false,
@@ -51,7 +52,7 @@ fn near(name: &str, mbit: f64, load: f64, count: usize) -> Network {
 }
 
 /// Makes the network of [`near`] with another round trip, in ms.
-fn at_rtt(name: &str, mbit: f64, load: f64, rtt_ms: (f64, f64), count: usize) -> Network {
+fn at_rtt(name: &str, mbit: f64, load: f64, rtt_ms: RangeInclusive<f64>, count: usize) -> Network {
     let mut network = near(name, mbit, load, count);
     network.groups[0].rtt_ms = rtt_ms;
     network
@@ -60,7 +61,7 @@ fn at_rtt(name: &str, mbit: f64, load: f64, rtt_ms: (f64, f64), count: usize) ->
 /// Makes the lab: the limit is the server's own queue, as `tc` puts it there,
 /// and one client is next to it.
 fn lab(name: &str, mbit: f64, load: f64, count: usize) -> Network {
-    let mut network = at_rtt(name, mbit, load, (0.1, 0.1), count);
+    let mut network = at_rtt(name, mbit, load, 0.1..=0.1, count);
     network.groups[0].clients = 1;
     network.shared.queue = queue_packets(2 * LAB_PACKETS);
     network.local_packets = Some(LAB_PACKETS);
@@ -69,7 +70,7 @@ fn lab(name: &str, mbit: f64, load: f64, count: usize) -> Network {
 
 /// Clients behind links of their own; the farm's link is idle.
 fn behind(name: &str, clients: usize, own: LinkSettings, offered: f64, count: usize) -> Network {
-    let mut network = at_rtt(name, 1000.0, 0.0, (40.0, 40.0), count);
+    let mut network = at_rtt(name, 1000.0, 0.0, 40.0..=40.0, count);
     network.groups[0].clients = clients;
     network.groups[0].own = own;
     network.traffic.offered_bits_per_s = offered * MBIT;
@@ -100,25 +101,25 @@ fn shared(n: usize) -> Vec<Network> {
         near("100M near", 100.0, 0.9, n),
         near("100M near, load 0.8", 100.0, 0.8, n),
         near("300M near", 300.0, 0.9, n),
-        at_rtt("1M rtt 40", 1.0, 0.8, (40.0, 40.0), n),
-        at_rtt("3M rtt 40", 3.0, 0.9, (40.0, 40.0), n),
-        at_rtt("10M rtt 10", 10.0, 0.9, (10.0, 10.0), n),
-        at_rtt("10M rtt 40", 10.0, 0.9, (40.0, 40.0), n),
-        at_rtt("10M rtt 100", 10.0, 0.9, (100.0, 100.0), n),
-        at_rtt("10M rtt 0.1 to 300", 10.0, 0.9, (0.1, 300.0), n),
-        at_rtt("10M rtt 50 to 240", 10.0, 0.9, (50.0, 240.0), n),
-        at_rtt("100M rtt 40", 100.0, 0.9, (40.0, 40.0), n),
+        at_rtt("1M rtt 40", 1.0, 0.8, 40.0..=40.0, n),
+        at_rtt("3M rtt 40", 3.0, 0.9, 40.0..=40.0, n),
+        at_rtt("10M rtt 10", 10.0, 0.9, 10.0..=10.0, n),
+        at_rtt("10M rtt 40", 10.0, 0.9, 40.0..=40.0, n),
+        at_rtt("10M rtt 100", 10.0, 0.9, 100.0..=100.0, n),
+        at_rtt("10M rtt 0.1 to 300", 10.0, 0.9, 0.1..=300.0, n),
+        at_rtt("10M rtt 50 to 240", 10.0, 0.9, 50.0..=240.0, n),
+        at_rtt("100M rtt 40", 100.0, 0.9, 40.0..=40.0, n),
     ]
 }
 
 /// Lists networks that vary the clients, queues and habits on the shared link.
 fn varied(n: usize) -> Vec<Network> {
-    let far = |name: &str| at_rtt(name, 10.0, 0.9, (20.0, 60.0), n);
+    let far = |name: &str| at_rtt(name, 10.0, 0.9, 20.0..=60.0, n);
     let addresses = |network: &mut Network| network.groups[0].clients = 500;
     vec![
         with(far("10M, 500 addresses"), addresses),
         with(
-            at_rtt("100M, 500 addresses", 100.0, 0.9, (20.0, 60.0), n),
+            at_rtt("100M, 500 addresses", 100.0, 0.9, 20.0..=60.0, n),
             addresses,
         ),
         with(far("10M, one address"), |w| w.groups[0].clients = 1),
@@ -135,11 +136,11 @@ fn varied(n: usize) -> Vec<Network> {
             };
         }),
         with(
-            at_rtt("20M, 10-packet queue", 20.0, 0.9, (20.0, 60.0), n),
+            at_rtt("20M, 10-packet queue", 20.0, 0.9, 20.0..=60.0, n),
             |w| w.shared.queue = queue_packets(10),
         ),
         with(
-            at_rtt("20M, 1000-packet queue", 20.0, 0.9, (20.0, 60.0), n),
+            at_rtt("20M, 1000-packet queue", 20.0, 0.9, 20.0..=60.0, n),
             |w| w.shared.queue = queue_packets(1000),
         ),
         with(far("10M, overload"), |w| {
@@ -152,18 +153,18 @@ fn varied(n: usize) -> Vec<Network> {
 fn changing(n: usize) -> Vec<Network> {
     let second = Duration::from_secs(1);
     vec![
-        with(at_rtt("10 to 100M", 10.0, 0.9, (20.0, 60.0), n), |w| {
+        with(at_rtt("10 to 100M", 10.0, 0.9, 20.0..=60.0, n), |w| {
             w.traffic.offered_bits_per_s = 12.0 * MBIT;
             w.shared.schedule = rates(&[(10.0, 100.0)], None);
         }),
-        with(at_rtt("20 to 6 to 20M", 20.0, 0.0, (20.0, 60.0), n), |w| {
+        with(at_rtt("20 to 6 to 20M", 20.0, 0.0, 20.0..=60.0, n), |w| {
             w.traffic.offered_bits_per_s = 12.0 * MBIT;
             w.shared.schedule = rates(&[(10.0, 6.0), (20.0, 20.0)], None);
         }),
-        with(at_rtt("10M on-off", 10.0, 1.4, (20.0, 60.0), n), |w| {
+        with(at_rtt("10M on-off", 10.0, 1.4, 20.0..=60.0, n), |w| {
             w.traffic.on_off = Some((second, second));
         }),
-        with(at_rtt("50M on-off", 50.0, 1.4, (5.0, 60.0), n), |w| {
+        with(at_rtt("50M on-off", 50.0, 1.4, 5.0..=60.0, n), |w| {
             w.traffic.on_off = Some((second, second * 3));
         }),
     ]
@@ -226,7 +227,7 @@ fn own(n: usize) -> Vec<Network> {
 /// Lists networks in which the shared link and the clients' own are both of account.
 fn mixed(n: usize) -> Vec<Network> {
     let queued = |mbit: f64| link(mbit, queue_bytes(OWN_QUEUE));
-    let hundred = |name: &str| at_rtt(name, 100.0, 0.9, (40.0, 40.0), n);
+    let hundred = |name: &str| at_rtt(name, 100.0, 0.9, 40.0..=40.0, n);
     let own = |mbit: f64, clients: usize| {
         move |w: &mut Network| {
             w.groups[0].clients = clients;
@@ -251,23 +252,23 @@ fn mixed(n: usize) -> Vec<Network> {
         }),
         with(hundred("100M, own 10M x 32"), own(10.0, 32)),
         with(
-            at_rtt("10M, own 2M x 8", 10.0, 0.8, (40.0, 40.0), n),
+            at_rtt("10M, own 2M x 8", 10.0, 0.8, 40.0..=40.0, n),
             own(2.0, 8),
         ),
         with(
-            at_rtt("10M, own 4M x 8, deep", 10.0, 0.9, (40.0, 40.0), n),
+            at_rtt("10M, own 4M x 8, deep", 10.0, 0.9, 40.0..=40.0, n),
             deep,
         ),
         with(
-            at_rtt("10M, both kinds", 10.0, 0.9, (40.0, 40.0), n),
+            at_rtt("10M, both kinds", 10.0, 0.9, 40.0..=40.0, n),
             half_behind,
         ),
         with(
-            at_rtt("10M, jitter 3 ms", 10.0, 0.9, (20.0, 60.0), n),
+            at_rtt("10M, jitter 3 ms", 10.0, 0.9, 20.0..=60.0, n),
             jitter(3),
         ),
         with(
-            at_rtt("50M, jitter 3 ms", 50.0, 0.9, (20.0, 60.0), n),
+            at_rtt("50M, jitter 3 ms", 50.0, 0.9, 20.0..=60.0, n),
             jitter(3),
         ),
     ]

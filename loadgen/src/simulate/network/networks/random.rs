@@ -27,7 +27,7 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         u if u < 0.90 => Bottleneck::Both,
         _ => Bottleneck::Nowhere,
     };
-    let mbit = log_uniform(&mut dice, (1.0, 300.0));
+    let mbit = log_uniform(&mut dice, &(1.0..=300.0));
     let load = match dice.uniform() {
         u if u < 0.1 => 1.2,
         u => 0.4 + 0.6 * u,
@@ -65,8 +65,8 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         );
     }
     let on_off = (dice.uniform() < 0.15).then(|| {
-        let on_s = log_uniform(&mut dice, (0.2, 5.0));
-        let off_s = log_uniform(&mut dice, (0.2, 5.0));
+        let on_s = log_uniform(&mut dice, &(0.2..=5.0));
+        let off_s = log_uniform(&mut dice, &(0.2..=5.0));
         (
             Duration::from_secs_f64(on_s),
             Duration::from_secs_f64(off_s),
@@ -99,27 +99,27 @@ fn capacity_mbit(group: &ClientGroup) -> f64 {
 }
 
 fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> ClientGroup {
-    let clients = log_uniform(dice, (1.0, 300.0)) as usize;
-    let least_ms = log_uniform(dice, (0.2, 200.0));
-    let most_ms = (least_ms * log_uniform(dice, (1.0, 10.0))).min(400.0);
+    let clients = log_uniform(dice, &(1.0..=300.0)) as usize;
+    let least_ms = log_uniform(dice, &(0.2..=200.0));
+    let most_ms = (least_ms * log_uniform(dice, &(1.0..=10.0))).min(400.0);
     let mut own = match bottleneck {
         Bottleneck::Shared | Bottleneck::Nowhere => LinkSettings::default(),
         Bottleneck::Own | Bottleneck::Both => {
             // Each has less than the shared link, and all of them may have more.
-            let each = mbit * log_uniform(dice, (0.05, 0.7));
+            let each = mbit * log_uniform(dice, &(0.05..=0.7));
             link(each, queue(dice, each))
         }
     };
     if dice.uniform() < 0.4 {
-        own.jitter = Duration::from_secs_f64(log_uniform(dice, (0.2e-3, 8e-3)));
+        own.jitter = Duration::from_secs_f64(log_uniform(dice, &(0.2e-3..=8e-3)));
     }
     if dice.uniform() < 0.3 {
-        own.loss = log_uniform(dice, (0.0005, 0.02));
+        own.loss = log_uniform(dice, &(0.0005..=0.02));
     }
     ClientGroup {
         clients,
         weight: 0.2 + dice.uniform(),
-        rtt_ms: (least_ms, most_ms),
+        rtt_ms: least_ms..=most_ms,
         own,
         quick_acks: if dice.uniform() < 0.8 { 16 } else { 0 },
         keeps: dice.uniform() < 0.4,
@@ -128,7 +128,7 @@ fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> ClientGroup {
 
 /// Draws a queue of 5 to 400 ms, 10 segments at least; one in eight with RED.
 fn queue(dice: &mut Dice, mbit: f64) -> QueueSettings {
-    let bytes = mbit * MBIT / 8.0 * log_uniform(dice, (0.005, 0.4));
+    let bytes = mbit * MBIT / 8.0 * log_uniform(dice, &(0.005..=0.4));
     let bytes = (bytes as u64).max(10 * SEGMENT);
     if dice.uniform() < 0.125 {
         return QueueSettings::Red {

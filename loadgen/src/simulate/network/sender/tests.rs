@@ -29,7 +29,7 @@ fn sent(sender: &mut Sender, now: Time) -> u64 {
 fn upto(segments: u64, echo: Time) -> Ack {
     Ack {
         upto: segments * MSS,
-        selected: (0, 0),
+        selected: None,
         echo,
     }
 }
@@ -37,7 +37,10 @@ fn upto(segments: u64, echo: Time) -> Ack {
 /// Segment `index` has come, beyond a hole at `hole`.
 fn beyond(hole: u64, index: u64) -> Ack {
     Ack {
-        selected: (index * MSS, (index + 1) * MSS),
+        selected: Some(Piece {
+            from: index * MSS,
+            to: (index + 1) * MSS,
+        }),
         ..upto(hole, Time::ZERO)
     }
 }

@@ -344,7 +344,7 @@ impl<'a> Dumbbell<'a> {
         if self.setup.way == SfdWay::NoLong && object.packets > SHORT_PACKETS {
             self.object_done(number);
         } else {
-            self.connect(asked, false, (1, 0));
+            self.connect(asked, false, 1, 0);
         }
     }
 
@@ -375,7 +375,7 @@ impl<'a> Dumbbell<'a> {
             packets,
             at: self.now,
         };
-        self.connect(asked, true, (packets, 0));
+        self.connect(asked, true, packets, 0);
         self.schedule(Duration::from_secs_f64(every_s), DumbbellEvent::Transfer);
     }
 
@@ -427,12 +427,13 @@ impl<'a> Dumbbell<'a> {
             _ => u32::MAX,
         };
         let first = asked.packets.min(most);
-        self.connect(asked, true, (first, asked.packets - first));
+        self.connect(asked, true, first, asked.packets - first);
     }
 
     // Connections.
 
-    fn connect(&mut self, asked: AskedObject, is_response: bool, (packets, left): (u32, u32)) {
+    /// Opens a connection that carries so many packets, after which so many are left.
+    fn connect(&mut self, asked: AskedObject, is_response: bool, packets: u32, left: u32) {
         let mut out = Vec::new();
         let connection = MessageConnection {
             asked,
@@ -546,7 +547,7 @@ impl<'a> Dumbbell<'a> {
             self.on_request(own.asked);
         } else if own.left > 0 {
             let piece = own.left.min(SHORT_PACKETS);
-            self.connect(own.asked, true, (piece, own.left - piece));
+            self.connect(own.asked, true, piece, own.left - piece);
         } else if let Some(page) = own.asked.page {
             self.object_done(page);
         }

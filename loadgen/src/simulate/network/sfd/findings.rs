@@ -119,8 +119,20 @@ struct SfdFinding {
     figure: &'static str,
     what: &'static str,
     paper: &'static str,
+    judged: JudgedValue,
+}
+
+/// A value that was found, and whether a claim holds by it.
+#[derive(Clone, Copy)]
+struct JudgedValue {
     found: f64,
     holds: bool,
+}
+
+impl JudgedValue {
+    fn new(found: f64, holds: bool) -> Self {
+        Self { found, holds }
+    }
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -132,7 +144,7 @@ pub(super) fn findings(measured: &[MeasuredWay], load: SessionLoad) -> Vec<Vec<S
     let head = ["figure", "finding", "paper", "here", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for finding in all(measured) {
-        let verdict = match (load, finding.holds) {
+        let verdict = match (load, finding.judged.holds) {
             (SessionLoad::Medium, true) => "holds",
             (SessionLoad::Medium, false) => "does not hold",
             // Said of the medium load alone.
@@ -143,7 +155,7 @@ pub(super) fn findings(measured: &[MeasuredWay], load: SessionLoad) -> Vec<Vec<S
             finding.figure.to_owned(),
             finding.what.to_owned(),
             finding.paper.to_owned(),
-            format!("{:.2}", finding.found),
+            format!("{:.2}", finding.judged.found),
             verdict.to_owned(),
         ]);
     }
@@ -184,28 +196,27 @@ fn finding(
     figure: &'static str,
     what: &'static str,
     paper: &'static str,
-    (found, holds): (f64, bool),
+    judged: JudgedValue,
 ) -> SfdFinding {
     SfdFinding {
         figure,
         what,
         paper,
-        found,
-        holds,
+        judged,
     }
 }
 
 /// Judges what the paper states to two digits: a value within a quarter of it holds.
-fn near(found: f64, paper: f64) -> (f64, bool) {
-    (found, (found / paper - 1.0).abs() <= 0.25)
+fn near(found: f64, paper: f64) -> JudgedValue {
+    JudgedValue::new(found, (found / paper - 1.0).abs() <= 0.25)
 }
 
-fn at_most(found: f64, most: f64) -> (f64, bool) {
-    (found, found <= most)
+fn at_most(found: f64, most: f64) -> JudgedValue {
+    JudgedValue::new(found, found <= most)
 }
 
-fn at_least(found: f64, least: f64) -> (f64, bool) {
-    (found, found >= least)
+fn at_least(found: f64, least: f64) -> JudgedValue {
+    JudgedValue::new(found, found >= least)
 }
 
 impl Compared<'_> {
@@ -223,7 +234,7 @@ impl Compared<'_> {
     fn figure3(&self) -> Vec<SfdFinding> {
         let no_long = at_least(self.less(self.no_long), 0.5);
         let pieces = self.less(self.pieces);
-        let pieces = (pieces, (0.3..=0.5).contains(&pieces));
+        let pieces = JudgedValue::new(pieces, (0.3..=0.5).contains(&pieces));
         vec![
             finding("3", "NL: short flows less than DT by", ">= 0.5", no_long),
             finding("3", "L2S: by", "0.3 to 0.5", pieces),

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use sprat_net::forward_stream;
 use sprat_net::slices::poll_write_slices;
 use sprat_net::sys;
 use sprat_uplink::Outlet;
@@ -185,6 +186,8 @@ impl<W: SocketWatch> AsyncRead for Socket<W> {
 }
 
 impl<W: SocketWatch> AsyncWrite for Socket<W> {
+    forward_stream!(writer: is_write_vectored, poll_flush, poll_shutdown);
+
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -207,18 +210,6 @@ impl<W: SocketWatch> AsyncWrite for Socket<W> {
             Poll::Pending => Poll::Pending,
         };
         self.note(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.writer.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.writer).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.writer).poll_shutdown(cx)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Tells HTTP/2 from HTTP/1.1 by a connection's first bytes.
 
 use std::fmt;
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
+use sprat_net::forward_stream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::state::{ClientIo, Connection};
@@ -177,33 +178,11 @@ impl AsyncRead for Prefaced {
 }
 
 impl AsyncWrite for Prefaced {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.io).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
+    forward_stream!(io: poll_write, poll_write_vectored, is_write_vectored, poll_shutdown);
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         ready!(this.connection.poll_interim(cx, Pin::new(&mut this.io)))?;
         Pin::new(&mut self.io).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }

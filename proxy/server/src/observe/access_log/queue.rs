@@ -7,7 +7,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use sprat_net::permit::Count;
+use sprat_net::permit::{Count, Permit, Permits};
 
 /// Text that may wait for the writer, and as much again that it is writing.
 const QUEUE_BYTES: usize = 16 << 20;
@@ -20,10 +20,16 @@ const KEPT_BYTES: usize = 256 << 10;
 
 /// Makes a queue, which is empty.
 pub(super) fn queue() -> (LineSender, LineReceiver) {
+    let unwritten = Permits::default();
+    let pending = Pending {
+        text: Vec::new(),
+        unwritten: unwritten.none(usize::MAX),
+        is_closed: false,
+    };
     let shared = Arc::new(Shared {
-        pending: Mutex::default(),
+        pending: Mutex::new(pending),
         changed: Condvar::new(),
-        unwritten: Arc::default(),
+        unwritten,
     });
     (LineSender(Arc::clone(&shared)), LineReceiver(shared))
 }
@@ -33,12 +39,13 @@ struct Shared {
     /// There is a first line, or the end.
     changed: Condvar,
     /// Bytes that are not written yet.
-    unwritten: Arc<Count>,
+    unwritten: Permits,
 }
 
-#[derive(Default)]
 struct Pending {
     text: Vec<u8>,
+    /// The bytes of the text.
+    unwritten: Permit,
     /// One of both ends has gone.
     is_closed: bool,
 }
@@ -67,7 +74,7 @@ impl LineSender {
         }
         let is_first = pending.text.is_empty();
         pending.text.extend_from_slice(line);
-        self.0.unwritten.add(line.len());
+        pending.unwritten.grow(line.len());
         drop(pending);
         if is_first {
             self.0.changed.notify_one();
@@ -77,7 +84,7 @@ impl LineSender {
 
     /// Returns how many bytes are not written yet, as it changes.
     pub(super) fn unwritten(&self) -> Arc<Count> {
-        Arc::clone(&self.0.unwritten)
+        self.0.unwritten.count()
     }
 }
 
@@ -91,9 +98,10 @@ impl Drop for LineSender {
 pub(super) struct LineReceiver(Arc<Shared>);
 
 impl LineReceiver {
-    /// Waits for lines and puts them into `text`, in place of what is there; false once
-    /// there are none any more.
-    pub(super) fn receive(&self, text: &mut Vec<u8>) -> bool {
+    /// Waits for lines and puts them into `text`, in place of what is there. Returns their
+    /// bytes, which are unwritten until this is given back; none once there are no lines
+    /// any more.
+    pub(super) fn receive(&self, text: &mut Vec<u8>) -> Option<Permit> {
         text.clear();
         text.shrink_to(KEPT_BYTES);
         let changed = &self.0.changed;
@@ -104,12 +112,7 @@ impl LineReceiver {
         let gathered = changed.wait_timeout_while(pending, GATHERS_FOR, goes_on);
         let (mut pending, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut pending.text, text);
-        !text.is_empty()
-    }
-
-    /// Notes that so many bytes were written, or given up.
-    pub(super) fn written(&self, bytes: usize) {
-        self.0.unwritten.give_back(bytes);
+        (!text.is_empty()).then(|| pending.unwritten.split(text.len()))
     }
 }
 
@@ -128,16 +131,22 @@ mod tests {
         let (sender, receiver) = queue();
         assert!(sender.send(b"a\n") && sender.send(b"b\n"));
         let mut text = b"left over".to_vec();
-        assert!(receiver.receive(&mut text));
+        let mut unwritten = receiver.receive(&mut text).expect("lines have come");
         assert_eq!(text, b"a\nb\n");
         assert_eq!(sender.unwritten().used(), 4);
-        receiver.written(2);
+        unwritten.shrink(2);
         assert_eq!(sender.unwritten().used(), 2);
         assert!(sender.send(b"c\n"));
+        assert_eq!(sender.unwritten().used(), 4);
+        drop(unwritten);
+        assert_eq!(sender.unwritten().used(), 2);
         drop(sender);
-        assert!(receiver.receive(&mut text), "what came before the end");
+        assert!(
+            receiver.receive(&mut text).is_some(),
+            "what came before the end"
+        );
         assert_eq!(text, b"c\n");
-        assert!(!receiver.receive(&mut text));
+        assert!(receiver.receive(&mut text).is_none());
     }
 
     #[test]
@@ -147,10 +156,10 @@ mod tests {
         assert!(sender.send(&half) && sender.send(&half));
         assert!(!sender.send(b"\n"));
         let mut text = Vec::new();
-        assert!(receiver.receive(&mut text));
+        assert!(receiver.receive(&mut text).is_some());
         assert_eq!(text.len(), QUEUE_BYTES);
         assert!(sender.send(b"\n"));
-        assert!(receiver.receive(&mut text));
+        assert!(receiver.receive(&mut text).is_some());
         assert!(
             text.capacity() <= QUEUE_BYTES / 2,
             "a burst's memory is given back"
@@ -164,7 +173,7 @@ mod tests {
         let (sender, receiver) = queue();
         let writer = std::thread::spawn(move || {
             let (mut text, mut all) = (Vec::new(), 0);
-            while receiver.receive(&mut text) {
+            while receiver.receive(&mut text).is_some() {
                 all += text.len();
             }
             all

@@ -9,14 +9,14 @@ use tokio::time::Instant;
 
 use super::account::Account;
 use super::phase::{AnswerPhase, Http1Phase};
-use super::progress::Progress;
+use super::progress::ResponseProgress;
 
 /// The state of HTTP/1.1 on a connection. Once HTTP/2 is spoken it rests.
 pub(super) struct Http1 {
     /// The state that decides what is waited for.
     pub(super) phase: Cell<Http1Phase>,
     /// The progress of the response in hand.
-    pub(super) progress: Progress,
+    pub(super) progress: ResponseProgress,
     /// The watch over where requests begin and end in what the client sends.
     pub(super) watch: RefCell<RequestWatch>,
     /// Whether the client has closed its sending side.
@@ -37,7 +37,7 @@ impl Http1 {
                 since: now,
                 begun: false,
             }),
-            progress: Progress::default(),
+            progress: ResponseProgress::default(),
             watch: RefCell::default(),
             has_finished_sending: Cell::new(false),
             finishing: RefCell::new(None),

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::account::Account;
 use super::interim_queue::AwaitsInterims;
 use super::phase::AnswerPhase;
-use super::progress::Progress;
+use super::progress::ResponseProgress;
 use super::state::Connection;
 
 /// A request of an HTTP/2 connection and its response.
@@ -28,7 +28,7 @@ pub(crate) struct Http2Stream {
     /// The state that decides what is waited for.
     pub(super) phase: Cell<AnswerPhase>,
     /// The progress of the response in hand.
-    pub(super) progress: Progress,
+    pub(super) progress: ResponseProgress,
     /// The precedence that the client has asked for.
     pub(super) precedence: Cell<Precedence>,
     /// Opens when what the body gave is in the socket.
@@ -63,7 +63,7 @@ impl Http2Stream {
             number,
             interims: Cell::new(0),
             phase: Cell::new(AnswerPhase::Waiting { until: None }),
-            progress: Progress::default(),
+            progress: ResponseProgress::default(),
             precedence: Cell::default(),
             gate: FlushGate::default(),
             in_flight: Cell::new(0),

@@ -29,7 +29,7 @@ pub(crate) struct ResponseBounds {
 
 /// The state of an upstream towards the response that it sends.
 #[derive(Clone, Copy, Debug, Default)]
-enum Sender {
+enum SendState {
     /// The upstream owes nothing: no response has begun, or all of it has come.
     #[default]
     Done,
@@ -59,9 +59,9 @@ enum Steadiness {
 
 /// The progress of a response.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct ResponseProgress {
     bounds: Cell<Option<ResponseBounds>>,
-    sender: Cell<Sender>,
+    send_state: Cell<SendState>,
     steadiness: Cell<Steadiness>,
     /// The time for which the upstream was silent since the response began, in all.
     silent: Cell<Duration>,
@@ -69,7 +69,7 @@ pub(super) struct Progress {
     held_up: Cell<Duration>,
 }
 
-impl Progress {
+impl ResponseProgress {
     /// Notes that the response's head goes out; its body follows, within `bounds`.
     pub(super) fn begin(&self, bounds: Option<ResponseBounds>) {
         self.bounds.set(bounds);
@@ -82,19 +82,19 @@ impl Progress {
     /// Notes that the upstream has sent all of the response.
     pub(super) fn end(&self) {
         self.bounds.set(None);
-        self.sender.set(Sender::Done);
+        self.send_state.set(SendState::Done);
     }
 
     /// Notes that the upstream has sent some of the response.
     pub(super) fn upstream_sent(&self) {
-        match self.sender.get() {
-            Sender::Silent { .. } => self.end_silence(clock::now()),
-            Sender::Unread { since: Some(since) } => {
+        match self.send_state.get() {
+            SendState::Silent { .. } => self.end_silence(clock::now()),
+            SendState::Unread { since: Some(since) } => {
                 let now = clock::now();
                 self.hold_up(since, now);
                 self.leave_unread(|| now);
             }
-            Sender::Unread { since: None } | Sender::Done => {}
+            SendState::Unread { since: None } | SendState::Done => {}
         }
         if self.steadiness.get() == Steadiness::NotBegun {
             self.steadiness.set(Steadiness::Steady);
@@ -107,15 +107,15 @@ impl Progress {
             return;
         }
         let now = clock::now();
-        if let Sender::Unread { since: Some(since) } = self.sender.get() {
+        if let SendState::Unread { since: Some(since) } = self.send_state.get() {
             self.hold_up(since, now);
         }
-        self.sender.set(Sender::Silent { since: now });
+        self.send_state.set(SendState::Silent { since: now });
     }
 
     /// Returns whether it is the upstream that is waited for.
     pub(super) fn is_upstream_silent(&self) -> bool {
-        matches!(self.sender.get(), Sender::Silent { .. })
+        matches!(self.send_state.get(), SendState::Silent { .. })
     }
 
     /// Returns how long the upstream was waited for since the response began.
@@ -136,7 +136,7 @@ impl Progress {
 
     /// Notes that the upstream is not waited for any more, if it was.
     pub(super) fn end_silence(&self, now: Instant) {
-        let Sender::Silent { since } = self.sender.get() else {
+        let SendState::Silent { since } = self.send_state.get() else {
             return;
         };
         let silence = now.saturating_duration_since(since);
@@ -151,7 +151,7 @@ impl Progress {
     fn leave_unread(&self, now: impl FnOnce() -> Instant) {
         let is_judged = self.bounds.get().is_some_and(|bounds| bounds.is_judged);
         let since = is_judged.then(now);
-        self.sender.set(Sender::Unread { since });
+        self.send_state.set(SendState::Unread { since });
     }
 
     /// Counts the time for which the upstream was not read.
@@ -163,9 +163,9 @@ impl Progress {
     /// Returns the response's next deadline; none while nothing is being waited for.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let bounds = self.bounds.get()?;
-        let idle = match self.sender.get() {
-            Sender::Silent { since } => Some(since + bounds.upstream_idle),
-            Sender::Unread { .. } | Sender::Done => None,
+        let idle = match self.send_state.get() {
+            SendState::Silent { since } => Some(since + bounds.upstream_idle),
+            SendState::Unread { .. } | SendState::Done => None,
         };
         [bounds.deadline, idle].into_iter().flatten().min()
     }
@@ -176,7 +176,7 @@ impl Progress {
         if bounds.deadline.is_some_and(|deadline| now >= deadline) {
             return Some(Reason::RouteTimeout);
         }
-        let Sender::Silent { since } = self.sender.get() else {
+        let SendState::Silent { since } = self.send_state.get() else {
             return None;
         };
         past(now, since, bounds.upstream_idle).then_some(Reason::UpstreamIdleTimeout)
@@ -206,7 +206,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_the_time_in_which_it_is_not_read_is_held_against_us() {
-        let progress = Progress::default();
+        let progress = ResponseProgress::default();
         progress.begin(bounds(true));
         progress.upstream_sent();
         // It is waited for until the socket is full, and not read afterwards.
@@ -230,7 +230,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_is_one_in_the_midst_of_a_response() {
-        let progress = Progress::default();
+        let progress = ResponseProgress::default();
         progress.begin(bounds(false));
         progress.upstream_silent();
         advance(STEP).await;
@@ -251,7 +251,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_silent_upstream_is_overdue_in_time() {
-        let progress = Progress::default();
+        let progress = ResponseProgress::default();
         let start = Instant::now();
         progress.begin(bounds(false));
         assert_eq!(progress.next_deadline(), None);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::account::Account;
 use super::http2_stream::Http2Stream;
 use super::phase::{AnswerPhase, Http1Phase};
-use super::progress::{Progress, ResponseBounds};
+use super::progress::{ResponseBounds, ResponseProgress};
 use super::state::Connection;
 use crate::client::precedence;
 
@@ -37,7 +37,7 @@ impl Stream {
         }
     }
 
-    fn progress(&self) -> &Progress {
+    fn progress(&self) -> &ResponseProgress {
         match self {
             Self::Only(connection) => &connection.http1.progress,
             Self::Http2(stream) => &stream.progress,

@@ -265,7 +265,8 @@ mod tests {
         assert_eq!(policy_names(), names);
         for name in names {
             let text = format!("policy: {name}");
-            assert!(parse_uplink(&text, "test", &|_| None).is_ok(), "{name}");
+            let uplink = parse_uplink(&text, "test", &|_| None).unwrap().config;
+            assert_eq!(uplink.policy.name(), name);
         }
     }
 }

@@ -317,20 +317,20 @@ fn share_fits(
     };
     let (message, help) = match (engine, policy) {
         (Some(Engine::Kernel(_)), _) => (
-            "`share` needs `engine: pace`: the kernel's classes know no clients",
+            "`share` needs `engine: pace`: the kernel's classes know no clients".to_owned(),
             "use `engine: pace`, or `share: none`",
         ),
-        (
-            _,
-            Some(Discipline::Fair | Discipline::Bands(_) | Discipline::Srq(_) | Discipline::Sfd(_)),
-        ) => (
-            "`share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` and `las` alone",
-            "use one of these, or `share: none`: `fair`, `bands`, `srq` and `sfd` have responses \
-             take turns, not clients",
+        (_, Some(policy)) if !policy.knows_clients() => (
+            format!(
+                "`share` does not go with the policy `{}`, under which responses take turns, not \
+                 clients",
+                policy.name()
+            ),
+            "use a policy that ranks responses, such as `srpt`, or `share: none`",
         ),
         _ => return true,
     };
-    reporter.error(&raw.share.span, message.to_owned(), Some(help.to_owned()));
+    reporter.error(&raw.share.span, message, Some(help.to_owned()));
     false
 }
 

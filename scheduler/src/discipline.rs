@@ -42,6 +42,33 @@ pub enum Discipline {
     Sfd(Sfd),
 }
 
+impl Discipline {
+    /// Returns the discipline's name, as configurations have it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Fcfs => "fcfs",
+            Self::Fair => "fair",
+            Self::Srpt => "srpt",
+            Self::SrptAged { .. } => "srpt-aged",
+            Self::Bands(_) => "bands",
+            Self::Edf => "edf",
+            Self::Vrd => "vrd",
+            Self::Srq(_) => "srq",
+            Self::Las => "las",
+            Self::Sfd(_) => "sfd",
+        }
+    }
+
+    /// Returns whether clients may share the link under it: flows alone take part in the
+    /// rounds of some, and in the queues of `srq`.
+    pub const fn knows_clients(&self) -> bool {
+        !matches!(
+            self,
+            Self::Fair | Self::Bands(_) | Self::Srq(_) | Self::Sfd(_)
+        )
+    }
+}
+
 /// The facts of a flow that a discipline may look at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowView {
@@ -107,13 +134,6 @@ impl Ranker {
             use Discipline::{Bands, Fair, Sfd};
             matches!(self.discipline, Fair | Bands(_) | Sfd(_))
         }
-    }
-
-    /// Returns whether clients may share the link under it: flows alone take part in the
-    /// rounds of some, and in the queues of `srq`.
-    pub(crate) fn knows_clients(&self) -> bool {
-        use Discipline::{Bands, Fair, Sfd, Srq};
-        !matches!(self.discipline, Fair | Bands(_) | Srq(_) | Sfd(_))
     }
 
     /// Returns what ranks by deadline and value, if that is what ranks.
@@ -254,7 +274,10 @@ mod tests {
         };
         assert_eq!(yes(Ranker::may_starve), "--yyyyyy-yy");
         assert_eq!(yes(Ranker::takes_turns), "-y--yy----y");
-        assert_eq!(yes(Ranker::knows_clients), "y-yy--yy-y-");
+        assert_eq!(
+            yes(|ranker| ranker.discipline.knows_clients()),
+            "y-yy--yy-y-"
+        );
     }
 
     /// Checks that `edf` needs a floor where some classes have deadlines and others have none.

@@ -323,9 +323,8 @@ fn who_shares_the_uplink_is_checked() {
     for (uplink, expected) in [
         (
             "policy: fair, clients: {share: client}",
-            "5:41 `share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` and `las` \
-             alone | use one of these, or `share: none`: `fair`, `bands`, `srq` and `sfd` have \
-             responses take turns, not clients",
+            "5:41 `share` does not go with the policy `fair`, under which responses take turns, \
+             not clients | use a policy that ranks responses, such as `srpt`, or `share: none`",
         ),
         (
             "engine: {name: kernel, qdisc: prio, device: eth0}, clients: {share: client}",
@@ -366,9 +365,8 @@ fn marks_are_checked() {
     for (uplink, expected) in [
         (
             "policy: sfd, clients: {share: client}",
-            "5:40 `share` goes with the policies `srpt`, `srpt-aged`, `edf`, `vrd`, `fcfs` and `las` \
-             alone | use one of these, or `share: none`: `fair`, `bands`, `srq` and `sfd` have \
-             responses take turns, not clients",
+            "5:40 `share` does not go with the policy `sfd`, under which responses take turns, \
+             not clients | use a policy that ranks responses, such as `srpt`, or `share: none`",
         ),
         (
             "rate: 1mbit, policy: las, engine: kernel",

@@ -242,12 +242,13 @@ fn downloads_over_a_lossy_link_are_counted_as_they_go() {
     }
     let (before, (sent, dropped)) = (wire(), lab.carried());
     assert!(dropped > 30, "{dropped} packets lost, {sent} bytes sent");
-    let offered = (sent + dropped * FULL_PACKET) as f64;
-    let part = before / offered;
-    assert!(
-        (0.97..1.05).contains(&part),
-        "{before} of {offered}: {part}"
-    );
+    let lost = (dropped * FULL_PACKET) as f64;
+    let offered = sent as f64 + lost;
+    assert!(before < offered * 1.05, "{before} of {offered}");
+    // A connection's last losses may come after its last look at the kernel, the more of them the
+    // more is lost. Counted at the end alone, all of what was lost would be missing here.
+    let missing = offered - before;
+    assert!(missing < lost / 8.0, "{missing} of {offered}, {lost} lost");
     for client in &mut clients {
         drop(client.stdin.take());
         client.wait().unwrap();
@@ -255,7 +256,6 @@ fn downloads_over_a_lossy_link_are_counted_as_they_go() {
     proxy.assert_no_leak();
     // What was lost after a connection's last look at the kernel is all that is left.
     let lump = wire() - before;
-    let lost = (dropped * FULL_PACKET) as f64;
     assert!((0.0..lost / 2.0).contains(&lump), "{lump} of {lost}");
 }
 

@@ -647,7 +647,7 @@ fn first_share(ranker: &Ranker) -> Option<u8> {
 
 /// Returns the policy's shares: disciplines that have flows take turns know no clients.
 fn shares(policy: &EgressPolicy, ranker: &Ranker) -> Shares {
-    let is_on = policy.share_between_clients && ranker.knows_clients();
+    let is_on = policy.share_between_clients && ranker.discipline().knows_clients();
     Shares::new(is_on, policy.classes.len())
 }
 

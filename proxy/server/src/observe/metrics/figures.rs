@@ -11,7 +11,7 @@ use sprat_config::resolved::{Config, Rate};
 use sprat_net::counters::{Counter, Histogram, SIZE_CLASS_NAMES, Scale, Seconds, Slowdowns, Total};
 use sprat_net::error::{Fault, Reason};
 use sprat_scheduler::station::RefusalReason;
-use sprat_scheduler::{Discipline, FlowState, Size, SurveyedFlow, Time};
+use sprat_scheduler::{FlowState, Size, SurveyedFlow, Time};
 use sprat_uplink::ClassFigures;
 use sprat_upstream::{Condition, EndpointCondition, EndpointStats, Member};
 
@@ -41,7 +41,7 @@ impl FigureFacts {
     pub(super) fn of(config: &Config) -> Self {
         let classes = config.classes.list.iter();
         Self {
-            policy: name(&config.uplink.policy),
+            policy: config.uplink.policy.name(),
             rate: match config.uplink.rate {
                 Rate::Fixed(_) => "fixed",
                 Rate::Auto => "auto",
@@ -49,22 +49,6 @@ impl FigureFacts {
             },
             levels: classes.map(|class| class.spec.level).collect(),
         }
-    }
-}
-
-/// Returns what the configuration calls a policy.
-fn name(policy: &Discipline) -> &'static str {
-    match policy {
-        Discipline::Fcfs => "fcfs",
-        Discipline::Fair => "fair",
-        Discipline::Srpt => "srpt",
-        Discipline::SrptAged { .. } => "srpt-aged",
-        Discipline::Bands(_) => "bands",
-        Discipline::Edf => "edf",
-        Discipline::Vrd => "vrd",
-        Discipline::Srq(_) => "srq",
-        Discipline::Las => "las",
-        Discipline::Sfd(_) => "sfd",
     }
 }
 

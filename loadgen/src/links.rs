@@ -50,7 +50,7 @@ mod schedule;
 pub use counters::{Amount, LengthCounters, LinkCounters, MarkCounters};
 pub use link::{Link, LinkSettings};
 pub use queue::{Average, Queue, QueueBound, QueueSettings, Refusal, Refused};
-pub use red::{Red, RedSettings, RedVerdict};
+pub use red::{DropSpread, Red, RedSettings, RedVerdict};
 pub use schedule::{Change, Schedule};
 pub use sprat_scheduler::Mark;
 

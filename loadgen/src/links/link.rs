@@ -29,6 +29,8 @@ pub struct LinkSettings {
     pub overhead_bytes: u32,
     /// The queue of packets that wait for the link.
     pub queue: QueueSettings,
+    /// Bytes of a packet by whose time RED's average fades while the queue is empty.
+    pub mean_packet_bytes: u32,
     /// Changes of rate and delay.
     pub schedule: Schedule,
 }
@@ -43,6 +45,7 @@ impl Default for LinkSettings {
             loss: 0.0,
             overhead_bytes: 0,
             queue: QueueSettings::default(),
+            mean_packet_bytes: PACKET_BYTES,
             schedule: Schedule::default(),
         }
     }
@@ -51,9 +54,8 @@ impl Default for LinkSettings {
 /// The most packets on their way at once: what 1 Gbit/s has under way in 0.7 s.
 const FLYING_MAX: usize = 1 << 16;
 
-/// The packet by whose time RED's average fades while the queue is empty (SFD02: 1,500
-/// bytes).
-const PACKET_BYTES: u64 = 1500;
+/// Bytes of a full packet on Ethernet.
+const PACKET_BYTES: u32 = 1500;
 
 const NANOS_PER_S: u64 = 1_000_000_000;
 
@@ -102,7 +104,7 @@ impl<T> Link<T> {
             delay: settings.delay,
             changes: Cursor::new(settings.schedule.clone(), now),
             draws: Pcg64::seed_from_u64(seed),
-            queue: Queue::new(settings.queue, packet_time(rate_bits_per_s), now),
+            queue: Queue::new(settings.queue, packet_time(&settings, rate_bits_per_s), now),
             sending: None,
             flying: VecDeque::new(),
             clock: now,
@@ -246,15 +248,16 @@ impl<T> Link<T> {
             sending.since = now;
         }
         self.rate_bits_per_s = change.rate_bits_per_s;
-        self.queue
-            .set_packet_time(packet_time(self.rate_bits_per_s));
+        let packet_time = packet_time(&self.settings, self.rate_bits_per_s);
+        self.queue.set_packet_time(packet_time);
     }
 }
 
-/// Returns the time that a packet takes at a rate.
-fn packet_time(rate_bits_per_s: Option<u64>) -> Duration {
+/// Returns the time that a link's mean packet takes at a rate.
+fn packet_time(settings: &LinkSettings, rate_bits_per_s: Option<u64>) -> Duration {
+    let bits = u64::from(settings.mean_packet_bytes) * 8;
     rate_bits_per_s.map_or(Duration::ZERO, |rate| {
-        Duration::from_nanos(PACKET_BYTES * 8 * NANOS_PER_S / rate.max(1))
+        Duration::from_nanos(bits * NANOS_PER_S / rate.max(1))
     })
 }
 

@@ -85,12 +85,17 @@ pub enum QueueSettings {
 /// The queue of SFD02's routers: 50 packets.
 const BUFFER: QueueBound = QueueBound::packets(50);
 
+/// SFD02's parameters of IN and OUT (table 1). Its drop probability is bounded by max_p until
+/// the average is at max_th (3.2), so each packet is dropped by itself; so did the simulator
+/// that it ran on until July 2002, in its DiffServ queues alone.
+const SFD_CLASSES: [RedSettings; 2] = [RedSettings::SFD_IN.single(), RedSettings::SFD_OUT.single()];
+
 impl QueueSettings {
     /// SFD02's virtual queue, by the parameters of its table 1.
     pub const fn sfd_virtual(average: Average) -> Self {
         Self::Virtual {
             bound: BUFFER,
-            red: [RedSettings::SFD_IN, RedSettings::SFD_OUT],
+            red: SFD_CLASSES,
             average,
         }
     }
@@ -99,7 +104,7 @@ impl QueueSettings {
     pub const fn sfd_priority() -> Self {
         Self::Priority {
             bound: BUFFER,
-            red: [RedSettings::SFD_IN, RedSettings::SFD_OUT],
+            red: SFD_CLASSES,
         }
     }
 

@@ -4,6 +4,18 @@ use std::time::Duration;
 
 use sprat_scheduler::Time;
 
+/// The way in which early drops are spread over the packets that arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DropSpread {
+    /// Evenly: the probability grows with the packets kept since the last drop, so that drops
+    /// neither cluster nor stay away (Floyd and Jacobson 1993).
+    #[default]
+    Even,
+    /// Each packet by itself, with the probability that the average gives: at most
+    /// `max_probability`, about half as many drops as [`DropSpread::Even`].
+    Single,
+}
+
 /// Random early detection's parameters; lengths are in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSettings {
@@ -15,6 +27,8 @@ pub struct RedSettings {
     pub max_probability: f64,
     /// Weight of the length at an arrival in the average.
     pub weight: f64,
+    /// Whether a drop depends on how long ago the last one was.
+    pub spread: DropSpread,
 }
 
 impl RedSettings {
@@ -24,6 +38,7 @@ impl RedSettings {
         max_threshold: 30.0,
         max_probability: 0.02,
         weight: 0.02,
+        spread: DropSpread::Even,
     };
     /// SFD02's table 1 for packets marked OUT, and plain RED's in its section 4.1.
     pub const SFD_OUT: Self = Self {
@@ -31,7 +46,16 @@ impl RedSettings {
         max_threshold: 24.0,
         max_probability: 0.10,
         weight: 0.02,
+        spread: DropSpread::Even,
     };
+
+    /// Returns the same with each packet dropped by itself.
+    pub const fn single(self) -> Self {
+        Self {
+            spread: DropSpread::Single,
+            ..self
+        }
+    }
 }
 
 /// The decision on a packet that arrives.
@@ -84,6 +108,7 @@ impl Red {
             min_threshold,
             max_threshold,
             max_probability,
+            spread,
             ..
         } = self.settings;
         if self.average >= max_threshold {
@@ -97,11 +122,11 @@ impl Red {
         self.count += 1;
         let base =
             max_probability * (self.average - min_threshold) / (max_threshold - min_threshold);
-        let spread = base / (1.0 - self.count as f64 * base);
-        let probability = if (0.0..=1.0).contains(&spread) {
-            spread
-        } else {
-            1.0
+        let even = base / (1.0 - self.count as f64 * base);
+        let probability = match spread {
+            DropSpread::Single => base,
+            DropSpread::Even if (0.0..=1.0).contains(&even) => even,
+            DropSpread::Even => 1.0,
         };
         if draw < probability {
             self.count = 0;
@@ -153,6 +178,7 @@ mod tests {
         max_threshold: 6.0,
         max_probability: 0.4,
         weight: 0.5,
+        spread: DropSpread::Even,
     };
 
     #[test]
@@ -189,6 +215,52 @@ mod tests {
             let found = red.arrive(length, at_ms(ms), draw);
             assert_eq!((found, red.average()), (verdict, average), "row {row}");
         }
+    }
+
+    #[test]
+    fn a_single_drop_depends_on_the_average_alone() {
+        use RedVerdict::{Early, Forced, Keep};
+        let mut red = Red::new(ROUND.single(), Duration::from_millis(1), Time::ZERO);
+        // length, draw -> average, verdict
+        let table = [
+            (8, 0.2, 4.0, Keep),
+            // 4: 0.4 * 2/4, however many were kept before and whenever the last was dropped.
+            (4, 0.2, 4.0, Keep),
+            (4, 0.199, 4.0, Early),
+            (4, 0.2, 4.0, Keep),
+            (4, 0.199, 4.0, Early),
+            // 5.5: 0.35; never more than 0.4 below the upper threshold.
+            (7, 0.351, 5.5, Keep),
+            (7, 0.999, 6.25, Forced),
+        ];
+        for (row, (length, draw, average, verdict)) in table.into_iter().enumerate() {
+            let found = red.arrive(length, Time::ZERO, draw);
+            assert_eq!((found, red.average()), (verdict, average), "row {row}");
+        }
+    }
+
+    #[test]
+    fn single_drops_are_half_as_many_as_even_ones() {
+        let drops = |settings| {
+            let mut red = Red::new(settings, Duration::from_millis(4), Time::ZERO);
+            let mut state = 7u64;
+            let verdicts = (0..100_000).map(|_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                red.arrive(12, Time::ZERO, (state >> 11) as f64 / (1u64 << 53) as f64)
+            });
+            verdicts
+                .filter(|verdict| *verdict == RedVerdict::Early)
+                .count() as f64
+        };
+        let (even, single) = (
+            drops(RedSettings::SFD_OUT),
+            drops(RedSettings::SFD_OUT.single()),
+        );
+        // A quarter of max_p, of 100,000.
+        assert!((2_300.0..2_700.0).contains(&single), "{single}");
+        assert!((1.8..2.2).contains(&(even / single)), "{even} {single}");
     }
 
     #[test]

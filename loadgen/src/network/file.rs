@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use sprat_config::units;
 
 use crate::links::{
-    Average, Change, LinkSettings, QueueBound, QueueSettings, RedSettings, Schedule,
+    Average, Change, DropSpread, LinkSettings, QueueBound, QueueSettings, RedSettings, Schedule,
 };
 
 /// The file as a whole.
@@ -238,6 +238,7 @@ impl TryFrom<DirectionFile> for Direction {
                     .collect(),
                 repeat: file.repeat,
             },
+            ..LinkSettings::default()
         }))
     }
 }
@@ -320,6 +321,7 @@ impl TryFrom<RedKeys> for RedFile {
             max_threshold: keys.max_threshold,
             max_probability: keys.max_probability,
             weight: keys.weight,
+            spread: DropSpread::Even,
         }))
     }
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::links::Amount;
+use crate::links::{Amount, DropSpread};
 use Mark::{In, Out};
 
 const PACKET_TIME: Duration = Duration::from_millis(1);
@@ -24,6 +24,7 @@ const IDLE_RED: RedSettings = RedSettings {
     max_threshold: 2e6,
     max_probability: 0.1,
     weight: 0.5,
+    spread: DropSpread::Even,
 };
 
 fn kinds(bound: QueueBound) -> [QueueSettings; 5] {
@@ -117,6 +118,7 @@ const NOW: RedSettings = RedSettings {
     max_threshold: 3.0,
     max_probability: 1.0,
     weight: 1.0,
+    spread: DropSpread::Even,
 };
 
 /// Offers packets of these marks at once, with a draw that drops nothing early; returns
@@ -218,14 +220,18 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Step)>> {
 fn any_kind() -> impl Strategy<Value = QueueSettings> {
     let bound =
         (1u64..20, 100u64..20_000).prop_map(|(packets, bytes)| QueueBound { packets, bytes });
-    let red = (0.0..5.0f64, 0.1..10.0f64, 0.0..=1.0f64, 0.0..=1.0f64).prop_map(
-        |(min_threshold, more, max_probability, weight)| RedSettings {
-            min_threshold,
-            max_threshold: min_threshold + more,
-            max_probability,
-            weight,
-        },
-    );
+    let spread = prop_oneof![Just(DropSpread::Even), Just(DropSpread::Single)];
+    let numbers = (0.0..5.0f64, 0.1..10.0f64, 0.0..=1.0f64, 0.0..=1.0f64);
+    let red =
+        (numbers, spread).prop_map(|((min_threshold, more, max_probability, weight), spread)| {
+            RedSettings {
+                min_threshold,
+                max_threshold: min_threshold + more,
+                max_probability,
+                weight,
+                spread,
+            }
+        });
     (bound, red, 0..5usize).prop_map(|(bound, red, kind)| {
         let mut settings = kinds(bound)[kind];
         match &mut settings {

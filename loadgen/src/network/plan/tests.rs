@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::links::{Average, QueueBound, QueueSettings, RedSettings};
+use crate::links::{Average, DropSpread, QueueBound, QueueSettings, RedSettings};
 
 fn plan(text: &str) -> NetworkPlan {
     NetworkPlan::parse(text, None).unwrap()
@@ -104,6 +104,7 @@ fn every_kind_of_queue_can_be_asked_for() {
         max_threshold: 3.0,
         max_probability: 0.5,
         weight: 1.0,
+        spread: DropSpread::Even,
     };
     let keys = "{min_threshold: 1.5, max_threshold: 3, max_probability: 0.5, weight: 1}";
     assert_eq!(

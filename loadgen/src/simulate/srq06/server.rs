@@ -16,10 +16,14 @@ const PROCESSORS: usize = 2;
 /// Linux in table IV are both of a full server (Little's law).
 pub(super) const WAITING: usize = 47;
 
+/// Nanoseconds that a thread runs before another has its turn: the default of Linux 2.6.11,
+/// which the paper changed and compares with, for threads of ordinary priority.
+const TIME_SLICE: u64 = 100_000_000;
+
 /// A way to serve: what orders the requests, and the threads that they wait for.
 #[derive(Clone, Debug)]
 pub(super) enum Scheme {
-    /// Threads that share the processors evenly; a request waits for a thread.
+    /// Threads that share the processors by time slices; a request waits for a thread.
     Linux { threads: usize },
     /// The core's order, of all requests that are there or of those that have a thread.
     Core {
@@ -39,8 +43,8 @@ pub(super) struct ServerOutcome {
     pub(super) queues: Option<String>,
 }
 
-/// Threads that the other schemes have, and the bound that follows from it.
-const THREADS: usize = 20;
+/// The default pool of threads, and with [`WAITING`] the bound of schemes without threads.
+pub(super) const THREADS: usize = 20;
 
 impl Scheme {
     /// Serves requests, in order of their coming.
@@ -60,51 +64,134 @@ impl Scheme {
     }
 }
 
+/// A worker thread: the request that it serves, what is left of that, and of its time slice.
+#[derive(Clone, Copy, Default)]
+struct WorkerThread {
+    request: usize,
+    left: u64,
+    slice: u64,
+}
+
+/// Threads as Linux 2.6 schedules those that never sleep: each has a time slice. Those that used
+/// theirs up wait, with a new one, until all others have.
+struct LinuxThreads<'a> {
+    requests: &'a [ServiceRequest],
+    threads: Vec<WorkerThread>,
+    /// Threads without a request.
+    idle: VecDeque<usize>,
+    /// Threads that have some of their slice left, and those that have a new one.
+    active: VecDeque<usize>,
+    expired: VecDeque<usize>,
+    /// The thread on each processor, and when it leaves it.
+    processors: [Option<(usize, u64)>; PROCESSORS],
+    /// Requests that wait for a thread.
+    waiting: VecDeque<usize>,
+    response_s: Vec<Option<f64>>,
+}
+
 /// Serves requests by threads that share the processors.
 fn share(requests: &[ServiceRequest], threads: usize) -> ServerOutcome {
-    let mut response_s = vec![None; requests.len()];
-    let mut running: Vec<(usize, f64)> = Vec::with_capacity(threads);
-    let mut waiting = VecDeque::new();
-    let mut next = 0;
-    let mut now = 0.0_f64;
+    let worker = WorkerThread {
+        slice: TIME_SLICE,
+        ..WorkerThread::default()
+    };
+    let mut linux = LinuxThreads {
+        requests,
+        threads: vec![worker; threads],
+        idle: (0..threads).collect(),
+        active: VecDeque::new(),
+        expired: VecDeque::new(),
+        processors: [None; PROCESSORS],
+        waiting: VecDeque::new(),
+        response_s: vec![None; requests.len()],
+    };
+    let (mut next, mut now) = (0, 0);
     loop {
-        let rate = (PROCESSORS as f64 / running.len().max(1) as f64).min(1.0);
-        let least = running
-            .iter()
-            .map(|&(_, left)| left)
-            .fold(f64::MAX, f64::min);
-        let end = (!running.is_empty()).then(|| now + least / rate);
-        let comes = requests.get(next).map(|request| request.at as f64);
-        let at = match (end, comes) {
-            (None, None) => break,
-            (Some(end), Some(comes)) => end.min(comes),
-            (end, comes) => end.or(comes).unwrap_or(now),
+        linux.fill(now);
+        let leave = linux.processors.iter().flatten().map(|&(_, at)| at);
+        let comes = requests.get(next).map(|request| request.at);
+        let Some(at) = leave.chain(comes).min() else {
+            break;
         };
-        let served = (at - now) * rate;
-        running.iter_mut().for_each(|(_, left)| *left -= served);
         now = at;
-        if comes == Some(at) {
-            let service = requests[next].service as f64;
-            if running.len() < threads {
-                running.push((next, service));
-            } else if waiting.len() < WAITING {
-                waiting.push_back(next);
-            }
+        while requests.get(next).is_some_and(|request| request.at == now) {
+            linux.arrive(next);
             next += 1;
-            continue;
         }
-        // To a nanosecond.
-        while let Some(place) = running.iter().position(|&(_, left)| left < 0.5) {
-            let (ended, _) = running.swap_remove(place);
-            response_s[ended] = Some((now - requests[ended].at as f64) / 1e9);
-            if let Some(first) = waiting.pop_front() {
-                running.push((first, requests[first].service as f64));
-            }
-        }
+        linux.leave(now);
     }
     ServerOutcome {
-        response_s,
+        response_s: linux.response_s,
         queues: None,
+    }
+}
+
+impl LinuxThreads<'_> {
+    fn arrive(&mut self, index: usize) {
+        if let Some(thread) = self.idle.pop_front() {
+            self.begin(thread, index);
+            self.active.push_back(thread);
+        } else if self.waiting.len() < WAITING {
+            self.waiting.push_back(index);
+        }
+    }
+
+    fn begin(&mut self, thread: usize, index: usize) {
+        let thread = &mut self.threads[thread];
+        thread.request = index;
+        thread.left = self.requests[index].service;
+    }
+
+    /// Gives each processor that is free the next thread.
+    fn fill(&mut self, now: u64) {
+        for place in 0..PROCESSORS {
+            if self.processors[place].is_some() {
+                continue;
+            }
+            if self.active.is_empty() {
+                std::mem::swap(&mut self.active, &mut self.expired);
+            }
+            let Some(thread) = self.active.pop_front() else {
+                return;
+            };
+            self.run(place, thread, now);
+        }
+    }
+
+    fn run(&mut self, place: usize, thread: usize, now: u64) {
+        let WorkerThread { left, slice, .. } = self.threads[thread];
+        self.processors[place] = Some((thread, now + left.min(slice)));
+    }
+
+    /// Takes the threads off the processors whose slice or request ends now. A thread whose
+    /// request is over goes on with one that waits, for what is left of its slice (SRQ06 III A).
+    fn leave(&mut self, now: u64) {
+        for place in 0..PROCESSORS {
+            let Some((number, _)) = self.processors[place].take_if(|&mut (_, at)| at == now) else {
+                continue;
+            };
+            let thread = &mut self.threads[number];
+            let served = thread.left.min(thread.slice);
+            thread.left -= served;
+            thread.slice -= served;
+            let is_expired = thread.slice == 0;
+            if is_expired {
+                thread.slice = TIME_SLICE;
+            }
+            if thread.left == 0 {
+                let ended = thread.request;
+                self.response_s[ended] = Some((now - self.requests[ended].at) as f64 / 1e9);
+                let Some(first) = self.waiting.pop_front() else {
+                    self.idle.push_back(number);
+                    continue;
+                };
+                self.begin(number, first);
+            }
+            match is_expired {
+                true => self.expired.push_back(number),
+                false => self.run(place, number, now),
+            }
+        }
     }
 }
 
@@ -279,16 +366,31 @@ mod tests {
     }
 
     #[test]
-    fn threads_share_two_processors() {
-        let all = requests(&[(0, 100), (0, 100), (0, 50)]);
+    fn threads_share_two_processors_by_slices_of_100_ms() {
+        let all = requests(&[(0, 250), (0, 100), (0, 50)]);
         let of = |threads| {
             let outcome = Scheme::Linux { threads }.serve(&all).unwrap();
             ends_ms(&outcome, &all)
         };
-        // Three share two: the short one has two thirds of one.
-        assert_eq!(of(3), [Some(125), Some(125), Some(75)]);
-        assert_eq!(of(2), [Some(100), Some(100), Some(150)]);
-        assert_eq!(of(1), [Some(100), Some(200), Some(250)]);
+        // The third begins when the second is over, and the first then goes on beside it.
+        assert_eq!(of(3), [Some(250), Some(100), Some(150)]);
+        assert_eq!(of(2), [Some(250), Some(100), Some(150)]);
+        assert_eq!(of(1), [Some(250), Some(350), Some(400)]);
+        // Of one long and three short requests, those whose thread has its slice go first.
+        let all = requests(&[(0, 300), (0, 300), (0, 50), (0, 50), (0, 50)]);
+        let outcome = Scheme::Linux { threads: 5 }.serve(&all).unwrap();
+        let ends = ends_ms(&outcome, &all);
+        assert_eq!(ends[2..], [Some(150), Some(150), Some(200)]);
+    }
+
+    #[test]
+    fn a_thread_goes_on_with_what_waits_for_the_rest_of_its_slice() {
+        let all = requests(&[(0, 1_000), (0, 1_000), (0, 40), (0, 40), (0, 40)]);
+        let outcome = Scheme::Linux { threads: 3 }.serve(&all).unwrap();
+        let ends = ends_ms(&outcome, &all);
+        // Two of 40 ms and a half of the third fit into a slice, while one of the long ones has
+        // its second; the other half follows the other long one, which waited for longer.
+        assert_eq!(ends[2..], [Some(140), Some(180), Some(220)]);
     }
 
     #[test]

@@ -203,6 +203,7 @@ impl<'a> Dumbbell<'a> {
             rate_bits_per_s: Some(BOTTLENECK),
             delay: MIDDLE,
             queue: setup.way.queue(),
+            mean_packet_bytes: DATA_BYTES,
             ..LinkSettings::default()
         });
         // All routers have the queue (SFD02 4.1), those before the clients too.
@@ -210,6 +211,7 @@ impl<'a> Dumbbell<'a> {
             rate_bits_per_s: Some(rate),
             delay,
             queue: setup.way.queue(),
+            mean_packet_bytes: DATA_BYTES,
             ..LinkSettings::default()
         }));
         // The transfer's client.

@@ -5,7 +5,9 @@
 //! was updated, are in ns-2's own list of changes: a first window of two packets once the
 //! handshake is over, a window of 20 at most, limited transmit, no timeout below a second
 //! and one of 6 s before a round trip was measured. There is no SACK and no delayed
-//! acknowledgement, so several losses in a window end in a timeout (Fall and Floyd 1996).
+//! acknowledgement, so several losses in a window often end in a timeout (Fall and Floyd 1996).
+//! Until 2003 a fast recovery there had no end of its own: three more duplicates in the same
+//! window sent another packet again, and duplicates after a timeout opened the window.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -46,8 +48,12 @@ pub(super) struct RenoSender {
     /// The packets that duplicates add to the window during a fast recovery.
     inflation: f64,
     duplicates: u32,
-    /// A loss is acted upon once all that had been sent at the last one is acknowledged.
+    /// After a timeout, duplicates tell of a loss once a packet beyond all that had been sent
+    /// then is acknowledged.
     recover: u32,
+    /// Whether duplicates told of the last loss: then the next three tell of another one, in the
+    /// same window too.
+    told_by_duplicates: bool,
     /// The packet whose round trip is measured, and when it was sent.
     timed: Option<(u32, Time)>,
     /// The smoothed round trip and its variance.
@@ -69,7 +75,8 @@ impl RenoSender {
             threshold: WINDOW_MOST,
             inflation: 0.0,
             duplicates: 0,
-            recover: 0,
+            recover: 1,
+            told_by_duplicates: false,
             timed: None,
             rtt: None,
             backoffs: 0,
@@ -134,18 +141,19 @@ impl RenoSender {
             }
             return;
         }
-        if self.duplicates == DUPLICATES && self.acked > self.recover {
-            self.recover = self.sent.saturating_sub(1);
-            let open = self.open();
-            self.halve();
-            self.window = (open / 2.0).max(1.0);
-            self.inflation = f64::from(DUPLICATES);
+        let is_new = self.told_by_duplicates || self.acked > self.recover;
+        if self.duplicates == DUPLICATES && is_new {
+            self.recover = self.sent;
+            self.told_by_duplicates = true;
+            let half = (self.open() / 2.0).floor();
+            self.threshold = half.max(2.0);
+            self.window = half.max(1.0);
             self.timed = None;
             self.arm(now);
             out.push(self.acked);
-        } else if self.inflation > 0.0 {
-            self.inflation += 1.0;
         }
+        // Duplicates open the window from the third on, also where no packet was sent again.
+        self.inflation = f64::from(self.duplicates);
         self.send(now, out);
     }
 
@@ -155,10 +163,11 @@ impl RenoSender {
         if self.timer.is_none_or(|at| at > now) || self.is_done() {
             return;
         }
-        self.recover = self.sent.saturating_sub(1);
+        self.recover = self.sent;
+        self.told_by_duplicates = false;
         self.inflation = 0.0;
         self.duplicates = 0;
-        self.halve();
+        self.threshold = (self.open() / 2.0).floor().max(2.0);
         self.window = 1.0;
         self.backoffs = (self.backoffs + 1).min(BACKOFFS_MOST);
         self.timed = None;
@@ -167,12 +176,9 @@ impl RenoSender {
         self.send(now, out);
     }
 
+    /// Returns the packets that may be on their way.
     fn open(&self) -> f64 {
-        (self.window + self.inflation).min(WINDOW_MOST)
-    }
-
-    fn halve(&mut self) {
-        self.threshold = (self.open() / 2.0).floor().max(2.0);
+        (self.window.floor() + self.inflation).min(WINDOW_MOST)
     }
 
     fn send(&mut self, now: Time, out: &mut Vec<u32>) {
@@ -241,13 +247,14 @@ mod tests {
         Time::from_nanos(ms * 1_000_000)
     }
 
-    /// Returns a sender of `data` packets that is done, and what it sent in each round
+    /// Returns the timeouts of a sender of `data` packets, and what it sent in each round
     /// trip of 80 ms. The network loses those in `lost` the first time.
-    fn rounds(data: u32, lost: &[u32]) -> (RenoSender, Vec<Vec<u32>>) {
+    fn rounds(data: u32, lost: &[u32]) -> (usize, Vec<Vec<u32>>) {
         let mut out = Vec::new();
         let mut lost = lost.to_vec();
         let mut sender = RenoSender::new(at(0), data, &mut out);
         let (mut sink, mut rounds, mut now) = (Sink::default(), Vec::new(), 0);
+        let mut timeouts = 0;
         while !sender.is_done() {
             let sent = std::mem::take(&mut out);
             now += 80;
@@ -262,10 +269,11 @@ mod tests {
                 && let Some(due) = sender.timer_at()
             {
                 now = due.as_nanos() / 1_000_000;
+                timeouts += 1;
                 sender.on_timer(due, &mut out);
             }
         }
-        (sender, rounds)
+        (timeouts, rounds)
     }
 
     #[test]
@@ -316,14 +324,40 @@ mod tests {
     }
 
     #[test]
-    fn two_losses_in_a_window_end_in_a_timeout() {
-        let (_, one) = rounds(40, &[9]);
-        let (_, two) = rounds(40, &[9, 11]);
-        assert_eq!(one.concat().len(), 42);
-        assert_eq!(two.concat().len(), 43);
-        // The first is repaired among others; the second goes alone, after a timeout.
-        assert!(!one.contains(&vec![9]), "{one:?}");
+    fn losses_in_a_window_are_repaired_while_three_duplicates_follow_each() {
+        assert_eq!(rounds(40, &[9]).0, 0);
+        let (timeouts, two) = rounds(40, &[9, 11]);
+        assert_eq!(timeouts, 0, "{two:?}");
         assert!(two.contains(&vec![11]), "{two:?}");
+        // Near the end of a message nothing follows that could tell of the second.
+        let (timeouts, late) = rounds(14, &[9, 13]);
+        assert_eq!(timeouts, 1, "{late:?}");
+    }
+
+    /// Returns a sender of 40 packets whose packets 1 to 8 were lost, after its timeout.
+    fn timed_out() -> RenoSender {
+        let mut out = Vec::new();
+        let mut sender = RenoSender::new(at(0), 40, &mut out);
+        sender.on_ack(at(80), 1, &mut out);
+        for upto in 2..=8 {
+            sender.on_ack(at(160), upto, &mut out);
+        }
+        let due = sender.timer_at().unwrap();
+        sender.on_timer(due, &mut out);
+        sender
+    }
+
+    #[test]
+    fn duplicates_after_a_timeout_open_the_window_and_send_nothing_again() {
+        let (mut sender, mut out) = (timed_out(), Vec::new());
+        for _ in 0..2 {
+            sender.on_ack(at(1_300), 8, &mut out);
+        }
+        out.clear();
+        // The window is 1, and 3 by duplicates.
+        sender.on_ack(at(1_300), 8, &mut out);
+        assert_eq!(out, [11]);
+        assert_eq!(sender.window, 1.0);
     }
 
     #[test]

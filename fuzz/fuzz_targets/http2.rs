@@ -1,6 +1,8 @@
 //! Header blocks and the screen of HTTP/2: whatever comes, in whatever parts.
 #![no_main]
 
+#[path = "../../proxy/net/src/forward.rs"]
+mod forward;
 #[allow(dead_code)]
 #[path = "../../proxy/net/src/hpack.rs"]
 mod hpack;

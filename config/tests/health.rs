@@ -144,10 +144,25 @@ fn a_retry_policy_is_read() {
         hedge_delay: Some(Duration::from_millis(100)),
     };
     assert_eq!(retry, expected);
-    let on: Vec<_> = [429, 500, 502, 504, 505]
-        .map(|status| retry.is_on_status(status))
-        .to_vec();
-    assert_eq!(on, [true, false, true, true, false]);
+}
+
+/// A trace tells by which word a response led to a repetition: by one that the file has.
+#[test]
+fn a_status_has_the_narrowest_word_that_allows_its_repetition() {
+    const CODES: &str = "retriable-status-codes";
+    let words = |retry_on: &str| {
+        let keys = format!("retry_policy: {{retry_on: [{retry_on}], retriable_status_codes: [429, 502]}}");
+        let retry = read("", &keys).1;
+        [429, 500, 502, 504, 505].map(|status| retry.word_of_status(status))
+    };
+    let by_code = [Some(CODES), None, Some(CODES), None, None];
+    assert_eq!(words("reset, retriable-status-codes"), by_code);
+    let mut expected = by_code;
+    expected[3] = Some("gateway-error");
+    assert_eq!(words("gateway-error, retriable-status-codes"), expected);
+    expected[1] = Some("5xx");
+    expected[4] = Some("5xx");
+    assert_eq!(words("5xx, gateway-error, retriable-status-codes"), expected);
 }
 
 #[test]

@@ -171,11 +171,18 @@ impl RetryPolicy {
         self.retry_on.contains(&what)
     }
 
-    /// Returns whether a response of this status leads to a repetition.
-    pub fn is_on_status(&self, status: u16) -> bool {
-        (self.is_on(RetryOn::ServerError) && (500..600).contains(&status))
-            || (self.is_on(RetryOn::GatewayError) && (502..=504).contains(&status))
-            || (self.is_on(RetryOn::StatusCodes) && self.status_codes.contains(&status))
+    /// Returns the word of `retry_on` by which a response of this status leads to a repetition:
+    /// of several, the narrowest.
+    pub fn word_of_status(&self, status: u16) -> Option<&'static str> {
+        if self.is_on(RetryOn::StatusCodes) && self.status_codes.contains(&status) {
+            Some("retriable-status-codes")
+        } else if self.is_on(RetryOn::GatewayError) && (502..=504).contains(&status) {
+            Some("gateway-error")
+        } else if self.is_on(RetryOn::ServerError) && (500..600).contains(&status) {
+            Some("5xx")
+        } else {
+            None
+        }
     }
 }
 

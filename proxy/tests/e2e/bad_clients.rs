@@ -125,6 +125,22 @@ fn a_missing_or_repeated_or_invalid_host_is_400() {
     client_sends(request, 400, "invalid_host");
 }
 
+/// A path and query of 65,535 bytes and more, which the http crate cannot hold.
+#[test]
+fn a_target_that_is_too_long_is_414() {
+    let origin = Origin::http(|_| ok("fine"));
+    let mut config = config(&[origin.address]);
+    config.listeners[0].max_header_bytes = 1 << 20;
+    let proxy = Proxy::logging(config);
+    let target = "x".repeat(70 << 10);
+    let request = format!("GET /{target} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut client = proxy.connect();
+    assert_eq!(client.ask(&request).status(), 414);
+    assert!(client.is_closed());
+    proxy.assert_told("sprat_bad_requests_total", "target_too_long", Some(414));
+    assert_eq!(origin.connections(), 0, "a bad request went upstream");
+}
+
 #[test]
 fn an_oversized_head_is_431_however_it_arrives() {
     let large = "x".repeat(70 << 10);

@@ -275,7 +275,7 @@ fn each_attempt_has_a_span_with_its_reason() {
     assert_eq!(attempts[0].status.as_ref().unwrap().code, 2);
     let second = attributes(&attempts[1].attributes);
     assert_eq!(second["http.request.resend_count"], "1");
-    assert_eq!(second["sprat.retry.reason"], "retriable-status-codes");
+    assert_eq!(second["sprat.retry.reason"], "gateway-error");
     assert_eq!(second["sprat.endpoint"], fine.address.to_string());
     assert!(told.contains(&hex(&attempts[1].span_id)), "{told}");
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
+use sprat_config::resolved::RetryPolicy;
 use sprat_net::error::{Fault, Reason};
 use sprat_net::upload::RequestBody;
 use sprat_scheduler::health::Outcome;
@@ -69,6 +70,14 @@ pub(super) enum Next {
 }
 
 impl Failed {
+    /// Returns the word of `retry_on` by which the request is repeated.
+    pub(super) fn word(&self, policy: &RetryPolicy) -> Option<&'static str> {
+        self.failure.word().or_else(|| {
+            let status = self.response.as_ref()?.status();
+            policy.word_of_status(status.as_u16())
+        })
+    }
+
     /// Ends a request that is not repeated: the client gets its response, or the one that
     /// is `held`, which is better than none. Time that is up is up.
     pub(super) fn end(self, held: &mut Held) -> Result<Next, Reason> {

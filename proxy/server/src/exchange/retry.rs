@@ -50,8 +50,8 @@ impl Exchange<'_> {
         match self.queue(record, away.again()).await? {
             Ok(lease) => {
                 stats.retries.increment();
-                if let Some(trace) = &self.plan.trace {
-                    trace.again(failed.failure.word());
+                if let Some((trace, word)) = self.plan.trace.as_ref().zip(failed.word(policy)) {
+                    trace.again(word);
                 }
                 if failed.response.is_none() {
                     stats.errors[failed.reason.index()].increment();

@@ -49,12 +49,21 @@ pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, 
     }
 }
 
+/// Tells a target that is too long, which hyper answers with 414, from a head that is too large.
+/// By its text alone: hyper's own kind for it is private.
+fn too_large(error: &hyper::Error) -> Reason {
+    match error.to_string().as_str() {
+        "URI too long" => Reason::TargetTooLong,
+        _ => Reason::HeadTooLarge,
+    }
+}
+
 async fn failed<S: Service>(connection: &Rc<Connection>, error: &hyper::Error, io: ClientIo) {
     let not_http2 = NotHttp2::is_cause_of(error);
     let reason = if not_http2 {
         Reason::MalformedHttp2
     } else if error.is_parse_too_large() {
-        Reason::HeadTooLarge
+        too_large(error)
     } else if error.is_parse() {
         Reason::MalformedHead
     } else if matches!(

@@ -161,7 +161,8 @@ record! {
         /// name lead here (DNS rebinding).
         default("[]") hosts: List<Host, 0>,
         /// A file with a token: one line of 16 to 1024 characters. Requests for `/flows`,
-        /// `/events` and `/config`, and every change, then need `Authorization: Bearer TOKEN`.
+        /// `/events`, `/config` and `/config.yaml`, and every change, then need
+        /// `Authorization: Bearer TOKEN`.
         /// Without a token, every client that reaches the address may read, and changes are
         /// accepted only on a loopback address or a Unix socket.
         optional token_file: FilePath,

@@ -54,9 +54,9 @@ record! {
         default("50") healthy_panic_threshold: Percent,
         /// Bounds on the cluster as a whole.
         default("{}") circuit_breakers: CircuitBreakers,
-        /// Time in which an endpoint's share of the requests grows to the full one, after the
-        /// endpoint was unreachable or unhealthy, or was added while Sprat runs. `off` gives it the
-        /// full share at once.
+        /// Time in which an endpoint's share of the requests grows from a tenth to the full one,
+        /// after the endpoint was unreachable, unhealthy, ejected or drained, or was added while
+        /// Sprat runs. `off` gives it the full share at once.
         default("off") slow_start: Or<Off, Timeout>,
         /// HTML file that browsers get with a 503 of this cluster, 1 MB at most. Sprat reads it at
         /// the start and at each reload.

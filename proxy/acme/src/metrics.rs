@@ -57,7 +57,7 @@ pub static ACME: Topic<AcmeView> = Topic { title: "Certificates by ACME", rows: 
             out.put(&[result], count.get());
         }),
     Row::gauge("sprat_acme_certificate_not_after_timestamp_seconds", Labels::NONE.per("certificate", Per::Certificate),
-        "Until when a certificate is valid, by its first name, since 1970-01-01 UTC; 0 until it is issued",
+        "When a certificate expires, by its first name, in seconds since 1970-01-01 UTC; 0 until it is issued",
         |view, out| for (name, not_after_s) in view.0.expiries().iter() {
             out.put(&[name], *not_after_s as f64);
         }),

@@ -145,14 +145,14 @@ const MANIFEST: Labels = Labels::NONE.per("path", Per::Manifest);
 #[rustfmt::skip]
 pub static CATALOGUE: Topic<CatalogueNow> = Topic { title: "The catalogue of sizes", rows: &[
     Row::counter("sprat_catalogue_lookups_total", LAYER.and("result", 3),
-        "Look-ups of a response's size, by the layer that was asked and the result: hit, miss, or error: it was not asked, or late",
+        "Look-ups of a response's size, by layer and result: hit, miss, or error (the layer was not asked, or late)",
         |now, out| for layer in Layer::ALL {
             out.put(&[layer.name(), "hit"], now.sum(layer, |own| &own.hits));
             out.put(&[layer.name(), "miss"], now.sum(layer, |own| &own.misses));
             out.put(&[layer.name(), "error"], now.sum(layer, |own| &own.errors));
         }),
     Row::histogram::<Doublings>("sprat_catalogue_error_doublings", LAYER,
-        "How far the size that a layer said was from the response's, in doublings: 1 is half or double",
+        "Difference between the size that a layer told and the response's, in doublings: 1 is half or double",
         |now, out| for layer in Layer::ALL {
             let parts = now.view.look_ups.iter().map(|worker| &worker.of(layer).off);
             out.put(&[layer.name()], Total::of(parts));
@@ -161,13 +161,13 @@ pub static CATALOGUE: Topic<CatalogueNow> = Topic { title: "The catalogue of siz
         "Sizes that a manifest lists",
         |now, out| now.manifests().for_each(|(path, own)| out.put(&[&path], own.len()))),
     Row::counter("sprat_catalogue_manifest_loads_total", MANIFEST.and("result", 2),
-        "Times that a manifest was read: the file was good, and taken, or bad",
+        "Reads of a manifest: the file was good and is in use, or bad",
         |now, out| for (path, (good, bad)) in now.manifests().map(|(path, own)| (path, own.loads())) {
             out.put(&[&path, "good"], good);
             out.put(&[&path, "bad"], bad);
         }),
     Row::counter("sprat_catalogue_probes_total", Labels::NONE.and("result", 7),
-        "HEAD probes: told a size, useless, failed or lied; or why none was sent: joined another, busy or paused",
+        "HEAD probes by result: told a size, useless, failed or lied; or why none was sent: joined another, busy or paused",
         |CatalogueNow { probes, .. }, out| {
             let sent = [("told", probes.told), ("useless", probes.useless), ("failed", probes.failed), ("lied", probes.lied)];
             let unsent = [("joined", probes.joined), ("busy", probes.busy), ("paused", probes.paused)];
@@ -183,19 +183,19 @@ pub static CATALOGUE: Topic<CatalogueNow> = Topic { title: "The catalogue of siz
             results.for_each(|(result, value)| out.put(&[result], value));
         }),
     Row::gauge("sprat_catalogue_store_circuit_open", Labels::NONE,
-        "1 while the shared store is left alone",
+        "1 while the shared store is not asked because it failed, 0 otherwise",
         |now, out| now.store().for_each(|health| out.one(health.is_open()))),
     Row::counter("sprat_catalogue_insertions_total", Labels::NONE,
         "Learnt sizes added",
         |now, out| out.one(now.learnt.insertions)),
     Row::counter("sprat_catalogue_evictions_total", Labels::NONE,
-        "Learnt sizes that gave way to others",
+        "Learnt sizes that were evicted for others",
         |now, out| out.one(now.learnt.evictions)),
     Row::counter("sprat_catalogue_expired_total", Labels::NONE,
-        "Look-ups that found a learnt size too old to be believed",
+        "Look-ups that found a learnt size older than ttl",
         |now, out| out.one(now.learnt.expired)),
     Row::gauge("sprat_catalogue_entries", Labels::NONE,
-        "Learnt sizes that are held",
+        "Learnt sizes in the table",
         |now, out| out.one(now.learnt.entries)),
     Row::gauge("sprat_catalogue_capacity", Labels::NONE,
         "Learnt sizes that there is room for",

@@ -203,25 +203,25 @@ const NETWORK: Labels = Labels::NONE.per("network", Per::Network);
 #[rustfmt::skip]
 pub(super) static COMPARED: Topic<LinkView> = Topic { title: "What the uplink's policy gains", rows: &[
     Row::counter("sprat_uplink_compared_responses_total", SIZE,
-        "Responses that the policy is compared with fair by, by size with the head",
+        "Responses in the comparison of the policy with fair, by size (head included)",
         |view, out| by_size(view, |size, times| out.put(&[size], times.responses as u64))),
     Row::counter("sprat_uplink_compared_response_seconds_total", SIZE.and("policy", 2),
-        "Their response times, from when a response could be sent until the link had carried it: as they were, and as policy fair would have had them",
+        "Response times of the compared responses, from when a response could be sent until the link had carried it: measured (actual), and calculated for policy fair (fair)",
         |view, out| by_size(view, |size, times| {
             out.put(&[size, "actual"], times.actual_s);
             out.put(&[size, "fair"], times.fair_s);
         })),
     Row::counter("sprat_uplink_compared_network_responses_total", NETWORK.plus(1),
-        "The same responses by the client's network: those that asked for the most, and all others as other; a network has no sample any more once another has its place, and other has what it had",
+        "The compared responses by the client's network: the networks that asked for the most, and all others as other; when a network loses its place, its sample ends and its count moves to other",
         |view, out| by_network(view, |network, times| out.put(&[network], times.responses as u64))),
     Row::counter("sprat_uplink_compared_network_response_seconds_total", NETWORK.and("policy", 2).plus(2),
-        "Their response times by the client's network, as they were, and as policy fair would have had them",
+        "Response times of the compared responses by the client's network: measured (actual), and calculated for policy fair (fair)",
         |view, out| by_network(view, |network, times| {
             out.put(&[network, "actual"], times.actual_s);
             out.put(&[network, "fair"], times.fair_s);
         })),
     Row::counter("sprat_uplink_uncompared_responses_total", Labels::NONE.and("reason", 3),
-        "Responses that are in no comparison: cut short, streams that paused, or crowded out",
+        "Responses left out of the comparison, by reason: cut short, streams that paused, or crowded out",
         |view, out| if let Some(left_out) = view.tally.as_ref().map(Tally::left_out) {
             let reasons = [("cut", left_out.cut), ("stream", left_out.streams), ("crowded", left_out.crowded)];
             reasons.into_iter().for_each(|(reason, responses)| out.put(&[reason], responses));

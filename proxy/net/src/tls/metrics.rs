@@ -39,7 +39,7 @@ pub static TLS: Topic<TlsView> = Topic { title: "TLS with clients", rows: &[
             out.put(&[version, result], parts.sum::<u64>());
         }),
     Row::gauge("sprat_tls_certificate_not_after_timestamp_seconds", Labels::NONE.and("listener", 1).per("file", Per::Certificate),
-        "Until when a certificate is valid, since 1970-01-01 UTC",
+        "When a certificate expires, in seconds since 1970-01-01 UTC",
         |view, out| for listener in &view.listeners {
             for (certificate, not_after_s) in listener.expiries() {
                 let file = certificate.chain().path.display().to_string();

@@ -113,13 +113,13 @@ pub fn schema() -> anyhow::Result<String> {
 #[rustfmt::skip]
 pub(crate) static CONFIGURATION: Topic<Status> = Topic { title: "The configuration", rows: &[
     Row::gauge("sprat_config_last_reload_successful", Labels::NONE,
-        "1 if the configuration read last is what is served by, 0 if it was refused",
+        "1 if the configuration that was read last is in use, 0 if it was refused",
         |own, out| out.one(own.last_reload_successful)),
     Row::gauge("sprat_config_last_reload_success_timestamp_seconds", Labels::NONE,
-        "When the configuration that is served by was read, since 1970-01-01 UTC",
+        "When the configuration in use was read, in seconds since 1970-01-01 UTC",
         |own, out| out.one(own.loaded_unix_s)),
     Row::counter("sprat_config_reloads_total", Labels::NONE.and("result", 2),
-        "Configurations read anew: good, and served by, or bad",
+        "Reloads of the configuration: good (in use), or bad (refused)",
         |own, out| {
             out.put(&["good"], own.good);
             out.put(&["bad"], own.bad);

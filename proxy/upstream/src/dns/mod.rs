@@ -245,11 +245,11 @@ impl Name {
                 tracing::warn!(name, error, "a name cannot be resolved");
             }
             Some(error) if before == 0 && is_part => {
-                let what = "a name's addresses of one kind cannot be had: what they were stands";
+                let what = "a name's addresses of one kind cannot be looked up: the previous ones stay in use";
                 tracing::warn!(name, error, ?addresses, "{what}");
             }
             Some(error) if before == 0 => {
-                tracing::warn!(name, error, "a name cannot be resolved: what it was stands");
+                tracing::warn!(name, error, "a name cannot be resolved: its previous addresses stay in use");
             }
             _ if changed || (before > 0 && !failed) => {
                 tracing::info!(name, ?addresses, "a name is resolved");

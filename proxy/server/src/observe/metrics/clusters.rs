@@ -22,7 +22,7 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
         "From the end of the request's head to that of an endpoint's answer, waiting, connecting and retries included",
         |now, out| times(now, out, |own| &own.heads)),
     Row::histogram::<Seconds>("sprat_queue_wait_seconds", CLUSTER,
-        "How long requests waited for an endpoint, of those that had to",
+        "How long requests waited for an endpoint (only those that had to wait)",
         |now, out| times(now, out, |own| &own.queue_waits)),
     Row::gauge("sprat_waiting_requests", CLASS,
         "Requests that wait for an endpoint",
@@ -37,7 +37,7 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
             }
         })),
     Row::counter("sprat_sessions_total", CLUSTER.and("outcome", SessionOutcome::ALL.len()),
-        "Requests to a cluster that keeps sessions: of no session yet (new), answered by the session's endpoint (kept) or by another (moved), or refused because that is not there",
+        "Requests to a cluster that keeps sessions: without a session yet (new), answered by the session's endpoint (kept) or by another (moved), or refused because that endpoint is not there",
         |now, out| for (index, cluster) in now.view.clusters.iter().enumerate() {
             if cluster.config.stateful_session.is_none() {
                 continue;
@@ -61,7 +61,7 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
             }
         }),
     Row::counter("sprat_endpoints_file_reads_total", CLUSTER.and("result", LISTING_RESULTS.len()),
-        "Times that a new version of a cluster's endpoints_file was read: in use (applied), or not, so that the endpoints before stayed (refused)",
+        "New versions of a cluster's endpoints_file that were read: in use (applied), or not, so that the previous endpoints stayed (refused)",
         |now, out| for cluster in listing(now) {
             for (result, reads) in LISTING_RESULTS.into_iter().zip(&cluster.listing.reads) {
                 out.put(&[&cluster.name, result], reads.load(Relaxed));
@@ -79,20 +79,20 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
         "Requests not repeated because the budget was spent",
         |now, out| each(now, out, |_, own| own.repeats_denied)),
     Row::counter("sprat_ejections_total", CLUSTER.and("cause", Ejection::ALL.len()),
-        "Endpoints taken out of use for their answers",
+        "Ejections of endpoints because of their responses (outlier detection)",
         |now, out| for (cluster, own) in now.clusters() {
             for cause in Ejection::ALL {
                 out.put(&[&cluster.name, cause.name()], own.ejections[cause.index()]);
             }
         }),
     Row::counter("sprat_ejections_prevented_total", CLUSTER,
-        "Ejections that max_ejection_percent has prevented",
+        "Ejections that max_ejection_percent prevented",
         |now, out| each(now, out, |_, own| own.ejections_prevented)),
     Row::gauge("sprat_cluster_panic", CLUSTER,
-        "Whether so few endpoints are well that all are used",
+        "Whether so few endpoints are healthy that all are used (healthy_panic_threshold)",
         |now, out| each(now, out, |_, own| own.panics)),
     Row::gauge("sprat_circuit_breaker_open", CLUSTER.and("breaker", 4),
-        "Whether a cluster has as many of these as it may",
+        "Whether a cluster has reached the bound of a circuit breaker, by bound",
         |now, out| for (cluster, own) in now.clusters() {
             for (breaker, is_open) in cluster.breakers(own) {
                 out.put(&[&cluster.name, breaker], is_open);

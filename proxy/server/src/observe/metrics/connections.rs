@@ -23,16 +23,16 @@ pub(super) static CONNECTIONS: Topic<Snapshot> = Topic { title: "Listeners, conn
         "Client connections accepted",
         |now, out| each(now, out, |own| &own.connections)),
     Row::gauge("sprat_listener_open_connections", LISTENER,
-        "Client connections open at a listener, to compare with its max_connections",
+        "Client connections open at a listener (its bound is max_connections)",
         |now, out| now.view.listeners.iter().for_each(|own| out.put(&[&own.name], own.open.used()))),
     Row::gauge("sprat_open_connections", NONE,
-        "Client connections open, those of listeners that are gone included",
+        "Client connections open at all listeners, including those that a reload has removed",
         |now, out| out.one(now.sum(|own| &own.open_connections))),
     Row::gauge("sprat_parked_connections", NONE,
-        "Client connections that are kept and not used for now, which take little memory",
+        "Idle client connections that are parked: kept open with little memory",
         |now, out| out.one(now.sum(|own| &own.parked_connections))),
     Row::counter("sprat_refused_connections_total", LISTENER.and("reason", RefusedConnection::ALL.len()),
-        "Client connections closed at once: the listener has as many as it may, the client has, or memory is short",
+        "Client connections closed at once, by reason: the bound of the listener or of the client is reached, or memory is short",
         |now, out| for own in &now.view.listeners {
             for reason in RefusedConnection::ALL {
                 out.put(&[&own.name, reason.name()], own.sum(|stats| &stats.refused[reason as usize]));
@@ -42,7 +42,7 @@ pub(super) static CONNECTIONS: Topic<Snapshot> = Topic { title: "Listeners, conn
         "Client connections that could not be accepted",
         |now, out| each(now, out, |own| &own.accept_errors)),
     Row::counter("sprat_proxy_headers_total", NONE.and("result", HEADER_RESULTS.len()),
-        "Headers of the PROXY protocol, by result; no sample where no listener expects any",
+        "Headers of the PROXY protocol, by result; no sample if no listener expects them",
         |now, out| for (index, result) in HEADER_RESULTS.into_iter().enumerate().filter(|_| now.view.announced) {
             out.put(&[result], now.sum(|own| own.proxy_headers.of(index)));
         }),
@@ -63,7 +63,7 @@ pub(super) static CONNECTIONS: Topic<Snapshot> = Topic { title: "Listeners, conn
 #[rustfmt::skip]
 pub(super) static LOGS: Topic<Snapshot> = Topic { title: "Logs", rows: &[
     Row::counter("sprat_access_log_dropped_lines_total", NONE,
-        "Lines of the access log that found no room",
+        "Lines of the access log that were dropped because too many waited",
         |now, out| out.one(now.sum(|own| &own.log_lines_dropped))),
     Row::counter("sprat_access_log_lost_lines_total", NONE,
         "Lines of the access log that could not be written",

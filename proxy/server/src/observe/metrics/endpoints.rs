@@ -26,23 +26,23 @@ pub(super) static ENDPOINTS: Topic<Snapshot> = Topic { title: "Endpoints", rows:
         "From when a request was sent to an endpoint to the head of its answer; the request's body, if it has one, is sent meanwhile",
         |now, out| each(now, out, |own, _| Total::of(own.stats.iter().map(|own| &own.heads)))),
     Row::counter("sprat_upstream_errors_total", ENDPOINT.and("reason", Fault::Upstream.reasons()),
-        "Failures of an endpoint",
+        "Failed requests to an endpoint, by reason",
         |now, out| for (cluster, own, _) in now.endpoints() {
             for reason in Reason::ALL.into_iter().filter(|own| own.facts().fault == Fault::Upstream) {
                 out.put(&[cluster, &own.label, reason.name()], sum(own, |e| &e.errors[reason.index()]));
             }
         }),
     Row::counter("sprat_upstream_retries_total", ENDPOINT,
-        "Requests sent again, there or elsewhere, after an attempt there failed",
+        "Requests sent again, to the same or another endpoint, after an attempt at this endpoint failed",
         |now, out| each(now, out, |own, _| sum(own, |e| &e.retries))),
     Row::counter("sprat_upstream_hedges_total", ENDPOINT,
-        "Attempts made beside one elsewhere that was slow",
+        "Second attempts at this endpoint, made while another endpoint was slow to answer (hedge_policy)",
         |now, out| each(now, out, |own, _| sum(own, |e| &e.hedges))),
     Row::counter("sprat_upstream_connects_total", ENDPOINT,
         "Connections opened to an endpoint",
         |now, out| each(now, out, |own, _| sum(own, |e| &e.connects))),
     Row::counter("sprat_upstream_reuses_total", ENDPOINT,
-        "Requests over a kept connection",
+        "Requests sent over a connection that was kept open",
         |now, out| each(now, out, |own, _| sum(own, |e| &e.reuses))),
     Row::gauge("sprat_upstream_outstanding", ENDPOINT,
         "Requests in progress at an endpoint",
@@ -57,16 +57,16 @@ pub(super) static ENDPOINTS: Topic<Snapshot> = Topic { title: "Endpoints", rows:
         "Whether an endpoint gets requests",
         |now, out| each(now, out, |_, state| state.is_used)),
     Row::gauge("sprat_endpoint_ejected", ENDPOINT,
-        "Whether an endpoint is out of use for its answers",
+        "Whether an endpoint is ejected because of its responses (outlier detection)",
         |now, out| each(now, out, |_, state| state.ejected_for.is_some())),
     Row::gauge("sprat_endpoint_unhealthy", ENDPOINT,
-        "Whether an endpoint is out of use for its health checks",
+        "Whether an endpoint is out of use because of its health checks",
         |now, out| each(now, out, |_, state| state.passes_checks == Some(false))),
     Row::gauge("sprat_endpoint_draining", ENDPOINT,
-        "Whether an endpoint gets no requests but those of strict sessions, because the admin listener was asked for that",
+        "Whether an endpoint is drained through the admin listener: it gets no requests except those of strict sessions",
         |now, out| each(now, out, |_, state| state.drains)),
     Row::gauge("sprat_endpoint_weight", ENDPOINT,
-        "An endpoint's share of the requests, relative to the others: the configuration's, or as the admin listener was asked for",
+        "An endpoint's weight, relative to the others: the configuration's, or the one set through the admin listener",
         |now, out| each(now, out, |_, state| u64::from(state.weight))),
     Row::counter("sprat_health_checks_total", ENDPOINT.and("result", 2),
         "Health checks of an endpoint: passed or failed",
@@ -80,17 +80,17 @@ pub(super) static ENDPOINTS: Topic<Snapshot> = Topic { title: "Endpoints", rows:
 #[rustfmt::skip]
 pub(super) static NAMES: Topic<Snapshot> = Topic { title: "Names of endpoints", rows: &[
     Row::counter("sprat_dns_lookups_total", NAME.and("result", RESULTS.len()),
-        "Times that a name was asked for: an answer, no_address, or a failure (of one kind of addresses, or of all)",
+        "DNS look-ups of a name, by result: an answer, no_address, or a failure (for one kind of address, or for all)",
         |now, out| for (cluster, name) in now.names() {
             for (result, lookups) in RESULTS.into_iter().zip(&name.lookups) {
                 out.put(&[cluster, name.host(), result], lookups.load(Relaxed));
             }
         }),
     Row::gauge("sprat_dns_addresses", NAME,
-        "Addresses of a name in use",
+        "Addresses of a name that are in use",
         |now, out| now.names().for_each(|(cluster, name)| out.put(&[cluster, name.host()], name.addresses().len()))),
     Row::gauge("sprat_dns_failures_in_a_row", NAME,
-        "Times that a name was asked for since it last had an address, of each kind with lookup_family all",
+        "Failed DNS look-ups since the last one that gave an address (of each kind, with lookup_family all)",
         |now, out| now.names().for_each(|(cluster, name)| out.put(&[cluster, name.host()], u64::from(name.failures())))),
 ] };
 

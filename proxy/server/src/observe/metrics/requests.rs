@@ -27,10 +27,10 @@ pub(super) static REQUESTS: Topic<Snapshot> = Topic { title: "Requests", rows: &
         "Requests in progress",
         |now, out| out.one(now.sum(|own| &own.open_requests))),
     Row::counter("sprat_bad_requests_total", NONE.and("reason", Fault::Client.reasons()),
-        "Requests that were wrong, or whose client went",
+        "Requests that were malformed, or whose client went away, by reason",
         |now, out| by_reason(now, out, |fault| fault == Fault::Client)),
     Row::counter("sprat_failed_requests_total", NONE.and("reason", Fault::Upstream.reasons() + Fault::Proxy.reasons()),
-        "Requests that failed otherwise, refusals among them",
+        "Requests that failed for another reason, refusals included, by reason",
         |now, out| by_reason(now, out, |fault| fault != Fault::Client)),
     Row::counter("sprat_aborted_responses_total", NONE,
         "Responses that were cut short: by the client, the backend or a time-out",
@@ -58,10 +58,10 @@ pub(super) static REQUESTS: Topic<Snapshot> = Topic { title: "Requests", rows: &
             out.put(&["file"], now.view.buffers.file_bytes());
         }),
     Row::counter("sprat_buffered_early_ends_total", NONE,
-        "Responses that an endpoint was done with before their clients had them, since they were buffered",
+        "Buffered responses that the endpoint had finished before the client had received them",
         |now, out| out.one(now.view.buffers.early())),
     Row::counter("sprat_buffer_fallbacks_total", NONE.and("reason", Fallback::ALL.len()),
-        "Bodies of which no more could be buffered, so that they went on as the client took or sent them, by what was full (io: the file could not be written)",
+        "Bodies that stopped being buffered and went on at the client's pace, by what was full (io: the file could not be written)",
         |now, out| for reason in Fallback::ALL {
             out.put(&[reason.name()], now.view.buffers.fallbacks(reason));
         }),
@@ -69,7 +69,7 @@ pub(super) static REQUESTS: Topic<Snapshot> = Topic { title: "Requests", rows: &
         "Bytes of response bodies handed to clients",
         |now, out| out.one(now.sum(|own| &own.response_bytes))),
     Row::counter("sprat_marked_bytes_total", NONE.and("mark", Mark::ALL.len()),
-        "Bytes written to clients whose packets bear the code point of a mark",
+        "Bytes written to clients in packets with the code point of a mark, by mark",
         |now, out| for mark in Mark::ALL {
             out.put(&[mark.name()], now.sum(|own| &own.marked_bytes[mark.index()]));
         }),
@@ -84,7 +84,7 @@ pub(super) static REQUESTS: Topic<Snapshot> = Topic { title: "Requests", rows: &
             out.put(&[size], Total::of(now.view.workers.iter().map(|own| &own.acknowledged[class])));
         }),
     Row::histogram::<Slowdowns>("sprat_response_slowdown_ratio", SIZE,
-        "From the response's head to its last byte, over what the uplink alone needs, by size class (only if it has a rate)",
+        "Time from the response's head to its last byte, divided by the time that the uplink alone needs for it, by size class (only if the uplink has a rate)",
         |now, out| for (class, size) in SIZE_CLASS_NAMES.iter().enumerate() {
             out.put(&[size], Total::of(now.view.workers.iter().map(|own| &own.slowdowns[class])));
         }),

@@ -1,9 +1,10 @@
 //! What each module takes from the others of its crate, as the compiler sees it: each path
-//! is followed through re-exports to the module that defines what it names. Tests are left
-//! out.
+//! is followed through re-exports to the module that defines what it names. What a macro is
+//! given counts as well. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
 use syn::{Attribute, Item, ItemMod, ItemUse, UseTree, Visibility};
 
@@ -26,18 +27,25 @@ pub(crate) struct Crate {
     for_tests: Vec<Module>,
 }
 
-/// What stands in one module.
+/// A path that a `use` names.
+struct Import {
+    path: Vec<String>,
+    /// Whether modules see it that are not below its own.
+    is_public: bool,
+}
+
+/// The contents of one module.
 #[derive(Default)]
 struct Contents {
     file: String,
-    /// What it defines itself.
+    /// The names of its own items.
     defined: BTreeSet<String>,
-    /// What it has names for, with the paths that they stand for.
-    aliases: HashMap<String, Vec<String>>,
-    /// What it has all names of.
-    globs: Vec<Vec<String>>,
+    /// The names that its `use`s give it.
+    aliases: HashMap<String, Import>,
+    /// The modules that it has all names of.
+    globs: Vec<Import>,
     /// The paths that its own code takes something by.
-    taken: Vec<Vec<String>>,
+    taken: BTreeSet<Vec<String>>,
     /// The modules that belong to tests.
     for_tests: BTreeSet<String>,
 }
@@ -177,12 +185,20 @@ impl Crate {
         match &*path[0] {
             "crate" => at = Vec::new(),
             "super" | "self" => {}
+            name if self.has_below(from, name) => {}
+            // The name of an item, or one that a `use` gives; what is an item's own comes after.
             name => {
                 let own = &self.modules[from];
-                let is_known = own.aliases.contains_key(name) || self.has_below(from, name);
-                // An alias is taken where it is made.
-                if !is_known || own.aliases.get(name).is_some_and(|alias| alias == path) {
+                let is_itself = own.aliases.get(name).is_some_and(|own| own.path == path);
+                if is_itself || own.defined.contains(name) {
                     return None;
+                }
+                let found = self.defining(from, name, from, depth)?;
+                // The alias of a module.
+                let is_module = found.last().is_some_and(|last| last == name);
+                (at, rest) = (found, &path[1..]);
+                if !is_module {
+                    return Some(at);
                 }
             }
         }
@@ -198,7 +214,7 @@ impl Crate {
             if self.has_below(&at, name) {
                 at.push(name.clone());
             } else {
-                return Some(self.defining(&at, name, depth).unwrap_or(at));
+                return Some(self.defining(&at, name, from, depth).unwrap_or(at));
             }
         }
         Some(at)
@@ -209,25 +225,27 @@ impl Crate {
         self.modules.contains_key(&below)
     }
 
-    /// The module that defines what has a name in a module.
-    fn defining(&self, at: &Module, name: &str, depth: usize) -> Option<Module> {
+    /// The module that defines what has a name in a module, for one that asks.
+    fn defining(&self, at: &Module, name: &str, asks: &Module, depth: usize) -> Option<Module> {
         let own = self.modules.get(at)?;
-        if depth > MAX_DEPTH || own.defined.contains(name) {
+        if own.defined.contains(name) {
             return Some(at.clone());
         }
-        if let Some(path) = own.aliases.get(name) {
-            return self.resolve(at, path, depth + 1);
+        if depth > MAX_DEPTH {
+            return None;
+        }
+        let sees = |import: &&Import| import.is_public || asks.starts_with(at);
+        if let Some(alias) = own.aliases.get(name).filter(sees) {
+            return self.resolve(at, &alias.path, depth + 1);
         }
         if at.is_empty()
             && let Some(module) = self.macros.get(name)
         {
             return Some(module.clone());
         }
-        own.globs.iter().find_map(|glob| {
-            let from = self.resolve(at, glob, depth + 1)?;
-            let theirs = self.modules.get(&from)?;
-            let has = theirs.defined.contains(name) || theirs.aliases.contains_key(name);
-            has.then(|| self.defining(&from, name, depth + 1)).flatten()
+        own.globs.iter().filter(sees).find_map(|glob| {
+            let from = self.resolve(at, &glob.path, depth + 1)?;
+            self.defining(&from, name, at, depth + 1)
         })
     }
 }
@@ -257,6 +275,10 @@ impl Reader {
                 return;
             }
             Item::Macro(own) => {
+                // What `macro_rules!` expands to is taken where it is called.
+                if own.ident.is_none() {
+                    self.visit_macro(&own.mac);
+                }
                 if let Some(name) = &own.ident {
                     self.own.defined.insert(name.to_string());
                     if own
@@ -279,31 +301,75 @@ impl Reader {
         }
     }
 
-    /// Reads a `use` of the module: a re-export gives a name, and takes nothing.
+    /// Reads a `use` of the module: a re-export gives a name, and takes nothing by itself.
     fn import(&mut self, own: &ItemUse) {
         if is_for_tests(&own.attrs) {
             return;
         }
-        let takes = matches!(own.vis, Visibility::Inherited);
+        let is_public = !matches!(own.vis, Visibility::Inherited);
         for (path, name) in leaves(&own.tree) {
+            if !is_public {
+                self.own.taken.insert(path.clone());
+            }
+            let import = Import { path, is_public };
             match name {
-                Some(name) => _ = self.own.aliases.insert(name, path.clone()),
-                None => self.own.globs.push(path.clone()),
+                Some(name) => _ = self.own.aliases.insert(name, import),
+                None => self.own.globs.push(import),
             }
-            if takes {
-                self.own.taken.push(path);
+        }
+    }
+
+    /// Notes a path that code takes something by. A single word may be a variable's: only the
+    /// name of a type or a constant counts.
+    fn take(&mut self, path: Vec<String>) {
+        let is_name = path[0].starts_with(|first: char| first.is_uppercase());
+        if is_name || path.len() > 1 {
+            self.own.taken.insert(path);
+        }
+    }
+
+    /// Notes the paths among the tokens that a macro is given.
+    fn take_tokens(&mut self, tokens: TokenStream) {
+        let (mut path, mut colons) = (Vec::new(), 0);
+        for token in tokens {
+            match token {
+                TokenTree::Ident(word) => {
+                    if colons != 2 && !path.is_empty() {
+                        self.take(std::mem::take(&mut path));
+                    }
+                    path.push(word.to_string());
+                    colons = 0;
+                }
+                TokenTree::Punct(sign) if sign.as_char() == ':' => colons += 1,
+                other => {
+                    if !path.is_empty() {
+                        self.take(std::mem::take(&mut path));
+                    }
+                    colons = 0;
+                    if let TokenTree::Group(group) = other {
+                        self.take_tokens(group.stream());
+                    }
+                }
             }
+        }
+        if !path.is_empty() {
+            self.take(path);
         }
     }
 }
 
 impl<'ast> Visit<'ast> for Reader {
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        if path.leading_colon.is_none() && path.segments.len() > 1 {
+        if path.leading_colon.is_none() {
             let names = path.segments.iter().map(|part| part.ident.to_string());
-            self.own.taken.push(names.collect());
+            self.take(names.collect());
         }
         syn::visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, own: &'ast syn::Macro) {
+        self.take_tokens(own.tokens.clone());
+        syn::visit::visit_macro(self, own);
     }
 
     /// A `use` within a function.
@@ -427,6 +493,30 @@ mod tests {
             ("main", "use x::a;"),
         ]);
         assert_eq!(found, ["/: /a", "/a: /"]);
+    }
+
+    /// A module's own `use` gives its names to none but those below it.
+    #[test]
+    fn a_name_of_a_glob_is_not_looked_for_in_private_imports() {
+        let found = taken(&[
+            ("lib", "mod a;\nmod b;\npub use a::*;\npub use b::*;"),
+            ("a", "use super::B;\npub struct A;"),
+            ("b", "mod below;\nuse super::A;\npub struct B;"),
+            ("b/below", "fn f() { super::A }"),
+        ]);
+        assert_eq!(found, ["/a: /b", "/b: /a", "/b/below: /a"]);
+    }
+
+    #[test]
+    fn single_words_and_what_macros_are_given_count() {
+        let found = taken(&[
+            ("lib", "mod a;\npub use a::*;\nstruct Whole { a: A }"),
+            ("a", "pub struct A;\npub struct Own;\nfn f(a: Own) { a }"),
+            ("b", "use crate::a;\nrecord! { struct B { a: List<crate::A, 1>, b: B } }"),
+            ("c", "fn f() { call!(x, crate::b::B { a: \"crate::a::A\" }) }"),
+            ("d", "use crate::*;\nfn f(a: A) {}"),
+        ]);
+        assert_eq!(found, ["/: /a", "/b: /a", "/c: /b", "/d: / /a"]);
     }
 
     #[test]

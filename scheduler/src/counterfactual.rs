@@ -327,7 +327,7 @@ impl Counterfactual {
         &self.tally
     }
 
-    /// Returns the virtual link.
+    /// Returns the egress of the virtual link.
     pub fn egress(&self) -> &Egress {
         &self.egress
     }

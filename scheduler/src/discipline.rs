@@ -75,7 +75,7 @@ pub(crate) struct FlowView {
     pub(crate) seq: u64,
     pub(crate) arrival: Time,
     pub(crate) size: Size,
-    /// Bytes sent so far.
+    /// The payload bytes that the flow has sent so far.
     pub(crate) attained: u64,
     /// The flow's place in a round robin by bytes.
     pub(crate) turn: u64,

@@ -118,7 +118,7 @@ impl Flow {
     }
 }
 
-/// The flows by their slots.
+/// The open flows of an uplink, by their slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flows(Slots<Flow>);
 

@@ -277,7 +277,7 @@ impl FlowOrder {
         self.ranker.cutoffs()
     }
 
-    /// Returns the earliest that a flow may be granted something on a link that is free.
+    /// Returns the earliest time at which a flow may be granted bytes on a link that is free.
     pub(super) fn next_at(&self) -> Option<Time> {
         match self.express.len() {
             0 => self.ready.next_at(),
@@ -634,7 +634,7 @@ fn levels(classes: &[ClassSpec]) -> Vec<(bool, u8)> {
     classes.iter().map(|c| (c.idle_only, c.level)).collect()
 }
 
-/// Returns the policy's queue, or queues.
+/// Returns the set of ready flows that the policy needs, which is empty.
 fn ready(policy: &EgressPolicy, ranker: &Ranker, link: &Pacer) -> Ready {
     let by_terms = ranker.requests().is_some();
     Ready::new(&policy.classes, by_terms, link, first_share(ranker))

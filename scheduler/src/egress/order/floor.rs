@@ -161,7 +161,7 @@ pub(super) fn rank_by_age(flow: &Flow) -> Rank {
 /// The floor in the order. Where clients share the link, it is for clients in turn: one with many
 /// waiting flows has no more of it than one with a single flow.
 impl FlowOrder {
-    /// Returns the floor's lane of a class.
+    /// Returns the index of a class's lane in the floor.
     pub(super) fn floor_lane(&self, class: usize) -> usize {
         match self.floor.is_by_class {
             true => class,

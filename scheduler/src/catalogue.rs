@@ -1,13 +1,11 @@
-//! What is known of sizes before a response begins: the pure parts of the
-//! catalogue.
+//! The pure parts of the catalogue: what is known of a response's size before it begins.
 //!
-//! A [`Table`] holds what earlier responses taught, in a fixed number of
-//! bytes. It keeps a hash of a resource, never its name, and answers for the
-//! variants of a resource (`Vary`) as well. Wrong sizes cost order, never
-//! correctness, so a rare collision of hashes is no fault.
+//! A [`Table`] holds the sizes of earlier responses in a fixed number of bytes. It keeps a hash
+//! of a resource, never its name, and tells the variants of a resource (`Vary`) apart. A wrong
+//! size costs order, never correctness, so a rare collision of hashes does no harm.
 //!
-//! Times are seconds since an epoch of the caller's choosing; 32 bits last 136
-//! years, so Unix time will do.
+//! Times are seconds since an epoch of the caller's choosing; 32 bits last 136 years, so Unix
+//! time will do.
 
 mod answers;
 mod circuit;

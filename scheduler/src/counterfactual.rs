@@ -1,16 +1,15 @@
-//! What the same responses would have got without an order by size.
+//! A counterfactual: the times that the same responses would have had without an order by size.
 //!
-//! What arrives at an [`Egress`] is shown to a second one, which has the same rate, classes
-//! and costs on the wire, serves by [`Discipline::Fair`] in virtual time, and has nothing
-//! written. So each response ends twice: when the link has its last byte, and when the
-//! virtual link would have had it. [`Tally`] sums both up.
+//! Each arrival at an [`Egress`] is shown to a second one, which has the same rate, classes and
+//! costs on the wire. The second one serves by [`Discipline::Fair`] in virtual time, and writes
+//! nothing. So each response ends twice: when the link has its last byte, and when the virtual
+//! link would have had it. [`Tally`] sums both times up.
 //!
-//! Arrivals are taken as they were. A client that would have asked later, because what it
-//! had asked for before would have come later, is not modelled: where clients wait for one
-//! answer before they ask for the next, `fair` would have had fewer responses at a time than
-//! it is shown.
+//! Arrivals are taken as they were. Where clients wait for one answer before they ask for the
+//! next, they would have asked later under `fair`, and fewer responses would have been under way
+//! at a time than the virtual link is shown. That is not modelled.
 //!
-//! A response is never further on the virtual link than there was something to send: see
+//! A response gets no further on the virtual link than it had bytes to send: see
 //! `Response::available_bytes`.
 
 mod networks;
@@ -32,38 +31,38 @@ pub use tally::{LeftOut, Span, Tally, Times};
 /// order they take some 8 MB.
 const FLOWS_MAX: usize = 16_384;
 
-/// The most grants that are made up for at once, some 3 s of the link. The virtual link has
-/// that much to do while nothing happens on the real one only where responses were cut short
-/// for which it had let others wait.
+/// The most grants that the virtual link catches up with at once, some 3 s of the link. It falls
+/// that far behind an idle real link only if responses were cut short on that one for which it
+/// had let others wait.
 const STEPS_MAX: u32 = 10_000;
 
-/// The time after which a response that its client slows down is looked at again.
+/// The time after which the virtual link looks again at a response that its client slows down.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// The most responses that are looked at so. Others are looked at when something happens to
-/// them on the real link.
+/// The most responses that are looked at again in this way. Others are looked at when an event on
+/// the real link concerns them.
 const LOOKS_MAX: usize = 512;
 
 /// A link of the same rate under `fair`, in virtual time, and the responses that are on it.
 #[derive(Clone, Debug)]
 pub struct Counterfactual {
     egress: Egress,
-    /// The time that the virtual link has come to.
+    /// The time that the virtual link has reached.
     at: Time,
     due: VirtualDue,
     /// The responses, by [`FlowId::index`] of the virtual link.
     responses: Vec<Response>,
-    /// The flow of each on the virtual link, by [`FlowId::index`] of the real one.
+    /// The flows of the responses on both links, by [`FlowId::index`] of the real one.
     flows: Vec<Option<Twins<FlowId>>>,
     /// The groups on both links, by [`GroupId::index`] of the real one.
     groups: Vec<Option<Twins<GroupId>>>,
-    /// Flows of the virtual link that time alone lets go on, and when they are looked at; the
-    /// earliest first, [`LOOKS_MAX`] at most. Some have ended.
+    /// The flows of the virtual link that only time lets go on, each with when it is looked at:
+    /// the earliest first, at most [`LOOKS_MAX`]. Some have ended.
     watched: VecDeque<(Time, FlowId)>,
     tally: Tally,
 }
 
-/// The names of one and the same thing on both links.
+/// The names of the same flow or group on both links.
 #[derive(Clone, Copy, Debug)]
 struct Twins<T> {
     real: T,
@@ -75,12 +74,12 @@ struct Twins<T> {
 enum VirtualDue {
     At(Time),
     Never,
-    /// Something has happened since that was asked.
+    /// The time is to be asked for again, since something has happened.
     Unknown,
 }
 
-/// Calls that tell of flows on the real link. A time that lies before one that was told
-/// already counts as that.
+/// Calls that report events of flows on the real link. A time before that of an earlier call
+/// counts as that one.
 impl Counterfactual {
     /// Returns the counterfactual of an uplink on which nothing is under way. Its sums are
     /// kept by size of the response: up to each of `bounds` in bytes, ascending, and above.
@@ -99,19 +98,19 @@ impl Counterfactual {
         }
     }
 
-    /// Keeps sums by the clients' networks, too, for so many of them: those with the most
-    /// responses. 0 tells none apart.
+    /// Keeps sums by the client's network, too, for the `most` networks with the most responses.
+    /// With 0 no networks are told apart.
     pub fn tell_networks(&mut self, most: usize) {
         self.tally.networks.set_most(most);
     }
 
-    /// Returns whether there is a difference to measure: `fair` is `fair`, and `fcfs` asks
-    /// for no size either.
+    /// Returns whether a discipline can differ from `fair` by an order by size: `fair` itself
+    /// does not, and `fcfs` asks for no size either.
     pub fn is_of_use(discipline: &Discipline) -> bool {
         !matches!(discipline, Discipline::Fair | Discipline::Fcfs)
     }
 
-    /// Opens a response's flow: from now on its time counts.
+    /// Opens a response's flow, whose time counts from now on.
     pub fn open(&mut self, now: Time, id: FlowId, spec: FlowSpec) {
         self.advance(now);
         if let Some(fair) = self.enter(spec) {
@@ -137,9 +136,9 @@ impl Counterfactual {
         Some(flow)
     }
 
-    /// Notes a response that was served at once on the real link, which has carried its
-    /// `bytes` and all before at `free_at`; see [`Egress::serve_at_once`]. Where the virtual
-    /// link serves it at once, too, it needs no flow there.
+    /// Notes a response that was served at once on the real link, which has carried its `bytes`
+    /// and all before at `free_at`; see [`Egress::serve_at_once`]. If the virtual link serves it
+    /// at once, too, it needs no flow there.
     pub fn serve_at_once(&mut self, now: Time, spec: FlowSpec, bytes: u64, free_at: Time) {
         self.advance(now);
         let sent_by = self.sent_by(spec.cost, bytes, free_at);
@@ -161,7 +160,7 @@ impl Counterfactual {
         self.ask(flow);
     }
 
-    /// Returns the lane on the virtual link, where a connection's group is opened with the
+    /// Returns a flow's lane on the virtual link. A connection's group is opened there with the
     /// first of its flows.
     fn lane(&mut self, lane: Lane) -> Lane {
         let Lane::Grouped(real, precedence) = lane else {
@@ -179,7 +178,8 @@ impl Counterfactual {
         Lane::Grouped(group, precedence)
     }
 
-    /// Ends a group of flows on both links; see [`Egress::close_group`].
+    /// Ends a group of flows on the virtual link, as on the real one; see
+    /// [`Egress::close_group`].
     pub fn close_group(&mut self, now: Time, group: GroupId) {
         let place = self.groups.get_mut(group.index());
         if let Some(twins) = place.and_then(|place| place.take_if(|it| it.real == group)) {
@@ -197,8 +197,8 @@ impl Counterfactual {
         }
     }
 
-    /// Notes what a flow is granted on the real link, which has carried all that it was
-    /// given before at `free_at`.
+    /// Notes a grant to a flow on the real link, which has carried it and all before at
+    /// `free_at`.
     pub fn grant(&mut self, now: Time, id: FlowId, bytes: u64, free_at: Time) {
         let Some(flow) = self.find(now, id) else {
             return;
@@ -209,8 +209,9 @@ impl Counterfactual {
         self.ask(flow);
     }
 
-    /// Returns when the real link has carried what it grants now, which says `free_at`: one that
-    /// was idle has credit, and may say that it has carried the bytes before they were granted.
+    /// Returns when the real link has carried the bytes that it grants now: at `free_at`, but not
+    /// before it could carry them alone. A link that was idle has credit, so its `free_at` may
+    /// lie before the grant.
     fn sent_by(&self, cost: WireCost, bytes: u64, free_at: Time) -> Time {
         let alone = self.egress.pacer().time_for(cost.bytes(bytes));
         free_at.max(self.at + alone)
@@ -224,7 +225,7 @@ impl Counterfactual {
         }
     }
 
-    /// Notes that a source has nothing for now; see [`Egress::pause`].
+    /// Notes that a response's source has nothing for now; see [`Egress::pause`].
     pub fn pause(&mut self, now: Time, id: FlowId) {
         if let Some(flow) = self.find(now, id) {
             self.responses[flow.index()].pause(self.at);
@@ -239,7 +240,7 @@ impl Counterfactual {
     }
 
     /// Ends a response on the real link, with `unused` bytes that it was granted and has not
-    /// written. If it is complete, it goes on on the virtual one until that has sent as much.
+    /// written. A complete response goes on on the virtual link until that has sent as much.
     pub fn close(&mut self, now: Time, id: FlowId, unused: u64) {
         let Some(flow) = self.find(now, id) else {
             return;
@@ -257,7 +258,7 @@ impl Counterfactual {
         self.finish(flow);
     }
 
-    /// Returns the flow's name on the virtual link at `now`, if that has it.
+    /// Advances to `now`, and returns the flow's name on the virtual link, if that has it.
     fn find(&mut self, now: Time, id: FlowId) -> Option<FlowId> {
         self.advance(now);
         self.known(id)
@@ -269,44 +270,44 @@ impl Counterfactual {
     }
 }
 
-/// Calls that tell of the real link itself, and questions.
+/// Calls that report events of the real link itself, and queries.
 impl Counterfactual {
-    /// Takes bytes off the link that went out under no grant; see [`Egress::debit`].
+    /// Debits the virtual link with bytes that went out under no grant; see [`Egress::debit`].
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
         self.advance(now);
         self.egress.debit(self.at, wire_bytes);
     }
 
-    /// Gives back what was debited and did not go out; see [`Egress::refund`].
+    /// Gives the virtual link back what was debited and did not go out; see [`Egress::refund`].
     pub fn refund(&mut self, now: Time, wire_bytes: u64) {
         self.advance(now);
         self.egress.refund(self.at, wire_bytes);
         self.due = VirtualDue::Unknown;
     }
 
-    /// Changes the rate of both links; see [`Egress::set_rate`].
+    /// Changes the rate of the virtual link with that of the real one; see [`Egress::set_rate`].
     pub fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
         self.advance(now);
         self.egress.set_rate(self.at, rate_bits_per_s);
         self.due = VirtualDue::Unknown;
     }
 
-    /// Takes time off the virtual link that the real one has lost, because its driver was late
-    /// while something waited: that is no order's doing.
+    /// Takes the time between `from` and `until` off the virtual link. The real link has lost it
+    /// because its driver was late while a flow waited, which is no order's doing.
     pub fn lose(&mut self, from: Time, until: Time) {
         self.advance(from);
         let free_at = self.egress.pacer().free_at().max(self.at);
         self.egress.resume_at(free_at + until.since(self.at));
     }
 
-    /// Announces a response on both links; see [`Egress::announce`].
+    /// Announces a response on the virtual link, as on the real one; see [`Egress::announce`].
     pub fn announce(&mut self, now: Time) {
         self.advance(now);
         self.egress.announce(self.at);
         self.due = VirtualDue::Unknown;
     }
 
-    /// Retracts what was announced; see [`Egress::retract`].
+    /// Retracts an announcement on the virtual link, as on the real one; see [`Egress::retract`].
     pub fn retract(&mut self, now: Time) {
         self.advance(now);
         self.egress.retract();
@@ -326,7 +327,7 @@ impl Counterfactual {
         &self.tally
     }
 
-    /// Returns the virtual link.
+    /// Returns the egress of the virtual link.
     pub fn egress(&self) -> &Egress {
         &self.egress
     }
@@ -353,8 +354,8 @@ pub(crate) enum LinkEvent<'a> {
     Reconfigure(Time, &'a EgressPolicy),
 }
 
-/// A counterfactual that a desk tells of what happens. Told by a pointer to the code: a
-/// program that compares nothing does not carry it.
+/// A desk's counterfactual, with the function that tells it of events. The desk calls that by a
+/// pointer, so a program that compares nothing does not carry its code.
 #[derive(Clone, Debug)]
 pub(crate) struct Compared {
     link: Box<Counterfactual>,
@@ -403,9 +404,9 @@ impl Counterfactual {
     }
 }
 
-/// The virtual link, which is always behind the clock.
+/// The grants of the virtual link, which are made when the next event is told.
 impl Counterfactual {
-    /// Makes all grants that are due by `now`.
+    /// Makes all grants and looks that are due by `now`.
     fn advance(&mut self, now: Time) {
         for _ in 0..STEPS_MAX {
             let grant = match self.due {
@@ -430,7 +431,7 @@ impl Counterfactual {
         self.give_up();
     }
 
-    /// Makes a grant on the virtual link, where all is written that there is.
+    /// Makes a grant on the virtual link, whose flow writes all that it has.
     fn step(&mut self) {
         let (flow, bytes) = match self.egress.grant(self.at) {
             Grant::Send { flow, bytes } => (flow, bytes),
@@ -447,7 +448,7 @@ impl Counterfactual {
         }
     }
 
-    /// Looks at a flow again, which its client slows down.
+    /// Looks again at a flow that its client slows down.
     fn look(&mut self) {
         let Some((_, flow)) = self.watched.pop_front() else {
             return;
@@ -459,8 +460,8 @@ impl Counterfactual {
         }
     }
 
-    /// Offers on the virtual link what a flow could send there. Where that is less than
-    /// before it keeps its place: most of those that are held are back in a moment.
+    /// Offers on the virtual link the bytes that a flow could send there. If they are fewer than
+    /// before, the flow keeps its place: most flows that are held go on in a moment.
     fn ask(&mut self, flow: FlowId) {
         let response = &mut self.responses[flow.index()];
         let bytes = response.available_bytes(self.at);
@@ -476,7 +477,7 @@ impl Counterfactual {
         }
     }
 
-    /// Ends a response that is over on both links; returns whether it is.
+    /// Ends a response on the virtual link if it is over on both, and returns whether it is.
     fn finish(&mut self, flow: FlowId) -> bool {
         let response = &self.responses[flow.index()];
         let is_over = response.is_over();
@@ -494,7 +495,7 @@ impl Counterfactual {
         self.due = VirtualDue::Unknown;
     }
 
-    /// Leaves out all responses that are under way: too much is to be made up for.
+    /// Leaves out all responses that are under way, since the virtual link is too far behind.
     fn give_up(&mut self) {
         self.tally.left_out.crowded += self.egress.open_flows() as u64;
         let policy = self.egress.policy().clone();

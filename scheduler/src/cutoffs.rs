@@ -1,4 +1,4 @@
-//! Size classes: where they end, given or learnt.
+//! Size classes and the cutoffs between them, given or learnt.
 
 use crate::histogram::SizeHistogram;
 
@@ -9,11 +9,11 @@ pub enum Cutoffs {
     /// whose bound is at least its remaining size, or past the last. Of more,
     /// the 15 lowest count.
     Fixed(Vec<u64>),
-    /// Learnt from the sizes seen, by the rules of thumb of TOCS03 2.2.2: the
-    /// lowest at the median, the highest above all but the largest 0.5-1%,
-    /// logarithmic spacing between. Until enough have been seen, the paper's.
+    /// Bounds learnt from the sizes seen, by the rules of thumb of TOCS03 2.2.2: the lowest at
+    /// the median, the highest above all but the largest 0.5-1%, logarithmic spacing between.
+    /// Until enough sizes have been seen, the bounds are the paper's ([`Cutoffs::paper`]).
     Learnt {
-        /// Number of classes, 2 to 16.
+        /// The number of classes, 2 to 16.
         classes: u8,
     },
 }
@@ -32,16 +32,16 @@ impl Cutoffs {
 
 const PAPER: [u64; 5] = [1 << 10, 2 << 10, 5 << 10, 20 << 10, 50 << 10];
 
-/// Classes at most, as in TOCS03's 16 bands of the kernel's `prio`.
+/// The most size classes, as many as the bands of the kernel's `prio` that TOCS03 uses.
 pub(crate) const MAX_CLASSES: usize = 16;
 
-/// Sizes before the first learnt cutoffs, and between two revisions.
+/// The number of sizes before the first learnt cutoffs, and between two revisions.
 const REVISE_EVERY: u32 = 512;
 
-/// Share of the requests above the highest cutoff: TOCS03 says 0.5-1%.
+/// The share of the requests above the highest cutoff, in thousandths: TOCS03 says 0.5-1%.
 const LARGEST_PER_MILLE: u64 = 8;
 
-/// Assigns remaining sizes to classes, learning the cutoffs if asked to.
+/// Size classes, which assign a class to a remaining size, and learn their cutoffs if asked to.
 #[derive(Clone, Debug)]
 pub struct SizeClasses {
     cutoffs: Vec<u64>,
@@ -80,7 +80,8 @@ impl SizeClasses {
         }
     }
 
-    /// Returns the first class whose cutoff is at least `remaining` bytes, from 0.
+    /// Returns the class of `remaining` bytes, from 0: the first whose cutoff is at least as
+    /// large.
     pub fn class(&self, remaining: u64) -> u8 {
         self.cutoffs.partition_point(|&cutoff| cutoff < remaining) as u8
     }
@@ -90,7 +91,7 @@ impl SizeClasses {
         &self.cutoffs
     }
 
-    /// Notes the whole size of a response.
+    /// Learns from the whole size of a response, if the cutoffs are learnt.
     pub fn observe(&mut self, bytes: u64) {
         if let Some(learner) = &mut self.learner
             && let Some(cutoffs) = learner.observe(bytes)
@@ -101,7 +102,7 @@ impl SizeClasses {
 }
 
 impl CutoffLearner {
-    /// Notes a size; returns new cutoffs when it is time to revise them.
+    /// Learns from a size, and returns new cutoffs when it is time to revise them.
     fn observe(&mut self, bytes: u64) -> Option<Vec<u64>> {
         self.sizes.observe(bytes);
         self.until_revision -= 1;

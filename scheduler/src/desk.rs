@@ -1,10 +1,10 @@
-//! The writers that wait for the uplink: what every driver of an [`Egress`] does, be it a
-//! proxy, a filter or a simulator.
+//! The desk: where writers wait for the uplink. It does what every driver of an [`Egress`] needs,
+//! be it a proxy, a filter or a simulator.
 //!
-//! A writer waits with the bytes that it has in hand ([`Desk::wait`], [`Desk::ask`]). The
-//! driver makes the grants that are due ([`Desk::next`]) after each call that may have changed
-//! whose turn it is, and when [`Desk::next_wakeup`] says so, and wakes the writers that the
-//! desk names. A writer that is woken takes its turn ([`Desk::take`]).
+//! A writer waits with the bytes that it has in hand ([`Desk::wait`], [`Desk::ask`]). The driver
+//! makes the grants that are due ([`Desk::next`]) after each call that may have changed whose
+//! turn it is, and when [`Desk::next_wakeup`] says so, and wakes the writers that the desk names.
+//! A writer that is woken takes its turn ([`Desk::take`]).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,11 +25,11 @@ pub struct Desk<W> {
     egress: Egress,
     /// The writers, by [`FlowId::index`].
     writers: Vec<Writer<W>>,
-    /// Heads held back for the first bytes of their bodies, the earliest first, and until
-    /// when. Entries may be out of date.
+    /// The heads held back for the first bytes of their bodies, each with when it is released;
+    /// the earliest first. Entries may be out of date.
     heads: VecDeque<(Time, FlowId)>,
-    /// The time of the next grant, as the uplink gave it when it last made none. An uplink
-    /// that is asked when it could make one does not know of all that a class waits for.
+    /// The time of the next grant, as the uplink told it when it last had none to make.
+    /// [`Egress::next_wakeup`] does not know of all that a class waits for.
     due: Due,
     /// The time of the grant that a writer waits for, or the time up to which the link's time
     /// is settled with the counterfactual if that is later. Unlike `due` it stays until the
@@ -42,21 +42,21 @@ pub struct Desk<W> {
 /// The writer of a flow, and what it waits for.
 #[derive(Clone, Debug)]
 struct Writer<W> {
-    /// The writer's flow; none once that is closed.
+    /// The writer's flow; none once the flow is closed.
     flow: Option<FlowId>,
-    /// The handle that the driver wakes it by when it is granted something.
+    /// The handle by which the driver wakes the writer when it is granted something.
     waker: Option<W>,
-    /// Whether it has asked and not yet looked: it is not woken.
+    /// Whether the writer has asked and not yet looked ([`Desk::ask`]): it is not woken.
     looks: bool,
-    /// Bytes that it waits with.
+    /// The bytes that the writer waits with.
     asked: u64,
-    /// The time since which it has waited.
+    /// The time since which the writer has waited.
     asked_at: Time,
     /// Bytes granted and not yet taken.
     granted: u64,
-    /// Bytes taken, of which it has not said how many it has written.
+    /// The bytes taken of which the writer has not said how many it has written.
     taken: u64,
-    /// Bytes of a head that is held back.
+    /// The bytes of a head that is held back; 0 if none is.
     head: u64,
 }
 
@@ -65,7 +65,7 @@ struct Writer<W> {
 enum Due {
     At(Time),
     Never,
-    /// Something has happened since.
+    /// The time is to be asked for again, since something has happened.
     Unknown,
 }
 
@@ -74,7 +74,7 @@ enum Due {
 pub struct Turn {
     /// The bytes granted, at least 1.
     pub bytes: u64,
-    /// The time that they have waited.
+    /// The time for which the writer has waited.
     pub waited: Duration,
 }
 
@@ -94,7 +94,7 @@ impl<W> Writer<W> {
 }
 
 impl<W> Desk<W> {
-    /// Returns a desk that no writer waits at.
+    /// Creates a desk at which no writer waits.
     pub fn new(egress: Egress) -> Self {
         Self {
             egress,
@@ -111,8 +111,8 @@ impl<W> Desk<W> {
         &self.egress
     }
 
-    /// Returns the uplink, for what is no writer's: debits, announcements, changes. Grants
-    /// may be due afterwards.
+    /// Returns the uplink, for calls that concern no writer: debits, announcements, changes.
+    /// Grants may be due afterwards.
     pub fn egress_mut(&mut self) -> &mut Egress {
         self.due = Due::Unknown;
         &mut self.egress
@@ -137,7 +137,8 @@ impl<W> Desk<W> {
         Ok(flow)
     }
 
-    /// Serves a response at once, if it needs no flow; see [`Egress::serve_at_once`].
+    /// Serves a response at once if it needs no flow, and returns whether it did; see
+    /// [`Egress::serve_at_once`].
     pub fn serve_at_once(&mut self, now: Time, spec: FlowSpec, bytes: u64) -> bool {
         self.settle(now);
         let is_served = self.egress.serve_at_once(now, &spec, bytes);
@@ -154,8 +155,8 @@ impl<W> Desk<W> {
         writer.is_some_and(|writer| writer.flow == Some(flow))
     }
 
-    /// Makes a writer wait with the bytes that it has in hand, all together. What it has
-    /// taken before counts as written. Returns whether grants may be due by it.
+    /// Makes a writer wait with the bytes that it has in hand, all together. What it has taken
+    /// before counts as written. Returns whether grants may be due now.
     pub fn wait(&mut self, now: Time, flow: FlowId, bytes: u64) -> bool {
         let Some(writer) = self.writer(flow) else {
             return false;
@@ -181,8 +182,8 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Does the same for a writer that looks at once ([`Desk::take`]) whether it is its
-    /// turn: what it is granted before that wakes no writer.
+    /// Makes a writer wait as [`Desk::wait`] does, if it will look at once whether it is its turn
+    /// ([`Desk::take`]): a grant before that does not wake it.
     pub fn ask(&mut self, now: Time, flow: FlowId, bytes: u64) -> bool {
         if let Some(writer) = self.writer(flow) {
             writer.looks = true;
@@ -190,8 +191,8 @@ impl<W> Desk<W> {
         self.wait(now, flow, bytes)
     }
 
-    /// Holds a head of so many bytes back for [`HEAD_WAIT`], in which its body may come.
-    /// After that it asks by itself.
+    /// Holds back a head of so many bytes for [`HEAD_WAIT`], in which its body may come. After
+    /// that the desk offers the head by itself.
     pub fn hold(&mut self, now: Time, flow: FlowId, bytes: u64) {
         let Some(writer) = self.writer(flow) else {
             return;
@@ -201,7 +202,7 @@ impl<W> Desk<W> {
         self.heads.push_back((now + HEAD_WAIT, flow));
     }
 
-    /// Takes what a writer has been granted, if it has; all of it counts as written, unless
+    /// Takes a writer's grant, if it has one. All of it counts as written, unless
     /// [`Desk::written`] says otherwise.
     pub fn take(&mut self, now: Time, flow: FlowId) -> Option<Turn> {
         let writer = self.writer(flow)?;
@@ -215,7 +216,7 @@ impl<W> Desk<W> {
         Some(Turn { bytes, waited })
     }
 
-    /// Settles what a writer has taken: see [`Egress::written`].
+    /// Settles what a writer has taken, of which it has written `bytes`; see [`Egress::written`].
     pub fn written(&mut self, now: Time, flow: FlowId, bytes: u64) {
         self.settle(now);
         if let Some(writer) = self.writer(flow) {
@@ -257,8 +258,8 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Makes the next grant that is due, and returns the waker of its writer. To be called until
-    /// it returns none.
+    /// Makes the next grant that is due, and returns the waker of its writer. Call this until it
+    /// returns none.
     pub fn next(&mut self, now: Time) -> Option<&W> {
         self.release_heads(now);
         loop {
@@ -334,20 +335,20 @@ impl<W> Desk<W> {
         [head, grant].into_iter().flatten().min()
     }
 
-    /// Returns what a writer is woken by, if it has said so.
+    /// Returns the handle by which a writer is woken, if it has set one.
     pub fn waker(&self, flow: FlowId) -> Option<&W> {
         let writer = self.writers.get(flow.index())?;
         writer.waker.as_ref().filter(|_| self.is_open(flow))
     }
 
-    /// Sets what a writer is woken by from now on.
+    /// Sets the handle by which a writer is woken from now on.
     pub fn set_waker(&mut self, flow: FlowId, waker: W) {
         if let Some(writer) = self.writer(flow) {
             writer.waker = Some(waker);
         }
     }
 
-    /// Iterates over what the writers that wait are woken by.
+    /// Iterates over the handles of the writers that wait.
     pub fn waiting(&self) -> impl Iterator<Item = &W> {
         let waiting = self.writers.iter().filter(|writer| writer.asked > 0);
         waiting.filter_map(|writer| writer.waker.as_ref())
@@ -362,8 +363,8 @@ impl<W> Desk<W> {
 /// Events of the uplink itself, which the desk passes on to its counterfactual. Grants may
 /// be due afterwards.
 impl<W> Desk<W> {
-    /// Sets the counterfactual that the desk passes events on to from now on, if any. It
-    /// knows nothing of the writers that have a flow already.
+    /// Sets the counterfactual that the desk passes events on to from now on, if any. The
+    /// counterfactual knows nothing of the writers that have a flow already.
     pub fn set_counterfactual(&mut self, counterfactual: Option<Counterfactual>) {
         self.counterfactual = counterfactual.map(Compared::new);
     }
@@ -373,7 +374,7 @@ impl<W> Desk<W> {
         self.counterfactual.as_mut().map(Compared::link)
     }
 
-    /// Takes the time off the virtual link that the real one has lost up to now, because its
+    /// Takes off the virtual link the time that the real one has lost up to now because its
     /// driver was late while a writer waited.
     fn settle(&mut self, now: Time) {
         let (Some(own), Some(at)) = (&mut self.counterfactual, &mut self.awaited) else {
@@ -386,7 +387,8 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Asks whether something small may go ahead; see [`Egress::fast_path`].
+    /// Asks whether something small of `wire_bytes` may go ahead of all flows; see
+    /// [`Egress::fast_path`].
     pub fn fast_path(&mut self, now: Time, wire_bytes: u64) -> bool {
         self.settle(now);
         let ahead = self.egress_mut().fast_path(now, wire_bytes);
@@ -406,7 +408,7 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Debits what no grant covers; see [`Egress::debit`].
+    /// Debits bytes that no grant covers; see [`Egress::debit`].
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
         self.settle(now);
         self.egress_mut().debit(now, wire_bytes);
@@ -415,7 +417,7 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Gives back what was debited and did not go out; see [`Egress::refund`].
+    /// Gives back bytes that were debited and did not go out; see [`Egress::refund`].
     pub fn refund(&mut self, now: Time, wire_bytes: u64) {
         self.settle(now);
         self.egress_mut().refund(now, wire_bytes);
@@ -433,7 +435,7 @@ impl<W> Desk<W> {
         }
     }
 
-    /// Retracts what was announced; see [`Egress::retract`].
+    /// Retracts the announcement of a response; see [`Egress::retract`].
     pub fn retract(&mut self, now: Time) {
         self.settle(now);
         self.egress_mut().retract();

@@ -34,9 +34,8 @@ pub enum Discipline {
     Vrd,
     /// Queues by service attained, which adapt, and deadlines and values in each (SRQ06).
     Srq(Box<srq::Config>),
-    /// Least attained service first: fewest bytes sent (Rai, Urvoy-Keller and Biersack
-    /// 2003). The limit of [`Discipline::Sfd`] with thresholds without number; needs no
-    /// sizes.
+    /// Least attained service first: fewest bytes sent (Rai, Urvoy-Keller and Biersack 2003). It
+    /// is the limit of [`Discipline::Sfd`] with ever more thresholds, and needs no sizes.
     Las,
     /// Short flows first: the first bytes of each go before the rest (SFD02).
     Sfd(Sfd),
@@ -59,8 +58,8 @@ impl Discipline {
         }
     }
 
-    /// Returns whether clients may share the link under it: flows alone take part in the
-    /// rounds of some, and in the queues of `srq`.
+    /// Returns whether clients can share the link under the discipline. Under some, only flows
+    /// take part in the rounds, or in the queues of `srq`.
     pub const fn knows_clients(&self) -> bool {
         !matches!(
             self,
@@ -69,30 +68,30 @@ impl Discipline {
     }
 }
 
-/// The facts of a flow that a discipline may look at.
+/// The facts of a flow by which a discipline may rank it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowView {
     pub(crate) level: u8,
     pub(crate) seq: u64,
     pub(crate) arrival: Time,
     pub(crate) size: Size,
-    /// Bytes sent so far.
+    /// The payload bytes that the flow has sent so far.
     pub(crate) attained: u64,
     /// The flow's place in a round robin by bytes.
     pub(crate) turn: u64,
-    /// The index of its class.
+    /// The index of the flow's class.
     pub(crate) class: u8,
     /// The flow's place among SRQ's queues.
     pub(crate) progress: srq::Progress,
-    /// Mark of its next bytes, where flows are marked.
+    /// The mark of the flow's next bytes, where flows are marked.
     pub(crate) mark: Mark,
 }
 
 impl FlowView {
-    /// Returns the bytes left, as far as known; what was attained if not known, or if the
-    /// flow has more to send than was said: it then never jumps ahead again. That holds for
-    /// exact sizes too, or a driver that counts one wrong would have a flow with nothing
-    /// left, and so ahead of all, without an end.
+    /// Returns the bytes left, or the bytes attained if those left are not known. The attained
+    /// bytes count, too, if a flow sends more than its size: it then never jumps ahead again.
+    /// That holds for exact sizes as well: if a driver counted one wrong, the flow would have
+    /// nothing left, and so be ahead of all without an end.
     fn remaining(&self) -> u64 {
         match self.size.bytes() {
             Some(bytes) if self.attained < bytes => bytes - self.attained,
@@ -106,7 +105,7 @@ impl FlowView {
 pub(crate) struct Ranker {
     discipline: Discipline,
     classes: Option<SizeClasses>,
-    /// The ranking of disciplines that go by deadline and value.
+    /// The ranking by deadline and value, for the disciplines that go by them.
     requests: Option<Ranking>,
 }
 
@@ -136,12 +135,12 @@ impl Ranker {
         }
     }
 
-    /// Returns what ranks by deadline and value, if that is what ranks.
+    /// Returns the ranking by deadline and value, if the discipline goes by them.
     pub(crate) fn requests(&self) -> Option<&Ranking> {
         self.requests.as_ref()
     }
 
-    /// Returns the same, to be changed.
+    /// Returns the ranking by deadline and value, to be changed.
     pub(crate) fn requests_mut(&mut self) -> Option<&mut Ranking> {
         self.requests.as_mut()
     }
@@ -188,7 +187,7 @@ impl Ranker {
         }
     }
 
-    /// Notes the whole size of a response.
+    /// Learns from the whole size of a response, if the discipline learns.
     pub(crate) fn observe(&mut self, bytes: u64) {
         if let Some(classes) = &mut self.classes {
             classes.observe(bytes);

@@ -1,8 +1,8 @@
-//! Which endpoint of a cluster gets the next request.
+//! Dispatch: the choice of the endpoint that gets a cluster's next request.
 //!
-//! A [`Balancer`] sees each endpoint as a [`View`]: its weight, what it has to
-//! do, and whether it may be chosen at all. It keeps no account of its own of
-//! what endpoints have to do, so that a cancelled request leaves no trace.
+//! A [`Balancer`] sees each endpoint as a [`View`]: its weight, what it has to do, and whether it
+//! may be chosen at all. It keeps no account of its own of what endpoints have to do, so that a
+//! cancelled request leaves no trace.
 
 mod affinity;
 mod endpoint;
@@ -32,8 +32,8 @@ pub enum Dispatch {
     /// The endpoint with the fewest requests for its weight (SDIS02's shortest
     /// queue first, sqf).
     LeastRequest,
-    /// The endpoint with the fewest requests of this one's level or above it
-    /// (SDIS02's psqf).
+    /// The endpoint with the fewest requests of the asked request's level or above (SDIS02's
+    /// psqf).
     Psqf,
     /// The endpoint that `Psqf` chooses, with the first `reserved` endpoints kept for
     /// the highest level (SDIS02's rpsq); endpoints may also be marked as reserved.
@@ -41,22 +41,21 @@ pub enum Dispatch {
         /// The number of endpoints reserved.
         reserved: usize,
     },
-    /// The endpoint with the least work before this request, for its weight:
-    /// all bytes still to be answered where it serves in order; where it shares
-    /// its capacity, of each response at most as much as this one has.
+    /// The endpoint with the least work before this request, for its weight. Where it serves in
+    /// order, its work is all bytes still to be answered. Where it shares its capacity, each
+    /// response counts for at most as much as this one has.
     LeastWork,
-    /// The least loaded endpoint of those whose interval of sizes holds the
-    /// request's, so that small requests never wait behind large ones
-    /// (size-interval task assignment; Harchol-Balter, Crovella, Murta 1998).
-    /// Learnt intervals are let go of while all endpoints are seen to share
-    /// their capacity, where a small request does not wait: then the choice is
-    /// that of `LeastWork`.
+    /// The least loaded endpoint of those whose interval of sizes holds the request's, so that
+    /// small requests never wait behind large ones (size-interval task assignment;
+    /// Harchol-Balter, Crovella, Murta 1998). While all endpoints are seen to share their
+    /// capacity, a small request does not wait; learnt intervals are then ignored, and the choice
+    /// is that of `LeastWork`.
     Sita(Intervals),
-    /// The endpoint that the hash finds on a ring of points: the same resource
-    /// goes to the same endpoint, and few move when an endpoint comes or goes.
+    /// The endpoint that the resource's hash finds on a ring of points: the same resource goes to
+    /// the same endpoint, and few move when an endpoint comes or goes.
     RingHash,
-    /// The endpoint that the hash finds in a table as even as can be (Eisenbud
-    /// et al. 2016, section 3.4).
+    /// The endpoint that the resource's hash finds in a table as even as can be (Eisenbud et al.
+    /// 2016, section 3.4).
     Maglev,
 }
 
@@ -70,7 +69,7 @@ impl Dispatch {
         )
     }
 
-    /// Returns whether the choice asks for the work that endpoints have.
+    /// Returns whether the choice depends on the work that endpoints have.
     pub fn counts_work(&self) -> bool {
         matches!(self, Self::LeastWork | Self::Sita(_))
     }
@@ -79,7 +78,7 @@ impl Dispatch {
 /// The properties of a request that the choice may depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// The expected size of the response.
+    /// The expected size of the response, in bytes.
     pub bytes: u64,
     /// Whether the request's class is of the highest level.
     pub highest: bool,
@@ -87,8 +86,7 @@ pub struct Asked {
     pub hash: u64,
     /// A random number that the caller has drawn for this request.
     pub random: u64,
-    /// The place of the priority that is asked, among those that there are: each takes
-    /// turns of its own.
+    /// The index of the asked priority among those that exist: each takes turns of its own.
     pub rotation: usize,
 }
 
@@ -163,7 +161,7 @@ impl Balancer {
         }
     }
 
-    /// Makes `endpoints` those that are chosen among. What was learnt of sizes stays.
+    /// Replaces the endpoints to choose among. What was learnt of sizes stays.
     pub fn replace(&mut self, dispatch: &Dispatch, endpoints: &[EndpointSpec]) {
         let mut changed = Self::new(dispatch, endpoints);
         if let (Chooser::Sized(intervals), Chooser::Sized(known)) =
@@ -174,15 +172,15 @@ impl Balancer {
         *self = changed;
     }
 
-    /// Notes the size of a response, for what learns from it.
+    /// Learns from the size of a response, if the intervals are learnt.
     pub fn observe(&mut self, bytes: u64) {
         if let Chooser::Sized(intervals) = &mut self.chooser {
             intervals.observe(bytes);
         }
     }
 
-    /// Returns the interval of each endpoint under [`Dispatch::Sita`]: the
-    /// sizes from and to (inclusive).
+    /// Returns the interval of each endpoint under [`Dispatch::Sita`]: the sizes from and to
+    /// (inclusive), in bytes.
     pub fn intervals(&self) -> Option<&[(u64, u64)]> {
         match &self.chooser {
             Chooser::Sized(intervals) => Some(intervals.ranges()),
@@ -190,8 +188,8 @@ impl Balancer {
         }
     }
 
-    /// Returns the endpoint for a request; `None` if none may be chosen.
-    /// `views` has one for each endpoint.
+    /// Returns the index of the endpoint for a request; `None` if none may be chosen. `views` has
+    /// one view for each endpoint.
     pub fn pick(&mut self, views: &[View], asked: &Asked) -> Option<usize> {
         let reserved = &self.reserved;
         let usable = |index: usize| {

@@ -1,14 +1,14 @@
-//! The uplink: who may send next, how much, and when.
+//! The uplink: which flow may send next, how much, and when.
 //!
 //! A driver opens a flow for each response, says how much of it could be written at once
-//! ([`Egress::offer`]), asks whose turn it is ([`Egress::grant`]), writes, and says what
-//! was written ([`Egress::written`]). A flow that cannot send, because its client's window
-//! is closed or its backend is slow, offers nothing, and is passed over rather than waited
-//! for. [`Desk`](crate::Desk) does this for drivers whose writers wait for their turns.
+//! ([`Egress::offer`]), asks whose turn it is ([`Egress::grant`]), writes, and says what was
+//! written ([`Egress::written`]). A flow that cannot send, because its client's window is closed
+//! or its backend is slow, offers nothing, and is passed over rather than waited for.
+//! [`Desk`](crate::Desk) does this for drivers whose writers wait for their turns.
 //!
-//! In layers, of which each knows those before it alone: `flows` has what is known of
-//! each flow; `link` when the link is free, and what may go past the queue; `order`
-//! who is next; `ledger` what has been granted and is left.
+//! It has layers, each of which knows only those before it: `flows` has what is known of each
+//! flow; `link` has the clock, and what may go past the queue; `order` finds the next flow;
+//! `ledger` counts what has been granted and is left.
 
 mod flows;
 mod ledger;
@@ -35,7 +35,7 @@ pub use types::{
     GroupId, Lane, Precedence,
 };
 
-/// The flows of one uplink, in order.
+/// The scheduler of one uplink: its flows, their order, the link's clock and the ledger.
 #[derive(Clone, Debug)]
 pub struct Egress {
     flows: Flows,
@@ -43,13 +43,13 @@ pub struct Egress {
     order: FlowOrder,
     ledger: Ledger,
     policy: EgressPolicy,
-    /// Number of the next flow, by which ties are decided.
+    /// The number of the next flow, by which ties are decided.
     next_seq: u64,
-    /// The flow that was granted something last.
+    /// The flow that was granted bytes last.
     granted_last: Option<FlowId>,
 }
 
-/// A flow's way, from its opening to its end.
+/// The calls for a flow, from its opening to its end.
 impl Egress {
     /// Returns an uplink with no flows.
     pub fn new(link: Pacer, policy: EgressPolicy) -> Self {
@@ -96,9 +96,9 @@ impl Egress {
         Ok(id)
     }
 
-    /// Puts a flow in the queue with the `bytes` that it could write at once, all together
-    /// and not in addition. With 0 it waits no longer. What it was granted before counts as
-    /// written.
+    /// Puts a flow in the queue with the `bytes` that it could write at once, all together and
+    /// not in addition to earlier ones. With 0 it waits no longer. Bytes that it was granted
+    /// before count as written.
     pub fn offer(&mut self, now: Time, id: FlowId, bytes: u64) {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
@@ -123,7 +123,7 @@ impl Egress {
         self.observe(now);
     }
 
-    /// Tells an order that depends on it what waits.
+    /// Tells the order how much waits, if it depends on that.
     fn observe(&mut self, now: Time) {
         if self.order.observes() {
             let backlog = self.backlog(now);
@@ -135,8 +135,8 @@ impl Egress {
         self.order.insert(now, &mut self.flows, &self.link, slot);
     }
 
-    /// Grants the flow whose turn it is what it may write. To be called until it answers
-    /// something other than [`Grant::Send`].
+    /// Makes the next grant, to the flow whose turn it is. Call this until it returns something
+    /// other than [`Grant::Send`].
     pub fn grant(&mut self, now: Time) -> Grant {
         self.observe(now);
         let slot = match self.order.take(now, &mut self.flows, &self.link) {
@@ -163,11 +163,12 @@ impl Egress {
         Grant::Send { flow, bytes }
     }
 
-    /// Serves a response of exact size at once that has all of its `bytes` in hand, if no flow
-    /// waits, the link is free, and a grant would cover them: it needs no flow then. Returns
-    /// whether it did.
-    /// What comes later finds the same as if the response had had a flow that is closed, except
-    /// that where flows take turns it has not moved the round on: no flow was in it.
+    /// Serves a response at once without a flow, if it may, and returns whether it did. The
+    /// response must be of exact size and have all of its `bytes` in hand. No flow may wait, the
+    /// link must be free, and one grant must cover the bytes.
+    ///
+    /// What comes later finds the same as if the response had had a flow that is closed. Only a
+    /// round is not moved on where flows take turns, since no flow was in it.
     pub fn serve_at_once(&mut self, now: Time, spec: &FlowSpec, bytes: u64) -> bool {
         let class = self.order.class(spec.class);
         let is_covered = || match self.policy.grants {
@@ -191,9 +192,8 @@ impl Egress {
         may
     }
 
-    /// Settles a grant, of which `bytes` have been written. What was not is given back; a
-    /// flow that has written more, because it cannot cut what it has, is charged with the
-    /// rest.
+    /// Settles a grant, of which `bytes` have been written. Bytes that were not are given back. A
+    /// flow that has written more, because it cannot cut what it has, is charged with the rest.
     pub fn written(&mut self, now: Time, id: FlowId, bytes: u64) {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
@@ -221,8 +221,7 @@ impl Egress {
         }
     }
 
-    /// Ranks a flow anew by what is known of its size now: more, or something else than
-    /// before.
+    /// Ranks a flow anew by its size, which has become known, or known better.
     pub fn resize(&mut self, now: Time, id: FlowId, size: Size) {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
@@ -237,28 +236,31 @@ impl Egress {
         }
     }
 
-    /// Notes that a flow's source has nothing to write for now: not that its client takes
-    /// no more. What comes after a pause of 100 ms is ranked as a flow of unknown size that
-    /// has just been opened; if the size is unknown and a pause of 10 ms before it was
-    /// followed by less than a tenth of what the link carries, so is what comes after 10 ms.
-    /// One whose size is known exactly is no stream.
+    /// Notes that a flow's source has nothing to write for now; a client that takes no more is no
+    /// pause.
+    ///
+    /// What comes after a pause of 100 ms is ranked as a flow of unknown size that has just been
+    /// opened. So is what comes after 10 ms, if the size is unknown and the flow has had at most
+    /// a tenth of what the link carries since the pause before. A flow whose size is known
+    /// exactly is no stream, and has no pauses.
     pub fn pause(&mut self, now: Time, id: FlowId) {
         if let Some(flow) = self.flows.get_mut(id) {
             flow.pause(now);
         }
     }
 
-    /// Notes that all of a response has been offered: once that is written it is complete.
-    /// One whose size is known exactly is complete without, when it has sent as much. A
-    /// response that ends before is in no statistics of [`Discipline::Srq`]'s.
+    /// Notes that all of a response has been offered: it is complete once that is written. A
+    /// response whose size is known exactly is complete without this call, when it has sent as
+    /// much. A response that ends before it is complete is in no statistics of
+    /// [`Discipline::Srq`]'s.
     pub fn complete(&mut self, id: FlowId) {
         if let Some(flow) = self.flows.get_mut(id) {
             flow.is_complete = true;
         }
     }
 
-    /// Counts `bytes` of a flow's response that went out ahead of it, under no grant of its
-    /// own, towards its mark.
+    /// Counts towards a flow's mark `bytes` of its response that went out ahead of it, under no
+    /// grant of its own.
     pub fn count_ahead(&mut self, now: Time, id: FlowId, bytes: u64) {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
@@ -292,7 +294,7 @@ impl Egress {
         self.order.open_group()
     }
 
-    /// Ends the group of a connection that is gone. Its flows are by themselves then.
+    /// Ends the group of a connection that is gone. Its flows stand by themselves from then on.
     pub fn close_group(&mut self, now: Time, group: GroupId) {
         (self.order).close_group(now, &mut self.flows, &self.link, group);
     }
@@ -310,9 +312,9 @@ impl Egress {
 
 /// Bytes that go past the queue, and changes of the link.
 impl Egress {
-    /// Asks whether something small may go ahead of everything: a handshake, an interim or
-    /// bodiless response, a local reply, a head whose size is not yet known. If so it is
-    /// debited; if not (TOCS03 2.2.3), it waits for its turn in a flow of
+    /// Decides whether something small may go ahead of everything: a handshake, an interim or
+    /// bodiless response, a local reply, a head whose size is not yet known. If so, its
+    /// `wire_bytes` are debited. If not (TOCS03 2.2.3), it waits for its turn in a flow of
     /// [`Lane::Express`], as all do that come while one waits there.
     ///
     /// What goes ahead takes half of the link at most, and a burst of 100 ms.
@@ -328,14 +330,14 @@ impl Egress {
         ahead
     }
 
-    /// Debits a connection that has been set up, which the kernel did: nothing can hold it
-    /// back. It counts as an arrival on the fast path.
+    /// Debits the set-up of a connection, which the kernel has done and nothing can hold back. It
+    /// counts as an arrival on the fast path.
     pub fn connect(&mut self, now: Time, wire_bytes: u64) {
         self.note_arrival(now);
         self.debit(now, wire_bytes);
     }
 
-    /// Shows an arrival to the guard; returns whether that lets it go ahead.
+    /// Shows an arrival to the guard, and returns whether the guard lets it go ahead.
     fn note_arrival(&mut self, now: Time) -> bool {
         let admitted = self.link.note_arrival(now);
         self.ledger.stats.guard_trips = self.link.guard_trips();
@@ -360,15 +362,14 @@ impl Egress {
         self.ledger.refund(wire_bytes);
     }
 
-    /// Announces a response of a class that is not `idle_only`: a connection has been
-    /// accepted, or a request is with a backend. Idle-only classes wait for it as they do
-    /// for one that has begun; until [`Egress::retract`], or for as long as nothing is
-    /// heard of it.
+    /// Announces a response of a class that is not `idle_only`: a connection has been accepted,
+    /// or a request is with a backend. Idle-only classes wait for it as they do for one that has
+    /// begun: until [`Egress::retract`], or until no response has shown a sign of life for 5 ms.
     pub fn announce(&mut self, now: Time) {
         self.order.announce(now);
     }
 
-    /// Retracts what was announced: its flow is open, or will not be.
+    /// Retracts the announcement of a response, whose flow is open or will not be.
     pub fn retract(&mut self) {
         self.order.retract();
     }
@@ -378,14 +379,14 @@ impl Egress {
         self.link.set_rate(now, rate_bits_per_s);
     }
 
-    /// Takes over when all that is debited will have left, from another driver that debits
-    /// the same link.
+    /// Sets the time at which all that is debited will have left, taken over from another driver
+    /// that debits the same link.
     pub fn resume_at(&mut self, free_at: Time) {
         self.link.resume_at(free_at);
     }
 }
 
-/// Questions about the egress's state, which change nothing.
+/// Queries of the egress's state, which change nothing.
 impl Egress {
     /// Returns when to call [`Egress::grant`] again if nothing else happens.
     pub fn next_wakeup(&self) -> Option<Time> {
@@ -393,8 +394,8 @@ impl Egress {
         Some(self.pacer().next_grant_at().max(at))
     }
 
-    /// Returns how long what the open flows have left, as far as known, would occupy
-    /// the link: its load (SDIS02 3.2, for overload of the channel).
+    /// Returns the time for which all that the open flows have left, as far as known, would
+    /// occupy the link: its load (SDIS02 3.2, for overload of the channel).
     pub fn backlog(&self, now: Time) -> Duration {
         self.time_until_sent(now, |_| true)
     }
@@ -411,8 +412,8 @@ impl Egress {
         self.link.time_until_sent(now, wire_bytes)
     }
 
-    /// Returns the payload bytes of a quantum: the most that one grant covers of a flow in
-    /// the class, at such a cost, under [`Grants::Quanta`].
+    /// Returns the payload bytes of a quantum: the most that one grant covers of a flow in the
+    /// class, at that cost, under [`Grants::Quanta`].
     pub fn quantum_bytes(&self, class: usize, cost: WireCost) -> u64 {
         let class = self.order.class(class);
         self.order.quantum_of(&self.link, class, cost)
@@ -423,14 +424,14 @@ impl Egress {
         self.ledger.unsent_bytes(|_| true)
     }
 
-    /// Returns how urgent the flow is that a grant would go to, once the link is free: for
+    /// Returns the urgency of the flow that a grant would go to once the link is free. It is for
     /// several uplinks of one policy that send on one link.
     pub fn urgency(&self, now: Time) -> Option<Urgency> {
         self.order.urgency(now)
     }
 
-    /// Returns how long the flow of each class that has gone longest without a grant has
-    /// waited for one; zero if none waits.
+    /// Returns for each class the longest time that a waiting flow has gone without a grant; zero
+    /// if none waits.
     pub fn longest_waits(&self, now: Time) -> Vec<Duration> {
         let mut waits = vec![Duration::ZERO; self.policy.classes.len()];
         for flow in self.flows.iter().filter(|flow| flow.waits()) {
@@ -441,7 +442,7 @@ impl Egress {
         waits
     }
 
-    /// Returns the policy, as it is bounded.
+    /// Returns the policy in force, with its bounds applied.
     pub fn policy(&self) -> &EgressPolicy {
         &self.policy
     }
@@ -479,23 +480,23 @@ impl Egress {
         self.order.queues()
     }
 
-    /// Returns what happened so far.
+    /// Returns the counts of what the uplink has granted and debited so far.
     pub fn stats(&self) -> EgressStats {
         self.ledger.stats
     }
 
-    /// Returns the mark of what a flow was granted last; none if flows are not marked, or it
-    /// was granted nothing.
+    /// Returns the mark of a flow's last grant; none if flows are not marked, or the flow had no
+    /// grant.
     pub fn granted_mark(&self, id: FlowId) -> Option<Mark> {
         self.flows.get(id)?.granted_mark
     }
 
-    /// Returns the payload bytes granted so far, less what was refunded, marked IN and OUT.
+    /// Returns the payload bytes granted so far, less what was refunded, by mark: IN, then OUT.
     pub fn marked_bytes(&self) -> [u64; 2] {
         self.ledger.marked_bytes
     }
 
-    /// Returns what happened so far, by class.
+    /// Returns the counts of each class's flows and grants so far.
     pub fn class_stats(&self) -> &[EgressClassStats] {
         &self.ledger.classes
     }

@@ -1,43 +1,43 @@
-//! The fast path's guard (TOCS03 2.2.3).
+//! The guard of the fast path (TOCS03 2.2.3).
 //!
-//! What is needed to set a connection up goes ahead of everything, which
-//! makes a server more vulnerable to floods of set-ups. So the rate of
-//! arrivals there is watched, and while it is far above its moving average
-//! they wait for their turns. A flood that lasts teaches the average; what holds
-//! it then is the share of the link that the fast path has at most.
+//! What is needed to set a connection up goes ahead of everything, which makes a server more
+//! vulnerable to floods of set-ups. So the guard watches the rate of arrivals there. While it is
+//! far above its moving average, arrivals wait for their turns. A flood that lasts teaches the
+//! average; then the share of the link that the fast path has at most holds the flood.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// Length of the window whose count is compared.
+/// The length of the window whose count of arrivals is compared with the average.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// The moving average forgets with a time constant of this many windows. Until there
-/// have been so many it is the mean of all.
+/// The moving average's time constant, in windows. Before so many have passed, the average is the
+/// mean of all.
 const AVERAGE_WINDOWS: u64 = 32;
 
-/// The number of windows before which nothing is a flood: a server that starts under load,
-/// as by an upgrade, has nothing yet to compare that load with.
+/// The number of windows before which no rate is a flood: a server that starts under load, as by
+/// an upgrade, has nothing yet to compare that load with.
 const FIRST_WINDOWS: u64 = 4;
 
-/// Bits of fraction in the moving average.
+/// The number of bits of fraction in the moving average.
 const FRACTION: u32 = 16;
 
-/// Fewer arrivals than this in a window are never a flood, whatever the
-/// average: a quiet site must be able to wake up.
+/// The arrivals in a window below which there is never a flood, whatever the average: a quiet
+/// site must be able to wake up.
 const FLOOD_MIN: u64 = 100;
 
-/// Watches arrivals on the fast path.
+/// A guard that watches arrivals on the fast path, and trips in a flood.
 #[derive(Clone, Debug)]
 pub struct Guard {
-    /// The multiple of the average that trips it, in sixteenths, so that comparing needs no floats.
+    /// The multiple of the average at which the guard trips, in sixteenths, so that comparing
+    /// needs no floats.
     factor_x16: u64,
     window_start: Time,
     count: u64,
-    /// Arrivals per window, fixed point.
+    /// The moving average of arrivals in a window, as a fixed-point number.
     average: u64,
-    /// Windows that have passed, up to [`AVERAGE_WINDOWS`].
+    /// The number of windows that have passed, up to [`AVERAGE_WINDOWS`].
     windows: u64,
     tripped: bool,
     trips: u64,
@@ -59,12 +59,12 @@ impl Guard {
         guard
     }
 
-    /// Trips at another multiple of the average from now on.
+    /// Sets the multiple of the average at which the guard trips from now on.
     pub fn set_factor(&mut self, factor: f64) {
         self.factor_x16 = (factor.clamp(1.0, 1e6) * 16.0) as u64;
     }
 
-    /// Counts an arrival; true if it may go ahead.
+    /// Counts an arrival, and returns whether it may go ahead.
     pub fn admit(&mut self, now: Time) -> bool {
         self.roll(now);
         self.count += 1;
@@ -125,7 +125,7 @@ impl Guard {
 mod tests {
     use super::*;
 
-    /// Shows `count` arrivals in second `second`; returns how many of them went ahead.
+    /// Shows `count` arrivals in second `second`, and returns how many of them went ahead.
     fn second(guard: &mut Guard, second: u64, count: u64) -> u64 {
         (0..count)
             .filter(|i| {

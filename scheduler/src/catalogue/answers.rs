@@ -1,4 +1,4 @@
-//! Answers that were had from a slow source, "I do not know" among them.
+//! A cache of a slow source's answers, "I do not know" among them.
 
 use super::key::{Key, Resource};
 use super::table::Table;

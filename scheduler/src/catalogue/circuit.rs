@@ -1,11 +1,11 @@
-//! When to leave a source alone that keeps failing.
+//! A circuit that leaves a failing source alone for a while.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// A count of failures in a row. At a bound the circuit opens, and the source
-/// is left alone for a while; then one trial decides.
+/// A switch that counts a source's failures in a row. At a bound the circuit opens, and the
+/// source is left alone for a pause; then one trial decides whether it closes.
 #[derive(Clone, Debug)]
 pub struct Circuit {
     failures_max: u32,

@@ -2,31 +2,31 @@
 
 use super::key::Key;
 
-/// The largest size that an entry can tell from a larger one: 1 TiB less a
-/// byte.
+/// The largest size that an entry can hold, in bytes: 1 TiB less one. A larger size is stored as
+/// this one.
 pub const MAX_KNOWN_BYTES: u64 = (1 << 40) - 1;
 
-/// The most that the counts of two bits can say.
+/// The largest value of an entry's two-bit counts.
 pub(super) const COUNT_MAX: u8 = 3;
 
-/// An entry as it lies in memory and in snapshots: the key's 48 bits, the time
-/// in seconds (32), the size (40), the fields that tell variants apart (4),
-/// hits (2), agreements (2).
+/// An entry packed into 16 bytes, as it lies in memory and in snapshots. The fields and their
+/// bits: the key (48), the time in seconds (32), the size (40), the fields that tell variants
+/// apart (4), hits (2), agreements (2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed(pub [u64; 2]);
 
-/// A size and how it came about.
+/// The size of a resource or of a variant, with its time and the trust in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: Key,
     pub(super) learnt_s: u32,
     /// The response's size in bytes, at most [`MAX_KNOWN_BYTES`].
     pub(super) bytes: u64,
-    /// The fields that tell variants apart: bit `n` for the `n`-th.
+    /// The request's fields that tell the resource's variants apart: bit `n` for the `n`-th.
     pub(super) fields: u8,
-    /// Hits since the entry was last looked at for eviction.
+    /// The look-ups that found the entry, at most 3, less those that saved it from eviction.
     pub(super) hits: u8,
-    /// The number of times in a row that about the same size was seen again.
+    /// The number of times in a row that about the same size was seen again; at most 3.
     pub(super) agreements: u8,
 }
 
@@ -42,7 +42,7 @@ impl Entry {
         }
     }
 
-    /// Takes in what was seen of the same resource now.
+    /// Updates the entry with the size and the `Vary` fields of a new response.
     pub(super) fn learn(&mut self, bytes: u64, fields: u8, now_s: u32) {
         let bytes = bytes.min(MAX_KNOWN_BYTES);
         // A page that changes by an eighth keeps its place in the order.
@@ -91,26 +91,26 @@ impl Packed {
         }
     }
 
-    /// Makes an entry of its parts: the key's bits, the size, the fields that
-    /// tell variants apart, how often the size was seen again, and when it was
-    /// learnt, in seconds.
+    /// Makes an entry of its parts: the key's bits, the size, the fields that tell variants
+    /// apart, how often the size was seen again, and when it was learnt, in seconds.
     pub fn from_parts(key: u64, bytes: u64, fields: u8, agreements: u8, learnt_s: u32) -> Self {
         let mut entry = Entry::new(Key::from_bits(key), bytes, fields, learnt_s);
         entry.agreements = agreements.min(COUNT_MAX);
         entry.pack()
     }
 
-    /// Returns the fields that tell its variants apart (bit `n` for the `n`-th).
+    /// Returns the request's fields that tell the resource's variants apart (bit `n` for the
+    /// `n`-th).
     pub const fn fields(self) -> u8 {
         self.unpack().fields
     }
 
-    /// Returns how often in a row about the same size was seen again; 3 at most.
+    /// Returns how often in a row about the same size was seen again; at most 3.
     pub const fn agreements(self) -> u8 {
         self.unpack().agreements
     }
 
-    /// Returns the size in bytes.
+    /// Returns the response's size in bytes.
     pub const fn bytes(self) -> u64 {
         self.unpack().bytes
     }

@@ -1,8 +1,8 @@
-//! The size of a response of which nothing is known but its kind.
+//! An estimator of a response's size from its kind: its route, extension and content type.
 //!
-//! Responses of one route and one file extension, or one content type, are
-//! much alike: each such group has the mean and the spread of its sizes'
-//! logarithms and a histogram of them.
+//! Responses of one route that share a file extension or a content type are much alike. Each such
+//! group keeps the mean and the variance of the logarithms of its sizes, and a histogram of the
+//! sizes.
 
 use std::hash::Hasher as _;
 
@@ -11,39 +11,40 @@ use siphasher::sip::SipHasher13;
 use super::table::Known;
 use crate::histogram::SizeHistogram;
 
-/// Sizes after which old ones of a group count half.
+/// The number of sizes in a group's histogram at which all counts are halved, so that old sizes
+/// weigh less.
 const HALVE_AT: u64 = 1024;
 
-/// Groups that compete for one place.
+/// The number of places in a set, for which the groups that fall into it compete.
 const WAYS: usize = 4;
 
-/// The number of sizes below which a histogram's quantile is coarser than the
-/// mean of the logarithms.
+/// The number of sizes from which on a group's estimate is a quantile. Of fewer, a histogram's
+/// quantile is coarser than the mean of the logarithms.
 const QUANTILE_MIN: u32 = 32;
 
-/// Weight of the newest size in a group's mean and spread, at the least.
+/// The least weight of the newest size in a group's mean and variance.
 const NEWEST_MIN: f64 = 1.0 / 256.0;
 
-/// The greatest trust in a kind, which is never trusted as far as the resource itself.
+/// The highest confidence of a group's estimate, below that of any size learnt of the resource
+/// itself.
 const CONFIDENCE_MAX: f64 = 0.75;
 
-/// The most characters of an extension; a longer one is none.
+/// The longest extension that makes a group, in characters; a longer one is ignored.
 const EXTENSION_MAX: usize = 8;
 
 /// The parameters of an estimator of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EstimatorConfig {
-    /// The most memory in bytes; a group takes a little more than 4 KB.
+    /// The most memory in bytes that the groups take; each takes a little more than 4 KB.
     pub max_bytes: usize,
-    /// The quantile of a group's sizes that is its estimate, in thousandths:
-    /// 500 is the median. A higher one is wrong to the disadvantage of small
-    /// responses less often.
+    /// The quantile of a group's sizes that is its estimate, in thousandths: 500 is the median.
+    /// The higher it is, the fewer large responses are taken for small ones.
     pub quantile_per_mille: u32,
-    /// Sizes that a group must have seen before it gives an estimate.
+    /// The number of sizes that a group must have seen before it gives an estimate.
     pub observations_min: u32,
 }
 
-/// The groups that a response belongs to.
+/// The groups that a response belongs to: those of its route, its extension and its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
     route: u64,
@@ -52,9 +53,9 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Returns the groups of a response to a request for `path` (without its
-    /// query) on the route of this index; the content type comes with the
-    /// response.
+    /// Returns the groups of a request for `path` (without its query) on the route of index
+    /// `route`. The content type is known only with the response: see
+    /// [`Groups::with_content_type`].
     pub fn new(route: usize, path: &str) -> Self {
         let extension = extension(path);
         Self {
@@ -64,7 +65,7 @@ impl Groups {
         }
     }
 
-    /// Adds the group of a content type, as its header field has it.
+    /// Adds the group of a content type, which is given as the header field has it.
     #[must_use]
     pub fn with_content_type(self, route: usize, content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or_default();
@@ -99,11 +100,11 @@ fn hash(route: usize, kind: u8, text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Sizes of one kind.
+/// The statistics of the sizes of one group.
 #[derive(Clone, Debug)]
 struct SizeGroup {
     key: u64,
-    /// The number of sizes of other groups after which the group gives up its place.
+    /// The number of sizes of groups without a place after which the group loses its own.
     hold: u32,
     observations: u32,
     /// The mean of the natural logarithms of the sizes.
@@ -166,7 +167,7 @@ impl SizeGroup {
     }
 }
 
-/// Sizes by kind, in a fixed number of bytes.
+/// An estimator of sizes by group, in a fixed number of bytes.
 #[derive(Clone, Debug)]
 pub struct Estimator {
     config: EstimatorConfig,
@@ -191,7 +192,7 @@ impl Estimator {
         start..start + WAYS
     }
 
-    /// Takes in the size of a response.
+    /// Counts the size of a response in each of its groups.
     pub fn observe(&mut self, groups: &Groups, bytes: u64) {
         let quantile_per_mille = self.config.quantile_per_mille;
         for key in groups.keys() {
@@ -201,9 +202,9 @@ impl Estimator {
         }
     }
 
-    /// Returns the place of a group. A new one gets it from the one that was
-    /// seen the least lately, but has to come as often as that one did: names
-    /// that clients make up push nothing out.
+    /// Returns a group, which gets a place if it can. A new group takes the place of the group
+    /// seen the least lately, but has to come as often as that one did: names that clients make
+    /// up push no group out.
     fn place(&mut self, key: u64) -> Option<&mut SizeGroup> {
         let set = self.set(key);
         let holds = |place: &Option<Box<SizeGroup>>| place.as_ref().map_or(0, |group| group.hold);
@@ -229,8 +230,8 @@ impl Estimator {
         places[index].as_deref_mut()
     }
 
-    /// Estimates the size of a response by the one of its groups that is trusted
-    /// most, and by the route as a whole only if no other has seen enough.
+    /// Estimates the size of a response by its most trusted group. The route as a whole counts
+    /// only if no other group has seen enough.
     pub fn estimate(&self, groups: &Groups) -> Option<Known> {
         let says = |key: u64| {
             let found = self.groups[self.set(key)].iter().flatten();
@@ -244,7 +245,7 @@ impl Estimator {
             .or_else(|| says(groups.route))
     }
 
-    /// Returns the number of groups that have a place, and of places.
+    /// Returns the number of places that are taken by groups, and the number of all places.
     pub fn occupancy(&self) -> (usize, usize) {
         let taken = self.groups.iter().flatten().count();
         (taken, self.groups.len())
@@ -351,7 +352,7 @@ mod tests {
         assert!((500..600).contains(&known.bytes), "{known:?}");
     }
 
-    /// Creates an estimator with `sets` sets of groups.
+    /// Creates an estimator with room for `sets` sets of groups.
     fn with_sets(sets: usize) -> Estimator {
         let each = size_of::<SizeGroup>() + SizeHistogram::BYTES + size_of::<usize>();
         estimator(sets * WAYS * each, 500)

@@ -17,11 +17,11 @@ pub const MAX_VARY: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(u64);
 
-/// Bits of a [`Key`].
+/// The number of bits of a [`Key`].
 const KEY_BITS: u32 = 48;
 
-/// A key's highest bits, which its variants share, so that they lie in the
-/// same part of a split table.
+/// The number of a key's highest bits that all variants of a resource share, so that they lie in
+/// the same part of a split table.
 const SHARED_BITS: u32 = 16;
 
 impl Key {
@@ -35,25 +35,26 @@ impl Key {
         self.0
     }
 
-    /// Returns the part that the key falls into, of `count` equal parts of the keys' range.
+    /// Returns the index of the part that the key falls into, of `count` equal parts of the keys'
+    /// range.
     pub(crate) const fn part(self, count: u64) -> u64 {
         // The highest 32 bits: the product fits, for there are fewer parts.
         ((self.0 >> 16) * count) >> 32
     }
 }
 
-/// A resource as a request asks for it.
+/// A resource as a request asks for it: its URL, and the fields that may choose a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resource {
     /// The key of the resource's cluster and URL.
     pub url: Key,
-    /// Hashes of the values of the fields that may tell variants apart.
+    /// The hashes of the values of the request's fields that may tell variants apart.
     pub values: [u32; MAX_VARY],
 }
 
 impl Resource {
-    /// Returns the key of the variant that these fields (bit `n` for the
-    /// `n`-th) tell apart; the URL's own if none does.
+    /// Returns the key of the variant that the fields in `fields` (bit `n` for the `n`-th) tell
+    /// apart, or the URL's own key if `fields` is 0.
     pub fn variant(&self, fields: u8) -> Key {
         if fields == 0 {
             return self.url;
@@ -78,8 +79,8 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// Creates a hasher with a secret of 128 bits: SipHash's two words. The same secret makes
-    /// the same keys.
+    /// Creates a hasher with a secret of 128 bits: SipHash's two words. The same secret makes the
+    /// same keys.
     pub const fn new(k0: u64, k1: u64) -> Self {
         Self { k0, k1 }
     }

@@ -1,5 +1,5 @@
-//! Which HEAD probes are sent: never two for one resource, never many at once,
-//! and none where they proved of no use.
+//! The rules for HEAD probes: never two for one resource, never many at once, and none where they
+//! proved of no use.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use super::circuit::Circuit;
 use super::key::Key;
 use crate::Time;
 
-/// Useless answers in a row after which a route's probes pause, and wrong ones.
+/// The number of useless or failed probes in a row after which a route's probes pause; also of
+/// wrong ones, which are counted apart.
 const USELESS_MAX: u32 = 5;
 
 /// The bounds on a route's probes.
@@ -17,10 +18,10 @@ const USELESS_MAX: u32 = 5;
 pub struct ProbesConfig {
     /// The most probes that are under way at a time.
     pub max_concurrent: usize,
-    /// The time for which a resource is left alone after a useless or wrong probe, and a
-    /// route after five useless or failed ones in a row, or five wrong ones.
+    /// The time for which probes pause: for a resource, after a useless or wrong probe; for a
+    /// route, after five useless or failed ones in a row, or five wrong ones.
     pub negative_ttl: Duration,
-    /// Bytes of memory for the resources that are left alone.
+    /// The memory for the resources that are left alone, in bytes.
     pub max_bytes: usize,
 }
 
@@ -29,11 +30,11 @@ pub struct ProbesConfig {
 pub enum ProbeDecision {
     /// The caller is to send a probe, and to tell [`Probes::end`] how it went.
     Ask,
-    /// A probe is under way: its answer will do.
+    /// A probe for the resource is under way, whose answer will do.
     Join,
-    /// A probe told nothing not long ago.
+    /// A recent probe for the resource told no size, or a wrong one.
     Useless,
-    /// The route's probes pause.
+    /// The route's probes pause, because several in a row were of no use.
     Paused,
     /// The route has as many probes under way as it may.
     Busy,
@@ -42,13 +43,13 @@ pub enum ProbeDecision {
 /// The outcome of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// The probe told a size.
+    /// The answer told a size.
     Told,
-    /// The answer tells none: the next would not either.
+    /// The answer told no size, and the next would not either.
     Useless,
-    /// There was no answer, which says nothing of the resource.
+    /// The probe got no answer, which says nothing of the resource.
     Failed,
-    /// The probe was given up by the one who sent it, which says nothing of the source either.
+    /// The sender gave the probe up, which says nothing of the source either.
     Abandoned,
 }
 
@@ -59,7 +60,7 @@ pub struct Probes {
     under_way: BTreeSet<Key>,
     useless: Answers,
     circuit: Circuit,
-    /// The wrong answers in a row, as far as the responses have told.
+    /// The number of wrong answers in a row, as far as the responses have told.
     wrong: u32,
 }
 
@@ -77,7 +78,7 @@ impl Probes {
         }
     }
 
-    /// Decides whether to send a probe for a size that is wanted. After
+    /// Decides whether to send a probe for a resource whose size is wanted. After
     /// [`ProbeDecision::Ask`], call [`Probes::end`] whatever happens.
     pub fn begin(&mut self, now: Time, key: Key) -> ProbeDecision {
         if self.under_way.contains(&key) {
@@ -110,8 +111,8 @@ impl Probes {
         }
     }
 
-    /// Notes that the response had another size than its probe had told. Each such probe
-    /// seemed of use when it came, so they are counted apart.
+    /// Notes that the response had another size than its probe had told. Such probes are counted
+    /// apart, since each seemed of use when its answer came.
     pub fn lied(&mut self, now: Time, key: Key) {
         self.useless.put(key, None, seconds(now));
         self.wrong = self.wrong.saturating_add(1);

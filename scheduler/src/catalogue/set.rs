@@ -1,44 +1,42 @@
-//! A set of the table: 16 entries under a small S3-FIFO.
+//! A set of the table: 16 entries under a small S3-FIFO (Yang et al., SOSP 2023).
 //!
-//! New entries go on probation, and leave it for the main queue only if they
-//! were asked for again; what passes by once is pushed out by the next that
-//! passes by, and never touches the main queue. That is S3-FIFO (Yang et al.,
-//! SOSP 2023) on 16 entries: a probation queue of a tenth, a main queue that
-//! gives what was hit another turn, and a ghost queue that remembers keys that
-//! were on probation, so that one that comes back goes straight to the main queue.
+//! A new entry goes on probation, a queue of a tenth of the set. It leaves that for the main
+//! queue only if it was asked for again; otherwise the next new entries push it out. So entries
+//! that are asked for once never touch the main queue. The main queue gives an entry that was hit
+//! another turn. A ghost queue remembers the keys that were pushed out of probation: one that
+//! comes back goes straight to the main queue.
 
 use super::entry::{COUNT_MAX, Entry, Packed};
 use super::key::Key;
 
-/// Entries in a set.
+/// The number of entries in a set.
 pub(super) const WAYS: usize = 16;
 
-/// Entries on probation, once the set is full: a tenth, rounded up.
+/// The number of entries on probation once the set is full: a tenth, rounded up.
 const PROBATION: usize = 2;
 
-/// Keys remembered of those that probation ended for: about as many as the
+/// The number of keys remembered after they were pushed out of probation: about as many as the
 /// main queue holds.
 const GHOSTS: usize = 12;
 
-/// 16-bit hashes in a word.
+/// The number of ghosts, hashes of 16 bits, in a word.
 const GHOSTS_PER_WORD: usize = 4;
 
-/// A set's words: its counts, two for each entry, the ghosts. The counts stand
-/// in front, beside the first entries: one line of the processor's cache less
-/// to wait for.
+/// The number of words of a set: one of counts, two for each entry, the ghosts. The counts stand
+/// in front, beside the first entries, which saves a wait for a line of the processor's cache.
 pub(super) const SET_WORDS: usize = GHOST_WORDS + GHOSTS / GHOSTS_PER_WORD;
 
 const ENTRY_WORDS: usize = 1;
 const GHOST_WORDS: usize = ENTRY_WORDS + 2 * WAYS;
 
-/// The contents of the counts' word.
+/// The counts of a set, which its first word holds.
 #[derive(Clone, Copy)]
 struct Counts {
-    /// Entries of the main queue, which come first, the oldest in front.
+    /// The number of entries of the main queue, which come first, the oldest in front.
     main: usize,
-    /// Entries on probation, which follow.
+    /// The number of entries on probation, which follow those of the main queue.
     probation: usize,
-    /// The ghost to be overwritten next.
+    /// The index of the ghost to be overwritten next.
     next_ghost: usize,
 }
 
@@ -51,7 +49,7 @@ pub(super) enum Inserted {
     Evicted,
 }
 
-/// A set's words. All zero is an empty one, so that fresh memory will do.
+/// A set, on the words that hold it. All zero is an empty set, so that fresh memory will do.
 pub(super) struct Set<'a>(pub(super) &'a mut [u64]);
 
 impl Set<'_> {
@@ -100,7 +98,7 @@ impl Set<'_> {
         Some(entry)
     }
 
-    /// Changes the entry of a key, if there is one.
+    /// Changes the entry of a key, and returns whether there is one.
     pub(super) fn update(&mut self, key: Key, change: impl FnOnce(&mut Entry)) -> bool {
         let Some(way) = self.find(key) else {
             return false;
@@ -111,13 +109,13 @@ impl Set<'_> {
         true
     }
 
-    /// Removes the entry of a key, if there is one.
+    /// Removes the entry of a key, and returns whether there was one.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let way = self.find(key);
         way.inspect(|&way| self.take(way)).is_some()
     }
 
-    /// Adds an entry whose key is not there.
+    /// Adds an entry whose key is not in the set; a full set evicts another.
     pub(super) fn insert(&mut self, entry: &Entry, now_s: u32, ttl_s: u32) -> Inserted {
         let inserted = match self.len() < WAYS {
             true => Inserted::Added,
@@ -131,7 +129,8 @@ impl Set<'_> {
         inserted
     }
 
-    /// Adds an entry of a snapshot where it was; false if there is no room, or the key is there.
+    /// Adds an entry of a snapshot to the queue that it was in. Returns false if there is no
+    /// room, or the key is there already.
     pub(super) fn restore(&mut self, packed: Packed, to_main: bool) -> bool {
         let room = self.len() < WAYS && self.find(packed.key()).is_none();
         if room {
@@ -170,7 +169,7 @@ impl Set<'_> {
         }
     }
 
-    /// Takes an entry out of its queue.
+    /// Takes the entry at a place out of its queue.
     fn take(&mut self, way: usize) {
         let (end, mut counts) = (word_of(self.len()), self.counts());
         self.0.copy_within(word_of(way + 1)..end, word_of(way));
@@ -216,7 +215,7 @@ impl Set<'_> {
         self.set_counts(counts);
     }
 
-    /// Returns whether probation ended for the key not long ago, and forgets that.
+    /// Removes the key's ghost, and returns whether there was one.
     fn take_ghost(&mut self, key: Key) -> bool {
         let found = (0..GHOSTS).find(|&index| self.ghost(index) == ghost_of(key));
         found.inspect(|&index| self.set_ghost(index, 0)).is_some()
@@ -228,7 +227,8 @@ const fn word_of(way: usize) -> usize {
     ENTRY_WORDS + 2 * way
 }
 
-/// Returns the part of a key that the choice of the set has left; 1 for 0, which is no ghost.
+/// Returns a key's ghost: the 16 lowest bits, on which the choice of the set does not depend. It
+/// is 1 where they are 0, which stands for no ghost.
 fn ghost_of(key: Key) -> u16 {
     (key.bits() as u16).max(1)
 }

@@ -1,11 +1,11 @@
-//! Sizes by resource, in a fixed number of bytes.
+//! A table of sizes by resource, in a fixed number of bytes.
 
 use super::entry::{COUNT_MAX, Entry, Packed};
 use super::key::{Key, Resource};
 use super::set::{Inserted, SET_WORDS, Set, WAYS};
 use crate::Size;
 
-/// Bytes of a set.
+/// The number of bytes of a set.
 const SET_BYTES: usize = SET_WORDS * size_of::<u64>();
 
 /// The most parts that a table may be split into; a resource and its variants
@@ -39,13 +39,13 @@ impl From<Known> for Size {
 /// The counters of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
-    /// Entries in use, expired ones included.
+    /// The number of entries in use, expired ones included.
     pub entries: usize,
     /// The number of entries added so far.
     pub insertions: u64,
-    /// Entries that gave way to another.
+    /// The number of entries that gave way to another.
     pub evictions: u64,
-    /// Look-ups that found a size too old to be believed.
+    /// The number of look-ups that found a size too old to be believed.
     pub expired: u64,
 }
 
@@ -58,16 +58,17 @@ impl std::ops::AddAssign for TableStats {
     }
 }
 
-/// Sizes by resource: a table of sets of 16 entries, the set chosen by the
-/// key. 18 bytes for each entry, all told.
+/// A table of sizes by resource, in sets of 16 entries; the key chooses the set. An entry takes
+/// 18 bytes, the set's counts and ghosts included.
 ///
-/// A flood of resources that are asked for once pushes out others of its kind
-/// (see `set.rs`).
+/// A flood of resources that are asked for once pushes out only others of its kind (see
+/// `set.rs`).
 #[derive(Clone, Debug)]
 pub struct Table {
     words: Vec<u64>,
-    /// The sets of all parts, and those of the parts before this one.
+    /// The number of sets in all parts of a split table.
     all_sets: u64,
+    /// The number of sets in the parts before this one.
     sets_before: u64,
     ttl_s: u32,
     stats: TableStats,
@@ -81,8 +82,8 @@ impl Table {
         parts.remove(0)
     }
 
-    /// Creates a table as [`Table::new`] does, in `parts` of equal size, at most
-    /// [`WIDEST_SPLIT`] and a power of two: the part of a resource is [`Table::part_of`].
+    /// Creates a table in `parts` of equal size, at most [`WIDEST_SPLIT`] and a power of two. A
+    /// resource belongs to the part [`Table::part_of`]; for the rest see [`Table::new`].
     pub fn split(max_bytes: usize, parts: usize, ttl_s: u32) -> Vec<Self> {
         debug_assert!(parts.is_power_of_two() && parts <= WIDEST_SPLIT);
         let sets = sets_of_a_part(max_bytes, parts);
@@ -97,7 +98,7 @@ impl Table {
         (0..parts).map(part).collect()
     }
 
-    /// Returns the part that a key belongs to, of `parts`.
+    /// Returns the index of the part that a key belongs to, of `parts` in all.
     pub fn part_of(key: Key, parts: usize) -> usize {
         key.part(parts as u64) as usize
     }
@@ -133,7 +134,8 @@ impl Table {
         Some(entry)
     }
 
-    /// Returns the size that is believed of a resource.
+    /// Returns the size that is believed of a resource: that of the same variant, or else, with
+    /// less trust, that of another.
     pub fn look_up(&mut self, resource: &Resource, now_s: u32) -> Option<Known> {
         let entry = self.get(resource.url, now_s)?;
         let known = |entry: Entry| Known {
@@ -152,8 +154,8 @@ impl Table {
         }
     }
 
-    /// Remembers the size of a response whose `Vary` names these of the fields
-    /// (bit `n` for the `n`-th).
+    /// Remembers the size of a response whose `Vary` names the fields in `fields` (bit `n` for
+    /// the `n`-th).
     pub fn learn(&mut self, resource: &Resource, bytes: u64, fields: u8, now_s: u32) {
         let fields = self.note(resource.url, bytes, fields, now_s);
         if fields != 0 {
@@ -183,15 +185,15 @@ impl Table {
         all
     }
 
-    /// Forgets what is known of a URL.
+    /// Removes the entry of a URL, without which its variants are not found either.
     pub fn forget(&mut self, url: Key) {
         if self.set(url).is_some_and(|mut set| set.remove(url)) {
             self.stats.entries -= 1;
         }
     }
 
-    /// Iterates over the entries that are not expired, each with whether it is
-    /// among those that were asked for again.
+    /// Iterates over the entries that are not expired, each with whether it was asked for again
+    /// (is in the main queue).
     pub fn entries(&mut self, now_s: u32) -> impl Iterator<Item = (Packed, bool)> {
         let ttl_s = self.ttl_s;
         let sets = self.words.chunks_exact_mut(SET_WORDS).map(Set);
@@ -199,8 +201,8 @@ impl Table {
             .filter(move |(packed, _)| !packed.unpack().is_expired(now_s, ttl_s))
     }
 
-    /// Takes in an entry of another table with keys of the same secret; false
-    /// if it is expired, or there is no room.
+    /// Adds an entry of another table whose keys have the same secret. Returns false if the entry
+    /// is expired, is there already or finds no room.
     pub fn restore(&mut self, packed: Packed, asked_again: bool, now_s: u32) -> bool {
         let expired = packed.unpack().is_expired(now_s, self.ttl_s);
         let restored = !expired
@@ -212,8 +214,8 @@ impl Table {
     }
 }
 
-/// Returns the number of sets in each part of a table. More of them in all than the keys
-/// can tell apart would stay empty.
+/// Returns the number of sets in each part of a table: no more in all than keys can tell apart,
+/// since further ones would stay empty.
 fn sets_of_a_part(max_bytes: usize, parts: usize) -> usize {
     (max_bytes / parts / SET_BYTES).min(u32::MAX as usize / parts)
 }

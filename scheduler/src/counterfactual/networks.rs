@@ -1,36 +1,36 @@
-//! How long responses took, and would have taken, summed up by their clients' networks.
+//! Sums of the times that responses took, and would have taken, by their clients' networks.
 //!
 //! A bounded number of networks has sums of its own; all others share those of
-//! [`Networks::other`]. What a network brings with it when it loses its place goes there, too,
-//! so that all sums together are those of all responses, and the shared ones never fall.
+//! [`Networks::other`]. When a network loses its place, its sums are added to the shared ones. So
+//! all sums together are those of all responses, and the shared ones never fall.
 
 use std::time::Duration;
 
 use super::tally::{Span, Sums, Times, Took};
 use crate::Time;
 
-/// The networks without a place that are counted, so that those with many responses get one.
-/// As in the algorithm Space-Saving (Metwally, Agrawal, El Abbadi, ICDT 2005), each that has
-/// more than one in so many of the responses without a place is among them.
+/// The most networks without a place whose responses are counted, so that those with many get
+/// one. As in the algorithm Space-Saving (Metwally, Agrawal, El Abbadi, ICDT 2005), they include
+/// each network with more than one in 64 of the responses without a place.
 const CANDIDATES_MAX: usize = 64;
 
-/// Ranks halve so often: a network keeps its place by what it asks for now.
+/// The time after which ranks halve, so that a network keeps its place by what it asks for now.
 const HALVING: Duration = Duration::from_secs(600);
 
-/// The least time between two changes of places. Each may be a new series to those who
-/// scrape, which a client with many addresses must not be able to make at will.
+/// The least time between two changes of places. Each may be a new series in the metrics, which a
+/// client with many addresses must not be able to make at will.
 const CHANGE_EVERY: Duration = Duration::from_secs(60);
 
-/// A candidate has so many times the rank of the network whose place it takes, so that
-/// equals do not take turns.
+/// The factor by which a candidate's rank must exceed that of the network whose place it takes,
+/// so that equals do not take turns.
 const TIMES_THE_RANK: u64 = 2;
 
-/// The network that a client is in. The bytes tell networks apart, as the driver means them:
-/// bits of an address, and how many of them count.
+/// The network that a client is in: the bits of an address, and how many of them count. The
+/// driver decides how the bytes hold them; they only tell networks apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network(pub [u8; 17]);
 
-/// Sums of times by network.
+/// Sums of response times by network.
 #[derive(Clone, Debug, Default)]
 pub struct Networks {
     /// The number of networks that may have sums of their own.
@@ -46,23 +46,22 @@ pub struct Networks {
 #[derive(Clone, Debug)]
 struct Placed {
     network: Network,
-    /// Responses, halved again and again.
+    /// The number of the network's responses, halved every [`HALVING`].
     rank: u64,
     sums: Sums,
 }
 
-/// A network that is counted, and has no sums.
+/// A network without sums of its own, whose responses are counted.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     network: Network,
     rank: u64,
-    /// The part of the rank that may be that of networks that were counted here before.
+    /// The part of the rank that may belong to networks whose candidacy this one took over.
     doubt: u64,
 }
 
 impl Networks {
-    /// Changes how many networks may have sums of their own; those of the least rank lose
-    /// theirs.
+    /// Changes how many networks may have sums of their own; those of the least rank lose theirs.
     pub(super) fn set_most(&mut self, most: usize) {
         self.most = most;
         if self.placed.len() > most {
@@ -188,8 +187,8 @@ impl Networks {
         (self.placed.iter()).map(move |own| (own.network, own.sums.times(now, span)))
     }
 
-    /// Returns the times of all others, and of responses whose client's network is not
-    /// known; none where no network has sums of its own.
+    /// Returns the times of all other networks, and of responses whose client's network is not
+    /// known; none if no network may have sums of its own.
     pub fn other(&self, now: Time, span: Span) -> Option<Times> {
         (self.most > 0).then(|| self.other.times(now, span))
     }

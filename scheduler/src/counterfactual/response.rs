@@ -1,4 +1,4 @@
-//! A response on both links: the real one, and that in virtual time.
+//! A response on both links: the real one, and the one in virtual time.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::networks::Network;
 use super::tally::Took;
 use crate::{FlowId, FlowSpec, Lane, Size, Time, WireCost};
 
-/// The time after which a source that has had nothing has paused: its response is a stream,
-/// whose end no order can hasten. As long as for [`Egress::pause`](crate::Egress::pause).
+/// The time without bytes after which a source has paused: its response is a stream, whose end no
+/// order can hasten. It is as long as for [`Egress::pause`](crate::Egress::pause).
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// A response that has not ended on both links.
@@ -19,9 +19,9 @@ pub(super) struct Response {
     /// The network that the response's client is in, if that is known.
     pub(super) network: Option<Network>,
     kind: Kind,
-    /// Whether it is among those that are looked at.
+    /// Whether the response is among those that are looked at again after a time.
     pub(super) is_watched: bool,
-    /// Bytes that it waits with on the virtual link.
+    /// The bytes that the response waits with on the virtual link.
     pub(super) asked_bytes: u64,
     opened: Time,
     /// The response's size, if that is known exactly; 0 otherwise.
@@ -29,9 +29,9 @@ pub(super) struct Response {
     actual: Carried,
     fair: Carried,
     supply: Supply,
-    /// The time for which it has been held in all.
+    /// The total time for which the response has been held ([`Supply::Held`]).
     held: Duration,
-    /// Whether all of it has been offered.
+    /// Whether all of the response has been offered.
     is_complete: bool,
     paused_at: Option<Time>,
 }
@@ -39,9 +39,9 @@ pub(super) struct Response {
 /// The kind of bytes that a flow sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A response's, whose times count.
+    /// The bytes of a response, whose times count.
     Response,
-    /// A response's whose source has paused.
+    /// The bytes of a response whose source has paused, so that its times do not count.
     Stream,
     /// Bytes that go ahead of all responses on both links.
     Ahead,
@@ -67,23 +67,23 @@ impl Carried {
 enum Supply {
     /// The response waits for the link with so many bytes in hand, 1 at least.
     Waits(u64),
-    /// The response has had nothing since then: it is on its way into the client's socket,
-    /// or its client or its source keeps it waiting.
+    /// The response has had nothing to send since this time: granted bytes are on their way into
+    /// the client's socket, or its client or its source keeps it waiting.
     Held(Time),
-    /// The response is over: what was granted is all.
+    /// The response is over, and sends no more than it was granted.
     Over,
 }
 
 /// The end of a response on the real link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// All of it was sent.
+    /// The response was sent as a whole.
     Whole,
-    /// The same of one whose source has paused.
+    /// The response was sent as a whole, but its source had paused.
     Stream,
     /// The response ended before it was complete.
     Cut,
-    /// The end of what is no response.
+    /// The end of bytes that went ahead of all responses.
     Ahead,
 }
 
@@ -114,12 +114,12 @@ impl Response {
         }
     }
 
-    /// Returns what the response could send on the virtual link now.
+    /// Returns the bytes that the response could send on the virtual link now.
     ///
-    /// One that is held has had all that there was: on the virtual link it gets no further
+    /// A response that is held has had all that there was: on the virtual link it gets no further
     /// than on the real one. One that waits for the real link could have sent what it has in
-    /// hand, and more if its size is known exactly: all of it, but no faster than it comes
-    /// and is taken while the link does not keep it waiting.
+    /// hand. If its size is known exactly, it could have sent all of it, but no faster than it
+    /// comes and is taken while the link does not keep it waiting.
     pub(super) fn available_bytes(&self, now: Time) -> u64 {
         let sent = self.actual.bytes;
         let bytes = match self.supply {
@@ -132,8 +132,8 @@ impl Response {
         bytes.saturating_sub(self.fair.bytes)
     }
 
-    /// Returns what the response would have sent by now on a link that never keeps it
-    /// waiting, at the rate at which it was sent while that did not.
+    /// Returns the bytes that the response would have sent by now on a link that never keeps it
+    /// waiting: at the rate at which it was sent while the real link did not.
     fn unhindered_bytes(&self, now: Time) -> u64 {
         let (held, age) = (self.held.as_nanos(), now.since(self.opened).as_nanos());
         if held == 0 || self.actual.bytes == 0 {
@@ -184,7 +184,7 @@ impl Response {
         self.is_complete = true;
     }
 
-    /// Ends the response on the real link, with so many bytes granted and not written.
+    /// Ends the response on the real link, with `unused` bytes that were granted and not written.
     pub(super) fn close(&mut self, unused: u64) -> End {
         let is_settled = unused == 0 && !matches!(self.supply, Supply::Waits(_));
         let is_whole =
@@ -211,8 +211,8 @@ impl Response {
         self.supply == Supply::Over && self.fair.bytes >= self.actual.bytes
     }
 
-    /// Returns the bytes of a response that is over, and how long the links have taken for
-    /// it; none of what does not count.
+    /// Returns the bytes of a response that is over, and the times that the links took for it;
+    /// none if its times do not count.
     pub(super) fn times(&self) -> Option<(u64, Took)> {
         let counts = self.kind == Kind::Response && self.actual.bytes > 0;
         let took = Took {

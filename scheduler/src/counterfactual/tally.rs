@@ -1,5 +1,5 @@
-//! How long responses took, and would have taken, summed up by their size and by their
-//! clients' networks.
+//! Sums of the times that responses took, and would have taken, by size and by the clients'
+//! networks.
 
 use std::iter::Sum;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use std::time::Duration;
 use super::networks::{Network, Networks};
 use crate::Time;
 
-/// The weight of the responses in a window below which it says nothing: that of one that
-/// ended three times the window ago.
+/// The least weight of the responses in a window for which a mean is told: that of one response
+/// that ended three windows ago (e⁻³).
 const LEAST_RESPONSES: f64 = 0.05;
 
 /// The time that sums cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// The last minute: a response counts for less the longer ago it ended, a third after
-    /// a minute.
+    /// The last minute, with weights: a response counts for less the longer ago it ended, about a
+    /// third after a minute.
     Minute,
-    /// The same of ten minutes.
+    /// The last ten minutes, with weights: a response counts for about a third after ten minutes.
     TenMinutes,
-    /// All since the counting began.
+    /// The whole time since the counting began.
     Start,
 }
 
-/// Sums of times, by size of the response and by network.
+/// Sums of response times, by size of the response and by network.
 #[derive(Clone, Debug)]
 pub struct Tally {
     /// Upper bounds of the size classes but the last, in bytes.
@@ -33,29 +33,29 @@ pub struct Tally {
     pub(super) left_out: LeftOut,
 }
 
-/// Responses that no sum has.
+/// The numbers of responses that are left out of all sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Responses that ended before they were complete, and a tunnel's bytes.
+    /// Responses that ended before they were complete, and tunnels.
     pub cut: u64,
     /// Responses whose source paused for 100 ms or more.
     pub streams: u64,
-    /// Responses that came while the virtual link had as many as it may, or too much to do.
+    /// Responses that came while the virtual link had as many as it may, or was too far behind.
     pub crowded: u64,
 }
 
-/// Times of the responses that ended on both links in a span.
+/// Sums over the responses that ended on both links in a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
-    /// The number of responses; in a window, each by its weight.
+    /// The number of responses; in a window, the sum of their weights.
     pub responses: f64,
-    /// Their times summed, in seconds.
+    /// The sum of the times that they took on the real link, in seconds.
     pub actual_s: f64,
-    /// The same under `fair`.
+    /// The sum of the times that they would have taken under `fair`, in seconds.
     pub fair_s: f64,
 }
 
-/// Times of responses, summed up over each [`Span`].
+/// Sums of response times over each [`Span`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     responses: u64,
@@ -72,7 +72,7 @@ pub(super) struct Took {
     pub(super) fair: Duration,
 }
 
-/// Sums that lose a part of themselves as time passes.
+/// Sums that decay exponentially with time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Decayed {
     at: Time,
@@ -89,7 +89,8 @@ impl Tally {
         }
     }
 
-    /// Counts a response of `bytes` that has ended on both links, where it took so long.
+    /// Counts a response of `bytes` that has ended on both links, with the time that it took on
+    /// each.
     pub(super) fn add(&mut self, now: Time, bytes: u64, network: Option<Network>, took: Took) {
         let size = self.bounds.partition_point(|&bound| bound < bytes);
         self.sizes[size].add(now, took);
@@ -101,19 +102,19 @@ impl Tally {
         self.sizes.iter().map(move |sums| sums.times(now, span))
     }
 
-    /// Returns the same by the clients' networks.
+    /// Returns the sums by the clients' networks.
     pub fn networks(&self) -> &Networks {
         &self.networks
     }
 
-    /// Counts the responses that no sum has.
+    /// Returns the numbers of responses that are left out of all sums.
     pub fn left_out(&self) -> LeftOut {
         self.left_out
     }
 }
 
 impl Sums {
-    /// Adds how long a response took.
+    /// Adds the times that a response took.
     pub(super) fn add(&mut self, now: Time, took: Took) {
         let Took { actual, fair } = took;
         self.responses += 1;
@@ -157,17 +158,19 @@ impl Span {
 }
 
 impl Times {
-    /// Returns the mean response time, in seconds; none without responses to speak of.
+    /// Returns the mean response time on the real link, in seconds; none if too few responses
+    /// count.
     pub fn mean_s(&self) -> Option<f64> {
         (self.responses >= LEAST_RESPONSES).then(|| self.actual_s / self.responses)
     }
 
-    /// Returns the mean that `fair` would have had, in seconds.
+    /// Returns the mean response time under `fair`, in seconds; none if too few responses count.
     pub fn fair_mean_s(&self) -> Option<f64> {
         (self.responses >= LEAST_RESPONSES).then(|| self.fair_s / self.responses)
     }
 
-    /// Returns the factor that `fair` would have taken longer by.
+    /// Returns how many times as long responses would have taken under `fair`; none if too few
+    /// count.
     pub fn gain(&self) -> Option<f64> {
         (self.responses >= LEAST_RESPONSES && self.actual_s > 0.0)
             .then(|| self.fair_s / self.actual_s)
@@ -202,8 +205,9 @@ impl Decayed {
         self.times.scaled((-past).exp())
     }
 
-    /// Adds what ends now. Within a thousandth of the window it is as if it had ended with
-    /// what was there: to lose a part for each of many responses costs more than they do.
+    /// Adds the times of a response that ends now. Within a thousandth of the window it counts as
+    /// if it had ended with those before: decaying the sums for each of many responses costs too
+    /// much.
     fn add(&mut self, now: Time, window: Duration, times: Times) {
         if now.since(self.at) >= window / 1_000 {
             self.times = self.at(now, window);

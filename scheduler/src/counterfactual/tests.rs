@@ -3,10 +3,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::{ClassSpec, Cutoffs, Desk, Lane, Precedence, Size, WireCost};
 
-/// A link on which a byte takes a microsecond, so that no time is rounded.
+/// The link's rate in bits per second: a byte takes a microsecond, so that no time is rounded.
 const RATE: u64 = 8_000_000;
 
-/// The cost on the wire, without headers; a quantum is three segments, 300 us.
+/// The cost on the wire, without headers. A quantum is three segments of 100 bytes: 300 us.
 const COST: WireCost = WireCost {
     mss: 100,
     segment_overhead: 0,
@@ -24,7 +24,7 @@ type Trace = Vec<(u64, u64)>;
 /// An uplink whose writers have all of their responses at hand.
 struct World {
     desk: Desk<usize>,
-    /// The flows of the responses, and what they have left.
+    /// The flows of the responses, and the bytes that each has left.
     responses: Vec<(FlowId, u64)>,
     now: Time,
 }
@@ -59,7 +59,7 @@ impl World {
         self.run(self.now);
     }
 
-    /// Serves a response at once if it needs no flow; returns whether it needs none.
+    /// Serves a response at once if it needs no flow, and returns whether it did.
     fn arrive_at_once(&mut self, spec: FlowSpec) -> bool {
         let bytes = spec.size.bytes().unwrap();
         let is_served = self.desk.serve_at_once(self.now, spec, bytes);
@@ -69,7 +69,7 @@ impl World {
         is_served
     }
 
-    /// Makes the grants that are due by `until`, each when it is.
+    /// Makes the grants that are due by `until`, each at its time.
     fn run(&mut self, until: Time) {
         loop {
             while let Some(&index) = self.desk.next(self.now) {
@@ -166,7 +166,7 @@ fn what_is_served_at_once_waits_on_the_virtual_link_if_that_is_not_free() {
 }
 
 proptest! {
-    /// Times are the same whether a response has a flow or is served at once.
+    /// Checks that times are the same whether a response has a flow or is served at once.
     #[test]
     fn what_is_served_at_once_has_the_times_that_it_would_have(
         trace in prop::collection::vec((0_u64..900, 1_u64..900), 1..60),
@@ -274,7 +274,7 @@ fn a_response_that_is_cut_short_is_left_out_and_leaves_the_link() {
     assert_eq!(world.fair().egress().open_flows(), 0);
 }
 
-/// A counterfactual that hears of flows one by one, and the uplink that names them.
+/// A counterfactual that is told of flows one by one, and the uplink that names them.
 struct Told {
     fair: Counterfactual,
     names: Egress,
@@ -637,8 +637,7 @@ fn a_desk_tells_what_is_complete_and_when_a_source_pauses() {
     assert_eq!(left_out, wanted);
 }
 
-/// Returns a policy of two classes of one level; the second sends when nothing else is to be
-/// sent, if it is idle.
+/// Returns a policy of two classes of one level; the second is `idle_only` if `is_idle`.
 fn two_classes(is_idle: bool) -> EgressPolicy {
     let idle = ClassSpec {
         idle_only: is_idle,
@@ -706,7 +705,7 @@ fn traces() -> impl Strategy<Value = Trace> {
 }
 
 proptest! {
-    /// Checks that nothing is gained or lost where the link is by `fair` already.
+    /// Checks that no time is gained or lost where the link is by `fair` already.
     #[test]
     fn fair_is_fair(trace in traces()) {
         let (count, actual, fair) = World::new(Discipline::Fair).play(&trace).times_us();
@@ -714,8 +713,8 @@ proptest! {
         prop_assert_eq!(actual, fair);
     }
 
-    /// Checks that the virtual link does what the real one does, no sooner and no later:
-    /// the last byte of all leaves at the same time, and never more than the rate.
+    /// Checks that the virtual link carries the same bytes as the real one, no sooner and no
+    /// later: the last byte of all leaves at the same time, and the rate is never exceeded.
     #[test]
     fn the_virtual_link_carries_the_same(trace in traces(), is_srpt in any::<bool>()) {
         let discipline = match is_srpt {
@@ -743,7 +742,8 @@ proptest! {
         prop_assert_eq!(fair.open_flows(), 0);
     }
 
-    /// Checks that the figure is that of a run under `fair`, whatever order the link is in.
+    /// Checks that the times under `fair` are those of a real run under `fair`, whatever order
+    /// the link is in.
     #[test]
     fn it_is_what_a_run_under_fair_has(trace in traces()) {
         let (_, fair, _) = World::new(Discipline::Fair).play(&trace).times_us();

@@ -1,4 +1,4 @@
-//! The same resource to the same endpoint.
+//! Affinity: requests for the same resource go to the same endpoint.
 
 use std::hash::Hasher as _;
 
@@ -17,14 +17,14 @@ pub fn stable_hash(parts: &[&[u8]]) -> u64 {
     hasher.finish()
 }
 
-/// Points on the ring for each unit of weight.
+/// The number of points on the ring for each unit of weight.
 const POINTS: u64 = 160;
 
-/// The most points in all: weights are scaled down to it.
+/// The most points on the ring in all: larger weights are scaled down to it.
 const POINTS_MAX: u64 = 1 << 16;
 
-/// Entries of Maglev's table: a prime, a hundred times the endpoints that a
-/// cluster is expected to have (Eisenbud et al. 2016, section 5.3).
+/// The entries of Maglev's table: a prime, a hundred times the endpoints that a cluster is
+/// expected to have (Eisenbud et al. 2016, section 5.3).
 const TABLE: usize = 65_537;
 
 /// Returns all places, from `start` on and then those before it.
@@ -33,8 +33,8 @@ fn around<T: Copy>(places: &[T], start: usize) -> impl Iterator<Item = T> {
     after.iter().chain(before).copied()
 }
 
-/// Returns the first usable endpoint of those at `places`, which are of `count` endpoints. If
-/// none is usable, a walk over tens of thousands of places would only find the same.
+/// Returns the first usable endpoint at `places`, which are of `count` endpoints. If none is
+/// usable, it does not walk over tens of thousands of places to find that out.
 fn first_usable(
     mut places: impl Iterator<Item = u32>,
     count: usize,
@@ -47,7 +47,8 @@ fn first_usable(
     first.map(|index| index as usize)
 }
 
-/// Ring hash (consistent hashing; Karger et al. 1997).
+/// The ring of consistent hashing (Karger et al. 1997): points, ascending, each with its
+/// endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct Ring(Vec<(u64, u32)>);
 
@@ -68,7 +69,8 @@ impl Ring {
         Self(points)
     }
 
-    /// Returns the first usable endpoint from the hash's place on; there are `count`.
+    /// Returns the first usable endpoint on the ring from the hash's place on, of `count`
+    /// endpoints.
     pub(super) fn pick(
         &self,
         hash: u64,
@@ -82,7 +84,7 @@ impl Ring {
     }
 }
 
-/// The look-up table of Maglev hashing.
+/// The look-up table of Maglev hashing: an endpoint for each entry.
 #[derive(Clone, Debug)]
 pub(super) struct Maglev(Vec<u32>);
 

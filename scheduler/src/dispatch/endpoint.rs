@@ -3,13 +3,13 @@
 /// An endpoint's fixed properties.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointSpec {
-    /// The endpoint's share, relative to the others; at least 1.
+    /// The endpoint's weight, relative to the others; at least 1.
     pub weight: u32,
     /// Whether the endpoint is for the highest level alone.
     pub reserved: bool,
-    /// The sizes in bytes, from and to (inclusive), that it is for under
-    /// [`Dispatch::Sita`](super::Dispatch::Sita); `None`: as
-    /// [`Intervals`](super::Intervals) has it.
+    /// The sizes in bytes, from and to (inclusive), that the endpoint is for under
+    /// [`Dispatch::Sita`](super::Dispatch::Sita). If `None`, [`Intervals`](super::Intervals)
+    /// decides.
     pub size_range: Option<(u64, u64)>,
     /// The number by which hashes and sessions know the endpoint, made of its address.
     pub identity: u64,

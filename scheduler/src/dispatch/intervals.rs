@@ -10,7 +10,7 @@ pub enum Intervals {
     /// one's begins, ascending; one fewer than there are endpoints. Endpoints
     /// with a `size_range` of their own keep it.
     Fixed(Vec<u64>),
-    /// The sizes seen, divided so that each endpoint gets the same load for its
+    /// Intervals learnt from the sizes seen, so that each endpoint gets the same load for its
     /// weight (SITA-E).
     Learnt,
 }
@@ -26,21 +26,22 @@ impl Intervals {
     }
 }
 
-/// Sizes between two revisions of learnt intervals.
+/// The number of sizes between two revisions of learnt intervals.
 const REVISE_EVERY: u32 = 512;
 
 /// The cost of a request to an endpoint beside its bytes, in bytes. It keeps an
 /// endpoint for the smallest from being swamped by their number.
 const REQUEST_BYTES: u64 = 512;
 
-/// Intervals before any size is known: DESIGN's workload has its median at
-/// 1 KB, and each further endpoint takes sixteen times more.
+/// The end of the first interval before any size is known, in bytes: the median of DESIGN's
+/// workload.
 const FIRST_CUTOFF: u64 = 1024;
+/// The factor from the end of one interval to that of the next, before any size is known.
 const NEXT_CUTOFF: u64 = 16;
 
 #[derive(Clone, Debug)]
 pub(super) struct SizeIntervals {
-    /// The interval of each endpoint, from and to (inclusive).
+    /// The interval of each endpoint, from and to (inclusive), in bytes.
     ranges: Vec<(u64, u64)>,
     learner: Option<IntervalLearner>,
 }
@@ -50,7 +51,7 @@ struct IntervalLearner {
     sizes: SizeHistogram,
     weights: Vec<u64>,
     until_revision: u32,
-    /// Whether the intervals are of sizes seen.
+    /// Whether the intervals follow from sizes seen, and not from the first guess.
     revised: bool,
 }
 
@@ -80,7 +81,7 @@ impl SizeIntervals {
         Self { ranges, learner }
     }
 
-    /// Takes over what another has learnt.
+    /// Takes over the sizes that another has learnt from, and revises the intervals by them.
     pub(super) fn inherit(&mut self, known: &mut Self) {
         if let (Some(learner), Some(known)) = (&mut self.learner, &mut known.learner) {
             std::mem::swap(&mut learner.sizes, &mut known.sizes);

@@ -2,10 +2,10 @@
 
 use super::view::{View, lighter};
 
-/// The turns of endpoints, by weight and without bursts (smooth weighted round
-/// robin): every pick adds each usable endpoint's weight to its credit, takes
-/// the largest credit (the first of equals), and charges the chosen one the sum
-/// of the weights. Weights 5, 1, 1 give A A B A C A A.
+/// The turns of endpoints, by weight and without bursts (smooth weighted round robin). Every pick
+/// adds each usable endpoint's weight to its credit, takes the largest credit (the first of
+/// equals), and charges the chosen endpoint the sum of the weights. Weights 5, 1, 1 give A A B A
+/// C A A.
 #[derive(Clone, Debug)]
 pub(super) struct Rotation {
     credits: Vec<i128>,
@@ -37,8 +37,8 @@ impl Rotation {
         Some(best)
     }
 
-    /// Returns the endpoint with the least load for its weight; among equals,
-    /// such as those that are idle, each in turn by weight.
+    /// Returns the endpoint with the least load for its weight. Equals, such as idle endpoints,
+    /// take turns by weight.
     pub(super) fn least(
         &mut self,
         views: &[View],

@@ -28,7 +28,7 @@ const ASKED: Asked = Asked {
     rotation: 0,
 };
 
-/// Returns the endpoints picked in turn, as letters.
+/// Returns the endpoints that are picked one after the other, as letters.
 fn order(dispatch: &Dispatch, weights: &[u32], picks: usize) -> String {
     let mut balancer = Balancer::new(dispatch, &specs(weights));
     let views = views(weights);

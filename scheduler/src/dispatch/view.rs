@@ -3,15 +3,15 @@
 /// An endpoint as a [`Balancer`](super::Balancer) sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct View {
-    /// Whether it may be chosen.
+    /// Whether the endpoint may be chosen.
     pub usable: bool,
     /// The endpoint's share, relative to the others; 0 counts as 1.
     pub weight: u64,
-    /// Requests that the endpoint serves or that wait for it.
+    /// The number of requests that the endpoint serves or that wait for it.
     pub requests: u64,
-    /// Requests among them that are of the asked level or above it.
+    /// The number of the endpoint's requests that are of the asked request's level or above.
     pub requests_ahead: u64,
-    /// The expected bytes that it serves before the asked request.
+    /// The expected bytes that the endpoint serves before the asked request.
     pub work_bytes: u64,
     /// Whether the endpoint shares its capacity among its requests.
     pub shared: bool,

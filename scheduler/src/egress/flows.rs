@@ -14,55 +14,55 @@ use pauses::Pauses;
 /// An open flow and what it has left to send.
 #[derive(Clone, Debug)]
 pub(super) struct Flow {
-    /// Whether it has been granted anything.
+    /// Whether the flow has been granted any bytes.
     pub(super) begun: bool,
-    /// Whether its driver has said that all of it has been offered.
+    /// Whether the driver has said that all of the flow has been offered.
     pub(super) is_complete: bool,
-    /// Whether it waits in the fast path's lane.
+    /// Whether the flow waits in the fast path's lane.
     pub(super) is_express: bool,
     pub(super) cost: WireCost,
-    /// Number of the client that it belongs to, if the driver has said.
+    /// The number of the client that the flow belongs to, if the driver has told it.
     pub(super) client: Option<u64>,
-    /// The number by which its driver knows the flow in a survey.
+    /// The number by which the driver knows the flow in a survey.
     pub(super) origin: u32,
     /// The flow as the discipline sees it.
     pub(super) view: FlowView,
     /// The flow's part in the sum of all that is unsent, in payload bytes.
     pub(super) unsent_bytes: u64,
-    /// Payload bytes that it could write as soon as they are granted.
+    /// The payload bytes that the flow could write as soon as they are granted.
     pub(super) offered_bytes: u64,
-    /// Payload bytes granted, of which the driver has not said that they are written.
+    /// The payload bytes granted, of which the driver has not said that they are written.
     pub(super) granted_bytes: u64,
-    /// The state that its marks follow from.
+    /// The state that the flow's marks follow from.
     pub(super) marks: FlowMarks,
-    /// Mark of what it was granted last, where flows are marked.
+    /// The mark of the flow's last grant, where flows are marked.
     pub(super) granted_mark: Option<Mark>,
-    /// The reason for its last grant.
+    /// The reason for the flow's last grant.
     pub(super) granted: Granted,
-    /// Whether its last grant was marked OUT, and made while IN waited.
+    /// Whether the flow's last grant was marked OUT, and made while IN waited.
     pub(super) is_against_in: bool,
-    /// The time of its last grant.
+    /// The time of the flow's last grant.
     pub(super) served_at: Option<Time>,
-    /// The time since which it has had something to write.
+    /// The time since which the flow has had something to write.
     pub(super) offered_since: Time,
-    /// The pauses of its source.
+    /// The pauses of the flow's source.
     pauses: Pauses,
 }
 
-/// The reason why a flow got its last grant: it was this flow.
+/// The reason why a flow got its last grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Granted {
-    /// The first in order.
+    /// The flow was the first in order.
     #[default]
     InOrder,
-    /// The flow that has waited longest in its lane of the floor.
+    /// The flow had waited longest in its lane of the floor.
     LongestInLane,
-    /// The flow that has waited longest of the levels below the first in order.
+    /// The flow had waited longest of the levels below the first in order.
     LongestBelow,
 }
 
 impl Flow {
-    /// Returns the index of its class.
+    /// Returns the index of the flow's class.
     pub(super) fn class(&self) -> usize {
         usize::from(self.view.class)
     }
@@ -90,7 +90,7 @@ impl Flow {
         }
     }
 
-    /// Returns whether it waits for a grant; a closed flow has nothing to write.
+    /// Returns whether the flow waits for a grant; a closed flow has nothing to write.
     pub(super) fn waits(&self) -> bool {
         self.offered_bytes > 0
     }
@@ -102,8 +102,8 @@ impl Flow {
         }
     }
 
-    /// Notes that the flow has something to write, after a pause perhaps. If that makes it
-    /// a response of its own, it is the one that `seq` numbers; returns whether it does.
+    /// Notes that the flow has something to write, perhaps after a pause. Returns whether the
+    /// pause makes what follows a response of its own, which then has the number `seq`.
     pub(super) fn end_pause(&mut self, now: Time, link: &Pacer, seq: u64) -> bool {
         if !self.pauses.end(now, link, &self.cost, &self.view) {
             return false;
@@ -118,7 +118,7 @@ impl Flow {
     }
 }
 
-/// The flows by their slots.
+/// The open flows of an uplink, by their slots.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flows(Slots<Flow>);
 
@@ -128,32 +128,32 @@ impl Flows {
         self.0.len()
     }
 
-    /// Gives a flow a slot.
+    /// Gives a flow a slot, and returns the flow's id.
     pub(super) fn insert(&mut self, flow: Flow) -> FlowId {
         FlowId(self.0.insert(flow))
     }
 
-    /// Gives a flow's slot to the next one.
+    /// Frees a flow's slot for the next flow.
     pub(super) fn remove(&mut self, slot: u32) {
         self.0.remove(slot);
     }
 
-    /// Returns the open flow of that name.
+    /// Returns the open flow of this id, to be changed.
     pub(super) fn get_mut(&mut self, id: FlowId) -> Option<&mut Flow> {
         self.0.get_mut(id.0)
     }
 
-    /// Returns the open flow of that name, to look at.
+    /// Returns the open flow of this id, to look at.
     pub(super) fn get(&self, id: FlowId) -> Option<&Flow> {
         self.0.get(id.0)
     }
 
-    /// Returns the name of a slot's flow.
+    /// Returns the id of the flow in a slot.
     pub(super) fn id(&self, slot: u32) -> FlowId {
         FlowId(self.0.key(slot))
     }
 
-    /// Returns whether a slot's flow is open.
+    /// Returns whether the flow in a slot is open.
     pub(super) fn is_open(&self, slot: u32) -> bool {
         self.0.is_taken(slot)
     }

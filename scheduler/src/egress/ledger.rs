@@ -1,4 +1,4 @@
-//! What has been granted and debited, and what the open flows have left.
+//! The ledger: what has been granted and debited, and what the open flows have left.
 
 use super::flows::Flow;
 use super::types::{EgressClassStats, EgressStats};
@@ -8,16 +8,16 @@ use super::types::{EgressClassStats, EgressStats};
 pub(super) struct Ledger {
     pub(super) stats: EgressStats,
     pub(super) classes: Vec<EgressClassStats>,
-    /// Payload bytes granted, less what was given back, by mark.
+    /// The payload bytes granted, less what was given back, by mark.
     pub(super) marked_bytes: [u64; 2],
-    /// Payload bytes that the flows of each class have left, as far as known.
+    /// The payload bytes that the flows of each class have left, as far as known.
     unsent_bytes: Vec<u128>,
-    /// Payload bytes that those in the fast path's lane have left.
+    /// The payload bytes that the flows in the fast path's lane have left.
     express_unsent_bytes: u128,
 }
 
 impl Ledger {
-    /// Returns sums of nothing.
+    /// Creates a ledger in which nothing has been counted.
     pub(super) fn new(classes: usize) -> Self {
         Self {
             stats: EgressStats::default(),
@@ -28,7 +28,7 @@ impl Ledger {
         }
     }
 
-    /// Follows a change of the classes, of which none may go.
+    /// Follows a change of the classes, of which there are never fewer than before.
     pub(super) fn resize(&mut self, classes: usize) {
         self.classes.resize(classes, EgressClassStats::default());
         self.unsent_bytes.resize(classes, 0);
@@ -47,13 +47,13 @@ impl Ledger {
         self.set_unsent(flow, 0);
     }
 
-    /// Counts a grant on the flow and on the link.
+    /// Counts a grant of `bytes` to a flow, which are `wire_bytes` on the link.
     pub(super) fn grant(&mut self, flow: &mut Flow, bytes: u64, wire_bytes: u64) {
         self.stats.grants += 1;
         self.extend(flow, bytes, wire_bytes);
     }
 
-    /// Counts a response that was served at once, with all that it has.
+    /// Counts a response of `bytes` that was served at once, without a flow.
     pub(super) fn count_at_once(&mut self, class: usize, bytes: u64, wire_bytes: u64) {
         let class = &mut self.classes[class];
         class.opened += 1;
@@ -63,7 +63,7 @@ impl Ledger {
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(wire_bytes);
     }
 
-    /// Counts what was written beyond a grant.
+    /// Counts bytes that were granted, or written beyond a grant.
     pub(super) fn extend(&mut self, flow: &mut Flow, bytes: u64, wire_bytes: u64) {
         let class = &mut self.classes[flow.class()];
         class.granted_bytes = class.granted_bytes.saturating_add(bytes);
@@ -76,7 +76,7 @@ impl Ledger {
         self.recount(flow);
     }
 
-    /// Takes back what was granted and not written.
+    /// Takes back bytes that were granted and not written.
     pub(super) fn give_back(&mut self, flow: &mut Flow, bytes: u64, wire_bytes: u64) {
         self.classes[flow.class()].granted_bytes -= bytes;
         if let Some(mark) = flow.granted_mark {
@@ -87,19 +87,19 @@ impl Ledger {
         self.recount(flow);
     }
 
-    /// Counts what no grant covered, of which the link's clock has `taken` so much.
+    /// Counts bytes that no grant covered, of which the link's clock has `taken` so many.
     pub(super) fn debit(&mut self, wire_bytes: u64, taken: u64) {
         self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_add(wire_bytes);
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_add(taken);
     }
 
-    /// Takes back what no grant covered and did not go out.
+    /// Takes back bytes that no grant covered and that did not go out.
     pub(super) fn refund(&mut self, wire_bytes: u64) {
         self.stats.overhead_bytes = self.stats.overhead_bytes.saturating_sub(wire_bytes);
         self.stats.wire_bytes = self.stats.wire_bytes.saturating_sub(wire_bytes);
     }
 
-    /// Takes what a flow has left into the sums.
+    /// Updates the sums by what a flow has left.
     pub(super) fn recount(&mut self, flow: &mut Flow) {
         let left = match flow.view.size.bytes() {
             Some(bytes) => {

@@ -13,17 +13,17 @@ use allowance::LinkAllowance;
 /// rest is what a flood of them leaves to responses.
 const UNGRANTED_PERCENT: u64 = 80;
 
-/// The percent of the link's time that may be taken without waiting for it.
+/// The percentage of the link's time that may be taken by what goes ahead of all flows.
 const AHEAD_PERCENT: u64 = 50;
 
 /// A link's clock, and the bounds on what goes past the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pacer: Pacer,
-    /// The allowance for what no grant covers.
+    /// The allowance for bytes that no grant covers.
     ungranted: LinkAllowance,
-    /// The allowance for what goes ahead of all flows (TOCS03 2.2.3): a lasting flood
-    /// becomes the guard's average, so a share of the link bounds it as well.
+    /// The allowance for bytes that go ahead of all flows (TOCS03 2.2.3): a lasting flood becomes
+    /// the guard's average, so a share of the link bounds it as well.
     ahead: LinkAllowance,
     guard: Guard,
 }
@@ -59,19 +59,20 @@ impl Link {
         self.pacer.resume_at(free_at);
     }
 
-    /// Takes what is granted.
+    /// Takes bytes that are granted.
     pub(super) fn take(&mut self, now: Time, wire_bytes: u64) {
         self.pacer.debit(now, wire_bytes);
     }
 
-    /// Takes what no grant covers, as far as that may be; returns how much it was.
+    /// Takes bytes that no grant covers, as far as their allowance goes; returns how many it
+    /// took.
     pub(super) fn take_ungranted(&mut self, now: Time, wire_bytes: u64) -> u64 {
         let taken = self.ungranted.take(now, wire_bytes);
         self.pacer.debit(now, taken);
         taken
     }
 
-    /// Gives back what was taken and not sent.
+    /// Gives back bytes that were taken and not sent.
     pub(super) fn give_back(&mut self, now: Time, wire_bytes: u64) {
         self.pacer.refund(now, wire_bytes);
     }
@@ -81,7 +82,8 @@ impl Link {
         self.guard.admit(now)
     }
 
-    /// Takes `wire_bytes` of what may go ahead of all flows; false if that is used up.
+    /// Takes `wire_bytes` from the allowance for going ahead of all flows; returns false, and
+    /// takes none, if that has less.
     pub(super) fn take_ahead(&mut self, now: Time, wire_bytes: u64) -> bool {
         let has_room = self.ahead.room(now) >= wire_bytes;
         if has_room {

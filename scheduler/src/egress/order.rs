@@ -1,10 +1,11 @@
 //! The order: which of the flows that have something to write is next.
 //!
-//! The flows stand in a queue ([`Ready`]), one for all of its connection ([`FlowGroups`]) and
-//! one for all of its client where clients share the link ([`Shares`]). What a flow is
-//! granted is charged to its turn, or its client's ([`Turns`]). A part of what is granted
-//! goes to what has waited longest ([`Floor`]), another to what is marked OUT ([`Marks`]),
-//! and what the fast path has refused takes turns with all of it ([`Express`]).
+//! The flows stand in a queue ([`Ready`]). One flow stands there for all of its connection's
+//! group ([`FlowGroups`]), and one for all of its client where clients share the link
+//! ([`Shares`]). A grant is charged to the flow's turn, or to its client's ([`Turns`]). A part of
+//! what is granted goes to the flows that have waited longest ([`Floor`]), another to those
+//! marked OUT ([`Marks`]). The flows that the fast path has refused take turns with all of them
+//! ([`Express`]).
 
 mod arbiter;
 mod express;
@@ -42,7 +43,7 @@ use shares::Shares;
 use turns::{Newcomer, Turns};
 pub use urgency::Urgency;
 
-/// Bands at most, within a level.
+/// The most bands within a level.
 const MAX_BANDS: usize = crate::cutoffs::MAX_CLASSES;
 
 /// The flows that wait, in order.
@@ -58,11 +59,11 @@ pub(super) struct FlowOrder {
     shares: Shares,
     floor: Floor,
     marks: Marks,
-    /// Whether each class takes what the others leave, and its level.
+    /// The classes' settings: whether each takes what the others leave, and its level.
     classes: Vec<(bool, u8)>,
-    /// Responses that are going to come, see [`FlowOrder::announce`].
+    /// The number of responses that are going to come, see [`FlowOrder::announce`].
     announced: usize,
-    /// The flows that wait whose keys change by themselves, by when they do.
+    /// The waiting flows whose keys change by themselves, ordered by when they do.
     changes: RankQueue,
 }
 
@@ -87,9 +88,9 @@ impl FlowOrder {
         }
     }
 
-    /// Orders by another policy from now on, under which no class has gone. What the
-    /// discipline has learnt is kept if it is the same; the flows that wait take their
-    /// places, and rounds begin anew.
+    /// Orders by another policy from now on, which has all former classes. What the discipline
+    /// has learnt is kept if it is the same. The flows that wait take their places, and rounds
+    /// begin anew.
     pub(super) fn renew(
         &mut self,
         now: Time,
@@ -133,8 +134,8 @@ impl FlowOrder {
         }
     }
 
-    /// Takes in an open flow after a change. One that has begun keeps its place in its
-    /// class's pool.
+    /// Takes in an open flow after a change of the policy. One that has begun keeps its place in
+    /// its class's pool.
     fn reopen(&mut self, now: Time, flows: &mut Flows, slot: u32) {
         let flow = &mut flows[slot];
         flow.view.level = self.level(flow.class());
@@ -154,7 +155,7 @@ impl FlowOrder {
         self.marks.open_out(&flows[slot], slot);
     }
 
-    /// Returns the class that a driver means by a number.
+    /// Returns the class that a driver means by a number: the last one if the number is past it.
     pub(super) fn class(&self, class: usize) -> usize {
         class.min(self.classes.len() - 1)
     }
@@ -231,7 +232,7 @@ impl FlowOrder {
         }
     }
 
-    /// Notes that a response is going to come, of a class that does not wait for others.
+    /// Notes that a response is going to come, of a class that takes more than what others leave.
     pub(super) fn announce(&mut self, now: Time) {
         self.announced += 1;
         self.ready.announce(now);
@@ -276,7 +277,7 @@ impl FlowOrder {
         self.ranker.cutoffs()
     }
 
-    /// Returns the earliest that a flow may be granted something on a link that is free.
+    /// Returns the earliest time at which a flow may be granted bytes on a link that is free.
     pub(super) fn next_at(&self) -> Option<Time> {
         match self.express.len() {
             0 => self.ready.next_at(),
@@ -327,7 +328,7 @@ impl FlowOrder {
         }
     }
 
-    /// Takes a flow that has nothing to write out of its place, if it is in.
+    /// Takes a flow that has nothing to write out of its place, if it has one.
     pub(super) fn remove(&mut self, now: Time, flows: &mut Flows, slot: u32) {
         self.turns.leave(&mut self.places[slot as usize].part);
         if flows[slot].is_express {
@@ -372,8 +373,8 @@ impl FlowOrder {
         self.marks.leave_out(flow, slot);
     }
 
-    /// Takes a flow that is not in the queue out of its group, of which another may take
-    /// its place.
+    /// Takes a flow that is not in the queue out of its group, where another may take its place
+    /// in the queue.
     fn leave_group(&mut self, now: Time, flows: &mut Flows, slot: u32) {
         let (member, key) = self.membership(&flows[slot], slot);
         let change = member.and_then(|member| self.groups.remove(member, key, slot));
@@ -382,7 +383,7 @@ impl FlowOrder {
         }
     }
 
-    /// Follows a change of which flow stands in the queue for its group.
+    /// Follows a change of the flow that stands in the queue for its group.
     fn follow_group(&mut self, now: Time, flows: &mut Flows, change: FrontChange) {
         if let Some(out) = change.out {
             self.step_out(now, flows, out);
@@ -394,20 +395,20 @@ impl FlowOrder {
         }
     }
 
-    /// Returns its client's place, where clients share the link.
+    /// Returns the place of a flow's client, where clients share the link.
     fn share(&self, slot: u32) -> Option<u32> {
         self.places[slot as usize].share
     }
 
-    /// Returns a flow's place among those of its connection, if there are any, and with
-    /// which of them it is compared.
+    /// Returns a flow's place in its connection's group, if it is in one, and the key of the
+    /// flows in the group with which it is compared.
     fn membership(&self, flow: &Flow, slot: u32) -> (Option<Member>, LaneKey) {
         let place = &self.places[slot as usize];
         let (class, share) = (flow.class(), place.share);
         (place.member, LaneKey { class, share })
     }
 
-    /// Gives a flow that has been opened its client's place, if it is to have one.
+    /// Gives a flow that has been opened its client's place, if the flow's class has such places.
     fn enter_share(&mut self, flows: &Flows, slot: u32) {
         let flow = &flows[slot];
         if self.shares.is_on() && !flow.is_express && !self.ready.is_limited(flow.class()) {
@@ -420,7 +421,7 @@ impl FlowOrder {
         }
     }
 
-    /// Follows a change of which flow stands in the queue for its client.
+    /// Follows a change of the flow that stands in the queue for its client.
     fn follow_client(&mut self, now: Time, flows: &Flows, share: u32, change: FrontChange) {
         if let Some(out) = change.out {
             self.ready.remove(flows[out].class(), out);
@@ -446,25 +447,25 @@ impl FlowOrder {
     }
 }
 
-/// The marks of flows.
+/// The calls that keep the flows' marks.
 impl FlowOrder {
     /// Counts a flow that has something to write again as new, if it was idle for too long.
     pub(super) fn wake(&self, now: Time, flow: &mut Flow) {
         self.marks.wake(now, flow);
     }
 
-    /// Marks what a flow is granted.
+    /// Marks the bytes that a flow is granted.
     pub(super) fn pass(&self, now: Time, flow: &mut Flow, bytes: u64) {
         self.marks.pass(now, flow, bytes);
     }
 
-    /// Takes back `bytes` that a flow has not written of what was granted; with `is_whole`
-    /// that is all of it.
+    /// Takes back `bytes` of a flow's grant that it has not written; with `is_whole` they are the
+    /// whole grant.
     pub(super) fn unpass(&self, flow: &mut Flow, bytes: u64, is_whole: bool) {
         self.marks.unpass(flow, bytes, is_whole);
     }
 
-    /// Counts what a flow has written under no grant.
+    /// Counts bytes that a flow has written under no grant.
     pub(super) fn count_unmarked(&self, flow: &mut Flow, bytes: u64) {
         self.marks.count_unmarked(flow, bytes);
     }
@@ -491,9 +492,9 @@ impl FlowOrder {
         Next::Slot(slot)
     }
 
-    /// Returns the flow to serve where `first` is the first in order, and has been taken
-    /// out of the queue: it, or the first that is marked OUT if that is behind its part.
-    /// `displaced` is the one in whose place `first` goes already.
+    /// Returns the flow to serve in place of `first`, which is to be served and has been taken
+    /// out of the queue: `first` itself, or the first flow marked OUT if OUT is behind its part.
+    /// `displaced` is the flow in whose place `first` goes already, or `first` itself.
     fn or_marked_out(&mut self, now: Time, flows: &mut Flows, first: u32, displaced: u32) -> u32 {
         if self.marks.is_out_off() {
             return first;
@@ -512,8 +513,8 @@ impl FlowOrder {
         slot
     }
 
-    /// Finds the next flow: the lane of the fast path in its turn, or when no flow can
-    /// take theirs.
+    /// Finds the next flow: that of the fast path's lane in its turn, or when no other flow can
+    /// take its own.
     fn next(&mut self, now: Time, free_at: Time) -> Next {
         if free_at > now && self.len() > 0 {
             return Next::At(free_at);
@@ -527,7 +528,7 @@ impl FlowOrder {
         }
     }
 
-    /// Charges a flow that was taken with what it is granted.
+    /// Charges a flow that was taken with its grant.
     pub(super) fn charge(
         &mut self,
         now: Time,
@@ -560,9 +561,9 @@ impl FlowOrder {
         self.count_moved(now, flows, slot, Moved::Out(wire_bytes));
     }
 
-    /// Returns whether a flow that comes may be served at once, and leaves nothing behind that
-    /// one would have to know of that comes later: none waits, and no bound or portion is kept
-    /// for classes, clients, queues or marks.
+    /// Returns whether a response that comes may be served at once and leave nothing behind that
+    /// concerns later flows. That is so if no flow waits, and no bound or portion is kept for
+    /// classes, clients, queues or marks.
     pub(super) fn is_free(&self) -> bool {
         self.len() == 0
             && !self.ready.is_arbited()
@@ -571,7 +572,7 @@ impl FlowOrder {
             && self.marks.is_off()
     }
 
-    /// Charges a class with what is served at once of it.
+    /// Charges a class with a response that is served at once.
     pub(super) fn charge_at_once(&mut self, now: Time, class: usize, wire_bytes: u64) {
         self.express.passed(wire_bytes);
         self.count_alone_for_floor(now, class, wire_bytes);
@@ -603,7 +604,7 @@ impl FlowOrder {
         self.count_moved(now, flows, slot, Moved::Out(wire_bytes));
     }
 
-    /// Gives back what a flow was charged with and did not write.
+    /// Gives back bytes that a flow was charged with and did not write.
     pub(super) fn give_back(&mut self, now: Time, flows: &mut Flows, slot: u32, wire_bytes: u64) {
         let flow = &mut flows[slot];
         if flow.is_express {
@@ -622,7 +623,7 @@ impl FlowOrder {
         self.count_moved(now, flows, slot, Moved::Back(wire_bytes));
     }
 
-    /// Takes what a flow was granted, or has given back, into what is owed to portions.
+    /// Counts bytes that a flow was granted, or has given back, towards what is owed to portions.
     fn count_moved(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
         self.count_for_floor(now, flows, slot, moved);
         self.marks.count_out(&flows[slot], moved);
@@ -633,19 +634,20 @@ fn levels(classes: &[ClassSpec]) -> Vec<(bool, u8)> {
     classes.iter().map(|c| (c.idle_only, c.level)).collect()
 }
 
-/// Returns the policy's queue, or queues.
+/// Returns the set of ready flows that the policy needs, which is empty.
 fn ready(policy: &EgressPolicy, ranker: &Ranker, link: &Pacer) -> Ready {
     let by_terms = ranker.requests().is_some();
     Ready::new(&policy.classes, by_terms, link, first_share(ranker))
 }
 
-/// Returns the first queue's part of the link, where flows are in queues.
+/// Returns the percentage of the link for the first of SRQ's queues, if the discipline has
+/// queues.
 fn first_share(ranker: &Ranker) -> Option<u8> {
     let (queues, _) = ranker.requests()?.queues()?;
     Some(queues.config().first_share_percent)
 }
 
-/// Returns the policy's shares: disciplines that have flows take turns know no clients.
+/// Returns the policy's shares, which are off under disciplines that have flows take turns.
 fn shares(policy: &EgressPolicy, ranker: &Ranker) -> Shares {
     let is_on = policy.share_between_clients && ranker.discipline().knows_clients();
     Shares::new(is_on, policy.classes.len())

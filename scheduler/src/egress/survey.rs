@@ -1,30 +1,30 @@
-//! A look at the open flows, for people who watch the queue.
+//! A survey of the open flows, for people who watch the queue.
 //!
-//! A driver looks piece by piece ([`Egress::survey`]), so that no grant waits for all of
-//! it: its lock is held for one piece at a time.
+//! A driver makes a survey piece by piece ([`Egress::survey`]), so that no grant waits for all of
+//! it: the driver's lock is held for one piece at a time.
 
 use super::Egress;
 use crate::queue::Rank;
 use crate::{Size, Time};
 
-/// Slots that are looked at in one piece: some 0.1 ms.
+/// The number of slots that are looked at in one piece, which takes some 0.1 ms.
 const PIECE_SLOTS: u32 = 4096;
 
-/// The first of the open flows, as they are collected.
+/// A survey in progress, which collects the open flows and keeps the first in its order.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    /// Flows that are kept at most.
+    /// The most flows that are kept.
     most: usize,
     next_slot: u32,
     /// The flows found, in no order; twice `most` at most.
     found: Vec<(SurveyStanding, SurveyedFlow)>,
 }
 
-/// A flow's place in the list, which is sorted by these fields in their order.
+/// A flow's place in the survey, which is sorted by these fields in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SurveyStanding {
     state: FlowState,
-    /// Whether the discipline orders it: the fast path's lane comes first.
+    /// Whether the discipline orders the flow: the fast path's lane comes first.
     is_ordered: bool,
     rank: Rank,
 }
@@ -32,12 +32,13 @@ struct SurveyStanding {
 /// The state of an open flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FlowState {
-    /// -> granted bytes, which the link is busy with: one flow at a time, whatever it waits
-    /// with beside.
+    /// The link is busy with bytes that the flow was granted. At most one flow at a time is in
+    /// this state, whatever it has offered since.
     Sending,
-    /// -> has offered bytes: its turn comes by its rank.
+    /// The flow has offered bytes, and its turn comes by its rank.
     Waiting,
-    /// -> opened, or its last grant has left: its source or its client is waited for.
+    /// The flow was just opened, or its last grant has left; its source or its client is waited
+    /// for.
     Idle,
 }
 
@@ -46,29 +47,30 @@ pub enum FlowState {
 pub struct SurveyedFlow {
     /// A number that no other flow of this uplink has or had.
     pub number: u64,
-    /// The index of its class.
+    /// The index of the flow's class.
     pub class: usize,
-    /// The number by which its driver knows it, see [`FlowSpec::origin`](crate::FlowSpec::origin).
+    /// The number by which the driver knows the flow, see
+    /// [`FlowSpec::origin`](crate::FlowSpec::origin).
     pub origin: u32,
     /// The flow's state: sending, waiting or idle.
     pub state: FlowState,
-    /// Whether it waits in the fast path's lane, in which neither class nor size counts.
+    /// Whether the flow waits in the fast path's lane, in which neither class nor size counts.
     pub is_express: bool,
     /// The flow's size, as far as it is known.
     pub size: Size,
     /// Payload bytes granted so far.
     pub sent_bytes: u64,
-    /// Payload bytes left, as far as known: not where the size is unknown, or was estimated
-    /// and has turned out too small.
+    /// The payload bytes left; none if the size is unknown, or was estimated and has turned out
+    /// too small.
     pub left_bytes: Option<u64>,
-    /// The time at which it was opened, or began anew after a pause: with another number.
+    /// The time at which the flow was opened, or began anew after a pause (with another number).
     pub opened_at: Time,
-    /// The time since which it has waited for a turn; none if it does not.
+    /// The time since which the flow has waited for a turn; none if it does not wait.
     pub waits_since: Option<Time>,
 }
 
 impl Survey {
-    /// Returns a look that keeps so many flows at most, the first in the order of
+    /// Creates a survey that keeps so many flows at most, the first in the order of
     /// [`Survey::finish`].
     pub fn new(most: usize) -> Self {
         Self {
@@ -90,9 +92,9 @@ impl Survey {
         }
     }
 
-    /// Returns the flows that were found: those that are sending, those that wait, in the
-    /// discipline's order, and those that have nothing to send. What classes' shares, clients'
-    /// shares and the floor make of that order is not in it.
+    /// Returns the flows that were found: those that are sending, then those that wait, in the
+    /// discipline's order, then those that have nothing to send. The order leaves out what
+    /// classes' shares, clients' shares and the floor change in it.
     pub fn finish(mut self) -> Vec<SurveyedFlow> {
         self.found.sort_unstable_by_key(|&(standing, _)| standing);
         self.found.truncate(self.most);
@@ -101,8 +103,8 @@ impl Survey {
 }
 
 impl Egress {
-    /// Looks at the next flows, 4,096 at most; returns whether there are more. Each is found
-    /// once, as it is then: one that is opened meanwhile may be missed.
+    /// Adds the next open flows to a survey, 4,096 at most; returns whether there are more. Each
+    /// flow is found once, as it is then; one that is opened meanwhile may be missed.
     pub fn survey(&self, now: Time, survey: &mut Survey) -> bool {
         let end = self.flows.slots().end;
         let last = survey.next_slot.saturating_add(PIECE_SLOTS).min(end);

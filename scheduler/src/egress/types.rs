@@ -14,7 +14,7 @@ impl FlowId {
         self.0.index()
     }
 
-    /// Returns the number of its slot.
+    /// Returns the number of the flow's slot.
     pub(super) fn slot(self) -> u32 {
         self.0.slot()
     }
@@ -34,15 +34,15 @@ impl GroupId {
 /// The precedence that a client gives to a response (RFC 9218 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Precedence {
-    /// 0 is served before 7; more than that counts as 7.
+    /// The urgency: 0 is served before 7, and more than 7 counts as 7.
     pub urgency: u8,
-    /// Whether the response is of use before it is complete: those of the same
-    /// urgency share, byte by byte, and come after those that are not.
+    /// Whether the response is of use before it is complete. Incremental responses of the same
+    /// urgency share, byte by byte, and come after the others.
     pub incremental: bool,
 }
 
 impl Default for Precedence {
-    /// Returns the precedence of a response of which nothing is said.
+    /// Returns the precedence of a response for which the client gives none.
     fn default() -> Self {
         Self {
             urgency: 3,
@@ -54,21 +54,21 @@ impl Default for Precedence {
 /// A flow's properties, as its driver states them when it opens the flow.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowSpec {
-    /// Index into [`EgressPolicy::classes`]; the last one if past it.
+    /// The index into [`EgressPolicy::classes`]; one past the end means the last class.
     pub class: usize,
     /// Bytes that the flow is going to write, response head included.
     pub size: Size,
-    /// The cost of its bytes on the wire.
+    /// The cost of the flow's bytes on the wire.
     pub cost: WireCost,
-    /// Number of the client that it belongs to, a hash perhaps, for
+    /// The number of the client that the flow belongs to, a hash perhaps, for
     /// [`EgressPolicy::share_between_clients`]; none if that is not known.
     pub client: Option<u64>,
-    /// The network that its client is in, for the sums of a
+    /// The network that the flow's client is in, for the sums of a
     /// [`Counterfactual`](crate::Counterfactual); it decides nothing.
     pub network: Option<Network>,
     /// The lane that the flow waits in.
     pub lane: Lane,
-    /// A number by which the driver knows it again in a [`Survey`](crate::Survey); it
+    /// The number by which the driver knows the flow again in a [`Survey`](crate::Survey); it
     /// decides nothing.
     pub origin: u32,
 }
@@ -118,21 +118,21 @@ pub enum Lane {
     /// The discipline's order, in which the flow stands by itself.
     #[default]
     Ordered,
-    /// The discipline's order, in which the flow stands with others of its connection; the
-    /// client gives it this precedence among them. Where a class bounds how many of its
-    /// flows are served at a time, that decides, and what the client says does not count.
+    /// The discipline's order, in which the flow stands with others of its connection; the client
+    /// gives it this precedence among them. If a class bounds how many of its flows are served at
+    /// a time, the precedence does not count.
     Grouped(GroupId, Precedence),
-    /// The fast path's lane, for what [`Egress::fast_path`] has refused: it has half of
-    /// what is granted while other flows wait. Neither class nor size counts.
+    /// The fast path's lane, for what [`Egress::fast_path`] has refused. It has half of what is
+    /// granted while other flows wait. Neither class nor size counts.
     ///
     /// [`Egress::fast_path`]: crate::Egress::fast_path
     Express,
 }
 
-/// The flow whose turn it is, if any.
+/// The answer to the question whose turn it is: a grant to a flow, or how long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
-    /// `flow` writes `bytes` now. It has left the queue: call
+    /// A grant: `flow` writes `bytes` now. It has left the queue: call
     /// [`Egress::written`], then [`Egress::offer`] if it has more.
     ///
     /// [`Egress::written`]: crate::Egress::written
@@ -169,24 +169,25 @@ pub struct AtCapacity {
 pub struct EgressPolicy {
     /// The discipline, which says whose turn it is within a class.
     pub discipline: Discipline,
-    /// Flows open at a time.
+    /// The most flows that are open at a time.
     pub max_flows: usize,
     /// The factor of the guard against floods, see [`Guard::new`](crate::Guard::new).
     pub guard_factor: f64,
-    /// Priority classes, [`MAX_CLASSES`] at most; none is one class of level 0. After a
-    /// change each has the number that it had, and one that is missing at the end is of
-    /// level 0.
+    /// The priority classes, [`MAX_CLASSES`] at most; an empty list is one class of level 0.
+    /// After a change each class has the number that it had, and one that is missing at the end
+    /// is of level 0.
     pub classes: Vec<ClassSpec>,
-    /// Percent of the link, [`MAX_FLOOR_PERCENT`](crate::MAX_FLOOR_PERCENT) at most, for
-    /// the flow that has gone longest without a grant; 0 is the discipline's order alone.
-    /// Where classes have rates, weights or pools of their own it is that part of each
-    /// class's share. Under `fcfs` and `fair` it changes nothing.
+    /// The percentage of the link, [`MAX_FLOOR_PERCENT`](crate::MAX_FLOOR_PERCENT) at most, for
+    /// the flow that has gone longest without a grant; 0 is the discipline's order alone. Where
+    /// classes have rates, weights or pools of their own it is that part of each class's share.
+    /// Under disciplines that let no flow starve, such as `fcfs` and `fair`, it is for lower
+    /// levels alone.
     pub floor_percent: u8,
-    /// Whether the clients that flows are of ([`FlowSpec::client`]) share each class's
-    /// part of the link. A flow of no known client is one by itself. A class with a bound
-    /// on the flows that are served at a time keeps the discipline's order, and so does
-    /// what goes ahead of everything. Under `fair` and `bands`, which have flows take
-    /// turns, it changes nothing.
+    /// Whether clients ([`FlowSpec::client`]) share each class's part of the link, whatever
+    /// numbers of flows they have. A flow of no known client is one by itself. A class with a
+    /// bound on the flows that are served at a time keeps the discipline's order, and so does
+    /// what goes ahead of everything. Under `fair`, `bands`, `srq` and `sfd`, which have flows
+    /// take turns, it changes nothing.
     pub share_between_clients: bool,
     /// The bytes that a grant covers.
     pub grants: Grants,
@@ -196,7 +197,7 @@ pub struct EgressPolicy {
 }
 
 impl EgressPolicy {
-    /// Returns a discipline's order with no classes, no floor and no shares, for 65,536
+    /// Returns the policy of a discipline alone: no classes, no floor and no shares, for 65,536
     /// flows.
     pub fn new(discipline: Discipline) -> Self {
         Self {
@@ -211,7 +212,8 @@ impl EgressPolicy {
         }
     }
 
-    /// Bounds what has bounds, and adds the classes that are `known` already.
+    /// Applies the bounds, and adds classes of level 0 until there are as many as the `known`
+    /// ones.
     pub(super) fn bounded(mut self, known: usize) -> Self {
         self.max_flows = self.max_flows.min(u32::MAX as usize - 1);
         self.classes.truncate(MAX_CLASSES);
@@ -246,9 +248,10 @@ pub struct EgressStats {
     /// [`Egress::debit`](crate::Egress::debit) is not in it.
     /// [`RateControl`](crate::RateControl) measures the link in it.
     pub wire_bytes: u64,
-    /// Times that the fast path's guard tripped.
+    /// The number of times that the fast path's guard tripped.
     pub guard_trips: u64,
-    /// Arrivals that wanted to go ahead of all flows and had to wait for their turns.
+    /// The number of arrivals that wanted to go ahead of all flows and had to wait for their
+    /// turns.
     pub fast_path_refusals: u64,
 }
 
@@ -257,7 +260,7 @@ pub struct EgressStats {
 pub struct EgressClassStats {
     /// The number of flows that are open now.
     pub open_flows: usize,
-    /// Flows opened so far.
+    /// The number of flows opened so far.
     pub opened: u64,
     /// Payload bytes granted, less what was refunded.
     pub granted_bytes: u64,
@@ -267,8 +270,8 @@ pub struct EgressClassStats {
 mod tests {
     use super::*;
 
-    /// Checks that no flow gets the last number of a slot, which stands for none, as does that
-    /// of a place in a heap.
+    /// Checks that no flow gets the last number of a slot, which stands for none. The last number
+    /// of a place in a heap stands for none, too.
     #[test]
     fn flows_are_fewer_than_slots_have_numbers() {
         let bounded = |max_flows| {

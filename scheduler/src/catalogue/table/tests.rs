@@ -210,8 +210,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Checks that a table says nothing but the size last learnt, within its
-    /// time, and never holds more than it has room for.
+    /// Checks that a table tells only the size last learnt, within its time, and never holds more
+    /// entries than it has room for.
     #[test]
     fn it_says_what_was_last_learnt_or_nothing(steps in prop::collection::vec(step(), 1..300)) {
         let mut table = Table::new(288 * 3, 30);

@@ -133,8 +133,8 @@ fn one_that_gets_a_free_place_is_no_candidate_any_more() {
     assert_eq!(candidates.collect::<Vec<_>>(), [network(3)]);
 }
 
-/// Checks the rule of Space-Saving: the newcomer takes the place of the one with the least,
-/// and its count, of which it is not known how much is its own.
+/// Checks the rule of Space-Saving: a newcomer takes the place and the count of the network with
+/// the least, and how much of that count is its own is not known.
 #[test]
 fn what_a_candidate_inherits_is_doubted() {
     let mut own = networks(1);

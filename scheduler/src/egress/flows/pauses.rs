@@ -1,48 +1,47 @@
-//! Streams: responses whose source pauses (event streams, long polling, gRPC streams,
-//! live media).
+//! Streams: responses whose source pauses (event streams, long polling, gRPC streams, live
+//! media).
 //!
-//! What comes after a pause is a response of its own, whatever went before: an event
-//! waits behind nothing for the megabytes that its stream has had, and nothing is known
-//! of how much is to come. A stream that asks for little of the link is always treated so,
-//! however short its pauses are.
+//! What comes after a pause is a response of its own, whatever went before. So an event does not
+//! wait because its stream has had megabytes before, and how much is to come is not known. A
+//! stream that asks for little of the link is treated so after pauses of 10 ms already.
 
 use std::time::Duration;
 
 use crate::discipline::FlowView;
 use crate::{Pacer, Size, Time, WireCost};
 
-/// A source that has had nothing for so long has paused: longer than a server takes
-/// between two writes of one page, and less than a reader of events notices.
+/// The time without bytes after which a source has paused: longer than a server takes between two
+/// writes of one page, and less than a reader of events notices.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The time after which a source that has had nothing may have paused: a message of a
-/// stream has ended, or the server is slow.
+/// The time without bytes after which a source may have paused: a message of a stream has ended,
+/// or the server is slow.
 const SHORT_PAUSE: Duration = Duration::from_millis(10);
 
-/// A source that pauses, and from one pause to the next asks for less than this part of
-/// the link, sends messages rather than a download.
+/// The percentage of the link up to which a source that pauses sends messages rather than a
+/// download, from one pause to the next.
 const LITTLE_PERCENT: u64 = 10;
 
 /// A flow's burst: what it has sent since a pause.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
-    /// The end of the pause, or the opening of the flow.
+    /// The time at which the pause ended, or the flow was opened.
     since: Time,
-    /// Payload bytes that it had sent by then.
+    /// The payload bytes that the flow had sent by then.
     attained: u64,
 }
 
 /// The pauses of a flow's source.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pauses {
-    /// The time since which it has had nothing, if the driver has said so.
+    /// The time since which the source has had nothing, if the driver has said so.
     since: Option<Time>,
     /// The flow's burst since the last pause.
     burst: Burst,
 }
 
 impl Pauses {
-    /// Returns those of a flow that is opened.
+    /// Returns the pauses of a flow that has just been opened.
     pub(super) fn new(now: Time) -> Self {
         Self {
             since: None,
@@ -58,9 +57,9 @@ impl Pauses {
         self.since.get_or_insert(now);
     }
 
-    /// Ends the pause, if there is one; returns whether it makes what follows in the flow,
-    /// which comes at such a cost, a response of its own. Where there was no pause, as
-    /// with most flows, nothing of it is looked at.
+    /// Ends the pause, if there is one, and returns whether it makes what follows in the flow a
+    /// response of its own. `cost` is that of the flow's bytes on the wire. Most flows have no
+    /// pause, and cost nothing here.
     pub(super) fn end(
         &mut self,
         now: Time,

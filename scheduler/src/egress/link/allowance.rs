@@ -1,19 +1,17 @@
-//! How much of the link may go to what no grant covers.
+//! Allowances: how much of the link may go to bytes outside grants.
 //!
-//! Set-ups, acknowledgements and what else a kernel sends of its own accord
-//! can only be counted after the event. While they are few, the link's clock
-//! waits for each of their bytes. When they are more than the link carries, a
-//! clock that waited for all of them would never be free, and every response
-//! would wait as long as they come. So the clock takes a bounded part of them,
-//! and forgets the rest: they have left, or stand in a queue that no scheduler
-//! orders any more.
+//! Set-ups, acknowledgements and what else a kernel sends of its own accord can only be counted
+//! after the event. While they are few, the link's clock waits for each of their bytes. When they
+//! are more than the link carries, a clock that waited for all of them would never be free, and
+//! every response would wait as long as they come. So the clock takes a bounded part of them, and
+//! forgets the rest: they have left, or stand in a queue that no scheduler orders any more.
 
 use std::time::Duration;
 
 use crate::{Pacer, Time};
 
-/// Bytes that may go at once are what the link carries in this time, which is
-/// more than a burst of small things takes, and less than a client notices.
+/// The time whose bytes on the link may go at once: more than a burst of small things takes, and
+/// less than a client notices.
 const BURST: Duration = Duration::from_millis(100);
 
 /// The least burst on slow links: an initial window of TCP (RFC 6928), headers included,
@@ -25,7 +23,7 @@ const BURST_MIN_BYTES: u64 = 10 * 1514;
 pub(super) struct LinkAllowance {
     /// The part of the link, in percent.
     percent: u64,
-    /// A link of that part's rate.
+    /// The clock of a link that has that part of the rate.
     clock: Pacer,
     burst_bytes: u64,
 }
@@ -55,7 +53,7 @@ impl LinkAllowance {
         self.burst_bytes.saturating_sub(self.clock.backlog(now))
     }
 
-    /// Uses up to `wire_bytes` of what may go now; returns how many that were.
+    /// Uses up to `wire_bytes` of what may go now, and returns how many it used.
     pub(super) fn take(&mut self, now: Time, wire_bytes: u64) -> u64 {
         let taken = wire_bytes.min(self.room(now));
         self.clock.debit(now, taken);

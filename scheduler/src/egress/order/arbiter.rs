@@ -1,9 +1,8 @@
-//! Which class sends next: strict levels, then weights; rate limits, limited
+//! The choice of the class that sends next: strict levels, then weights; rate limits, limited
 //! pools, and classes that take what the others leave.
 //!
-//! Weights are start-time fair queueing over classes (Goyal, Vin and Cheng
-//! 1996), in bytes: a class that has nothing to send, or may not, saves up
-//! nothing.
+//! Weights are start-time fair queueing over classes (Goyal, Vin and Cheng 1996), in bytes: a
+//! class that has nothing to send, or may not, saves up nothing.
 
 mod idle;
 
@@ -15,18 +14,17 @@ use crate::srq::Line;
 use crate::{Pacer, Time};
 use idle::IdleGate;
 
-/// Bits of fraction in a class's virtual time, so that a byte counts at any
-/// weight.
+/// The number of bits of fraction in a class's virtual time, so that a byte counts at any weight.
 const FRACTION: u32 = 10;
 
-/// The time over which a class has its own rate, where it could not send because the link
-/// was taken.
+/// The time over which a class catches up with its own rate, if it could not send because the
+/// link was taken.
 const RATE_HOLDS_OVER: Duration = Duration::from_secs(1);
 
 /// The slot whose turn it is, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotTurn {
-    /// This slot's, which is no longer in the queue.
+    /// The slot whose flow is next, which is no longer in the queue.
     Slot(u32),
     /// The link stays idle until `until`; without one, until something else happens.
     Nobody { until: Option<Time> },
@@ -50,7 +48,7 @@ pub(super) struct Arbiter {
     virtual_times: [u128; MAX_LEVELS],
     /// The position of each flow, by slot.
     positions: Positions,
-    /// Whether each slot's flow has a place, for classes with a limited pool.
+    /// Whether each slot's flow has a place in its class's pool, where that is limited.
     seated: Vec<bool>,
     ready: usize,
     gate: IdleGate,
@@ -63,19 +61,20 @@ struct Class {
     idle_only: bool,
     /// Whether the class's responses hold the background back.
     foreground: bool,
-    /// Virtual clock of its aggregate rate.
+    /// The virtual clock of the class's aggregate rate.
     pacer: Option<Pacer>,
-    /// The last time that a flow of it came, or was granted something.
+    /// The time at which a flow of the class last came, or was granted bytes.
     active_at: Time,
-    /// Bytes sent over weight. 64 bits would be full after a fortnight at
-    /// 100 Gbit/s, and classes at the end of time are no longer told apart.
+    /// The bytes sent over the weight. 64 bits would be full after a fortnight at 100 Gbit/s, and
+    /// classes at the end of time are no longer told apart.
     virtual_time: u128,
-    /// Places in its pool, and how many are taken.
+    /// The number of places in the class's pool; `usize::MAX` if it has no limit.
     pool: usize,
+    /// The number of places in the pool that are taken.
     taken: usize,
-    /// Flows with a place; all of them if the pool is not limited.
+    /// The ready flows with a place; all of them if the pool is not limited.
     seated: Line,
-    /// Flows that wait for a place.
+    /// The ready flows that wait for a place.
     unseated: Line,
 }
 
@@ -107,7 +106,7 @@ impl Class {
         self.pool < usize::MAX
     }
 
-    /// Returns the first of its flows that may send, and whether it has a place.
+    /// Returns the first of the class's flows that may send, and whether it has a place.
     fn first(&self) -> Option<(u32, bool)> {
         self.first_ranked().map(|(_, slot, seated)| (slot, seated))
     }
@@ -123,13 +122,13 @@ impl Class {
         self.unseated.first().filter(|_| self.taken < self.pool)
     }
 
-    /// Returns whether its own rate lets it send.
+    /// Returns whether the class's own rate lets it send.
     fn may_send(&self, now: Time) -> bool {
         let at = self.pacer.as_ref().map(Pacer::next_grant_at);
         at.is_none_or(|at| at <= now)
     }
 
-    /// Notes that a flow comes. What the class had none for is lost of its own rate.
+    /// Notes that a flow comes. If the class had none, its own rate is lost for that time.
     fn wake(&mut self, now: Time) {
         let idle = now.since(std::mem::replace(&mut self.active_at, now));
         if let Some(pacer) = &mut self.pacer
@@ -145,8 +144,8 @@ impl Class {
 }
 
 impl Arbiter {
-    /// Creates an arbiter with no flow ready; `link` is the uplink's pacer, not yet used.
-    /// Where the first queue has a share, flows of a class are in queues.
+    /// Creates an arbiter with no flow ready; `link` is the uplink's pacer, not yet used. If the
+    /// first queue has a share, flows of a class are in queues.
     pub(super) fn new(specs: &[ClassSpec], link: &Pacer, first_share_percent: Option<u8>) -> Self {
         let class = |spec| Class::new(spec, link, first_share_percent);
         Self {
@@ -159,8 +158,8 @@ impl Arbiter {
         }
     }
 
-    /// Takes over from an arbiter where no flow is ready, as none is here; what classes owe
-    /// their own rates is what they owed before.
+    /// Takes over what classes owe their own rates from the arbiter before; no flow is ready here
+    /// yet.
     pub(super) fn take_over(&mut self, now: Time, before: &Self) {
         for (own, before) in self.classes.iter_mut().zip(&before.classes) {
             if let (Some(pacer), Some(of_before)) = (&mut own.pacer, &before.pacer) {
@@ -172,7 +171,7 @@ impl Arbiter {
         }
     }
 
-    /// Gives a place to a flow that has begun and is not ready, though there be none.
+    /// Gives a place to a flow that has begun and is not ready, even if none is free.
     pub(super) fn seat(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];
         if !class.is_limited() {
@@ -244,14 +243,14 @@ impl Arbiter {
         self.ready += heap.len() - before;
     }
 
-    /// Returns the least rank of a class's flows, whether there is a place for it or not.
+    /// Returns the least rank of a class's ready flows, whether they have a place or not.
     pub(super) fn least(&self, class: usize) -> Option<Rank> {
         let class = &self.classes[class];
         let heaps = [class.seated.first(), class.unseated.first()];
         heaps.into_iter().flatten().map(|(rank, _)| rank).min()
     }
 
-    /// Takes a flow from those that are ready, if it is one.
+    /// Removes a flow from the ready ones, if it is among them.
     pub(super) fn remove(&mut self, class: usize, slot: u32) {
         let class = &mut self.classes[class];
         let has_place = !class.is_limited() || self.seated.get(slot as usize) == Some(&true);
@@ -307,8 +306,8 @@ impl Arbiter {
         SlotTurn::Slot(slot)
     }
 
-    /// Returns, of the first flow of all classes that may send, whether its class takes
-    /// what others leave, and its rank; weights aside.
+    /// Returns two facts of the first flow of all classes that may send, weights aside: whether
+    /// its class takes what others leave, and its rank.
     pub(super) fn first(&self, now: Time) -> Option<(bool, Rank)> {
         let classes = self.classes.iter().filter(|class| class.may_send(now));
         let first = classes.filter_map(|class| {
@@ -349,7 +348,7 @@ impl Arbiter {
         self.classes[class].seated.charge(rank, wire_bytes);
     }
 
-    /// Takes back what a queue was charged; see [`Line::refund`].
+    /// Takes back bytes that a queue was charged with; see [`Line::refund`].
     pub(super) fn refund_queue(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
         self.classes[class].seated.refund(rank, wire_bytes);
     }
@@ -364,8 +363,8 @@ impl Arbiter {
         }
     }
 
-    /// Returns what a class's own limit says of the size of a grant: the clock of
-    /// its rate, and whether it is in no hurry, for it holds no other class back.
+    /// Returns what bounds the size of a class's grants: the clock of its own rate, if it has
+    /// one, and whether it is in no hurry, because it holds no other class back.
     pub(super) fn bounds(&self, class: usize) -> (Option<&Pacer>, bool) {
         let class = &self.classes[class];
         (class.pacer.as_ref(), !class.foreground)
@@ -387,8 +386,8 @@ impl Arbiter {
         self.classes[class].is_limited()
     }
 
-    /// Returns the earliest that a class which is ready may send, as far as its own rate
-    /// says.
+    /// Returns the earliest time at which a class with a ready flow may send, as far as its own
+    /// rate says.
     pub(super) fn next_turn_at(&self) -> Option<Time> {
         let ready = self.classes.iter().filter(|class| class.first().is_some());
         let at = ready.map(|class| {

@@ -1,6 +1,6 @@
-//! The lane of the fast path: what wanted to go ahead of all flows, and may not, waits
-//! here, first come first served. While flows wait too, lane and flows take turns by
-//! bytes: neither starves.
+//! The lane of the fast path, for flows that wanted to go ahead of all others and may not. They
+//! wait here, first come first served. While other flows wait too, lane and flows take turns by
+//! bytes, so that neither starves.
 
 use crate::queue::{Rank, RankQueue};
 
@@ -8,8 +8,8 @@ use crate::queue::{Rank, RankQueue};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Express {
     lane: RankQueue,
-    /// Wire bytes that the lane was granted more than the flows were, while
-    /// both waited. The lane is next unless it leads.
+    /// The wire bytes granted to the lane beyond those granted to other flows while both waited.
+    /// The lane is next unless this is more than 0.
     lead: i64,
 }
 
@@ -19,7 +19,7 @@ impl Express {
         self.lane.len()
     }
 
-    /// Puts a flow at the end of the lane; one that is in stays where it is.
+    /// Puts a flow at the end of the lane; one that is in the lane already keeps its place.
     pub(super) fn join(&mut self, slot: u32, seq: u64) {
         self.lane.insert(slot, Self::rank(seq));
     }
@@ -34,12 +34,12 @@ impl Express {
         }
     }
 
-    /// Takes a flow out of the lane, if it is in.
+    /// Takes a flow out of the lane, if it is there.
     pub(super) fn leave(&mut self, slot: u32) {
         self.lane.remove(slot);
     }
 
-    /// Takes the lane's first out, if it is the lane's turn.
+    /// Takes the first flow out of the lane, if it is the lane's turn.
     pub(super) fn take_turn(&mut self) -> Option<u32> {
         if self.lead > 0 {
             return None;
@@ -47,15 +47,15 @@ impl Express {
         self.take()
     }
 
-    /// Takes the lane's first out.
+    /// Takes the first flow out of the lane.
     pub(super) fn take(&mut self) -> Option<u32> {
         let (_, slot) = self.lane.first()?;
         self.lane.remove(slot);
         Some(slot)
     }
 
-    /// Notes that the lane was granted `wire_bytes`, in its turn or because no flow could
-    /// take theirs.
+    /// Notes that the lane was granted `wire_bytes`, in its turn or because no other flow could
+    /// be granted any.
     pub(super) fn served(&mut self, wire_bytes: u64) {
         self.lead = signed(wire_bytes).saturating_add(self.lead.min(0));
     }

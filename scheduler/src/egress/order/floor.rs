@@ -1,10 +1,10 @@
-//! A part of the link for what has waited longest, so that nothing starves.
+//! The floor: a part of the link for what has waited longest, so that nothing starves.
 //!
-//! An order by size lets small responses pass large ones for as long as they come; a
-//! link that is offered more than it carries then gives the largest nothing. So a part
-//! of what is granted goes, in place of the first in order, to the flow that has gone
-//! longest without a grant. A flow takes part once it has been open for a second: what
-//! is over by then needs no help, and the order between small responses stays exact.
+//! An order by size lets small responses pass large ones for as long as they come. A link that is
+//! offered more than it carries then gives the largest nothing. So a part of what is granted
+//! goes, in place of the first in order, to the flow that has gone longest without a grant. A
+//! flow takes part once it has been open for a second: what is over by then needs no help, and
+//! the order between small responses stays exact.
 
 use std::time::Duration;
 
@@ -14,29 +14,28 @@ use crate::Time;
 use crate::egress::flows::{Flow, Flows, Granted};
 use crate::queue::Rank;
 
-/// The time from its opening after which a flow takes part.
+/// The time since its opening after which a flow takes part in the floor.
 const TAKES_PART_AFTER: Duration = Duration::from_secs(1);
 
-/// The time over which lower levels have their floor: what they get in their turn is part of
-/// it for so long.
+/// The time for which what lower levels get in their turn counts as part of their floor.
 const OVER: Duration = Duration::from_secs(1);
 
-/// Percent of the link at most.
+/// The largest floor, as a percentage of the link.
 pub const MAX_FLOOR_PERCENT: u8 = 50;
 
-/// Flows that wait, by when they were served last, and what is owed to the first.
+/// The waiting flows by when they were served last, and the bytes owed to the first of them.
 ///
-/// Classes that take turns have a lane each, others one for their level. The floor goes to
-/// lower levels as well: a level is strict, and turns do not reach the next. What lower
-/// levels get in their turn is part of it: where the levels above leave them as much, those
-/// are not harmed. The key is when a flow takes part, or was served after that. Where
-/// clients share the link their places stand here in the place of flows.
+/// Classes that take turns have a lane each; other classes share one for their level. The floor
+/// goes to lower levels as well: a level is strict, and turns do not reach the next. What lower
+/// levels get in their turn is part of it: if the levels above leave them as much, the floor
+/// takes nothing from those. The key is the time at which a flow takes part, or was served after
+/// that. Where clients share the link, their places stand here in the place of flows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Floor {
     /// The waiting flows, and what is owed within a lane.
     lanes: Portion,
     is_by_class: bool,
-    /// The bytes owed to lower levels, of which `below_millionths` are theirs.
+    /// The bytes owed to lower levels, whose part of the link is `below_millionths`.
     below: Debt,
     below_millionths: i64,
     /// The highest level of those that have a part in the floor.
@@ -49,13 +48,13 @@ pub(super) struct Floor {
 struct Lately {
     since: Time,
     wire_bytes: u64,
-    /// Wire bytes of the period before that.
+    /// The wire bytes of the period before this one.
     before: u64,
 }
 
 impl Lately {
-    /// Returns the wire bytes of a period of [`OVER`], about: of the present one if that is
-    /// more already, and of the last.
+    /// Counts bytes, and returns those of about one period of [`OVER`]: of the present period or
+    /// of the last, whichever had more.
     fn count(&mut self, now: Time, moved: Moved) -> u64 {
         let periods = now.since(self.since).as_nanos() / OVER.as_nanos();
         if periods > 0 {
@@ -72,8 +71,8 @@ impl Lately {
 }
 
 impl Floor {
-    /// Returns the policy's floor, [`MAX_FLOOR_PERCENT`] of the link at most. Flows of one
-    /// class need none where its discipline leaves nothing waiting (`may_starve`).
+    /// Creates the policy's floor, [`MAX_FLOOR_PERCENT`] of the link at most. Within a lane it is
+    /// off if the discipline leaves no flow waiting for ever (`may_starve`).
     pub(super) fn new(
         percent: u8,
         may_starve: bool,
@@ -100,7 +99,7 @@ impl Floor {
         self.lanes.is_off() && self.below_millionths == 0
     }
 
-    /// Puts a flow, or a client, among those that wait, with this rank by age.
+    /// Puts a flow, or a client, among those that wait for the floor, with this rank by age.
     pub(super) fn insert(&mut self, lane: usize, slot: u32, rank: Rank) {
         self.lanes.insert(lane, slot, rank);
     }
@@ -109,14 +108,14 @@ impl Floor {
         self.lanes.remove(lane, slot);
     }
 
-    /// Returns the flow or client that is served now in place of the first in order of its
-    /// lane, if one is.
+    /// Returns the flow or client that is served now in place of the first in order of its lane,
+    /// if the floor is due.
     pub(super) fn due(&self, lane: usize, now: Time) -> Option<u32> {
         let (rank, slot) = self.lanes.due(lane)?;
         (rank.key <= now.as_nanos()).then_some(slot)
     }
 
-    /// Returns the flow or client of a lane that has waited longest, if that takes part.
+    /// Returns the flow or client of a lane that has waited longest, if it takes part by now.
     fn longest(&self, lane: usize, now: Time) -> Option<(Rank, u32)> {
         let first = self.lanes.first(lane);
         first.filter(|(rank, _)| rank.key <= now.as_nanos())
@@ -133,7 +132,7 @@ impl Floor {
         self.lanes.count(lane, moved, by);
     }
 
-    /// Returns how a grant of a level counts for lower ones, if none of them waits.
+    /// Returns how a grant to a level counts for the floor of lower ones, if none of them waits.
     fn while_none_waits(&self, level: u8) -> By {
         match level > self.first_level {
             true => By::Portion,
@@ -147,7 +146,7 @@ impl Floor {
     }
 }
 
-/// Returns a flow's rank by age: when it takes part, or was served after that.
+/// Returns a flow's rank by age: by the time at which it takes part, or was served after that.
 pub(super) fn rank_by_age(flow: &Flow) -> Rank {
     let opened = flow.view.arrival;
     let since = flow.served_at.unwrap_or(opened);
@@ -159,10 +158,10 @@ pub(super) fn rank_by_age(flow: &Flow) -> Rank {
     }
 }
 
-/// The floor, which is for clients in turn where they share the link: one with many flows
-/// that wait has no more of it than one with a single one.
+/// The floor in the order. Where clients share the link, it is for clients in turn: one with many
+/// waiting flows has no more of it than one with a single flow.
 impl FlowOrder {
-    /// Returns the floor's lane of a class.
+    /// Returns the index of a class's lane in the floor.
     pub(super) fn floor_lane(&self, class: usize) -> usize {
         match self.floor.is_by_class {
             true => class,
@@ -170,8 +169,8 @@ impl FlowOrder {
         }
     }
 
-    /// Puts a flow among those that wait for the floor. One that has no place in its
-    /// class's pool waits for that.
+    /// Puts a flow among those that wait for the floor. A flow that has no place in its class's
+    /// pool waits for that instead.
     pub(super) fn join_floor(&mut self, flows: &Flows, slot: u32) {
         let flow = &flows[slot];
         if self.floor.is_off() || (self.ready.is_limited(flow.class()) && !flow.begun) {
@@ -202,7 +201,8 @@ impl FlowOrder {
         }
     }
 
-    /// Ranks a client by when it was served last, or its oldest flow takes part.
+    /// Ranks a client by when it was served last, or when its oldest flow takes part if that is
+    /// later.
     pub(super) fn renew_age(&mut self, flows: &Flows, share: u32) {
         if self.floor.is_off() {
             return;
@@ -218,8 +218,8 @@ impl FlowOrder {
         }
     }
 
-    /// Returns the flow to serve where `first` is the first in order, and has been taken
-    /// out of the queue.
+    /// Returns the flow to serve in place of `first`, the first in order, which has been taken
+    /// out of the queue: `first` itself if the floor is not due.
     pub(super) fn or_longest_waiting(&mut self, now: Time, flows: &mut Flows, first: u32) -> u32 {
         if self.floor.is_off() {
             return first;
@@ -237,7 +237,7 @@ impl FlowOrder {
         other
     }
 
-    /// Returns the flow that is served now in place of a class's first, and for whom.
+    /// Returns the flow that the floor serves now in place of a class's first, and the reason.
     fn due(&self, now: Time, flows: &Flows, class: usize) -> Option<(u32, Granted)> {
         if self.floor.below.is_due()
             && let Some(slot) = self.longest_below(now, flows, class)
@@ -248,8 +248,8 @@ impl FlowOrder {
         Some((self.flow_of(class, entry)?, Granted::LongestInLane))
     }
 
-    /// Returns the flow that an entry of a class's lane stands for: all of them are flows, or
-    /// all are clients, whose oldest flow it is.
+    /// Returns the flow that an entry of a class's lane stands for. The entries are all flows, or
+    /// all clients, which stand for their oldest flows.
     fn flow_of(&self, class: usize, entry: u32) -> Option<u32> {
         match self.shares.is_on() && !self.ready.is_limited(class) {
             true => self.shares.oldest(entry).map(|(slot, _)| slot),
@@ -257,8 +257,8 @@ impl FlowOrder {
         }
     }
 
-    /// Returns the classes below this one's level. What takes only what the others leave has
-    /// no part in the floor.
+    /// Returns the classes of the levels below this one's, but for those that take only what the
+    /// others leave: they have no part in the floor.
     fn below(&self, class: usize) -> impl Iterator<Item = usize> {
         let (_, own_level) = self.classes[class];
         let others = self.classes.iter().enumerate();
@@ -267,7 +267,7 @@ impl FlowOrder {
         })
     }
 
-    /// Returns the flow of a class that has waited longest and takes part, and since when.
+    /// Returns the flow of a class that has waited longest and takes part, with its rank by age.
     fn longest(&self, now: Time, flows: &Flows, class: usize) -> Option<(Rank, u32)> {
         let waits = self.floor.longest(self.floor_lane(class), now);
         let waits = waits.and_then(|(rank, entry)| Some((rank, self.flow_of(class, entry)?)));
@@ -287,7 +287,8 @@ impl FlowOrder {
         longest.min().map(|(_, slot)| slot)
     }
 
-    /// Takes what a flow was granted into what is owed to the floor, or takes it back.
+    /// Counts bytes that a flow was granted, or has given back, towards what is owed to the
+    /// floor.
     pub(super) fn count_for_floor(&mut self, now: Time, flows: &Flows, slot: u32, moved: Moved) {
         let flow = &flows[slot];
         let (class, granted) = (flow.class(), flow.granted);
@@ -309,7 +310,7 @@ impl FlowOrder {
         self.floor.count_below(now, moved, by);
     }
 
-    /// Takes what was granted to a class into what is owed to the floor, where no flow waits.
+    /// Counts bytes granted to a class towards what is owed to the floor, if no flow waits.
     pub(super) fn count_alone_for_floor(&mut self, now: Time, class: usize, wire_bytes: u64) {
         let moved = Moved::Out(wire_bytes);
         let lane = self.floor_lane(class);
@@ -320,7 +321,7 @@ impl FlowOrder {
         }
     }
 
-    /// Returns whether what a class is granted counts for the floor of lower levels.
+    /// Returns whether grants to a class count for the floor of lower levels.
     fn counts_below(&self, class: usize) -> bool {
         self.floor.below_millionths != 0 && !self.classes[class].0
     }

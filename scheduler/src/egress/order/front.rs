@@ -1,4 +1,4 @@
-//! Flows of which the first in order stands in the queue for all.
+//! A set of ready flows, of which the first in order stands in the queue for all.
 
 use crate::queue::{Positions, Rank, RankHeap};
 
@@ -30,7 +30,7 @@ impl Front {
         self.show(Some(slot))
     }
 
-    /// Takes a flow from those that are ready, if it is one.
+    /// Removes a flow from the ready ones, if it is among them.
     pub(super) fn remove(&mut self, positions: &mut Positions, slot: u32) -> FrontChange {
         match self.ready.remove(positions, slot) {
             true => self.show(None),
@@ -38,14 +38,15 @@ impl Front {
         }
     }
 
-    /// Takes a flow from those that are ready; if it was the one in the queue none is,
-    /// until [`Front::show`].
+    /// Removes a flow from the ready ones. If it stood in the queue, none does until
+    /// [`Front::show`].
     pub(super) fn take(&mut self, positions: &mut Positions, slot: u32) {
         self.ready.remove(positions, slot);
         self.shown = self.shown.filter(|&shown| shown != slot);
     }
 
-    /// Shows the first of those that are ready, of which one may be `moved`.
+    /// Makes the first of the ready flows the one in the queue, and returns the change. `moved`
+    /// is a flow whose rank may be another.
     pub(super) fn show(&mut self, moved: Option<u32>) -> FrontChange {
         let first = self.ready.first().map(|(_, slot)| slot);
         let before = std::mem::replace(&mut self.shown, first);
@@ -55,7 +56,7 @@ impl Front {
         }
     }
 
-    /// Takes all from those that are ready; returns those that were not in the queue.
+    /// Removes all ready flows, and returns those that were not in the queue.
     pub(super) fn clear(&mut self, positions: &mut Positions) -> Vec<u32> {
         let shown = self.shown.take();
         let mut hidden = Vec::with_capacity(self.ready.len());
@@ -66,12 +67,12 @@ impl Front {
         hidden
     }
 
-    /// Returns the flow that stands in the queue.
+    /// Returns the flow that stands in the queue, if one does.
     pub(super) fn shown(&self) -> Option<u32> {
         self.shown
     }
 
-    /// Holds no more memory than so many flows need, give or take.
+    /// Gives up memory beyond what about so many flows need.
     pub(super) fn fit(&mut self, flows: usize) {
         self.ready.fit(flows);
     }

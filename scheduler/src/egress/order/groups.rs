@@ -1,16 +1,18 @@
-//! Flows that share a connection. Of these the client says which it wants
-//! first (RFC 9218), and what it says counts among them alone: a group stands
-//! in the queue with the rank of the one flow that would be its next, so that
-//! no connection gets ahead of another by what it says.
+//! Groups: flows that share a connection, whose client says which of them it wants first (RFC
+//! 9218).
+//!
+//! What a client says counts among the flows of its connection alone. A group stands in the queue
+//! with the rank of the one flow that would be its next, so that no connection gets ahead of
+//! another by what its client says.
 
 use super::front::{Front, FrontChange};
 use crate::egress::types::{GroupId, Precedence};
 use crate::queue::{Positions, Rank};
 use crate::slots::Slots;
 
-/// Returns the rank within its group of a flow that the discipline ranks so, and that has
-/// sent `attained` bytes. All flows that are compared are of one class, whose level is of
-/// no interest.
+/// Returns a flow's rank within its group, from its `precedence`, its rank by the `discipline`
+/// and the `attained` bytes that it has sent. All flows that are compared are of one class, so
+/// its level does not count.
 fn rank(precedence: Precedence, discipline: Rank, attained: u64) -> Rank {
     let level = precedence.urgency.min(7) * 2 + u8::from(precedence.incremental);
     if precedence.incremental {
@@ -39,16 +41,16 @@ pub(super) struct Member {
 pub(super) struct FlowGroups {
     slots: Slots<FlowGroup>,
     positions: Positions,
-    /// Flows that are ready and not in the queue.
+    /// The number of flows that are ready and not in the queue.
     hidden: usize,
 }
 
 #[derive(Clone, Debug, Default)]
 struct FlowGroup {
-    /// Lanes, one for each class that a flow of the group has had: an operator's
-    /// classes come before what a client says. Where clients share the link one
-    /// for each client whose flows are ready, for what one says is no concern
-    /// of another's that a proxy in front has on the same connection.
+    /// The group's lanes, one for each class that its flows have had: an operator's classes come
+    /// before what a client says. Where clients share the link, there is one for each client with
+    /// ready flows: a proxy in front may have several clients on one connection, and what one
+    /// says is no concern of another's.
     lanes: Vec<GroupLane>,
 }
 
@@ -56,7 +58,7 @@ struct FlowGroup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LaneKey {
     pub(super) class: usize,
-    /// The client's place among those that share the link, if they do.
+    /// The place of the client among those that share the link, if they do.
     pub(super) share: Option<u32>,
 }
 
@@ -71,7 +73,7 @@ impl FlowGroups {
         GroupId(self.slots.insert_left())
     }
 
-    /// Closes a group, whose open flows are by themselves then; returns those that are
+    /// Closes a group, whose open flows stand by themselves from then on. Returns those that are
     /// ready and were not in the queue.
     pub(super) fn close(&mut self, id: GroupId) -> Vec<u32> {
         let Some(group) = self.slots.get_mut(id.0) else {
@@ -87,7 +89,7 @@ impl FlowGroups {
         freed
     }
 
-    /// Takes all flows from those that are ready; the caller inserts them anew.
+    /// Removes all ready flows, which the caller inserts anew.
     pub(super) fn clear(&mut self) {
         for group in self.slots.all_mut() {
             for lane in &mut group.lanes {
@@ -98,7 +100,7 @@ impl FlowGroups {
         self.hidden = 0;
     }
 
-    /// Returns a flow's place; none if the group is not open.
+    /// Returns a flow's place in a group; none if the group is not open.
     pub(super) fn member(&self, group: GroupId, precedence: Precedence) -> Option<Member> {
         self.slots.get(group.0)?;
         Some(Member { group, precedence })
@@ -135,7 +137,7 @@ impl FlowGroups {
         Some(change)
     }
 
-    /// Takes a flow from those that are ready. Returns none if its group is gone.
+    /// Removes a flow from the ready ones. Returns none if its group is gone.
     pub(super) fn remove(
         &mut self,
         member: Member,

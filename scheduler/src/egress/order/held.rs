@@ -1,4 +1,4 @@
-//! A client's flows: one in place, which is what most have, or some in heaps.
+//! A client's flows: a single one held in place, as most clients have, or several in heaps.
 
 use super::front::{Front, FrontChange};
 use crate::queue::{Positions, Rank, RankHeap};
@@ -24,8 +24,9 @@ pub(super) enum Held {
 
 #[derive(Clone, Debug)]
 pub(super) struct Many {
-    /// Open flows, and the exclusive or of their slots: that of the last.
+    /// The number of open flows.
     flows: u32,
+    /// The exclusive or of the open flows' slots: the slot of the last flow when it is alone.
     slots: u32,
     front: Front,
     /// The flows that take part in the floor, the one that has waited longest first.
@@ -42,8 +43,8 @@ impl Held {
         }
     }
 
-    /// Takes in another flow that is opened; `ranks` are those of an open flow, in the
-    /// discipline's order and by age.
+    /// Takes in another flow that is opened. `ranks` gives the ranks of an open flow: in the
+    /// discipline's order, and by age.
     pub(super) fn enter(
         &mut self,
         standing: &mut Standing,
@@ -78,7 +79,7 @@ impl Held {
         }
     }
 
-    /// Lets go of a flow that is over, and not ready. Returns whether it was the last.
+    /// Lets go of a flow that is over, and not ready. Returns whether it was the client's last.
     pub(super) fn leave(&mut self, standing: &mut Standing, gone: u32) -> bool {
         let Self::Many(many) = self else {
             return true;
@@ -118,7 +119,7 @@ impl Held {
         }
     }
 
-    /// Takes a flow from those that are ready, if it is one.
+    /// Removes a flow from the ready ones, if it is among them.
     pub(super) fn remove(&mut self, standing: &mut Standing, slot: u32) -> FrontChange {
         match self {
             Self::Many(many) => many.front.remove(&mut standing.ready, slot),
@@ -129,7 +130,7 @@ impl Held {
         }
     }
 
-    /// Takes a flow, as [`Front::take`] does.
+    /// Removes a flow from the ready ones, as [`Front::take`] does.
     pub(super) fn take(&mut self, standing: &mut Standing, slot: u32) {
         match self {
             Self::Many(many) => many.front.take(&mut standing.ready, slot),
@@ -137,14 +138,14 @@ impl Held {
         }
     }
 
-    /// Shows the first of those that are ready.
+    /// Makes the first of the ready flows the one in the queue.
     pub(super) fn show(&mut self) {
         if let Self::Many(many) = self {
             many.front.show(None);
         }
     }
 
-    /// Returns the flow that stands in the queue.
+    /// Returns the flow that stands in the queue, if one does.
     pub(super) fn shown(&self) -> Option<u32> {
         match self {
             Self::Many(many) => many.front.shown(),

@@ -1,8 +1,8 @@
 //! Marks: which flows are short so far, and OUT's part of the link.
 //!
-//! A flow that waits has the mark of its next grant, which only what happens to the flow
-//! changes: no time passes in it while it waits. In the discipline of short flows first the
-//! mark ranks it, and OUT has a portion of the bytes for as long as IN waits as well.
+//! A waiting flow has the mark of its next grant. Only what happens to the flow changes that, not
+//! the time for which it waits. Under the discipline of short flows first the mark ranks the
+//! flow, and OUT has a portion of the bytes for as long as IN waits as well.
 
 use super::portion::{By, Moved, Portion};
 use super::ready::Ready;
@@ -24,8 +24,8 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Returns the discipline's marks, or those that the policy wants beside another.
-    /// `is_arbited` says that classes take turns.
+    /// Creates the marks of short flows first, or those that the policy wants under another
+    /// discipline. `is_arbited` says that classes take turns.
     pub(super) fn new(policy: &EgressPolicy, is_arbited: bool) -> Self {
         match policy.discipline {
             Discipline::Sfd(sfd) => Self {
@@ -54,7 +54,7 @@ fn millionths(share: f64) -> u32 {
     (share.clamp(0.0, Sfd::MAX_OUT_SHARE) * 1e6).round() as u32
 }
 
-/// The marks of flows.
+/// The calls that keep the flows' marks.
 impl Marks {
     /// Counts a flow that has something to write again as new, if it was idle for too long.
     pub(super) fn wake(&self, now: Time, flow: &mut Flow) {
@@ -80,8 +80,8 @@ impl Marks {
         flow.view.mark = marking.next(&flow.marks, bytes, draw);
     }
 
-    /// Returns the payload bytes of a flow's next grant, at most, that its mark leaves: the
-    /// grant ends with the segment that crosses the threshold.
+    /// Returns the most payload bytes that a flow's mark leaves its next grant, which ends with
+    /// the segment that crosses the threshold.
     pub(super) fn markable(&self, flow: &Flow) -> u64 {
         let marking = self.marking.as_ref();
         let Some(bytes) = marking.and_then(|marking| marking.bytes_within(&flow.marks)) else {
@@ -92,7 +92,7 @@ impl Marks {
         flow.cost.payload_in(segments)
     }
 
-    /// Marks what a flow is granted.
+    /// Marks the bytes that a flow is granted.
     pub(super) fn pass(&self, now: Time, flow: &mut Flow, bytes: u64) {
         let Some(marking) = &self.marking else {
             flow.granted_mark = None;
@@ -102,15 +102,15 @@ impl Marks {
         marking.pass(&mut flow.marks, now, bytes);
     }
 
-    /// Takes back `bytes` that a flow has not written of what was granted; with `is_whole`
-    /// that is all of it.
+    /// Takes back `bytes` of a flow's grant that it has not written; with `is_whole` they are the
+    /// whole grant.
     pub(super) fn unpass(&self, flow: &mut Flow, bytes: u64, is_whole: bool) {
         if let (Some(marking), Some(_)) = (&self.marking, flow.granted_mark) {
             marking.take_back(&mut flow.marks, bytes, is_whole);
         }
     }
 
-    /// Counts what a flow has written under no grant.
+    /// Counts bytes that a flow has written under no grant.
     pub(super) fn count_unmarked(&self, flow: &mut Flow, bytes: u64) {
         if self.marking.is_some() {
             flow.marks.count(bytes);
@@ -118,7 +118,7 @@ impl Marks {
     }
 }
 
-/// OUT's part of the link.
+/// The part of the link for flows marked OUT.
 impl Marks {
     /// Returns whether OUT has no part of its own.
     pub(super) fn is_out_off(&self) -> bool {
@@ -140,7 +140,7 @@ impl Marks {
         }
     }
 
-    /// Lets a flow go that might have been.
+    /// Gives up the room for a flow that might have been marked OUT.
     pub(super) fn close_out(&mut self, flow: &Flow) {
         if !self.out.is_off() {
             let lane = self.out_lane(flow);
@@ -148,7 +148,8 @@ impl Marks {
         }
     }
 
-    /// Puts a flow that stands in the queue among those marked OUT, if it is.
+    /// Puts a flow that stands in the queue among those marked OUT, or takes it from there, by
+    /// its mark.
     pub(super) fn join_out(&mut self, ready: &Ready, flow: &Flow, slot: u32, rank: Rank) {
         if self.out.is_off() {
             return;
@@ -177,7 +178,7 @@ impl Marks {
         Some(slot)
     }
 
-    /// Returns whether a flow that is chosen is marked OUT and goes before one that is marked
+    /// Returns whether a chosen flow is marked OUT and goes before one of its lane that is marked
     /// IN.
     pub(super) fn goes_against_in(&self, before: &Flow, chosen: &Flow) -> bool {
         before.view.mark == Mark::In
@@ -185,8 +186,8 @@ impl Marks {
             && self.out_lane(before) == self.out_lane(chosen)
     }
 
-    /// Takes what a flow was granted into what is owed to OUT, or takes it back. OUT pays
-    /// for what it has while IN waits.
+    /// Counts bytes that a flow was granted, or has given back, towards what is owed to OUT.
+    /// Bytes marked OUT count only if they were granted while IN waited.
     pub(super) fn count_out(&mut self, flow: &Flow, moved: Moved) {
         let lane = self.out_lane(flow);
         let by = match flow.granted_mark {
@@ -199,7 +200,7 @@ impl Marks {
     }
 }
 
-/// Returns whether a flow that stands in the queue does so marked OUT.
+/// Returns whether a flow that stands in the queue is marked OUT.
 fn is_out(ready: &Ready, flow: &Flow) -> bool {
     // Without a place in its class's pool it waits for that.
     flow.view.mark == Mark::Out && (flow.begun || !ready.is_limited(flow.class()))

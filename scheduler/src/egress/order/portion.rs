@@ -1,12 +1,12 @@
-//! A portion of what is granted, for some of those that wait: it goes to the first of them
-//! in place of the first in order, as soon as the order is ahead of it.
+//! A portion of what is granted, for some of the flows that wait. It goes to the first of them in
+//! place of the first in order, as soon as they are owed bytes.
 
 use crate::queue::{Rank, RankQueue};
 
 /// The millionths of a whole.
 const MILLION: i64 = 1_000_000;
 
-/// Bytes that are counted of one grant: a millionth of the type's range, and less.
+/// The most bytes that are counted of one grant, so that a million times as many fit in an `i64`.
 const MAX_COUNTED: i64 = 1 << 40;
 
 /// Wire bytes that a grant takes, or gives back.
@@ -28,29 +28,28 @@ pub(super) struct Portion {
 struct PortionLane {
     waiting: RankQueue,
     debt: Debt,
-    /// The number of flows that may be in.
+    /// The number of flows that may wait in the lane.
     members: usize,
 }
 
-/// The bytes that the order owes to those that a portion is for.
+/// The bytes that the order owes to the flows that a portion is for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Debt {
-    /// Wire bytes, times a million, that the order is ahead of the portion; less than
-    /// none if the portion has had more.
+    /// The wire bytes owed to the portion, times a million; negative if it has had more.
     owed: i64,
     /// Wire bytes of the largest grant.
     largest: i64,
 }
 
 impl Debt {
-    /// Returns whether the portion is to be served.
+    /// Returns whether bytes are owed, so that the portion is to be served.
     pub(super) fn is_due(&self) -> bool {
         self.owed > 0
     }
 
-    /// Counts what was granted, or has been given back, for a portion of so many millionths.
-    /// Those that have had more than their portion are behind by a grant at most, or by
-    /// their portion of the `remembered` bytes if that is more.
+    /// Counts bytes that were granted, or given back, for a portion of so many millionths. Flows
+    /// that have had more than their portion are behind by at most a grant, or by their portion
+    /// of the `remembered` bytes if that is more.
     pub(super) fn count(&mut self, millionths: i64, remembered: u64, moved: Moved, by: By) {
         let bounded = |bytes| i64::try_from(bytes).map_or(MAX_COUNTED, |b| b.min(MAX_COUNTED));
         let wire_bytes = match moved {
@@ -74,7 +73,7 @@ impl Debt {
     }
 }
 
-/// The side that has moved bytes.
+/// The side that bytes were granted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// A flow that the portion is for.
@@ -110,7 +109,7 @@ impl Portion {
         self.lanes[lane].waiting.insert(slot, rank);
     }
 
-    /// Makes room for a flow that may be in later.
+    /// Makes room for a flow that may wait in the lane later.
     pub(super) fn open(&mut self, lane: usize, slot: u32) {
         if self.lanes.len() <= lane {
             self.lanes.resize_with(lane + 1, PortionLane::default);
@@ -120,33 +119,33 @@ impl Portion {
         lane.waiting.make_room(slot, lane.members);
     }
 
-    /// Lets a flow go that there was room for.
+    /// Gives up the room for a flow.
     pub(super) fn close(&mut self, lane: usize) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.members = lane.members.saturating_sub(1);
         }
     }
 
-    /// Takes a flow or client out, if it is in.
+    /// Takes a flow or client out, if it is there.
     pub(super) fn remove(&mut self, lane: usize, slot: u32) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.waiting.remove(slot);
         }
     }
 
-    /// Returns the first of those that wait.
+    /// Returns the first flow or client that waits in a lane.
     pub(super) fn first(&self, lane: usize) -> Option<(Rank, u32)> {
         self.lanes.get(lane)?.waiting.first()
     }
 
-    /// Returns the first of those that wait, if it is to be served in place of the first in
-    /// order.
+    /// Returns the first flow or client that waits in a lane, if it is to be served in place of
+    /// the first in order.
     pub(super) fn due(&self, lane: usize) -> Option<(Rank, u32)> {
         let lane = self.lanes.get(lane).filter(|lane| lane.debt.is_due())?;
         lane.waiting.first()
     }
 
-    /// Counts what was granted, or has been given back.
+    /// Counts bytes that were granted in a lane, or given back.
     pub(super) fn count(&mut self, lane: usize, moved: Moved, by: By) {
         if let Some(lane) = self.lanes.get_mut(lane) {
             lane.debt.count(self.millionths, 0, moved, by);

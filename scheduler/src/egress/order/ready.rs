@@ -8,12 +8,13 @@ use crate::queue::{Positions, Rank};
 use crate::srq::Line;
 use crate::{Pacer, Time, WireCost};
 
-/// A quantum occupies the link about this long: what a small response that
-/// arrives just after the grant has to wait.
+/// The time for which a quantum occupies the link, about: a small response that arrives just
+/// after a grant waits for so long.
 const QUANTUM: Duration = Duration::from_micros(300);
 
-/// A quantum never exceeds this, so that no flow puts more in flight. It has room for the most
-/// that the proxy reads at once from a backend (408 KB), which is written as it was read then.
+/// The most wire bytes of a quantum, so that no flow puts more in flight. They have room for the
+/// most that the proxy reads at once from a backend (408 KB), which then is written as it was
+/// read.
 const QUANTUM_MAX_BYTES: u64 = 448 << 10;
 
 /// The least payload of a grant in classes that take what others leave, or have a rate of
@@ -24,7 +25,7 @@ const BACKGROUND_MIN_BYTES: u64 = 512;
 
 /// The flow that is next, if any may be granted.
 pub(crate) enum Next {
-    /// This slot, which is no longer ready.
+    /// The slot whose flow is next, which is no longer ready.
     Slot(u32),
     /// The earliest time at which a flow may be granted anything.
     At(Time),
@@ -37,13 +38,13 @@ pub(crate) enum Next {
 pub(super) enum Ready {
     /// A line of all flows by rank, which begins with the class's level.
     Ranked(Box<(Line, Positions)>),
-    /// The class is chosen first, then a flow in it.
+    /// An arbiter, which chooses the class first, then a flow in it.
     Arbited(Box<Arbiter>),
 }
 
 impl Ready {
-    /// Returns none. Where the first queue has a share, flows are in queues; see [`Line`].
-    /// `by_terms` compares classes by deadlines and values.
+    /// Creates the set of ready flows, which is empty. If the first queue has a share, flows are
+    /// in queues; see [`Line`]. `by_terms` compares classes by deadlines and values.
     pub(super) fn new(
         classes: &[ClassSpec],
         by_terms: bool,
@@ -84,8 +85,8 @@ impl Ready {
         }
     }
 
-    /// Returns, of the flow that is next once the link is free, whether it takes what
-    /// others leave, and its rank.
+    /// Returns two facts of the flow that is next once the link is free: whether its class takes
+    /// what others leave, and its rank.
     pub(super) fn first(&self, now: Time) -> Option<(bool, Rank)> {
         match self {
             Self::Ranked(own) => own.0.first().map(|(rank, _)| (false, rank)),
@@ -93,8 +94,8 @@ impl Ready {
         }
     }
 
-    /// Returns the least turn of those of a class and band, where its flow is the first of
-    /// them all that stand here, or of its class.
+    /// Returns the least turn among the ready flows with the class and band of `like`. It is
+    /// known only if that flow is the first of all flows here, or of its class.
     pub(super) fn least_turn(&self, class: usize, like: Rank) -> Option<u64> {
         let first = match self {
             Self::Ranked(own) => own.0.first().map(|(rank, _)| rank),
@@ -150,7 +151,7 @@ impl Ready {
         }
     }
 
-    /// Takes back what a queue was charged with; see [`Line::refund`].
+    /// Takes back bytes that a queue was charged with; see [`Line::refund`].
     pub(super) fn refund_queue(&mut self, class: usize, rank: &Rank, wire_bytes: u64) {
         match self {
             Self::Ranked(own) => own.0.refund(rank, wire_bytes),
@@ -158,8 +159,8 @@ impl Ready {
         }
     }
 
-    /// Returns the payload bytes that a grant of full segments has on a link, about: a
-    /// segment's at least.
+    /// Returns about how many payload bytes a grant of full segments has on a link: those of one
+    /// segment at least.
     pub(super) fn grant_bytes(link: &Pacer) -> u64 {
         let bytes = link.bytes_in(QUANTUM).min(QUANTUM_MAX_BYTES);
         bytes.max(WireCost::ETHERNET_IPV4.payload_in(1))
@@ -178,8 +179,7 @@ impl Ready {
         }
     }
 
-    /// Returns the earliest that a flow which is ready may send, on a link that
-    /// is free.
+    /// Returns the earliest time at which a ready flow may send on a link that is free.
     pub(super) fn next_at(&self) -> Option<Time> {
         match self {
             Self::Ranked(own) => own.0.first().map(|_| Time::ZERO),

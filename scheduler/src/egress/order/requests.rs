@@ -1,9 +1,9 @@
-//! Flows as requests with deadlines and values: what moves them in the order besides what
-//! they are granted. A key changes when a value falls, SRQ's queues change once an
-//! interval, and SRQ itself is on or off by what waits.
+//! Flows as requests with deadlines and values: what moves them in the order besides their
+//! grants. A key changes when a value falls, SRQ's queues change once an interval, and SRQ itself
+//! is on or off by what waits.
 //!
-//! None of it needs a wake-up: an order counts when a grant is made, and all that is due by
-//! then is done before it.
+//! None of it needs a wake-up: the order counts only when a grant is made, and all changes that
+//! are due by then are made before it.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use crate::srq::{Progress, Queues};
 use crate::{Size, Time};
 
 impl FlowOrder {
-    /// Returns SRQ's queues, and whether they order.
+    /// Returns SRQ's queues, and whether they order; none under another discipline.
     pub(crate) fn queues(&self) -> Option<(&Queues, bool)> {
         self.ranker.requests()?.queues()
     }
 
-    /// Gives a flow that is opened its place among SRQ's queues: the first, or where it has
-    /// come to by what it has sent. What goes past the order is in none.
+    /// Gives a flow that is opened its place among SRQ's queues: the first queue, or the one that
+    /// its sent bytes have brought it to. A flow in the fast path's lane is in none.
     pub(super) fn enter_queues(&mut self, flow: &mut Flow) {
         if flow.is_express {
             return;
@@ -38,7 +38,8 @@ impl FlowOrder {
         }
     }
 
-    /// Ends what a flow was among SRQ's queues.
+    /// Takes a flow that is over out of SRQ's queues: as done if it is complete, or else as
+    /// cancelled.
     pub(super) fn leave_queues(&mut self, flow: &mut Flow) {
         let view = &mut flow.view;
         let progress = std::mem::take(&mut view.progress);
@@ -53,8 +54,8 @@ impl FlowOrder {
         }
     }
 
-    /// Lets a flow go on after a pause as a response of its own: what was before has ended, with
-    /// this progress and so many bytes.
+    /// Lets a flow go on after a pause as a response of its own. The response before has ended,
+    /// with this progress and the `attained` bytes.
     pub(crate) fn begin_anew(&mut self, flow: &mut Flow, progress: Progress, attained: u64) {
         if let Some(queues) = self.ranker.requests_mut().and_then(|own| own.queues_mut()) {
             queues.done(progress, attained, attained);
@@ -62,7 +63,7 @@ impl FlowOrder {
         }
     }
 
-    /// Moves a flow that goes on to the queue that it has come to.
+    /// Moves a flow to the queue that its sent bytes have brought it to.
     pub(super) fn advance(&mut self, now: Time, flow: &mut Flow) {
         let Some(requests) = self.ranker.requests_mut() else {
             return;
@@ -73,7 +74,7 @@ impl FlowOrder {
         }
     }
 
-    /// Notes when a flow that waits is to be ranked anew.
+    /// Notes the time at which a waiting flow is to be ranked anew.
     pub(super) fn await_change(&mut self, flow: &Flow, slot: u32) {
         let requests = self.ranker.requests();
         match requests.and_then(|own| own.changes_at(&flow.view)) {
@@ -90,12 +91,12 @@ impl FlowOrder {
         }
     }
 
-    /// Forgets when a flow was to be ranked anew.
+    /// Forgets the time at which a flow was to be ranked anew.
     pub(super) fn forget_change(&mut self, slot: u32) {
         self.changes.remove(slot);
     }
 
-    /// Does all that is due by `now`, before a grant.
+    /// Makes all changes that are due by `now`, before a grant.
     pub(super) fn catch_up(&mut self, now: Time, flows: &mut Flows, link: &Link) {
         let Some(requests) = self.ranker.requests_mut() else {
             return;
@@ -117,7 +118,7 @@ impl FlowOrder {
         }
     }
 
-    /// Moves the members of a last queue that is no more.
+    /// Moves the flows of a last queue that no longer exists.
     fn renew_places(&mut self, now: Time, flows: &mut Flows, link: &Link) {
         for slot in flows.slots() {
             // One that is closed or in the fast path's lane is in the first queue, and stays.
@@ -137,8 +138,8 @@ impl FlowOrder {
         self.ranker.requests().is_some_and(|own| own.observes())
     }
 
-    /// Notes what waits, in time on the link and in flows. Where that begins or ends a busy
-    /// period, the flows that wait take their places in the other order, and a round begins.
+    /// Notes what waits, as time on the link and as a number of flows. If that begins or ends a
+    /// busy period, the waiting flows take their places in the other order, and a round begins.
     pub(crate) fn observe(&mut self, now: Time, flows: &mut Flows, link: &Link, backlog: Duration) {
         let waiting = self.len();
         let requests = self.ranker.requests_mut();

@@ -1,12 +1,12 @@
 //! Clients that share the link, whatever numbers of flows they have.
 //!
-//! The clients of a class take turns by wire bytes (see `turns.rs`), and each has its own
-//! flows go in the discipline's order among themselves. In the queue stands one flow for
-//! each client, its best, with the client's turn for a key: so levels and classes come
-//! first, as without shares, and a client that splits a download into a hundred gains nothing.
+//! The clients of a class take turns by wire bytes (see `turns.rs`). The flows of one client go
+//! in the discipline's order among themselves. One flow stands in the queue for each client, its
+//! best, with the client's turn for a key. So levels and classes come first, as without shares,
+//! and a client that splits a download into a hundred gains nothing.
 //!
-//! A client has a place here while it has a flow open in the class. One that comes, or
-//! comes back, is due at the round's present time.
+//! A client has a place here while it has a flow open in the class. One that comes, or comes
+//! back, is due at the round's present time.
 
 use std::collections::BTreeMap;
 
@@ -20,15 +20,15 @@ use crate::queue::Rank;
 #[derive(Clone, Debug)]
 pub(super) struct Shares {
     is_on: bool,
-    /// The places by class, then by the client's number. A flow whose client is not known
-    /// has a place that no other flow finds.
+    /// The index of each client's place, by class, then by the client's number. A flow whose
+    /// client is not known has a place that no other flow finds.
     by_client: Vec<BTreeMap<u64, u32>>,
     places: Vec<ClientPlace>,
     vacant: Vec<u32>,
-    /// A round for each class.
+    /// The rounds of the clients, one for each class.
     turns: Turns,
     standing: Standing,
-    /// Flows that are ready and not in the queue.
+    /// The number of flows that are ready and not in the queue.
     hidden: usize,
 }
 
@@ -39,12 +39,12 @@ struct ClientPlace {
     turn: u64,
     part: Part,
     held: Held,
-    /// The time of the last grant to one of its flows.
+    /// The time of the last grant to a flow of the client.
     served_at: Time,
 }
 
 impl Shares {
-    /// Returns shares without clients. Only those that are on give places.
+    /// Creates shares without clients. Only shares that are on give places.
     pub(super) fn new(is_on: bool, classes: usize) -> Self {
         let classes = if is_on { classes } else { 0 };
         Self {
@@ -67,7 +67,7 @@ impl Shares {
         self.hidden
     }
 
-    /// Takes in a flow of this client that is opened; returns the client's place. See
+    /// Takes in a client's flow that is opened, and returns the client's place. See
     /// [`Held::enter`] for the ranks.
     pub(super) fn enter(
         &mut self,
@@ -110,7 +110,7 @@ impl Shares {
         share
     }
 
-    /// Lets go of a flow of this client that is over, and not ready.
+    /// Lets go of a client's flow that is over, and not ready.
     pub(super) fn leave(&mut self, share: u32, client: Option<u64>, slot: u32) {
         let place = &mut self.places[share as usize];
         if place.held.leave(&mut self.standing, slot) {
@@ -140,7 +140,7 @@ impl Shares {
         change
     }
 
-    /// Takes a flow from those that are ready; another of its client's may come in its place.
+    /// Removes a flow from the ready ones; another of its client's may come in its place.
     pub(super) fn remove(&mut self, share: u32, slot: u32) -> FrontChange {
         let place = &mut self.places[share as usize];
         let before = place.held.hidden();
@@ -149,7 +149,8 @@ impl Shares {
         change
     }
 
-    /// Takes a flow that has left the queue, and is about to be granted something.
+    /// Removes from the ready ones a flow that has left the queue and is about to be granted
+    /// bytes.
     pub(super) fn take(&mut self, share: u32, slot: u32) {
         let held = &mut self.places[share as usize].held;
         let before = held.hidden();
@@ -165,8 +166,9 @@ impl Shares {
         }
     }
 
-    /// Grants so much to a flow that was taken out, in its client's turn or before it.
-    /// Returns what a refund needs to know, and shows the client's next flow.
+    /// Charges a client with a grant to a flow that was taken out, in the client's turn or before
+    /// it (`is_early`). Makes the client's next flow the one in the queue, and returns the
+    /// receipt that a refund needs.
     pub(super) fn grant(&mut self, now: Time, share: u32, wire_bytes: u64, is_early: bool) -> Part {
         let place = &mut self.places[share as usize];
         let (part, turn) = (&mut place.part, place.turn);
@@ -193,13 +195,13 @@ impl Shares {
         receipt
     }
 
-    /// Takes back from a client what its flow did not send of the grant of this receipt.
+    /// Takes back from a client the bytes that its flow did not send of the receipt's grant.
     pub(super) fn refund(&mut self, share: u32, receipt: &Part, wire_bytes: u64) {
         let place = &mut self.places[share as usize];
         place.turn = self.turns.refund(receipt, place.turn, wire_bytes);
     }
 
-    /// Charges a client with what its flow was given beyond the grant of this receipt.
+    /// Charges a client with the bytes that its flow was given beyond the receipt's grant.
     pub(super) fn extend(&mut self, share: u32, receipt: &Part, wire_bytes: u64) {
         let place = &mut self.places[share as usize];
         place.turn = self.turns.extend(receipt, place.turn, wire_bytes);
@@ -211,7 +213,7 @@ impl Shares {
         self.is_on.then(|| self.places.len() - self.vacant.len())
     }
 
-    /// Returns a place's class.
+    /// Returns the class of a client's place.
     pub(super) fn class(&self, share: u32) -> usize {
         usize::from(self.places[share as usize].class)
     }
@@ -222,13 +224,13 @@ impl Shares {
         place.held.shown().map(|slot| (slot, place.turn))
     }
 
-    /// Puts a flow that waits among those of its client, with this rank by age.
+    /// Lets a flow take part in the floor among those of its client, with this rank by age.
     pub(super) fn join_age(&mut self, share: u32, slot: u32, rank: Rank) {
         let held = &mut self.places[share as usize].held;
         held.join_age(&mut self.standing, slot, rank);
     }
 
-    /// Takes a flow from among those that wait; returns whether it was there.
+    /// Takes a flow out of the floor; returns whether it took part.
     pub(super) fn leave_age(&mut self, share: u32, slot: u32) -> bool {
         let held = &mut self.places[share as usize].held;
         held.leave_age(&mut self.standing, slot)
@@ -327,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Checks that a client that waits keeps the turn that a refund leaves it with, also
+    /// Checks that a client that waits keeps the turn that a refund leaves it with, even one
     /// before the turn served last.
     #[test]
     fn what_is_given_back_late_is_of_the_clients_turn() {

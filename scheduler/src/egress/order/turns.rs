@@ -1,23 +1,21 @@
 //! Turns by bytes, for `fair` and within a band: fair queueing by virtual time.
 //!
-//! A round is what the flows of a class and band share. Its virtual time is
-//! how many wire bytes a flow has had that waited all along: a grant among `n`
-//! flows moves it by an `n`-th of the grant (Parekh and Gallager 1993). A
-//! flow's turn is the virtual time at which its next bytes are due, and the
-//! least turn is served. A flow that comes, or comes back, is due now; one that
-//! waits keeps its turn. So the time passes it at last, also where every flow
-//! that comes is new and has but one small response to send, and a flow that
-//! comes after that is behind it.
+//! The flows of a class and band share a round. Its virtual time is how many wire bytes a flow
+//! has had that waited all along: a grant among `n` flows moves it by an `n`-th of the grant
+//! (Parekh and Gallager 1993). A flow's turn is the virtual time at which its next bytes are due,
+//! and the least turn is served. A flow that comes, or comes back, is due now; one that waits
+//! keeps its turn. So the time passes that turn at last, and flows that come later are behind it,
+//! even if every flow that comes is new and has but one small response to send.
 //!
-//! The clock of start-time fair queueing, the turn served last, would not do:
-//! flows that are new each time never move it, and would for ever go ahead of
-//! all that needs more than one grant. It is the least that this clock shows.
+//! The clock of start-time fair queueing, the turn served last, would not do: flows that are new
+//! each time never move it, and would for ever go ahead of all that needs more than one grant.
+//! The virtual time here is at least that clock's.
 
-/// Bits of fraction of a round's virtual time: a byte counts among any number
-/// of flows.
+/// The number of bits of fraction of a round's virtual time: a byte counts among any number of
+/// flows.
 const FRACTION: u32 = 32;
 
-/// Number of a grant that was made early: never that of a round's last.
+/// The number of a grant that was made early, which is never that of a round's last.
 const EARLY: u64 = u64::MAX;
 
 /// The rounds of an uplink, by class and band.
@@ -27,16 +25,16 @@ pub(super) struct Turns(Vec<Round>);
 /// A flow that comes to a round, or comes back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Newcomer {
-    /// The flow's last turn there.
+    /// The flow's last turn in the round.
     pub(super) turn: u64,
-    /// Wire bytes that it is going to be granted.
+    /// The wire bytes that the flow is going to be granted.
     pub(super) wire_bytes: u64,
-    /// The least turn of those that wait in the round, where that is known.
+    /// The least turn of the flows that wait in the round, where that is known.
     pub(super) least: Option<u64>,
 }
 
 impl Newcomer {
-    /// Returns one that is due by the round's time alone.
+    /// Returns a newcomer that is due by the round's time alone.
     pub(super) fn at(turn: u64) -> Self {
         Self {
             turn,
@@ -49,17 +47,18 @@ impl Newcomer {
 /// A flow's part in a round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
-    /// The round; past the last of them if it is in none.
+    /// The index of the round; past the last of them if the flow is in none.
     lane: u16,
     /// Whether the flow is one of those that wait.
     waits: bool,
-    /// Number of its last grant in the round, and how many shared that.
+    /// The number of flows that shared the flow's last grant.
     among: u32,
+    /// The number of the flow's last grant in the round.
     grant: u64,
 }
 
 impl Part {
-    /// A flow's that has not waited yet.
+    /// The part of a flow that has not waited yet.
     pub(super) const NONE: Self = Self {
         lane: u16::MAX,
         waits: false,
@@ -67,7 +66,7 @@ impl Part {
         grant: 0,
     };
 
-    /// Returns what a refund of its last grant needs to know.
+    /// Returns the receipt of the flow's last grant, which a refund needs.
     pub(super) fn receipt(self) -> Self {
         Self {
             waits: false,
@@ -83,20 +82,20 @@ impl Part {
 
 #[derive(Clone, Debug, Default)]
 struct Round {
-    /// Virtual time, fixed point.
+    /// The virtual time, as a fixed-point number.
     time: u128,
     /// The number of flows that wait.
     waiting: u64,
     /// The number of grants made so far.
     grants: u64,
-    /// Wire bytes of the last grant, and among how many they count. They are
-    /// in `time` when the next is made: their flow is being served till then.
+    /// The wire bytes of the last grant, and the number of flows that share it. They are added to
+    /// `time` when the next grant is made, since their flow is being served till then.
     last: (u64, u64),
-    /// The turn served last.
+    /// The turn that was served last in the round.
     served: u64,
-    /// The furthest that any turn has been set to.
+    /// The furthest turn that any flow has been set to.
     furthest: u64,
-    /// Wire bytes of the largest grant.
+    /// The wire bytes of the largest grant.
     largest: u64,
 }
 
@@ -110,9 +109,9 @@ impl Round {
         u32::try_from(self.waiting.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Moves the time by the last grant, to `turn` at least. As small flows end
-    /// fewer are left to share, and the time would run away from those: it
-    /// stays within a grant of the furthest turn.
+    /// Moves the time by the last grant, to `turn` at least. As small flows end, fewer are left
+    /// to share, and the time would run away from those. So it stays within a grant of the
+    /// furthest turn.
     fn pass(&mut self, turn: u64) {
         let (wire_bytes, among) = self.last;
         let furthest = u128::from(self.furthest) + u128::from(self.largest);
@@ -121,25 +120,25 @@ impl Round {
     }
 }
 
-/// Returns by how much a grant shared by so many moves the time.
+/// Returns by how much a grant shared by so many flows moves the time.
 fn share(wire_bytes: u64, among: u64) -> u128 {
     (u128::from(wire_bytes) << FRACTION).div_ceil(u128::from(among.max(1)))
 }
 
 impl Turns {
-    /// Returns so many rounds, none of which has begun.
+    /// Creates so many rounds, none of which has begun.
     pub(super) fn new(lanes: usize) -> Self {
         Self(vec![Round::default(); lanes])
     }
 
-    /// Returns the turn of a flow that has something to send in the round `lane`. One that
-    /// waits already keeps its turn, and so does one that was served last of all.
+    /// Returns the turn of a flow that has something to send in the round `lane`. One that waits
+    /// already keeps its turn, and so does one that was served last of all.
     ///
-    /// One that comes is due now, and no later than the flow whose turn is the least if
-    /// that had had the bytes that this one is going to be granted: then no two flows are
-    /// further apart than a grant of each. Sooner than that it is not due either. Small
-    /// flows that follow large ones would gain the difference each time, and what waits
-    /// all along would fall behind by it, for as long as they come.
+    /// A flow that comes is due now, but no later than the least turn plus the bytes that this
+    /// flow is going to be granted: then no two flows are further apart than a grant of each.
+    /// Sooner than that it is not due either. Small flows that follow large ones would gain the
+    /// difference each time, and what waits all along would fall behind by it, for as long as
+    /// they come.
     pub(super) fn join(&mut self, part: &mut Part, newcomer: Newcomer, lane: usize) -> u64 {
         let turn = newcomer.turn;
         // Classes and bands are few.
@@ -167,21 +166,21 @@ impl Turns {
         }
     }
 
-    /// Takes a flow from those that wait in its round.
+    /// Takes a flow out of those that wait in its round, if it waits.
     pub(super) fn leave(&mut self, part: &mut Part) {
         if std::mem::take(&mut part.waits) {
             self.0[usize::from(part.lane)].waiting -= 1;
         }
     }
 
-    /// Returns the turn of a flow that has let others of its connection go first: it saved
-    /// nothing up by that.
+    /// Returns the turn of a flow that has let others of its connection go first: the turn served
+    /// last at least, since it saved nothing up.
     pub(super) fn show(&self, part: &Part, turn: u64) -> u64 {
         let round = self.0.get(usize::from(part.lane));
         round.map_or(turn, |round| turn.max(round.served))
     }
 
-    /// Grants so much to a flow that waits; returns its turn after that.
+    /// Charges a flow that waits with a grant of `wire_bytes`, and returns its next turn.
     pub(super) fn grant(&mut self, part: &mut Part, turn: u64, wire_bytes: u64) -> u64 {
         let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
@@ -202,8 +201,8 @@ impl Turns {
         next
     }
 
-    /// Grants so much to a flow that waits, and goes on to wait, whether it is its turn or
-    /// not; returns its turn after that. The others keep theirs, though they be behind.
+    /// Charges a flow that waits, and goes on to wait, with a grant in its turn or before, and
+    /// returns its next turn. The others keep theirs, even if they are behind.
     pub(super) fn grant_early(&mut self, part: &mut Part, turn: u64, wire_bytes: u64) -> u64 {
         let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
@@ -216,7 +215,8 @@ impl Turns {
         next
     }
 
-    /// Charges a flow with what it was given beyond its grant; returns its turn after that.
+    /// Charges a flow with the bytes that it was given beyond its grant, and returns its next
+    /// turn.
     pub(super) fn extend(&mut self, part: &Part, turn: u64, wire_bytes: u64) -> u64 {
         let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
@@ -231,7 +231,7 @@ impl Turns {
         next
     }
 
-    /// Takes back what a flow did not send of its grant; returns its turn after that.
+    /// Takes back the bytes that a flow did not send of its grant, and returns its next turn.
     pub(super) fn refund(&mut self, part: &Part, turn: u64, wire_bytes: u64) -> u64 {
         let Some(round) = self.0.get_mut(usize::from(part.lane)) else {
             return turn;
@@ -258,7 +258,7 @@ mod tests {
         turns.join(part, Newcomer::at(turn), 0)
     }
 
-    /// Returns the turn that a new flow gets.
+    /// Returns the turn that a new flow gets, without changing the round.
     fn due(turns: &Turns) -> u64 {
         let mut copy = turns.clone();
         join(&mut copy, &mut Part::NONE.clone(), 0)

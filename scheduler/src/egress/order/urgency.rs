@@ -1,5 +1,5 @@
-//! For several uplinks of one policy that send on one link, each with flows of
-//! its own, such as the workers of a host that lets them share little.
+//! The urgency of an uplink's next flow. It is for several uplinks of one policy that send on one
+//! link, each with flows of its own, such as the workers of a host that lets them share little.
 
 use super::FlowOrder;
 use crate::{Discipline, Time};
@@ -8,17 +8,17 @@ use crate::{Discipline, Time};
 /// the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Urgency {
-    /// Priority level of its class; `u8::MAX` if it takes what others leave.
+    /// The priority level of the flow's class; `u8::MAX` if the class takes what others leave.
     pub level: u8,
-    /// Size class, for disciplines that have them.
+    /// The flow's size class, for disciplines that have them.
     pub band: u8,
-    /// The key by which the discipline orders inside a level and band; 0 if that means
+    /// The key by which the discipline orders inside a level and band. It is 0 if that means
     /// nothing beyond one uplink, as an order of arrival or a round does.
     pub key: u64,
 }
 
 impl FlowOrder {
-    /// Returns how urgent the flow is that a grant would go to, once the link is free.
+    /// Returns the urgency of the flow that a grant would go to once the link is free.
     pub(crate) fn urgency(&self, now: Time) -> Option<Urgency> {
         if self.express.len() > 0 {
             let (level, band, key) = (0, 0, 0);

@@ -1,42 +1,41 @@
-//! When the classes that take what others leave may send (EH99 7).
+//! The gate that says when the classes that take what others leave may send (EH99 7).
 //!
-//! To go after all that is ready is not enough. Between two writes of a
-//! response in the foreground there are moments when it is not ready: its
-//! request has come and the backend has not yet answered, its socket has just
-//! taken the last write. A packet put on the link in such a moment is one that
-//! it then waits for. So the background is held back while a response in the
-//! foreground has begun, or is known to come, and is not over.
+//! To go after all that is ready is not enough. Between two writes of a response in the
+//! foreground there are moments when it is not ready: its request has come and the backend has
+//! not yet answered, or its socket has just taken the last write. A packet put on the link in
+//! such a moment is one that the response then waits for. So the background is held back while a
+//! response in the foreground has begun, or is known to come, and is not over.
 //!
-//! Holding back costs the background. A response may hold it back only as long
-//! as it shows signs of life, and all of them together only for a share of the
-//! time that the background has sent for: so it keeps what was left to it, but
-//! for that share, whatever the foreground does.
+//! Holding back costs the background. So a response may hold it back only as long as it shows
+//! signs of life, and all responses together only for a share of the time that the background has
+//! sent for. But for that share the background keeps what was left to it, whatever the foreground
+//! does.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// A response in the foreground that shows no sign of life for this long is
-/// waiting for something far away (a slow client, a slow backend).
+/// The time without a sign of life after which a response in the foreground is waiting for
+/// something far away (a slow client, a slow backend).
 const QUIET: Duration = Duration::from_millis(5);
 
-/// The link may be held idle for one part in so many of the time for which the
-/// background has sent.
+/// The divisor of the time for which the background has sent, which gives the time for which the
+/// link may be held idle.
 const EARN_SHARE: u32 = 10;
 
-/// The most of that time that is saved up.
+/// The most time that is saved up for holding the link idle.
 const CREDIT_MAX: Duration = Duration::from_millis(50);
 
 /// The least credit with which the background is held back: to do so for moments gains
 /// nothing, and costs a timer each.
 const CREDIT_MIN: Duration = Duration::from_millis(1);
 
-/// Holds the background back.
+/// The gate that holds the background back.
 #[derive(Clone, Debug)]
 pub(super) struct IdleGate {
-    /// Responses in the foreground that have begun or are to come.
+    /// The number of responses in the foreground that have begun or are to come.
     foreground: usize,
-    /// The time at which one of them last showed a sign of life.
+    /// The time at which a response in the foreground last showed a sign of life.
     alive_at: Time,
     credit: Duration,
     /// The time since which the link has been idle with the background held back.
@@ -80,14 +79,14 @@ impl IdleGate {
         (until > now).then_some(until)
     }
 
-    /// Takes note that a flow sends: the link is idle no longer.
+    /// Notes that a flow sends, so that the link is idle no longer.
     pub(super) fn settle(&mut self, now: Time) {
         if let Some(since) = self.held_since.take() {
             self.credit = self.credit.saturating_sub(now.since(since));
         }
     }
 
-    /// Notes that the background has occupied the link for so long.
+    /// Notes that the background has occupied the link for the time `sent`.
     pub(super) fn earn(&mut self, sent: Duration) {
         self.credit = (self.credit + sent / EARN_SHARE).min(CREDIT_MAX);
     }

@@ -42,7 +42,8 @@ impl Answers {
     }
 }
 
-fn plain(url: Key) -> Resource {
+/// Returns the resource of a URL that has no variants.
+pub(super) fn plain(url: Key) -> Resource {
     Resource {
         url,
         values: [0; super::MAX_VARY],

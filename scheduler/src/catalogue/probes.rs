@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::answers::Answers;
+use super::answers::plain;
 use super::circuit::Circuit;
 use super::key::Key;
+use super::table::Table;
 use crate::Time;
 
 /// The number of useless or failed probes in a row after which a route's probes pause; also of
@@ -58,7 +59,7 @@ pub enum ProbeOutcome {
 pub struct Probes {
     max_concurrent: usize,
     under_way: BTreeSet<Key>,
-    useless: Answers,
+    useless: Table,
     circuit: Circuit,
     /// The number of wrong answers in a row, as far as the responses have told.
     wrong: u32,
@@ -72,7 +73,7 @@ impl Probes {
             max_concurrent: config.max_concurrent,
             under_way: BTreeSet::new(),
             // Sizes go to the table of learnt ones; here are the others.
-            useless: Answers::new(config.max_bytes, 0, ttl_s.max(1)),
+            useless: Table::new(config.max_bytes, ttl_s.max(1)),
             circuit: Circuit::new(USELESS_MAX, config.negative_ttl),
             wrong: 0,
         }
@@ -84,7 +85,7 @@ impl Probes {
         if self.under_way.contains(&key) {
             return ProbeDecision::Join;
         }
-        if self.useless.get(key, seconds(now)).is_some() {
+        if self.useless.look_up(&plain(key), seconds(now)).is_some() {
             return ProbeDecision::Useless;
         }
         if self.under_way.len() >= self.max_concurrent {
@@ -103,7 +104,7 @@ impl Probes {
         match outcome {
             ProbeOutcome::Told => self.circuit.succeed(),
             ProbeOutcome::Useless => {
-                self.useless.put(key, None, seconds(now));
+                self.remember(now, key);
                 self.circuit.fail(now);
             }
             ProbeOutcome::Failed => self.circuit.fail(now),
@@ -114,7 +115,7 @@ impl Probes {
     /// Notes that the response had another size than its probe had told. Such probes are counted
     /// apart, since each seemed of use when its answer came.
     pub fn lied(&mut self, now: Time, key: Key) {
-        self.useless.put(key, None, seconds(now));
+        self.remember(now, key);
         self.wrong = self.wrong.saturating_add(1);
         if self.wrong >= USELESS_MAX {
             self.circuit.open(now);
@@ -126,6 +127,10 @@ impl Probes {
     /// Notes that the response had the size that its probe had told.
     pub fn was_right(&mut self) {
         self.wrong = 0;
+    }
+
+    fn remember(&mut self, now: Time, key: Key) {
+        self.useless.learn(&plain(key), 0, 0, seconds(now));
     }
 
     /// Returns the number of probes under way.
@@ -186,6 +191,14 @@ mod tests {
         probes.end(at(0), key(1), Useless);
         assert_eq!(probes.begin(at(59), key(1)), LeftAlone);
         assert_eq!(probes.begin(at(60), key(1)), Ask);
+    }
+
+    /// All of the memory is for them, 24 bytes each with what finds them.
+    #[test]
+    fn all_of_the_memory_remembers_useless_probes() {
+        let probes = probes();
+        assert!(probes.useless.bytes() > 10_000 / 2, "{:?}", probes.useless.bytes());
+        assert!(probes.useless.bytes() <= 10_000);
     }
 
     #[test]

@@ -79,8 +79,8 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     reproduce(args, scale, &record::code()).map(drop)
 }
 
-/// Runs what is asked for and has not been run with this code, and writes the page of all
-/// that there is. Returns how many experiments were run.
+/// Runs the experiments that are asked for and have not been run with this code, and writes the
+/// page of all that have been run. Returns the number of experiments that it ran.
 ///
 /// # Errors
 /// An experiment fails, or its output cannot be written.

@@ -4,7 +4,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::*;
 
-/// Jobs as (arrival, work), in units of a microsecond.
+/// Makes jobs of pairs (arrival, work) in microseconds.
 fn open(jobs: &[(u64, u64)]) -> Vec<Job> {
     let job = |&(arrival, work)| Job {
         arrival_ns: arrival * 1000,
@@ -210,7 +210,7 @@ proptest! {
     }
 }
 
-/// Poisson arrivals at load `rho`, exponential work of mean 1 ms.
+/// Draws jobs: Poisson arrivals at load `rho`, exponential work of mean 1 ms.
 fn exponential_jobs(rho: f64, count: usize, seed: u64) -> Vec<Job> {
     const MEAN_NS: f64 = 1e6;
     let mut random = Pcg64Mcg::seed_from_u64(seed);

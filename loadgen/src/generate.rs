@@ -1,4 +1,4 @@
-//! `sprat-loadgen gen`: writes a trace, and the files that it asks for.
+//! `sprat-loadgen gen`: writes a trace, and the files that its requests ask for.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,7 +1,7 @@
 //! Bounds of response times: a trace on an ideal link, under shortest remaining processing time and
 //! under processor sharing.
 //!
-//! Both are fluid and exact, in virtual time: a job is the wire cost of a
+//! Both bounds are fluid and exact, in virtual time: a job is the wire cost of a
 //! response ([`sprat_measure::wire::response_bytes`]), served at the link's rate, with
 //! no propagation delay, no TCP and no segments. SRPT's mean is the least that
 //! any order can reach (Schrage 1968); processor sharing is what a fair server

@@ -1,5 +1,5 @@
-//! `sprat-loadgen reproduce`: the figures and tables of the five papers, row by row, beside
-//! what comes out here.
+//! `sprat-loadgen reproduce`: the figures and tables of the five papers, row by row, each beside
+//! the value found here.
 
 mod lab;
 mod page;
@@ -169,7 +169,7 @@ fn write(
     Ok(())
 }
 
-/// Lists the rows that the command line asks for, and how many there are by verdict.
+/// Lists the rows that the command line asks for, and their numbers by verdict.
 fn told(args: &ReproduceArgs, papers: &[Paper], found: &[Reproduced]) -> String {
     let is_asked = |own: &&Reproduced| {
         let name = args.paper.as_ref();

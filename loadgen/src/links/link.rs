@@ -19,8 +19,8 @@ pub struct LinkSettings {
     pub rate_bits_per_s: Option<u64>,
     /// The time from a packet's last bit on the link to its arrival.
     pub delay: Duration,
-    /// The most that is added to a packet's delay, uniformly from 0. A packet that would
-    /// overtake the one before it arrives with it.
+    /// The most jitter that is added to a packet's delay, drawn uniformly from 0. A packet that
+    /// would overtake the one before it arrives with it.
     pub jitter: Duration,
     /// The share of packets that are lost, each by itself, after they took their time on
     /// the link.
@@ -37,7 +37,7 @@ pub struct LinkSettings {
 }
 
 impl Default for LinkSettings {
-    /// Makes a link that passes everything at once.
+    /// Makes the settings of a link that passes every packet at once.
     fn default() -> Self {
         Self {
             rate_bits_per_s: None,

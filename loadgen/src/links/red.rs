@@ -19,20 +19,20 @@ pub enum DropSpread {
 /// Random early detection's parameters; lengths are in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSettings {
-    /// Average length up to which nothing is dropped.
+    /// The average length up to which no packet is dropped.
     pub min_threshold: f64,
-    /// Average length from which everything is dropped.
+    /// The average length from which every packet is dropped.
     pub max_threshold: f64,
     /// Drop probability as the average reaches `max_threshold`.
     pub max_probability: f64,
     /// Weight of the length at an arrival in the average.
     pub weight: f64,
-    /// Whether a drop depends on how long ago the last one was.
+    /// The spread of drops: whether one depends on how long ago the last one was.
     pub spread: DropSpread,
 }
 
 impl RedSettings {
-    /// SFD02's table 1 for packets marked IN.
+    /// SFD02's RED parameters for packets marked IN (table 1).
     pub const SFD_IN: Self = Self {
         min_threshold: 10.0,
         max_threshold: 30.0,
@@ -40,7 +40,7 @@ impl RedSettings {
         weight: 0.02,
         spread: DropSpread::Even,
     };
-    /// SFD02's table 1 for packets marked OUT, and plain RED's in its section 4.1.
+    /// SFD02's RED parameters for packets marked OUT (table 1), and for plain RED (section 4.1).
     pub const SFD_OUT: Self = Self {
         min_threshold: 8.0,
         max_threshold: 24.0,

@@ -48,7 +48,7 @@ impl Cursor {
         Some(self.begun + change.at)
     }
 
-    /// Takes the change that is due next; the one after it follows.
+    /// Takes the change that is due next, and goes on to the one after it.
     pub(super) fn take(&mut self) -> Option<Change> {
         let change = *self.schedule.changes.get(self.next)?;
         self.next += 1;

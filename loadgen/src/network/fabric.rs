@@ -1,4 +1,4 @@
-//! All links of a network, and which packet goes over which: sans-IO.
+//! All links of a network, and the route of each packet over them: sans-IO.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -162,7 +162,7 @@ impl Fabric {
         None
     }
 
-    /// Lets the links do all that is due by `now`, each at its own time.
+    /// Carries out all that the links have due by `now`, each at its own time.
     pub(super) fn run(&mut self, now: Time, arrive: &mut impl FnMut(Port, &[u8])) {
         while let Some(when) = self.next_event().filter(|when| *when <= now) {
             let Some(Reverse((_, link))) = self.events.pop() else {

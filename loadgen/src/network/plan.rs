@@ -24,7 +24,7 @@ pub(crate) struct NetworkPlan {
     pub(crate) out_code_points: Vec<u8>,
 }
 
-/// The host that sends.
+/// The farm as it is to be built: the host of the servers.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FarmPlan {
     pub(crate) namespace: String,

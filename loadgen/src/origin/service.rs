@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// work: a constant part, and its body's size over the rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
-    /// The bits of body in a second.
+    /// The rate at which bodies are served, in bits per second.
     pub bits_per_s: u64,
     /// The constant part of a request's work, before its body counts.
     pub overhead: Duration,

@@ -286,8 +286,8 @@ fn printable(name: &str) -> String {
     name.replace(char::is_control, " ")
 }
 
-/// Systems that most reports are about. Each keeps its style in all of them, whatever else
-/// is compared.
+/// The systems that most reports are about. Each keeps its style in all of them, whatever else is
+/// compared.
 const KNOWN: [&str; 8] = [
     "sprat-srpt",
     "sprat-auto",

@@ -8,8 +8,8 @@ use crate::results::Outcome;
 /// The number of half-percentile buckets of size, as in TOCS03's figure 9 (right).
 pub(crate) const BUCKETS: usize = 200;
 
-/// Each size bin ends at this multiple of its start, as in TOCS03's figure 9
-/// (left). From 41 B to 2 MB that makes the paper's 60 bins.
+/// The ratio of a size bin's end to its start, as in TOCS03's figure 9 (left). From 41 B to 2 MB
+/// that makes the paper's 60 bins.
 const BIN_RATIO: f64 = 1.2;
 
 /// The most points of a distribution: from all requests down to one of a thousand, eight for each
@@ -26,7 +26,7 @@ pub(crate) struct Measures {
     pub(crate) failed: usize,
     /// The payload received over the time from the first start to the last completion.
     pub(crate) goodput_bytes_per_s: f64,
-    /// Mean response time; NaN if nothing was answered, here and below.
+    /// The mean response time; NaN if no request was answered, here and below.
     pub(crate) mean_ms: f64,
     /// Mean of response time over the time that the response needs alone.
     pub(crate) slowdown: f64,

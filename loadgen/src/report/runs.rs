@@ -11,7 +11,7 @@ use crate::results::{self, Outcome, RunInfo};
 /// loses.
 const ARRIVAL_TOLERANCE_S: f64 = 1e-6;
 
-/// One system's answers to one trace.
+/// The run of one system with one trace: its outcomes, and the facts about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// The file of the results, for messages.

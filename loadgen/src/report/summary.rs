@@ -10,7 +10,7 @@ use super::runs::{Comparison, LoadGroup, Run};
 /// The name of the bound that means are compared with.
 pub(crate) const IDEAL: &str = "ideal-srpt";
 
-/// One system at one load, beside the baseline and the ideal.
+/// The figures of one system at one load, beside the baseline and the ideal.
 #[derive(Clone, Debug)]
 pub(crate) struct SummaryRow {
     /// The name of the system.

@@ -53,7 +53,7 @@ impl Record {
     /// Writes the experiment's file, whole.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
         let mut out = csv::Writer::from_writer(Vec::new());
         let took = format!("{:.1}", self.took_s);

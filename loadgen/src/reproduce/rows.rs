@@ -40,7 +40,7 @@ pub(super) struct Reproduced {
 /// Checks that each row has a source, a number and a figure that is known.
 ///
 /// # Errors
-/// A row lacks one.
+/// A row lacks one of these.
 pub(super) fn check(papers: &[Paper], runs: &[PaperRun]) -> anyhow::Result<()> {
     for paper in papers {
         for row in &paper.rows {
@@ -81,7 +81,7 @@ pub(super) fn check(papers: &[Paper], runs: &[PaperRun]) -> anyhow::Result<()> {
 /// Judges all rows by the experiments that have been run.
 ///
 /// # Errors
-/// An experiment was run and lacks the value that a row is read from.
+/// Never: a record that lacks the value of a row makes the row differ.
 pub(super) fn judge(
     papers: &[Paper],
     runs: &[PaperRun],

@@ -1,4 +1,5 @@
-//! Experiments one after the other: what has been run with the same code is not run again.
+//! Experiments one after the other; an experiment that has been run with the same code is not run
+//! again.
 
 use std::io::Write as _;
 use std::path::Path;

@@ -165,7 +165,7 @@ struct Found {
     median: f64,
     /// The payload of all clients, in megabits per second.
     throughput: f64,
-    /// The part of the resource that the foreground had.
+    /// The share of the resource that the foreground had.
     utilisation: f64,
 }
 

@@ -1,5 +1,5 @@
-//! The search for the rate, as the proxy's thread drives it: which sockets it
-//! follows, when it asks the kernel about them, and what it is told.
+//! The search for the rate, as the proxy's thread drives it: the sockets that it follows, the times
+//! at which it asks the kernel about them, and what it tells the search.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -111,8 +111,8 @@ impl Congestion {
         self.threshold = self.threshold.max(threshold);
     }
 
-    /// Notes a measured round trip. HyStart ends slow start where round trips
-    /// grow, or the acknowledgements of one train last for half of one.
+    /// Notes a measured round trip. HyStart ends slow start where round trips grow, or where the
+    /// acknowledgements of one train last for half a round trip.
     pub(super) fn on_rtt(&mut self, now: Time, rtt: Duration, acked: u64, sent: u64) {
         if self.algorithm != Algorithm::Cubic {
             return;

@@ -121,7 +121,7 @@ pub(super) struct Connection {
 pub(super) enum Handshake {
     /// The SYN is on its way.
     Begun,
-    /// The SYN-ACK was sent, so many times; the next is due.
+    /// The SYN-ACK was sent `times` times, last at `at`; the next is due at `due`.
     Answered { at: Time, times: u32, due: Time },
     /// The handshake is over: both ends know of each other.
     Over,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The habits of a TCP that differ by its time.
+/// The habits of TCP that differ by its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Habits {
     /// The least timeout beyond a round trip.

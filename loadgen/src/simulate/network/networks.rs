@@ -29,7 +29,7 @@ pub(super) struct Network {
     pub(super) algorithm: Algorithm,
     /// Whether the shared link is the bottleneck, so that its rate can be named.
     pub(super) is_shared: bool,
-    /// The shared link's queue is the server's own, of so many packets.
+    /// The bound in packets of the server's own queue, if the shared link's queue is that.
     pub(super) local_packets: Option<u64>,
 }
 

@@ -125,7 +125,7 @@ impl NetworkOutcome {
     /// Checks a run and sums it up.
     ///
     /// # Errors
-    /// When bytes are missing, or a response is.
+    /// When bytes are missing, or a response is not complete.
     pub(super) fn of(
         plan: &RunPlan,
         now: Time,

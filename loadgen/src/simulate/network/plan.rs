@@ -47,7 +47,7 @@ pub(super) struct RunPlan {
     pub(super) algorithm: Algorithm,
     /// The rate to name, if one describes the network.
     pub(super) named_bits_per_s: Option<u64>,
-    /// The shared link's queue is the server's own, of so many packets.
+    /// The bound in packets of the server's own queue, if the shared link's queue is that.
     pub(super) local_packets: Option<u64>,
     /// The marking by the router before the shared link, if it marks packets.
     pub(super) marking: Option<Marking>,

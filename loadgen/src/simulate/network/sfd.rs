@@ -204,7 +204,7 @@ impl SfdWay {
 struct MeasuredWay {
     way: SfdWay,
     latencies: Latencies,
-    /// The part of the link that was used.
+    /// The part of the link's capacity that was used.
     utilisation: f64,
     /// The part of the packets that was dropped.
     loss: f64,

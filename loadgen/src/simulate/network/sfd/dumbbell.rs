@@ -133,7 +133,7 @@ struct MessageConnection {
     timer: Option<Time>,
 }
 
-/// A page that is being asked for.
+/// A page whose objects a user is asking for.
 struct Asking {
     session: u32,
     page: Page,
@@ -496,7 +496,7 @@ impl<'a> Dumbbell<'a> {
         self.emit(c, &out);
     }
 
-    /// Takes a packet that has reached the end that it is for.
+    /// Takes a packet that has reached its end of a connection.
     fn arrive(&mut self, content: NumberedPacket) {
         let c = content.connection;
         let Some(connection) = self.connections[c].as_deref_mut() else {

@@ -20,7 +20,7 @@ pub(super) struct Object {
     pub(super) gap_s: f64,
 }
 
-/// A page as it is asked for.
+/// A page as a user asks for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Page {
     pub(super) server: usize,

@@ -1,4 +1,4 @@
-//! Values of the command line, and what the commands share.
+//! Parsers of command-line values, and helpers that the commands share.
 
 use std::process::Command;
 use std::time::Duration;

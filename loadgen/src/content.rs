@@ -9,15 +9,15 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 
-/// Bytes after which the sequence repeats: a prime, so that a lost run of
-/// whole pages or segments does not go unseen.
+/// The number of bytes after which the sequence repeats: a prime, so that the loss of whole pages
+/// or segments shows.
 const PERIOD: usize = 65_521;
 
 /// The most bytes that one slice holds.
 pub const SLICE_BYTES_MAX: usize = 65_536;
 
-/// The sequence, long enough that a full slice may begin anywhere in the
-/// period. Letters and digits, so that it can be looked at.
+/// The sequence of bodies in letters and digits, which a reader can look at. It is long enough that
+/// a full slice may begin anywhere in the period.
 static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let period: Vec<u8> = (0..PERIOD as u64)
@@ -31,7 +31,7 @@ static BLOCK: LazyLock<Bytes> = LazyLock::new(|| {
         .collect()
 });
 
-/// The same in words with markup between them, which a coder makes smaller.
+/// The sequence of bodies in words and markup, which a content coder makes smaller.
 static WORDS: LazyLock<Bytes> = LazyLock::new(|| {
     let mut period = Vec::with_capacity(PERIOD + 64);
     for index in 0.. {
@@ -49,7 +49,7 @@ static WORDS: LazyLock<Bytes> = LazyLock::new(|| {
         .collect()
 });
 
-/// Writes a word of one to four syllables, after a tag now and then.
+/// Appends a word of one to four syllables to `text`, with a tag before one in twelve.
 fn write_word(text: &mut Vec<u8>, mut random: u64) {
     const SYLLABLES: [&[u8]; 32] = [
         b"the", b"a", b"in", b"re", b"ti", b"on", b"er", b"to", b"com", b"of", b"and", b"en",
@@ -74,7 +74,7 @@ fn write_word(text: &mut Vec<u8>, mut random: u64) {
     text.push(b' ');
 }
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
+/// Hashes an index by SplitMix64 (Steele, Lea and Flood, 2014).
 fn mix(index: u64) -> u64 {
     let z = index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -82,21 +82,21 @@ fn mix(index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The content of one path.
+/// The body that an origin serves at one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Size of the body, in bytes.
     pub bytes: u64,
     /// The place in the sequence at which the body begins.
     phase: usize,
-    /// Words rather than letters and digits that nothing makes much smaller.
+    /// Whether the body is words, which compress, rather than letters and digits, which hardly do.
     words: bool,
 }
 
 impl Content {
-    /// Returns the content of an origin path, with or without a query; `None` if the
-    /// path is not one. What stands before `/size/` does not count, so that a gateway
-    /// may take a prefix off. Of the query `text=1` alone counts: words.
+    /// Returns the content of an origin path; `None` for any other path. A prefix before `/size/`
+    /// does not count, so that a gateway may take it off. Of the query, `text=1` alone counts: the
+    /// body is words.
     pub fn of_path(path: &str) -> Option<Self> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let rest = &path[path.find("/size/")? + "/size/".len()..];
@@ -111,12 +111,12 @@ impl Content {
         })
     }
 
-    /// Returns the same size in words, which a coder makes smaller, or in letters.
+    /// Returns this content at the same size, in words or in letters and digits.
     pub(crate) fn in_words(self, words: bool) -> Self {
         Self { words, ..self }
     }
 
-    /// Returns what kind of content it is, for a `Content-Type`.
+    /// Returns the content's media type, for the field `Content-Type`.
     pub fn media_type(&self) -> &'static str {
         if self.words {
             "text/html; charset=utf-8"
@@ -129,7 +129,8 @@ impl Content {
         if self.words { &WORDS } else { &BLOCK }
     }
 
-    /// Returns at most `bytes_max` bytes from `offset` on; empty at the end.
+    /// Returns the body's bytes from `offset` on, at most `bytes_max` and at most a slice; empty at
+    /// the end.
     pub fn slice(&self, offset: u64, bytes_max: usize) -> Bytes {
         let left = self.bytes.saturating_sub(offset);
         self.stretch(
@@ -138,7 +139,7 @@ impl Content {
         )
     }
 
-    /// Exactly `len` bytes (at most a slice) as if the body went on for ever.
+    /// Returns `len` bytes (at most a slice) from `offset` on, as if the body had no end.
     pub(crate) fn stretch(&self, offset: u64, len: usize) -> Bytes {
         let start = self.position(offset);
         self.sequence()
@@ -160,7 +161,7 @@ impl Content {
     }
 }
 
-/// FNV-1a of the text, folded into the period.
+/// Hashes a path's text to its place in the period, by FNV-1a.
 fn phase(text: &str) -> usize {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,5 +1,5 @@
-//! `sprat-loadgen demo`: the same requests through several systems at the same time,
-//! drawn side by side on one page as it happens.
+//! `sprat-loadgen demo`: sends the same requests to several systems at once, and shows the systems
+//! side by side on a live page.
 
 mod board;
 mod clients;
@@ -57,7 +57,7 @@ pub struct DemoArgs {
     duration: Option<Duration>,
 }
 
-/// A system that is shown.
+/// A system under comparison: its name, its address, and the network namespace of its clients.
 #[derive(Clone, Debug)]
 struct ShownSystem {
     name: String,
@@ -65,13 +65,13 @@ struct ShownSystem {
     namespace: Option<String>,
 }
 
-/// Distinct files of the workload.
+/// The number of distinct files in the workload.
 const FILES: u32 = 5_000;
 
-/// The share of responses that count as large: the figures of the largest 1%.
+/// The share of responses that count as large: the largest 1%.
 const LARGE_SHARE: f64 = 0.01;
 
-/// The time that a system's clients have to start.
+/// The time from the command's start to the first request, in which the clients get ready.
 const START: Duration = Duration::from_millis(500);
 
 const SYSTEMS_MAX: usize = 4;
@@ -86,7 +86,7 @@ struct Demo {
     begun: Instant,
 }
 
-/// An event of the page's stream.
+/// The state of all systems, as one event of the page's stream.
 #[derive(Serialize)]
 struct DemoState<'a> {
     at_s: f64,
@@ -145,7 +145,7 @@ impl Demo {
     }
 }
 
-/// Runs the command.
+/// Runs `sprat-loadgen demo`.
 ///
 /// # Errors
 /// When the page cannot be served, or a system not be asked.
@@ -195,7 +195,8 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts the clients of each system; what it returns tells of those that have ended.
+/// Starts the clients of each system on a thread, and returns the channel of the errors that end
+/// them.
 fn start(
     systems: &[ShownSystem],
     demand: &Demand,
@@ -218,7 +219,7 @@ fn start(
     Ok(ended)
 }
 
-/// Waits for the first system that cannot be asked.
+/// Waits until a system's clients fail, and returns their error.
 async fn broken(mut ended: mpsc::Receiver<anyhow::Error>) -> anyhow::Result<()> {
     match ended.recv().await {
         Some(error) => Err(error),

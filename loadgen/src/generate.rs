@@ -1,4 +1,4 @@
-//! `sprat-loadgen gen`: writes a trace, and the files that it asks for.
+//! `sprat-loadgen gen`: writes a trace, and the files that its requests ask for.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -66,7 +66,7 @@ pub struct GenArgs {
 
 const REQUESTS_DEFAULT: u32 = 20_000;
 
-/// Runs the command.
+/// Runs `sprat-loadgen gen`.
 ///
 /// # Errors
 /// When a file cannot be read or written, or the recorded trace is bad.

@@ -1,4 +1,4 @@
-//! `sprat-loadgen hold`: connections that have had a response, and wait.
+//! `sprat-loadgen hold`: opens connections, asks once on each, and holds them.
 
 use std::io::Write as _;
 use std::rc::Rc;
@@ -13,10 +13,10 @@ use tokio::task::{JoinSet, LocalSet};
 use crate::cli;
 use crate::replay::{Target, target};
 
-/// Connections that are being opened at a time.
+/// The most connections that are being opened at once.
 const OPENING_MAX: usize = 64;
 
-/// Bytes of an answer's head that are read at most.
+/// The most bytes of a response that are read before its head must have ended.
 const HEAD_MAX: usize = 16 << 10;
 
 /// Open connections, ask once on each, and hold them.
@@ -48,7 +48,7 @@ trait Held: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Held for T {}
 
-/// Runs the command.
+/// Runs `sprat-loadgen hold`.
 ///
 /// # Errors
 /// When a connection cannot be opened, is not answered, or is closed.
@@ -107,7 +107,7 @@ async fn open(target: &Target, path: &str) -> anyhow::Result<Box<dyn Held>> {
     Ok(stream)
 }
 
-/// Reads a whole response whose head says how long it is.
+/// Reads a whole response, whose head must have a `Content-Length`.
 async fn answered(stream: &mut Box<dyn Held>) -> anyhow::Result<()> {
     let mut read = Vec::new();
     loop {
@@ -133,7 +133,7 @@ async fn answered(stream: &mut Box<dyn Held>) -> anyhow::Result<()> {
     }
 }
 
-/// Returns whether the other end has closed.
+/// Returns whether the server has closed the connection.
 async fn is_closed(stream: &mut Box<dyn Held>) -> bool {
     let mut byte = [0];
     let reading = stream.read(&mut byte);

@@ -1,7 +1,7 @@
-//! Bounds: what the same trace would take on an ideal link under shortest
-//! remaining processing time and under processor sharing.
+//! Bounds of response times: a trace on an ideal link, under shortest remaining processing time and
+//! under processor sharing.
 //!
-//! Both are fluid and exact, in virtual time: a job is the wire cost of a
+//! Both bounds are fluid and exact, in virtual time: a job is the wire cost of a
 //! response ([`sprat_measure::wire::response_bytes`]), served at the link's rate, with
 //! no propagation delay, no TCP and no segments. SRPT's mean is the least that
 //! any order can reach (Schrage 1968); processor sharing is what a fair server
@@ -47,7 +47,7 @@ pub struct IdealArgs {
 pub enum Bound {
     /// Preemptive shortest remaining processing time.
     Srpt,
-    /// The bound of processor sharing.
+    /// Processor sharing: all jobs in the system have equal shares of the link.
     Sharing,
 }
 
@@ -88,7 +88,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Returns the response time.
+    /// Returns the time from the request to the last byte.
     pub fn response(&self) -> Duration {
         Duration::from_nanos(self.done_ns - self.start_ns)
     }
@@ -137,9 +137,9 @@ fn run(jobs: &[Job], mut server: impl VirtualServer) -> Vec<Served> {
     }
 }
 
-/// The jobs that wait for another of the same user.
+/// The jobs of a partly open trace that wait for another job of the same user.
 struct Followers {
-    /// The user's next job after each.
+    /// The same user's next job, for each job.
     next: Vec<Option<usize>>,
     is_follower: Vec<bool>,
 }
@@ -160,7 +160,7 @@ impl Followers {
     }
 }
 
-/// Returns the jobs that a trace makes for a link.
+/// Converts a trace's requests to jobs for a link.
 pub fn jobs(trace: &Trace, uplink_bits_per_s: u64, connection: Connection) -> Vec<Job> {
     let work_ns = |bytes| {
         let bits = u128::from(wire::response_bytes(bytes, connection)) * 8;
@@ -176,7 +176,7 @@ pub fn jobs(trace: &Trace, uplink_bits_per_s: u64, connection: Connection) -> Ve
     trace.requests.iter().map(job).collect()
 }
 
-/// Runs the subcommand.
+/// Runs `sprat-loadgen ideal`.
 ///
 /// # Errors
 /// If the trace cannot be read, the results cannot be written, or an option

@@ -67,25 +67,25 @@ struct NameArgs {
 
 /// A full Ethernet frame as tc counts it: 14 + 1500 bytes.
 const FRAME_BYTES: u32 = 1514;
-/// TOCS03's queue of 100 packets.
+/// The bytes of the queue of TOCS03's router, 100 packets.
 const QUEUE_BYTES: u32 = 100 * FRAME_BYTES;
-/// Two full packets and what rounding takes.
+/// The least depth of the token bucket: two full packets, and room for rounding.
 const BURST_BYTES_MIN: u64 = 3100;
-/// The bursts in a second that the depth allows for: the kernel's timer may be 0.5 ms late.
+/// The bursts a second that the bucket's depth allows for: the kernel's timer may be 0.5 ms late.
 const BURSTS_PER_S: u64 = 2000;
 
-/// Addresses from 198.18.0.0/15, which RFC 2544 sets aside for benchmarks.
+/// The farm's address, of 198.18.0.0/15, which RFC 2544 sets aside for benchmarks.
 pub const FARM_ADDRESS: &str = "198.18.0.1";
-/// The client's end of the link.
+/// The address of the client's end of the link.
 pub const CLIENT_ADDRESS: &str = "198.18.0.2";
 const NETWORK: &str = "198.18.0.0/24";
 const PREFIX_BITS: u8 = 24;
 
-/// The device on the farm's side, which is limited.
+/// The device on the farm's side, whose rate is limited.
 const FARM_DEVICE: &str = "uplink";
 const CLIENT_DEVICE: &str = "downlink";
 
-/// Runs the command.
+/// Runs `sprat-loadgen lab`.
 ///
 /// # Errors
 /// Says what is missing (root, a tool, a kernel feature) and what to do.
@@ -123,16 +123,14 @@ pub(crate) fn lab_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the bucket's depth for a rate.
+/// Returns the depth of the token bucket, in bytes, for a rate.
 ///
-/// A bucket smaller than a packet passes none, and two full packets are what
-/// tbf needs to send back to back: the floor, and more than enough at 10
-/// Mbit/s. When the kernel's timer is later than the bucket is deep, the time
-/// is lost to the link, so that it grows to 0.5 ms of the rate: 6 KB at 100
-/// Mbit/s, 62 KB at 1 Gbit/s. (On two busy cores 3100 bytes carried 0.6% less
-/// than 6250 at 100 Mbit/s; at 1 Gbit/s those cores were the limit, and no
-/// difference showed.) Deeper is worse, for what leaves at once is no longer
-/// scheduled.
+/// A bucket smaller than a packet passes none, and two full packets are what tbf needs to send back
+/// to back: the floor, and more than enough at 10 Mbit/s. A timer that is later than the bucket is
+/// deep loses time of the link. Hence the depth grows to 0.5 ms of the rate: 6 KB at 100 Mbit/s, 62
+/// KB at 1 Gbit/s. (On two busy cores 3100 bytes carried 0.6% less than 6250 at 100 Mbit/s; at 1
+/// Gbit/s those cores were the limit, and no difference showed.) Deeper is worse, for what leaves
+/// at once is no longer scheduled.
 pub fn burst_bytes(rate_bits_per_s: u64) -> u64 {
     (rate_bits_per_s / 8 / BURSTS_PER_S).max(BURST_BYTES_MIN)
 }
@@ -140,15 +138,15 @@ pub fn burst_bytes(rate_bits_per_s: u64) -> u64 {
 /// The limits of the farm's side of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkLimits {
-    /// The rate from farm to client.
+    /// The rate from farm to client, in bits per second.
     pub rate_bits_per_s: u64,
     /// Depth of the token bucket.
     pub burst_bytes: u64,
-    /// Bytes that wait before it.
+    /// The most bytes that wait before the token bucket.
     pub limit_bytes: u64,
 }
 
-/// A pair of namespaces by its name.
+/// A lab, by the names of its two namespaces.
 #[derive(Clone, Debug)]
 pub struct Lab {
     /// The namespace of origins and proxies.
@@ -158,7 +156,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Names the lab `name`, whether it exists or not.
+    /// Returns the handle of lab `name`, whether the lab exists or not.
     pub fn new(name: &str) -> Self {
         Self {
             farm: format!("{name}-farm"),
@@ -166,8 +164,8 @@ impl Lab {
         }
     }
 
-    /// Makes what is missing and sets the link. What runs in the namespaces
-    /// goes on.
+    /// Creates the namespaces and the link where they are missing, and limits the link. Programs
+    /// that run in the namespaces go on.
     pub fn up(&self, link: &LinkLimits) -> anyhow::Result<()> {
         let present = namespaces()?;
         for namespace in [&self.farm, &self.client] {
@@ -200,7 +198,7 @@ impl Lab {
         self.limit(link)
     }
 
-    /// Removes the namespaces, and the link with them. Returns how many there
+    /// Removes the namespaces, and the link with them. Returns the number of namespaces that there
     /// were.
     pub fn down(&self) -> anyhow::Result<usize> {
         let present = namespaces()?;
@@ -256,7 +254,7 @@ impl Lab {
             .contains(&format!(" {FARM_DEVICE}@")))
     }
 
-    /// Addresses, offloads and TCP of one namespace.
+    /// Sets addresses, offloads and TCP of one namespace.
     fn set_host(&self, namespace: &str, device: &str, address: &str) -> anyhow::Result<()> {
         let address = format!("{address}/{PREFIX_BITS}");
         // Segments as they are on a real wire: with offloads, 64 KB would
@@ -300,7 +298,7 @@ impl Lab {
     }
 }
 
-/// TCP of both hosts, under /proc/sys/net/ipv4.
+/// The TCP settings of both hosts, as names under /proc/sys/net/ipv4 and their values.
 pub(crate) const HOST_SETTINGS: [(&str, &str); 3] = [
     // What one run learns about the path must not help or hurt the next.
     ("tcp_no_metrics_save", "1"),
@@ -313,18 +311,17 @@ pub(crate) const HOST_SETTINGS: [(&str, &str); 3] = [
 /// The congestion control of the senders on the link.
 const CONGESTION_CONTROL: &str = "cubic";
 
-/// Sets one of /proc/sys/net/ipv4. Key and value are constants of this file,
-/// so that the shell has nothing to misread.
+/// Writes a setting under /proc/sys/net/ipv4 of a namespace. Keys and values are constants of this
+/// crate, so that the shell has nothing to misread.
 pub(crate) fn set_ipv4(namespace: &str, key: &str, value: &str) -> anyhow::Result<()> {
     let write = format!("echo {value} > /proc/sys/net/ipv4/{key}");
     inside(namespace, &["sh", "-c", &write]).with_context(|| format!("cannot set {key} to {value}"))
 }
 
-/// Puts the link under cubic by its route, which works whatever the machine's
-/// default is. The namespace's own default, which then counts on the loopback
-/// alone, can be only what the machine allows to everyone (its
-/// `tcp_allowed_congestion_control`, a setting of the whole machine that is
-/// not the lab's to change): reno where cubic is not among that.
+/// Puts the link under cubic by its route, which works whatever the machine's default is. The
+/// namespace's own default then counts on the loopback alone. It can be only what the machine
+/// allows to all (its `tcp_allowed_congestion_control`, a setting of the whole machine that is not
+/// the lab's to change): reno where cubic is not allowed.
 fn set_congestion_control(namespace: &str, device: &str) -> anyhow::Result<()> {
     if set_ipv4(namespace, "tcp_congestion_control", CONGESTION_CONTROL).is_err() {
         set_ipv4(namespace, "tcp_congestion_control", "reno")?;
@@ -355,8 +352,8 @@ pub(crate) struct BucketCounters {
 }
 
 impl BucketCounters {
-    /// Reads `tc -s qdisc show`. Its JSON leaves out the bucket's settings in
-    /// releases still in use, so that this reads the text.
+    /// Parses the text of `tc -s qdisc show`. The JSON leaves out the bucket's settings in releases
+    /// of `tc` still in use.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut lines = text
             .lines()

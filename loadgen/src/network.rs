@@ -76,7 +76,7 @@ pub struct NetworkArgs {
 /// The time that a command may take to end after SIGTERM.
 const END_WITHIN: Duration = Duration::from_secs(5);
 
-/// Runs the command; returns that of the command that was run.
+/// Runs `sprat-loadgen network`; returns the exit code of the command that ran in it.
 ///
 /// # Errors
 /// Says what is wrong with the topology, or what is missing on this machine.
@@ -158,7 +158,7 @@ impl Signals {
     }
 }
 
-/// A network that is up. The engine ends before the hosts go.
+/// A network that is up. The engine stands before the hosts, and so ends before they go.
 struct RunningNetwork {
     names: Vec<String>,
     has_bucket: bool,
@@ -169,7 +169,7 @@ struct RunningNetwork {
 }
 
 impl RunningNetwork {
-    /// Writes the counters, or says why that failed; the network goes on.
+    /// Writes the counters, or reports why that failed; the network goes on.
     fn count(&self) {
         if let Err(error) = self.try_count() {
             report(&format!("error: {error:#}"));
@@ -243,7 +243,7 @@ impl RunningNetwork {
 /// The number that shells add to a signal's to make an exit code.
 const SIGNALLED: u8 = 128;
 
-/// Ends what a command has left behind.
+/// Kills the processes that a command has left behind in its group.
 fn end(group: Pid) {
     let _ = kill_process_group(group, Signal::KILL);
 }
@@ -287,7 +287,7 @@ fn environment(description: &Description, file: &Path) -> Vec<(String, String)> 
     pairs
 }
 
-/// One line for each host, and how many links there are.
+/// Returns a line for each host, and one with the number of links.
 fn told(plan: &NetworkPlan) -> String {
     let ends = |hosts: &[HostPlan]| match hosts {
         [only] => only.address.to_string(),
@@ -307,7 +307,7 @@ fn told(plan: &NetworkPlan) -> String {
     lines.join("\n")
 }
 
-/// Says it on stderr; nothing is left to do if that is closed.
+/// Prints a line on stderr; there is no other place to complain if that is closed.
 fn report(line: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{line}");

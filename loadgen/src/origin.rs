@@ -85,7 +85,7 @@ pub struct OriginArgs {
     notsent_lowat: u32,
 }
 
-/// A server, or several with the same settings in one process.
+/// The settings of an origin: one server, or several in one process.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// Addresses to serve, each a server of its own; port 0 picks a free one.
@@ -98,13 +98,13 @@ pub struct Origin {
     pub service: Option<Service>,
     /// The most connections open at once, over all threads.
     pub connections_max: u32,
-    /// Bytes that the kernel may hold unsent for a connection. An origin elsewhere would
-    /// have memory of its own; this one must not take that of what is measured.
+    /// The most bytes that the kernel may hold unsent for a connection. An origin elsewhere would
+    /// have memory of its own; this one must not take that of the system that is measured.
     pub max_unsent_bytes: u32,
 }
 
 impl Default for Origin {
-    /// One thread on a free port of the loopback.
+    /// Makes an origin with one thread on a free port of the loopback.
     fn default() -> Self {
         Self {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
@@ -117,7 +117,7 @@ impl Default for Origin {
     }
 }
 
-/// Serves until SIGINT or SIGTERM.
+/// Runs `sprat-loadgen origin`, which serves until SIGINT or SIGTERM.
 ///
 /// # Errors
 /// When an address cannot be served.

@@ -11,9 +11,9 @@ use crate::workload::{Dice, origin_path};
 const COLUMNS: [&str; 4] = ["t_s", "bytes", "status", "url"];
 const NOT_MODIFIED: u16 = 304;
 
-/// Reads the first `limit` requests that have a body. Stamps of whole seconds
-/// are spread uniformly inside their second, by `seed`; each distinct size of
-/// a URL becomes a file of the origin; time 0 is the first second.
+/// Reads a recorded trace: the first `limit` requests that have a body. Stamps of whole seconds are
+/// spread uniformly inside their second, by `seed`; each distinct size of a URL becomes a file of
+/// the origin; time 0 is the first second.
 ///
 /// # Errors
 /// Names file and line when a field does not parse, time goes backwards, or no
@@ -64,7 +64,7 @@ fn from_reader(
     Ok(Trace { requests })
 }
 
-/// Spreads whole-second stamps inside their second and counts from the first.
+/// Spreads whole-second stamps inside their second, and counts times from the first.
 fn spread(requests: &mut [Request], seed: u64) {
     let whole_seconds = requests.iter().all(|request| request.t_s.fract() == 0.0);
     let first_s = requests[0].t_s;

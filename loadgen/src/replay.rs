@@ -1,4 +1,4 @@
-//! `sprat-loadgen replay`: asks a server for what a trace says, when it says.
+//! `sprat-loadgen replay`: makes a trace's requests to a server, at the trace's times.
 
 mod client;
 mod groups;
@@ -105,7 +105,7 @@ pub struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    /// Streams have no connection of their own.
+    /// Returns how requests use connections: streams of HTTP/2 have none of their own.
     fn connection(&self) -> Connection {
         match (self.http2, &self.target.tls) {
             (Some(_), _) => Connection::Keep,
@@ -118,7 +118,7 @@ impl ReplayArgs {
 /// Descriptors that the process needs beside its connections.
 const DESCRIPTORS_SPARE: u64 = 64;
 
-/// Runs the command.
+/// Runs `sprat-loadgen replay`.
 ///
 /// # Errors
 /// When the trace cannot be read, the results cannot be written, or nothing
@@ -197,7 +197,7 @@ fn header(text: &str) -> Result<String, String> {
     }
 }
 
-/// Makes a bar on stderr; indicatif shows none where that is no terminal.
+/// Makes a progress bar on stderr; indicatif shows none where stderr is no terminal.
 fn progress(requests: usize) -> indicatif::ProgressBar {
     let style = indicatif::ProgressStyle::with_template(
         "{elapsed_precise} {wide_bar} {human_pos}/{human_len} done, {per_sec}, {eta} left",
@@ -247,7 +247,7 @@ fn describe(
     info
 }
 
-/// One line: what came of it. Times are of the requests that did not fail.
+/// Returns one line on the results. Times are of the requests that did not fail.
 fn summary(info: &RunInfo, outcomes: &[Outcome], connection: Connection) -> String {
     let good = || outcomes.iter().filter(|outcome| outcome.error.is_none());
     let mut times: Vec<f64> = good().map(|outcome| outcome.response_ms).collect();
@@ -309,7 +309,7 @@ fn failures(outcomes: &[Outcome]) -> String {
     }
 }
 
-/// Nearest rank in sorted `times`; 0 if there are none.
+/// Returns the percentile `p` of sorted `times`, by nearest rank; 0 if there are none.
 fn percentile(times: &[f64], p: f64) -> f64 {
     let rank = (times.len() as f64 * p).ceil() as usize;
     times.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)

@@ -46,7 +46,7 @@ pub struct ReportArgs {
     pub title: String,
 }
 
-/// Runs the subcommand.
+/// Runs `sprat-loadgen report`.
 ///
 /// # Errors
 /// If results cannot be read or compared (the message names the file), or the
@@ -60,7 +60,7 @@ pub fn main(args: &ReportArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Writes all files, and says what came out.
+/// Writes the files of a report, and returns the text for the terminal.
 fn write_report(args: &ReportArgs) -> anyhow::Result<String> {
     let runs = args.results.iter().map(|file| Run::read(file));
     let runs = runs.collect::<anyhow::Result<Vec<_>>>()?;

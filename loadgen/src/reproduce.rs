@@ -1,5 +1,5 @@
-//! `sprat-loadgen reproduce`: the figures and tables of the five papers, row by row, beside
-//! what comes out here.
+//! `sprat-loadgen reproduce`: the figures and tables of the five papers, row by row, each beside
+//! the value found here.
 
 mod lab;
 mod page;
@@ -79,8 +79,8 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
     reproduce(args, scale, &record::code()).map(drop)
 }
 
-/// Runs what is asked for and has not been run with this code, and writes the page of all
-/// that there is. Returns how many experiments were run.
+/// Runs the experiments that are asked for and have not been run with this code, and writes the
+/// page of all that have been run. Returns the number of experiments that it ran.
 ///
 /// # Errors
 /// An experiment fails, or its output cannot be written.
@@ -169,7 +169,7 @@ fn write(
     Ok(())
 }
 
-/// Lists the rows that the command line asks for, and how many there are by verdict.
+/// Lists the rows that the command line asks for, and their numbers by verdict.
 fn told(args: &ReproduceArgs, papers: &[Paper], found: &[Reproduced]) -> String {
     let is_asked = |own: &&Reproduced| {
         let name = args.paper.as_ref();

@@ -34,7 +34,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Seconds from the start of the run to the last byte.
+    /// Returns the seconds from the start of the run to the last byte.
     pub fn done_s(&self) -> f64 {
         self.start_s + self.response_ms / 1e3
     }
@@ -54,7 +54,7 @@ pub enum Failure {
     Short,
     /// The response was not HTTP, was longer than it should be, or had the wrong bytes.
     Corrupt,
-    /// A status other than 200.
+    /// The response had a status other than 200.
     Status,
 }
 
@@ -69,7 +69,7 @@ impl Failure {
         Self::Status,
     ];
 
-    /// Returns the word in the CSV.
+    /// Returns the failure's word in the CSV.
     pub fn word(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -166,7 +166,7 @@ pub fn to_writer(outcomes: &[Outcome], out: impl Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// About a run as a whole. What is not known is left out of the JSON.
+/// The facts about a run as a whole. A fact that is not known is left out of the JSON.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunInfo {
@@ -202,7 +202,7 @@ pub struct RunInfo {
     pub requests: u64,
     /// The number of requests that failed.
     pub failed: u64,
-    /// Payload received over (last completion - first start).
+    /// The payload received over the time from the first start to the last completion.
     pub goodput_bytes_per_s: f64,
 }
 
@@ -214,15 +214,15 @@ pub struct ClientInfo {
     pub mode: Mode,
     /// Whether connections were kept.
     pub connection: Connection,
-    /// HTTP/2 connections whose streams the requests were.
+    /// The number of HTTP/2 connections whose streams the requests were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http2: Option<u32>,
-    /// Back-to-back clients of a closed loop.
+    /// The number of back-to-back clients of a closed loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// A request failed after this long.
+    /// The time after which a request failed, in milliseconds.
     pub timeout_ms: u64,
-    /// Requests left out of the results at the start.
+    /// The number of requests at the start that are left out of the results.
     pub warmup: u64,
     /// The most requests that could be open at once.
     pub max_open: u64,

@@ -1,9 +1,9 @@
-//! Simulation in virtual time, driving the core's own code: what is simulated
-//! is what runs.
+//! Simulation in virtual time, which drives the core's own code: the simulated code is the code
+//! that runs.
 //!
-//! Only what surrounds the core is made up: who comes and when, how long a
-//! server takes, and the clock. Who goes first, where to, and who is turned
-//! away is decided by `sprat-scheduler`, as in the proxy.
+//! Only what surrounds the core is made up: the arrivals, the times that a server
+//! takes, and the clock. The order of requests, their endpoints and refusals are
+//! decided by `sprat-scheduler`, as in the proxy.
 
 mod arrivals;
 mod charts;
@@ -72,7 +72,7 @@ enum SimulatedSystem {
     Sfd(network::sfd::SfdArgs),
 }
 
-/// Runs the command.
+/// Runs `sprat-loadgen simulate`.
 ///
 /// # Errors
 /// When the core breaks an invariant, or the output cannot be written.

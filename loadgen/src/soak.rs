@@ -1,4 +1,4 @@
-//! `sprat-loadgen soak`: many requests of every kind, and no byte may change.
+//! `sprat-loadgen soak`: makes many requests of every kind, and checks every byte.
 
 mod client;
 mod plan;
@@ -70,20 +70,20 @@ pub struct Soak {
     pub target: Target,
     /// The number of requests in all.
     pub requests: u64,
-    /// Requests under way at once.
+    /// The number of requests under way at once.
     pub clients: u32,
     /// The number of HTTP/2 connections.
     pub http2: u32,
     /// The mix of requests.
     pub mix: Mix,
-    /// A request without an end after this long is stuck.
+    /// The time after which a request without an end is stuck.
     pub deadline: Duration,
 }
 
-/// Runs the command.
+/// Runs `sprat-loadgen soak`.
 ///
 /// # Errors
-/// When anything came otherwise than it had to.
+/// When a request came otherwise than it had to.
 pub fn run(args: &SoakArgs) -> anyhow::Result<()> {
     let descriptors = cli::raise_open_files().saturating_sub(DESCRIPTORS_SPARE);
     let clients = args
@@ -115,7 +115,7 @@ pub fn run(args: &SoakArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Makes all requests and counts how they came out.
+/// Makes all requests and counts their results.
 ///
 /// # Errors
 /// When the runtime cannot be started.

@@ -17,7 +17,7 @@ use serde::{Serialize, Serializer};
 pub struct TableError {
     /// The file, as it was named.
     pub file: PathBuf,
-    /// The line, from 1, where one is to blame.
+    /// The line, counted from 1, if the error is in one.
     pub line: Option<u64>,
     /// The fault, and what the reader expected instead.
     pub problem: String,
@@ -86,7 +86,7 @@ impl Serialize for Number {
     }
 }
 
-/// Reads the rows of a CSV whose header names its columns, in any order.
+/// A reader of the rows of a CSV whose header names its columns, in any order.
 pub(crate) struct TableReader<R> {
     file: PathBuf,
     reader: csv::Reader<R>,
@@ -170,7 +170,7 @@ impl<R: Read> TableReader<R> {
     }
 }
 
-/// csv's own messages repeat the line in its own manner.
+/// Describes an error without its line, which csv's own messages repeat in their own manner.
 fn describe(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::Io(error) => error.to_string(),

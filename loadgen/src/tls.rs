@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The TLS of a client.
+/// A client's side of TLS, for one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls {
     config: Arc<ClientConfig>,
@@ -40,7 +40,7 @@ impl Tls {
         }
     }
 
-    /// Does the handshake.
+    /// Does the TLS handshake on a connected stream.
     ///
     /// # Errors
     /// The server does not speak TLS, or not as it should.
@@ -53,7 +53,7 @@ impl Tls {
     }
 }
 
-/// Takes any certificate, and checks that its key is the server's.
+/// A verifier that takes any certificate, and checks that its key is the server's.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! Traces: which responses are asked for, and when.
+//! Traces: the responses that clients ask for, and when.
 //!
 //! A trace is a CSV with the header `t_s,bytes,path` and optionally `user`.
 //! A trace with users is partly open: a user's first row says when the user
@@ -34,7 +34,7 @@ pub struct Request {
 /// Requests in the order of their arrival.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// Sorted by `t_s`. Either all have a user or none.
+    /// The requests, sorted by `t_s`. Either all have a user or none.
     pub requests: Vec<Request>,
 }
 
@@ -114,18 +114,18 @@ impl Trace {
             .is_some_and(|request| request.user.is_some())
     }
 
-    /// Seconds from the start to the last arrival.
+    /// Returns the seconds from the start to the last arrival.
     pub fn duration_s(&self) -> f64 {
         self.requests.last().map_or(0.0, |request| request.t_s)
     }
 
-    /// Bytes of all bodies.
+    /// Returns the bytes of all bodies.
     pub fn payload_bytes(&self) -> u64 {
         let sizes = self.requests.iter().map(|request| request.bytes);
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// Bytes that all responses cost on the wire.
+    /// Returns the bytes that all responses cost on the wire.
     pub fn wire_bytes(&self, connection: Connection) -> u64 {
         let costs = self.requests.iter();
         costs
@@ -147,7 +147,7 @@ impl Trace {
 /// Load on a link, as a share of its capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
-    /// All bytes on the wire.
+    /// The load of all bytes on the wire.
     pub wire: f64,
     /// The load of the bodies alone.
     pub payload: f64,

@@ -1,9 +1,8 @@
-//! The generated workload: sizes and arrivals of DESIGN.md, section 10.
+//! The generated workload: sizes and arrivals after the World Cup hour that TOCS03 replays.
 //!
-//! It fits the World Cup hour that TOCS03 replays: 50% of the files are
-//! log-uniform from 41 B to 1 KB, 40% log-uniform from 1 to 9.3 KB, and 10%
-//! bounded Pareto (alpha 1.2) from 9.3 KB to 2 MB. Median 1 KB, mean 5.2 KB,
-//! and the largest 3% carry half of the bytes.
+//! Of the files 50% are log-uniform from 41 B to 1 KB, 40% log-uniform from 1 to 9.3 KB, and 10%
+//! bounded Pareto (alpha 1.2) from 9.3 KB to 2 MB. The median is 1 KB, the mean 5.2 KB, and the
+//! largest 3% carry half of the bytes.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -31,7 +30,7 @@ pub fn quantile_bytes(p: f64) -> u64 {
     bytes.round() as u64
 }
 
-/// Sizes of `files` files on the quantiles' grid, smallest first.
+/// Returns the sizes of `files` files on the quantiles' grid, smallest first.
 pub fn file_sizes(files: u32) -> Vec<u64> {
     (0..files)
         .map(|index| quantile_bytes((f64::from(index) + 0.5) / f64::from(files)))
@@ -54,7 +53,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Sizes of `files` files, smallest first.
+    /// Returns the sizes of `files` files, smallest first.
     pub fn of_files(self, files: u32) -> Vec<u64> {
         match self {
             Self::Worldcup => file_sizes(files),
@@ -86,17 +85,17 @@ impl Dice {
         Self(Pcg64::seed_from_u64(seed))
     }
 
-    /// Uniform in [0, 1).
+    /// Draws a number uniformly from [0, 1).
     pub(crate) fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform over all 64 bits.
+    /// Draws 64 random bits, each uniform.
     pub(crate) fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Exponential with mean 1.
+    /// Draws an exponential number with mean 1.
     pub(crate) fn exponential(&mut self) -> f64 {
         -(1.0 - self.uniform()).ln()
     }
@@ -118,7 +117,7 @@ pub struct TracePlan {
     pub files: u32,
     /// The distribution of the files' sizes.
     pub sizes: Sizes,
-    /// Requests of each user in a partly open trace; `None` for an open one.
+    /// The requests of each user in a partly open trace; `None` for an open one.
     pub requests_per_user: Option<u32>,
 }
 
@@ -152,9 +151,9 @@ pub(crate) fn origin_path(bytes: u64, id: usize) -> Box<str> {
     format!("/size/{bytes}/{id}").into()
 }
 
-/// Stretches the arrivals so that this very trace asks `load` of the link,
-/// not only on average. Times are rounded to microseconds. False, and nothing
-/// done, if all requests arrive at time 0.
+/// Stretches the arrivals so that this very trace puts `load` on the link, not only on average.
+/// Times are rounded to microseconds. Returns false, and does nothing, if all requests arrive at
+/// time 0.
 pub fn scale_to_load(
     trace: &mut Trace,
     load: f64,
@@ -178,7 +177,7 @@ pub struct SizeSummary {
     pub mean_bytes: f64,
     /// The median size in bytes.
     pub median_bytes: u64,
-    /// Share of all bytes that the largest 3% carry.
+    /// The share of all bytes that the largest 3% carry.
     pub largest_3_percent_share: f64,
 }
 

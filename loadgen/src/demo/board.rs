@@ -1,4 +1,4 @@
-//! What a system is doing now, and how long its responses take.
+//! The board of one system: its responses under way, and how long responses took.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -6,16 +6,16 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-/// The time that recent figures are of, in seconds.
+/// The span that recent figures cover, in seconds.
 pub(super) const RECENT_S: f64 = 30.0;
 
-/// The most responses that are drawn, the oldest first.
+/// The most responses under way that a snapshot lists, the oldest first.
 const FLOWS_SHOWN_MAX: usize = 400;
 
-/// The most responses that recent figures are of: a system in overload answers fewer.
+/// The most ended responses that recent figures cover; beyond it the oldest are forgotten.
 const RECENT_MAX: usize = 20_000;
 
-/// The most responses of a snapshot that are told one by one.
+/// The most ended responses that a snapshot lists one by one.
 const POINTS_MAX: usize = 200;
 
 /// The responses of one system: those under way, and those that have ended.
@@ -49,21 +49,21 @@ struct Ended {
 /// The state of a system that the page shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Snapshot {
-    /// Requests that are not answered in whole.
+    /// The number of requests whose response is not yet whole.
     pub(super) open: usize,
-    /// The oldest of them, each as bytes, bytes to come, and age in ms.
+    /// The oldest responses under way, each as bytes, bytes to come, and age in ms.
     pub(super) flows: Vec<(u64, u64, u64)>,
-    /// Responses of the last [`RECENT_S`].
+    /// Mean response times over the last [`RECENT_S`] seconds.
     pub(super) recent: Means,
-    /// All of them since the start.
+    /// The mean response time since the start.
     pub(super) all: Mean,
     /// Requests that failed since the start.
     pub(super) failed: u64,
-    /// The responses that ended since the snapshot before: bytes, and ms.
+    /// The responses that ended since the last snapshot, each as bytes and response time in ms.
     pub(super) points: Vec<(u64, f64)>,
 }
 
-/// A mean response time; none where there is no response.
+/// A mean response time in ms over a number of responses; `None` if there are no responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Mean {
     pub(super) count: u64,
@@ -74,15 +74,15 @@ pub(super) struct Mean {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Means {
     pub(super) all: Mean,
-    /// Responses that are not large.
+    /// The mean of responses that are not large.
     pub(super) small: Mean,
-    /// Responses that are large.
+    /// The mean of responses that are large.
     pub(super) large: Mean,
 }
 
 impl Board {
-    /// Notes that a response of `bytes` has been asked for. Returns its number, and
-    /// where its progress is to be kept.
+    /// Notes that a client has asked for a response of `bytes`. Returns its number, and the cell
+    /// that is to count the bytes received.
     pub(super) fn begin(&mut self, now_s: f64, bytes: u64) -> (u64, Rc<Cell<u64>>) {
         let id = self.next_id;
         self.next_id += 1;
@@ -121,7 +121,7 @@ impl Board {
         });
     }
 
-    /// Notes a request that could not even be made.
+    /// Counts as failed a request that was not made because too many were open.
     pub(super) fn refuse(&mut self) {
         self.failed += 1;
     }
@@ -131,7 +131,7 @@ impl Board {
         self.under_way.len()
     }
 
-    /// Returns what there is to show, where responses above `large_bytes` are large.
+    /// Returns the system's state at `now_s`; responses above `large_bytes` count as large.
     pub(super) fn snapshot(&mut self, now_s: f64, large_bytes: u64) -> Snapshot {
         while (self.recent.front()).is_some_and(|ended| ended.at_s < now_s - RECENT_S) {
             self.recent.pop_front();

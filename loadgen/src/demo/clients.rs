@@ -1,4 +1,4 @@
-//! The clients of one system: the same requests at the same times, without end.
+//! The clients of one system, which repeat the trace's requests without end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,18 +18,18 @@ use crate::trace::{Request, Trace};
 /// The time between two snapshots of a system.
 pub(super) const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
 
-/// Requests of a system that are under way at most; one more fails.
+/// The most requests of a system under way at once; a request beyond that fails.
 const OPEN_MAX: usize = 4_000;
 
-/// A request fails after this long.
+/// The time after which a request fails if its response is not whole.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The requests that each system is to answer.
 #[derive(Clone, Debug)]
 pub(super) struct Demand {
-    /// Asked for again and again.
+    /// The trace of requests, which is repeated without end.
     pub(super) trace: Arc<Trace>,
-    /// Responses above are large.
+    /// The size, in bytes, above which a response counts as large.
     pub(super) large_bytes: u64,
     /// The time at which the first request is made.
     pub(super) begun: Instant,
@@ -38,7 +38,7 @@ pub(super) struct Demand {
 /// The snapshot of a system as it was last made.
 pub(super) type SharedSnapshot = Arc<Mutex<Snapshot>>;
 
-/// Asks `system` for what the demand says until the process ends.
+/// Sends the demand's requests to `system` until the process ends.
 ///
 /// # Errors
 /// When its namespace cannot be entered or the runtime not be started.
@@ -97,7 +97,7 @@ impl Clients {
     }
 }
 
-/// Makes the trace's requests at its times, and all of it anew when it is over.
+/// Makes the trace's requests at their times, and repeats the trace when it is over.
 async fn ask(clients: &Rc<Clients>, trace: &Trace) {
     // As long again as the mean gap between two, so that no two rounds meet.
     let round_s = trace.duration_s() * (1.0 + 1.0 / trace.requests.len() as f64);

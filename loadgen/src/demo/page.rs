@@ -1,4 +1,4 @@
-//! The page, and the stream of events that moves it.
+//! The demo's web page, and the stream of events that keeps it up to date.
 
 use std::convert::Infallible;
 use std::net::TcpListener as StdListener;
@@ -23,7 +23,7 @@ use tokio::time::Interval;
 use super::Demo;
 use super::clients::SNAPSHOT_EVERY;
 
-/// Connections to the page at a time; more are closed at once.
+/// The most connections to the page at once; the server closes any more.
 const CONNECTIONS_MAX: usize = 64;
 
 /// The time that a client may take for the head of a request.
@@ -103,7 +103,7 @@ fn text(status: StatusCode, media_type: &'static str, text: &'static str) -> Pag
     reply
 }
 
-/// A stream of events: the state of all systems, as often as it is made anew.
+/// A stream of events for the page: the state of all systems, once every [`SNAPSHOT_EVERY`].
 struct EventStream {
     demo: Arc<Demo>,
     ticks: Interval,

@@ -15,7 +15,7 @@ pub(crate) trait VirtualServer {
     fn arrive(&mut self, now_ns: u64, job: usize, work_ns: u64);
     /// Returns when the next job will be done if none arrives before; `None` if idle.
     fn next_done_ns(&self) -> Option<u64>;
-    /// Goes on to that time and takes the job out.
+    /// Advances to the end of the next job, and removes that job; `None` if idle.
     fn take_done(&mut self) -> Option<usize>;
 }
 
@@ -25,7 +25,7 @@ pub(crate) trait VirtualServer {
 #[derive(Default)]
 pub(crate) struct Srpt {
     now_ns: u64,
-    /// Work left, then the job: the least is on top, and is being served.
+    /// The jobs by the work left, in ns: the one with the least is on top, and in service.
     waiting: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
@@ -52,26 +52,25 @@ impl VirtualServer for Srpt {
     }
 }
 
-/// Processor sharing: `n` jobs get a share of 1/n of the link each, always.
+/// Processor sharing: each of `n` jobs always gets 1/n of the link.
 ///
 /// Each job's end is known on arrival in *virtual time*, which runs at 1/n of
 /// real time (the fluid model of generalised processor sharing, Parekh and
 /// Gallager 1993), so that an arrival moves no other job in the heap.
 #[derive(Default)]
 pub(crate) struct Sharing {
-    /// Start of the busy period. What follows counts from here, so that
-    /// floating point stays fine-grained however long the trace is.
+    /// The start of the busy period. The times below count from it, so that floating point stays
+    /// fine-grained however long the trace is.
     busy_since_ns: u64,
-    /// Real time of the last event, since then.
+    /// The real time of the last event, since the busy period's start.
     at_ns: f64,
-    /// Virtual time of the last event, since then.
+    /// The virtual time of the last event, since the busy period's start.
     virtual_ns: f64,
-    /// Virtual time at which each job ends: the earliest is on top.
+    /// The jobs by their end in virtual time, the earliest on top.
     waiting: BinaryHeap<Reverse<VirtualEnd>>,
 }
 
-/// The end of a job in virtual time. Of equals the one that comes first in the
-/// trace goes first.
+/// The end of a job in virtual time. Of equal ends, the job that comes first in the trace is first.
 #[derive(PartialEq)]
 struct VirtualEnd {
     virtual_ns: f64,
@@ -93,12 +92,13 @@ impl Ord for VirtualEnd {
     }
 }
 
-/// Forgives the rounding of floating point when a time is rounded up to whole
+/// The error of floating point, in ns, that is forgiven when a time is rounded up to whole
 /// nanoseconds.
 const ROUNDING_NS: f64 = 1e-3;
 
 impl Sharing {
-    /// Real time at which a job ends if none arrives before.
+    /// Returns the real time, in ns since the busy period's start, at which a job ends if no other
+    /// arrives before.
     fn end_at_ns(&self, end: &VirtualEnd) -> f64 {
         let share = self.waiting.len() as f64;
         self.at_ns + (end.virtual_ns - self.virtual_ns).max(0.0) * share

@@ -4,7 +4,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::*;
 
-/// Jobs as (arrival, work), in units of a microsecond.
+/// Makes jobs of pairs (arrival, work) in microseconds.
 fn open(jobs: &[(u64, u64)]) -> Vec<Job> {
     let job = |&(arrival, work)| Job {
         arrival_ns: arrival * 1000,
@@ -101,7 +101,7 @@ fn unsorted_jobs_are_refused() {
     serve(&open(&[(1, 1), (0, 1)]), Bound::Srpt);
 }
 
-/// Serves one unit a slot to the job with the least left.
+/// Serves one unit of work a slot to the job with the least left, and returns the jobs' ends.
 fn srpt_by_slots(jobs: &[(u64, u64)]) -> Vec<u64> {
     let mut left: Vec<u64> = jobs.iter().map(|job| job.1).collect();
     let mut done = vec![0; jobs.len()];
@@ -210,7 +210,7 @@ proptest! {
     }
 }
 
-/// Poisson arrivals at load `rho`, exponential work of mean 1 ms.
+/// Draws jobs: Poisson arrivals at load `rho`, exponential work of mean 1 ms.
 fn exponential_jobs(rho: f64, count: usize, seed: u64) -> Vec<Job> {
     const MEAN_NS: f64 = 1e6;
     let mut random = Pcg64Mcg::seed_from_u64(seed);
@@ -241,7 +241,7 @@ fn sharing_agrees_with_the_theory_of_m_m_1() {
     }
 }
 
-/// Mean response time under SRPT (Schrage and Miller 1966) for exponential
+/// Returns the mean response time under SRPT (Schrage and Miller 1966) for exponential
 /// work of mean 1, by the trapezoidal rule:
 /// E[T(x)] = lambda (int_0^x t^2 f + x^2 (1 - F(x))) / (2 (1 - rho(x))^2)
 ///           + int_0^x dt / (1 - rho(t)).

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, bail, ensure};
 
-/// Says what is missing before anything is changed.
+/// Checks for root and the tools, before anything is changed. The error says what is missing.
 pub(crate) fn check_means() -> anyhow::Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),
@@ -77,13 +77,13 @@ pub(crate) fn limit_rate(namespace: &str, device: &str, bucket: Bucket) -> anyho
         .map(drop)
 }
 
-/// A token bucket of `tc`'s, tbf.
+/// The settings of a token bucket, which is `tc`'s tbf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     /// The rate on the wire, in bits per second.
     pub(crate) rate_bits_per_s: u64,
-    /// Bytes that may go at once.
+    /// The most bytes that may go at once.
     pub(crate) burst_bytes: u64,
-    /// Bytes that wait, at most.
+    /// The most bytes that wait for the bucket.
     pub(crate) limit_bytes: u64,
 }

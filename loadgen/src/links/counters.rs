@@ -1,4 +1,4 @@
-//! What queues and links did with packets.
+//! Counters of what queues and links did with packets.
 
 use serde::Serialize;
 use sprat_scheduler::Time;
@@ -10,7 +10,7 @@ use super::{Mark, Refusal};
 pub struct Amount {
     /// The number of packets.
     pub packets: u64,
-    /// Bytes of all of them.
+    /// The bytes of all packets.
     pub bytes: u64,
 }
 
@@ -76,7 +76,7 @@ impl LengthCounters {
         self.last = self.last.max(now);
     }
 
-    /// Returns what is queued now.
+    /// Returns the packets and bytes that are queued now.
     pub fn now(&self) -> Amount {
         self.now
     }
@@ -104,15 +104,15 @@ impl LengthCounters {
 /// `arrived = departed + early + forced + overflow + length.now()`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MarkCounters {
-    /// Offered to the queue.
+    /// Packets that were offered to the queue.
     pub arrived: Amount,
-    /// Taken from the queue by the link.
+    /// Packets that the link took from the queue.
     pub departed: Amount,
-    /// Dropped by RED's draw.
+    /// Packets that RED's draw dropped.
     pub early: Amount,
-    /// Dropped because RED's average was at its upper threshold.
+    /// Packets dropped because RED's average was at its upper threshold.
     pub forced: Amount,
-    /// Dropped because the queue was full.
+    /// Packets dropped because the queue was full.
     pub overflow: Amount,
     /// The length of the queue in packets of this mark.
     pub length: LengthCounters,
@@ -138,7 +138,7 @@ impl MarkCounters {
         }
     }
 
-    /// Dropped by the queue, whatever the reason.
+    /// Returns the packets that the queue dropped, whatever the reason.
     pub fn dropped(&self) -> Amount {
         self.early.plus(self.forced).plus(self.overflow)
     }
@@ -146,19 +146,19 @@ impl MarkCounters {
 
 /// The packets that were offered to a link, counted by what the link did with them.
 ///
-/// Of those that departed from the queue, each was delivered, lost or crowded out, is on
-/// its way, or has not been taken by the caller yet.
+/// Each packet that departed from the queue was delivered, lost or crowded out, is on its way, or
+/// has not been taken by the caller yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkCounters {
-    /// The queue, for IN and OUT.
+    /// The queue's counters of IN and of OUT.
     pub marks: [MarkCounters; 2],
-    /// All of the queue, whatever the mark.
+    /// The length of the whole queue, whatever the mark.
     pub length: LengthCounters,
-    /// Taken at the far end.
+    /// Packets that the caller took at the far end.
     pub delivered: Amount,
-    /// Lost on the way, by the draw.
+    /// Packets that the draw of losses took on their way.
     pub lost: Amount,
-    /// Dropped because too many packets were on their way at once.
+    /// Packets dropped because too many were on their way at once.
     pub crowded: Amount,
 }
 

@@ -12,15 +12,15 @@ use super::counters::{Amount, LinkCounters};
 use super::queue::{Queue, QueueSettings, Refused};
 use super::schedule::{Cursor, Schedule};
 
-/// One direction of a link as it begins.
+/// The settings with which one direction of a link begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkSettings {
-    /// Bits per second; none: packets take no time, and the queue is always empty.
+    /// The rate in bits per second. If `None`, packets take no time, and the queue is always empty.
     pub rate_bits_per_s: Option<u64>,
     /// The time from a packet's last bit on the link to its arrival.
     pub delay: Duration,
-    /// The most that is added to a packet's delay, uniformly from 0. A packet that would
-    /// overtake the one before it arrives with it.
+    /// The most jitter that is added to a packet's delay, drawn uniformly from 0. A packet that
+    /// would overtake the one before it arrives with it.
     pub jitter: Duration,
     /// The share of packets that are lost, each by itself, after they took their time on
     /// the link.
@@ -29,14 +29,15 @@ pub struct LinkSettings {
     pub overhead_bytes: u32,
     /// The queue of packets that wait for the link.
     pub queue: QueueSettings,
-    /// Bytes of a packet by whose time RED's average fades while the queue is empty.
+    /// The bytes of a mean packet. By its time on the link RED's average fades while the queue is
+    /// empty.
     pub mean_packet_bytes: u32,
-    /// Changes of rate and delay.
+    /// The changes of rate and delay over time.
     pub schedule: Schedule,
 }
 
 impl Default for LinkSettings {
-    /// Makes a link that passes everything at once.
+    /// Makes the settings of a link that passes every packet at once.
     fn default() -> Self {
         Self {
             rate_bits_per_s: None,
@@ -59,13 +60,13 @@ const PACKET_BYTES: u32 = 1500;
 
 const NANOS_PER_S: u64 = 1_000_000_000;
 
-/// A packet that the link sends.
+/// The packet in transmission on the link.
 #[derive(Clone, Debug)]
 struct Sending<T> {
     packet: Packet<T>,
-    /// Bits times nanoseconds in a second: exact for whatever rates come.
+    /// The work left, in bits times the nanoseconds of a second: exact whatever rates come.
     work: u64,
-    /// The time at which so much work was left.
+    /// The time at which `work` was left.
     since: Time,
 }
 
@@ -88,7 +89,7 @@ pub struct Link<T> {
     sending: Option<Sending<T>>,
     /// Packets on their way, in the order of their arrival.
     flying: VecDeque<(Time, Packet<T>)>,
-    /// Up to when the link's own events have happened.
+    /// The time up to which the link's own events have happened.
     clock: Time,
     delivered: Amount,
     lost: Amount,
@@ -131,8 +132,8 @@ impl<T> Link<T> {
         Ok(())
     }
 
-    /// Returns when to call [`Self::take_due`] next; none while nothing is on the link.
-    /// A change of the schedule is an event only while something is queued or sent.
+    /// Returns when to call [`Self::take_due`] next; `None` while the link is empty. A change of
+    /// the schedule is an event only while a packet is queued or sent.
     pub fn next_event(&self) -> Option<Time> {
         let arrival = self.flying.front().map(|(due, _)| *due);
         let own = self.sending.as_ref().map(|sending| {
@@ -173,13 +174,13 @@ impl<T> Link<T> {
         self.rate_bits_per_s
     }
 
-    /// Packets that have left the queue and wait for their end of transmission or their
-    /// arrival.
+    /// Returns the number of packets that have left the queue and wait for the end of their
+    /// transmission or for their arrival.
     pub fn under_way(&self) -> usize {
         self.flying.len() + usize::from(self.sending.is_some())
     }
 
-    /// Does what the link did by itself until `now`, each at its own time.
+    /// Carries out the link's own events up to `now`, each at its own time.
     fn advance(&mut self, now: Time) {
         loop {
             let end = self.sending.as_ref().map(|s| s.end(self.rate_bits_per_s));

@@ -9,7 +9,7 @@ use super::counters::{LengthCounters, MarkCounters};
 use super::red::{Red, RedSettings, RedVerdict};
 use super::{Mark, Packet};
 
-/// The most that a FIFO holds: both bounds count.
+/// The bound of a FIFO, in packets and in bytes: neither is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueBound {
     /// The most packets in the queue.
@@ -27,8 +27,8 @@ impl QueueBound {
         }
     }
 
-    /// Makes a bound in bytes. An empty packet would count nothing, so that
-    /// packets have the bound of so many bytes, too.
+    /// Makes a bound in bytes. The number of packets has the same bound, for an empty packet counts
+    /// no bytes.
     pub const fn bytes(bytes: u64) -> Self {
         Self {
             packets: bytes,
@@ -59,7 +59,7 @@ pub enum QueueSettings {
     Red {
         /// The bound of its FIFO.
         bound: QueueBound,
-        /// Parameters of all packets.
+        /// RED's parameters for all packets.
         red: RedSettings,
     },
     /// One FIFO whose order is kept, with random early detection for each mark (VQ of
@@ -67,7 +67,7 @@ pub enum QueueSettings {
     Virtual {
         /// The FIFO's bound, whatever the mark.
         bound: QueueBound,
-        /// Parameters of IN and OUT.
+        /// RED's parameters for IN and for OUT.
         red: [RedSettings; 2],
         /// The packets that OUT's average counts.
         average: Average,
@@ -77,7 +77,7 @@ pub enum QueueSettings {
     Priority {
         /// The bound of each FIFO.
         bound: QueueBound,
-        /// Parameters of IN and OUT.
+        /// RED's parameters for IN and for OUT.
         red: [RedSettings; 2],
     },
 }
@@ -85,13 +85,13 @@ pub enum QueueSettings {
 /// The queue of SFD02's routers: 50 packets.
 const BUFFER: QueueBound = QueueBound::packets(50);
 
-/// SFD02's parameters of IN and OUT (table 1). Its drop probability is bounded by max_p until
-/// the average is at max_th (3.2), so each packet is dropped by itself; so did the simulator
-/// that it ran on until July 2002, in its DiffServ queues alone.
+/// SFD02's RED parameters for IN and OUT (table 1). Each packet is dropped by itself, for SFD02
+/// bounds the drop probability by max_p until the average is at max_th (3.2). The simulator that it
+/// ran on did so until July 2002, in its DiffServ queues alone.
 const SFD_CLASSES: [RedSettings; 2] = [RedSettings::SFD_IN.single(), RedSettings::SFD_OUT.single()];
 
 impl QueueSettings {
-    /// SFD02's virtual queue, by the parameters of its table 1.
+    /// Makes SFD02's virtual queue, by the parameters of its table 1.
     pub const fn sfd_virtual(average: Average) -> Self {
         Self::Virtual {
             bound: BUFFER,
@@ -100,7 +100,7 @@ impl QueueSettings {
         }
     }
 
-    /// SFD02's priority queue, by the parameters of its table 1.
+    /// Makes SFD02's priority queue, by the parameters of its table 1.
     pub const fn sfd_priority() -> Self {
         Self::Priority {
             bound: BUFFER,
@@ -108,7 +108,7 @@ impl QueueSettings {
         }
     }
 
-    /// SFD02's plain RED (section 4.1).
+    /// Makes SFD02's queue of plain RED (section 4.1).
     pub const fn sfd_red() -> Self {
         Self::Red {
             bound: BUFFER,
@@ -118,7 +118,7 @@ impl QueueSettings {
 }
 
 impl Default for QueueSettings {
-    /// SFD02's droptail queue of 50 packets.
+    /// Makes SFD02's droptail queue of 50 packets.
     fn default() -> Self {
         Self::Droptail { bound: BUFFER }
     }
@@ -144,21 +144,21 @@ pub struct Refused<T> {
     pub why: Refusal,
 }
 
-/// Packets that wait for a link.
+/// The packets that wait for a link, and their counters.
 #[derive(Clone, Debug)]
 pub struct Queue<T> {
     settings: QueueSettings,
-    /// The averages of IN and OUT; the one of plain RED is the first.
+    /// RED's state for IN and for OUT; plain RED has the first alone.
     reds: [Red; 2],
-    /// The packets, by mark in a priority queue; the first holds all in the others.
+    /// The packets: by mark in a priority queue, and all in the first FIFO of other kinds.
     fifos: [VecDeque<Packet<T>>; 2],
     marks: [MarkCounters; 2],
     length: LengthCounters,
 }
 
 impl<T> Queue<T> {
-    /// Makes an empty queue at `now`. `packet_time` is what a packet takes on the link
-    /// behind it, by which RED's average fades while the queue is empty.
+    /// Makes an empty queue at `now`. `packet_time` is the time that a packet takes on the link
+    /// behind the queue; by it RED's average fades while the queue is empty.
     pub fn new(settings: QueueSettings, packet_time: Duration, now: Time) -> Self {
         let red = match settings {
             // Not asked.
@@ -233,7 +233,7 @@ impl<T> Queue<T> {
         self.length
     }
 
-    /// Sets what a packet takes on the link behind the queue, whose rate has changed.
+    /// Sets the time that a packet takes on the link behind the queue, whose rate has changed.
     pub fn set_packet_time(&mut self, packet_time: Duration) {
         for red in &mut self.reds {
             red.set_packet_time(packet_time);

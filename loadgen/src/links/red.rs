@@ -19,20 +19,20 @@ pub enum DropSpread {
 /// Random early detection's parameters; lengths are in packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RedSettings {
-    /// Average length up to which nothing is dropped.
+    /// The average length up to which no packet is dropped.
     pub min_threshold: f64,
-    /// Average length from which everything is dropped.
+    /// The average length from which every packet is dropped.
     pub max_threshold: f64,
     /// Drop probability as the average reaches `max_threshold`.
     pub max_probability: f64,
     /// Weight of the length at an arrival in the average.
     pub weight: f64,
-    /// Whether a drop depends on how long ago the last one was.
+    /// The spread of drops: whether one depends on how long ago the last one was.
     pub spread: DropSpread,
 }
 
 impl RedSettings {
-    /// SFD02's table 1 for packets marked IN.
+    /// SFD02's RED parameters for packets marked IN (table 1).
     pub const SFD_IN: Self = Self {
         min_threshold: 10.0,
         max_threshold: 30.0,
@@ -40,7 +40,7 @@ impl RedSettings {
         weight: 0.02,
         spread: DropSpread::Even,
     };
-    /// SFD02's table 1 for packets marked OUT, and plain RED's in its section 4.1.
+    /// SFD02's RED parameters for packets marked OUT (table 1), and for plain RED (section 4.1).
     pub const SFD_OUT: Self = Self {
         min_threshold: 8.0,
         max_threshold: 24.0,
@@ -49,7 +49,7 @@ impl RedSettings {
         spread: DropSpread::Even,
     };
 
-    /// Returns the same with each packet dropped by itself.
+    /// Returns these parameters with [`DropSpread::Single`]: each packet is dropped by itself.
     pub const fn single(self) -> Self {
         Self {
             spread: DropSpread::Single,
@@ -58,7 +58,7 @@ impl RedSettings {
     }
 }
 
-/// The decision on a packet that arrives.
+/// RED's decision on a packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedVerdict {
     /// The packet joins the queue.
@@ -69,8 +69,8 @@ pub enum RedVerdict {
     Forced,
 }
 
-/// Random early detection's state for one queue (Floyd and Jacobson 1993; it drops, and
-/// is not gentle).
+/// Random early detection's state for one queue (Floyd and Jacobson 1993): it drops rather than
+/// marks, and is not the gentle variant.
 #[derive(Clone, Debug)]
 pub struct Red {
     settings: RedSettings,
@@ -78,14 +78,15 @@ pub struct Red {
     /// Packets kept since the last drop while the average was above the lower threshold;
     /// -1 while it is not.
     count: i64,
-    /// The time at which the queue ran empty, or the average was last brought up to
-    /// date while it was: an idle time that is counted twice would forget too much.
+    /// The time at which the queue ran empty, or at which the average was last updated while it was
+    /// empty. An idle time that is counted twice would forget too much.
     idle_since: Time,
     packet_time: Duration,
 }
 
 impl Red {
-    /// Makes an empty queue's state at `now`. `packet_time` is what a packet takes on the link.
+    /// Makes an empty queue's state at `now`. `packet_time` is the time that a packet takes on the
+    /// link.
     pub fn new(settings: RedSettings, packet_time: Duration, now: Time) -> Self {
         Self {
             settings,
@@ -136,7 +137,7 @@ impl Red {
         }
     }
 
-    /// Brings the average up to date with an arrival that finds `length` packets.
+    /// Updates the average with an arrival that finds `length` packets.
     pub fn observe(&mut self, length: u64, now: Time) {
         let weight = self.settings.weight;
         if length > 0 {
@@ -158,7 +159,7 @@ impl Red {
         self.idle_since = now;
     }
 
-    /// Sets what a packet takes on the link, whose rate has changed.
+    /// Sets the time that a packet takes on the link, whose rate has changed.
     pub fn set_packet_time(&mut self, packet_time: Duration) {
         self.packet_time = packet_time;
     }
@@ -172,7 +173,8 @@ mod tests {
         Time::from_nanos(ms * 1_000_000)
     }
 
-    /// Round numbers: a weight of a half, thresholds of 2 and 6, a probability of 0.4.
+    /// RED parameters in round numbers: a weight of a half, thresholds of 2 and 6, a probability of
+    /// 0.4.
     const ROUND: RedSettings = RedSettings {
         min_threshold: 2.0,
         max_threshold: 6.0,

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use sprat_scheduler::Time;
 
-/// A change of a link; what is none stays as it is.
+/// A change of a link's rate or delay; a value of `None` stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The time of the change, since the link's start or that of the repetition.
     pub at: Duration,
-    /// The rate from then on.
+    /// The rate from then on, in bits per second.
     pub rate_bits_per_s: Option<u64>,
-    /// The delay from then on, for packets that are sent from then on.
+    /// The delay of packets that are sent from then on.
     pub delay: Option<Duration>,
 }
 
@@ -20,12 +20,12 @@ pub struct Change {
 pub struct Schedule {
     /// The changes; their times must not fall.
     pub changes: Vec<Change>,
-    /// All of them come again after this long; it must be longer than the last one's
-    /// time, and not zero.
+    /// The time after which all changes come again. It must be longer than the last change's time,
+    /// and not zero.
     pub repeat: Option<Duration>,
 }
 
-/// A schedule that is being followed.
+/// A schedule, with the place of the change that comes next.
 #[derive(Clone, Debug)]
 pub(super) struct Cursor {
     schedule: Schedule,
@@ -42,13 +42,13 @@ impl Cursor {
         }
     }
 
-    /// Returns when the next change is.
+    /// Returns the time of the next change, if there is one.
     pub(super) fn due(&self) -> Option<Time> {
         let change = self.schedule.changes.get(self.next)?;
         Some(self.begun + change.at)
     }
 
-    /// Takes the change that is due next; the one after it follows.
+    /// Takes the change that is due next, and goes on to the one after it.
     pub(super) fn take(&mut self) -> Option<Change> {
         let change = *self.schedule.changes.get(self.next)?;
         self.next += 1;

@@ -1,4 +1,4 @@
-//! What the links did, as CSV or JSON.
+//! The counters of a network's links, as CSV or JSON.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::fabric::{Fabric, Strays, Way};
 use crate::links::{Amount, LinkCounters, Mark};
 use crate::table::{self, TableError};
 
-/// All counters at a moment.
+/// All counters of a network at a moment.
 #[derive(Debug, Serialize)]
 pub(super) struct Counters {
     /// Seconds since the links began.
@@ -34,8 +34,8 @@ pub(super) struct Tbf {
     pub(super) dropped_packets: u64,
 }
 
-/// One mark of one direction of a link. `lost`, `crowded` and `delivered` do not tell
-/// marks apart, and stand with IN.
+/// The counters of one mark in one direction of a link. `lost`, `crowded` and `delivered` do not
+/// tell marks apart, and stand with IN.
 #[derive(Debug, Serialize)]
 struct CounterRow {
     link: String,
@@ -111,7 +111,7 @@ impl CounterRow {
 }
 
 impl Counters {
-    /// Collects the counters of every link of the plan, whose names `links` are.
+    /// Collects the counters of every link; `links` are their names, in the plan's order.
     pub(super) fn new(links: &[String], fabric: &Fabric, lateness: Lateness, now: Time) -> Self {
         let ways = [Way::Down, Way::Up];
         let rows = links.iter().enumerate().flat_map(|(index, name)| {
@@ -130,7 +130,7 @@ impl Counters {
         }
     }
 
-    /// Writes them: JSON where the name ends in `.json`, else the links as CSV.
+    /// Writes the counters as JSON where the name ends in `.json`, else those of the links as CSV.
     pub(super) fn write(&self, file: &Path) -> Result<(), TableError> {
         table::create(file, |out| {
             if file
@@ -148,7 +148,7 @@ impl Counters {
         })
     }
 
-    /// One line: whether this process kept up.
+    /// Returns a line that tells whether this process kept up with the packets.
     pub(super) fn summary(&self) -> String {
         let Lateness {
             packets,

@@ -10,7 +10,7 @@ use super::plan::{HostPlan, NetworkPlan};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Description {
-    /// The prefix of the namespaces.
+    /// The prefix of the namespaces' names.
     pub(crate) name: String,
     /// The host that sends.
     pub(crate) farm: HostDescription,
@@ -33,7 +33,7 @@ pub(crate) struct HostDescription {
 }
 
 impl Description {
-    /// Describes a network that is built by a plan.
+    /// Describes the network that a plan builds.
     pub(crate) fn new(plan: &NetworkPlan) -> Self {
         let addresses = |hosts: &[HostPlan]| hosts.iter().map(|host| host.address).collect();
         Self {

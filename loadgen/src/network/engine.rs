@@ -15,22 +15,22 @@ use tun_rs::SyncDevice;
 
 use super::fabric::{Fabric, Port};
 
-/// Below this the thread looks again instead of sleeping: it would wake up late.
+/// The wait below which the thread looks again instead of sleeping, for it would wake up late.
 const SPIN: Duration = Duration::from_micros(20);
-/// Packets read of one device before the others have their turn.
+/// The most packets read from one device before the others have their turn.
 const READS_MAX: usize = 32;
-/// The kernel wakes sleepers up to 50 us late to save power, unless told otherwise.
+/// The thread's timer slack. By default the kernel wakes sleepers up to 50 us late, to save power.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 const PACKET_BYTES_MAX: usize = 65_535;
 
-/// The lateness of packets: from the moment that their links said to the handover.
+/// The lateness of packets: the time from the moment that their links gave to the handover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Lateness {
     /// The number of packets handed over.
     pub(super) packets: u64,
     /// Mean lateness, in microseconds.
     pub(super) mean_us: f64,
-    /// The latest, in microseconds.
+    /// The greatest lateness, in microseconds.
     pub(super) max_us: u64,
     /// Packets that were more than a millisecond late.
     pub(super) over_1_ms: u64,
@@ -38,7 +38,7 @@ pub(super) struct Lateness {
     pub(super) refused: u64,
 }
 
-/// A question about the engine's state.
+/// A closure that reads the engine's state on the thread of the links.
 pub(super) type Look = Box<dyn FnOnce(&Fabric, Lateness, Time) + Send>;
 
 enum EngineRequest {
@@ -55,7 +55,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// Starts to carry packets.
+    /// Starts the thread that carries packets between `devices` over the links.
     pub(super) fn start(
         devices: Vec<SyncDevice>,
         fabric: impl FnOnce(Time) -> Fabric + Send + 'static,
@@ -78,7 +78,7 @@ impl Engine {
         })
     }
 
-    /// Makes the thread of the links show its state, and returns what `look` made of it.
+    /// Runs `look` on the thread of the links, and returns its result.
     pub(super) fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Fabric, Lateness, Time) -> T + Send + 'static,
@@ -161,7 +161,7 @@ impl Carrier {
         }
     }
 
-    /// Returns how long to sleep; none: until a packet comes.
+    /// Returns how long to sleep; `None` to sleep until a packet comes.
     fn wait(&mut self) -> Option<Timespec> {
         let due = self.fabric.next_event()?;
         let left = due.since(self.now());
@@ -172,7 +172,7 @@ impl Carrier {
         })
     }
 
-    /// Hands over what has arrived by now.
+    /// Hands over the packets that have arrived by now.
     fn hand_over(&mut self, devices: &[SyncDevice]) {
         while let Some(due) = self.fabric.next_event() {
             let now = self.now();
@@ -222,7 +222,7 @@ impl Carrier {
     }
 }
 
-/// Gives a host a packet.
+/// Writes a packet to a host's device, and counts it.
 fn write(devices: &[SyncDevice], port: Port, data: &[u8], lateness: &mut Lateness) {
     lateness.packets += 1;
     match devices[port].send(data) {

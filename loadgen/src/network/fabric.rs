@@ -1,4 +1,4 @@
-//! All links of a network, and which packet goes over which: sans-IO.
+//! All links of a network, and the route of each packet over them: sans-IO.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -11,10 +11,10 @@ use sprat_scheduler::Time;
 use super::plan::NetworkPlan;
 use crate::links::{Link, LinkCounters, Mark, Packet};
 
-/// A device that packets come from and go to: 0 is the farm's, then the groups'.
+/// The number of a device, which packets come from and go to: 0 is the farm's, then the groups'.
 pub(super) type Port = usize;
 
-/// A direction of each link of the plan.
+/// One of the two directions of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
@@ -24,14 +24,14 @@ pub(super) enum Way {
     Up,
 }
 
-/// A packet under way.
+/// The data of a packet under way, and the route that it takes.
 #[derive(Debug)]
 struct Payload {
     data: Vec<u8>,
     port: Port,
-    /// The way of the packet, in two parts: links of one host, then of the other.
+    /// The links of the packet's way, in two parts: those of one host, then those of the other.
     route: [Arc<[usize]>; 2],
-    /// Links that are behind it.
+    /// The number of links that the packet has passed.
     passed: usize,
 }
 
@@ -45,7 +45,7 @@ impl Payload {
     }
 }
 
-/// The links of one host.
+/// The device of one host, and the links to and from it.
 #[derive(Debug)]
 struct HostLinks {
     port: Port,
@@ -53,7 +53,7 @@ struct HostLinks {
     up: Arc<[usize]>,
 }
 
-/// Packets that went no further for a reason other than a link.
+/// The packets that the fabric dropped before any link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Strays {
     /// Packets other than IPv4, which hosts send of themselves.
@@ -68,7 +68,7 @@ pub(super) struct Fabric {
     links: Vec<Link<Payload>>,
     /// The last answer of [`Link::next_event`] for each link.
     due: Vec<Option<Time>>,
-    /// The moments in `due`, and entries that are out of date.
+    /// The times in `due`, the earliest first, among entries that are out of date.
     events: BinaryHeap<Reverse<(Time, usize)>>,
     servers: HashMap<Ipv4Addr, HostLinks>,
     clients: HashMap<Ipv4Addr, HostLinks>,
@@ -119,7 +119,7 @@ impl Fabric {
         }
     }
 
-    /// Takes a packet that a host has sent; what arrives at once is given to `arrive`.
+    /// Takes a packet that a host has sent, and gives `arrive` every packet that is due by `now`.
     pub(super) fn send(&mut self, now: Time, data: &[u8], arrive: &mut impl FnMut(Port, &[u8])) {
         let Some(header) = Header::read(data) else {
             self.strays.other_protocols += 1;
@@ -162,7 +162,7 @@ impl Fabric {
         None
     }
 
-    /// Lets the links do all that is due by `now`, each at its own time.
+    /// Carries out all that the links have due by `now`, each at its own time.
     pub(super) fn run(&mut self, now: Time, arrive: &mut impl FnMut(Port, &[u8])) {
         while let Some(when) = self.next_event().filter(|when| *when <= now) {
             let Some(Reverse((_, link))) = self.events.pop() else {
@@ -177,7 +177,7 @@ impl Fabric {
         }
     }
 
-    /// Returns the counters of a link of the plan.
+    /// Returns the counters of a link of the plan in one direction.
     pub(super) fn counters(&self, link: usize, way: Way) -> LinkCounters {
         let direction = match way {
             Way::Down => 0,
@@ -186,7 +186,7 @@ impl Fabric {
         self.links[2 * link + direction].counters()
     }
 
-    /// Returns the packets that belonged to no link.
+    /// Returns the numbers of packets that belonged to no link.
     pub(super) fn strays(&self) -> Strays {
         self.strays
     }

@@ -10,7 +10,7 @@ use crate::links::{
     Average, Change, DropSpread, LinkSettings, QueueBound, QueueSettings, RedSettings, Schedule,
 };
 
-/// The file as a whole.
+/// A topology's file as a whole.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -65,7 +65,7 @@ pub(crate) struct FarmBucket {
     pub(crate) queue: u64,
 }
 
-/// TCP of the farm's host.
+/// The TCP settings of the farm's host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Tcp {
@@ -77,7 +77,7 @@ pub(crate) struct Tcp {
     pub(crate) recovery: Recovery,
 }
 
-/// Congestion control of what the farm sends.
+/// The congestion control of the connections on which the farm sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CongestionControl {
@@ -97,7 +97,7 @@ impl CongestionControl {
     }
 }
 
-/// The way in which TCP finds out what was lost.
+/// The way in which the farm's TCP detects losses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Recovery {
@@ -108,7 +108,7 @@ pub(crate) enum Recovery {
     Classic,
 }
 
-/// Code points of packets that are OUT.
+/// The code points whose packets are marked OUT.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Marks {
@@ -142,7 +142,7 @@ pub(super) struct Group {
     pub(super) groups: Vec<Group>,
 }
 
-/// A link in both directions; what is left out passes everything at once.
+/// A link in both directions; a direction that is left out passes every packet at once.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pair {
@@ -388,11 +388,11 @@ const DROPTAIL_100: QueueSettings = QueueSettings::Droptail {
 const CHANGES_MAX: usize = 1000;
 const DELAY_MAX: Duration = Duration::from_secs(10);
 const MOMENT_MAX: Duration = Duration::from_secs(24 * 3600);
-/// A schedule that repeats costs the link an event each.
+/// The shortest time after which a schedule repeats: each repetition costs the link an event.
 const REPEAT_MIN: Duration = Duration::from_millis(10);
 const RATE_MIN: u64 = 1_000;
 const RATE_MAX: u64 = 10_000_000_000;
-/// Clients of a group, and servers: what a network of 8 bits has addresses for.
+/// The most clients of a group, and the most servers, within what 8 bits can address.
 const HOSTS_MAX: u64 = 250;
 const LOWER_EFFORT: u8 = 1;
 const AF13: u8 = 14;

@@ -16,20 +16,20 @@ use super::plan::{HostPlan, NetworkPlan};
 use crate::lab::tools::{Bucket, check_means, inside, ip, limit_rate, namespaces, tool};
 use crate::lab::{self, HOST_SETTINGS, set_ipv4};
 
-/// The farm's device, and that of a group.
+/// The name of the farm's device.
 const FARM_DEVICE: &str = "uplink";
 const CLIENT_DEVICE: &str = "downlink";
 /// All addresses of all networks (RFC 2544).
 const NETWORK: &str = "198.18.0.0/15";
-/// An Ethernet's, so that segments are as long as there.
+/// The MTU of the devices, which is Ethernet's, so that segments are as long as there.
 const MTU: u16 = 1500;
-/// Packets that wait for this process to read them. The links have their own queues:
-/// here none should be dropped.
+/// The most packets of a device that wait for this process. The links have their own queues: here
+/// none should be dropped.
 const DEVICE_QUEUE: u32 = 5000;
 /// The directory of files that tell which networks run, and what a killed one left.
 const STATE_DIRECTORY: &str = "/run/sprat-network";
 
-/// The namespaces of a network, which go when this does.
+/// The namespaces of a network, which are removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Hosts {
     namespaces: Vec<String>,
@@ -39,8 +39,8 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// Makes the namespaces, devices and addresses; returns the devices, the farm's
-    /// first. What a killed run of the same name left is removed before.
+    /// Makes the namespaces, devices and addresses, after it has removed what a killed run of the
+    /// same name left. Returns the devices, the farm's first.
     pub(super) fn build(plan: &NetworkPlan) -> anyhow::Result<(Self, Vec<SyncDevice>)> {
         check_means()?;
         check_congestion(plan.farm.tcp.congestion)?;
@@ -87,7 +87,7 @@ impl Hosts {
         self.namespaces.iter().map(String::as_str).zip(names)
     }
 
-    /// Takes the name, so that two networks do not share namespaces.
+    /// Locks a network's name, so that two networks do not share namespaces.
     fn claim(name: &str) -> anyhow::Result<Self> {
         let directory = PathBuf::from(STATE_DIRECTORY);
         fs::create_dir_all(&directory)
@@ -171,7 +171,7 @@ impl Hosts {
         Ok(devices)
     }
 
-    /// Sets the farm's route, TCP and bucket.
+    /// Sets the farm's route, TCP and bucket, and the groups' routes.
     fn set_farm(&self, plan: &NetworkPlan) -> anyhow::Result<()> {
         let farm = &plan.farm.namespace;
         let tcp = &plan.farm.tcp;
@@ -224,8 +224,7 @@ impl Hosts {
 }
 
 impl Drop for Hosts {
-    /// Removes the namespaces. Nothing is left to do where one cannot be: the next
-    /// start tries again.
+    /// Removes the namespaces. If one cannot be removed, the next start tries again.
     fn drop(&mut self) {
         let removed = self
             .namespaces
@@ -254,10 +253,10 @@ fn check_congestion(congestion: CongestionControl) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Enters the network namespace of that name with the calling thread, for good.
+/// Moves the calling thread into a network namespace, for good.
 ///
 /// # Errors
-/// When there is none, or this process may not.
+/// When there is no such namespace, or this process may not enter it.
 pub(crate) fn enter(namespace: &str) -> anyhow::Result<()> {
     let path = format!("/run/netns/{namespace}");
     let file = File::open(&path).with_context(|| format!("cannot open {path}"))?;

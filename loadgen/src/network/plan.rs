@@ -13,18 +13,18 @@ use crate::links::LinkSettings;
 /// A network that can be built.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NetworkPlan {
-    /// The prefix of its namespaces.
+    /// The prefix of the namespaces' names.
     pub(crate) name: String,
     pub(crate) seed: u64,
     pub(crate) farm: FarmPlan,
     /// Groups of clients; groups of groups are links alone.
     pub(crate) groups: Vec<GroupPlan>,
     pub(crate) links: Vec<LinkPlan>,
-    /// Code points that are OUT.
+    /// The code points whose packets are marked OUT.
     pub(crate) out_code_points: Vec<u8>,
 }
 
-/// The host that sends.
+/// The farm as it is to be built: the host of the servers.
 #[derive(Debug, PartialEq)]
 pub(crate) struct FarmPlan {
     pub(crate) namespace: String,
@@ -43,7 +43,7 @@ pub(crate) struct GroupPlan {
     pub(crate) clients: Vec<HostPlan>,
 }
 
-/// An address, and its way.
+/// The address of a server or client, and the links that lead to it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct HostPlan {
     pub(crate) address: Ipv4Addr,
@@ -61,15 +61,15 @@ pub(crate) struct LinkPlan {
 
 /// The name of the link that all clients are behind.
 const SHARED: &str = "shared";
-/// Bytes of a topology's file.
+/// The most bytes of a topology's file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Groups with clients: each has a namespace and a device.
+/// The most groups with clients: each has a namespace and a device.
 const GROUPS_MAX: usize = 64;
 /// The most levels of groups in groups.
 const DEPTH_MAX: usize = 4;
 
 impl NetworkPlan {
-    /// Reads a topology; `name` takes the place of its own.
+    /// Reads a topology's file; `name`, if given, replaces the name in it.
     ///
     /// # Errors
     /// Names the file, the line, and what may stand there.

@@ -14,13 +14,13 @@ use tokio::time::{Instant, Sleep};
 use super::recipe::Recipe;
 use crate::content::{Content, SLICE_BYTES_MAX};
 
-/// A paced body is sent in this many pieces a second.
+/// The pieces a second in which a paced body is sent.
 const PIECES_PER_S: u64 = 100;
 
 /// The trailer that `trailers=1` sends: the body's size.
 pub(super) const TRAILER: &str = "x-body-bytes";
 
-/// Streams the content of a recipe.
+/// A body that streams the content of a recipe.
 pub(super) struct ContentBody {
     content: Content,
     offset: u64,
@@ -56,9 +56,8 @@ impl ContentBody {
 }
 
 impl BodyPace {
-    /// Waits until the piece at `offset` is due, then says how large it may
-    /// be. Due times count from the first piece, so that late wake-ups do not
-    /// lower the rate.
+    /// Waits until the piece at `offset` is due, then returns the most bytes that it may have. Due
+    /// times count from the first piece, so that late wake-ups do not lower the rate.
     fn poll_piece(&mut self, offset: u64, cx: &mut Context<'_>) -> Poll<usize> {
         ready!(self.wait.as_mut().poll(cx));
         let Some(bits_per_s) = self.bits_per_s else {

@@ -13,11 +13,11 @@ use crate::content::{Content, SLICE_BYTES_MAX};
 /// The longest time that a fault holds its connection.
 const HOLD_MAX: Duration = Duration::from_secs(600);
 
-/// Time for the kernel to send what was written before a reset, which throws
-/// away what is still queued.
+/// The wait before a reset, in which the kernel sends what was written: a reset throws away what is
+/// still queued.
 const BEFORE_RESET: Duration = Duration::from_millis(50);
 
-/// Bytes of a head that is cut in the middle, of excess, and of garbage.
+/// The bytes of a head that is cut in the middle, where the knob `at` does not say.
 const HEAD_BYTES_DEFAULT: u64 = 20;
 const EXCESS_BYTES_DEFAULT: u64 = 100;
 const GARBAGE_BYTES_DEFAULT: u64 = 1000;
@@ -80,8 +80,8 @@ fn head(recipe: &Recipe) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Sends `head` and then `bytes` bytes of the content, which goes on beyond
-/// its end. Head and first slice leave in one write.
+/// Sends `head` and then `bytes` bytes of the content, continued beyond its end if need be. Head
+/// and first slice leave in one write.
 async fn send(stream: &mut TcpStream, head: &[u8], content: Content, bytes: u64) -> io::Result<()> {
     let mut first = head.to_vec();
     let mut offset = bytes.min(SLICE_BYTES_MAX as u64);
@@ -98,7 +98,7 @@ async fn send(stream: &mut TcpStream, head: &[u8], content: Content, bytes: u64)
     Ok(())
 }
 
-/// Closes with a RST instead of a FIN, once the stream is dropped.
+/// Makes the connection close with a RST instead of a FIN, once the stream is dropped.
 async fn reset(stream: &TcpStream) -> io::Result<()> {
     tokio::time::sleep(BEFORE_RESET).await;
     SockRef::from(stream).set_linger(Some(Duration::ZERO))
@@ -110,7 +110,7 @@ async fn until_closed(stream: &mut TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Header after header, and never the end of the head.
+/// Sends header fields, at least `bytes` bytes of them, and never the end of the head.
 async fn flood(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
     let line = format!("x-flood: {}\r\n", "f".repeat(1000));

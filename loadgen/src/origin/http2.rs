@@ -25,16 +25,16 @@ use crate::content::{Content, SLICE_BYTES_MAX};
 /// The first bytes of an HTTP/2 connection; no HTTP/1 method begins so.
 const PREFACE: &[u8] = b"PRI ";
 
-/// Between two looks at a connection of which less than that has come.
+/// The time between two looks at a connection of which less than [`PREFACE`] has come.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Streams of one connection at once.
+/// The most streams of one connection at once.
 const STREAMS_MAX: u32 = 1000;
 
 /// The most bytes that a stream holds while its client does not read.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
-/// Bytes beyond the announced length, where the knob does not say.
+/// The bytes beyond the announced length, where the knob `at` does not say.
 const EXCESS_BYTES_DEFAULT: u64 = 100;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -59,7 +59,7 @@ pub(super) async fn is_spoken(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-/// Serves one connection until it ends.
+/// Serves one connection over HTTP/2 until it ends.
 pub(super) async fn serve(
     stream: TcpStream,
     headers: Arc<HeaderMap>,
@@ -74,7 +74,7 @@ pub(super) async fn serve(
         .await;
 }
 
-/// Runs the streams' tasks on the thread of their connection.
+/// An executor that runs the streams' tasks on the thread of their connection.
 #[derive(Clone, Copy)]
 pub(crate) struct LocalExecutor;
 
@@ -146,7 +146,7 @@ fn not_here() -> Answer {
     reply
 }
 
-/// A body that stops at a place, and ends there as the fault has it.
+/// A body that stops after `stop` bytes, and ends there as the fault demands.
 struct FaultyBody {
     content: Content,
     offset: u64,
@@ -162,7 +162,7 @@ enum StreamEnd {
 }
 
 impl FaultyBody {
-    /// Makes the body of a fault; `None` if the fault is none of a body's.
+    /// Makes the body of a fault; `None` if the fault does not concern the body.
     fn new(recipe: &Recipe, fault: Fault) -> Option<Self> {
         let bytes = recipe.content.bytes;
         let stop = recipe.at.unwrap_or(bytes / 2).min(bytes);

@@ -1,4 +1,4 @@
-//! What a URL asks the origin for.
+//! Recipes: the responses that URLs order from the origin.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::content::Content;
 /// The longest delay that can be asked for.
 const DELAY_MAX: Duration = Duration::from_secs(3600);
 
-/// A response made to order.
+/// A response as a URL orders it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Recipe {
     pub(super) content: Content,
@@ -23,7 +23,7 @@ pub(super) struct Recipe {
     pub(super) trailers: bool,
     pub(super) fault: Option<Fault>,
     pub(super) at: Option<u64>,
-    /// Fault and status hold for so many attempts; for all if `None`.
+    /// The number of attempts for which fault and status hold; all of them if `None`.
     pub(super) attempts: Option<u32>,
 }
 

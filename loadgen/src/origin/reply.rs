@@ -1,4 +1,4 @@
-//! From a request to its reply, in either version of HTTP.
+//! The way from a request to its reply, in either version of HTTP.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -11,21 +11,21 @@ use super::service;
 
 pub(super) type Reply = Response<Either<ContentBody, Full<Bytes>>>;
 
-/// Adds the header fields of every response.
+/// Adds the configured header fields to a reply.
 pub(super) fn add<B>(reply: &mut Response<B>, headers: &HeaderMap) {
     for (name, value) in headers {
         reply.headers_mut().append(name, value.clone());
     }
 }
 
-/// Reads from a request what it asks for, at its attempt.
+/// Reads the recipe of a request's URL, for the attempt that the request says it is.
 pub(super) fn recipe_of(request: &Request<Incoming>) -> Result<Recipe, RecipeError> {
     let attempt = request.headers().get("x-envoy-attempt-count");
     let attempt = attempt.and_then(|count| count.to_str().ok()?.parse().ok());
     Ok(Recipe::of_uri(request.uri())?.at_attempt(attempt.unwrap_or(1)))
 }
 
-/// Waits for as long as the request takes before its head.
+/// Waits for the time that the request takes before its head.
 pub(super) async fn serve_work(
     recipe: &Recipe,
     method: &Method,
@@ -71,7 +71,7 @@ pub(super) fn made_to_order(recipe: &Recipe, method: &Method) -> Reply {
     reply
 }
 
-/// Makes the reply to a request that is no recipe: it says why.
+/// Makes the reply that says why a URL is no recipe.
 pub(super) fn explain(error: &RecipeError) -> Reply {
     let mut reply = Response::new(Either::Right(Full::from(format!("{error}\n"))));
     *reply.status_mut() = match error {

@@ -1,4 +1,4 @@
-//! Threads that accept connections and answer on them.
+//! The origin's threads, which accept connections and answer on them.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use super::recipe::Recipe;
 use super::reply::{Reply, add, explain, made_to_order, recipe_of, serve_work};
 use super::{Origin, fault, http2, service};
 
-/// Connections that the kernel holds until they are accepted.
+/// The most connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4096;
 
 /// The time from a failed accept (no descriptors left) to the next try.
@@ -40,7 +40,7 @@ pub struct Running {
     pub addresses: Vec<SocketAddr>,
 }
 
-/// Binds the addresses and starts the threads.
+/// Starts an origin: binds its addresses and starts its threads.
 ///
 /// # Errors
 /// When an address cannot be bound, or a thread not be started.
@@ -78,15 +78,15 @@ pub fn start(origin: &Origin) -> anyhow::Result<Running> {
     Ok(Running { addresses })
 }
 
-/// One address as one thread serves it.
+/// The part of one thread in serving one address.
 struct Server {
     listener: StdListener,
     work: Option<Arc<service::WorkingServer>>,
     max_unsent_bytes: u32,
 }
 
-/// Binds, so that other threads can bind the same address if `shared`. Not
-/// shared by default: two origins on one port by mistake must not split it.
+/// Binds a listener; if `shared`, other threads can bind the same address. An origin of one thread
+/// does not share it: two origins on one port by mistake must not split it.
 fn bind(address: SocketAddr, shared: bool) -> io::Result<StdListener> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -187,8 +187,8 @@ async fn http1(
     }
 }
 
-/// Answers a request. One that asks for a fault is put into `broken` and never
-/// answered: the task that drives the connection takes the socket from there.
+/// Answers a request. A request for a fault is put into `broken` and never answered: the task that
+/// drives the connection takes the socket from there.
 async fn answer(
     mut request: Request<Incoming>,
     headers: Arc<HeaderMap>,
@@ -216,9 +216,9 @@ async fn answer(
     Ok(reply)
 }
 
-/// Reads a request's body to throw it away, and returns once the client has left before
-/// its end. Of a body that is not read hyper does not see that: the connection would keep
-/// its descriptor until the response is due.
+/// Discards a request's body, and returns once the client has left before the body's end. hyper
+/// does not notice that for a body that is not read: the connection would keep its descriptor until
+/// the response is due.
 async fn client_left(body: &mut Incoming) {
     while let Some(frame) = body.frame().await {
         if frame.is_err() {

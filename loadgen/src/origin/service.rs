@@ -1,4 +1,4 @@
-//! How long a server takes: requests that wait for one another, or share it.
+//! The time that a server takes: requests wait for one another, or share the server.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// work: a constant part, and its body's size over the rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
-    /// The bits of body in a second.
+    /// The rate at which bodies are served, in bits per second.
     pub bits_per_s: u64,
     /// The constant part of a request's work, before its body counts.
     pub overhead: Duration,
@@ -23,8 +23,8 @@ pub struct Service {
 /// The order in which requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// So many at a time, each at the full rate; the others wait, first come,
-    /// first served.
+    /// A number of requests at a time, each at the full rate; the others wait, first come, first
+    /// served.
     Concurrent(usize),
     /// All at once, in equal shares of the rate (processor sharing).
     Shared,
@@ -40,7 +40,7 @@ impl Service {
     }
 }
 
-/// A server at work.
+/// A server with the work that its requests have brought.
 pub(super) struct WorkingServer {
     service: Service,
     work: Work,
@@ -67,8 +67,8 @@ impl WorkingServer {
         Self { service, work }
     }
 
-    /// Returns when the work for a body of `bytes`, and `delay` on top of it, is done. It
-    /// is done even if no request waits for it.
+    /// Waits until the work for a body of `bytes`, and `delay` on top of it, is done. The server
+    /// does the work even if the request no longer waits for it.
     pub(super) async fn serve(&self, bytes: u64, delay: Duration) {
         let work = self.service.time(bytes).saturating_add(delay);
         match &self.work {
@@ -99,7 +99,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The times at which each of the places will be free, with all who have joined.
+/// The times at which each slot will be free of the requests that have joined.
 struct Slots(BinaryHeap<Reverse<Instant>>);
 
 impl Slots {
@@ -107,7 +107,7 @@ impl Slots {
         Self(vec![Reverse(now); slots.max(1)].into())
     }
 
-    /// Takes a request in at `now`, and returns when it is done.
+    /// Adds a request at `now`, and returns the time at which it is done.
     fn join(&mut self, now: Instant, work: Duration) -> Instant {
         let free = self.0.pop().map_or(now, |Reverse(free)| free);
         let done = free.max(now).checked_add(work).unwrap_or(free);
@@ -116,9 +116,9 @@ impl Slots {
     }
 }
 
-/// Processor sharing by one clock: it tells the work that each request has got
-/// that has been there all along, and runs slower the more there are. A
-/// request ends when the clock shows its start plus its work.
+/// The clock of processor sharing. It shows the work that a request has received which has been
+/// there from the start, and runs slower the more requests there are. A request ends when the clock
+/// shows its start plus its work.
 struct SharingClock {
     clock: Duration,
     read_at: Instant,
@@ -134,7 +134,7 @@ impl SharingClock {
         }
     }
 
-    /// Runs the clock up to `now`, past the ends on the way.
+    /// Runs the clock up to `now`, and removes the requests that end on the way.
     fn run(&mut self, now: Instant) {
         let mut left = now.saturating_duration_since(self.read_at);
         self.read_at = self.read_at.max(now);
@@ -151,7 +151,7 @@ impl SharingClock {
         }
     }
 
-    /// Takes a request in, and returns what the clock will show at its end.
+    /// Adds a request at `now`, and returns the clock's reading at its end.
     fn join(&mut self, now: Instant, work: Duration) -> Duration {
         self.run(now);
         let end = self.clock.saturating_add(work);
@@ -159,8 +159,8 @@ impl SharingClock {
         end
     }
 
-    /// Returns when the request that ends at `end` is done or, if another ends before
-    /// it, when that one is; `None` if it is done. Assumes that no request comes.
+    /// Returns the time at which the request that ends at `end` is done, if no request comes. If
+    /// another request ends before it, returns that request's time; `None` if it is done already.
     fn when(&mut self, now: Instant, end: Duration) -> Option<Instant> {
         self.run(now);
         let left = end.checked_sub(self.clock).filter(|left| !left.is_zero())?;

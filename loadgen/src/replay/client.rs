@@ -1,4 +1,4 @@
-//! One request over one connection, as cheaply as it can be done.
+//! The client of a replay, which makes one request over one connection as cheaply as possible.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use super::target::Target;
 use crate::results::{Failure, Outcome};
 use crate::trace::Request;
 
-/// All connections read into the same buffer, one at a time.
+/// The bytes of the buffer that all connections read into, one at a time.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// A connection to the server.
@@ -31,10 +31,10 @@ enum ServerConnection {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// The address that a request comes from; none: the kernel picks it.
+/// The address that a request comes from; `None` if the kernel picks it.
 pub(crate) type Source = Option<Ipv4Addr>;
 
-/// Asks for responses and times them.
+/// A client that makes requests, and times and checks the responses.
 pub(crate) struct ReplayClient {
     target: Target,
     connection: Connection,
@@ -48,7 +48,7 @@ pub(crate) struct ReplayClient {
 }
 
 impl ReplayClient {
-    /// `begun` is the moment that starts are counted from.
+    /// Makes a client; `begun` is the moment from which starts are counted.
     pub(crate) fn new(plan: &Replay, begun: Instant) -> Self {
         Self {
             target: plan.target.clone(),
@@ -64,13 +64,13 @@ impl ReplayClient {
         }
     }
 
-    /// Asks for the response and checks it.
+    /// Makes a request, and times and checks the response.
     pub(super) async fn fetch(&self, request: &Request, from: Source) -> Outcome {
         let received = Received::new(&request.path, request.bytes);
         self.fetch_into(received, request, from).await
     }
 
-    /// Fetches like [`Self::fetch`], into `received`, such as one that is watched.
+    /// Fetches like [`Self::fetch`], but into `received`, such as one that is watched.
     pub(crate) async fn fetch_into(
         &self,
         mut received: Received,
@@ -112,7 +112,7 @@ impl ReplayClient {
         }
     }
 
-    /// Returns the outcome of a request that was not even tried.
+    /// Returns the outcome of a request that was not made because too many were open.
     pub(super) fn refuse(&self, request: &Request) -> Outcome {
         self.outcome(
             request,
@@ -122,7 +122,7 @@ impl ReplayClient {
         )
     }
 
-    /// Times are kept to the microsecond.
+    /// Makes the outcome of a request without a response; times are kept to the microsecond.
     fn outcome(
         &self,
         request: &Request,
@@ -228,7 +228,8 @@ impl ReplayClient {
         Ok(())
     }
 
-    /// One read of what came in TLS records.
+    /// Reads once from a TLS connection, and feeds the bytes to the reader; `Some` once the
+    /// response is complete.
     fn poll_sealed(
         &self,
         stream: &mut TlsStream<TcpStream>,
@@ -247,7 +248,8 @@ impl ReplayClient {
         })
     }
 
-    /// One read, without waiting.
+    /// Reads once from a plain connection without waiting, and feeds the bytes to the reader;
+    /// `Some` once the response is complete.
     fn read_some(
         &self,
         stream: &TcpStream,

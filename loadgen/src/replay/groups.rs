@@ -1,5 +1,5 @@
-//! One trace from the clients of a network: groups in namespaces of their own, and many
-//! addresses in each.
+//! The replay of one trace from the clients of a network: groups in namespaces of their own, and
+//! many addresses in each.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::network::{Description, HostDescription, enter};
 use crate::results::Outcome;
 use crate::trace::Trace;
 
-/// The clients of a network, and which of them asks for what.
+/// The clients of a network, and the client of each request.
 #[derive(Debug)]
 pub(super) struct Groups {
     network: String,
@@ -33,7 +33,7 @@ pub(crate) struct Asker {
     pub(crate) address: Ipv4Addr,
 }
 
-/// A description is a line for each group.
+/// The most bytes of a network's description.
 const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 
 impl Groups {
@@ -65,12 +65,12 @@ impl Groups {
         &self.network
     }
 
-    /// Forgets who made the first requests, which are no longer among the results.
+    /// Drops the clients of the first requests, which are no longer among the results.
     pub(super) fn skip(&mut self, requests: usize) {
         self.askers.drain(..requests);
     }
 
-    /// Replays the trace from all groups at once; the outcomes are in its order.
+    /// Replays the trace from all groups at once; the outcomes are in the trace's order.
     pub(super) fn replay(
         &self,
         trace: &Trace,
@@ -102,7 +102,7 @@ impl Groups {
             .context("a group has fewer outcomes than requests")
     }
 
-    /// Replays what one group asks for, in its namespace.
+    /// Replays the requests of one group, in its namespace.
     fn part(
         &self,
         group: usize,
@@ -121,7 +121,7 @@ impl Groups {
         replay_from(&Trace { requests }, &sources, plan, begun, progress)
     }
 
-    /// One line for each group: how many requests, and their mean response time.
+    /// Returns a line for each group: its requests, its failures and its mean response time.
     pub(super) fn summary(&self, outcomes: &[Outcome]) -> String {
         let line = |group: usize| {
             let of_group = || {
@@ -145,7 +145,7 @@ impl Groups {
     }
 }
 
-/// Draws the client of each request; none where every share is zero.
+/// Draws the client of each request by the groups' shares; `None` if every share is zero.
 pub(crate) fn split(groups: &[HostDescription], trace: &Trace, seed: u64) -> Option<Vec<Asker>> {
     let total: f64 = groups.iter().map(|group| group.share).sum();
     let mut draws = Pcg64::seed_from_u64(seed);

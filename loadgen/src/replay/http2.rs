@@ -16,14 +16,14 @@ use super::target::Target;
 use crate::origin::LocalExecutor;
 use crate::results::Failure;
 
-/// The bytes that a stream, and a connection, may have under way: as many as in
-/// browsers, so that the client's flow control is not what limits a response.
+/// The bytes that a stream may have under way: as many as in browsers, so that the client's flow
+/// control is not what limits a response.
 const STREAM_WINDOW_BYTES: u32 = 6 * 1024 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 15 * 1024 * 1024;
 
 type StreamSender = http2::SendRequest<Empty<Bytes>>;
 
-/// Requests as streams of the connections in turn.
+/// A client whose requests are streams of its connections in turn.
 pub(super) struct Http2 {
     authority: String,
     fields: HeaderMap,
@@ -32,7 +32,7 @@ pub(super) struct Http2 {
 }
 
 impl Http2 {
-    /// `fields` are lines as HTTP/1.1 has them.
+    /// Makes a client with so many `connections`; `fields` are header lines as HTTP/1.1 has them.
     pub(super) fn new(target: Target, fields: &str, connections: u32) -> Self {
         Self {
             authority: target.authority.clone(),
@@ -42,7 +42,7 @@ impl Http2 {
         }
     }
 
-    /// Asks for `path` on the next connection in turn.
+    /// Requests `path` on the next connection in turn, and judges the response.
     pub(super) async fn fetch(&self, path: &str, received: &mut Received) -> Result<(), Failure> {
         let turn = self.next.replace(self.next.get().wrapping_add(1));
         let mut sender = self.connections.sender(turn).await?;
@@ -68,8 +68,7 @@ impl Http2 {
     }
 }
 
-/// Connections that are opened when they are first used, and again when they
-/// have ended.
+/// HTTP/2 connections that are opened when they are first used, and again when they have ended.
 pub(crate) struct Connections {
     target: Target,
     open: Vec<Mutex<Option<StreamSender>>>,
@@ -83,7 +82,7 @@ impl Connections {
         }
     }
 
-    /// Returns the connection whose turn it is.
+    /// Returns the sender of the connection whose turn it is, which is opened if need be.
     ///
     /// # Errors
     /// `Connect` if it is not open and cannot be opened.
@@ -115,7 +114,7 @@ async fn connect(target: &Target) -> Result<StreamSender, Failure> {
     Ok(sender)
 }
 
-/// Lines of fields, which the command line has checked.
+/// Parses lines of header fields, which the command line has checked.
 fn header_map(lines: &str) -> HeaderMap {
     lines
         .lines()

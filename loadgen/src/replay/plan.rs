@@ -11,25 +11,25 @@ use super::target::Target;
 pub struct Replay {
     /// The server to ask.
     pub target: Target,
-    /// A new connection for each request, or kept ones.
+    /// Whether each request has a new connection, or connections are kept.
     pub connection: Connection,
-    /// So many HTTP/2 connections, whose streams the requests are.
+    /// The number of HTTP/2 connections whose streams the requests are; `None` over HTTP/1.1.
     pub http2: Option<u32>,
-    /// Further header fields, each with its line end.
+    /// Further header fields of each request, each with its line end.
     pub fields: String,
-    /// A request fails after this long.
+    /// The time after which a request fails if its response is not whole.
     pub timeout: Duration,
     /// The most requests open at once; one more fails.
     pub open_max: u32,
-    /// The source of the pace.
+    /// The source of the pace of requests.
     pub pace: Pace,
 }
 
 /// The source of the pace of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// The trace: its arrivals, or those of its users.
+    /// The arrivals of the trace, or those of its users.
     Trace,
-    /// So many clients back to back.
+    /// A number of clients, each with one request after the other.
     Closed(u32),
 }

@@ -1,4 +1,4 @@
-//! What has come of a response, whatever the protocol, and whether it is right.
+//! The part of a response that has come, whatever the protocol, and whether it is right.
 
 use std::cell::Cell;
 use std::io::Write;
@@ -9,14 +9,15 @@ use flate2::write::GzDecoder;
 use crate::content::Content;
 use crate::results::Failure;
 
-/// Checks status, length and, for the origin's paths, every byte.
+/// The part of a response that has come. Status, length and, for the origin's paths, every byte of
+/// it are checked.
 #[derive(Debug)]
 pub(crate) struct Received {
     expected_bytes: u64,
     content: Option<Content>,
     /// Status of the final head; 0 before it has come.
     pub(crate) status: u16,
-    /// Bytes of the body so far, as they are once decoded.
+    /// The bytes of the body so far, after decoding.
     pub(crate) bytes: u64,
     decoder: Option<Box<GzDecoder<Vec<u8>>>>,
     progress: Option<Rc<Cell<u64>>>,
@@ -38,7 +39,7 @@ impl Received {
         }
     }
 
-    /// Keeps `progress` at the bytes so far, for who watches while it comes.
+    /// Keeps `progress` at the number of bytes so far, for a caller that watches it.
     pub(crate) fn watched(self, progress: Rc<Cell<u64>>) -> Self {
         Self {
             progress: Some(progress),
@@ -46,7 +47,7 @@ impl Received {
         }
     }
 
-    /// Takes what the head says of how the body is encoded.
+    /// Takes the head's `Content-Encoding`, by which the body is decoded.
     pub(crate) fn encoding(&mut self, content_encoding: &str) {
         match content_encoding.trim() {
             "gzip" => self.decoder = Some(Box::new(GzDecoder::new(Vec::new()))),
@@ -56,7 +57,7 @@ impl Received {
         }
     }
 
-    /// More of the body has come, as it came off the wire.
+    /// Takes more of the body as it came off the wire, and decodes and checks it.
     pub(crate) fn body(&mut self, bytes: &[u8]) {
         let Some(decoder) = &mut self.decoder else {
             return self.decoded(bytes);
@@ -68,8 +69,8 @@ impl Received {
         self.decoded(&decoded);
     }
 
-    /// Checks more of the body. Bodies of other statuses than 200 are not the
-    /// origin's content.
+    /// Checks more of the decoded body. Bodies of other statuses than 200 are not the origin's
+    /// content.
     fn decoded(&mut self, bytes: &[u8]) {
         if self.status == 200
             && let Some(content) = &self.content
@@ -82,7 +83,7 @@ impl Received {
         }
     }
 
-    /// Returns whether a byte of the body was another than it had to be.
+    /// Returns whether the body is wrong: in a byte, in its encoding, or longer than expected.
     pub(crate) fn is_wrong(&self) -> bool {
         self.wrong || (self.status == 200 && self.bytes > self.expected_bytes)
     }
@@ -90,7 +91,7 @@ impl Received {
     /// Judges a response that has ended.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The way in which the response is wrong.
     pub(crate) fn verdict(&self) -> Result<(), Failure> {
         if self.status != 200 {
             Err(Failure::Status)

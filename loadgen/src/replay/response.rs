@@ -4,14 +4,14 @@
 use super::received::Received;
 use crate::results::Failure;
 
-/// The longest head or trailer section that is read.
+/// The longest head, or line of trailers, that is read.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 256;
 
 /// The longest line that announces a chunk.
 const CHUNK_LINE_BYTES_MAX: usize = 1024;
 
-/// Reads one response. Feed it what the socket gives until it is done.
+/// A reader of one response, to be fed what the socket gives until it is done.
 #[derive(Debug)]
 pub(super) struct ResponseReader {
     state: ResponseState,
@@ -25,14 +25,14 @@ pub(super) struct ResponseReader {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ResponseState {
     Head,
-    /// Content-Length: so much of the body is left.
+    /// A body with a Content-Length, of which so many bytes are left.
     Sized(u64),
     ChunkLine,
     Chunk(u64),
     /// The line end after a chunk.
     ChunkEnd,
     Trailers,
-    /// Neither length nor chunks: the end of the connection ends the body.
+    /// A body with neither length nor chunks, which ends with the connection.
     UntilClose,
     Done,
 }
@@ -45,7 +45,7 @@ pub(super) struct ResponseEnd {
 }
 
 impl ResponseReader {
-    /// Reads a response into `received`, of which nothing has come.
+    /// Makes a reader that reads a response into `received`, which has nothing yet.
     pub(super) fn new(received: Received) -> Self {
         Self {
             state: ResponseState::Head,
@@ -61,7 +61,7 @@ impl ResponseReader {
         self.received.status
     }
 
-    /// Bytes of the body so far.
+    /// Returns the bytes of the body so far.
     pub(super) fn received(&self) -> u64 {
         self.received.bytes
     }
@@ -71,7 +71,7 @@ impl ResponseReader {
         self.begun
     }
 
-    /// Takes what the socket gave. `Some` once the response is complete.
+    /// Takes bytes that the socket gave; returns `Some` once the response is complete.
     ///
     /// # Errors
     /// `Corrupt` if this is not HTTP, or more than a response; once complete,
@@ -211,7 +211,7 @@ fn chunk_bytes(line: &[u8]) -> Result<u64, Failure> {
         .ok_or(Failure::Corrupt)
 }
 
-/// Returns how a head says that its body is encoded; empty where it is not.
+/// Returns the value of a head's `Content-Encoding`; empty if there is none.
 fn content_encoding<'a>(headers: &[httparse::Header<'a>]) -> &'a str {
     headers
         .iter()

@@ -1,4 +1,4 @@
-//! Who asks when: the arrivals of a trace, users, or a closed loop.
+//! The pace of a replay: the arrivals of a trace, users, or a closed loop.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -16,14 +16,14 @@ use super::plan::{Pace, Replay};
 use crate::results::Outcome;
 use crate::trace::Trace;
 
-/// Arrivals that may wait between the clock and the client.
+/// The most arrivals that wait between the clock and the client.
 const ARRIVALS_WAITING_MAX: usize = 4096;
 
 /// The time from the start of the clock to time 0 of the trace, for the client
 /// to be ready.
 pub(super) const LEAD: Duration = Duration::from_millis(50);
 
-/// Replays `trace` and returns the outcome of each request, in its order.
+/// Replays `trace` and returns the outcome of each request, in the trace's order.
 ///
 /// # Errors
 /// When a thread or the runtime cannot be started.
@@ -41,8 +41,8 @@ pub fn replay(
     replay_from(trace, &[], plan, Instant::now() + lead, progress)
 }
 
-/// Replays like [`replay`], with time 0 of the trace at `begun`, and the address that
-/// each request comes from; where there is none for a request, the kernel picks one.
+/// Replays like [`replay`], with time 0 of the trace at `begun`, and from an address for each
+/// request. The kernel picks the address of a request that `sources` has none for.
 pub(super) fn replay_from(
     trace: &Trace,
     sources: &[Ipv4Addr],
@@ -85,8 +85,8 @@ pub(super) fn replay_from(
         .collect())
 }
 
-/// Requests that follow each other: a user's, or each one by itself. In the
-/// order of their first arrival.
+/// Returns the requests that follow each other: those of a user, or one without a user by itself.
+/// They are in the order of their first arrival.
 pub(super) fn sessions(trace: &Trace) -> Vec<Vec<usize>> {
     let mut sessions: Vec<Vec<usize>> = Vec::new();
     let mut of_user: HashMap<u32, usize> = HashMap::new();
@@ -105,9 +105,9 @@ pub(super) fn sessions(trace: &Trace) -> Vec<Vec<usize>> {
     sessions
 }
 
-/// Sends each number at its time. A thread of its own, because the runtime's
-/// timers are a millisecond coarse, which is more than many a response takes.
-/// It ends with the last arrival, or when the replay no longer listens.
+/// Sends the number of each session at its start. This has a thread of its own, because the
+/// runtime's timers are a millisecond coarse, which is more than many a response takes. It ends
+/// with the last arrival, or when the replay no longer listens.
 fn tell_arrivals(begun: Instant, starts_s: Vec<f64>, arrivals: &mpsc::Sender<usize>) {
     for (index, start_s) in starts_s.into_iter().enumerate() {
         let due = begun + Duration::from_secs_f64(start_s);
@@ -133,7 +133,7 @@ struct ReplayRun {
 }
 
 impl ReplayRun {
-    /// Makes the requests one after the other.
+    /// Makes the requests of a session one after the other.
     async fn session(&self, indices: Vec<usize>) {
         for index in indices {
             self.ask(index).await;

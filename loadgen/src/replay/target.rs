@@ -1,4 +1,4 @@
-//! The server that is asked.
+//! The server that a replay asks.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::tls::Tls;
 
-/// A server to ask.
+/// A server that requests are sent to.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// The address of the server.

@@ -1,5 +1,5 @@
-//! Which figures a report has: TOCS03's figures 5, 6 and 9, the distribution of response
-//! times, and bars of the means.
+//! The figures of a report: TOCS03's figures 5, 6 and 9, the distribution of response times, and
+//! bars of the means.
 
 use sprat_measure::axis::{Axis, Unit};
 use sprat_measure::plot::{
@@ -95,7 +95,7 @@ pub(crate) fn draw(comparison: &Comparison, loads: &[LoadRows]) -> Result<Vec<Fi
     Ok(figures)
 }
 
-/// Draws the figures of one of so many loads.
+/// Draws the figures of one load; `loads` is the number of loads that there are.
 fn at_one_load(
     comparison: &Comparison,
     loads: usize,
@@ -267,7 +267,7 @@ fn means(comparison: &Comparison, load: &LoadRows, at: &str) -> BarChart {
     }
 }
 
-/// One line for each system that has points.
+/// Returns a line for each system that has points.
 fn series(comparison: &Comparison, points: impl Fn(&str) -> Vec<(f64, f64)>) -> Vec<Series> {
     let systems = comparison.systems.iter().map(|system| Series {
         name: printable(system),
@@ -281,13 +281,13 @@ fn ys(series: &[Series]) -> impl Iterator<Item = f64> {
     series.iter().flat_map(|s| &s.points).map(|point| point.1)
 }
 
-/// XML allows no control characters, whatever a run is called.
+/// Replaces control characters in a run's name, which XML does not allow.
 fn printable(name: &str) -> String {
     name.replace(char::is_control, " ")
 }
 
-/// Systems that most reports are about. Each keeps its style in all of them, whatever else
-/// is compared.
+/// The systems that most reports are about. Each keeps its style in all of them, whatever else is
+/// compared.
 const KNOWN: [&str; 8] = [
     "sprat-srpt",
     "sprat-auto",

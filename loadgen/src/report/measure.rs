@@ -1,32 +1,32 @@
-//! What one run comes to, in numbers.
+//! The measures of one run, in numbers.
 
 use sprat_measure::wire;
 
 use super::runs::{LoadGroup, Run};
 use crate::results::Outcome;
 
-/// Half-percentile buckets of size, as in TOCS03's figure 9 (right).
+/// The number of half-percentile buckets of size, as in TOCS03's figure 9 (right).
 pub(crate) const BUCKETS: usize = 200;
 
-/// Each size bin ends at this multiple of its start, as in TOCS03's figure 9
-/// (left). From 41 B to 2 MB that makes the paper's 60 bins.
+/// The ratio of a size bin's end to its start, as in TOCS03's figure 9 (left). From 41 B to 2 MB
+/// that makes the paper's 60 bins.
 const BIN_RATIO: f64 = 1.2;
 
-/// Points of a distribution: from all requests down to one of a thousand, eight for each
+/// The most points of a distribution: from all requests down to one of a thousand, eight for each
 /// factor of ten.
 const SHARES_SLOWER: i32 = 25;
 
-/// One system at one load. Times are over answered requests only; size ranks
-/// are over all requests of the trace, so that they mean the same for all.
+/// The measures of one system at one load. Times are over answered requests only; size ranks are
+/// over all requests of the trace, so that they mean the same for all systems.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measures {
     /// The number of all requests.
     pub(crate) requests: usize,
-    /// Requests without a whole answer.
+    /// The number of requests without a whole answer.
     pub(crate) failed: usize,
-    /// Payload received over (last completion - first start).
+    /// The payload received over the time from the first start to the last completion.
     pub(crate) goodput_bytes_per_s: f64,
-    /// Mean response time; NaN if nothing was answered, here and below.
+    /// The mean response time; NaN if no request was answered, here and below.
     pub(crate) mean_ms: f64,
     /// Mean of response time over the time that the response needs alone.
     pub(crate) slowdown: f64,
@@ -41,11 +41,11 @@ pub(crate) struct Measures {
     /// Mean response time of each half-percentile of size; `None` where a
     /// bucket holds no answered request.
     pub(crate) buckets_ms: Vec<Option<f64>>,
-    /// (response time in ms, percentage of the answered requests that took longer), the
-    /// shortest first: [`SHARES_SLOWER`] of them.
+    /// The points of the distribution, the shortest time first, at most [`SHARES_SLOWER`]. Each is
+    /// a response time in ms, and the percentage of the answered requests that took longer.
     pub(crate) slower: Vec<(f64, f64)>,
-    /// (geometric middle of the bin in bytes, mean response time in ms) of
-    /// each bin that holds an answered request.
+    /// The mean of each bin that holds an answered request, as the geometric middle of the bin in
+    /// bytes and the mean response time in ms.
     pub(crate) bins_ms: Vec<(f64, f64)>,
 }
 
@@ -117,7 +117,7 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
     value.copied().unwrap_or(f64::NAN)
 }
 
-/// Returns times and the percentage of times that are longer. Shares that the number of
+/// Returns times, and for each the percentage of times that are longer. Shares that the number of
 /// times does not tell apart are left out.
 fn slower(sorted: &[f64]) -> Vec<(f64, f64)> {
     let shares = (0..SHARES_SLOWER).map(|step| 10f64.powf(-f64::from(step) / 8.0));
@@ -126,7 +126,8 @@ fn slower(sorted: &[f64]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Bins `[x, 1.2 x]` from the smallest size; empty bodies count as one byte.
+/// Returns the middle and the mean response time of bins `[x, 1.2 x]` from the smallest size on;
+/// empty bodies count as one byte.
 fn bins(by_size: &[&Outcome]) -> Vec<(f64, f64)> {
     let size = |outcome: &Outcome| outcome.bytes.max(1) as f64;
     let Some(smallest) = by_size.first().map(|outcome| size(outcome)) else {

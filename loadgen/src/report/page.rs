@@ -11,7 +11,7 @@ use super::runs::{Comparison, Run};
 use super::summary::{self, LoadRows};
 use crate::results::Mode;
 
-/// Returns the page as HTML.
+/// Returns the report's page as HTML.
 pub(crate) fn html(
     title: &str,
     comparison: &Comparison,
@@ -103,7 +103,7 @@ fn write_table(page: &mut String, comparison: &Comparison, load: &LoadRows) -> s
     page.write_str("</tbody>\n</table></div>\n")
 }
 
-/// Writes what the numbers mean.
+/// Writes notes on what the numbers of the tables mean.
 fn write_notes(page: &mut String, comparison: &Comparison, loads: &[LoadRows]) -> std::fmt::Result {
     let baseline = escape(&comparison.baseline);
     writeln!(
@@ -160,7 +160,7 @@ fn write_runs(page: &mut String, comparison: &Comparison) -> std::fmt::Result {
     page.write_str("</tbody>\n</table></div>\n")
 }
 
-/// Returns the cells of a run, after its name.
+/// Returns the cells of a run's row, after its name.
 fn facts(run: &Run) -> [String; 8] {
     let info = &run.info;
     let load = |load: Option<f64>| load.map(|load| format!("{load:.4}")).unwrap_or_default();

@@ -1,15 +1,14 @@
-//! Pictures for where SVG does not go, rendered from the SVG itself.
+//! PNG pictures for places that take no SVG, rendered from the SVG itself.
 
 use std::sync::Arc;
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 
-/// Pixels for each pixel of the SVG's size.
+/// The PNG's pixels for each pixel of the SVG's width and height.
 const SCALE: f32 = 2.0;
 
-/// Renders SVGs, always with the same font: a machine's own would differ, or
-/// be missing.
+/// A renderer of SVGs, always with the same font: a machine's own would differ, or be missing.
 pub(crate) struct Renderer {
     options: Options<'static>,
 }
@@ -27,7 +26,7 @@ impl Renderer {
         Self { options }
     }
 
-    /// Renders the picture as PNG.
+    /// Renders an SVG picture as PNG.
     ///
     /// # Errors
     /// If `svg` is no SVG, or its picture is empty or too large for memory.

@@ -7,15 +7,16 @@ use sprat_measure::wire::Connection;
 
 use crate::results::{self, Outcome, RunInfo};
 
-/// Arrivals this far apart are the same: what rounding to a microsecond loses.
+/// The seconds by which arrivals of the same request may differ: what rounding to a microsecond
+/// loses.
 const ARRIVAL_TOLERANCE_S: f64 = 1e-6;
 
-/// One system's answers to one trace.
+/// The run of one system with one trace: its outcomes, and the facts about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    /// The results, for messages.
+    /// The file of the results, for messages.
     pub(crate) file: PathBuf,
-    /// The facts in the JSON beside them.
+    /// The facts in the JSON beside the results.
     pub(crate) info: RunInfo,
     /// The outcomes, in the trace's order.
     pub(crate) outcomes: Vec<Outcome>,
@@ -45,14 +46,14 @@ impl Run {
         client.map_or_else(Connection::default, |client| client.connection)
     }
 
-    /// Returns the load on the wire in per cent, by which runs are put together.
+    /// Returns the load on the wire in per cent, by which runs are grouped.
     fn load_percent(&self) -> Option<u32> {
         let load = self.info.load_wire.or(self.info.load)?;
         Some((load * 100.0).round() as u32)
     }
 }
 
-/// All systems at one load, on the same requests.
+/// The runs of all systems at one load, on the same requests.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadGroup {
     /// Load on the wire in per cent of the link, if the runs know it.
@@ -93,7 +94,7 @@ impl LoadGroup {
     }
 }
 
-/// Comparing different requests would compare nothing.
+/// Checks that two runs answered the same requests: others cannot be compared.
 fn check_same_requests(first: &Run, run: &Run) -> anyhow::Result<()> {
     const ADVICE: &str =
         "not the same trace; replay one trace, with the same warm-up, for all runs at one load";
@@ -147,7 +148,7 @@ pub(crate) struct Comparison {
 const BASELINE: &str = "nginx";
 
 impl Comparison {
-    /// Puts runs together by load.
+    /// Groups runs by load, and finds the baseline.
     ///
     /// # Errors
     /// If runs at one load answered different requests or carry the same

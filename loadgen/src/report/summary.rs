@@ -1,4 +1,4 @@
-//! The table: one row for each system at each load.
+//! The report's table: one row for each system at each load.
 
 use std::io::{self, Write};
 
@@ -7,23 +7,23 @@ use sprat_measure::text::{rate_text, significant};
 use super::measure::Measures;
 use super::runs::{Comparison, LoadGroup, Run};
 
-/// The bound that means are compared with.
+/// The name of the bound that means are compared with.
 pub(crate) const IDEAL: &str = "ideal-srpt";
 
-/// One system at one load, beside the baseline and the ideal.
+/// The figures of one system at one load, beside the baseline and the ideal.
 #[derive(Clone, Debug)]
 pub(crate) struct SummaryRow {
     /// The name of the system.
     pub(crate) system: String,
     /// The figures of the system.
     pub(crate) measures: Measures,
-    /// Against the baseline at this load, if there is one.
+    /// The comparison with the baseline, if it was run at this load.
     pub(crate) against: Option<Against>,
     /// Mean response time over ideal SRPT's at this load, if it was given.
     pub(crate) of_ideal: Option<f64>,
 }
 
-/// A system against the baseline. A *gain* is the baseline's value over the
+/// The comparison of a system with the baseline. A *gain* is the baseline's value over the
 /// system's: 2 is half the time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Against {
@@ -37,9 +37,9 @@ pub(crate) struct Against {
     pub(crate) smallest80: f64,
     /// Gain in the mean response time of the largest 1%.
     pub(crate) largest1: f64,
-    /// Half-percentiles of size that are faster.
+    /// The number of half-percentiles of size in which the system is faster.
     pub(crate) buckets_faster: usize,
-    /// Half-percentiles of size that could be compared.
+    /// The number of half-percentiles of size that could be compared.
     pub(crate) buckets: usize,
 }
 
@@ -87,13 +87,13 @@ impl LoadRows {
         }
     }
 
-    /// `0.90`; `None` if the runs did not say.
+    /// Returns the load as text, such as `0.90`; `None` if the runs did not say.
     pub(crate) fn load(&self) -> Option<String> {
         let load_percent = self.load_percent?;
         Some(format!("{:.2}", f64::from(load_percent) / 100.0))
     }
 
-    /// `load 0.90 of 10 Mbit/s, 18338 requests`.
+    /// Returns the heading of the load, such as `load 0.90 of 10 Mbit/s, 18338 requests`.
     pub(crate) fn heading(&self, uplink_bits_per_s: u64) -> String {
         let requests = self.rows.first().map_or(0, |row| row.measures.requests);
         let rate = rate_text(uplink_bits_per_s);
@@ -200,7 +200,7 @@ pub(crate) const HEADINGS: [&str; 11] = [
 pub(crate) struct Cell {
     /// The value, as text.
     pub(crate) value: String,
-    /// `x5.6`, or a share; empty for the baseline itself.
+    /// The comparison with the baseline, such as `x5.6` or a share; empty where there is none.
     pub(crate) against: String,
 }
 

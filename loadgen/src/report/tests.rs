@@ -10,10 +10,10 @@ use super::summary::cells;
 use super::*;
 use crate::results::{self, ClientInfo, Failure, Mode, Outcome, RunInfo};
 
-/// 8 Mbit/s: a microsecond a byte.
+/// The link's rate, 8 Mbit/s: a byte takes a microsecond.
 const UPLINK: u64 = 8_000_000;
 
-/// Outcomes of (bytes, response time in ms), one a second.
+/// Makes outcomes of pairs (bytes, response time in ms), one a second.
 fn outcomes(rows: &[(u64, f64)]) -> Vec<Outcome> {
     let outcome = |(index, &(bytes, response_ms)): (usize, &(u64, f64))| Outcome {
         t_s: index as f64,
@@ -48,8 +48,8 @@ fn run(name: &str, load: f64, rows: &[(u64, f64)]) -> Run {
     }
 }
 
-/// 100 B costs 100 + 220 + 66 + 330 = 716 us, 2452 B costs 2452 + 220 +
-/// 2 x 66 + 330 = 3134 us.
+/// The sizes of five responses. 100 B costs 100 + 220 + 66 + 330 = 716 us, 2452 B costs 2452 + 220
+/// + 2 x 66 + 330 = 3134 us.
 const SIZES: [u64; 5] = [2452, 100, 100, 100, 100];
 
 fn rows_of(times_ms: [f64; 5]) -> Vec<(u64, f64)> {

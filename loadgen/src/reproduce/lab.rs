@@ -1,4 +1,4 @@
-//! Rows over real sockets: the lab's own scripts, and what is read off their summaries.
+//! Rows over real sockets: the lab's own scripts, and the values of their summaries.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::simulate::experiment::Measured;
 
-/// A script of the lab, which needs root.
+/// An experiment over real sockets: a script of the lab, which needs root.
 #[derive(Clone, Debug)]
 pub(super) struct LabScript {
     pub(super) paper: &'static str,
@@ -19,11 +19,11 @@ pub(super) struct LabScript {
     values: &'static [SummaryValue],
 }
 
-/// A value of a summary: a cell, or a cell over another of its column.
+/// A value of a summary: a cell, or a cell over another cell of its column.
 #[derive(Clone, Copy, Debug)]
 struct SummaryValue {
     name: &'static str,
-    /// The first cells of the row.
+    /// The first cells of the value's row.
     row: &'static [&'static str],
     over: Option<&'static [&'static str]>,
     column: &'static str,
@@ -157,7 +157,7 @@ impl LabScript {
     /// Runs the script, and reads its summary.
     ///
     /// # Errors
-    /// It fails, or its summary lacks a value.
+    /// The script fails, or its summary lacks a value.
     pub(super) fn run(&self, output: &Path) -> anyhow::Result<Measured> {
         ensure!(
             rustix::process::geteuid().is_root(),

@@ -16,7 +16,7 @@ use super::verdict::Verdict;
 /// The style of the rows, beside the style of all pages.
 const ROWS_STYLE: &str = include_str!("page.css");
 
-/// Returns the page as HTML.
+/// Returns the page of all papers as HTML.
 ///
 /// # Errors
 /// Never: writing into a string cannot fail.
@@ -84,7 +84,7 @@ fn write_summary(page: &mut String, papers: &[Paper], found: &[Reproduced]) -> s
     page.write_str("</tbody>\n</table></div>\n")
 }
 
-/// Writes a paper: its rows, its plots, and what has no rows.
+/// Writes a paper: its rows, its plots, and the figures that have no rows.
 fn write_paper(
     page: &mut String,
     paper: &Paper,
@@ -158,7 +158,7 @@ fn write_row(page: &mut String, row: &Reproduced) -> std::fmt::Result {
     )
 }
 
-/// Figures and tables without rows, and why.
+/// Writes which figures and tables have no rows, and why.
 fn write_omitted(page: &mut String, paper: &Paper) -> std::fmt::Result {
     let omitted = paper
         .figures

@@ -1,4 +1,4 @@
-//! What an experiment came to, as CSV that says which code it was run with.
+//! The record of an experiment: its values as CSV, with the code that it was run with.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,22 +11,22 @@ use crate::table;
 /// An experiment that has been run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Record {
-    /// The code that it was run with.
+    /// The code that the experiment was run with, as a commit.
     pub(super) code: String,
-    /// The scale, quick or full.
+    /// The name of the scale, such as quick or full.
     pub(super) scale: String,
     pub(super) parameters: String,
     pub(super) took_s: f64,
     pub(super) measured: Measured,
 }
 
-/// A line of the file.
+/// A line of an experiment's file.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordLine {
     kind: LineKind,
     /// The name of a fact about the run, of a value, or of a plot.
     name: String,
-    /// A fact, or the plot's line.
+    /// The text of a fact, or the name of the plot's line.
     text: String,
     x: Option<f64>,
     value: Option<f64>,
@@ -45,7 +45,7 @@ enum LineKind {
 }
 
 impl Record {
-    /// Returns whether the record is what a run with this code and these parameters would make.
+    /// Returns whether a run with this code, scale and parameters would make the same record.
     pub(super) fn is_of(&self, code: &str, scale: Scale, parameters: &str) -> bool {
         self.code == code && self.scale == scale.name() && self.parameters == parameters
     }
@@ -53,7 +53,7 @@ impl Record {
     /// Writes the experiment's file, whole.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(super) fn write(&self, file: &Path) -> anyhow::Result<()> {
         let mut out = csv::Writer::from_writer(Vec::new());
         let took = format!("{:.1}", self.took_s);
@@ -95,7 +95,7 @@ impl Record {
         Ok(())
     }
 
-    /// Reads the file; none where there is none, or it is not whole.
+    /// Reads an experiment's file; `None` if there is none, or it is not whole.
     pub(super) fn read(file: &Path) -> Option<Self> {
         let mut lines = csv::Reader::from_path(file).ok()?;
         let mut record = Self {
@@ -136,7 +136,7 @@ pub(super) fn file_of(output: &Path, paper: &str, name: &str) -> PathBuf {
     output.join(paper).join(format!("{name}.csv"))
 }
 
-/// The code that an experiment is made of, from the root of the repository.
+/// The paths of the code that experiments run, from the root of the repository.
 const CODE: [&str; 6] = [
     "scheduler/src",
     "measure/src",
@@ -146,8 +146,8 @@ const CODE: [&str; 6] = [
     "loadgen/src/workload.rs",
 ];
 
-/// Returns the last commit that changed the code that is run, with a mark of what is not committed.
-/// Other commits, such as the one of the results themselves, make no experiment another.
+/// Returns the last commit that changed the code of experiments, with a mark if changes are not
+/// committed. Other commits, such as that of the results themselves, make no experiment another.
 pub(super) fn code() -> String {
     let git = |args: &[&str]| {
         let paths = CODE.map(|path| format!(":/{path}"));

@@ -25,12 +25,12 @@ pub(super) struct PaperFigure {
     /// The name that rows use: `9`, or `table IV`.
     pub(super) figure: String,
     pub(super) title: String,
-    /// The reason why the figure has no rows: a diagram, or what is put in rather than found.
+    /// The reason why the figure has no rows: it is a diagram, or shows inputs rather than results.
     #[serde(default)]
     pub(super) omitted: Option<String>,
 }
 
-/// A value that a paper prints, and where ours comes from.
+/// A value that a paper prints, and the source of ours.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PaperRow {
@@ -51,7 +51,7 @@ pub(super) struct PaperRow {
     /// The distance from the paper's number that ours may have, as a part of it.
     #[serde(default)]
     pub(super) tolerance: f64,
-    /// The direction in which a value beyond the paper's is no less than reproduced.
+    /// The direction in which a value beyond the paper's counts as reproduced, too.
     #[serde(default)]
     pub(super) better: Option<Better>,
     #[serde(default)]
@@ -68,7 +68,7 @@ pub(super) struct PaperRow {
     pub(super) note: Option<String>,
 }
 
-/// An experiment, and the name that it has for a value.
+/// The source of a value of ours: an experiment, and the value's name there.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct From {

@@ -1,4 +1,4 @@
-//! The rows of the papers, each with ours beside it and a verdict.
+//! The rows of the papers, each with our value beside it and a verdict.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,25 +14,25 @@ use super::run::PaperRun;
 use super::verdict::Verdict;
 use crate::table;
 
-/// A row of a paper, judged; as the CSV has it.
+/// A row of a paper with its verdict, as the CSV has it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Reproduced {
     pub(super) paper: String,
     pub(super) figure: String,
     pub(super) what: String,
-    /// The paper's value, with the tolerance.
+    /// The paper's value, in words.
     pub(super) expected: String,
     pub(super) tolerance: f64,
     pub(super) precision: String,
     /// Our value, written as the paper's.
     pub(super) ours: String,
     pub(super) value: Option<f64>,
-    /// Ours over the paper's.
+    /// Our value over the paper's.
     pub(super) ratio: Option<f64>,
     pub(super) verdict: Verdict,
-    /// The reason why they differ or cannot be compared, or a fact to know.
+    /// The reason why the values differ or cannot be compared, or a fact to know.
     pub(super) why: String,
-    /// The source of ours: simulated or lab, and the experiment.
+    /// The source of our value: simulated or lab, and the experiment.
     pub(super) source: String,
     pub(super) code: String,
 }
@@ -40,7 +40,7 @@ pub(super) struct Reproduced {
 /// Checks that each row has a source, a number and a figure that is known.
 ///
 /// # Errors
-/// A row lacks one.
+/// A row lacks one of these.
 pub(super) fn check(papers: &[Paper], runs: &[PaperRun]) -> anyhow::Result<()> {
     for paper in papers {
         for row in &paper.rows {
@@ -81,7 +81,7 @@ pub(super) fn check(papers: &[Paper], runs: &[PaperRun]) -> anyhow::Result<()> {
 /// Judges all rows by the experiments that have been run.
 ///
 /// # Errors
-/// An experiment was run and lacks the value that a row is read from.
+/// Never: a record that lacks the value of a row makes the row differ.
 pub(super) fn judge(
     papers: &[Paper],
     runs: &[PaperRun],
@@ -181,7 +181,7 @@ fn expected(row: &PaperRow) -> String {
     }
 }
 
-/// Ours over the paper's, where the paper has one number that is not zero.
+/// Returns our value over the paper's, where the paper has one number that is not zero.
 fn ratio(row: &PaperRow, value: f64) -> Option<f64> {
     let paper = row.equal.or(row.at_least).or(row.at_most)?;
     (paper != 0.0).then(|| value / paper)
@@ -231,7 +231,7 @@ impl VerdictTally {
         tally
     }
 
-    /// All rows that were counted.
+    /// Returns the number of all rows that were counted.
     pub(super) fn all(self) -> usize {
         self.reproduced + self.differs + self.not_comparable + self.not_run
     }

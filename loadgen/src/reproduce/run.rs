@@ -1,4 +1,5 @@
-//! Experiments one after the other: what has been run with the same code is not run again.
+//! Experiments one after the other; an experiment that has been run with the same code is not run
+//! again.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -48,7 +49,7 @@ impl PaperRun {
         matches!(self, Self::Lab(_))
     }
 
-    /// Returns the scale that it is run at: in the lab there is one.
+    /// Returns the scale at which the experiment is run: a script of the lab has one alone.
     fn scale(&self, asked: Scale) -> Scale {
         match self {
             Self::Simulated(_) => asked,
@@ -91,10 +92,10 @@ pub(super) fn all() -> Vec<PaperRun> {
     simulated.chain(lab::all().map(PaperRun::Lab)).collect()
 }
 
-/// Runs those that have no record of the same code and parameters; returns how many.
+/// Runs the experiments that have no record of the same code and parameters; returns their number.
 ///
 /// # Errors
-/// One fails, or its record cannot be written.
+/// An experiment fails, or its record cannot be written.
 pub(super) fn all_of(
     wanted: &[PaperRun],
     output: &Path,
@@ -141,7 +142,8 @@ pub(super) fn all_of(
     Ok(due.len())
 }
 
-/// The time that the rest takes, from what was expected of the experiments and what they took.
+/// The time that the experiments left will take, from what all were expected to take and what those
+/// done took.
 struct Left {
     expected_s: f64,
     done_s: f64,
@@ -178,7 +180,7 @@ impl std::fmt::Display for Left {
     }
 }
 
-/// Tells those who wait; nothing is lost if they cannot hear it.
+/// Prints a line of progress on stderr; nothing is lost if that is closed.
 fn progress(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -188,7 +190,7 @@ pub(super) struct Drawn {
     pub(super) paper: String,
     pub(super) name: String,
     pub(super) svg: String,
-    /// The same for a telephone.
+    /// The same plot, drawn for a telephone.
     pub(super) narrow: String,
 }
 
@@ -217,7 +219,7 @@ pub(super) fn plots(runs: &[PaperRun], output: &Path) -> anyhow::Result<Vec<Draw
     Ok(drawn)
 }
 
-/// Makes the chart of a plot's points; none where none can be drawn.
+/// Makes the chart of a plot's points; `None` if no point can be drawn.
 fn chart(spec: &PlotSpec, measured: &Measured) -> Option<LineChart> {
     let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for point in measured.points.iter().filter(|own| own.plot == spec.name) {

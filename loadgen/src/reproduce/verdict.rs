@@ -1,4 +1,4 @@
-//! Whether a value of ours reproduces one of a paper's.
+//! The verdict whether a value of ours reproduces a paper's.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use super::reference::{Better, PaperRow};
 
-/// The result of a comparison.
+/// The result of a comparison of our value with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
-    /// Ours is within the row's tolerance of the paper's, or beyond it where beyond is better.
+    /// Our value is within the row's tolerance of the paper's, or beyond it where beyond is better.
     Reproduced,
-    /// Ours is something else.
+    /// Our value is neither within the tolerance nor better, or there is none.
     Differs,
     /// The row has no value of ours to hold against the paper's.
     NotComparable,
-    /// The experiment has not been run: it is part of a full run.
+    /// The row's experiment has not been run.
     NotRun,
 }
 
@@ -52,7 +52,8 @@ impl Verdict {
     }
 }
 
-/// Returns the bounds between which a value is the paper's; none where the row has no number.
+/// Returns the bounds between which a value reproduces the paper's; `None` if the row has no
+/// number.
 fn expected(row: &PaperRow) -> Option<(f64, f64)> {
     let margin = |value: f64| value.abs() * row.tolerance;
     if row.holds {

@@ -1,4 +1,4 @@
-//! Who comes, and when.
+//! The arrivals of a simulation: requests with their times, sizes and classes.
 
 use sprat_scheduler::Time;
 
@@ -10,9 +10,9 @@ use crate::workload::Dice;
 pub(super) struct SimulatedRequest {
     pub(super) at: Time,
     pub(super) bytes: u64,
-    /// Uniform in [0, 1): which of the resources, smallest first.
+    /// The draw of the resource among all, smallest first, uniform in [0, 1).
     pub(super) resource: f64,
-    /// Uniform in [0, 1): which class.
+    /// The draw of the class, uniform in [0, 1).
     pub(super) class: f64,
     /// A number for the choices that the core leaves to chance.
     pub(super) random: u64,
@@ -29,7 +29,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// `count` requests, one in `gap_s` seconds on average.
+    /// Makes the arrivals of `count` requests, one in `gap_s` seconds on average.
     pub(super) fn new(seed: u64, sizes: SizeDistribution, gap_s: f64, count: usize) -> Self {
         Self {
             dice: Dice::new(seed),

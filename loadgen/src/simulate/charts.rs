@@ -1,4 +1,4 @@
-//! Figures, by the report's own charts.
+//! Figures of simulations, drawn by the report's own charts.
 
 use sprat_measure::axis::{Axis, Unit};
 use sprat_measure::plot::{Bar, BarChart, LineChart, PlotError, STYLES, Series, Style};
@@ -6,7 +6,7 @@ use sprat_measure::text::significant;
 
 use super::row::SimulationRow;
 
-/// A measure of a row.
+/// A function that returns a measure of a row.
 type RowValue<'a> = &'a dyn Fn(&SimulationRow) -> f64;
 
 /// Draws a line for each system over the loads.
@@ -27,7 +27,7 @@ pub(super) fn by_load(
     chart(title, "load", y_title, lines)
 }
 
-/// Lines with a name each, over a linear axis and a logarithmic one.
+/// Draws lines with a name each, over a linear x axis and a logarithmic y axis.
 pub(super) fn chart(
     title: &str,
     x_title: &str,
@@ -53,7 +53,7 @@ pub(super) fn chart(
     .svg()
 }
 
-/// Draws a bar for each system, where there is one load.
+/// Draws a bar for each system, for rows of one load.
 pub(super) fn bars(
     title: &str,
     rows: &[SimulationRow],

@@ -1,9 +1,10 @@
-//! Runs side by side: each of many independent runs on a core of its own.
+//! Independent runs side by side, as many at a time as there are cores.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs something for each of the items, as many at a time as there are cores.
+/// Calls `one` for each of the items, as many at a time as there are cores; returns the results in
+/// the items' order.
 pub(super) fn on_all_cores<T: Sync, R: Send>(
     items: &[T],
     one: impl Fn(&T) -> anyhow::Result<R> + Sync,

@@ -1,4 +1,4 @@
-//! Several endpoints: which one gets a request.
+//! Several endpoints, and the choice of the one that gets a request.
 
 use sprat_scheduler::ClassSpec;
 use sprat_scheduler::dispatch::{Dispatch, Intervals};
@@ -44,7 +44,7 @@ pub(super) struct DispatchArgs {
     service_ms: u32,
 }
 
-/// Lists the ways to choose, each with whether a request belongs to its endpoint.
+/// Lists the rules of dispatch by name, each with the scope in which requests wait.
 fn systems(args: &DispatchArgs, grid: &Grid) -> Vec<(&'static str, Dispatch, Scope)> {
     let request_bytes = grid.mean_bytes() * args.fixed;
     let cutoffs = grid.equal_load(args.endpoints as usize, |bytes| bytes + request_bytes);

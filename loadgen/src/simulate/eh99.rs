@@ -25,7 +25,7 @@ const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
     }
 }
 
-/// The paper's figures 1 to 3.
+/// The experiments of EH99's figures 1 to 3.
 pub(super) const EXPERIMENTS: [Experiment; 2] = [
     Experiment {
         paper: "EH99",
@@ -67,7 +67,7 @@ pub(super) const EXPERIMENTS: [Experiment; 2] = [
 #[derive(Clone, Copy, Debug)]
 struct Resource {
     bits_per_s: u64,
-    /// The foreground's clients: light and heavy.
+    /// The names and numbers of clients of the foregrounds, light and heavy.
     foreground: [(&'static str, u32); 2],
     plots: [&'static str; 2],
 }
@@ -78,23 +78,26 @@ const NETWORK: Resource = Resource {
     plots: ["figure-02a", "figure-02b"],
 };
 
-/// The paper's figure 1 levels off at 30 Mbit/s of what clients have got; with heads, headers
-/// and the packets of connections that are 34.5 Mbit/s here.
+/// The processor, as a link of 34.5 Mbit/s. EH99's figure 1 levels off at 30 Mbit/s of what clients
+/// have got; heads, headers and the packets of connections make the rest here.
 const PROCESSOR: Resource = Resource {
     bits_per_s: 34_500_000,
     foreground: [("light", 15), ("heavy", 52)],
     plots: ["figure-03a", "figure-03b"],
 };
 
-/// The numbers of background clients. Where the paper's axis ends its text does not say: its
-/// light foreground is 40 times slower there than alone, as it is here beside 43 closed clients.
+/// The numbers of background clients. EH99's text does not say where the axis of its figures ends.
+/// There its light foreground is 40 times slower than alone, as it is here beside 43 closed
+/// clients.
 const BACKGROUND: [u32; 9] = [0, 5, 10, 15, 20, 25, 30, 36, 43];
 
-/// 4: the background's processes, and what they may send together.
+/// The number of the background's processes (EH99, section 4), which together may send at
+/// [`RATE_BITS_PER_S`] where that is bounded.
 const POOL: usize = 5;
 const RATE_BITS_PER_S: u64 = 1_000_000;
 
-/// 3: a client asks at most ten times a second.
+/// The least time between two requests of a client, which asks at most ten times a second (EH99,
+/// section 3).
 const GAP: Duration = Duration::from_millis(100);
 
 /// The beginning of a run that is not measured, in seconds.
@@ -104,12 +107,12 @@ fn seconds(scale: Scale) -> f64 {
     scale.pick(10.0, 120.0, 300.0)
 }
 
-/// A mechanism of section 4.
+/// A treatment of the background by the server (EH99, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mechanism {
     /// The server makes no difference between foreground and background.
     Basic,
-    /// A pool of five for the background.
+    /// The background has a pool of five processes.
     Pool,
     /// The pool has a lower priority.
     Priority,
@@ -160,13 +163,13 @@ impl Mechanism {
 struct Found {
     /// The median of the foreground's response times, each over the best for its size.
     median: f64,
-    /// Megabits of payload in a second, of all.
+    /// The payload of all clients, in megabits per second.
     throughput: f64,
-    /// The part of the resource that the foreground had.
+    /// The share of the resource that the foreground had.
     utilisation: f64,
 }
 
-/// Runs both foregrounds under each mechanism and background.
+/// Runs both foregrounds under each mechanism, beside each number of background clients.
 fn sweep(scale: Scale, resource: &Resource) -> anyhow::Result<Measured> {
     let background = scale.pick(&BACKGROUND[..3], &BACKGROUND[..], &BACKGROUND[..]);
     let mut measured = Measured::default();
@@ -195,11 +198,12 @@ fn sweep(scale: Scale, resource: &Resource) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// The part of WebStone's sizes that is asked for, so that the heavy foregrounds ask for the four fifths of the
-/// resource that the paper has measured.
+/// The factor on WebStone's sizes by which the heavy foregrounds ask for four fifths of the
+/// resource, as the paper has measured.
 const OF_WEBSTONE: f64 = 0.6;
 
-/// WebStone's files but for the large ones, each as often as it is asked for.
+/// Returns the sizes of WebStone's files but for the large ones, scaled, each as often as it is
+/// asked for.
 fn sizes() -> Vec<u64> {
     let sizes = Sizes::Webstone.of_files(1_000).into_iter();
     let sizes = sizes.filter(|&bytes| bytes < 100_000);
@@ -208,7 +212,7 @@ fn sizes() -> Vec<u64> {
         .collect()
 }
 
-/// The classes by their place in the policy.
+/// The place of the foreground's class in the policy; the background's is the last.
 const FOREGROUND: usize = 0;
 
 /// A client's request on the resource.
@@ -219,7 +223,7 @@ struct Asked {
     bytes: u64,
 }
 
-/// Runs clients that ask again once they have their answer.
+/// Runs foreground and background clients, each of which asks again once it has its answer.
 fn serve(
     scale: Scale,
     bits_per_s: u64,

@@ -1,8 +1,8 @@
-//! An experiment of a paper: a run with names for what it measures.
+//! Experiments of the papers: runs with names for what they measure.
 
 use std::collections::BTreeMap;
 
-/// The part of an experiment that is run.
+/// The scale of a run: how much of an experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// The least that still runs, for tests; its values say nothing.
@@ -32,12 +32,12 @@ impl Scale {
 /// A plot of an experiment, whose points come with the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlotSpec {
-    /// The name of its files and of its points.
+    /// The name of the plot's files and of its points.
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) x: &'static str,
     pub(crate) y: &'static str,
-    /// Whether x grows in proportion; else by its logarithm.
+    /// Whether the x axis is linear; else it is logarithmic.
     pub(crate) linear_x: bool,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// Adds a value; one that is no number is left out, so that its row says so.
+    /// Adds a value; a value that is not finite is left out, so that its row says so.
     pub(crate) fn value(&mut self, name: impl Into<String>, value: f64) {
         if value.is_finite() {
             self.values.insert(name.into(), value);
@@ -70,7 +70,7 @@ impl Measured {
         self.value(name, f64::from(u8::from(holds)));
     }
 
-    /// Adds a point of a plot.
+    /// Adds a point of a plot, unless it is not finite.
     pub(crate) fn point(&mut self, plot: &str, line: &str, x: f64, y: f64) {
         if x.is_finite() && y.is_finite() {
             self.points.push(Point {
@@ -92,7 +92,7 @@ pub(crate) struct Experiment {
     /// One sentence on what is simulated.
     pub(crate) about: &'static str,
     pub(crate) plots: &'static [PlotSpec],
-    /// Seconds that it takes on two cores, quick and full.
+    /// The seconds that the run takes on two cores, quick and full.
     pub(crate) expected_s: (f64, f64),
     /// The parameters of the run: another value is another run.
     pub(crate) parameters: fn(Scale) -> String,

@@ -15,7 +15,7 @@ use super::measure::ServedRequest;
 use super::sizes::SizeDistribution;
 use crate::ideal::server::{Sharing, VirtualServer};
 
-/// Different resources, for dispatch by affinity; all asked for equally often.
+/// The number of different resources, for dispatch by affinity; all are asked for equally often.
 const RESOURCES: f64 = 5_000.0;
 
 /// The way in which an endpoint serves.
@@ -25,19 +25,19 @@ pub(super) struct EndpointService {
     pub(super) request_bytes: f64,
     /// The bytes per second of an endpoint, or of each of its places.
     pub(super) bytes_per_s: f64,
-    /// All requests in service at an endpoint share its rate; or else each has
-    /// a place with the whole of it.
+    /// Whether all requests in service at an endpoint share its rate; else each has a place with
+    /// the whole of it.
     pub(super) shares: bool,
 }
 
 impl EndpointService {
-    /// Returns how long a request takes that is alone, in seconds.
+    /// Returns the seconds that a request takes when it is alone.
     pub(super) fn alone_s(&self, bytes: f64) -> f64 {
         (bytes + self.request_bytes) / self.bytes_per_s
     }
 }
 
-/// The parameters of one run.
+/// The parameters of one run of endpoints behind a station.
 #[derive(Clone, Debug)]
 pub(super) struct FarmRunPlan {
     pub(super) station: StationConfig,
@@ -45,13 +45,13 @@ pub(super) struct FarmRunPlan {
     pub(super) seed: u64,
     pub(super) requests: usize,
     pub(super) sizes: SizeDistribution,
-    /// Between two arrivals, on average.
+    /// The mean seconds between two arrivals.
     pub(super) gap_s: f64,
-    /// The share of each class.
+    /// The share of each class in the requests.
     pub(super) class_shares: Vec<f64>,
 }
 
-/// Specifies an endpoint like any other.
+/// Specifies endpoint `index`, which differs from the others in its identity alone.
 pub(super) fn endpoint(index: usize) -> EndpointSpec {
     EndpointSpec {
         weight: 1,
@@ -77,7 +77,7 @@ pub(super) fn simulate(plan: &FarmRunPlan) -> anyhow::Result<Vec<ServedRequest>>
     serve(plan, arrivals)
 }
 
-/// Serves other requests than the plan's own, in the order of their arrival.
+/// Serves given requests instead of the plan's own, in the order of their arrival.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -245,7 +245,7 @@ impl<'a> FarmRun<'a> {
         self.drain(now)
     }
 
-    /// Starts those whom the station lets start.
+    /// Starts the requests that the station lets start.
     fn drain(&mut self, now: Time) -> anyhow::Result<()> {
         while let Some(event) = self.station.poll() {
             let Event::Started { ticket, endpoint } = event else {

@@ -1,10 +1,10 @@
-//! What a paper finds, and whether it is found here.
+//! Findings of a paper, and whether the simulation has them too.
 
 use std::ops::RangeInclusive;
 
 use super::output::aligned;
 
-/// A finding of the paper.
+/// A finding of a paper, beside the simulation's.
 pub(super) struct Finding {
     /// The figures and the section of the paper.
     pub(super) source: &'static str,
@@ -14,11 +14,11 @@ pub(super) struct Finding {
     pub(super) verdict: FindingVerdict,
 }
 
-/// Whether a finding is found here.
+/// The verdict whether the simulation has a paper's finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FindingVerdict {
     Holds,
-    /// The direction is the paper's, and the figure is less.
+    /// The effect has the paper's direction, and is smaller.
     InPart,
     /// The simulation does not show what the paper has seen: nothing speaks for
     /// it, and nothing against.
@@ -34,7 +34,7 @@ impl FindingVerdict {
         }
     }
 
-    /// Judges a share that the paper has within bounds; below them it is not shown.
+    /// Judges a share for which the paper gives bounds; a share below them is not shown.
     pub(super) fn of_share(share: f64, bounds: RangeInclusive<f64>) -> Self {
         match bounds.contains(&share) {
             true => Self::Holds,

@@ -134,14 +134,13 @@ impl NamedDiscipline {
         }
     }
 
-    /// Returns whether an arrival may interrupt what was granted. In turns it
-    /// is the newcomer's turn at once, so that interrupting each grant would
-    /// favour newcomers beyond a quantum.
+    /// Returns whether an arrival may interrupt a grant. Disciplines that go by turns serve a
+    /// newcomer at once, so that interrupting each grant would favour newcomers beyond a quantum.
     fn interrupts(self) -> bool {
         !matches!(self, Self::Fair | Self::Sfd | Self::PSfd | Self::SSfd)
     }
 
-    /// Returns what theory expects; `None` where it has no formula.
+    /// Returns the mean times that theory expects; `None` where it has no formula.
     fn theory(self, grid: &Grid, load: f64) -> Option<Expected> {
         match self {
             Self::Fcfs => Some(theory::first_come_first_served(grid, load)),
@@ -153,7 +152,7 @@ impl NamedDiscipline {
     }
 }
 
-/// SFD02's parameters, with one of its variants.
+/// Makes the discipline of SFD02, by its parameters and with one of its variants.
 fn short_first(variant: Variant) -> Discipline {
     Discipline::Sfd(Sfd {
         marking: Marking {
@@ -215,23 +214,23 @@ pub(super) fn run(args: &LinkArgs) -> anyhow::Result<()> {
     report.write(args.common.output.as_deref())
 }
 
-/// The parameters of one run.
+/// The parameters of one run on a link.
 #[derive(Clone, Debug)]
 pub(super) struct LinkRunPlan {
     pub(super) discipline: Discipline,
     pub(super) seed: u64,
     pub(super) requests: usize,
     pub(super) sizes: SizeDistribution,
-    /// Between two arrivals, on average.
+    /// The mean seconds between two arrivals.
     pub(super) gap_s: f64,
     pub(super) uplink_bits_per_s: u64,
     /// The bytes of a quantum, at least 1.
     pub(super) quantum_bytes: u32,
-    /// An arrival does not interrupt what was granted.
+    /// Whether a grant goes on to its end when a response arrives.
     pub(super) whole_grants: bool,
-    /// The percent of the link for what has waited longest.
+    /// The percentage of the link for the response that has waited longest.
     pub(super) floor_percent: u8,
-    /// The number of clients that share the link; 0 is one order for all.
+    /// The number of clients that share the link; 0 for one order of all responses.
     pub(super) clients: u32,
 }
 
@@ -312,7 +311,8 @@ impl LinkRun {
         }
     }
 
-    /// Returns when the link has sent what was granted, or a flow may be granted.
+    /// Returns the time at which the link has sent the present grant or, without one, at which a
+    /// flow may have the next.
     fn next_step(&self) -> Option<Time> {
         match self.sending {
             Some(_) => Some(self.free_at),
@@ -350,7 +350,7 @@ impl LinkRun {
         Ok(())
     }
 
-    /// Ends what was granted, and grants to whose turn it is.
+    /// Ends the present grant, and grants to the flow whose turn it is.
     fn step(&mut self, at: Time) -> anyhow::Result<()> {
         let busy_until = self.free_at.max(self.now);
         self.now = at;
@@ -372,7 +372,7 @@ impl LinkRun {
         Ok(())
     }
 
-    /// Notes that what was granted has been sent, all but `unsent` bytes.
+    /// Notes that the present grant has been sent, all but `unsent` bytes.
     fn settle(&mut self, unsent: u64) -> anyhow::Result<()> {
         let Some((flow, granted)) = self.sending.take() else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a run comes to.
+//! The measures of a simulated run.
 
 use super::sizes::SizeDistribution;
 use super::statistics::{Estimate, percentile};
@@ -16,7 +16,7 @@ pub(super) struct ServedRequest {
     pub(super) late: bool,
 }
 
-/// Over all requests but those that warm the system up.
+/// The measures of a run, over all requests but those that warm the system up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct SimulatedMeasures {
     /// The mean response time in milliseconds.
@@ -28,7 +28,7 @@ pub(super) struct SimulatedMeasures {
     pub(super) largest1_ms: f64,
 }
 
-/// One request in so many, at the start, is left out.
+/// The divisor that gives the part of the requests, at the start, that is left out.
 const WARMUP: usize = 10;
 
 /// Returns the part of a run that is measured.

@@ -85,7 +85,7 @@ pub(super) struct SimulatedNetworkArgs {
     output: Option<PathBuf>,
 }
 
-/// A network to be run, and what to say to run it again.
+/// A network to be run, and the arguments that run it again.
 struct NetworkRun {
     name: String,
     seed: u64,
@@ -93,7 +93,7 @@ struct NetworkRun {
     source: NetworkSource,
 }
 
-/// The origin of a network. Plans are large: each is made when it is run.
+/// The source of a network's plan. Plans are large: each is made when it is run.
 enum NetworkSource {
     Network(Box<Network>),
     Topology { topology: PathBuf, trace: PathBuf },
@@ -184,7 +184,7 @@ fn chosen(names: &[String], all: Vec<Network>) -> anyhow::Result<Vec<Network>> {
     Ok(all.into_iter().filter(keep).collect())
 }
 
-/// Runs all, as many at a time as there are cores.
+/// Runs all networks, as many at a time as the arguments say or as there are cores.
 fn measure_all(
     args: &SimulatedNetworkArgs,
     work: &[NetworkRun],

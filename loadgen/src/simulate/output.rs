@@ -1,4 +1,4 @@
-//! What comes out: a table on the terminal, and CSV and figures in a directory.
+//! The output of a simulation: a table on the terminal, and CSV and figures in a directory.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use super::row::SimulationRow;
 use super::statistics::Estimate;
 use crate::table;
 
-/// All rows of a command.
+/// The report of a simulation: its rows, and the words around them.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     /// The name of the files.
@@ -70,8 +70,8 @@ impl Report {
         Some(baseline.measures.slowdown.mean / row.measures.slowdown.mean)
     }
 
-    /// Header and rows of the terminal's table; columns without a value in any
-    /// row are left out.
+    /// Returns header and rows of the terminal's table; columns without a value in any row are left
+    /// out.
     fn table(&self) -> Vec<Vec<String>> {
         let gains: Vec<Option<f64>> = self.rows.iter().map(|row| self.gain(row)).collect();
         let mut columns = columns();
@@ -181,8 +181,7 @@ fn interval(estimate: Estimate) -> String {
     format!("{} ±{}", significant(mean), significant(half_width))
 }
 
-/// Columns of text: the first `left` of them to the left, numbers to the
-/// right.
+/// Aligns columns of text: the first `left` of them to the left, numbers to the right.
 pub(super) fn aligned(table: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {
         let cells = table.iter().filter_map(|line| line.get(column));

@@ -2,7 +2,7 @@
 
 use super::measure::SimulatedMeasures;
 
-/// One system at one load.
+/// The results of one system at one load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SimulationRow {
     pub(super) system: String,
@@ -10,8 +10,8 @@ pub(super) struct SimulationRow {
     pub(super) measures: SimulatedMeasures,
     pub(super) theory_ms: Option<f64>,
     pub(super) theory_slowdown: Option<f64>,
-    /// Requests that began after their deadline, in per cent.
+    /// The percentage of requests that began after their deadline.
     pub(super) late_percent: Option<f64>,
-    /// The mean response time of each class, by its name.
+    /// The mean response time of each class in ms, by the class's name.
     pub(super) classes: Vec<(&'static str, f64)>,
 }

@@ -74,20 +74,20 @@ fn second_threshold(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Rates, as shares of the capacity for static objects: closer where the knees
-/// are, and beyond what the servers can do.
+/// The rates of a curve, as shares of the capacity for static objects: closer where the knees are,
+/// and beyond what the servers can do.
 const RATES: [f64; 15] = [
     0.05, 0.1, 0.2, 0.25, 0.3, 0.35, 0.375, 0.4, 0.425, 0.45, 0.5, 0.55, 0.6, 0.8, 1.0,
 ];
 
-/// Ratios of high priority.
+/// The ratios of high-priority requests that are compared.
 const RATIOS: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9];
 
-/// 4.1 and 5.5: places in a server's queue.
+/// The places in a server's queue (SDIS02 4.1); [`SHORT_QUEUE`] are those of section 5.5.
 const LONG_QUEUE: usize = 1024;
 const SHORT_QUEUE: usize = 100;
 
-/// 5.5: early discard of low priority begins at half of the buffer.
+/// The share of the buffer at which early discard of low priority begins (SDIS02 5.5).
 const FIRST_THRESHOLD: f64 = 0.5;
 
 /// Runs the command `simulate sdis02`.
@@ -139,8 +139,8 @@ fn base(args: &Sdis02Args) -> Setup {
     }
 }
 
-/// Runs everything that the figures need; where low priority is discarded early, all of it is
-/// from `discard_all` of a queue on.
+/// Runs all curves that the figures need. Where low priority is discarded early, all of it is from
+/// `discard_all` of a queue on.
 fn curves(base: &Setup, discard_all: f64, rates: &[f64]) -> anyhow::Result<Curves> {
     let thresholds = (FIRST_THRESHOLD, discard_all);
     let plain = Setup {
@@ -198,7 +198,7 @@ fn by_ratio(base: &Setup) -> Vec<(String, Setup)> {
     RATIOS.into_iter().map(setup).collect()
 }
 
-/// 5.4: the schemes for task assignment.
+/// Lists the setups of the schemes for task assignment (SDIS02 5.4).
 fn assignments(base: &Setup) -> Vec<(String, Setup)> {
     let schemes = [
         ("rr", Dispatch::RoundRobin),
@@ -217,7 +217,7 @@ fn assignments(base: &Setup) -> Vec<(String, Setup)> {
     schemes.into_iter().map(setup).collect()
 }
 
-/// 5.5, figure 12: short queues, without early discard and with it.
+/// Lists the setups with short queues, without early discard and with it (SDIS02 5.5, figure 12).
 fn discards(base: &Setup, discard_all: f64) -> Vec<(String, Setup)> {
     let thresholds = Some((FIRST_THRESHOLD, discard_all));
     let setup = |name: &str, dispatch, thresholds| {

@@ -20,17 +20,17 @@ pub enum SizeDistribution {
     /// Bounded Pareto: density in proportion to x^(-alpha - 1) between two
     /// bounds.
     BoundedPareto {
-        /// The exponent of its tail.
+        /// The exponent of the distribution's tail.
         alpha: f64,
-        /// The smallest, in bytes.
+        /// The smallest size, in bytes.
         low_bytes: f64,
-        /// The largest, in bytes.
+        /// The largest size, in bytes.
         high_bytes: f64,
     },
 }
 
-/// The parameters of `exponential` and `pareto` without a colon: a mean of
-/// about 5 KB, and a tail heavier than the 1.2 that TOCS03 finds (3.1.3).
+/// The mean of `exponential` without a colon; [`PARETO`] are the parameters of `pareto`. Both have
+/// a mean of about 5 KB, and Pareto's tail is heavier than the 1.2 that TOCS03 finds (3.1.3).
 const EXPONENTIAL_MEAN_BYTES: f64 = 5_000.0;
 const PARETO: (f64, f64, f64) = (1.1, 840.0, 2_000_000.0);
 
@@ -40,8 +40,8 @@ impl SizeDistribution {
         self.exceeded_by(1.0 - p)
     }
 
-    /// Returns the size that the share `q` of the responses exceeds: far out in
-    /// the tail 1 - p would be rounded to nothing.
+    /// Returns the size that the share `q` of the responses exceeds. Far out in the tail
+    /// `q` is exact, where 1 - p would be rounded to zero.
     fn exceeded_by(&self, q: f64) -> u64 {
         let bytes = match *self {
             Self::Workload => return workload::quantile_bytes(1.0 - q),
@@ -77,10 +77,10 @@ impl SizeDistribution {
     }
 }
 
-/// Cells of a [`Grid`].
+/// The number of cells of a [`Grid`].
 const CELLS: usize = 200_000;
 
-/// Sizes, ascending, and the share of the responses that each stands for.
+/// A distribution as ascending sizes, with the share of the responses that each stands for.
 #[derive(Clone, Debug)]
 pub struct Grid {
     /// The cells, as (bytes, share).
@@ -102,14 +102,14 @@ impl Grid {
         self.mean_of(|bytes| bytes)
     }
 
-    /// Returns the same distribution with so many bytes more for each size.
+    /// Returns the same distribution with `bytes` more for each size.
     pub fn shifted(&self, bytes: f64) -> Self {
         let cells = self.cells.iter();
         let cells = cells.map(|&(size, share)| (size + bytes, share)).collect();
         Self { cells }
     }
 
-    /// Sizes that cut the load into `parts` equal ones: one fewer than parts.
+    /// Returns the sizes that cut the load into `parts` equal parts: one fewer than parts.
     pub fn equal_load(&self, parts: usize, work: impl Fn(f64) -> f64) -> Vec<u64> {
         let total = self.mean_of(&work);
         let mut cutoffs = Vec::new();

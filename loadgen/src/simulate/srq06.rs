@@ -230,7 +230,7 @@ fn by_load(loads: &[AtLoad]) -> String {
     aligned(&lines, 1)
 }
 
-/// A line for each scheme of each experiment.
+/// The CSV, with a line for each scheme of each experiment.
 struct Csv(csv::Writer<Vec<u8>>);
 
 impl Csv {

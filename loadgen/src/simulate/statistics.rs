@@ -3,14 +3,15 @@
 /// A mean with half the width of its 95% confidence interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// The mean of the runs.
+    /// The mean of the samples.
     pub mean: f64,
-    /// 95% of such intervals hold the true mean; NaN of too few samples.
+    /// The half of the interval's width: 95% of such intervals hold the true mean. NaN for too few
+    /// samples.
     pub half_width: f64,
 }
 
-/// Batches; the responses of one queue are correlated, the means of long
-/// batches all but independent.
+/// The number of batches. The responses of one queue are correlated, the means of long batches all
+/// but independent.
 const BATCHES: usize = 30;
 
 /// Student's t for 95% with 29 degrees of freedom.

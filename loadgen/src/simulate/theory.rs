@@ -1,11 +1,11 @@
-//! What queueing theory says of a single server with Poisson arrivals (M/G/1).
+//! Queueing theory of a single server with Poisson arrivals (M/G/1).
 //!
 //! Times come in units of the time that one byte takes, so that the server's
 //! rate does not matter; load is below 1.
 
 use super::sizes::Grid;
 
-/// Means over all requests.
+/// The means over all requests that theory expects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     /// Mean response time, in the time of one byte.
@@ -14,7 +14,7 @@ pub struct Expected {
     pub slowdown: f64,
 }
 
-/// Processor sharing: `E[S] / (1 - load)`; every size has the same slowdown
+/// Returns the means of processor sharing: `E[S] / (1 - load)`; every size has the same slowdown
 /// (Kleinrock 1967).
 pub fn processor_sharing(grid: &Grid, load: f64) -> Expected {
     Expected {
@@ -23,7 +23,7 @@ pub fn processor_sharing(grid: &Grid, load: f64) -> Expected {
     }
 }
 
-/// First come, first served: `E[S] + lambda E[S^2] / 2 (1 - load)` (Pollaczek
+/// Returns the means of first come, first served: `E[S] + lambda E[S^2] / 2 (1 - load)` (Pollaczek
 /// 1930, Khinchine 1932).
 pub fn first_come_first_served(grid: &Grid, load: f64) -> Expected {
     let mean = grid.mean_bytes();
@@ -34,9 +34,9 @@ pub fn first_come_first_served(grid: &Grid, load: f64) -> Expected {
     }
 }
 
-/// Shortest remaining processing time (Schrage and Miller 1966), integrated
-/// over the grid. With F the distribution of sizes, f its density and
-/// load(x) = lambda * integral of t f(t) to x, a response of size x waits
+/// Returns the means of shortest remaining processing time (Schrage and Miller 1966), integrated
+/// over the grid. With F the distribution of sizes, f its density and load(x) = lambda * integral
+/// of t f(t) to x, a response of size x waits
 ///
 /// `lambda (integral of t^2 f(t) to x + x^2 (1 - F(x))) / 2 (1 - load(x))^2`
 ///
@@ -66,10 +66,10 @@ pub fn shortest_remaining(grid: &Grid, load: f64) -> Expected {
     expected
 }
 
-/// Least attained service first, which shares the server among those that have had the
-/// least (Kleinrock 1976, foreground-background). With sizes cut off at x, of which
-/// load(x) is the load and m(x) the second moment, a response of size x takes
-/// `lambda m(x) / 2 (1 - load(x))^2 + x / (1 - load(x))`.
+/// Returns the means of least attained service first, which shares the server among those that have
+/// had the least (Kleinrock 1976, foreground-background). With sizes cut off at x, of which load(x)
+/// is the load and m(x) the second moment, a response of size x takes `lambda m(x) / 2 (1 -
+/// load(x))^2 + x / (1 - load(x))`.
 pub fn least_attained(grid: &Grid, load: f64) -> Expected {
     let lambda = load / grid.mean_bytes();
     let mut expected = Expected {
@@ -91,8 +91,8 @@ pub fn least_attained(grid: &Grid, load: f64) -> Expected {
     expected
 }
 
-/// Shortest job first without preemption: a request of size x waits
-/// `lambda E[S^2] / 2 (1 - load(x))^2` (Phipps 1956).
+/// Returns the means of shortest job first without preemption: a request of size x waits `lambda
+/// E[S^2] / 2 (1 - load(x))^2` (Phipps 1956).
 pub fn shortest_job(grid: &Grid, load: f64) -> Expected {
     let lambda = load / grid.mean_bytes();
     let residual = lambda * grid.mean_of(|x| x * x) / 2.0;

@@ -1,4 +1,4 @@
-//! One endpoint that serves so many at a time: who of the waiting goes first.
+//! One endpoint of bounded concurrency, and the order of the requests that wait for it.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ const ORDERS: [(Order, &str); 5] = [
     (Order::Size, "size"),
 ];
 
-/// Share, deadline in mean service times, and value of a class.
+/// The classes, each with its share, deadline in mean service times, value and name.
 const CLASSES: [(f64, u32, u32, &str); 3] = [
     (0.2, 2, 3, "tight"),
     (0.5, 10, 2, "ordinary"),
@@ -128,7 +128,7 @@ fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> FarmRunPlan
     }
 }
 
-/// Returns what theory expects where it has an exact formula: one at a time, or
+/// Returns the means that theory expects where it has an exact formula: one at a time, or
 /// exponential service first come, first served.
 fn expected(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Option<Expected> {
     let work = grid.shifted(grid.mean_bytes() * args.fixed);

@@ -1,4 +1,4 @@
-//! Connections of a soak, and what one request does on them.
+//! The client of a soak: its connections, and one request on them.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl SoakClient {
         }
     }
 
-    /// Makes the request, and leaves where it is told to.
+    /// Makes a request, and leaves at the moment that it says.
     pub(super) async fn make(&self, ask: &Ask) -> Came {
         let mut received = Received::new(&ask.path, ask.bytes);
         match self.begin(ask).await {

@@ -1,4 +1,4 @@
-//! What each request of a soak is, from the seed and its number.
+//! The requests of a soak, each made from the seed and its number.
 
 use crate::workload::Dice;
 
@@ -9,7 +9,8 @@ pub struct Mix {
     pub seed: u64,
     /// The largest body, in bytes.
     pub largest: u64,
-    /// Whether what is reset at its first attempt must come all the same.
+    /// Whether the mix has requests whose first attempt is reset, and which must be answered all
+    /// the same.
     pub retries: bool,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Ask {
     pub(super) path: String,
     pub(super) bytes: u64,
     pub(super) head_only: bool,
-    /// Asks for trailers, which must then come.
+    /// Whether the request asks for trailers, which must then come.
     pub(super) trailers: bool,
     pub(super) travel: Travel,
     pub(super) expected: ExpectedResult,
@@ -117,7 +118,7 @@ impl Mix {
         ask
     }
 
-    /// Mostly small, and a few so large that most of the bytes are theirs.
+    /// Draws a body's size: mostly small, and a few so large that most of the bytes are theirs.
     fn size(&self, dice: &mut Dice) -> u64 {
         let (from, to) = match dice.below(10_000) {
             0..500 => return 0,

@@ -1,4 +1,4 @@
-//! The results of the requests, in numbers.
+//! The results of a soak's requests, in numbers.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::plan::{Ask, ExpectedResult};
 use crate::replay::Received;
 
-/// The failures that are shown one by one.
+/// The most failures that are shown one by one.
 const SHOWN_MAX: usize = 20;
 
 /// The result of one request.
@@ -17,7 +17,7 @@ pub(super) enum Came {
     NoConnection,
     /// The client left when it was meant to.
     Left(Received),
-    /// The response ended in order; whether trailers came with it.
+    /// The response ended in order; the flag says whether trailers came with it.
     Ended(Received, bool),
     /// The response, or its connection, broke.
     Broken(Received),
@@ -28,7 +28,7 @@ pub(super) enum Came {
 pub enum Failing {
     /// The client could not connect to the proxy.
     Connect,
-    /// A byte of a body was another.
+    /// A body had a wrong byte, or one where none belongs.
     Wrong,
     /// The response did not end within the deadline.
     Stuck,
@@ -44,15 +44,15 @@ pub enum Failing {
 /// Counts of all requests.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Came whole, or bodiless where that was due.
+    /// Requests that came whole, or bodiless where that was due.
     pub whole: u64,
-    /// Failed as their upstream did.
+    /// Requests that failed as their upstream did.
     pub meant: u64,
-    /// Were left by their client.
+    /// Requests that were left by their client.
     pub left: u64,
     /// Bytes of bodies that were checked.
     pub bytes: u64,
-    /// Came otherwise than they had to.
+    /// Requests that came otherwise than they had to, by the way.
     pub failing: BTreeMap<Failing, u64>,
     shown: Vec<String>,
 }
@@ -113,7 +113,7 @@ impl Tally {
         good
     }
 
-    /// Returns how many requests came otherwise than they had to.
+    /// Returns the number of requests that came otherwise than they had to.
     pub fn failed(&self) -> u64 {
         self.failing.values().sum()
     }

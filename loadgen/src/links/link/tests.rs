@@ -17,7 +17,7 @@ fn packet(content: u32, bytes: u32) -> Packet<u32> {
     }
 }
 
-/// 1,500 bytes take 1 ms.
+/// The rate at which 1,500 bytes take 1 ms.
 const RATE: Option<u64> = Some(12_000_000);
 
 fn settings() -> LinkSettings {
@@ -27,14 +27,14 @@ fn settings() -> LinkSettings {
     }
 }
 
-/// Everything that arrives by `until`, with its time in microseconds.
+/// Takes every packet that arrives by `until`, with its time in microseconds.
 fn arrivals(link: &mut Link<u32>, until: Time) -> Vec<(u64, u32)> {
     std::iter::from_fn(|| link.take_due(until))
         .map(|(due, packet)| (due.as_nanos() / US, packet.content))
         .collect()
 }
 
-/// Everything, called when `next_event` says so.
+/// Takes every packet, at the times that `next_event` gives.
 fn drain(link: &mut Link<u32>) -> Vec<(u64, u32)> {
     let mut all = Vec::new();
     while let Some(when) = link.next_event() {

@@ -18,7 +18,7 @@ fn packet(content: u32, mark: Mark, bytes: u32) -> Packet<u32> {
     }
 }
 
-/// RED that never drops before the queue is full.
+/// RED parameters by which nothing is dropped before the queue is full.
 const IDLE_RED: RedSettings = RedSettings {
     min_threshold: 1e6,
     max_threshold: 2e6,
@@ -112,7 +112,7 @@ fn what_does_not_fit_is_dropped_by_packets_and_by_bytes() {
     }
 }
 
-/// An average that is the length at the last arrival.
+/// RED parameters by which the average is the length at the last arrival.
 const NOW: RedSettings = RedSettings {
     min_threshold: 1.0,
     max_threshold: 3.0,

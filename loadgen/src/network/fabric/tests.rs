@@ -4,7 +4,7 @@ fn plan(text: &str) -> NetworkPlan {
     NetworkPlan::parse(text, None).unwrap()
 }
 
-/// Makes an IPv4 packet of so many bytes.
+/// Makes an IPv4 packet of `bytes` bytes.
 fn ipv4(from: &str, to: &str, service: u8, bytes: usize) -> Vec<u8> {
     let octets = |text: &str| text.parse::<Ipv4Addr>().unwrap().octets();
     let mut data = vec![0; bytes];

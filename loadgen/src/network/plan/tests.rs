@@ -131,7 +131,7 @@ fn every_kind_of_queue_can_be_asked_for() {
     );
 }
 
-/// Checks what is refused, with the line and the words that tell why.
+/// Checks that bad topologies are refused with the line and the words that tell why.
 #[test]
 fn errors_have_their_line_and_say_what_may_stand_there() {
     let down = |keys: &str| {

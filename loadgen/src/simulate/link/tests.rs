@@ -40,8 +40,8 @@ fn measured(
     SimulatedMeasures::of(&served, &sizes)
 }
 
-/// Within one and a half times the interval (99.5%) and half a per cent, for
-/// turns of a quantum are not quite processor sharing.
+/// Checks that a run agrees with theory within one and a half times the interval (99.5%) and half a
+/// per cent, for turns of a quantum are not quite processor sharing.
 #[track_caller]
 fn agrees(policy: NamedDiscipline, text: &str, load: f64, requests: usize) {
     let sizes = sizes(text);

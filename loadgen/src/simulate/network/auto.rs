@@ -1,5 +1,5 @@
-//! The search for the rate, as the proxy's thread drives it: which sockets it
-//! follows, when it asks the kernel about them, and what it is told.
+//! The search for the rate, as the proxy's thread drives it: the sockets that it follows, the times
+//! at which it asks the kernel about them, and what it tells the search.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,39 +11,39 @@ use super::connection::Connection;
 use super::wire::BARE_BYTES;
 use crate::workload::Dice;
 
-/// Between two polls while anything is unacknowledged.
+/// The time between two polls while a followed socket has bytes to be acknowledged.
 const POLL_INTERVAL: Duration = Duration::from_micros(700);
 
 /// The time that a thread oversleeps, least and most in microseconds, with the
 /// time that a poll takes.
 const LATE_US: (f64, f64) = (60.0, 150.0);
 
-/// A thread that follows nothing looks up this often.
+/// The time between two polls of a thread that follows no socket.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A thread that is woken by a write is there after this.
+/// The time from a write to the poll of the thread that it wakes.
 const WAKE: Duration = Duration::from_micros(50);
 
-/// Sockets followed at a time.
+/// The most sockets followed at a time.
 const SOCKETS_MAX: usize = 1024;
 
-/// A socket that was last written to so long ago is given up.
+/// The time since a socket's last write after which it is no longer followed.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// Sockets asked about in a poll beside those that the gate wants to know of.
+/// The most sockets that a poll asks about beside those that the gate wants to know of.
 const OTHERS_MAX: usize = 32;
 
-/// A socket not written to for so long is asked about in its turn.
+/// The time since a socket's last write after which it is asked about in its turn.
 const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
 
-/// The search that decides.
+/// The search that sets the rate, with or without a gate.
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Search {
     Alone(RateControl),
     Gated(Gate),
 }
 
-/// The search for the rate.
+/// The search for the rate, with the proxy's thread that drives it.
 pub(super) struct AutoRate {
     search: Search,
     /// The position written, and the time of the last write, of each followed connection.
@@ -51,14 +51,14 @@ pub(super) struct AutoRate {
     sleeps_until: Time,
     /// The time before which the thread tells the search nothing.
     rests_until: Time,
-    /// The socket from which the turns of the others go on.
+    /// The socket with which the turns of the other sockets go on.
     turn: u64,
     wanted: Vec<u64>,
     dice: Dice,
 }
 
 impl AutoRate {
-    /// Makes a search without a gate, which has heard of nothing yet.
+    /// Makes a search without a gate, which has been told of no write yet.
     pub(super) fn alone(seed: u64) -> Self {
         let control = RateControl::new(RateControlConfig::default());
         Self::new(Search::Alone(control), seed)
@@ -81,7 +81,7 @@ impl AutoRate {
         }
     }
 
-    /// Returns the rate to begin with, in bits per second.
+    /// Returns the search's present rate, in bits per second.
     pub(super) fn rate_bits_per_s(&self) -> u64 {
         match &self.search {
             Search::Alone(control) => control.control().rate_bits_per_s,
@@ -89,7 +89,7 @@ impl AutoRate {
         }
     }
 
-    /// Packets of a set-up or of an end have left.
+    /// Notes that packets of a connection's set-up or end have left.
     pub(super) fn overhead(&mut self, now: Time, wire_bytes: u64) {
         if let Search::Gated(gate) = &mut self.search
             && now >= self.rests_until
@@ -98,8 +98,8 @@ impl AutoRate {
         }
     }
 
-    /// Bytes were written to a connection's socket; when the thread looks, if that
-    /// wakes it.
+    /// Notes that bytes were written to a connection's socket. Returns the time of the thread's
+    /// next poll, if the write wakes it.
     pub(super) fn wrote(
         &mut self,
         now: Time,
@@ -135,8 +135,8 @@ impl AutoRate {
         slept.then(|| self.sleeps_until.max(now + WAKE))
     }
 
-    /// Asks about the connections that the controller wants to know of: the rate,
-    /// and when to ask again.
+    /// Polls the connections that the search wants to know of. Returns the rate in bits per second,
+    /// and the time of the next poll.
     pub(super) fn poll(
         &mut self,
         now: Time,
@@ -193,7 +193,7 @@ impl AutoRate {
         (rate, next)
     }
 
-    /// Follows nothing for a while, if nothing is late.
+    /// Stops following sockets for a while, if the gate lets it, and returns for how long.
     fn rest(&mut self, now: Time) -> Option<Duration> {
         let Search::Gated(gate) = &mut self.search else {
             return None;
@@ -206,7 +206,7 @@ impl AutoRate {
         Some(rest)
     }
 
-    /// Lets go of those that have acknowledged everything, and of those that have been
+    /// Stops following the sockets that have acknowledged everything, and those that have been
     /// silent for long.
     fn let_go(&mut self, now: Time, connections: &[Connection]) {
         for socket in &self.wanted {
@@ -236,7 +236,7 @@ fn wire_bytes(connection: &Connection) -> u64 {
     counters.bytes_sent + counters.segments * BARE_BYTES
 }
 
-/// Tells a gate what of a connection has left since it was last told.
+/// Tells a gate which bytes of a connection have left since it was last told.
 fn report(gate: &mut Gate, now: Time, c: u32, connection: &mut Connection) {
     let counters = connection.sender.counters();
     connection.outlet.is_held = connection.sender.unsent() > 0;
@@ -255,8 +255,8 @@ fn report(gate: &mut Gate, now: Time, c: u32, connection: &mut Connection) {
     );
 }
 
-/// Adds connections that hold bytes back, and those not written to of late, a few at a
-/// time in turns.
+/// Adds to `asked` the connections that hold bytes back or were not written to of late, a few at a
+/// time in turns. Returns the socket with which the turns go on.
 fn add_others(
     now: Time,
     connections: &[Connection],

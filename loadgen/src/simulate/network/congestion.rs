@@ -1,4 +1,4 @@
-//! How many segments a sender may have on the way: slow start with HyStart,
+//! The congestion window, in segments that a sender may have on the way: slow start with HyStart,
 //! CUBIC (RFC 9438) and Reno (RFC 5681), in whole segments as Linux counts them.
 
 use std::time::Duration;
@@ -17,13 +17,13 @@ const CUBIC_C: f64 = 0.4;
 /// The part of its window that CUBIC keeps after a loss, of 1024 (RFC 9438 4.6: 0.7).
 const CUBIC_BETA: u32 = 717;
 
-/// HyStart looks at nothing below this window, in segments.
+/// The window, in segments, below which HyStart does nothing.
 const HYSTART_LOW: u32 = 16;
 
-/// Round trips that HyStart takes the least of in each round.
+/// The number of round trips in a round of which HyStart takes the least.
 const HYSTART_SAMPLES: u32 = 8;
 
-/// Acknowledgements closer than this belong to one train.
+/// The longest time between two acknowledgements of one train.
 const HYSTART_TRAIN_GAP: Duration = Duration::from_millis(2);
 
 /// The rule by which a window grows and falls.
@@ -41,9 +41,9 @@ pub(super) enum Algorithm {
 pub(super) struct Congestion {
     algorithm: Algorithm,
     window: u32,
-    /// Below it the window doubles in each round trip.
+    /// The window up to which slow start doubles it in each round trip.
     threshold: u32,
-    /// Acknowledged towards the window's next segment.
+    /// The segments acknowledged towards the window's next segment.
     count: u32,
     cubic: Cubic,
     start: HyStart,
@@ -85,7 +85,7 @@ impl Congestion {
         }
     }
 
-    /// Segments that may be on the way.
+    /// Returns the number of segments that may be on the way.
     pub(super) fn window(&self) -> u32 {
         self.window
     }
@@ -105,14 +105,14 @@ impl Congestion {
         self.window = window.max(1);
     }
 
-    /// Takes back what a loss that was none did.
+    /// Takes back the effect of a loss that was none, whose window and threshold were these before.
     pub(super) fn undo(&mut self, window: u32, threshold: u32) {
         self.window = self.window.max(window);
         self.threshold = self.threshold.max(threshold);
     }
 
-    /// Notes a measured round trip. HyStart ends slow start where round trips
-    /// grow, or the acknowledgements of one train last for half of one.
+    /// Notes a measured round trip. HyStart ends slow start where round trips grow, or where the
+    /// acknowledgements of one train last for half a round trip.
     pub(super) fn on_rtt(&mut self, now: Time, rtt: Duration, acked: u64, sent: u64) {
         if self.algorithm != Algorithm::Cubic {
             return;
@@ -148,8 +148,7 @@ impl Congestion {
         }
     }
 
-    /// `segments` were acknowledged while the window was what held the sender
-    /// back.
+    /// Notes that `segments` were acknowledged while the window was what held the sender back.
     pub(super) fn on_acked(&mut self, now: Time, segments: u32) {
         let mut segments = segments;
         if self.is_slow_start() {
@@ -175,8 +174,7 @@ impl Congestion {
         }
     }
 
-    /// Segments were lost: sets the threshold and leaves the window to the
-    /// recovery.
+    /// Notes that segments were lost: sets the threshold and leaves the window to the recovery.
     pub(super) fn on_loss(&mut self) {
         self.threshold = match self.algorithm {
             Algorithm::Reno => self.window / 2,
@@ -198,8 +196,8 @@ impl Congestion {
         self.start = HyStart::default();
     }
 
-    /// Notes that nothing was sent for `idle`, with timeouts of `timeout`: what
-    /// the window was says less with each of them (RFC 2861).
+    /// Notes that nothing was sent for `idle`. The window halves for each `timeout` in it, but not
+    /// below the initial window (RFC 2861).
     pub(super) fn on_idle(&mut self, idle: Duration, timeout: Duration) {
         self.threshold = self.threshold.max(self.window / 4 * 3);
         let restart = self.window.min(INITIAL_WINDOW);
@@ -217,7 +215,7 @@ impl Congestion {
 }
 
 impl Cubic {
-    /// Segments to be acknowledged for each that the window grows by.
+    /// Returns the number of segments to be acknowledged for each that the window grows by.
     fn acked_per_segment(&mut self, now: Time, window: u32, segments: u32) -> u32 {
         let epoch = match self.epoch {
             Some(epoch) => epoch,

@@ -19,7 +19,7 @@ pub(super) struct PacketContent {
     pub(super) kind: PacketKind,
 }
 
-/// The kind of a packet.
+/// The kind of a packet towards a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PacketKind {
     /// The second packet of a handshake.
@@ -28,7 +28,7 @@ pub(super) enum PacketKind {
     Data { from: u64, to: u64, sent_at: Time },
     /// The acknowledgement of a request or of a FIN.
     Bare,
-    /// The server ends the connection.
+    /// The packet by which the server ends the connection.
     Fin,
 }
 
@@ -39,15 +39,15 @@ impl PacketKind {
     }
 }
 
-/// A packet from a client. None is lost, and each takes half of a round trip:
-/// the links towards the server are never full.
+/// A packet from a client. No such packet is lost, and each takes half of a round trip: the links
+/// towards the server are never full.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Upward {
     Syn,
-    /// A request, with what ends the handshake if the connection is new.
+    /// A request, which ends the handshake too if the connection is new.
     Request,
     Ack(Ack),
-    /// The client ends the connection.
+    /// The packet by which the client ends the connection.
     Fin,
 }
 
@@ -61,9 +61,9 @@ pub(super) struct SimulatedClient {
     pub(super) up_alarm: Alarm,
     pub(super) up_delay: Duration,
     pub(super) quick_acks: u32,
-    /// Whether it keeps its connections.
+    /// Whether the client keeps its connections.
     pub(super) keeps: bool,
-    /// Connections that it has kept.
+    /// The idle connections that the client has kept.
     pub(super) idle: Vec<u32>,
 }
 
@@ -82,7 +82,7 @@ impl SimulatedClient {
         }
     }
 
-    /// Gives a packet to its link.
+    /// Gives a packet to the link towards the client.
     pub(super) fn offer(&mut self, now: Time, packet: Packet<PacketContent>) {
         // The link counts what it refuses.
         let _ = self.down.offer(now, packet);
@@ -97,22 +97,22 @@ pub(super) struct Connection {
     pub(super) receiver: Receiver,
     pub(super) ack_alarm: Alarm,
     pub(super) handshake: Handshake,
-    /// The request that it serves, or served last.
+    /// The request that the connection serves, or served last.
     pub(super) request: u32,
     /// The place in the stream where the response ends.
     pub(super) ends_at: u64,
-    /// The client has all of it.
+    /// Whether the client has the whole response.
     pub(super) complete: bool,
-    /// The client has had an answer to its SYN.
+    /// Whether the client has had an answer to its SYN.
     pub(super) answered: bool,
     /// Whether the connection serves one request only.
     pub(super) closes: bool,
-    /// The server ends it with the last byte.
+    /// Whether the server ends the connection with the last byte.
     pub(super) fin_due: bool,
     pub(super) outlet: Outlet,
     /// The connection's segments in the server's own queue.
     pub(super) queued: u32,
-    /// Whether it is told when that queue has room.
+    /// Whether the connection is told when the server's own queue has room.
     pub(super) waits: bool,
 }
 
@@ -121,7 +121,7 @@ pub(super) struct Connection {
 pub(super) enum Handshake {
     /// The SYN is on its way.
     Begun,
-    /// The SYN-ACK was sent, so many times; the next is due.
+    /// The SYN-ACK was sent `times` times, last at `at`; the next is due at `due`.
     Answered { at: Time, times: u32, due: Time },
     /// The handshake is over: both ends know of each other.
     Over,
@@ -133,18 +133,18 @@ pub(super) struct Outlet {
     pub(super) flow: Option<FlowId>,
     /// Bytes of the response that were not granted yet.
     pub(super) left: u64,
-    /// Granted, and not in the socket yet.
+    /// Bytes of the response that were granted, and are not in the socket yet.
     pub(super) pending: u64,
     /// The most unsent bytes, `TCP_NOTSENT_LOWAT` of tcp(7).
     pub(super) max_unsent_bytes: u64,
-    /// Wire bytes that the uplink was debited for it.
+    /// Wire bytes that the uplink was debited for the connection.
     pub(super) debited: u64,
     /// Bytes written since the kernel was last asked what it sent.
     pub(super) moved: u64,
     pub(super) settled_at: Time,
-    /// Wire bytes of it that a gate was told of.
+    /// Wire bytes of the connection that a gate was told of.
     pub(super) told: u64,
-    /// Whether it held bytes back when the gate was last told.
+    /// Whether the connection held bytes back when the gate was last told.
     pub(super) is_held: bool,
 }
 
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// Returns when the server's timer is due.
+    /// Returns when the server's timer for the connection is due.
     pub(super) fn timer_at(&self) -> Option<Time> {
         match self.handshake {
             Handshake::Answered { due, .. } => Some(due),

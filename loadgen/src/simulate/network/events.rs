@@ -5,14 +5,14 @@ use std::collections::BinaryHeap;
 
 use sprat_scheduler::Time;
 
-/// Something that is due.
+/// An event of a run, which names what is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
-    /// The shared link has something for its far end, or for itself.
+    /// The shared link, which has a packet for its far end or an event of its own.
     Shared,
-    /// A client's own link has.
+    /// A client's own link, which has a packet for the client or an event of its own.
     Down(u32),
-    /// Something from a client reaches the server.
+    /// A packet from a client that reaches the server.
     Up(u32),
     /// A connection's timer at the server.
     Sender(u32),
@@ -20,16 +20,16 @@ pub(super) enum Event {
     DelayedAck(u32),
     /// The timer of a pacer.
     Wake(u32),
-    /// The kernel is asked about the connections of a pacer.
+    /// The poll of the kernel about the connections of a pacer.
     Poll(u32),
 }
 
-/// Events in the order of their times, and of their coming at one time.
+/// Events in the order of their times; those of one time in the order of their scheduling.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     heap: BinaryHeap<Reverse<(Time, u32, Event)>>,
     next: u32,
-    /// The number of events so far.
+    /// The number of events that have happened so far.
     pub(super) count: u64,
 }
 
@@ -41,7 +41,7 @@ impl Events {
         self.heap.push(Reverse((at, self.next, event)));
     }
 
-    /// Returns when the next event is due.
+    /// Returns the time of the next event.
     pub(super) fn due(&self) -> Option<Time> {
         self.heap.peek().map(|event| event.0.0)
     }
@@ -54,12 +54,12 @@ impl Events {
     }
 }
 
-/// A timer of which one event at most is on its way.
+/// A timer of which one event at most counts; later ones that it was set to before do not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Alarm(Option<Time>);
 
 impl Alarm {
-    /// Sees to it that `event` comes by `due`.
+    /// Schedules `event` at `due`, unless it comes earlier already.
     pub(super) fn set(&mut self, events: &mut Events, due: Option<Time>, event: Event) {
         let Some(due) = due else { return };
         if self.0.is_none_or(|at| due < at) {
@@ -68,8 +68,8 @@ impl Alarm {
         }
     }
 
-    /// Returns whether the event at `now` is the one last asked for, and not
-    /// one that an earlier one replaced.
+    /// Returns whether the event at `now` is the one that counts, and not one that an earlier event
+    /// replaced.
     pub(super) fn rings(&mut self, now: Time) -> bool {
         let rings = self.0 == Some(now);
         if rings {

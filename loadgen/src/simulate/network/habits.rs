@@ -1,8 +1,8 @@
-//! What TCP did in another time than ours.
+//! Habits of TCP, which differ by its time.
 
 use std::time::Duration;
 
-/// The habits of a TCP that differ by its time.
+/// The habits of TCP that differ by its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Habits {
     /// The least timeout beyond a round trip.
@@ -18,8 +18,8 @@ pub(super) struct Habits {
 }
 
 impl Habits {
-    /// Linux's today: RFC 6298 with its own least timeout, windows that grow by twice what
-    /// has come to half of the largest buffer.
+    /// The habits of Linux today: RFC 6298 with its own least timeout, windows that grow by twice
+    /// what has come to half of the largest buffer.
     pub(super) const TODAY: Self = Self {
         rto_least: Duration::from_millis(200),
         rto_initial: Duration::from_secs(1),
@@ -27,7 +27,7 @@ impl Habits {
         receive: (64 << 10, 3 << 20),
     };
 
-    /// Linux 2.2's: 3 s before a round trip was measured, windows of 32 KB.
+    /// The habits of Linux 2.2: 3 s before a round trip was measured, windows of 32 KB.
     pub(super) const LINUX_2_2: Self = Self {
         rto_least: Duration::from_millis(200),
         rto_initial: Duration::from_secs(3),

@@ -1,26 +1,26 @@
-//! What a search for the rate must not do.
+//! The bounds that a search for the rate must not break.
 
 use super::measured::MeasuredNetwork;
 use super::outcome::NetworkOutcome;
 use super::system::System;
 
-/// Goodput over that of `unlimited`, at least.
+/// The least goodput, over that of `unlimited`.
 const GOODPUT_LEAST: f64 = 0.99;
 
-/// Mean response time over the better of `fair` and `unlimited`, at most.
+/// The most mean response time, over the better of `fair` and `unlimited`.
 const MEAN_MOST: f64 = 1.05;
 
-/// Mean response time of the largest 1% over that of `unlimited`, at most.
+/// The most mean response time of the largest 1%, over that of `unlimited`.
 const LARGEST_MOST: f64 = 1.3;
 
-/// A system compared with doing nothing.
+/// The figures of a system, compared with doing nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SystemVerdict {
-    /// Over that of `unlimited`.
+    /// The goodput over that of `unlimited`.
     pub(super) goodput: f64,
-    /// Over the better of `fair` and `unlimited`.
+    /// The mean response time over the better of `fair` and `unlimited`.
     pub(super) mean: f64,
-    /// Over that of `unlimited`.
+    /// The mean response time of the largest 1% over that of `unlimited`.
     pub(super) largest: f64,
 }
 

@@ -1,9 +1,9 @@
-//! What is compared: a network, and what each system made of it.
+//! Networks with the outcome of each system, for comparison.
 
 use super::outcome::NetworkOutcome;
 use super::system::System;
 
-/// A network and what each system made of it.
+/// A network, with the outcome of each system on it.
 #[derive(Clone, Debug)]
 pub(super) struct MeasuredNetwork {
     pub(super) name: String,

@@ -1,4 +1,4 @@
-//! Networks: links, clients behind them, and what these ask for.
+//! Networks: links, the clients behind them, and the clients' requests.
 
 mod named;
 mod random;
@@ -14,12 +14,12 @@ use super::plan::{ClientPlan, RunPlan, Traffic, requests};
 use crate::links::{Change, LinkSettings, QueueBound, QueueSettings, Schedule};
 use crate::workload::Dice;
 
-/// Wire bytes of a full segment.
+/// The wire bytes of a full segment.
 const SEGMENT: u64 = 1514;
 
 const MBIT: f64 = 1e6;
 
-/// A network, before a seed decides who asks when.
+/// A network, before a seed decides which client asks when.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Network {
     pub(super) name: String,
@@ -27,9 +27,9 @@ pub(super) struct Network {
     pub(super) groups: Vec<ClientGroup>,
     pub(super) traffic: Traffic,
     pub(super) algorithm: Algorithm,
-    /// Whether the shared link is what a rate to name describes.
+    /// Whether the shared link is the bottleneck, so that its rate can be named.
     pub(super) is_shared: bool,
-    /// The shared link's queue is the server's own, of so many packets.
+    /// The bound in packets of the server's own queue, if the shared link's queue is that.
     pub(super) local_packets: Option<u64>,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Network {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ClientGroup {
     pub(super) clients: usize,
-    /// The part of the requests, for all of them together.
+    /// The group's part of the requests, for all its clients together.
     pub(super) weight: f64,
-    /// Each has a round trip of its own, between these, evenly on a logarithmic scale.
+    /// The bounds of the clients' round trips, which are even on a logarithmic scale.
     pub(super) rtt_ms: RangeInclusive<f64>,
-    /// The link of each, without its delay.
+    /// The link of each client, without its delay.
     pub(super) own: LinkSettings,
     pub(super) quick_acks: u32,
     pub(super) keeps: bool,
@@ -90,21 +90,21 @@ fn log_uniform(dice: &mut Dice, range: &RangeInclusive<f64>) -> f64 {
     range.start() * (range.end() / range.start()).powf(dice.uniform())
 }
 
-/// Makes a FIFO of so many bytes.
+/// Makes a FIFO with a bound in bytes.
 fn queue_bytes(bytes: u64) -> QueueSettings {
     QueueSettings::Droptail {
         bound: QueueBound::bytes(bytes),
     }
 }
 
-/// Makes a FIFO of so many packets.
+/// Makes a FIFO with a bound in packets.
 fn queue_packets(packets: u64) -> QueueSettings {
     QueueSettings::Droptail {
         bound: QueueBound::packets(packets),
     }
 }
 
-/// Makes a link of so many Mbit/s.
+/// Makes a link of `mbit` Mbit/s.
 fn link(mbit: f64, queue: QueueSettings) -> LinkSettings {
     LinkSettings {
         rate_bits_per_s: Some((mbit * MBIT) as u64),
@@ -113,7 +113,7 @@ fn link(mbit: f64, queue: QueueSettings) -> LinkSettings {
     }
 }
 
-/// Makes a schedule of rates: from how many seconds on, how many Mbit/s.
+/// Makes a schedule of rates from pairs (seconds since the start, Mbit/s from then on).
 fn rates(changes: &[(f64, f64)], repeat_s: Option<f64>) -> Schedule {
     let change = |&(at_s, mbit): &(f64, f64)| Change {
         at: Duration::from_secs_f64(at_s),

@@ -1,4 +1,4 @@
-//! What a run came to, and what must hold of it.
+//! The outcome of a run, and the checks that each run must pass.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ pub(super) struct Counted {
     asked: Vec<Time>,
     /// The response time of each request; zero until it is complete.
     response: Vec<Duration>,
-    /// The time at which each response's first data left, and how long it took from then on.
+    /// The time at which each response's first data left, from which `transmission` runs.
     began: Vec<Option<Time>>,
     transmission: Vec<Duration>,
     pub(super) completed: usize,
     /// Payload bytes that clients have received, heads included.
     pub(super) received: u64,
-    /// The same when the last request came.
+    /// The value of `received` when the last request came.
     pub(super) received_by_last: u64,
     pub(super) sent_packets: u64,
     pub(super) events: u64,
@@ -60,12 +60,12 @@ impl Counted {
         self.completed += 1;
     }
 
-    /// Data of a response leaves the server.
+    /// Notes that data of a response leaves the server, of which the first time counts.
     pub(super) fn begin(&mut self, request: usize, now: Time) {
         self.began[request].get_or_insert(now);
     }
 
-    /// Returns how long each response took.
+    /// Returns the times that each response took.
     pub(super) fn into_times(self) -> RequestTimes {
         RequestTimes {
             response: self.response,
@@ -96,13 +96,13 @@ pub(super) struct Ends<'a> {
 pub(super) struct NetworkOutcome {
     /// The mean response time in milliseconds.
     pub(super) mean_ms: f64,
-    /// Half of the responses take longer.
+    /// The median response time in milliseconds.
     pub(super) median_ms: f64,
     pub(super) p99_ms: f64,
-    /// Mean response time of the smallest 80%, and of the largest 1%, by size.
+    /// The mean response time of the smallest 80% by size; `largest1_ms` is that of the largest 1%.
     pub(super) smallest80_ms: f64,
     pub(super) largest1_ms: f64,
-    /// Payload received until the last request came.
+    /// The payload received until the last request came, over that time.
     pub(super) goodput_mbit_per_s: f64,
     /// Bytes of all bodies over the time from the first request to the last response's
     /// end: what a replay tells.
@@ -125,7 +125,7 @@ impl NetworkOutcome {
     /// Checks a run and sums it up.
     ///
     /// # Errors
-    /// When bytes are missing, or a response is.
+    /// When bytes are missing, or a response is not complete.
     pub(super) fn of(
         plan: &RunPlan,
         now: Time,
@@ -182,8 +182,8 @@ fn throughput_mbit_per_s(plan: &RunPlan, counted: &Counted) -> f64 {
     bytes as f64 * 8e-6 / took.as_secs_f64()
 }
 
-/// Every packet sent was delivered, dropped, lost, or is on a link: how many were
-/// dropped or lost.
+/// Checks that every packet sent was delivered, dropped or lost, or is on a link. Returns how many
+/// were dropped or lost.
 fn check_links(counted: &Counted, ends: &Ends<'_>) -> anyhow::Result<u64> {
     let mut dropped = 0;
     let mut check = |link: &Link<PacketContent>, offered: u64| {
@@ -211,7 +211,7 @@ fn check_links(counted: &Counted, ends: &Ends<'_>) -> anyhow::Result<u64> {
     Ok(dropped)
 }
 
-/// Every response is complete, and made of the bytes that were asked for.
+/// Checks that every response is complete, and made of the bytes that were asked for.
 fn check_bytes(
     plan: &RunPlan,
     now: Time,

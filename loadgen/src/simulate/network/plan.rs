@@ -1,4 +1,4 @@
-//! A network with all its requests: what a run needs, and the same for all systems.
+//! The plan of a run: a network with all its requests, the same for all systems.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) struct ClientPlan {
     pub(super) up_delay: Duration,
     /// Segments acknowledged at once before acknowledgements are delayed.
     pub(super) quick_acks: u32,
-    /// Whether it keeps its connections.
+    /// Whether the client keeps its connections.
     pub(super) keeps: bool,
 }
 
@@ -47,33 +47,33 @@ pub(super) struct RunPlan {
     pub(super) algorithm: Algorithm,
     /// The rate to name, if one describes the network.
     pub(super) named_bits_per_s: Option<u64>,
-    /// The shared link's queue is the server's own, of so many packets.
+    /// The bound in packets of the server's own queue, if the shared link's queue is that.
     pub(super) local_packets: Option<u64>,
     /// The marking by the router before the shared link, if it marks packets.
     pub(super) marking: Option<Marking>,
     /// Segments of a connection's first window.
     pub(super) first_window: u32,
-    /// The other habits of TCP of that time.
+    /// The habits of TCP, by its time.
     pub(super) tcp: Habits,
-    /// The order that a server which paces serves in.
+    /// The discipline of a server that paces.
     pub(super) discipline: Discipline,
 }
 
 /// The requests of the clients: how many, how large, and at which rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Traffic {
-    /// Wire bytes offered, in bits per second.
+    /// The offered load in wire bytes, as bits per second.
     pub(super) offered_bits_per_s: f64,
-    /// The spans, in turns, with requests at that rate and with none; the mean rate is less.
+    /// The spans, in turns, with requests at that rate and with no requests; the mean rate is less.
     pub(super) on_off: Option<(Duration, Duration)>,
     pub(super) requests: usize,
-    /// Bodies are not larger.
+    /// The largest body, in bytes; larger ones are cut to it.
     pub(super) largest_bytes: u64,
 }
 
-/// Poisson arrivals from clients chosen by their weights. Sizes lie on the quantiles
-/// of the workload, in random order, and the load is exact for these very sizes, so
-/// that seeds differ in the order alone.
+/// Makes Poisson arrivals from clients chosen by their weights. Sizes lie on the quantiles of the
+/// workload, in random order. The load is exact for these very sizes, so that seeds differ in the
+/// order alone.
 pub(super) fn requests(
     seed: u64,
     traffic: &Traffic,

@@ -1,4 +1,4 @@
-//! A client's side of a connection: what has come, and when that is said.
+//! A client's side of a connection: the bytes that have come, and when it acknowledges them.
 
 use std::time::Duration;
 
@@ -6,11 +6,10 @@ use sprat_scheduler::Time;
 
 use super::wire::MSS;
 
-/// An acknowledgement waits so long for a second segment (Linux's least).
+/// The time that an acknowledgement waits for a second segment (Linux's least).
 pub(super) const DELAYED_ACK: Duration = Duration::from_millis(40);
 
-/// Bytes beyond a hole that are kept in pieces, at most; more are dropped, and
-/// sent again.
+/// The most pieces beyond a hole that are kept; more are dropped, and sent again.
 const PIECES_MAX: usize = 1024;
 
 /// A piece of the stream: the bytes `from..to`.
@@ -59,12 +58,12 @@ impl Receiver {
         }
     }
 
-    /// Bytes that have come without a hole.
+    /// Returns the number of bytes that have come without a hole.
     pub(super) fn received(&self) -> u64 {
         self.received
     }
 
-    /// Returns when an acknowledgement is due that waits for a second segment.
+    /// Returns when the acknowledgement is due that waits for a second segment.
     pub(super) fn due_at(&self) -> Option<Time> {
         self.due_at
     }
@@ -116,7 +115,7 @@ impl Receiver {
         }
     }
 
-    /// False if there is no room.
+    /// Keeps the bytes `from..to` beyond a hole; returns whether there was room.
     fn keep(&mut self, from: u64, to: u64) -> bool {
         let place = self.pieces.partition_point(|piece| piece.to < from);
         let touched = self.pieces[place..]

@@ -17,7 +17,7 @@ use super::wire::MSS;
 
 const RTO_MOST: Duration = Duration::from_secs(120);
 
-/// Segments beyond a hole that prove a loss (RFC 5681's three duplicates).
+/// The number of segments beyond a hole that prove a loss (RFC 5681's three duplicates).
 const DUPLICATES: u32 = 3;
 
 /// A segment to put on the wire.
@@ -25,7 +25,7 @@ const DUPLICATES: u32 = 3;
 pub(super) struct Segment {
     /// The segment's first byte in the connection's stream.
     pub(super) from: u64,
-    /// The byte after its last.
+    /// The byte after the segment's last.
     pub(super) to: u64,
 }
 
@@ -34,13 +34,13 @@ pub(super) struct Segment {
 enum SegmentFate {
     /// The segment is on its way.
     Out,
-    /// Arrived, beyond a hole.
+    /// The segment has arrived, beyond a hole.
     Arrived,
-    /// Lost, and to be sent again.
+    /// The segment is lost, and to be sent again.
     Lost,
 }
 
-/// The segments of which an acknowledgement tells for the first time.
+/// The numbers of segments of which an acknowledgement tells for the first time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Newly {
     /// Segments that have arrived.
@@ -64,7 +64,7 @@ struct Sent {
 enum Phase {
     /// The sender knows of no loss.
     Open,
-    /// Something was: until all sent before has arrived, the window follows what
+    /// A segment was lost: until all that was sent before has arrived, the window follows what
     /// arrives.
     Recovery {
         until: u64,
@@ -72,7 +72,7 @@ enum Phase {
         arrived: u32,
         sent: u32,
     },
-    /// A timeout: everything is sent again, unless it proves to be too early.
+    /// A timeout came: everything is sent again, unless the timeout proves to be too early.
     Timeout {
         until: u64,
         fired_at: Time,
@@ -84,9 +84,9 @@ enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Retransmission,
-    /// The end of a burst may be lost without a sign of it.
+    /// The time to probe the end of a burst, which may be lost without a sign of it.
     Probe,
-    /// A segment beyond a hole may prove it lost by now.
+    /// The time by which a segment beyond a hole may prove another lost.
     Reordering,
 }
 
@@ -94,7 +94,7 @@ enum Timer {
 #[derive(Debug)]
 pub(super) struct Sender {
     congestion: Congestion,
-    /// Sent and not acknowledged, in order.
+    /// The segments that were sent and are not acknowledged, in order.
     segments: VecDeque<Sent>,
     written: u64,
     sent: u64,
@@ -103,7 +103,7 @@ pub(super) struct Sender {
     out: u32,
     lost: u32,
     phase: Phase,
-    /// The newest segment known to have arrived: when sent, where it ended.
+    /// The newest segment known to have arrived: the time at which it was sent, and its end.
     newest: (Time, u64),
     newest_rtt: Duration,
     srtt: Option<Duration>,
@@ -115,7 +115,7 @@ pub(super) struct Sender {
     sent_at: Time,
     limited: WindowLimited,
     counters: SenderCounters,
-    /// The segment that a probe sends, whatever the window says.
+    /// Whether a probe is to send a segment, whatever the window says.
     probe_due: bool,
     habits: Habits,
 }
@@ -183,17 +183,17 @@ impl Sender {
         self.written += bytes;
     }
 
-    /// Bytes that the socket has taken.
+    /// Returns the number of bytes that the socket has taken.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Bytes that the client has acknowledged.
+    /// Returns the number of bytes that the client has acknowledged.
     pub(super) fn acked(&self) -> u64 {
         self.acked
     }
 
-    /// Bytes in the socket that were never sent (`tcpi_notsent_bytes`).
+    /// Returns the number of bytes in the socket that were never sent (`tcpi_notsent_bytes`).
     pub(super) fn unsent(&self) -> u64 {
         self.written - self.sent
     }
@@ -219,12 +219,12 @@ impl Sender {
         self.timer.map(|(at, _)| at)
     }
 
-    /// Gives the table's memory back once nothing more will be sent or acknowledged.
+    /// Frees the table of segments, once nothing more will be sent or acknowledged.
     pub(super) fn finish(&mut self) {
         self.segments = VecDeque::new();
     }
 
-    /// Returns the next segment to put on the wire, if one may go. Ask until none may.
+    /// Returns the next segment to put on the wire, if one may go; to be called until none may.
     pub(super) fn next_segment(&mut self, now: Time) -> Option<Segment> {
         if self.probe_due {
             self.probe_due = false;
@@ -352,7 +352,7 @@ impl Sender {
         }
     }
 
-    /// Takes an acknowledgement. Segments may go now.
+    /// Takes an acknowledgement, after which segments may go.
     pub(super) fn on_ack(&mut self, now: Time, ack: Ack) {
         let advanced = ack.upto > self.acked;
         let mut arrived = 0;
@@ -408,7 +408,8 @@ impl Sender {
         (!sent.again).then(|| now.since(sent.at))
     }
 
-    /// Marks what has arrived beyond a hole: how many segments, a round trip.
+    /// Marks the segments of a piece that has arrived beyond a hole. Returns their number, and a
+    /// round trip if one was measured.
     fn select(&mut self, now: Time, piece: Piece) -> (u32, Option<Duration>) {
         let (mut arrived, mut rtt) = (0, None);
         let mut place = self.segments.partition_point(|s| s.from < piece.from);
@@ -429,8 +430,8 @@ impl Sender {
         (arrived, rtt)
     }
 
-    /// Marks what was sent before something that has arrived, and has not: how
-    /// many segments. Arms the timer for those of which it is too early to tell.
+    /// Marks as lost the segments that have not arrived, while one that was sent later has. Returns
+    /// their number. Arms the timer for those of which it is too early to tell.
     fn find_losses(&mut self, now: Time) -> u32 {
         if self
             .timer
@@ -517,7 +518,7 @@ impl Sender {
         }
     }
 
-    /// Proportional rate reduction (RFC 6937).
+    /// Sets the window during a recovery by proportional rate reduction (RFC 6937).
     fn recover(&mut self, newly: u32) {
         let threshold = self.congestion.threshold();
         let Phase::Recovery {
@@ -543,7 +544,7 @@ impl Sender {
         self.congestion.set_window(self.out + may_send);
     }
 
-    /// Losses of a timeout were none.
+    /// Takes back the losses of a timeout that was too early.
     fn take_back(&mut self) {
         for sent in &mut self.segments {
             if sent.fate == SegmentFate::Lost {
@@ -562,7 +563,7 @@ impl Sender {
             && self.congestion.window() < self.limited.most_out.saturating_mul(2)
     }
 
-    /// Acts on the timer if it is due. Segments may go now.
+    /// Acts on the timer if it is due, after which segments may go.
     pub(super) fn on_timer(&mut self, now: Time) {
         let Some((at, kind)) = self.timer else { return };
         if now < at {
@@ -618,7 +619,7 @@ impl Sender {
         self.arm(now);
     }
 
-    /// Sets the timer to what is due next.
+    /// Sets the timer to the probe or the retransmission, whichever is due next.
     fn arm(&mut self, now: Time) {
         if self.segments.is_empty() {
             self.timer = None;
@@ -639,7 +640,7 @@ impl Sender {
         });
     }
 
-    /// Returns whether the end of what is out may be probed.
+    /// Returns whether the end of a burst may be probed.
     fn probes(&self) -> bool {
         let all_out = self.out as usize == self.segments.len();
         self.habits.by_time && self.phase == Phase::Open && all_out && !self.probed

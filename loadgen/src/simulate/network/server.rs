@@ -14,28 +14,28 @@ use super::system::System;
 use super::wire::{BARE_BYTES, SYN_ACK_BYTES};
 use crate::workload::Dice;
 
-/// A rate beyond all links.
+/// The rate of a pacer without a limit, beyond those of all links.
 const UNLIMITED_BITS_PER_S: u64 = 10_000_000_000;
 
 /// The lateness of a timer of the event loop, least and most in microseconds.
 const LATE_US: (f64, f64) = (20.0, 80.0);
 
-/// Connections send this before and after their response: the SYN-ACK and the ACK
-/// of the request, the FIN and the ACK of the client's.
+/// The wire bytes of a connection before its response: the SYN-ACK, and the ACK of the request.
+/// [`CLOSING`] are those after it: the FIN, and the ACK of the client's.
 const OPENING: u64 = SYN_ACK_BYTES + BARE_BYTES;
 const CLOSING: u64 = 2 * BARE_BYTES;
 
-/// A connection's account is settled after so many bytes, or so few once it is
-/// this old.
+/// The bytes written after which a connection's account is settled; [`MOVED_LEAST`] once the
+/// account is as old as [`HORIZON`].
 const MOVED_MAX: u64 = 64 << 10;
 const MOVED_LEAST: u64 = 16 << 10;
 const HORIZON: Duration = Duration::from_millis(250);
 
-/// A proxy that paces.
+/// The pacer of a simulated proxy, with the flows that it serves.
 pub(super) struct Paced {
     /// The number of the client, where each has a pacer of its own; otherwise 0.
     number: u32,
-    /// Flows are woken by the numbers of their connections.
+    /// The core's desk, which wakes flows by the numbers of their connections.
     pub(super) desk: Desk<u32>,
     pub(super) wake: Alarm,
     pub(super) poll_alarm: Alarm,
@@ -131,7 +131,7 @@ impl Paced {
         connection.outlet.left = bytes;
     }
 
-    /// Bytes were written to a connection's socket.
+    /// Notes that bytes were written to a connection's socket.
     pub(super) fn wrote(
         &mut self,
         now: Time,
@@ -167,8 +167,8 @@ impl Paced {
         }
     }
 
-    /// Sets what was debited for a connection to what the kernel has counted, as
-    /// the proxy's ledger does.
+    /// Corrects the bytes debited for a connection to those that the kernel has counted, as the
+    /// proxy's ledger does.
     fn settle(&mut self, now: Time, connection: &mut Connection) {
         let counters = connection.sender.counters();
         let cost = WireCost::ETHERNET_IPV4;
@@ -194,7 +194,8 @@ impl Paced {
         outlet.settled_at = now;
     }
 
-    /// Asks the kernel; when to do so again.
+    /// Polls the kernel and sets the rate that the search has found. Returns the time of the next
+    /// poll; `None` without a search.
     pub(super) fn poll(&mut self, now: Time, connections: &mut [Connection]) -> Option<Time> {
         let auto = self.auto.as_mut()?;
         let backlogged = self.desk.egress().waiting_flows() > 0;

@@ -67,7 +67,7 @@ pub(crate) struct SfdArgs {
     output: Option<PathBuf>,
 }
 
-/// Seconds between two sessions.
+/// Parses the seconds between two sessions.
 fn gap(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (1.0..=10_000.0).contains(&seconds) => Ok(seconds),
@@ -85,9 +85,9 @@ enum SfdTcp {
     Of2002,
 }
 
-/// The packets that OUT's average counts in the paper's queue. Its words are of averages apart.
-/// The simulator that it ran on counts both classes unless told otherwise, and its numbers are
-/// nearer with that (decision 217).
+/// The packets that OUT's average counts in the paper's queue. The paper's words are of averages
+/// apart. The simulator that it ran on counts both classes unless told otherwise, and the paper's
+/// numbers are nearer with that (decision 217).
 const AVERAGE: Average = Average::Coupled;
 
 /// A variant of the experiment: the routers' queue and marks, and the requests.
@@ -101,7 +101,7 @@ enum SfdWay {
     Virtual(Variant),
     /// Virtual queues, with S-SFD's marks beyond so many KB.
     Threshold(u64),
-    /// The same with OUT's average over its own packets alone.
+    /// Virtual queues, with OUT's average over its own packets alone.
     Decoupled(Variant),
     /// Two queues, IN strictly first (PQ).
     Priority,
@@ -204,13 +204,13 @@ impl SfdWay {
 struct MeasuredWay {
     way: SfdWay,
     latencies: Latencies,
-    /// The part of the link that was used.
+    /// The part of the link's capacity that was used.
     utilisation: f64,
     /// The part of the packets that was dropped.
     loss: f64,
 }
 
-/// Bits per second of the bottleneck.
+/// The rate of the bottleneck, in bits per second.
 const BOTTLENECK: u64 = 3_000_000;
 
 /// The beginning of a run that is not measured.
@@ -251,7 +251,7 @@ fn plan(seed: u64, way: SfdWay, requests: &[PlannedRequest], args: &SfdArgs) -> 
     }
 }
 
-/// Makes the runs of a way, all with the sessions of their seeds.
+/// Runs a way once for each seed, all ways with the same sessions.
 fn measure(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<MeasuredWay> {
     match args.tcp {
         SfdTcp::Today => measure_today(args, way, gap_s),
@@ -259,7 +259,7 @@ fn measure(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<MeasuredWa
     }
 }
 
-/// Flows of the paper's simulator: its packets of 1,000 bytes are the paper's KB.
+/// Measures a way with TCP as of 2002. The simulator's packets of 1,000 bytes are the paper's KB.
 fn measure_2002(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<MeasuredWay> {
     let mut measured = MeasuredWay {
         way,
@@ -324,8 +324,8 @@ fn measure_today(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<Meas
     })
 }
 
-/// Finds the gap between sessions at which a drop-tail queue has the load, unless one is
-/// given. With the paper's TCP it is the paper's: its losses come out by that, while its
+/// Finds the gap between sessions at which a drop-tail queue has the load, unless a gap is given.
+/// With the paper's TCP the gap is the paper's: with it the paper's losses come out, while its
 /// utilisations contradict both (table 3).
 fn calibrate(args: &SfdArgs) -> anyhow::Result<f64> {
     if let Some(gap_s) = args.gap {

@@ -1,11 +1,11 @@
-//! What serves: who decides what goes onto the links, and when.
+//! The systems that serve: each decides what goes onto the links, and when.
 
 use std::fmt;
 use std::str::FromStr;
 
 use sprat_config::units;
 
-/// A way to serve.
+/// A way to serve the requests of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum System {
     /// Each connection writes what TCP lets it, as in nginx.
@@ -25,9 +25,11 @@ pub(super) enum System {
     /// The server serves by size, at the rate that
     /// [`RateControl`](sprat_scheduler::RateControl) finds without a gate.
     Search,
-    /// The server serves each client's own by size, at so many hundredths of its own link's rate.
+    /// The server serves each client's responses by size, at so many hundredths of the rate of the
+    /// client's own link.
     Clients(u64),
-    /// The server serves each client's own by size, at the rate found for it as by `Auto`.
+    /// The server serves each client's responses by size, at the rate found for the client as by
+    /// `Auto`.
     ClientsAuto,
 }
 

@@ -1,4 +1,4 @@
-//! What comes out: a table for readers and a CSV of everything.
+//! The results of `simulate network`: a table for readers, and a CSV of everything.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use super::system::System;
 use crate::simulate::output::print;
 use crate::table::{self, Number};
 
-/// The results of a command.
+/// The results of each system on each network, to be written.
 pub(super) struct Table<'a> {
     systems: &'a [System],
     measured: &'a [MeasuredNetwork],
@@ -37,7 +37,7 @@ impl<'a> Table<'a> {
         print(&markdown)
     }
 
-    /// Mean response times, and what the systems are worth against doing nothing.
+    /// Returns the table of mean response times and breaches, with the summary below it.
     fn markdown(&self) -> String {
         let mut text = String::from("| network | bound |");
         let mut rule = String::from("| --- | ---: |");
@@ -64,7 +64,7 @@ impl<'a> Table<'a> {
         text
     }
 
-    /// Counts the networks that each system does harm in.
+    /// Counts, for each system, the networks in which it does harm.
     fn summary(&self) -> String {
         let mut text = format!("Breaches in {} networks:", self.measured.len());
         for system in self.systems.iter().filter(|system| is_judged(**system)) {
@@ -109,7 +109,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A line of the CSV: a network, and what a system made of it.
+/// A line of the CSV: a network, and the outcome of a system on it.
 #[derive(Serialize)]
 struct NetworkLine {
     network: String,
@@ -163,7 +163,8 @@ impl NetworkLine {
     }
 }
 
-/// Returns whether a system is held to do no harm: one that finds the rate itself.
+/// Returns whether a system is held to do no harm: one with a search or a gate, or one that paces
+/// each client.
 fn is_judged(system: System) -> bool {
     matches!(
         system,

@@ -11,7 +11,7 @@ use super::wire::MSS;
 use super::*;
 use crate::links::{LinkSettings, QueueBound, QueueSettings};
 
-/// One client 50 ms away, behind a link on which a byte takes a microsecond.
+/// Makes a plan with one client 50 ms away, behind a link on which a byte takes a microsecond.
 fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
     let client = ClientPlan {
         link: LinkSettings {
@@ -47,7 +47,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
     }
 }
 
-/// Response time of the only request, in microseconds.
+/// Returns the response time of the only request, in microseconds.
 fn only_us(plan: &RunPlan, system: System) -> f64 {
     let outcome = world::run(plan, system).unwrap();
     (outcome.mean_ms * 1e3 * 1e3).round() / 1e3
@@ -197,8 +197,8 @@ fn auto_finds_a_link_that_is_full_from_the_start() {
     assert!(part < 0.6, "{part}");
 }
 
-/// Eight clients behind 2 Mbit/s each: at the rates of their own links what is small goes
-/// first, and at twice their rates nothing waits here.
+/// Paces eight clients behind 2 Mbit/s each: at the rates of their own links small responses go
+/// first, and at twice their rates no response waits here.
 #[test]
 fn each_clients_own_link_is_paced_where_that_is_asked_for() {
     let network = networks::named(3000)
@@ -247,7 +247,8 @@ fn ranges_of_seeds_are_read() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Each run checks that no byte is lost and every response complete.
+    /// Runs a random network twice. Each run checks that no byte is lost and every response
+    /// complete.
     #[test]
     fn any_network_serves_everybody_and_twice_the_same(
         seed in any::<u64>(),

@@ -24,7 +24,7 @@ const fn plot(name: &'static str, title: &'static str, x: &'static str) -> PlotS
 const PAYLOAD: &str = "load: payload requested over the link's rate, as in the paper";
 const WIRE: &str = "load on the wire, with headers";
 
-/// The paper's figures 5 to 14 and its section 5.1.
+/// The experiments of TOCS03's figures 5 to 14 and its section 5.1.
 pub(crate) const EXPERIMENTS: [Experiment; 9] = [
     Experiment {
         paper: "TOCS03",
@@ -186,7 +186,7 @@ fn compare(setups: &[Tocs03Setup]) -> anyhow::Result<Vec<PolicyComparison>> {
     on_all_cores(setups, |setup| PolicyComparison::of(setup, Policy::Srpt))
 }
 
-/// Adds a point of both policies.
+/// Adds a point with the mean response times of both policies.
 fn draw(measured: &mut Measured, plot: &str, x: f64, own: &PolicyComparison) {
     measured.point(plot, "FAIR", x, own.fair.mean_ms());
     measured.point(plot, "SRPT", x, own.other.mean_ms());
@@ -236,7 +236,7 @@ fn lan(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Adds figure 9: means by size, and what the largest take.
+/// Adds figure 9: means by size, and the times of the largest responses.
 fn large(own: &PolicyComparison, measured: &mut Measured) {
     for (policy, times) in [("FAIR", &own.fair), ("SRPT", &own.other)] {
         for (bytes, ms) in times.by_size() {
@@ -323,7 +323,7 @@ fn partly_open(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Runs the fast link.
+/// Runs the link of 100 Mbit/s.
 fn fast(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let compared = compare(&[
         setup.at(TargetLoad::Payload(0.6)),
@@ -346,7 +346,7 @@ fn two_classes(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Runs all round trips.
+/// Runs all round trips at both loads.
 fn delay(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
     for ((name, load), plot) in WAN_LOADS.into_iter().zip(["figure-10a", "figure-10b"]) {

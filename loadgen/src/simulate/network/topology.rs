@@ -1,4 +1,4 @@
-//! A topology of the network lab, and a trace: the same run in virtual time.
+//! The run of a trace on a topology of the network lab, in virtual time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const LOCAL_QUEUES: u64 = 2;
 /// clients as there. `named_bits_per_s` is the rate to name, if the network has one.
 ///
 /// # Errors
-/// A file cannot be read, or the topology has what the model has not.
+/// A file cannot be read, or the topology has a feature that the model lacks.
 pub(super) fn plan(
     topology: &Path,
     trace: &Path,

@@ -12,7 +12,7 @@ pub(super) const SYN_ACK_BYTES: u64 = 74;
 /// The bytes that the wire carries of a packet without payload.
 pub(super) const BARE_BYTES: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
 
-/// Wire bytes of a response on a connection of its own, or of one that is kept.
+/// Returns the wire bytes of a response on a connection of its own, or on one that is kept.
 pub(super) fn wire_bytes(bytes: u64, keeps: bool) -> u64 {
     let response = WireCost::ETHERNET_IPV4.bytes(bytes + RESPONSE_HEAD_BYTES);
     let connection = SYN_ACK_BYTES + 3 * BARE_BYTES;

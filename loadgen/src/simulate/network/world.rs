@@ -20,27 +20,26 @@ use super::system::System;
 use super::wire::{BARE_BYTES, MSS, SYN_ACK_BYTES};
 use crate::links::{Link, Mark, Packet};
 
-/// A SYN-ACK is sent again so many times at most: more than Linux's, for a run in which a
-/// response never comes has no mean.
+/// The most times that a SYN-ACK is sent: more than Linux's, for a run in which a response never
+/// comes has no mean.
 const SYN_ACKS_MAX: u32 = 20;
 
-/// The longest time before it is sent again, as in Linux.
+/// The longest time before a SYN-ACK is sent again, as in Linux.
 const SYN_ACK_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// The most time that a run goes on after the last request.
 const DRAIN: Duration = Duration::from_secs(1200);
 
-/// Segments of a connection that wait in the server's own queue at most: Linux's TCP
-/// small queues.
+/// The most segments of a connection that wait in the server's own queue: Linux's TCP small queues.
 const SMALL_QUEUE: u32 = 3;
 
-/// Flows that a router which marks packets remembers.
+/// The most flows that a router which marks packets remembers.
 const MARKED_FLOWS: usize = 65_536;
 
-/// Bytes of a response that a proxy has at hand to offer at a time.
+/// The most bytes of a response that a proxy has at hand to offer at a time.
 const HELD_MAX: u64 = 64 << 10;
 
-/// Everything in a run.
+/// The state of a run: clients, links, server and counts.
 pub(super) struct World<'a> {
     now: Time,
     plan: &'a RunPlan,
@@ -57,7 +56,7 @@ pub(super) struct World<'a> {
     /// The router before the shared link, if it marks packets.
     marker: Option<Marker<u32>>,
     counted: Counted,
-    /// The request that a client makes once this one is complete, by request.
+    /// The request, by request, that a client makes once that one is complete.
     successors: Vec<Option<u32>>,
 }
 
@@ -67,7 +66,7 @@ pub(super) struct World<'a> {
 struct Local {
     packets: u64,
     most: u64,
-    /// Connections that found it full, in order.
+    /// Connections that found the queue full, in order.
     waiting: VecDeque<u32>,
 }
 
@@ -110,7 +109,7 @@ pub(super) fn run_each(
     Ok((outcome, world.counted.into_times()))
 }
 
-/// Returns, by request, the one that follows it.
+/// Returns, for each request, the one that follows it.
 fn successors(requests: &[PlannedRequest]) -> Vec<Option<u32>> {
     let mut found = vec![None; requests.len()];
     for (index, request) in requests.iter().enumerate() {
@@ -304,7 +303,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Notes a response that is complete.
+    /// Notes that a response is complete if its last byte has come, and makes the client's next
+    /// request.
     fn complete(&mut self, c: u32) {
         let connection = &mut self.connections[c as usize];
         if connection.complete || connection.receiver.received() < connection.ends_at {
@@ -490,7 +490,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Says what a flow could write now.
+    /// Tells the desk the bytes that a flow could write now.
     fn offer_flow(&mut self, c: u32) {
         let number = self.pacer_of(c) as usize;
         let Some(paced) = self.paced.get_mut(number) else {
@@ -525,7 +525,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Writes what was granted, as far as the socket takes it.
+    /// Writes the bytes that were granted, as far as the socket takes them.
     fn push(&mut self, c: u32) {
         let mut written = 0;
         loop {
@@ -560,8 +560,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Ends the connection if it closes: the server has written all that it will, and the
-    /// last packet says so.
+    /// Lets a connection that closes end with its last packet, for the server has written all that
+    /// it will.
     fn close_if_over(&mut self, c: u32) {
         let connection = &mut self.connections[c as usize];
         connection.fin_due = connection.closes;
@@ -576,7 +576,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Sends what TCP lets go.
+    /// Sends the segments of a connection that TCP and the server's own queue let go.
     fn transmit(&mut self, c: u32) {
         while self.has_room(c)
             && let Some(segment) = self.connections[c as usize].sender.next_segment(self.now)

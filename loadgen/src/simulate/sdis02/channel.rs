@@ -1,4 +1,4 @@
-//! A server's way to its clients: the core's egress at a fixed rate.
+//! A server's channel to its clients: the core's egress at a fixed rate.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use sprat_scheduler::{
     WireCost,
 };
 
-/// The bandwidth of table 1 is what is left for payload.
+/// The wire cost of replies, which is their bytes alone: the bandwidth of SDIS02's table 1 is that
+/// for payload.
 const COST: WireCost = WireCost {
     mss: 1448,
     segment_overhead: 0,
@@ -16,7 +17,7 @@ const COST: WireCost = WireCost {
     record_overhead: 0,
 };
 
-/// Turns by bytes, strict between levels.
+/// The channel of a server, which sends replies in turns by bytes, strictly by level.
 pub(super) struct Channel {
     egress: Egress,
     /// The task that the server works on, and whose reply comes here.
@@ -25,7 +26,7 @@ pub(super) struct Channel {
     replies: BTreeMap<usize, OpenReply>,
     /// The task of each flow, by the flow's index.
     tasks: Vec<usize>,
-    /// The task whose reply is on its way, and the bytes of it that are.
+    /// The task whose reply is on its way, and the bytes that are.
     sending: Option<(usize, u64)>,
 }
 
@@ -86,7 +87,7 @@ impl Channel {
         Ok(self.sending.is_none())
     }
 
-    /// Notes that what was on its way has arrived; returns the task if that was its last byte.
+    /// Notes that the bytes on their way have arrived; returns the task if they were its last.
     pub(super) fn take_done(&mut self, now: Time) -> Option<usize> {
         let (task, bytes) = self.sending.take()?;
         // It may have been cancelled since.
@@ -102,8 +103,8 @@ impl Channel {
         Some(task)
     }
 
-    /// Sends the reply whose turn it is; when the channel will be free again. `None` if no
-    /// reply waits.
+    /// Sends a part of the reply whose turn it is. Returns when the channel will be free again;
+    /// `None` if no reply waits.
     pub(super) fn next(&mut self, now: Time) -> anyhow::Result<Option<Time>> {
         match self.egress.grant(now) {
             Grant::Idle => Ok(None),
@@ -128,7 +129,7 @@ impl Channel {
         }
     }
 
-    /// Takes a reply back, which is not to be sent any further.
+    /// Cancels a reply, of which no more is to be sent.
     pub(super) fn cancel(&mut self, now: Time, task: usize) {
         if let Some(reply) = self.replies.remove(&task) {
             // What has been granted leaves, all the same.

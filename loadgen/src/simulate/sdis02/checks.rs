@@ -1,28 +1,29 @@
-//! What the paper finds, and whether it is found here.
+//! SDIS02's findings, and whether the simulation has them too.
 
 use super::super::findings::{Finding, FindingVerdict};
 use super::points::{Curve, RatePoint, Who};
 
 /// The curves of all figures.
 pub(super) struct Curves {
-    /// Round robin without priorities.
+    /// The curve of round robin without priorities.
     pub(super) plain: Curve,
-    /// Round robin, by the ratio of high priority, 0.1 to 0.9.
+    /// The curves of round robin by the ratio of high priority, 0.1 to 0.9.
     pub(super) ratios: Vec<Curve>,
-    /// Half high: rr, sqf, psqf, rpsq with one reserved, with two.
+    /// The curves with half of high priority: rr, sqf, psqf, rpsq with one reserved, with two.
     pub(super) assignments: Vec<Curve>,
-    /// Short queues: sqf and psqf, without early discard and with it.
+    /// The curves of short queues: sqf and psqf, without early discard and with it.
     pub(super) discards: Vec<Curve>,
-    /// Early discard and a time-out, by the ratio of high priority.
+    /// The curves of early discard and a time-out, by the ratio of high priority.
     pub(super) timeouts: Vec<Curve>,
-    /// Displacement instead of both; ours.
+    /// The curve of displacement instead of both, which the paper does not have.
     pub(super) displacing: Curve,
 }
 
-/// The paper's bounds for high-priority tasks: mean and 95th percentile (5.1).
+/// The paper's bound for the mean time of high-priority tasks; [`P95_BOUND_S`] is that for their
+/// 95th percentile (5.1).
 const MEAN_BOUND_S: f64 = 2.0;
 const P95_BOUND_S: f64 = 10.0;
-/// Table 1: static requests per second of all servers.
+/// The static requests per second that all servers can do (SDIS02, table 1).
 pub(super) const STATIC_CAPACITY: f64 = 4000.0;
 
 /// Returns every finding that is checked.

@@ -1,4 +1,4 @@
-//! Figures 2 to 13, and all points as CSV.
+//! SDIS02's figures 2 to 13, and all points as CSV.
 
 use std::io::{self, Write};
 
@@ -10,16 +10,16 @@ use super::points::{ClassOutcome, Curve, RatePoint, Who};
 use crate::simulate::charts::chart;
 use crate::table::Number;
 
-/// A figure's name, and its picture.
+/// A figure: its name, and its picture as SVG.
 type NamedFigure = (&'static str, String);
 pub(super) type FigureLine = (String, Vec<(f64, f64)>);
 
-/// A measure with its name.
+/// A measure of an outcome, with its name.
 type Measure = (&'static str, fn(&ClassOutcome) -> f64);
 /// The curves that a pair of figures shows, and whose they are.
 #[derive(Clone, Copy)]
 enum ShownCurves {
-    /// Half of high priority: both, and the server without priorities.
+    /// The two priorities where half is high, and the server without priorities.
     Priorities,
     /// One priority, by the ratio of high priority.
     Ratios(Who),
@@ -27,7 +27,7 @@ enum ShownCurves {
     Schemes(Who),
 }
 
-/// Figures 2 to 11 in pairs: means, and 95th percentiles.
+/// The figures 2 to 11 in pairs: means, and 95th percentiles.
 const TIMES: [(&str, &str, &str, ShownCurves); 5] = [
     (
         "figure-02",
@@ -77,7 +77,7 @@ pub(super) fn lines(curves: &Curves) -> Vec<(&'static str, Vec<FigureLine>)> {
     figures
 }
 
-/// All figures of the paper that show results.
+/// Draws all figures of the paper that show results.
 pub(super) fn draw(curves: &Curves) -> Result<Vec<NamedFigure>, PlotError> {
     let mut figures = Vec::new();
     for (mean, p95, title, shown) in TIMES {
@@ -158,7 +158,7 @@ fn fates(curves: &Curves) -> Vec<FigureLine> {
     lines
 }
 
-/// A line of the CSV: what became of a priority's tasks at a point.
+/// A line of the CSV: the outcome of a priority's tasks at a point.
 #[derive(Serialize)]
 struct PriorityRow<'a> {
     experiment: &'a str,

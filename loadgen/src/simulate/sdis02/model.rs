@@ -19,13 +19,14 @@ use super::setup::{SERVERS, Setup};
 use super::workload::Task;
 use crate::workload::Dice;
 
-/// Table 1: the dispatcher's capacity, 4,000 requests a second.
+/// The time that the dispatcher takes for a request: its capacity is 4,000 a second (SDIS02, table
+/// 1).
 const DISPATCH: Duration = Duration::from_micros(250);
 
 /// The end of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TaskFate {
-    /// The last byte left so long after the request was accepted.
+    /// The task was served: its last byte left this long after the request was accepted.
     Served(Duration),
     /// The request was turned away.
     Rejected,
@@ -33,7 +34,7 @@ pub(super) enum TaskFate {
     Aborted,
 }
 
-/// Runs a setup; each task's class and fate, in the order of arrival.
+/// Runs a setup; returns each task's class and fate, in the order of arrival.
 ///
 /// # Errors
 /// When the core breaks one of its promises.
@@ -57,7 +58,7 @@ enum Happening {
     Processed(usize),
     /// A server's channel is free.
     ChannelFree(usize),
-    /// The oldest of the time-outs.
+    /// The oldest of the time-outs is over.
     Timeout,
 }
 
@@ -91,7 +92,7 @@ struct Model<'a> {
     /// The task of each ticket, by the ticket's index.
     at_dispatcher: Vec<usize>,
     at_servers: Vec<usize>,
-    /// Tasks in order of their time-outs.
+    /// The tasks that were let in, in the order of their time-outs.
     timeouts: VecDeque<usize>,
 }
 
@@ -230,7 +231,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// Aborts the oldest task that was let in, if it is not over: it has had its time.
+    /// Aborts the task whose time-out is the oldest, if the task is not over.
     fn time_out(&mut self) {
         let Some(number) = self.timeouts.pop_front() else {
             return;
@@ -245,7 +246,7 @@ impl<'a> Model<'a> {
         present.place = Place::Over(TaskFate::Aborted);
     }
 
-    /// Acts on what the stations have decided meanwhile.
+    /// Acts on the decisions that the stations have made meanwhile.
     fn drain(&mut self) -> anyhow::Result<()> {
         while let Some(event) = self.dispatcher.poll() {
             match event {
@@ -288,7 +289,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// Checks at the end that every task has met its fate, and that nothing is left of any.
+    /// Checks at the end that every task has met its fate, and that no queue or channel holds any.
     fn close(self) -> anyhow::Result<Vec<(usize, TaskFate)>> {
         let left = self.dispatcher.waiting() + self.servers.waiting();
         ensure!(left == 0, "{left} tasks still wait at the end");

@@ -1,4 +1,4 @@
-//! SDIS02's experiment for the reproduction: what it came to, by name.
+//! SDIS02's experiment for the reproduction, with a name for each value.
 
 use super::checks::{Curves, STATIC_CAPACITY};
 use super::points::{Curve, RatePoint, Who};
@@ -19,7 +19,7 @@ const fn plot(name: &'static str, title: &'static str, y: &'static str) -> PlotS
 const MEAN: &str = "mean response time (ms)";
 const P95: &str = "95th percentile (ms)";
 
-/// The paper's figures 2 to 13.
+/// The experiment of SDIS02's figures 2 to 13.
 pub(crate) const EXPERIMENTS: [Experiment; 1] = [Experiment {
     paper: "SDIS02",
     name: "server",
@@ -98,7 +98,7 @@ fn server(scale: Scale) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Adds what the text says of figures 2 to 7.
+/// Adds the values that the paper's text states of figures 2 to 7.
 fn priorities(curves: &Curves, capacity: f64, measured: &mut Measured) {
     let half = &curves.assignments[0];
     let mut knee = |name: &str, rate: Option<f64>| {
@@ -123,7 +123,7 @@ fn priorities(curves: &Curves, capacity: f64, measured: &mut Measured) {
     measured.holds("more high, closer to none", means_s.is_sorted());
 }
 
-/// Adds what the text says of figures 8 to 11.
+/// Adds the values that the paper's text states of figures 8 to 11.
 fn assignment(curves: &Curves, capacity: f64, measured: &mut Measured) {
     let [rr, sqf, psqf, rpsq, _] = &curves.assignments[..] else {
         return;
@@ -144,7 +144,7 @@ fn assignment(curves: &Curves, capacity: f64, measured: &mut Measured) {
     measured.holds("low rpsq worse, earlier knee", is_worse && is_earlier);
 }
 
-/// Adds what the text says of figures 12 and 13.
+/// Adds the values that the paper's text states of figures 12 and 13.
 fn admission(curves: &Curves, capacity: f64, measured: &mut Measured) {
     let slope = |curve: &Curve, who| rejection_slope(curve, capacity, who);
     let plain = || curves.discards.iter().take(2);
@@ -175,8 +175,8 @@ fn admission(curves: &Curves, capacity: f64, measured: &mut Measured) {
     measured.value("high aborted", each(|point| point.high.aborted));
 }
 
-/// Returns how much the rejection ratio grows from the first rate that has any to the last,
-/// for each of the static capacity.
+/// Returns the growth of the share rejected from the first rate beyond `capacity` to the last, for
+/// each static capacity that the rate grows by.
 fn rejection_slope(curve: &Curve, capacity: f64, who: Who) -> f64 {
     let over = curve.points.iter().filter(|point| point.rate > capacity);
     let over: Vec<&RatePoint> = over.collect();

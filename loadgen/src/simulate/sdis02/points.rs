@@ -1,4 +1,4 @@
-//! Curves: a setup at many rates, and what is read off them.
+//! Curves: a setup at many rates, and the values that are read off it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -11,20 +11,20 @@ use crate::simulate::statistics::percentile;
 /// The results of the tasks of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ClassOutcome {
-    /// The mean of those served, in seconds.
+    /// The mean response time of the tasks served, in seconds.
     pub(super) mean_s: f64,
     pub(super) p95_s: f64,
-    /// Shares of all tasks of the class.
+    /// The share of all tasks of the class that was rejected.
     pub(super) rejected: f64,
     pub(super) aborted: f64,
-    /// Served within two seconds.
+    /// The share of all tasks of the class that was served within two seconds.
     pub(super) in_time: f64,
 }
 
-/// One in so many, at the start, is left out.
+/// The divisor that gives the part of the tasks, at the start, that is left out.
 const WARMUP: usize = 10;
 
-/// SDIS02's bound for high-priority tasks.
+/// The response time up to which a task is in time: SDIS02's bound for high-priority tasks.
 const IN_TIME: Duration = Duration::from_secs(2);
 
 impl ClassOutcome {
@@ -53,7 +53,7 @@ impl ClassOutcome {
     }
 }
 
-/// A setup at one rate.
+/// The results of a setup at one rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RatePoint {
     /// The requests in a second.
@@ -81,7 +81,7 @@ impl RatePoint {
     }
 }
 
-/// A setup at all rates.
+/// The results of a setup at all rates.
 #[derive(Clone, Debug)]
 pub(super) struct Curve {
     pub(super) name: String,
@@ -89,7 +89,7 @@ pub(super) struct Curve {
     pub(super) points: Vec<RatePoint>,
 }
 
-/// A knee is where the mean response time passes this, in seconds.
+/// The mean response time, in seconds, that a curve passes at its knee.
 const KNEE_S: f64 = 1.0;
 
 impl Curve {

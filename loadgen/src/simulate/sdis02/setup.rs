@@ -9,17 +9,17 @@ use sprat_scheduler::station::{Admission, Order, Scope, StationConfig};
 use super::workload::Tasks;
 use crate::simulate::farm::endpoint;
 
-/// Table 1: task servers.
+/// The number of task servers (SDIS02, table 1).
 pub(super) const SERVERS: usize = 4;
-/// 4.1: the dispatcher's queue.
+/// The places in the dispatcher's queue (SDIS02 4.1).
 const DISPATCH_QUEUE: usize = 1024;
-/// 5.4: what watching the servers' load costs, of the service time.
+/// The part of the service time that watching the servers' load costs (SDIS02 5.4).
 const MONITORING: f64 = 0.1;
 
-/// The classes: high and low.
+/// The number of classes: high and low.
 pub(super) const CLASSES: usize = 2;
 
-/// The parameters of what is simulated.
+/// The parameters of a run of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Setup {
     pub(super) dispatch: Dispatch,
@@ -32,12 +32,12 @@ pub(super) struct Setup {
     /// Shares of the queues between which low-priority tasks are discarded
     /// early.
     pub(super) thresholds: Option<(f64, f64)>,
-    /// Over which the queues' length is averaged for that.
+    /// The time over which the queues' length is averaged for early discard.
     pub(super) averaging: Duration,
     /// The time after which a task is aborted, and all that it occupies is freed.
     pub(super) timeout: Duration,
-    /// A high-priority task takes the place of a low-priority one in a full
-    /// queue. Not in the paper.
+    /// Whether a high-priority task takes the place of a low-priority one in a full queue, which is
+    /// not in the paper.
     pub(super) displace: bool,
     pub(super) tasks: Tasks,
     /// The rate of each server's channel, in bits per second.
@@ -57,7 +57,7 @@ impl Setup {
         }
     }
 
-    /// Tasks per second that the servers can do.
+    /// Returns the tasks per second that the servers can do.
     pub(super) fn capacity(&self) -> f64 {
         SERVERS as f64 / (self.tasks.mean_service_s() * self.watching())
     }
@@ -67,7 +67,7 @@ impl Setup {
         if self.prioritized { class as u8 } else { 0 }
     }
 
-    /// High and low, for the servers and their channels.
+    /// Returns the classes, high and low, for the servers and their channels.
     pub(super) fn classes(&self) -> Vec<ClassSpec> {
         (0..CLASSES).map(|class| self.class(class)).collect()
     }

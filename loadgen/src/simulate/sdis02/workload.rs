@@ -1,4 +1,4 @@
-//! The tasks of SDIS02: its table 2, and what its table 1 makes of them.
+//! The tasks of SDIS02: the objects of its table 2, with the times of its table 1.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ pub(super) enum Media {
     Traffic,
 }
 
-/// Audio and video by their traffic: 1.6 and 6.7% of 7.39 KB a request, over
-/// their mean sizes.
+/// The requests for audio, and for video, by their traffic, in per cent: 1.6 and 6.7% of 7.39 KB a
+/// request, over their mean sizes.
 const MEDIA_BY_TRAFFIC_PERCENT: f64 = 0.02;
 
 /// A type of object in table 2.
 struct ObjectType {
     /// The part of the requests, in per cent.
     requests_percent: f64,
-    /// Whether it is audio or video.
+    /// Whether the object is audio or video.
     media: bool,
     /// Mean size in KB.
     mean_kb: f64,
@@ -42,7 +42,7 @@ const fn objects(requests_percent: f64, mean_kb: f64, cov: f64, dynamic: bool) -
     }
 }
 
-/// Table 2: HTML, images, audio, video, dynamic, other.
+/// The types of table 2: HTML, images, audio, video, dynamic, other.
 const TYPES: [ObjectType; 6] = [
     objects(19.2, 5.76, 1.90, false),
     objects(68.8, 4.98, 2.46, false),
@@ -52,15 +52,15 @@ const TYPES: [ObjectType; 6] = [
     objects(7.8, 19.0, 7.90, false),
 ];
 
-/// Table 1: 1,000 static requests a second.
+/// The time of a static request on a server, which does 1,000 a second (SDIS02, table 1).
 const STATIC: Duration = Duration::from_millis(1);
-/// Table 1: what a dynamic object costs beside.
+/// The time that a dynamic object takes beside (SDIS02, table 1).
 const DYNAMIC: Duration = Duration::from_millis(10);
-/// Table 1: a seek of the disk.
+/// The time of a seek of the disk (SDIS02, table 1).
 const SEEK: Duration = Duration::from_millis(1);
-/// Table 1: the disk's throughput.
+/// The throughput of the disk (SDIS02, table 1).
 const DISK_BYTES_PER_S: f64 = 10e6;
-/// Table 1: larger files are not cached.
+/// The size from which files are not cached (SDIS02, table 1).
 const CACHED_BYTES_MAX: f64 = 32.0 * 1024.0;
 
 /// A task of the model.
@@ -74,7 +74,7 @@ pub(super) struct Task {
 /// A source that draws tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tasks {
-    /// The share that is cached of the static files that may be.
+    /// The share of the static files up to the cached size that is in the cache.
     pub(super) cache_hits: f64,
     pub(super) media: Media,
 }

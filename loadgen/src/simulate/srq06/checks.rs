@@ -1,4 +1,4 @@
-//! What SRQ06 finds, and whether it is found here.
+//! SRQ06's findings, and whether the simulation has them too.
 
 use super::super::findings::{Finding, FindingVerdict};
 use super::experiments::MeasuredScheme;
@@ -34,7 +34,7 @@ impl Schemes {
         self.of(name).mean_s
     }
 
-    /// Returns how much less a scheme's mean is than Linux's, as a share.
+    /// Returns the share by which a scheme's mean is less than Linux's.
     pub(super) fn gain(&self, name: &str) -> f64 {
         1.0 - self.mean_s(name) / self.mean_s("linux 20")
     }

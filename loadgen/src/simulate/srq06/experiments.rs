@@ -11,7 +11,8 @@ const SECOND: f64 = 1e9;
 /// Seconds before an experiment in which the queues adapt: five intervals.
 const WARM_UP_S: f64 = 300.0;
 
-/// Figure 9: requests a second, and when there are more long ones among them, in seconds.
+/// The requests a second in the size shift (SRQ06, figure 9); in [`SHIFT_S`] there are more long
+/// ones among them.
 const RATE_PER_S: f64 = 50.0;
 const SHIFT_S: Range<f64> = 30.0..155.0;
 const SHIFT_RUN_S: f64 = 200.0;
@@ -37,7 +38,7 @@ pub(super) struct MeasuredScheme {
     pub(super) mean_s: f64,
     /// Percent of the requests that were refused.
     pub(super) loss_percent: f64,
-    /// Requests that count, in a second of the measurement.
+    /// The requests that count, per second of the measurement.
     pub(super) throughput_per_s: f64,
     /// Shares of the responses that took no longer than 0.1, 0.5, 1, 2 and 5 s.
     pub(super) within: [f64; BOUNDS_S.len()],
@@ -62,7 +63,7 @@ pub(super) struct ShiftPlan {
 }
 
 impl ShiftPlan {
-    /// Returns what a scheme does with the requests that come in the shift.
+    /// Measures a scheme in the time of the shift.
     pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<MeasuredScheme> {
         let window_s = WARM_UP_S + SHIFT_S.start..WARM_UP_S + SHIFT_S.end;
         mean_over(self.seeds, |index| {
@@ -72,7 +73,7 @@ impl ShiftPlan {
         })
     }
 
-    /// Requests at a constant rate; common random numbers for each share.
+    /// Draws requests at a constant rate, with common random numbers for all shares.
     fn requests(&self, seed: u64) -> Vec<ServiceRequest> {
         let mut dice = Dice::new(seed);
         let count = ((WARM_UP_S + SHIFT_RUN_S) * RATE_PER_S) as usize;
@@ -92,7 +93,7 @@ impl ShiftPlan {
         (0..count).map(request).collect()
     }
 
-    /// Returns the same with the share at which a scheme's mean is `mean_s`.
+    /// Returns this plan with the share of longer requests at which a scheme's mean is `mean_s`.
     pub(super) fn fitted(self, scheme: &Scheme, mean_s: f64) -> anyhow::Result<Self> {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..14 {
@@ -121,7 +122,7 @@ pub(super) struct LoadPlan {
 }
 
 impl LoadPlan {
-    /// Returns what a scheme does with the requests that come once the queues have adapted.
+    /// Measures a scheme in the time after the queues have adapted.
     pub(super) fn measure(&self, scheme: &Scheme) -> anyhow::Result<MeasuredScheme> {
         let window_s = WARM_UP_S..WARM_UP_S + LOAD_RUN_S;
         mean_over(self.seeds, |index| {
@@ -147,7 +148,7 @@ impl LoadPlan {
         }
     }
 
-    /// Returns the same at the rate at which a scheme loses [`FULL_LOSS_PERCENT`].
+    /// Returns this plan at the rate at which a scheme loses [`FULL_LOSS_PERCENT`].
     pub(super) fn full(self, scheme: &Scheme) -> anyhow::Result<Self> {
         let (mut low, mut high) = (10.0, 1_000.0);
         for _ in 0..14 {
@@ -165,7 +166,7 @@ impl LoadPlan {
     }
 }
 
-/// Measures a window. What is lost is of those that came in it.
+/// Measures a window of a run. The loss is that of the requests that came in it.
 fn measured(
     requests: &[ServiceRequest],
     outcome: ServerOutcome,
@@ -198,7 +199,7 @@ fn measured(
     }
 }
 
-/// Averages over seeds; what the queues came to is the first's.
+/// Averages measures over seeds; the final state of the queues is the first seed's.
 fn mean_over(
     seeds: u64,
     one: impl Fn(u64) -> anyhow::Result<MeasuredScheme>,

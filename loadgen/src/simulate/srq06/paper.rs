@@ -1,4 +1,4 @@
-//! SRQ06's experiments for the reproduction: what each came to, by name.
+//! SRQ06's experiments for the reproduction, with a name for each value.
 
 use super::checks::{ALIKE, AtLoad, FITTED_S, Schemes, TABLE_IV};
 use super::experiments::{BOUNDS_S, Count, LoadPlan, ShiftPlan};
@@ -19,7 +19,7 @@ const READING: Count = Count::Ended;
 /// The loads of figures 11 to 15; at 1 Linux loses 5 %.
 const LOADS: [f64; 6] = [0.5, 0.75, 1.0, 1.25, 1.5, 2.0];
 
-/// The paper's figures 9 to 15 and table IV.
+/// The experiments of SRQ06's figures 9 to 15 and table IV.
 pub(crate) const EXPERIMENTS: [Experiment; 3] = [
     Experiment {
         paper: "SRQ06",
@@ -155,7 +155,7 @@ fn shift_by(
     Ok(found)
 }
 
-/// Adds what the text says of figures 9 and 10.
+/// Adds the values that the paper's text states of figures 9 and 10.
 fn shift_claims(found: &Schemes, prefix: &str, measured: &mut Measured) {
     let order = ["srq", "vrd", "linux 20", "edf"].map(|name| found.mean_s(name));
     measured.holds(
@@ -216,7 +216,7 @@ fn at_loads(scale: Scale, service: SrqService) -> anyhow::Result<Measured> {
 
 const AWARE: [&str; 3] = ["edf", "vrd", "srq"];
 
-/// Adds what the text says of figures 11 to 15.
+/// Adds the values that the paper's text states of figures 11 to 15.
 fn load_claims(found: &[AtLoad], measured: &mut Measured) {
     let overloads = || found.iter().filter(|own| own.load > 1.0);
     let gains = || overloads().map(|own| own.schemes.gain("srq"));

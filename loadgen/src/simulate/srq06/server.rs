@@ -9,11 +9,11 @@ use sprat_scheduler::{ClassSpec, Discipline, Time};
 
 use super::workload::ServiceRequest;
 
-/// Processors: SRQ06's machines are dual Pentium III.
+/// The number of processors: SRQ06's machines are dual Pentium III.
 const PROCESSORS: usize = 2;
 
-/// Requests that wait at most, beside those that threads serve: with it, the two columns of
-/// Linux in table IV are both of a full server (Little's law).
+/// The most requests that wait, beside those that threads serve: with it, the two columns of Linux
+/// in table IV are both of a full server (Little's law).
 pub(super) const WAITING: usize = 47;
 
 /// Nanoseconds that a thread runs before another has its turn: the default of Linux 2.6.11,
@@ -29,7 +29,7 @@ pub(super) enum Scheme {
     Core {
         discipline: Discipline,
         threads: Option<usize>,
-        /// The processors look for another request after so many nanoseconds.
+        /// The nanoseconds after which a processor looks for another request.
         slice: u64,
     },
 }
@@ -37,7 +37,7 @@ pub(super) enum Scheme {
 /// The results of the requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerOutcome {
-    /// The seconds from arrival to end, by request; none if it was refused.
+    /// The seconds from arrival to end, by request; `None` if it was refused.
     pub(super) response_s: Vec<Option<f64>>,
     /// The number of SRQ's queues at the end, their quanta in ms, splits and merges.
     pub(super) queues: Option<String>,
@@ -64,7 +64,7 @@ impl Scheme {
     }
 }
 
-/// A worker thread: the request that it serves, what is left of that, and of its time slice.
+/// A worker thread: the request that it serves, and what is left of that and of its time slice.
 #[derive(Clone, Copy, Default)]
 struct WorkerThread {
     request: usize,
@@ -72,14 +72,15 @@ struct WorkerThread {
     slice: u64,
 }
 
-/// Threads as Linux 2.6 schedules those that never sleep: each has a time slice. Those that used
-/// theirs up wait, with a new one, until all others have.
+/// The server's threads, scheduled as Linux 2.6 does those that never sleep: each has a time slice.
+/// Threads that used theirs up wait, with a new one, until all others have.
 struct LinuxThreads<'a> {
     requests: &'a [ServiceRequest],
     threads: Vec<WorkerThread>,
     /// Threads without a request.
     idle: VecDeque<usize>,
-    /// Threads that have some of their slice left, and those that have a new one.
+    /// Threads that have some of their slice left; those in `expired` have used one up, and have a
+    /// new one.
     active: VecDeque<usize>,
     expired: VecDeque<usize>,
     /// The thread on each processor, and when it leaves it.
@@ -204,13 +205,13 @@ struct Slice {
     nanos: u64,
 }
 
-/// Requests in the core's order.
+/// The requests on the processors and in the core's order.
 struct Ordered<'a> {
     requests: &'a [ServiceRequest],
     server: srq::Server,
     slice: u64,
     processors: [Option<Slice>; PROCESSORS],
-    /// The request of each number at the server, and what it has left.
+    /// The request of each number at the server, and the nanoseconds that it has left.
     present: Vec<(usize, u64)>,
     response_s: Vec<Option<f64>>,
 }
@@ -304,7 +305,7 @@ impl Ordered<'_> {
         }
     }
 
-    /// Ends the slices that end now; returns how many requests are over by that.
+    /// Ends the slices that end now; returns how many requests are over with them.
     fn end_slices(&mut self, now: u64) -> usize {
         let mut over = 0;
         for processor in &mut self.processors {

@@ -2,12 +2,12 @@
 
 use crate::workload::Dice;
 
-/// A service of SRQ06's.
+/// A service of SRQ06's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SrqService {
-    /// Finds pages by keywords; heavy-tailed.
+    /// The service that finds pages by keywords; its times are heavy-tailed.
     Retrieval,
-    /// Finds a paragraph in a page; close to exponential.
+    /// The service that finds a paragraph in a page; its times are close to exponential.
     Description,
 }
 
@@ -20,7 +20,8 @@ pub(super) enum Shift {
     Tail,
 }
 
-/// Table II: 90 % of the retrievals take less, in ms, and the longest takes so much.
+/// The tail of the retrievals, in ms (SRQ06, table II): 90 % take less than its low end, and the
+/// longest takes its high end.
 const RETRIEVAL: Range = Range {
     low_ms: 46.0,
     high_ms: 2732.0,
@@ -29,17 +30,18 @@ const RETRIEVAL: Range = Range {
 const RETRIEVAL_LEAST_MS: f64 = 1.43;
 const RETRIEVAL_ALPHA: f64 = 1.5;
 
-/// Table II: 90 % of the descriptions take less, in ms, and the longest takes so much.
+/// The tail of the descriptions, in ms (SRQ06, table II): 90 % take less than its low end, and the
+/// longest takes its high end.
 const DESCRIPTION: Range = Range {
     low_ms: 40.0,
     high_ms: 596.0,
 };
 const DESCRIPTION_LEAST_MS: f64 = 6.5;
-/// Mean of what a tenth of them takes beyond; so the deviation is about the mean, as the
-/// paper says of them.
+/// The mean time, in ms, that a tenth of the descriptions takes beyond the tail's low end. With it
+/// the deviation is about the mean, as the paper says.
 const DESCRIPTION_MORE_MS: f64 = 40.0;
 
-/// The share that is in the tail.
+/// The share of requests that is in the tail.
 const TAIL: f64 = 0.1;
 
 struct Range {
@@ -48,7 +50,7 @@ struct Range {
 }
 
 impl SrqService {
-    /// Draws what a request takes of a processor, in nanoseconds.
+    /// Draws the processor time of a request, in nanoseconds.
     pub(super) fn draw(self, dice: &mut Dice) -> u64 {
         let is_tail = dice.uniform() < TAIL;
         let ms = match (self, is_tail) {
@@ -67,7 +69,7 @@ impl SrqService {
 }
 
 impl Shift {
-    /// Draws what a request takes that the shift adds, in nanoseconds.
+    /// Draws the processor time of a request that the shift adds, in nanoseconds.
     pub(super) fn draw(self, dice: &mut Dice) -> u64 {
         nanos(match self {
             Self::Long => 1_000.0 + dice.uniform() * (RETRIEVAL.high_ms - 1_000.0),
@@ -84,19 +86,19 @@ fn log_uniform(dice: &mut Dice, low: f64, high: f64) -> f64 {
     low * (high / low).powf(dice.uniform())
 }
 
-/// Draws from the retrieval's tail: bounded Pareto.
+/// Draws a time in ms from the retrieval's tail: bounded Pareto.
 fn tail(dice: &mut Dice) -> f64 {
     let Range { low_ms, high_ms } = RETRIEVAL;
     let span = 1.0 - (low_ms / high_ms).powf(RETRIEVAL_ALPHA);
     low_ms / (1.0 - dice.uniform() * span).powf(1.0 / RETRIEVAL_ALPHA)
 }
 
-/// A request that is going to come.
+/// A request, by its arrival and its processor time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ServiceRequest {
-    /// Nanoseconds since the beginning.
+    /// The time of arrival, in nanoseconds since the beginning.
     pub(super) at: u64,
-    /// Nanoseconds of a processor.
+    /// The processor time, in nanoseconds.
     pub(super) service: u64,
 }
 

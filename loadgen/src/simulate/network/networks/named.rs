@@ -13,10 +13,10 @@ use crate::links::{QueueBound, QueueSettings, RedSettings};
 /// A queue of 100 packets, as in the lab.
 const LAB_PACKETS: u64 = 100;
 
-/// The queue of a client's own link.
+/// The queue of a client's own link, in bytes.
 const OWN_QUEUE: u64 = 64 << 10;
 
-/// All networks with names, each for so many requests.
+/// Lists all networks with names, each for `count` requests.
 pub(crate) fn named(count: usize) -> Vec<Network> {
     let mut all = shared(count);
     all.extend(varied(count));
@@ -26,7 +26,7 @@ pub(crate) fn named(count: usize) -> Vec<Network> {
     all
 }
 
-/// Makes a shared link of so many Mbit/s at a load of it, and 8 clients near to it.
+/// Makes a network of a shared link of `mbit` Mbit/s at a load of `load`, and 8 clients near to it.
 fn near(name: &str, mbit: f64, load: f64, count: usize) -> Network {
     Network {
         name: name.to_owned(),
@@ -68,7 +68,7 @@ fn lab(name: &str, mbit: f64, load: f64, count: usize) -> Network {
     network
 }
 
-/// Clients behind links of their own; the farm's link is idle.
+/// Makes a network of clients behind links of their own; the farm's link is idle.
 fn behind(name: &str, clients: usize, own: LinkSettings, offered: f64, count: usize) -> Network {
     let mut network = at_rtt(name, 1000.0, 0.0, 40.0..=40.0, count);
     network.groups[0].clients = clients;
@@ -84,7 +84,7 @@ fn with(mut network: Network, change: impl FnOnce(&mut Network)) -> Network {
     network
 }
 
-/// Shared links of all rates and round trips.
+/// Lists networks with shared links of many rates, loads and round trips.
 fn shared(n: usize) -> Vec<Network> {
     vec![
         lab("lab 10M, load 0.7", 10.0, 0.7, n),
@@ -149,7 +149,7 @@ fn varied(n: usize) -> Vec<Network> {
     ]
 }
 
-/// Rates and loads that change.
+/// Lists networks whose rate or load changes.
 fn changing(n: usize) -> Vec<Network> {
     let second = Duration::from_secs(1);
     vec![
@@ -170,7 +170,7 @@ fn changing(n: usize) -> Vec<Network> {
     ]
 }
 
-/// Lists networks in which only the clients' own links queue, or nothing does.
+/// Lists networks in which only the clients' own links queue, or no link does.
 fn own(n: usize) -> Vec<Network> {
     let of = |mbit: f64| link(mbit, queue_bytes(OWN_QUEUE));
     let jitter = |mut own: LinkSettings, ms: u64| {
@@ -224,7 +224,7 @@ fn own(n: usize) -> Vec<Network> {
     ]
 }
 
-/// Lists networks in which the shared link and the clients' own are both of account.
+/// Lists networks in which both the shared link and the clients' own links matter.
 fn mixed(n: usize) -> Vec<Network> {
     let queued = |mbit: f64| link(mbit, queue_bytes(OWN_QUEUE));
     let hundred = |name: &str| at_rtt(name, 100.0, 0.9, 40.0..=40.0, n);

@@ -1,4 +1,4 @@
-//! Networks that a seed makes.
+//! Networks that are drawn from a seed.
 
 use std::time::Duration;
 
@@ -92,7 +92,7 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
     }
 }
 
-/// Returns what the clients of a group can be sent, in Mbit/s, over the group's weight.
+/// Returns the rate of the links of a group's clients together, in Mbit/s, over the group's weight.
 fn capacity_mbit(group: &ClientGroup) -> f64 {
     let each = group.own.rate_bits_per_s.map_or(f64::MAX, |r| r as f64);
     each / MBIT * group.clients as f64 / group.weight

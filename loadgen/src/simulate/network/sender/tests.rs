@@ -34,7 +34,7 @@ fn upto(segments: u64, echo: Time) -> Ack {
     }
 }
 
-/// Segment `index` has come, beyond a hole at `hole`.
+/// Makes the acknowledgement of segment `index`, beyond a hole at `hole`.
 fn beyond(hole: u64, index: u64) -> Ack {
     Ack {
         selected: Some(Piece {

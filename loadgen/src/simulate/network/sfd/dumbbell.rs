@@ -21,7 +21,8 @@ use super::{BOTTLENECK, SfdWay};
 use crate::links::{Amount, Link, LinkSettings, Mark, Packet};
 use crate::workload::Dice;
 
-/// Bytes of a packet with data, of one without, and of a request with its headers.
+/// The bytes of a packet with data; [`BARE_BYTES`] are those of one without, [`REQUEST_BYTES`]
+/// those of a request with its headers.
 const DATA_BYTES: u32 = 1_040;
 const BARE_BYTES: u32 = 40;
 const REQUEST_BYTES: u32 = 48;
@@ -29,30 +30,30 @@ const REQUEST_BYTES: u32 = 48;
 /// The most packets of a flow that is short, and of a piece of a long one.
 const SHORT_PACKETS: u32 = 15;
 
-/// Bits per second and delay of the links of servers and clients.
+/// The rate of the links of servers and clients, in bits per second; [`ACCESS`] is their delay.
 pub(super) const ACCESS_BITS_PER_S: u64 = 10_000_000;
 pub(super) const ACCESS: Duration = Duration::from_millis(10);
 const MIDDLE: Duration = Duration::from_millis(20);
 
-/// Flows that the router remembers.
+/// The most flows that the marking router remembers.
 const MARKED_FLOWS: usize = 65_536;
 
-/// The parameters of a run.
+/// The parameters of a run on the dumbbell.
 #[derive(Clone, Debug)]
 pub(super) struct DumbbellSetup {
     pub(super) seed: u64,
     pub(super) way: SfdWay,
-    /// The mean seconds between sessions, and how many there are.
+    /// The mean seconds between two of the `sessions`.
     pub(super) gap_s: f64,
     pub(super) sessions: u32,
-    /// The beginning that is not measured, and the part after it that is.
+    /// The beginning of the run that is not measured; the part `measured` follows it.
     pub(super) warm_up: Duration,
     pub(super) measured: Duration,
     /// The links of the clients that have sessions: rate and delay.
     pub(super) clients: Vec<(u64, Duration)>,
     /// The servers' processors, if they take time.
     pub(super) processor: Option<Processor>,
-    /// A long transfer to a client of its own, of so many packets every so many seconds.
+    /// A long transfer to a client of its own: its packets, and the seconds from one to the next.
     pub(super) transfer: Option<(u32, f64)>,
 }
 
@@ -60,7 +61,7 @@ pub(super) struct DumbbellSetup {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Processor {
     pub(super) packets_per_s: f64,
-    /// The shortest task first; else the first come.
+    /// Whether the shortest task is served first; else the first come.
     pub(super) shortest: bool,
 }
 
@@ -72,7 +73,7 @@ pub(super) struct FinishedFlow {
     pub(super) is_transfer: bool,
     /// The time from the response's first packet to its last, at the client.
     pub(super) transmission_s: f64,
-    /// The same from the request on.
+    /// The time from the request to the response's last packet, at the client.
     pub(super) response_s: f64,
 }
 
@@ -82,7 +83,7 @@ pub(super) struct DumbbellResults {
     pub(super) flows: Vec<FinishedFlow>,
     /// The part of the bottleneck that was used.
     pub(super) utilisation: f64,
-    /// The part of the packets that its queue dropped.
+    /// The part of the packets that the bottleneck's queue dropped.
     pub(super) loss: f64,
 }
 
@@ -100,7 +101,7 @@ enum DumbbellEvent {
     WarmedUp,
 }
 
-/// The content of a packet.
+/// The content of a packet: its number on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct NumberedPacket {
     connection: usize,
@@ -125,14 +126,14 @@ struct MessageConnection {
     sender: RenoSender,
     sink: Sink,
     began: Time,
-    /// The packets of its message, and those of pieces to come.
+    /// The packets of the connection's message; `left` are those of pieces to come.
     packets: u32,
     left: u32,
     is_complete: bool,
     timer: Option<Time>,
 }
 
-/// A page that is being asked for.
+/// A page whose objects a user is asking for.
 struct Asking {
     session: u32,
     page: Page,
@@ -142,7 +143,7 @@ struct Asking {
 
 #[derive(Default)]
 struct WebServer {
-    /// The tasks that wait, by what decides and the order of arrival.
+    /// The tasks that wait, by the key of the processor's order and the order of arrival.
     waiting: BinaryHeap<Reverse<(u32, u64)>>,
     tasks: Vec<AskedObject>,
     at_work: Option<usize>,
@@ -180,7 +181,7 @@ pub(super) fn run(setup: &DumbbellSetup) -> anyhow::Result<DumbbellResults> {
     dumbbell.finish()
 }
 
-/// Arrived, dropped and delivered at a link so far.
+/// Returns the amounts that have arrived at a link, that it dropped, and that it delivered so far.
 fn amounts(link: &Link<NumberedPacket>) -> (Amount, Amount, Amount) {
     let counters = link.counters();
     let [first, second] = counters.marks;
@@ -350,7 +351,7 @@ impl<'a> Dumbbell<'a> {
         }
     }
 
-    /// Notes that an object is there; after the last one the user reads.
+    /// Notes that an object has come; after the page's last one the user reads.
     fn object_done(&mut self, number: u32) {
         let asking = &mut self.pages[number as usize];
         asking.done += 1;
@@ -397,7 +398,7 @@ impl<'a> Dumbbell<'a> {
         self.work(asked.server);
     }
 
-    /// Makes an idle processor begin with what comes next.
+    /// Starts an idle processor on the task that comes next.
     fn work(&mut self, place: usize) {
         let Some(processor) = self.setup.processor else {
             return;
@@ -434,7 +435,8 @@ impl<'a> Dumbbell<'a> {
 
     // Connections.
 
-    /// Opens a connection that carries so many packets, after which so many are left.
+    /// Opens a connection that carries `packets` packets of a message, of which `left` are to
+    /// follow.
     fn connect(&mut self, asked: AskedObject, is_response: bool, packets: u32, left: u32) {
         let mut out = Vec::new();
         let connection = MessageConnection {
@@ -494,7 +496,7 @@ impl<'a> Dumbbell<'a> {
         self.emit(c, &out);
     }
 
-    /// Takes a packet that has reached the end that it is for.
+    /// Takes a packet that has reached its end of a connection.
     fn arrive(&mut self, content: NumberedPacket) {
         let c = content.connection;
         let Some(connection) = self.connections[c].as_deref_mut() else {
@@ -576,7 +578,7 @@ impl<'a> Dumbbell<'a> {
         self.schedule(delay, DumbbellEvent::Up(content));
     }
 
-    /// Marks a packet that comes to the router by the servers; the next ones go by it.
+    /// Marks a packet that comes to the router by the servers; later routers go by the mark.
     fn mark(&mut self, at: Time, packet: &Packet<NumberedPacket>) -> Mark {
         let Some(marker) = &mut self.marker else {
             return Mark::In;
@@ -600,7 +602,7 @@ impl<'a> Dumbbell<'a> {
         }
     }
 
-    /// Takes what has reached the far end of a link.
+    /// Passes on the packets that have reached the far end of a link.
     fn pass(&mut self, place: usize) {
         if self.alarms[place] == Some(self.now) {
             self.alarms[place] = None;

@@ -67,7 +67,7 @@ impl Latencies {
         }
     }
 
-    /// All short flows, each counted once.
+    /// Returns the spread over all short flows, each counted once.
     pub(super) fn short(&self) -> Spread {
         self.all_short.spread()
     }
@@ -101,7 +101,7 @@ impl Latencies {
         short.chain(long).collect()
     }
 
-    /// Returns how much less the mean is than in `other`, for each size in KB.
+    /// Returns the share by which the mean is less than in `other`, for each size in KB.
     pub(super) fn reductions(&self, other: &Self) -> Vec<f64> {
         let both = self
             .short
@@ -162,7 +162,7 @@ pub(super) fn findings(measured: &[MeasuredWay], load: SessionLoad) -> Vec<Vec<S
     rows
 }
 
-/// The ways that the paper compares.
+/// The latencies of the ways that the paper compares.
 struct Compared<'a> {
     dt: &'a Latencies,
     red: &'a Latencies,
@@ -220,12 +220,13 @@ fn at_least(found: f64, least: f64) -> JudgedValue {
 }
 
 impl Compared<'_> {
-    /// Returns how much less than under drop-tail the mean of short flows is, over their sizes.
+    /// Returns the share by which short flows take less than under drop-tail, as a mean over their
+    /// sizes.
     fn less(&self, own: &Latencies) -> f64 {
         mean(&own.reductions(self.dt))
     }
 
-    /// Returns the mean of flows of so many KB over that of others.
+    /// Returns the mean of flows of about `kb` KB in `own`, over that in `other`.
     fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
         let both = own.around(kb << 10).zip(other.around(kb << 10));
         both.map_or(f64::NAN, |(own, other)| own / other)

@@ -1,4 +1,4 @@
-//! SFD02's experiments for the reproduction: what each came to, by name.
+//! SFD02's experiments for the reproduction, with a name for each value.
 
 use sprat_scheduler::marking::Variant;
 
@@ -20,7 +20,7 @@ const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
     }
 }
 
-/// The paper's figures 3 to 13 and tables 4 to 7.
+/// The experiments of SFD02's figures 3 to 13 and tables 4 to 7.
 pub(crate) const EXPERIMENTS: [Experiment; 7] = [
     Experiment {
         paper: "SFD02",
@@ -171,7 +171,7 @@ pub(super) const S_SFD: SfdWay = SfdWay::Virtual(Variant::SSfd);
 const SFD: SfdWay = SfdWay::Virtual(Variant::Sfd);
 const P_SFD: SfdWay = SfdWay::Virtual(Variant::PSfd);
 
-/// Returns the mean over sizes of how much less a way takes than drop-tail.
+/// Returns the share by which a way takes less than drop-tail, as a mean over sizes.
 pub(super) fn less(own: &Latencies, dt: &Latencies) -> f64 {
     let by_size = own.reductions(dt);
     by_size.iter().sum::<f64>() / by_size.len().max(1) as f64
@@ -201,7 +201,7 @@ fn of(all: &[MeasuredWay], way: SfdWay) -> &MeasuredWay {
     found.unwrap_or(&all[0])
 }
 
-/// Returns the mean of flows of so many KB over that of others.
+/// Returns the mean of flows of about `kb` KB in `own`, over that in `other`.
 fn ratio(own: &Latencies, other: &Latencies, kb: u64) -> f64 {
     let both = own.around(kb << 10).zip(other.around(kb << 10));
     both.map_or(f64::NAN, |(own, other)| own / other)
@@ -307,14 +307,15 @@ const PAGES: [(&str, Objects); 5] = [
     ),
 ];
 
-/// Returns how long a page takes: in parallel its slowest object, in sequence their sum.
+/// Returns the seconds that a page takes: in parallel those of its slowest object, in sequence
+/// their sum.
 fn page_s(latencies: &Latencies, sizes: &[u64]) -> Option<(f64, f64)> {
     let each = sizes.iter().map(|&bytes| latencies.near(bytes));
     let each: Vec<f64> = each.collect::<Option<_>>()?;
     Some((each.iter().copied().fold(0.0, f64::max), each.iter().sum()))
 }
 
-/// Adds table 6: what the pages of table 5 take, by the mean latencies of their sizes.
+/// Adds table 6: the times of the pages of table 5, by the mean latencies of their sizes.
 fn retrieval(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
     for (name, objects) in PAGES {
         let sizes = objects.iter().flat_map(|&(low, high, count)| {
@@ -332,7 +333,7 @@ fn retrieval(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
     }
 }
 
-/// Adds figure 9, of pages of the paper's web model for those of its trace.
+/// Adds figure 9, with pages of the paper's web model in place of those of its trace.
 fn improvements(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
     let mut gains = Vec::new();
     for sizes in pages(7, 5_000) {

@@ -26,10 +26,10 @@ const TIMEOUT_FIRST: Duration = Duration::from_secs(6);
 /// The least timeout (`minrto_`, 1 s from May 2001 to 2004).
 const TIMEOUT_LEAST: Duration = Duration::from_secs(1);
 
-/// A timeout is doubled so often at most.
+/// The most times that a timeout is doubled.
 const BACKOFFS_MOST: u32 = 6;
 
-/// Duplicates that prove a loss.
+/// The number of duplicates that prove a loss.
 const DUPLICATES: u32 = 3;
 
 /// A sender of numbered packets.
@@ -39,17 +39,17 @@ pub(super) struct RenoSender {
     packets: u32,
     /// The number of the next packet to send.
     next: u32,
-    /// One beyond the highest that was sent.
+    /// The number after that of the highest packet sent.
     sent: u32,
-    /// One beyond the highest that was acknowledged, with all before it.
+    /// The number after that of the highest packet acknowledged, with all before it.
     acked: u32,
     window: f64,
     threshold: f64,
     /// The packets that duplicates add to the window during a fast recovery.
     inflation: f64,
     duplicates: u32,
-    /// After a timeout, duplicates tell of a loss once a packet beyond all that had been sent
-    /// then is acknowledged.
+    /// The end of what had been sent at the last loss. After a timeout, duplicates tell of a loss
+    /// once a packet beyond it is acknowledged.
     recover: u32,
     /// Whether duplicates told of the last loss: then the next three tell of another one, in the
     /// same window too.
@@ -63,8 +63,8 @@ pub(super) struct RenoSender {
 }
 
 impl RenoSender {
-    /// Returns the sender of a message of so many packets with data, and sends its handshake
-    /// to `out`.
+    /// Returns the sender of a message of `data` packets with data, and sends its handshake to
+    /// `out`.
     pub(super) fn new(now: Time, data: u32, out: &mut Vec<u32>) -> Self {
         let mut sender = Self {
             packets: data + 1,
@@ -176,7 +176,7 @@ impl RenoSender {
         self.send(now, out);
     }
 
-    /// Returns the packets that may be on their way.
+    /// Returns the number of packets that may be on their way.
     fn open(&self) -> f64 {
         (self.window.floor() + self.inflation).min(WINDOW_MOST)
     }
@@ -227,7 +227,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Takes a packet; returns the acknowledgement: all below it have come.
+    /// Takes a packet; returns the number to acknowledge, below which all packets have come.
     pub(super) fn receive(&mut self, number: u32) -> u32 {
         if number >= self.next {
             self.beyond.insert(number);

@@ -34,7 +34,7 @@ struct Tiered {
     latencies: Latencies,
     /// The latencies of each client of the second tier.
     each: Vec<Latencies>,
-    /// Mean bits per second of the transfers.
+    /// The mean rate of the transfers, in bits per second.
     goodput: f64,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn two_tiers(scale: Scale) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Returns the delay of a client's own link, evenly between the bounds.
+/// Returns the delay of a client's own link, in ms; the clients' are even between the bounds.
 fn delay_ms(client: u32) -> u64 {
     let (least, most) = TIERS.delays_ms;
     least + u64::from(client) * (most - least) / u64::from(TIERS.clients - 1)
@@ -110,7 +110,7 @@ fn tiered(args: &SfdArgs, way: SfdWay, gap_s: f64) -> anyhow::Result<Tiered> {
     Ok(found)
 }
 
-/// Pearson's coefficient of pairs.
+/// Computes Pearson's coefficient of correlation of pairs.
 fn correlation(pairs: &[(f64, f64)]) -> f64 {
     let count = pairs.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
@@ -128,20 +128,21 @@ pub(super) struct Limit {
     link: SessionLoad,
 }
 
-/// The network is the limit.
+/// The loads at which the network is the limit (figure 13a).
 pub(super) const NETWORK: Limit = Limit {
     processors: 0.1,
     link: SessionLoad::Medium,
 };
 
-/// The servers' processors are the limit. The link's load is medium, as it is in the paper
-/// unless it says otherwise (4.1).
+/// The loads at which the servers' processors are the limit (figure 13b). The link's load is
+/// medium, as it is in the paper unless it says otherwise (4.1).
 pub(super) const SERVERS: Limit = Limit {
     processors: 0.8,
     link: SessionLoad::Medium,
 };
 
-/// Runs first come first served and shortest task first before drop-tail and S-SFD.
+/// Runs processors with first come first served and shortest task first, before drop-tail and
+/// S-SFD.
 pub(super) fn end_to_end(scale: Scale, limit: &Limit, plot: &str) -> anyhow::Result<Measured> {
     let args = args(scale, limit.link, 2);
     let gap_s = calibrate(&args)?;
@@ -175,8 +176,8 @@ pub(super) fn end_to_end(scale: Scale, limit: &Limit, plot: &str) -> anyhow::Res
     Ok(measured)
 }
 
-/// Returns the latencies from the request on: the processor's, and then the network's. The
-/// processors' rate makes the load with what the sessions ask for on average.
+/// Returns the latencies from the request on: the processor's, and then the network's. The rate of
+/// the processors is such that the mean demand of the sessions makes the load.
 fn served(
     args: &SfdArgs,
     limit: &Limit,

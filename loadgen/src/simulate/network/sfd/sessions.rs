@@ -20,15 +20,15 @@ pub(super) struct Object {
     pub(super) gap_s: f64,
 }
 
-/// A page as it is asked for.
+/// A page as a user asks for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Page {
     pub(super) server: usize,
     pub(super) objects: Vec<Object>,
 }
 
-/// A user's session. What it asks for depends on its number alone, so that all queues are
-/// given the same.
+/// A user's session. Its requests depend on its number alone, so that all queues are given the
+/// same.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     dice: Dice,
@@ -37,7 +37,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Returns the session of this number, of a run with this seed.
+    /// Returns session `number` of a run with this seed.
     pub(super) fn new(seed: u64, number: u32, clients: usize) -> Self {
         let mut dice = Dice::new(seed << 32 ^ u64::from(number));
         let client = dice.below(clients);
@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Draws the next page; none if the session is over.
+    /// Draws the next page; `None` if the session is over.
     pub(super) fn page(&mut self) -> Option<Page> {
         self.pages = self.pages.checked_sub(1)?;
         let server = self.dice.below(CLIENTS as usize);
@@ -64,7 +64,7 @@ impl Session {
         })
     }
 
-    /// Draws the seconds from the end of a page to the next.
+    /// Draws the seconds from the end of a page to the start of the next.
     pub(super) fn pause_s(&mut self) -> f64 {
         self.dice.exponential() * PAGE_GAP_S
     }
@@ -77,8 +77,8 @@ fn packets(dice: &mut Dice) -> u32 {
     (size.ceil() as u32).max(1)
 }
 
-/// Returns the packets a second that sessions so many seconds apart ask for, on average over
-/// more sessions than any run has: numbers are rounded up, which adds a half to each.
+/// Returns the packets a second that sessions `gap_s` seconds apart ask for, on average over more
+/// sessions than any run has. Numbers are rounded up, which adds a half to each.
 pub(super) fn offered_packets_per_s(gap_s: f64) -> f64 {
     PAGES * (OBJECTS + 0.5) * (MEAN_PACKETS + 0.5) / gap_s
 }

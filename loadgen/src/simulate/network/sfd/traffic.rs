@@ -13,23 +13,23 @@ pub(super) const CLIENTS: u32 = 5;
 /// The size in bytes above which a flow is long.
 pub(super) const THRESHOLD_BYTES: u64 = 15 << 10;
 
-/// The mean number of pages in a session, and of objects in a page.
+/// The mean number of pages in a session; [`OBJECTS`] is that of objects in a page.
 pub(super) const PAGES: f64 = 100.0;
 pub(super) const OBJECTS: f64 = 3.0;
 
-/// Seconds between pages, and between a page's objects.
+/// The mean seconds between pages; [`OBJECT_GAP_S`] are those between a page's objects.
 pub(super) const PAGE_GAP_S: f64 = 10.0;
 pub(super) const OBJECT_GAP_S: f64 = 0.01;
 
-/// The Lomax distribution (Pareto II) with a mean of 12 KB and a shape of 1.2.
+/// The shape of the Lomax distribution (Pareto II) of sizes, whose mean is 12 KB.
 pub(super) const SHAPE: f64 = 1.2;
 const SCALE_BYTES: f64 = 12.0 * 1024.0 * (SHAPE - 1.0);
 
 /// The most bytes of an object: one in 20,000 would be larger.
 const LARGEST_BYTES: u64 = 10 << 20;
 
-/// Flows above 1 MB are one in 1,400: these sizes are asked for in turn, beside the
-/// sessions.
+/// The sizes of the probes, which are asked for in turn, beside the sessions: of their flows one in
+/// 1,400 is above 1 MB.
 pub(super) const PROBES_BYTES: [u64; 4] = [40 << 10, 100 << 10, 300 << 10, 1000 << 10];
 const PROBE_GAP_S: f64 = 20.0;
 
@@ -53,7 +53,7 @@ impl SessionLoad {
         }
     }
 
-    /// Returns the part of the link that the paper has measured with drop-tail queues.
+    /// Returns the utilisation that the paper has measured with drop-tail queues.
     pub(super) fn utilisation(self) -> f64 {
         match self {
             Self::Light => 0.30,
@@ -81,7 +81,7 @@ impl SessionLoad {
     }
 }
 
-/// Bits per second that the probes offer, without headers.
+/// Returns the bits per second that the probes offer, without headers.
 pub(super) fn probes_bits_per_s() -> f64 {
     let mean = PROBES_BYTES.iter().sum::<u64>() as f64 / PROBES_BYTES.len() as f64;
     mean * 8.0 / PROBE_GAP_S
@@ -108,9 +108,9 @@ pub(super) fn pages(seed: u64, count: usize) -> Vec<Vec<u64>> {
     (0..count).map(|_| page()).collect()
 }
 
-/// All that is asked for in so long, in order, with sessions so many seconds apart. At the
-/// beginning as many are going on as there are on average: a session lasts for about
-/// 1,000 s, and what is left of one is as long as a new one.
+/// Draws the requests of a run of `length`, in order, with sessions `gap_s` seconds apart. At the
+/// beginning as many sessions are going on as there are on average: a session lasts for about 1,000
+/// s, and the rest of one is as long as a new one.
 pub(super) fn requests(seed: u64, length: Duration, gap_s: f64) -> Vec<PlannedRequest> {
     let mut dice = Dice::new(seed);
     let length_s = length.as_secs_f64();

@@ -1,14 +1,14 @@
-//! Two policies with the same requests: by size, by percentile, and in the whole.
+//! The comparison of two policies with the same requests: by size, by percentile, and in the whole.
 
 use super::run::{Policy, PolicyResults, TimedResponse, Tocs03Setup};
 
-/// One in so many, at the start, is left out.
+/// The divisor that gives the part of the requests, at the start, that is left out.
 const WARM_UP: usize = 10;
 
-/// 3.3: buckets of half a percentile of size.
+/// The number of buckets, each of half a percentile of size (TOCS03 3.3).
 const BUCKETS: usize = 200;
 
-/// 3.3: bins of size, each a fifth wider than the one before.
+/// The ratio of bins of size, each a fifth wider than the one before (TOCS03 3.3).
 const BIN: f64 = 1.2;
 
 /// Response times of a run: those of the workload in the order of their sizes, and those of
@@ -21,7 +21,7 @@ pub(super) struct PolicyTimes {
 }
 
 impl PolicyTimes {
-    /// Orders what was served; the first tenth is left out.
+    /// Orders the served responses by size; the first tenth is left out.
     pub(super) fn new(served: &[TimedResponse], loss: f64) -> Self {
         let settled = &served[served.len() / WARM_UP..];
         let (probes, mut sorted): (Vec<TimedResponse>, Vec<TimedResponse>) =
@@ -43,20 +43,20 @@ impl PolicyTimes {
         mean(self.sorted.iter().map(|own| own.ms / own.alone_ms))
     }
 
-    /// Returns the mean of the smallest part, in ms.
+    /// Returns the mean response time of the smallest part, in ms.
     pub(super) fn smallest(&self, part: f64) -> f64 {
         let count = (self.sorted.len() as f64 * part) as usize;
         mean(self.sorted[..count].iter().map(|own| own.ms))
     }
 
-    /// Returns the mean of the largest part, in ms.
+    /// Returns the mean response time of the largest part, in ms.
     pub(super) fn largest(&self, part: f64) -> f64 {
         let count = (self.sorted.len() as f64 * part) as usize;
         let from = self.sorted.len() - count;
         mean(self.sorted[from..].iter().map(|own| own.ms))
     }
 
-    /// Returns the mean of the largest file's, in ms.
+    /// Returns the mean response time of the largest file, in ms.
     pub(super) fn probes_ms(&self) -> f64 {
         mean(self.probes_ms.iter().copied())
     }
@@ -66,7 +66,7 @@ impl PolicyTimes {
         mean(own.map(|own| own.ms))
     }
 
-    /// Returns the means of half percentiles of size, in ms.
+    /// Returns the mean response times of half percentiles of size, in ms.
     pub(super) fn by_percentile(&self) -> Vec<f64> {
         let place = |index: usize| index * self.sorted.len() / BUCKETS;
         (0..BUCKETS)
@@ -77,7 +77,8 @@ impl PolicyTimes {
             .collect()
     }
 
-    /// Returns the means of bins of size, each with the middle of its bin in bytes, smallest first.
+    /// Returns the mean response times of bins of size, in ms, each after the middle of its bin in
+    /// bytes, smallest first.
     pub(super) fn by_size(&self) -> Vec<(f64, f64)> {
         let mut bins = Vec::new();
         let mut from = 0;
@@ -98,7 +99,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// FAIR and another policy.
+/// The results of FAIR and another policy with the same requests.
 pub(super) struct PolicyComparison {
     pub(super) fair: PolicyTimes,
     pub(super) other: PolicyTimes,
@@ -132,7 +133,7 @@ impl PolicyComparison {
         })
     }
 
-    /// FAIR's mean over the other's.
+    /// Returns FAIR's mean response time over the other policy's.
     pub(super) fn gain(&self) -> f64 {
         self.fair.mean_ms() / self.other.mean_ms()
     }
@@ -141,7 +142,7 @@ impl PolicyComparison {
         self.fair.slowdown() / self.other.slowdown()
     }
 
-    /// Returns the other's throughput over FAIR's.
+    /// Returns the other policy's throughput over FAIR's.
     pub(super) fn goodput_ratio(&self) -> f64 {
         self.throughput.1 / self.throughput.0
     }

@@ -19,14 +19,14 @@ use crate::simulate::experiment::Scale;
 /// A load, as the paper has it or with headers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TargetLoad {
-    /// Payload over the link's rate: the paper's.
+    /// The payload over the link's rate, which is the paper's load.
     Payload(f64),
-    /// Bytes on the wire over the link's rate.
+    /// The bytes on the wire over the link's rate.
     Wire(f64),
 }
 
 impl TargetLoad {
-    /// Returns the name as measures have it.
+    /// Returns the load's name, as measures have it.
     pub(super) fn name(self) -> String {
         match self {
             Self::Payload(load) => load.to_string(),
@@ -38,15 +38,15 @@ impl TargetLoad {
 /// The order on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// The kernel's: each connection writes what TCP lets it.
+    /// The kernel's order: each connection writes what TCP lets it.
     Fair,
-    /// The core, least remaining bytes first.
+    /// The core's order, least remaining bytes first.
     Srpt,
-    /// The core, by two classes of size (3.4).
+    /// The core's order by two classes of size (3.4).
     TwoClasses,
 }
 
-/// The TCP of the time.
+/// The TCP that a run has, by its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tocs03Tcp {
     /// Reno, a first window of 2, windows of 32 KB, and a device's queue that drops.
@@ -55,7 +55,7 @@ pub(super) enum Tocs03Tcp {
     Today,
 }
 
-/// A client as far as its link goes.
+/// A client, by the round trip between it and the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ClientHost {
     rtt_ms: f64,
@@ -79,14 +79,14 @@ pub(super) struct Tocs03Setup {
     pub(super) seed: u64,
 }
 
-/// 4.2: the hosts' round trips in ms. Their own bandwidth was no bottleneck (footnote 4).
+/// The hosts' round trips in ms (TOCS03 4.2). Their own bandwidth was no bottleneck (footnote 4).
 const HOSTS_MS: [f64; 6] = [20.0, 55.0, 95.0, 25.0, 20.0, 22.0];
 
-/// A round trip in the LAN.
+/// A round trip in the LAN, in ms.
 const LAN_MS: f64 = 0.1;
 
-/// The bytes of the largest file, and how often it is asked for beside the others: two
-/// requests in a run would be no evidence.
+/// The bytes of the largest file. One of [`PROBE_EVERY`] requests asks for it: two requests in a
+/// run would be no evidence.
 const LARGEST_BYTES: u64 = 2 << 20;
 const PROBE_EVERY: usize = 2_000;
 
@@ -143,7 +143,7 @@ impl Tocs03Setup {
         setup
     }
 
-    /// Returns how long a request takes on the idle link.
+    /// Returns the milliseconds that a request takes on the idle link, with its round trips.
     fn alone_ms(&self, request: &PlannedRequest) -> f64 {
         let connection = match self.keeps {
             true => Connection::Keep,
@@ -251,7 +251,7 @@ impl Tocs03Setup {
         2.0 * round + moved
     }
 
-    /// Gives each user so many requests, one after the other.
+    /// Gives each user `requests_per_user` requests, one after the other.
     fn of_users(&self, asked: &mut [PlannedRequest]) {
         let k = self.requests_per_user as usize;
         for index in 0..asked.len() {
@@ -293,7 +293,7 @@ impl Tocs03Setup {
     }
 }
 
-/// Bits per second that are asked for: of payload, and on the wire.
+/// The offered load in bits per second: of payload, and on the wire.
 struct Offered {
     payload: f64,
     wire: f64,
@@ -309,14 +309,14 @@ fn offered(asked: &[PlannedRequest], keeps: bool) -> Offered {
     }
 }
 
-/// Makes a FIFO of so many packets.
+/// Makes a FIFO with a bound in packets.
 fn droptail(packets: u64) -> QueueSettings {
     QueueSettings::Droptail {
         bound: QueueBound::packets(packets),
     }
 }
 
-/// A request that has been served.
+/// A served request, with its response time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TimedResponse {
     pub(super) bytes: u64,
@@ -326,7 +326,7 @@ pub(super) struct TimedResponse {
     pub(super) is_probe: bool,
 }
 
-/// The results of a run.
+/// The results of one policy's run.
 pub(super) struct PolicyResults {
     pub(super) times: PolicyTimes,
     pub(super) payload_load: f64,

@@ -16,7 +16,7 @@ fn setup(way: SfdWay) -> DumbbellSetup {
     }
 }
 
-/// Seconds that a response of so many packets takes on an idle network.
+/// Returns the seconds that a response of `packets` packets takes on an idle network.
 fn alone(packets: u32) -> f64 {
     let setup = DumbbellSetup {
         sessions: 1,

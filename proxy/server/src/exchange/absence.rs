@@ -72,8 +72,8 @@ impl Exchange<'_> {
             && held.is_none()
     }
 
-    /// Finds the next attempt for a request of which nothing was sent: at an endpoint that
-    /// it has not tried, or at any that is back while the request may wait.
+    /// Finds the next attempt for a request of which nothing was sent. The endpoint is one
+    /// that it has not tried, or any that is back while the request may wait.
     pub(super) async fn wait_out(
         &self,
         record: &mut Record,

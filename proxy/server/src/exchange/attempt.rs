@@ -309,8 +309,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Returns whether a request may be sent twice: without a body, or with one that is
-    /// here as a whole, and safe to repeat (RFC 9110 9.2.2) or said to be so.
+    /// Returns whether a request may be sent twice. It may without a body, or with one that
+    /// is here as a whole, if it is safe to repeat (RFC 9110 9.2.2) or said to be so.
     pub(super) fn is_safe(&self, request: &Request<RequestBody>) -> bool {
         let repeatable = request.method().is_idempotent() || self.plan.route.retry.non_idempotent;
         let body = self.upload.as_ref();

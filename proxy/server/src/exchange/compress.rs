@@ -27,7 +27,7 @@ use super::upstream_request::Exchange;
 /// response begins without its size being known.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
-/// The time for which a small body is waited for in all: a backend that sends it piece by
+/// The time for which a small body is waited for in all. An endpoint that sends it piece by
 /// piece never pauses for as long as that.
 const COLLECTING_MAX: Duration = Duration::from_millis(50);
 
@@ -199,7 +199,7 @@ fn add_vary(headers: &mut HeaderMap) {
 }
 
 /// Makes a head that of the encoded body: without a length and ranges, and with a weak
-/// `ETag`, since the body is the same as the plain one in meaning alone (RFC 9110 8.8.1).
+/// `ETag`. The body is the same as the plain one in meaning alone (RFC 9110 8.8.1).
 fn mark(headers: &mut HeaderMap, algorithm: Algorithm) {
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static(algorithm.name()));
     headers.remove(CONTENT_LENGTH);

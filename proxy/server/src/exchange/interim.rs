@@ -1,5 +1,5 @@
-//! Interim responses of an endpoint (1xx) on their way to the client: a proxy passes
-//! them on, but for those that it has asked for itself (RFC 9110 15.2).
+//! Interim responses of an endpoint (1xx) on their way to the client. A proxy passes them
+//! on, but for those that it has asked for itself (RFC 9110 15.2).
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};

@@ -18,8 +18,8 @@ use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
 impl Exchange<'_> {
-    /// Finds the next attempt at a request, at another endpoint, or at the same after a
-    /// pause, if that is the next step and the budget allows it.
+    /// Finds the next attempt at a request, if that is the next step and the budget allows
+    /// it. It is at another endpoint, or at the same after a pause.
     pub(super) async fn repeat(
         &self,
         record: &mut Record,

@@ -179,7 +179,7 @@ impl SideKind {
     }
 
     /// Returns the time by which a request that is sent now is to have the head of its
-    /// answer, and the reason of the failure if it has not.
+    /// answer, and the reason for the failure otherwise.
     fn due(self) -> (Instant, Reason) {
         match self {
             Self::Question { until, .. } => (until, Reason::RouteTimeout),

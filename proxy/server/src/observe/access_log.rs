@@ -225,8 +225,8 @@ impl LogOutput {
         }
     }
 
-    /// Writes lines. What does not go out is kept as far as there is room, or counted as
-    /// lost.
+    /// Writes lines to the log. What does not go out is kept as far as there is room, or
+    /// counted as lost.
     fn write(&mut self, lines: &[u8]) {
         let written = if self.flush() { self.put(lines) } else { 0 };
         for line in lines[written..].split_inclusive(|&byte| byte == b'\n') {

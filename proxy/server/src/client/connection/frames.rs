@@ -1,6 +1,6 @@
-//! Watches HTTP/2's frames on their way in, for floods of those that cost the
-//! client nothing and the server an answer or a look (CVE-2019-9512, -9513,
-//! -9515, -9518; CVE-2023-44487; CVE-2025-8671).
+//! The watch over HTTP/2's frames on their way in, for floods. Such frames cost the client
+//! nothing, and the server an answer or a look (CVE-2019-9512, -9513, -9515, -9518;
+//! CVE-2023-44487; CVE-2025-8671).
 
 use tokio::time::Instant;
 

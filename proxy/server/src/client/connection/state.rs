@@ -227,8 +227,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the connection drains, and does not owe its first request an
-    /// answer: a client that has just been accepted has not been told to go elsewhere.
+    /// Returns whether the connection drains, and does not owe its first request an answer.
+    /// A client that has just been accepted has not been told to go elsewhere.
     pub(super) fn may_shut_down(&self) -> bool {
         let owes_answer = match self.protocol() {
             Protocol::Http1(http1) => matches!(http1.phase.get(), Http1Phase::Head { .. }),

@@ -290,9 +290,9 @@ impl Line {
         Ok(())
     }
 
-    /// Writes `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, then size, wait
-    /// in ms, slowdown, class, duration in ms and endpoint; and the path that rules were
-    /// matched with, if it is not the client's.
+    /// Writes the line in the combined format: `%h - %u [%t] "%r" %>s %b "%{Referer}i"
+    /// "%{User-Agent}i"`. Size, wait in ms, slowdown, class, duration in ms and endpoint
+    /// follow; then the path that rules were matched with, if it is not the client's.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
         write!(out, "{} - ", self.client().ip())?;
         match self.user.as_deref() {

@@ -15,7 +15,7 @@ pub(super) struct Name {
     pub(super) null: &'static [u8],
 }
 
-/// Makes a [`Name`] of a literal that needs no escape.
+/// A macro that makes a [`Name`] of a literal that needs no escape.
 macro_rules! name {
     ($name:literal) => {
         $crate::observe::access_log::object::Name {

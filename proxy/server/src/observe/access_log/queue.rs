@@ -1,5 +1,5 @@
-//! Lines on their way to the thread that writes a log: text from the beginning, so that
-//! nothing that a worker has allocated is given back by another thread.
+//! Lines on their way to the thread that writes a log. They are text from the beginning, so
+//! that nothing that a worker has allocated is given back by another thread.
 //!
 //! A worker that has a line never waits for the disk. The writer is woken for the first
 //! line, and then gathers: to be woken for each would cost more than to write it.

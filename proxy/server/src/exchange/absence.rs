@@ -24,8 +24,7 @@ impl Patience {
     }
 }
 
-/// Returns whether this reason of a failure says that the endpoint is away, and may come
-/// back.
+/// Returns whether this reason of a failure says that the endpoint is away, and may come back.
 fn is_away(reason: Reason) -> bool {
     matches!(
         reason,

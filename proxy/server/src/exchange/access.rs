@@ -20,8 +20,7 @@ use crate::setup::routing::Access;
 ///
 /// # Errors
 ///
-/// Fails if the client may not, or if a browser asks what a page may do, which Sprat
-/// answers.
+/// Fails if the client may not, or if a browser asks what a page may do, which Sprat answers.
 pub(super) async fn check(
     access: &Access,
     chosen: &Chosen<'_>,
@@ -62,8 +61,7 @@ pub(super) async fn check(
     Ok(())
 }
 
-/// Returns whether a request is a browser's question of what a page of another origin may
-/// do.
+/// Returns whether a request is a browser's question of what a page of another origin may do.
 fn is_preflight(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS
         && parts.headers.contains_key(ORIGIN)

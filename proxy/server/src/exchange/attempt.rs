@@ -72,9 +72,8 @@ impl Exchange<'_> {
     }
 
     /// Sends the request to the lease's endpoint; no trace tells of it. If the endpoint has
-    /// closed a kept connection meanwhile, that is no failure, and a new one is opened.
-    /// That happens once for a request: endpoints that die of it do not get it over and
-    /// over.
+    /// closed a kept connection meanwhile, that is no failure, and a new one is opened. That
+    /// happens once for a request: endpoints that die of it do not get it over and over.
     pub(super) async fn send(
         &self,
         mut lease: Lease,
@@ -156,8 +155,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Opens a connection for an attempt that was `tried` from then on, and may last
-    /// `until` then.
+    /// Opens a connection for an attempt that was `tried` from then on, and may last `until` then.
     async fn open(
         &self,
         lease: &mut Lease,

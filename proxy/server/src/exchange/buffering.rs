@@ -1,5 +1,4 @@
-//! The choice of bodies that Sprat keeps for slow clients, so that no endpoint waits for
-//! these.
+//! The choice of bodies that Sprat keeps for slow clients, so that no endpoint waits for these.
 
 use std::rc::Rc;
 

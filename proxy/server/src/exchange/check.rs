@@ -93,9 +93,8 @@ pub(super) fn is_last_hop(parts: &mut Parts) -> bool {
     }
 }
 
-/// Returns the host that the request is for: its target's, if that has one (RFC 9112
-/// 3.2.2), as HTTP/2's `:authority` is, or else that of `Host`. Only in HTTP/1.0 may there
-/// be none.
+/// Returns the host that the request is for: its target's, if that has one (RFC 9112 3.2.2),
+/// as HTTP/2's `:authority` is, or else that of `Host`. Only in HTTP/1.0 may there be none.
 pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reason> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let host = hosts.next();

@@ -104,8 +104,7 @@ impl Exchange<'_> {
 }
 
 impl Collected {
-    /// Reads a body to its end, unless it is longer than `max_bytes`, pauses, or takes too
-    /// long.
+    /// Reads a body to its end, unless it is longer than `max_bytes`, pauses, or takes too long.
     async fn read(
         &mut self,
         body: &mut Begun<Incoming>,
@@ -185,8 +184,7 @@ fn is_of_type(rules: &Compressor, headers: &HeaderMap) -> bool {
         && rules.content_types.iter().any(|own| own.matches(&kind))
 }
 
-/// Adds `Vary: Accept-Encoding`, since a response depends on the codings that its client
-/// takes.
+/// Adds `Vary: Accept-Encoding`, since a response depends on the codings that its client takes.
 fn add_vary(headers: &mut HeaderMap) {
     let names = |text: &str| {
         let mut names = text.split(',').map(str::trim);

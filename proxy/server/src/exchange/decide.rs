@@ -36,9 +36,8 @@ pub enum Way<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// Decides which class and which route a request has. An endpoint may take encoded
-    /// slashes in its path for slashes: the path in that reading is `other_reading`, if it
-    /// differs.
+    /// Decides which class and which route a request has. An endpoint may take encoded slashes
+    /// in its path for slashes: the path in that reading is `other_reading`, if it differs.
     ///
     /// # Errors
     ///
@@ -61,8 +60,8 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Returns whether a request has the same route and class by its path's other reading,
-    /// which an endpoint may take.
+    /// Returns whether a request has the same class and route by its path's other reading,
+    /// which an endpoint may take. A route that names an escaped slash stands for both.
     fn has_same<F: Fields + ?Sized>(
         &self,
         sought: &Sought<'_, F>,
@@ -86,9 +85,8 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Returns the class of a request whose user is known by now, and the rules that may change
-/// it when the response comes. Returns none where no rule goes by users, so that the class
-/// stays.
+/// Returns the class of a request whose user is known by now, and the rules that may change it
+/// when the response comes. Returns none where no rule goes by users, so that the class stays.
 pub fn class_by_user<F: Fields + ?Sized>(
     classifier: &Classifier,
     asked: &Asked<'_, F>,

@@ -102,8 +102,7 @@ impl Interims {
         });
     }
 
-    /// Notes that the endpoint has asked for the request's body, after the steps that came
-    /// before.
+    /// Notes that the endpoint has asked for the request's body, after the steps that came before.
     fn open(&self, opener: &GateOpener) {
         self.add(|queue| {
             queue.came += 1;
@@ -134,9 +133,8 @@ impl Hearer {
     }
 }
 
-/// Listens for interim responses to a request that is about to be sent; a 100 (Continue)
-/// has the opener ask for the body. hyper reports the responses of HTTP/1.1, the connection
-/// itself others.
+/// Listens for interim responses to a request that is about to be sent; a 100 (Continue) has the
+/// opener ask for the body. hyper reports the responses of HTTP/1.1, the connection itself others.
 pub(super) fn listen(
     interims: Option<&Interims>,
     opener: Option<&GateOpener>,
@@ -158,8 +156,7 @@ pub(super) fn listen(
     }
 }
 
-/// Waits for the answer to a request, and passes interim responses before it on to the
-/// client.
+/// Waits for the answer to a request, and passes interim responses before it on to the client.
 pub(super) async fn relay<T>(
     interims: Option<&Interims>,
     plan: &Plan<'_>,

@@ -16,8 +16,7 @@ use crate::setup::routing::Forward;
 /// The most copies that a worker has under way; a request beyond that is not copied.
 pub(crate) const MAX_UNDER_WAY: usize = 1024;
 
-/// Sends copies of a request, with the head of the upstream request, to its route's
-/// mirrors.
+/// Sends copies of a request, with the head of the upstream request, to its route's mirrors.
 pub(super) fn copy(
     plan: &Plan<'_>,
     forward: &Forward,

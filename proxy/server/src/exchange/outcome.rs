@@ -78,9 +78,8 @@ impl Failed {
         })
     }
 
-    /// Ends a request that is not repeated: the client gets its response, or the one that
-    /// is `held`, which is better than none. If the route's time is up, the held one is not
-    /// given.
+    /// Ends a request that is not repeated: the client gets its response, or the one that is
+    /// `held`, which is better than none. If the route's time is up, the held one is not given.
     pub(super) fn end(self, held: &mut Held) -> Result<Next, Reason> {
         if let Some(response) = self.response {
             return Ok(Next::Answer(Answer::now(response, self.lease)));
@@ -146,8 +145,7 @@ pub(super) fn failure_for(reason: Reason, otherwise: Failure) -> Failure {
     }
 }
 
-/// Returns how an attempt has failed whose connection or stream ended before there was an
-/// answer.
+/// Returns how an attempt has failed whose connection or stream ended before there was an answer.
 pub(super) fn cut_off(refused: Option<Refused>, is_untouched: bool) -> Failure {
     match refused {
         Some(Refused::Connection) => Failure::RefusedConnection,
@@ -157,8 +155,7 @@ pub(super) fn cut_off(refused: Option<Refused>, is_untouched: bool) -> Failure {
     }
 }
 
-/// Returns whether it is an endpoint's doing that it gave no response, as far as the reason
-/// tells.
+/// Returns whether the lack of a response is the endpoint's doing, as far as the reason tells.
 pub(super) fn is_of_endpoint(reason: Reason) -> bool {
     !reason.is_shortage() && reason.facts().fault == Fault::Upstream
 }

@@ -37,8 +37,7 @@ pub(super) fn check_and_normalize(
     normalize(&connection.listener.config.paths, parts, routing)
 }
 
-/// Puts the path of a request's target in normal form, and notes for the log that it was
-/// not.
+/// Puts the path of a request's target in normal form, and notes for the log that it was not.
 fn normalize(
     rules: &PathRules,
     parts: &mut Parts,

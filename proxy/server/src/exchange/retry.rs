@@ -1,5 +1,4 @@
-//! Repetitions after attempts that failed: whether, where and when a request is tried
-//! again.
+//! Repetitions after attempts that failed: whether, where and when a request is tried again.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -106,8 +106,7 @@ impl BrokenSide {
 }
 
 impl Side {
-    /// Sends the request, and returns the answer with its lease; none if there is no
-    /// answer.
+    /// Sends the request, and returns the answer with its lease; none if there is no answer.
     pub(super) async fn send(self) -> Option<(Lease, Response<Incoming>)> {
         let Self {
             upstream,

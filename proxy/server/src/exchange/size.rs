@@ -18,8 +18,7 @@ pub(crate) struct SizeBelief {
     size: Size,
     /// The size that the catalogue gave before the response did, and the layer that had it.
     said: Option<Found>,
-    /// The lesson that the body's length will be for the catalogue, if the head does not
-    /// tell it.
+    /// The lesson that the body's length will be for the catalogue, if the head does not tell it.
     lesson: Option<Box<Lesson>>,
 }
 
@@ -56,8 +55,7 @@ impl SizeBelief {
         self.size
     }
 
-    /// Returns the layer of the catalogue that knew a size before the response told it, if
-    /// any.
+    /// Returns the layer of the catalogue that knew a size before the response told it, if any.
     pub(crate) fn source(&self) -> Option<Layer> {
         self.said.map(|said| said.layer)
     }

@@ -47,8 +47,7 @@ struct Recorded {
     paced_since: Cell<Option<Instant>>,
 }
 
-/// The parts of a request's head that a span tells, each text cut to the length that it may
-/// have.
+/// The parts of a request's head that a span tells, each text cut to the length that it may have.
 struct Head {
     method: Method,
     path: String,

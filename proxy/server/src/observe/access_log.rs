@@ -195,8 +195,7 @@ impl LogWriter {
     }
 }
 
-/// The most bytes that are written at a time, and that are kept while they cannot be
-/// written.
+/// The most bytes that are written at a time, and that are kept while they cannot be written.
 const CHUNK: usize = 64 << 10;
 
 type Sink = Box<dyn Write + Send>;

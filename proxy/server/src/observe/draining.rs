@@ -1,5 +1,4 @@
-//! Lines on their way to a thread that writes them: a thread that has a line to write never
-//! waits.
+//! Lines on their way to a thread that writes them: a thread that has a line to write never waits.
 //!
 //! The lines that the server writes to standard error go this way.
 

@@ -21,8 +21,7 @@ pub enum Shape {
     /// Text for people: time, level, target, message and fields.
     #[default]
     Text,
-    /// Text after a priority (sd-daemon(3)), without the time: the journal has a clock of
-    /// its own.
+    /// Text after a priority (sd-daemon(3)), without the time: the journal has a clock of its own.
     Journal,
     /// An object of JSON.
     Json,
@@ -39,8 +38,7 @@ impl Shape {
         if is_it { Self::Journal } else { Self::Text }
     }
 
-    /// Returns a complaint to people, made outside of the log, in the form of the log's
-    /// lines.
+    /// Returns a complaint to people, made outside of the log, in the form of the log's lines.
     pub(crate) fn of_complaint(self, level: Level, text: &str) -> String {
         let text = text.trim_end();
         match self {

@@ -7,8 +7,7 @@ pub(crate) enum Stage {
     Serving,
     /// The server was asked to stop: it takes no new connections, and open requests go on.
     Draining,
-    /// Another process has taken over: as while draining, and the admin listener is the
-    /// other's.
+    /// Another process has taken over: as while draining, and the admin listener is the other's.
     Replaced,
     /// The server was asked to stop again, or the bound on draining has passed: everything
     /// ends now.

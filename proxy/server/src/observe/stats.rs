@@ -155,14 +155,12 @@ pub(crate) struct WorkerStats {
     pub(crate) compressor_bytes: [Counter; 2],
     /// Lines that the access log had no room for.
     pub(crate) log_lines_dropped: Counter,
-    /// Seconds from the end of the request's head to the response's last byte, by size
-    /// class.
+    /// Seconds from the end of the request's head to the response's last byte, by size class.
     pub(crate) durations: [Histogram<Seconds>; SIZE_CLASSES],
     /// Seconds from the end of the request's head until the client had acknowledged all of
     /// the response, by size class.
     pub(crate) acknowledged: [Histogram<Seconds>; SIZE_CLASSES],
-    /// The slowdown of responses, by size class: their time over what the uplink alone
-    /// needs.
+    /// The slowdown of responses, by size class: their time over what the uplink alone needs.
     pub(crate) slowdowns: [Histogram<Slowdowns>; SIZE_CLASSES],
     /// Headers of the PROXY protocol.
     pub(crate) proxy_headers: HeaderStats,
@@ -228,8 +226,7 @@ impl WorkerStats {
         }
     }
 
-    /// Counts a response of which the client has acknowledged all, `took` after its
-    /// request.
+    /// Counts a response of which the client has acknowledged all, `took` after its request.
     pub(crate) fn observe_acknowledged(&self, bytes: u64, took: Duration) {
         self.acknowledged[size_class(bytes)].took(took);
     }

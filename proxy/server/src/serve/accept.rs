@@ -142,8 +142,7 @@ async fn accept(
     }
 }
 
-/// Admits a connection, once the PROXY protocol has told the client's address, where it has
-/// to.
+/// Admits a connection, once the PROXY protocol has told the client's address, where it has to.
 fn arrive(
     worker: &Rc<Worker>,
     listener: &Arc<ListenerState>,

@@ -329,8 +329,7 @@ fn is_same(key: &str, own: &Config, next: &Config) -> bool {
     of_key(key, own) == of_key(key, next)
 }
 
-/// Puts the values that only a restart can change back to those in use; returns a note on
-/// each.
+/// Puts the values that only a restart can change back to those in use; returns a note on each.
 fn keep_what_stays(config: &mut Config, own: &Config) -> Vec<String> {
     let mut notes = Vec::new();
     let (workers, wanted) = (own.runtime.workers, config.runtime.workers);

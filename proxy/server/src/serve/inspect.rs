@@ -1,5 +1,4 @@
-//! The look at all that a configuration names outside of itself: files, directories,
-//! stores.
+//! The look at all that a configuration names outside of itself: files, directories, stores.
 //!
 //! `sprat check`, `sprat run` and a reload ask [`inspect`] alone, and the parts
 //! answer with what they open things with in operation: what a check passes is

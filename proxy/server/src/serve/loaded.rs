@@ -1,4 +1,4 @@
-//! A configuration as it is read from its file, with the files that it names looked at.
+//! A configuration as it is read from its file, after a look at the files that it names.
 
 use std::fmt;
 use std::io;

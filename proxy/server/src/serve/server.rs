@@ -38,8 +38,7 @@ pub struct Server {
     metrics: Arc<Metrics>,
 }
 
-/// A handle by which any thread tells a server to stop, or to serve by another
-/// configuration.
+/// A handle by which any thread tells a server to stop, or to serve by another configuration.
 #[derive(Clone)]
 pub struct Control {
     stage: Arc<watch::Sender<Stage>>,
@@ -49,8 +48,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Drains the server: it stops accepting, and what is open goes on until it is done, or
-    /// cut.
+    /// Drains the server: it stops accepting, and what is open goes on until it is done, or cut.
     pub fn drain(&self) {
         self.stage.send_if_modified(|stage| {
             let begins = *stage == Stage::Serving;
@@ -150,8 +148,7 @@ impl Control {
         self.reloader.order(worker, order)
     }
 
-    /// Returns the watch that tells, as often as it is asked, whether the workers are
-    /// alive.
+    /// Returns the watch that tells, as often as it is asked, whether the workers are alive.
     pub(crate) fn heartbeat(&self) -> Heartbeat {
         Heartbeat::new(Arc::clone(&self.workers))
     }

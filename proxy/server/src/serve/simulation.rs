@@ -94,9 +94,8 @@ impl Simulated {
     }
 
     /// Returns the bytes on the wire that the uplink was debited for, less what was taken
-    /// back; none where the uplink is not paced. The counter of them among the metrics
-    /// never falls, and so is above this until further debits have made up for what was
-    /// taken back.
+    /// back; none where the uplink is not paced. The counter of them among the metrics never
+    /// falls, and so is above this until further debits have made up for what was taken back.
     pub fn debited_wire_bytes(&self) -> Option<u64> {
         self.parts.control.debited_wire_bytes()
     }

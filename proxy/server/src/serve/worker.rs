@@ -79,11 +79,9 @@ pub(crate) struct Worker {
     granting: RefCell<Vec<Granting>>,
     /// The connections that are open.
     pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
-    /// The signal that wakes the workers when one wants a connection that another keeps
-    /// idle.
+    /// The signal that wakes the workers when one wants a connection that another keeps idle.
     reclaim: Arc<Notify>,
-    /// The number of connections that have yet to tell whose they are, by the PROXY
-    /// protocol.
+    /// The number of connections that have yet to tell whose they are, by the PROXY protocol.
     pub(crate) arriving: Cell<usize>,
     /// The signal that wakes the worker when its last connection has ended.
     emptied: Notify,
@@ -106,8 +104,8 @@ pub(crate) struct Seed {
 }
 
 impl Seed {
-    /// Runs a worker's thread: it accepts and serves until the stage says otherwise
-    /// and all is over.
+    /// Runs a worker's thread: it accepts and serves until the server stops, and all its
+    /// connections have ended.
     ///
     /// # Errors
     ///

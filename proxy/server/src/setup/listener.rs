@@ -44,9 +44,8 @@ pub(crate) struct ListenerState {
     pub(crate) shared: ListenerShared,
 }
 
-/// Returns, for each listener of a configuration, the place of the one before that goes on
-/// as it. That is one on the same address and, where the kernel chooses the port, with the
-/// same name.
+/// Returns, for each listener of a configuration, the place of the one before that goes on as it.
+/// That is one on the same address and, where the kernel chooses the port, with the same name.
 pub(crate) fn kept(before: &[&Listener], after: &[Listener]) -> Vec<Option<usize>> {
     let mut places: HashMap<_, VecDeque<_>> = HashMap::new();
     let key = |own: &Listener| {
@@ -73,8 +72,7 @@ pub(crate) struct ListenerShared {
     connections: Permits,
     /// The number of open connections that have switched to another protocol.
     tunnels: Permits,
-    /// The number of connections that have yet to tell whose they are, by the PROXY
-    /// protocol.
+    /// The number of connections that have yet to tell whose they are, by the PROXY protocol.
     arriving: Permits,
     /// The IP addresses that the listener's sockets stand on, once it has some; a Unix
     /// socket has none.
@@ -180,8 +178,7 @@ impl ListenerState {
         self.shared.connections.take(1, self.config.max_connections)
     }
 
-    /// Takes room for a connection that has to tell first whose it is, by the PROXY
-    /// protocol.
+    /// Takes room for a connection that has to tell first whose it is, by the PROXY protocol.
     pub(crate) fn take_arrival(&self) -> Option<Permit> {
         self.shared.arriving.take(1, self.config.max_connections)
     }
@@ -243,8 +240,7 @@ pub(crate) fn bind_all(
     Ok(rows)
 }
 
-/// Returns the owner that the file of a listener's Unix socket is to have, and who may use
-/// it.
+/// Returns the owner that the file of a listener's Unix socket is to have, and who may use it.
 fn rights(config: &Listener) -> io::Result<FileRights> {
     FileRights::of(config.mode, &config.owner)
 }
@@ -283,8 +279,7 @@ pub(crate) fn set_rights(before: &[Arc<ListenerState>], after: &[Arc<ListenerSta
     }
 }
 
-/// Opens a socket for each worker on one address; `own` are the addresses that this process
-/// has.
+/// Opens a socket for each worker on one address; `own` are the addresses that this process has.
 fn bind_shared(
     mut address: SocketAddr,
     workers: usize,

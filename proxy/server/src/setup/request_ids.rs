@@ -16,8 +16,7 @@ pub(crate) struct RequestIds {
 }
 
 impl RequestIds {
-    /// Makes the giver of identifiers that a configuration asks for; none if it asks for
-    /// none.
+    /// Makes the giver of identifiers that a configuration asks for; none if it asks for none.
     ///
     /// # Errors
     ///

@@ -122,7 +122,7 @@ impl RouteEdits {
 pub struct Sought<'a, F: ?Sized> {
     /// The request, as classes go by it too; its path is in normal form.
     pub asked: &'a Asked<'a, F>,
-    /// The query of its target, empty if it has none.
+    /// The query of the target, empty if it has none.
     pub query: &'a str,
     /// Whether the request came over TLS, to Sprat or to a trusted proxy before it.
     pub is_secure: bool,
@@ -137,8 +137,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Makes the routes of a configuration without rate limiters, so that no request is
-    /// counted.
+    /// Makes the routes of a configuration without rate limiters, so that no request is counted.
     ///
     /// # Errors
     ///

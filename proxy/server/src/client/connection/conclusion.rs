@@ -22,8 +22,8 @@ use super::stream::Stream;
 
 /// The longest time without a byte from the client for which a connection that ends is
 /// read. Such a connection is read after its last answer, so that a client that is sending
-/// gets the answer instead of a reset (RFC 9112 9.6). While the server drains, this is also
-/// all the time that the client has left.
+/// gets the answer instead of a reset (RFC 9112 9.6). While the server drains, the client
+/// has about as long in all.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The longest time, in all, for which a connection that ends is read.
@@ -141,8 +141,7 @@ async fn farewell(mut io: ClientIo) {
     .await;
 }
 
-/// Reads and drops what the client is still sending, within the bounds `SILENCE` and
-/// `LINGER`.
+/// Reads and drops what the client is still sending, within the bounds `SILENCE` and `LINGER`.
 async fn linger(connection: &Connection, mut io: ClientIo) {
     let began = Instant::now();
     let drain = async {

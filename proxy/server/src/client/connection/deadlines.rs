@@ -202,8 +202,7 @@ mod tests {
 
     const LATER: Duration = Duration::from_secs(60);
 
-    /// The number of looks that a test's time allows only to a timer that fires without
-    /// end.
+    /// The number of looks that a test's time allows only to a timer that fires without end.
     const LOOKS_MAX: usize = 1000;
 
     fn ms(ms: u64) -> Duration {

@@ -18,13 +18,11 @@ pub(super) struct Drain {
     rules: MinRateRules,
     epoch: Instant,
     patience: Patience,
-    /// The bytes that the client had acknowledged when the present window of judgement
-    /// began.
+    /// The bytes that the client had acknowledged when the present window of judgement began.
     acked: u64,
     /// The time for which the client's receive window had held TCP back by then, in all.
     limited: Duration,
-    /// Whether the window of judgement is full, so that the next refused write asks the
-    /// kernel.
+    /// Whether the window of judgement is full, so that the next refused write asks the kernel.
     look: bool,
 }
 
@@ -102,8 +100,7 @@ impl Drain {
         Some(self.epoch + due.since(Time::ZERO))
     }
 
-    /// Makes the next refused write look at the socket, if a window of judgement is full by
-    /// now.
+    /// Makes the next refused write look at the socket, if a window of judgement is full by now.
     pub(super) fn ask(&mut self, now: Instant, pressed: bool) {
         if self.due(pressed).is_some_and(|due| due <= now) {
             if self.look {

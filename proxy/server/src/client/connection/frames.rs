@@ -108,8 +108,7 @@ impl FrameWatch {
         self.cancelled = (self.cancelled - 1.0).max(0.0);
     }
 
-    /// Returns whether the client has sent too many control frames or cancelled too many
-    /// requests.
+    /// Returns whether the client has sent too many control frames or cancelled too many requests.
     pub(super) fn is_flooded(&self) -> bool {
         self.control > CONTROL_MAX || self.cancelled > CANCELLED_MAX
     }

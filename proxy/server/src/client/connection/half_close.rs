@@ -38,8 +38,7 @@ impl Connection {
     }
 
     /// Returns whether the client is owed an answer to a whole request, and may close its
-    /// sending side meanwhile. In the middle of a body the end of what it sends is an
-    /// error.
+    /// sending side meanwhile. In the middle of a body the end of what it sends is an error.
     fn owes_answer(&self) -> bool {
         if self.listener.config.abort_on_close {
             return false;

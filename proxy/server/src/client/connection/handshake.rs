@@ -90,8 +90,7 @@ pub(crate) async fn accept<S: Service>(
     None
 }
 
-/// Closes the connection of a certificate authority, which has seen the answer that it came
-/// for.
+/// Closes the connection of a certificate authority, which has seen the answer that it came for.
 async fn close(mut stream: TlsStream<ClientSocket>) -> io::Result<()> {
     stream.shutdown().await?;
     // Its own close, or all that it asks in vain.
@@ -114,8 +113,7 @@ async fn linger(mut socket: ClientSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the bytes that a TLS record has beside its payload (RFC 8446 5.2, RFC 5246
-/// 6.2.3.3).
+/// Returns the bytes that a TLS record has beside its payload (RFC 8446 5.2, RFC 5246 6.2.3.3).
 fn record_overhead(session: &ServerConnection) -> u32 {
     const HEADER_AND_TAG: u32 = 5 + 16;
     const INNER_TYPE: u32 = 1;
@@ -155,8 +153,7 @@ async fn begun_handshake(
     Some(handshake(connection, tls, socket).await)
 }
 
-/// The outcome of a handshake: the TLS stream, or the error and the socket, if that is
-/// left.
+/// The outcome of a handshake: the TLS stream, or the error and the socket, if that is left.
 type Shaken = Result<TlsStream<ClientSocket>, (io::Error, Option<ClientSocket>)>;
 
 async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: ClientSocket) -> Shaken {

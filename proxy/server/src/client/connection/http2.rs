@@ -36,8 +36,7 @@ use super::stream::Stream;
 use crate::client::precedence;
 
 /// The bytes of one response that hyper may hold beyond the chunk that it was given last.
-/// hyper's own default is 400 KB, more than most responses have: nothing would be left to
-/// order.
+/// hyper's own default is 400 KB, more than most responses have: nothing would be left to order.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
 
 /// Serves an HTTP/2 connection to its end.

@@ -50,8 +50,7 @@ impl Http2Stream {
         self.progress.overdue(now)
     }
 
-    /// Makes a change to the stream, and notes if the client begins or ceases to be waited
-    /// for.
+    /// Makes a change to the stream, and notes if the client begins or ceases to be waited for.
     fn change(&self, change: impl FnOnce(&Self)) {
         let before = self.awaits_client();
         change(self);
@@ -100,8 +99,7 @@ impl Http2Stream {
         self.patience.set(patience);
     }
 
-    /// Notes that a chunk has left the stream: the socket has the `whole` of it, or never
-    /// will.
+    /// Notes that a chunk has left the stream: the socket has the `whole` of it, or never will.
     pub(super) fn gone(&self, whole: bool) {
         self.change(|own| own.in_flight.set(own.in_flight.get() - 1));
         if !whole {

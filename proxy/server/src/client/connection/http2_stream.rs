@@ -40,8 +40,7 @@ pub(crate) struct Http2Stream {
     pub(super) asked: Cell<bool>,
     /// The time when the last byte moved, or the client began to be waited for.
     pub(super) moved_at: Cell<Instant>,
-    /// The time for which the stream's window has kept chunks here, in the connection's
-    /// open time.
+    /// The time for which the stream's window has kept chunks here, in the connection's open time.
     pub(super) patience: Cell<Patience>,
     /// Whether one of the chunks will never be sent.
     pub(super) lost: Cell<bool>,

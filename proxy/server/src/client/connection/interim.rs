@@ -2,8 +2,7 @@
 //!
 //! Over HTTP/1.1 they are written when hyper has nothing of its own to write: after the
 //! previous response, and before the one that they announce. The head of that is given to
-//! hyper once they are out. Over HTTP/2 the screen writes them between the library's
-//! frames.
+//! hyper once they are out. Over HTTP/2 the screen writes them between the library's frames.
 
 use std::future::poll_fn;
 use std::io;

@@ -18,14 +18,12 @@ use tokio_rustls::server::TlsStream;
 
 use super::wire::Wire;
 
-/// The part of a connection that its socket knows, and to which the socket reports what
-/// passes.
+/// The part of a connection that its socket knows, and to which the socket reports what passes.
 pub(crate) trait SocketWatch {
     /// Returns the sending side of the connection's socket.
     fn wire(&self) -> &Wire;
 
-    /// Returns whether the next bytes begin a request, and all requests before it are
-    /// answered.
+    /// Returns whether the next bytes begin a request, and all requests before it are answered.
     fn takes_turns(&self) -> bool;
 
     /// Looks at bytes that have just been read, and may correct what HTTP reads of them.
@@ -45,8 +43,7 @@ pub(crate) trait SocketWatch {
     fn on_flushed(&self);
 }
 
-/// A client's socket, which reports to its connection and the gauge what it puts on the
-/// wire.
+/// A client's socket, which reports to its connection and the gauge what it puts on the wire.
 pub(crate) struct Socket<W: SocketWatch> {
     reader: Reader,
     writer: OwnedWriteHalf,
@@ -57,8 +54,7 @@ pub(crate) struct Socket<W: SocketWatch> {
 enum Reader {
     /// The client's sending side is open, and is read from.
     Open(OwnedReadHalf),
-    /// All that the client had to send was read; a future may wait for the connection's
-    /// failure.
+    /// All that the client had to send was read; a future may wait for the connection's failure.
     Ended(Option<Failing>),
 }
 

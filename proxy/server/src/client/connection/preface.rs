@@ -53,8 +53,7 @@ pub(super) struct Prefaced {
 enum PrefaceLook {
     /// The number of bytes that have come, all of them the preface's.
     Matching(usize),
-    /// The look is over; these bytes, if any, have been read and not yet given to the
-    /// reader.
+    /// The look is over; these bytes, if any, have been read and not yet given to the reader.
     Over(Option<Box<Bytes>>),
     /// The preface has come; these bytes are it, and what came with it. Nothing more is
     /// given before [`Prefaced::rewound`].
@@ -88,8 +87,7 @@ impl Prefaced {
         }
     }
 
-    /// Restarts the reading with the bytes that were read so far, after the preface was
-    /// found.
+    /// Restarts the reading with the bytes that were read so far, after the preface was found.
     pub(super) fn rewound(mut self) -> Self {
         if let PrefaceLook::Found(read) = self.look {
             self.look = PrefaceLook::Over(Some(read));

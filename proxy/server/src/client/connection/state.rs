@@ -33,8 +33,7 @@ pub(crate) type ClientIo = Io<Connection>;
 
 /// A protocol that a connection speaks when HTTP has ended on it.
 pub(crate) trait Switched {
-    /// Runs the protocol to its end; the bytes `early` have been read from the client
-    /// already.
+    /// Runs the protocol to its end; the bytes `early` have been read from the client already.
     fn run(
         self: Box<Self>,
         connection: Rc<Connection>,

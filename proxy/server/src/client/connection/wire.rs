@@ -12,7 +12,7 @@ use super::drain::Drain;
 pub(crate) struct Wire {
     /// The way that the connection's bytes take onto the uplink.
     outlet: Outlet,
-    /// The code point of its packets, once they have borne any.
+    /// The code point of the connection's packets, once they have borne any.
     mark: OnceCell<Rc<WireMark>>,
     /// The times for which the socket was full.
     pub(super) blocked: Blocked,

@@ -31,8 +31,7 @@ const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Asks the server about a request, and puts what it says of the user into the request's
-/// head.
+/// Asks the server about a request, and puts what it says of the user into the request's head.
 ///
 /// # Errors
 ///

@@ -21,8 +21,7 @@ pub(crate) struct SentAnswer {
     pub(crate) size: SizeBelief,
     /// The time for which the response's bytes waited for the uplink.
     pub(crate) wait: Duration,
-    /// Whether the connection has switched to another protocol: what follows is no
-    /// response.
+    /// Whether the connection has switched to another protocol: what follows is no response.
     pub(crate) tunnelled: bool,
 }
 

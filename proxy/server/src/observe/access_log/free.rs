@@ -44,8 +44,7 @@ pub(super) fn write_object(
     Ok(())
 }
 
-/// Writes a string of JSON; a value that is not UTF-8 with `\xHH` in it, as [`escape`]
-/// does.
+/// Writes a string of JSON; a value that is not UTF-8 with `\xHH` in it, as [`escape`] does.
 fn write_string(value: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     match str::from_utf8(value) {
         Ok(text) => values::string(text, out),
@@ -121,8 +120,7 @@ fn put(line: &Line, field: &LogField, out: &mut Vec<u8>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Writes the value of a field that header templates have, too; returns false if it has
-/// none.
+/// Writes the value of a field that header templates have, too; returns false if it has none.
 fn put_shared(line: &Line, variable: &Variable, out: &mut Vec<u8>) -> io::Result<bool> {
     let request = line.request.as_deref();
     let client = line.client();

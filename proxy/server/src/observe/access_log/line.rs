@@ -97,8 +97,7 @@ pub(crate) struct Asked {
     user_agent: Option<HeaderValue>,
     /// Fields of the head that formats tell.
     kept: Kept,
-    /// Whether the request came over TLS, to Sprat or to a proxy before it, if a format
-    /// tells.
+    /// Whether the request came over TLS, to Sprat or to a proxy before it, if a format tells.
     is_secure: bool,
 }
 
@@ -193,8 +192,8 @@ impl Line {
         jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
-    /// Returns the client's address as `X-Forwarded-For` has it: that of IPv4 on a socket
-    /// of IPv6, too.
+    /// Returns the client's address as `X-Forwarded-For` has it: one of IPv4 as such, also
+    /// on a socket of IPv6.
     pub(super) fn client(&self) -> SocketAddr {
         SocketAddr::new(self.client.ip().to_canonical(), self.client.port())
     }
@@ -364,8 +363,7 @@ pub(super) fn escaped(text: &[u8]) -> io::Result<String> {
     String::from_utf8(out).map_err(io::Error::other)
 }
 
-/// Returns the value of a header field as text; one that is not UTF-8 as [`escape`] writes
-/// it.
+/// Returns the value of a header field as text; one that is not UTF-8 as [`escape`] writes it.
 fn shown(value: Option<&HeaderValue>) -> io::Result<Option<Cow<'_, str>>> {
     let Some(value) = value.map(HeaderValue::as_bytes) else {
         return Ok(None);

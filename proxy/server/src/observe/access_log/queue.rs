@@ -99,8 +99,7 @@ pub(super) struct LineReceiver(Arc<Shared>);
 
 impl LineReceiver {
     /// Waits for lines, and puts them into `text`, in place of what is there. Returns their
-    /// bytes, which count as unwritten until that is dropped; none once the lines have
-    /// ended.
+    /// bytes, which count as unwritten until that is dropped; none once the lines have ended.
     pub(super) fn receive(&self, text: &mut Vec<u8>) -> Option<Permit> {
         text.clear();
         text.shrink_to(KEPT_BYTES);

@@ -100,8 +100,7 @@ pub(super) fn address(address: SocketAddr, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// The last second that a worker wrote, always in one form: most lines are of the same
-/// second.
+/// The last second that a worker wrote, always in one form: most lines are of the same second.
 struct LastSecond {
     /// The seconds since 1970.
     at: i64,
@@ -188,8 +187,7 @@ mod tests {
         }
     }
 
-    /// Checks each byte that has another spelling, at each place of texts below and above a
-    /// word.
+    /// Checks each byte that has another spelling, at each place of texts below and above a word.
     #[test]
     fn every_escape_is_found() {
         let places = (1..12).flat_map(|length| (0..length).map(move |at| (length, at)));

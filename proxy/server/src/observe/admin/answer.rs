@@ -1,5 +1,4 @@
-//! Answers of the admin listener, each of which tells its client's seat when it has gone
-//! out.
+//! Answers of the admin listener, each of which tells its client's seat when it has gone out.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -54,9 +54,8 @@ const PARTS: [DashboardPart; 6] = [
     },
 ];
 
-/// The dashboard's content security policy. Scripts and styles come from this listener
-/// alone, none stand within the page, and no other site is asked, may frame it, or is sent
-/// to.
+/// The dashboard's content security policy. Scripts and styles come from this listener alone,
+/// none stand within the page, and no other site is asked, may frame it, or is sent to.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'";

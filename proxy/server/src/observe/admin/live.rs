@@ -1,7 +1,6 @@
 //! The present figures of a server, and its responses in progress, as JSON.
 //!
-//! The order of responses is looked at ten times a second at most, however many clients
-//! ask.
+//! The order of responses is looked at ten times a second at most, however many clients ask.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -43,8 +42,7 @@ impl Live {
         json(&self.metrics.figures(stage))
     }
 
-    /// Returns the responses in progress as JSON, the first `most`, as they are or were 0.1
-    /// s ago.
+    /// Returns the responses in progress as JSON, the first `most`, as they are or were 0.1 s ago.
     pub(super) fn flows(&self, most: usize) -> String {
         // Held while it is looked: those who ask meanwhile see the same.
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -60,8 +60,7 @@ struct HeldRendering {
 /// The renderings that are being read.
 #[derive(Default)]
 pub(super) struct Renderings {
-    /// The renderings, locked while one is made: the next is for all clients that ask
-    /// meanwhile.
+    /// The renderings, locked while one is made: the next is for all clients that ask meanwhile.
     held: Arc<Mutex<HeldRendering>>,
 }
 

@@ -20,8 +20,7 @@ const SILENT_FOR: Duration = Duration::from_secs(10);
 /// The time that a client has to take an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// The longest time for which a watcher may take nothing, though an event comes each
-/// second.
+/// The longest time for which a watcher may take nothing, though an event comes each second.
 const TAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The state that a connection is in.

@@ -216,8 +216,7 @@ impl Snapshot {
         reasons.collect()
     }
 
-    /// Returns the reasons for which requests were turned away before an endpoint, and how
-    /// often.
+    /// Returns the reasons for which requests were turned away before an endpoint, and how often.
     fn refusal_figures(&self) -> Value {
         let reasons = RefusalReason::ALL.iter().filter_map(|reason| {
             let classes = self.decisions.iter().flatten();

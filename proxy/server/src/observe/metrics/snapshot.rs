@@ -80,8 +80,7 @@ impl Snapshot {
         workers.map(|worker| counter(worker).get()).sum()
     }
 
-    /// Returns the sum over all workers of a counter that belongs to a name of the
-    /// configuration.
+    /// Returns the sum over all workers of a counter that belongs to a name of the configuration.
     pub(super) fn sum_named(&self, counter: impl Fn(&NamedStats) -> &Counter) -> u64 {
         let workers = self.view.named.iter();
         workers.map(|worker| counter(worker).get()).sum()

@@ -66,8 +66,7 @@ impl ReloadThread {
     }
 
     /// Waits for the end of the job under way, for ever if there is none. Returns when the
-    /// job was begun, and the configuration that is served by from now on, if it is
-    /// another.
+    /// job was begun, and the configuration that is served by from now on, if it is another.
     pub(super) async fn outcome(&mut self) -> (Instant, Option<Config>) {
         match self.outcomes.recv().await {
             Some(config) => {
@@ -130,8 +129,7 @@ impl Follower {
         }
     }
 
-    /// Reads the configuration as the file has it now, and returns it with the doubts about
-    /// it.
+    /// Reads the configuration as the file has it now, and returns it with the doubts about it.
     pub(super) fn read(&mut self, colour: bool) -> anyhow::Result<(Config, Errors)> {
         self.seen.insert(self.file.clone(), None);
         let mut loaded = self.read_what_is_seen(colour)?;

@@ -64,8 +64,7 @@ pub(crate) struct Authz {
 }
 
 impl Access {
-    /// Makes the rules on who may use a route; none if all may. `places` are those of
-    /// clusters.
+    /// Makes the rules on who may use a route; none if all may. `places` are those of clusters.
     ///
     /// # Errors
     ///
@@ -98,8 +97,7 @@ impl Access {
         self.rules.iter().any(|rule| !rule.users.is_empty())
     }
 
-    /// Returns the fields of a head that Sprat has put there to tell the endpoint of the
-    /// user.
+    /// Returns the fields of a head that Sprat has put there to tell the endpoint of the user.
     pub(crate) fn vouched_for(&self, head: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
         let of_basic = self.basic.iter().flat_map(|own| &own.username_header);
         let of_authz = self.authz.iter().flat_map(|own| &own.passed_on);

@@ -92,8 +92,7 @@ impl Users {
     ///
     /// # Errors
     ///
-    /// Fails if the name or the password is wrong, or if too many passwords wait to be
-    /// hashed.
+    /// Fails if the name or the password is wrong, or if too many passwords wait to be hashed.
     pub(crate) async fn check(&self, user: &str, password: &[u8]) -> Result<(), Denied> {
         if password.len() > MAX_PASSWORD_LEN || password.contains(&0) {
             return Err(Denied::Wrong);

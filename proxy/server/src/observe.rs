@@ -1,4 +1,4 @@
-//! What is counted and logged, and the pages that tell of it.
+//! Counters and logs, and the pages that tell of them.
 
 pub(crate) mod access_log;
 pub(crate) mod admin;

@@ -1,4 +1,4 @@
-//! What one configuration sets up, and a worker's connections are served by.
+//! The parts that one configuration sets up, by which a worker's connections are served.
 
 pub(crate) mod assembly;
 pub(crate) mod generation;

@@ -1,10 +1,8 @@
-//! A client's connection: what its request, its socket and its deadlines
-//! share.
+//! Connections of clients: HTTP/1.1 and HTTP/2 on them, their sockets and their deadlines.
 //!
-//! Nothing here arms a timer for each request. The connection has one, armed
-//! for the earliest deadline it has seen; when it fires, the deadline is
-//! computed anew from the `Phase` (`phase.rs`) and the marks that reads, writes and body
-//! chunks leave behind.
+//! A connection has one timer, not one for each request. It is armed for the earliest
+//! deadline that the connection has seen. When it fires, the deadline is computed anew from
+//! the `Phase` (`phase.rs`) and the marks that reads, writes and body chunks leave behind.
 
 mod account;
 mod blocked;

@@ -1,4 +1,4 @@
-//! What a client, or the origin, says of a response's priority (RFC 9218).
+//! The priority that a client, or the origin, asks for a response (RFC 9218).
 
 use http::{HeaderMap, HeaderName};
 use sprat_config::resolved::Priorities;
@@ -6,7 +6,7 @@ use sprat_scheduler::Precedence;
 
 const PRIORITY: HeaderName = HeaderName::from_static("priority");
 
-/// Returns what a client's `Priority` says, as far as it counts.
+/// Returns the precedence that a client's `Priority` asks for, as far as it counts.
 pub(crate) fn asked(headers: &HeaderMap, counts: Priorities) -> Precedence {
     let unsaid = Precedence::default();
     match counts {
@@ -19,8 +19,8 @@ pub(crate) fn asked(headers: &HeaderMap, counts: Priorities) -> Precedence {
     }
 }
 
-/// Returns what `Priority` says, or else what was said `before`; a member that is
-/// not right is passed over (RFC 9218 4).
+/// Returns the precedence that `Priority` gives; what it leaves out stays as it was
+/// `before`. A malformed member is passed over (RFC 9218 4).
 pub(crate) fn told(headers: &HeaderMap, mut before: Precedence) -> Precedence {
     let values = headers.get_all(PRIORITY).iter();
     let members = values

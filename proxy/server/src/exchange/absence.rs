@@ -13,8 +13,7 @@ use super::outcome::{Failed, Held, Next};
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
-/// The time that a request has waited for an endpoint, if it has to: from the first
-/// attempt that failed.
+/// A request's wait for an endpoint, if it has to wait: from the first attempt that failed.
 #[derive(Default)]
 pub(super) struct Patience(Option<Awaiting>);
 
@@ -25,7 +24,7 @@ impl Patience {
     }
 }
 
-/// Returns whether an attempt that failed so found its endpoint away, which may come back.
+/// Returns whether this reason of a failure says that the endpoint is away, and may come back.
 fn is_away(reason: Reason) -> bool {
     matches!(
         reason,
@@ -38,8 +37,8 @@ fn is_away(reason: Reason) -> bool {
 }
 
 impl Exchange<'_> {
-    /// Finds an endpoint for a request; where all are away it waits for one, if the
-    /// cluster has it wait.
+    /// Finds an endpoint for a request. If all are away, the request waits for one, where
+    /// the cluster has it wait.
     pub(super) async fn place(
         &self,
         record: &mut Record,
@@ -72,8 +71,8 @@ impl Exchange<'_> {
             && held.is_none()
     }
 
-    /// Tries a request at the endpoints that it has not tried, and then again at whichever
-    /// is back, as long as it may wait. Nothing of it was sent.
+    /// Finds the next attempt for a request of which nothing was sent. The endpoint is one
+    /// that it has not tried, or any that is back while the request may wait.
     pub(super) async fn wait_out(
         &self,
         record: &mut Record,
@@ -106,8 +105,8 @@ impl Exchange<'_> {
         Ok(Next::Attempt(lease, request))
     }
 
-    /// Asks for an endpoint again and again; none if the time is up, or as many requests
-    /// wait as may.
+    /// Asks for an endpoint again and again. Returns none if the time is up, or if as many
+    /// requests wait as may.
     async fn await_endpoint(
         &self,
         record: &mut Record,

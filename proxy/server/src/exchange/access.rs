@@ -1,5 +1,5 @@
-//! Whether the client may ask for what a route leads to: pages of other origins, users
-//! with passwords, a server that is asked, rules.
+//! The checks of whether a client may use a route: pages of other origins, users with
+//! passwords, a server that is asked, rules.
 
 mod authz;
 mod basic;
@@ -15,12 +15,12 @@ use super::local::{Local, NotForwarded};
 use crate::exchange::record::Routing;
 use crate::setup::routing::Access;
 
-/// Checks whether a client may ask. What it passes on of the user is put into the
-/// request's head.
+/// Checks whether a client may use its route. What endpoints are told of the user is put
+/// into the request's head.
 ///
 /// # Errors
 ///
-/// The client may not, or it is a browser that asks what a page may do.
+/// Fails if the client may not, or if a browser asks what a page may do, which Sprat answers.
 pub(super) async fn check(
     access: &Access,
     chosen: &Chosen<'_>,
@@ -61,14 +61,14 @@ pub(super) async fn check(
     Ok(())
 }
 
-/// Returns whether a browser asks what a page of another origin may do.
+/// Returns whether a request is a browser's question of what a page of another origin may do.
 fn is_preflight(parts: &Parts) -> bool {
     parts.method == Method::OPTIONS
         && parts.headers.contains_key(ORIGIN)
         && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Refuses what the rules are against.
+/// Refuses a request that the route's rules do not allow.
 fn obey(
     access: &Access,
     chosen: &Chosen<'_>,

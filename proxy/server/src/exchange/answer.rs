@@ -32,7 +32,7 @@ use crate::exchange::record::Record;
 use crate::exchange::tunnel::Tunnel;
 pub(crate) use own::{answer_options, give, refuse};
 
-/// Sends an upstream's response.
+/// Sends an upstream's response to the client, by the outlet of its connection.
 pub(crate) async fn respond(
     stream: &Stream,
     response: Response<ReadAhead<Coded<Begun<Incoming>>>>,
@@ -88,7 +88,7 @@ pub(crate) async fn respond(
     begin(stream, record, inner).await
 }
 
-/// Begins a response, as soon as the mark of its head may be given.
+/// Begins a response, as soon as the packets of its head may bear their mark.
 async fn begin(stream: &Stream, record: Box<Record>, response: Response<Inner>) -> Response<Body> {
     let mut marked = None;
     if let Some(marking) = record.generation().marking {
@@ -151,7 +151,7 @@ pub(crate) struct Body {
     inner: Inner,
     stream: Stream,
     record: Option<Box<Record>>,
-    /// Code points on its packets, if they bear any.
+    /// The code points that the response's packets bear, if any.
     marked: Option<Box<MarkedBytes>>,
 }
 
@@ -203,7 +203,7 @@ impl Body {
 }
 
 impl Inner {
-    /// Returns what the uplink has granted, if it grants anything.
+    /// Returns what the uplink has granted, if it paces the body.
     fn granted(&self) -> Option<Granted> {
         match self {
             Self::Paced(paced) => Some(paced.granted()),
@@ -362,8 +362,8 @@ impl Drop for Body {
     }
 }
 
-/// The upstream ended the body early, or what was buffered of it cannot be read; the
-/// client's connection is closed, which tells it so.
+/// The error of a response's body that ends early, or whose buffered part cannot be read.
+/// The client's connection is closed, which tells the client so.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the upstream ended the response's body: {0}")]

@@ -1,4 +1,4 @@
-//! An attempt: a request at one endpoint, to the head of the answer.
+//! An attempt at a request, at one endpoint, up to the head of the answer.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -22,7 +22,7 @@ use super::outcome::{Answer, Due, Failed, cut_off, failure_for};
 use super::spare::Spare;
 use super::upstream_request::Exchange;
 
-/// A request that got no answer over a connection, and why.
+/// An attempt that got no answer over a connection, and why.
 struct BrokenAttempt {
     reason: Reason,
     failure: Failure,
@@ -55,7 +55,7 @@ impl BrokenAttempt {
 }
 
 impl Exchange<'_> {
-    /// Sends the request to the lease's endpoint: an attempt, which a trace tells of.
+    /// Sends the request to the lease's endpoint, as an attempt that the trace tells of.
     pub(super) async fn attempt(
         &self,
         lease: Lease,
@@ -71,10 +71,9 @@ impl Exchange<'_> {
         outcome
     }
 
-    /// Sends the request to the lease's endpoint. A kept connection that the
-    /// endpoint had closed meanwhile is no failure: a new one is opened, once for
-    /// a request, so that endpoints that die of it do not get it over and over. No trace
-    /// tells of it.
+    /// Sends the request to the lease's endpoint; no trace tells of it. If the endpoint has
+    /// closed a kept connection meanwhile, that is no failure, and a new one is opened. That
+    /// happens once for a request: endpoints that die of it do not get it over and over.
     pub(super) async fn send(
         &self,
         mut lease: Lease,
@@ -156,7 +155,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Opens a connection for an attempt that was `tried` from then on, and may take `until` then.
+    /// Opens a connection for an attempt that was `tried` from then on, and may last `until` then.
     async fn open(
         &self,
         lease: &mut Lease,
@@ -173,7 +172,7 @@ impl Exchange<'_> {
         opened
     }
 
-    /// Returns what an attempt comes to that has taken longer than it may.
+    /// Returns the failure of an attempt that has taken longer than it may.
     fn out_of_time(&self, lease: Lease, spare: Option<Spare>, reason: Reason) -> Box<Failed> {
         // The route's own bounds are not for one attempt alone.
         let again = spare.filter(|_| reason == Reason::PerTryTimeout);
@@ -194,7 +193,7 @@ impl Exchange<'_> {
         retries::next(self.plan.route.retry.allowance(), history, broken)
     }
 
-    /// Returns an attempt that failed without a dead connection to blame for it.
+    /// Returns the failure of an attempt for which no dead connection is to blame.
     fn failed(
         &self,
         lease: Lease,
@@ -217,7 +216,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Returns what to send a request again from, should that be possible.
+    /// Returns the spare from which a request can be sent again, should that be possible.
     fn spare(&self, request: &Request<RequestBody>, safe: bool, reused: bool) -> Option<Spare> {
         let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
         // What is refused may be sent again, be it safe or not.
@@ -226,8 +225,8 @@ impl Exchange<'_> {
         repeatable.then(|| Spare::of(request))
     }
 
-    /// Returns what is left of a request whose connection, or whose part of one,
-    /// ended before there was an answer.
+    /// Returns what is left of an attempt whose connection or stream ended before there was
+    /// an answer.
     fn broken(
         &self,
         mut error: TrySendError<Request<RequestBody>>,
@@ -253,8 +252,8 @@ impl Exchange<'_> {
         BrokenAttempt::new(reason, failure, again.filter(|_| is_unanswered))
     }
 
-    /// Judges the response to a request that `began` then: it is the answer, unless the
-    /// route would rather have another.
+    /// Judges the response to a request that `began` then. It is the answer, unless the
+    /// route's rules for retries want another.
     fn judge(
         &self,
         mut lease: Lease,
@@ -289,8 +288,8 @@ impl Exchange<'_> {
         Err(failed)
     }
 
-    /// Opens a connection. The cluster bounds each step to it, the request the
-    /// whole.
+    /// Opens a connection for the lease. The cluster bounds each step to it, the request
+    /// the whole.
     async fn connect(
         &self,
         lease: &mut Lease,
@@ -308,8 +307,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Returns whether a request may be sent twice: without a body, or with one that is
-    /// here as a whole, and safe to repeat (RFC 9110 9.2.2) or said to be so.
+    /// Returns whether a request may be sent twice. It may without a body, or with one that
+    /// is here as a whole, if it is safe to repeat (RFC 9110 9.2.2) or said to be so.
     pub(super) fn is_safe(&self, request: &Request<RequestBody>) -> bool {
         let repeatable = request.method().is_idempotent() || self.plan.route.retry.non_idempotent;
         let body = self.upload.as_ref();
@@ -334,8 +333,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits for the head of the answer to what has just been `sent`, within the bounds on
-    /// the peer that keeps it waiting.
+    /// Waits for the head of the answer to a request that was `sent` then, within the
+    /// bounds on the client or the endpoint that keeps it waiting.
     async fn wait<T>(
         &self,
         due: Due<'_>,
@@ -392,8 +391,8 @@ impl Exchange<'_> {
         )
     }
 
-    /// Returns the time by which the next step is due, and whose fault it is if it
-    /// is not taken.
+    /// Returns the time by which the client or the endpoint owes the next step, and the
+    /// reason for which the attempt fails if it is not taken.
     pub(super) fn owed(&self, sent: Instant) -> (Instant, Reason) {
         let route = self.plan.route;
         let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
@@ -414,8 +413,9 @@ impl Exchange<'_> {
         }
     }
 
-    /// Notes that the endpoint's time for an answer is over, if it had a fair part of it: it
-    /// was `tried` from then on. The connection may be dead, if the endpoint is at fault.
+    /// Notes that an endpoint that was `tried` from then on gave no answer in its time, if
+    /// it had a fair part of that. If the endpoint is at fault, the connection is given up:
+    /// it may be dead.
     fn run_out(&self, lease: &mut Lease, due: Due<'_>, tried: Instant, reason: Reason) {
         if !self.had_its_time(due, tried, reason) {
             return;

@@ -1,4 +1,4 @@
-//! What is held against an endpoint that gave no response.
+//! The judgement of endpoints that gave no response.
 
 use sprat_net::clock;
 use sprat_net::error::Reason;
@@ -18,8 +18,8 @@ impl Exchange<'_> {
     }
 
     /// Returns whether the endpoint of an attempt that was `tried` from then on may be blamed
-    /// for its end: not if the route's time had largely passed before, in a queue, at other
-    /// endpoints, or while the client sent its body. Under overload that befalls many
+    /// for its end. It may not if the route's time had largely passed before: in a queue, at
+    /// other endpoints, or while the client sent its body. Under overload that befalls many
     /// requests, and to eject the endpoints for it would make the overload worse.
     pub(super) fn had_its_time(&self, due: Due<'_>, tried: Instant, reason: Reason) -> bool {
         if reason != Reason::RouteTimeout {
@@ -32,8 +32,7 @@ impl Exchange<'_> {
         had_fair_part(due.started, asked, clock::now())
     }
 
-    /// Tells the cluster of an endpoint that gave no response, if that is the
-    /// endpoint's doing.
+    /// Reports an endpoint that gave no response to its cluster, if that is the endpoint's doing.
     pub(super) fn blame_endpoint(&self, lease: &Lease, reason: Reason) {
         if !is_of_endpoint(reason) {
             return;

@@ -1,4 +1,4 @@
-//! Which bounds a request is under, and whose it is.
+//! The bounds that a request is under, and the client that it is of.
 
 use http::HeaderMap;
 use sprat_net::client::{self, ClientKey, Prefixes};
@@ -11,8 +11,8 @@ use crate::exchange::record::Record;
 use crate::setup::generation::Generation;
 use crate::setup::limits::{RateLimiter, no_place};
 
-/// Takes a request, or says which bound it is over; it keeps its place as long
-/// as its record.
+/// Admits a request, or returns the denial of the bound that it is over. The request keeps
+/// its place as long as its record.
 pub(super) fn admit(
     connection: &Connection,
     headers: &HeaderMap,
@@ -29,7 +29,7 @@ pub(super) fn admit(
     Ok(())
 }
 
-/// Takes a request that goes by a route with a rate limit.
+/// Admits a request that goes by a route with a rate limit, or returns its denial.
 pub(super) fn admit_by_route(
     connection: &Connection,
     rate: &RateLimiter,
@@ -38,14 +38,14 @@ pub(super) fn admit_by_route(
     rate.admit(client_of(connection), headers)
 }
 
-/// Notes whose a request is, where clients share the uplink.
+/// Notes the number of the client that a request is of, where clients share the uplink.
 pub(super) fn tell_client(connection: &Connection, headers: &HeaderMap, record: &mut Record) {
     let numbers = record.generation().sharing.as_ref();
     let number = numbers.map(|numbers| numbers.number(|| client_of(connection), headers));
     record.routing.is_of_client(number);
 }
 
-/// Returns the network that a connection comes from, where the gain is told by that.
+/// Returns the network that a connection comes from, where the gain is counted by network.
 pub(super) fn network(connection: &Connection, generation: &Generation) -> Option<Network> {
     let per_client = &connection.listener.config.limits.per_client;
     let ip = connection.client.peer.ip();

@@ -1,5 +1,4 @@
-//! Which bodies are kept for clients that take or send them slowly, so that no endpoint
-//! waits for these.
+//! The choice of bodies that Sprat keeps for slow clients, so that no endpoint waits for these.
 
 use std::rc::Rc;
 
@@ -20,12 +19,12 @@ use crate::setup::routing::Route;
 /// The field in which nginx's backends say that a response is not to be buffered.
 const X_ACCEL_BUFFERING: &str = "x-accel-buffering";
 
-/// An upstream's response, as far as it is known how it is read.
+/// An upstream's response, whose body may be read ahead of its client.
 pub(super) type KeptResponse = Response<ReadAhead<Coded<Begun<Incoming>>>>;
 
 /// Reads a response's body ahead of its client, if its route or its cluster says so. The
-/// endpoint's place is free once the endpoint has sent it all. A body that is here whole by
-/// then has a size that is certain.
+/// endpoint's place is free once the endpoint has sent it all. A body that has come as a
+/// whole by then has a size that is certain.
 pub(super) fn keep(
     record: &mut Record,
     response: Response<Coded<Begun<Incoming>>>,
@@ -87,7 +86,7 @@ fn is_stream(headers: &HeaderMap) -> bool {
     is_of_type(headers, b"text/event-stream") || is_of_type(headers, b"application/grpc")
 }
 
-/// Returns whether a body's type begins so.
+/// Returns whether a body's `Content-Type` begins `with` these bytes.
 fn is_of_type(headers: &HeaderMap, with: &[u8]) -> bool {
     let kind = headers
         .get(CONTENT_TYPE)
@@ -96,8 +95,8 @@ fn is_of_type(headers: &HeaderMap, with: &[u8]) -> bool {
     start.is_some_and(|own| own.eq_ignore_ascii_case(with))
 }
 
-/// Returns whether a request's body is taken from the client before a place at an endpoint
-/// is: not where the two speak with each other.
+/// Returns whether a request's body is taken from the client before a place at an endpoint.
+/// It is not where the client and the endpoint speak with each other.
 pub(super) fn keeps_request(route: &Route, may_switch: bool, headers: &HeaderMap) -> bool {
     route.buffer.request.is_some() && !may_switch && !is_of_type(headers, b"application/grpc")
 }

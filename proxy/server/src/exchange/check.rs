@@ -1,4 +1,4 @@
-//! What must hold for any request, wherever it goes.
+//! The checks that every request has to pass, wherever it goes.
 
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, MAX_FORWARDS};
 use http::request::Parts;
@@ -10,7 +10,7 @@ use sprat_net::headers::has_unknown_coding;
 
 use crate::setup::routing::host_without_port;
 
-/// Refuses what no backend is to see; `slips` are what was wrong with the head
+/// Refuses a request that no endpoint is to see; `slips` are what was wrong with the head
 /// before it was parsed.
 pub(super) fn check(parts: &Parts, slips: Slips) -> Result<(), Reason> {
     if slips.other_version {
@@ -64,9 +64,9 @@ pub(super) fn make_asterisk(parts: &mut Parts, slips: Slips) {
     }
 }
 
-/// Counts this hop off an OPTIONS that may go through so many proxies (RFC 9110
-/// 7.6.2); true if it is to go no further. (TRACE goes nowhere, and for other methods
-/// the field has no meaning.)
+/// Counts this hop off the `Max-Forwards` of an OPTIONS request (RFC 9110 7.6.2); returns
+/// whether the request is to go no further. (TRACE goes nowhere, and for other methods the
+/// field has no meaning.)
 pub(super) fn is_last_hop(parts: &mut Parts) -> bool {
     if parts.method != Method::OPTIONS {
         return false;
@@ -93,8 +93,8 @@ pub(super) fn is_last_hop(parts: &mut Parts) -> bool {
     }
 }
 
-/// Returns the `Host` that the request is for: its target's, if that has one (RFC
-/// 9112 3.2.2), as HTTP/2's `:authority` is. None is right in HTTP/1.0 only.
+/// Returns the host that the request is for: its target's, if that has one (RFC 9112 3.2.2),
+/// as HTTP/2's `:authority` is, or else that of `Host`. Only in HTTP/1.0 may there be none.
 pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reason> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let host = hosts.next();
@@ -126,11 +126,11 @@ pub(super) fn requested_host(parts: &Parts) -> Result<Option<HeaderValue>, Reaso
         .map_err(|_| Reason::InvalidTarget)
 }
 
-/// Returns whether servers agree on what a target names. They do not if it has what
-/// RFC 3986 does not allow and some take for something else: quotes, angle brackets,
-/// bytes past ASCII, in its path a backslash; nor if an encoding in its path is none,
-/// or is that of a NUL. (In a query browsers send a backslash as it is, and it
-/// separates nothing there: <https://url.spec.whatwg.org/#query-percent-encode-set>.)
+/// Returns whether servers agree on what a target names. They do not if it has what RFC
+/// 3986 does not allow: quotes, angle brackets, bytes past ASCII or, in its path, a
+/// backslash. Nor do they if an encoding in its path is malformed, or is that of a NUL. (In
+/// a query browsers send a backslash as it is, and it separates nothing there:
+/// <https://url.spec.whatwg.org/#query-percent-encode-set>.)
 fn is_plain(target: &Uri) -> bool {
     let odd = |byte: &u8| matches!(byte, b'"' | b'<' | b'>' | 0x80..);
     let bytes = target

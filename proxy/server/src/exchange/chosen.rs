@@ -17,14 +17,14 @@ use crate::exchange::record::Routing;
 use crate::setup::generation::Generation;
 use crate::setup::routing::{self, EditNeeds, Forward, Peer, Route, Sought, Subject};
 
-/// A request whose route is chosen, before it is known whether the client may ask.
+/// A request whose route is chosen, before it is known whether the client may use it.
 pub(super) struct Chosen<'a> {
     pub(super) stream: &'a Stream,
     pub(super) generation: &'a Generation,
     pub(super) route: &'a Route,
     /// The host that was asked for, with its port if it has one.
     pub(super) asked: Option<HeaderValue>,
-    /// Whether it came over TLS, to Sprat or to a trusted proxy before it.
+    /// Whether the request came over TLS, to Sprat or to a trusted proxy before it.
     pub(super) is_secure: bool,
     /// The target as the client sent it, if that was not in normal form.
     pub(super) sent_target: Option<http::Uri>,
@@ -35,7 +35,8 @@ impl<'a> Chosen<'a> {
     ///
     /// # Errors
     ///
-    /// There is none, or the request is over a bound, or wrong.
+    /// Fails if no route takes the request, or its route is closed to the client, or if the
+    /// request is over a bound, or malformed.
     pub(super) fn of(
         stream: &'a Stream,
         generation: &'a Generation,
@@ -85,7 +86,8 @@ impl<'a> Chosen<'a> {
         host_of(self.asked.as_ref()).unwrap_or_default()
     }
 
-    /// Returns the request as rules ask about it; `user` is who asks, if that is known.
+    /// Returns the request in the form that rules ask about; `user` is the client's user,
+    /// if known.
     pub(super) fn asked_by<'s>(
         &'s self,
         parts: &'s Parts,
@@ -105,8 +107,8 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Gives the request the class of the user who asks, where rules go by users: its route
-    /// had to be known first.
+    /// Gives the request the class of its user, where rules go by users. The user is known
+    /// only after the request's route.
     pub(super) fn classify_user(&self, parts: &Parts, terms: &mut Routing) {
         let Some(user) = terms.user() else { return };
         let fields = Head(&parts.headers);
@@ -121,7 +123,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// Keeps of a request what the changes of heads may tell.
+    /// Returns what edits of heads may tell of a request.
     pub(super) fn subject(&self, parts: &Parts, needs: &EditNeeds) -> Box<Subject> {
         let connection = self.stream.connection();
         let peer = Peer {
@@ -144,7 +146,7 @@ impl<'a> Chosen<'a> {
     ///
     /// # Errors
     ///
-    /// The route has Sprat answer by itself.
+    /// Fails with Sprat's own answer, if the route asks for that.
     pub(super) fn forward(&self, parts: &Parts) -> Result<&'a Forward, NotForwarded> {
         let local = match Way::of(self.route) {
             Way::Forward(forward) => return Ok(forward),
@@ -167,7 +169,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// Gives the request its class, which the uplink is told to expect, and its route.
+/// Finds the request's route, and gives it its class, which the uplink is told to expect.
 fn find_route<'a>(
     connection: &Connection,
     generation: &'a Generation,
@@ -215,7 +217,7 @@ fn host_of(asked: Option<&HeaderValue>) -> Result<&str, Reason> {
     routing::host_without_port(text).ok_or(Reason::InvalidHost)
 }
 
-/// Takes a request that goes by a route, if its bounds allow it.
+/// Admits a request to its route, if the route's bounds allow it.
 fn admit(connection: &Connection, route: &Route, parts: &Parts) -> Result<(), Denial> {
     if let Some(rate) = &route.rate {
         bounds::admit_by_route(connection, rate, &parts.headers)?;
@@ -228,7 +230,7 @@ fn admit(connection: &Connection, route: &Route, parts: &Parts) -> Result<(), De
     }
 }
 
-/// Returns how many bytes a request's body may have; none is without bound.
+/// Returns the most bytes that a request's body may have; none if there is no bound.
 pub(super) fn max_body_bytes(connection: &Connection, route: &Route) -> Option<u64> {
     match route.max_request_body {
         None => connection.listener.config.max_body_bytes,

@@ -27,7 +27,7 @@ use super::upstream_request::Exchange;
 /// response begins without its size being known.
 const PAUSE_MAX: Duration = Duration::from_millis(10);
 
-/// The time for which a small body is waited for in all: a backend that sends it piece by
+/// The time for which a small body is waited for in all. An endpoint that sends it piece by
 /// piece never pauses for as long as that.
 const COLLECTING_MAX: Duration = Duration::from_millis(50);
 
@@ -37,7 +37,7 @@ struct Collected {
     chunks: VecDeque<Bytes>,
     bytes: usize,
     trailers: Option<HeaderMap>,
-    /// All of it is here.
+    /// Whether all of the body is here.
     is_whole: bool,
 }
 
@@ -46,7 +46,7 @@ impl Exchange<'_> {
     ///
     /// # Errors
     ///
-    /// The endpoint breaks off before the response has begun.
+    /// Fails if the endpoint breaks off before the response has begun.
     pub(super) async fn compress(
         &self,
         mut response: Response<Begun<Incoming>>,
@@ -104,7 +104,7 @@ impl Exchange<'_> {
 }
 
 impl Collected {
-    /// Reads a body to its end, unless it is longer than this, pauses, or takes too long.
+    /// Reads a body to its end, unless it is longer than `max_bytes`, pauses, or takes too long.
     async fn read(
         &mut self,
         body: &mut Begun<Incoming>,
@@ -131,7 +131,7 @@ impl Collected {
         Ok(())
     }
 
-    /// Returns the whole of it encoded, or as it is if that is no shorter.
+    /// Returns the whole body encoded, or as it came if encoding does not make it shorter.
     fn encoded(&mut self, algorithm: Algorithm) -> Bytes {
         let mut encoder = Encoder::new(algorithm);
         for chunk in &self.chunks {
@@ -161,7 +161,7 @@ fn is_eligible(rules: &Compressor, response: &Response<Begun<Incoming>>) -> bool
         && is_of_type(rules, headers)
 }
 
-/// Returns whether `Cache-Control` has a directive.
+/// Returns whether `Cache-Control` has the directive of this name.
 fn has_directive(headers: &HeaderMap, name: &str) -> bool {
     let fields = headers.get_all(CACHE_CONTROL).iter();
     let mut texts = fields.filter_map(|field| field.to_str().ok());
@@ -171,8 +171,8 @@ fn has_directive(headers: &HeaderMap, name: &str) -> bool {
     })
 }
 
-/// Returns whether a body is of one of the types. Streams of events are of none: their
-/// readers wait for each event.
+/// Returns whether a body is of a type that is compressed. Streams of events and gRPC's
+/// messages are not: their readers wait for each of them.
 fn is_of_type(rules: &Compressor, headers: &HeaderMap) -> bool {
     let text = headers.get(CONTENT_TYPE).and_then(|own| own.to_str().ok());
     let kind = text
@@ -184,7 +184,7 @@ fn is_of_type(rules: &Compressor, headers: &HeaderMap) -> bool {
         && rules.content_types.iter().any(|own| own.matches(&kind))
 }
 
-/// Says that a response depends on what its client takes.
+/// Adds `Vary: Accept-Encoding`, since a response depends on the codings that its client takes.
 fn add_vary(headers: &mut HeaderMap) {
     let names = |text: &str| {
         let mut names = text.split(',').map(str::trim);
@@ -196,8 +196,8 @@ fn add_vary(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes a head that of the encoded body: it has another length, and no ranges, and is the
-/// same as the plain one in meaning alone (RFC 9110 8.8.1).
+/// Makes a head that of the encoded body: without a length and ranges, and with a weak
+/// `ETag`. The body is the same as the plain one in meaning alone (RFC 9110 8.8.1).
 fn mark(headers: &mut HeaderMap, algorithm: Algorithm) {
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static(algorithm.name()));
     headers.remove(CONTENT_LENGTH);

@@ -1,5 +1,5 @@
-//! What is decided of a request from its head alone: its class, its route, and what
-//! the route does with it. The proxy and `sprat explain` ask the same code.
+//! Decisions on a request by its head alone: its class, its route, and what the route does
+//! with it. The proxy and `sprat explain` ask the same code.
 
 use sprat_config::classify::{Asked, Classified, Classifier, Later};
 use sprat_config::fields::Fields;
@@ -36,12 +36,12 @@ pub enum Way<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// Decides which class and which route a request has. Its path has another reading if an
-    /// endpoint may take what is encoded in it for slashes.
+    /// Decides which class and which route a request has. An endpoint may take encoded slashes
+    /// in its path for slashes: the path in that reading is `other_reading`, if it differs.
     ///
     /// # Errors
     ///
-    /// Other rules are for the path's other reading.
+    /// Fails if other rules apply to the path's other reading.
     pub fn decide<F: Fields + ?Sized>(
         &self,
         sought: &Sought<'_, F>,
@@ -60,8 +60,8 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Returns whether the rules for a request are those for its path's other reading,
-    /// too: an endpoint may read it so.
+    /// Returns whether a request has the same class and route by its path's other reading,
+    /// which an endpoint may take. A route that names an escaped slash stands for both.
     fn has_same<F: Fields + ?Sized>(
         &self,
         sought: &Sought<'_, F>,
@@ -85,8 +85,8 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Returns the class of a request whose route has found out who asks, and the rules that may
-/// change it when the response comes; none where no rule goes by users, so that the class stays.
+/// Returns the class of a request whose user is known by now, and the rules that may change it
+/// when the response comes. Returns none where no rule goes by users, so that the class stays.
 pub fn class_by_user<F: Fields + ?Sized>(
     classifier: &Classifier,
     asked: &Asked<'_, F>,

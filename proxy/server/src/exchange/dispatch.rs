@@ -16,8 +16,8 @@ use super::outcome::{Answer, Due, Next};
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
-/// The time for which a head waits for the first bytes of a body whose length it
-/// tells. Most have come with it.
+/// The longest time for which a head waits for the first bytes of a body whose length it
+/// tells. Most bodies' first bytes have come with the head.
 const BODY_WAIT: Duration = Duration::from_millis(2);
 
 impl Exchange<'_> {
@@ -71,8 +71,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits a moment for what follows the head of a response of HTTP/2, whose endpoint
-    /// may break the rules with it: then there is a head to say so with.
+    /// Waits a moment for what follows the head of a response of HTTP/2. If the endpoint
+    /// breaks the rules with that, there is still a head to say so with.
     pub(super) async fn begin(
         &self,
         body: &mut Begun<Incoming>,
@@ -93,9 +93,10 @@ impl Exchange<'_> {
         })
     }
 
-    /// Says so if the client's connection ends with the answer, so that no further
-    /// request is on its way (RFC 9112 9.6): something of the request's body is still
-    /// to come, which no endpoint will want; or the answer ends with the connection.
+    /// Announces in the response's head that the client's connection ends with it, if it
+    /// does, so that no further request is on its way (RFC 9112 9.6). The connection ends
+    /// if some of the request's body is still to come, which no endpoint will want, or if
+    /// its end is the answer's.
     pub(super) fn announce_close(&self, response: &mut Response<Coded<Begun<Incoming>>>) {
         let upload = self.upload.as_ref();
         let is_early = upload.is_some_and(|upload| !upload.has_come());
@@ -114,8 +115,8 @@ impl Exchange<'_> {
         }
     }
 
-    /// Makes the upstream's header fields those of the response, unless it
-    /// switches protocols.
+    /// Accepts an attempt's answer: makes the endpoint's header fields those of the
+    /// response, unless it switches protocols.
     fn accept(&self, record: &mut Record, answer: Answer) -> Result<Response<Incoming>, Reason> {
         let Answer {
             mut response,
@@ -146,7 +147,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Refuses what does not say clearly where the body ends; the length becomes a
+/// Refuses a head that does not say clearly where its body ends, and makes its length a
 /// single number (RFC 9112 6.3).
 fn frame(headers: &mut HeaderMap, is_chunked: bool) -> Result<(), Reason> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();

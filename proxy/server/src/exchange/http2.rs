@@ -1,5 +1,4 @@
-//! What can be wrong with a request that came over HTTP/2 and not with
-//! another, and what its head looks like elsewhere.
+//! Checks of requests that came over HTTP/2, and their heads in the form of HTTP/1.1.
 
 use http::header::{CONTENT_LENGTH, COOKIE, HOST};
 use http::request::Parts;
@@ -8,9 +7,9 @@ use sprat_net::error::Reason;
 
 use crate::client::connection::Connection;
 
-/// Refuses a head that others may read in another way, and makes of its fields
-/// what HTTP/1.1 would have. (Fields of the connection, upper case, and lengths
-/// that the body does not have are refused by the library.)
+/// Refuses a head that endpoints may read in another way, and makes its fields those that
+/// HTTP/1.1 would have. (Fields of the connection, upper case, and lengths that the body
+/// does not have are refused by the library.)
 pub(super) fn admit(connection: &Connection, parts: &mut Parts) -> Result<(), Reason> {
     let headers = &mut parts.headers;
     // First: a browser with many cookies has a field for each.
@@ -42,8 +41,7 @@ fn is_padded(value: &[u8]) -> bool {
     blank(value.first()) || blank(value.last())
 }
 
-/// Joins the fields of a cookie: it may come in several, which are one everywhere
-/// else (RFC 9113 8.2.3).
+/// Joins the fields of a cookie into one: HTTP/2 may send it in several (RFC 9113 8.2.3).
 fn join_cookies(headers: &mut HeaderMap) {
     let mut crumbs = headers.get_all(COOKIE).iter();
     let (Some(first), Some(second)) = (crumbs.next(), crumbs.next()) else {

@@ -1,5 +1,5 @@
-//! Interim responses of an endpoint (1xx) on their way to the client: a proxy passes
-//! them on, but for those that it has asked for itself (RFC 9110 15.2).
+//! Interim responses of an endpoint (1xx) on their way to the client. A proxy passes them
+//! on, but for those that it has asked for itself (RFC 9110 15.2).
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -18,14 +18,14 @@ use sprat_upstream::Hear;
 use super::plan::Plan;
 use crate::exchange::answer;
 
-/// Interim responses of one request that are passed on. Those that say how far a long
-/// one has got come every few seconds.
+/// The most interim responses of one request that are passed on. Those that tell how far a
+/// long request has got come every few seconds.
 const INTERIM_MAX: usize = 100;
 
 /// A step that an interim response leads to; steps are taken in the order of the responses.
 enum Step {
     PassOn(Interim),
-    /// The request's body is asked for.
+    /// The endpoint asks for the request's body.
     Open(GateOpener),
 }
 
@@ -37,9 +37,9 @@ struct InterimSteps {
     waiting: VecDeque<Step>,
     /// The number of responses that have come.
     came: usize,
-    /// The bytes that are left for the fields of further ones.
+    /// The bytes that are left for the fields of further responses.
     bytes_left: usize,
-    /// Wakes the task that passes them on.
+    /// The waker of the task that passes the responses on.
     waker: Option<Waker>,
 }
 
@@ -54,7 +54,7 @@ impl Interims {
         })))
     }
 
-    /// Says once that the body may come.
+    /// Returns what asks the client for the request's body: it queues a 100 (Continue).
     pub(super) fn asking(&self) -> Ask {
         let interims = self.clone();
         Ask::new(move || {
@@ -71,7 +71,7 @@ impl Interims {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Adds to those that wait, and wakes the task that passes them on.
+    /// Adds steps to the queue, and wakes the task that takes them.
     fn add(&self, add: impl FnOnce(&mut InterimSteps)) {
         let waker = self.with(|queue| {
             add(queue);
@@ -102,7 +102,7 @@ impl Interims {
         });
     }
 
-    /// Notes that the endpoint has asked for the body, after what has come before.
+    /// Notes that the endpoint has asked for the request's body, after the steps that came before.
     fn open(&self, opener: &GateOpener) {
         self.add(|queue| {
             queue.came += 1;
@@ -133,8 +133,8 @@ impl Hearer {
     }
 }
 
-/// Listens for interim responses to a request that is about to be sent, and has the body
-/// asked for by the opener: hyper tells of those of HTTP/1.1, the connection itself of others.
+/// Listens for interim responses to a request that is about to be sent; a 100 (Continue) has the
+/// opener ask for the body. hyper reports the responses of HTTP/1.1, the connection itself others.
 pub(super) fn listen(
     interims: Option<&Interims>,
     opener: Option<&GateOpener>,
@@ -156,7 +156,7 @@ pub(super) fn listen(
     }
 }
 
-/// Waits for the answer to a request; interim responses before it are passed on to the client.
+/// Waits for the answer to a request, and passes interim responses before it on to the client.
 pub(super) async fn relay<T>(
     interims: Option<&Interims>,
     plan: &Plan<'_>,

@@ -1,4 +1,4 @@
-//! The request's body, taken from the client before a place at an endpoint is.
+//! Request bodies that are taken from the client before a place at an endpoint is.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
@@ -16,7 +16,8 @@ use crate::exchange::record::Record;
 
 impl Exchange<'_> {
     /// Takes the request's body from the client, all of it or as much as there is room for,
-    /// within the bounds on the client. A body that is here is of a length that is known.
+    /// within the bounds on the client. A body that is here has a known length, which the
+    /// head then tells.
     pub(super) async fn keep_body(
         &self,
         record: &Record,

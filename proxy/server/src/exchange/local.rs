@@ -14,18 +14,18 @@ use crate::exchange::record::Record;
 use crate::setup::generation::Generation;
 use crate::setup::routing::Page;
 
-/// Bytes of an answer that was replaced, which are read so that its connection serves
-/// another request.
+/// The most bytes of an answer that was replaced which are read, so that its connection
+/// serves another request.
 const DRAIN_MAX_BYTES: usize = 64 << 10;
 
-/// The longest time for which such an answer is read.
+/// The longest time for which an answer that was replaced is read.
 const DRAIN_MAX: Duration = Duration::from_secs(1);
 
 /// An answer of Sprat's own.
 pub(crate) struct Local {
     /// The status of the answer.
     pub(crate) status: StatusCode,
-    /// Fields of the head.
+    /// The fields of the answer's head.
     pub(crate) fields: Vec<(HeaderName, HeaderValue)>,
     /// The body; none if it is empty.
     pub(crate) page: Option<Page>,
@@ -59,8 +59,8 @@ impl<D: Into<Denial>> From<D> for NotForwarded {
     }
 }
 
-/// Returns the answer to an authority that asks whether a name is ours, for a request that
-/// it is waited for: any other goes the way of all.
+/// Returns the proof of a name that a certificate authority asks for over HTTP; none for
+/// any other request, which goes the way of all.
 pub(super) fn challenge(generation: &Generation, parts: &Parts) -> Option<Local> {
     let asks = [Method::GET, Method::HEAD].contains(&parts.method);
     let body = generation.challenges.body(parts.uri.path())?;
@@ -86,7 +86,8 @@ pub(super) fn in_place_of(answer: &Response<Incoming>, record: &Record) -> Optio
     })
 }
 
-/// Reads an answer that was replaced, if it is short, so that its connection is of use.
+/// Reads an answer that was replaced, if it is short, so that its connection serves another
+/// request.
 pub(super) fn drain(body: Incoming, lease: Option<Lease>) {
     let Some(lease) = lease else { return };
     drop(tokio::task::spawn_local(async move {

@@ -13,10 +13,10 @@ use super::plan::Plan;
 use super::side::{Side, SideKind, discard};
 use crate::setup::routing::Forward;
 
-/// Copies that a worker has under way at most; of one over it there is no copy.
+/// The most copies that a worker has under way; a request beyond that is not copied.
 pub(crate) const MAX_UNDER_WAY: usize = 1024;
 
-/// Sends copies of a request whose head is that of the upstream request.
+/// Sends copies of a request, with the head of the upstream request, to its route's mirrors.
 pub(super) fn copy(
     plan: &Plan<'_>,
     forward: &Forward,

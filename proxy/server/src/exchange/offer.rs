@@ -14,7 +14,7 @@ use crate::setup::routing::Route;
 /// The protocols that a client would switch to, as far as its route allows.
 pub(super) struct Offer {
     protocols: HeaderValue,
-    /// The place that the tunnel keeps.
+    /// The place among the listener's tunnels that the tunnel keeps.
     pub(super) place: Permit,
 }
 
@@ -54,13 +54,13 @@ impl Offer {
         Ok(Some(Box::new(Self { protocols, place })))
     }
 
-    /// Adds what asks the upstream to switch protocols.
+    /// Adds the fields that ask the upstream to switch protocols.
     pub(super) fn add(&self, headers: &mut HeaderMap) {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, self.protocols.clone());
     }
 
-    /// Returns whether the upstream switches to what was offered.
+    /// Returns whether the upstream switches to a protocol that was offered.
     pub(super) fn has(&self, answer: &HeaderMap) -> bool {
         let chosen = answer.get(UPGRADE).and_then(|value| value.to_str().ok());
         let mut offered = tokens(&self.protocols).map(name);
@@ -68,7 +68,7 @@ impl Offer {
     }
 }
 
-/// Returns a protocol without its version: `websocket/13` is `websocket`.
+/// Returns a protocol's name without its version: `websocket/13` is `websocket`.
 fn name(protocol: &str) -> &str {
     let name = protocol.split_once('/').map_or(protocol, |(name, _)| name);
     name.trim()

@@ -1,4 +1,4 @@
-//! How long an attempt may take, and how it ends.
+//! The bounds on an attempt's time, and its outcome.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -20,8 +20,8 @@ pub(super) struct Due<'a> {
     pub(super) started: Instant,
     /// The deadline of the whole exchange.
     pub(super) deadline: Option<Instant>,
-    /// Whether it waits by timers of its own, not by the connection's: there may be
-    /// several attempts at a time.
+    /// Whether the attempt waits by timers of its own, not by the connection's: there may
+    /// be several attempts at a time.
     pub(super) own_timers: bool,
     /// The attempt that is to note when the request has been sent, if a second may follow.
     pub(super) sent: Option<&'a Sent>,
@@ -31,12 +31,12 @@ pub(super) struct Due<'a> {
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,
     pub(super) lease: Lease,
-    /// The time when its head was there.
+    /// The time when the response's head was there.
     pub(super) heard: Instant,
 }
 
 impl Answer {
-    /// Returns what is taken for the answer only now.
+    /// Makes an answer of a response that is accepted only now.
     pub(super) fn now(response: Response<Incoming>, lease: Lease) -> Self {
         Self {
             response,
@@ -59,13 +59,13 @@ pub(super) struct Failed {
     pub(super) response: Option<Response<Incoming>>,
 }
 
-/// The last response that led to a repetition, should that bring none.
+/// The last response that led to a repetition, kept in case that brings none.
 pub(super) type Held = Option<Box<Answer>>;
 
 /// The step that an exchange takes after an attempt that failed.
 pub(super) enum Next {
     Attempt(Lease, Request<RequestBody>),
-    /// This is the answer, after all.
+    /// The exchange takes this answer, after all.
     Answer(Answer),
 }
 
@@ -78,8 +78,8 @@ impl Failed {
         })
     }
 
-    /// Ends a request that is not repeated: the client gets its response, or the one that
-    /// is `held`, which is better than none. Time that is up is up.
+    /// Ends a request that is not repeated: the client gets its response, or the one that is
+    /// `held`, which is better than none. If the route's time is up, the held one is not given.
     pub(super) fn end(self, held: &mut Held) -> Result<Next, Reason> {
         if let Some(response) = self.response {
             return Ok(Next::Answer(Answer::now(response, self.lease)));
@@ -145,8 +145,7 @@ pub(super) fn failure_for(reason: Reason, otherwise: Failure) -> Failure {
     }
 }
 
-/// Returns how an attempt has failed whose connection, or whose part of one, ended before
-/// there was an answer.
+/// Returns how an attempt has failed whose connection or stream ended before there was an answer.
 pub(super) fn cut_off(refused: Option<Refused>, is_untouched: bool) -> Failure {
     match refused {
         Some(Refused::Connection) => Failure::RefusedConnection,
@@ -156,8 +155,7 @@ pub(super) fn cut_off(refused: Option<Refused>, is_untouched: bool) -> Failure {
     }
 }
 
-/// Returns whether it is an endpoint's doing that it gave no response, as far as the reason
-/// tells.
+/// Returns whether the lack of a response is the endpoint's doing, as far as the reason tells.
 pub(super) fn is_of_endpoint(reason: Reason) -> bool {
     !reason.is_shortage() && reason.facts().fault == Fault::Upstream
 }

@@ -14,7 +14,7 @@ use crate::setup::routing as routes;
 /// The target of a request before its path was put in normal form.
 #[derive(Default)]
 pub(super) struct Before {
-    /// The target, if it is another now.
+    /// The target as it was, if it is another now.
     pub(super) target: Option<Uri>,
     /// The path's other reading, if it has one that rules may be for.
     pub(super) other_reading: Option<String>,
@@ -37,7 +37,7 @@ pub(super) fn check_and_normalize(
     normalize(&connection.listener.config.paths, parts, routing)
 }
 
-/// Puts the path of a request's target in normal form; the log tells of it if it was not.
+/// Puts the path of a request's target in normal form, and notes for the log that it was not.
 fn normalize(
     rules: &PathRules,
     parts: &mut Parts,
@@ -78,7 +78,7 @@ pub fn refusal(abnormal: Abnormal) -> Reason {
     }
 }
 
-/// Returns where a client is sent instead.
+/// Returns the location to which a client is redirected, whose path is in normal form.
 fn location(path: &str, query: Option<&str>) -> Option<HeaderValue> {
     // Two slashes at the beginning would name another host (RFC 3986 4.2).
     let start = if path.starts_with("//") { "/." } else { "" };

@@ -30,13 +30,13 @@ use crate::setup::routing::{Forward, Route, Telling};
 
 /// The way that a request goes, and what has been decided about it.
 pub(super) struct Plan<'a> {
-    /// Index of its priority class.
+    /// The index of the request's class.
     pub(super) class: usize,
     pub(super) stream: &'a Stream,
     pub(super) connection: &'a Connection,
     pub(super) generation: &'a Generation,
     pub(super) route: &'a Route,
-    /// The clusters that it may go to.
+    /// The clusters that the request may go to.
     pub(super) forward: &'a Forward,
     pub(super) upstream: &'a Rc<Upstream>,
     pub(super) head_only: bool,
@@ -60,11 +60,11 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans a request's way: its route is chosen, and the client may ask.
+    /// Plans a request's way: chooses its route, and checks that the client may use it.
     ///
     /// # Errors
     ///
-    /// It is refused, or Sprat answers it by itself.
+    /// Fails if the request is refused, or if Sprat answers it by itself.
     pub(super) async fn of(
         stream: &'a Stream,
         generation: &'a Generation,
@@ -87,8 +87,8 @@ impl<'a> Plan<'a> {
         Self::make(chosen, parts, vouched, facts, terms)
     }
 
-    /// Makes the head of a request that of the upstream request. The client's `Connection`
-    /// does not take away the fields that are `vouched` for.
+    /// Makes a request's plan, and its head that of the upstream request. The client's
+    /// `Connection` does not take away the fields that are `vouched` for.
     fn make(
         chosen: Chosen<'a>,
         parts: &mut Parts,
@@ -168,7 +168,7 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// Returns what the cluster is told of the request.
+    /// Returns the request as its cluster's station sees it.
     pub(super) async fn arrival(
         &self,
         record: &mut Record,
@@ -217,7 +217,7 @@ impl<'a> Plan<'a> {
         self.route.timeout.map(|timeout| record.started() + timeout)
     }
 
-    /// Believes what a response's head says of its size; has the catalogue learn it.
+    /// Takes a response's size from its head, and has the catalogue learn it.
     pub(super) async fn believe_head<B: Body>(&self, response: &Response<B>, record: &mut Record) {
         let sizes = Sizes::of(self.generation, self.stream);
         let (size, asked) = (&mut record.sent.size, self.asked.as_deref());
@@ -237,7 +237,8 @@ fn resource(
     generation.catalogue.asked(to, &parts.headers)
 }
 
-/// Returns the cluster that a request goes to.
+/// Returns the index of the cluster that a request goes to; the fallback, if the one picked
+/// has no endpoint.
 fn pick_cluster(generation: &Generation, forward: &Forward) -> usize {
     let picked = forward.pick(fastrand::u64(..));
     match forward.fallback {
@@ -261,8 +262,8 @@ fn edit_head(upstream: &Upstream, route: &Route, parts: &mut Parts, terms: &Rout
     }
 }
 
-/// Makes the client's header fields those of the upstream request; true if the
-/// body comes in chunks.
+/// Makes the client's header fields those of the upstream request; returns whether the body
+/// comes in chunks.
 fn plan_head(
     connection: &Connection,
     route: &Route,

@@ -1,4 +1,4 @@
-//! How the catalogue asks an endpoint for the size of a response.
+//! The HEAD requests by which the catalogue asks an endpoint for the size of a response.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use sprat_net::upload::RequestBody;
 use sprat_sizes::{Probe, Probing};
 use sprat_upstream::Upstream;
 
-/// A cluster that is asked what a response's head says.
+/// A cluster that the catalogue asks for the head of a response.
 pub(super) struct Heads<'a>(pub(super) &'a Rc<Upstream>);
 
 impl Probe for Heads<'_> {

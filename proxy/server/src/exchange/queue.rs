@@ -1,4 +1,4 @@
-//! Waiting for an endpoint that has a place, and what a client is told for whom there is none.
+//! The wait for an endpoint that has a place, and what a client is told if there is none.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

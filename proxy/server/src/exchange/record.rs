@@ -1,4 +1,4 @@
-//! What is remembered of a request until it is done, then counted and logged.
+//! The record of a request until it is done, when it is counted and logged.
 
 mod facts;
 mod routing;
@@ -35,10 +35,11 @@ pub(crate) use routing::Routing;
 pub(crate) use sent::SentAnswer;
 pub(crate) use upstream_part::UpstreamPart;
 
-/// The time for which a stream of HTTP/2 stands after its answer, when its body is not wanted.
+/// The time for which a stream of HTTP/2 stands after its answer, when the rest of its
+/// request's body is not wanted.
 const UNWANTED_FOR: Duration = Duration::from_secs(1);
 
-/// A request on its way. It counts as open while this lives; dropped before
+/// The record of a request on its way. It counts as open while this lives; dropped before
 /// [`Record::complete`], it counts as aborted.
 pub(crate) struct Record {
     stream: Stream,
@@ -46,9 +47,9 @@ pub(crate) struct Record {
     generation: Rc<Generation>,
     started: Instant,
     pub(super) facts: RequestFacts,
-    /// The terms that it is served by.
+    /// The terms that the request is served by.
     pub(crate) routing: Routing,
-    /// The endpoint's part in it.
+    /// The endpoint's part in the request.
     pub(super) upstream: UpstreamPart,
     /// The answer, as far as it has gone out.
     pub(crate) sent: SentAnswer,
@@ -192,7 +193,7 @@ impl Record {
         self.sent.begin(status);
     }
 
-    /// Notes the first thing that went wrong.
+    /// Notes why the request failed; the first reason counts.
     pub(crate) fn fail(&mut self, reason: Reason) {
         let progress = self.upload.as_ref().map(|upload| upload.progress());
         let reason = match (reason, progress) {
@@ -211,7 +212,8 @@ impl Record {
         self.upstream.release(now, self.sent.bytes);
     }
 
-    /// Notes that the upstream's part may be over before the client has all of the response.
+    /// Keeps the place at an endpoint of a response that may be read ahead: it may be free
+    /// before the client has all of the response.
     pub(super) fn holds(&mut self, held: Rc<Held>) {
         self.stream.connection().holds(&held);
         self.upstream.hold(held);
@@ -234,8 +236,8 @@ impl Record {
         }
     }
 
-    /// Ends the upload: what is not with the upstream yet is not wanted any more.
-    /// The client may still be sending it, and hears the answer if it `listens`.
+    /// Ends the upload: the part of the body that the upstream does not have is not wanted
+    /// any more. The client may still be sending it, and gets the answer if it `listens`.
     fn end_upload(&mut self, listens: bool) {
         let Some(upload) = self.upload.take() else {
             return;
@@ -261,8 +263,8 @@ impl Record {
         self.finish(false);
     }
 
-    /// Tells the cluster of an endpoint that has not given all of its response, if
-    /// that is its own doing.
+    /// Reports an endpoint that has not given all of its response to its cluster, if that
+    /// is its own doing.
     fn blame_endpoint(&mut self) {
         let own = match self.reason {
             Some(Reason::UpstreamIdleTimeout) => true,
@@ -303,7 +305,7 @@ impl Record {
         }
     }
 
-    /// Counts the answer by its status, for each that answers are counted for.
+    /// Counts the answer by its status, for its class, its listener and its cluster.
     fn count_answer(&self) {
         let connection = self.stream.connection();
         let stats = &connection.serving.stats;
@@ -339,8 +341,8 @@ impl Record {
         }
     }
 
-    /// Returns how many times as long the response took as the link alone needs for it; none
-    /// of what is no response by itself.
+    /// Returns the response's slowdown; none if the uplink has no rate, or for a stream or
+    /// a tunnel.
     fn slowdown(&self) -> Option<f64> {
         let rate = self.generation.uplink.rate_bits_per_s()?;
         let took = clock::now() - self.sent.answered?;
@@ -351,12 +353,13 @@ impl Record {
         slowdown(self.sent.bytes, own, rate)
     }
 
-    /// Returns whether it has paused, or was a tunnel.
+    /// Returns whether the response has paused, or became a tunnel.
     fn is_stream(&self) -> bool {
         self.sent.tunnelled || self.stream.has_paused()
     }
 
-    /// Takes the time of the response into what is told of times, and learns its size.
+    /// Counts the time of the response, or that it was aborted, and has the catalogue learn
+    /// its size.
     fn count_time(&mut self, took: Duration, slowdown: Option<f64>, aborted: bool) {
         let stats = &self.stream.connection().serving.stats;
         if aborted {
@@ -407,7 +410,8 @@ impl Record {
         self.sent.status.filter(|_| !got_nothing)
     }
 
-    /// Returns the same, or the status that stands for the reason why there was none.
+    /// Returns the status that the client got, or the one that stands for the reason why
+    /// there was none.
     fn told_status(&self) -> Option<StatusCode> {
         let instead = || self.reason.map(|own| own.facts().status);
         self.sent_status().or_else(instead)
@@ -505,9 +509,10 @@ impl Drop for Record {
     }
 }
 
-/// Returns how many times as long a response took as the link alone needs for it, from
-/// when its head was there, less what its backend was waited for; none if it has no body.
-/// It is 1 at least: what the kernel holds at the end is still on its way.
+/// Returns a response's slowdown: the time that it `took` over the time that the link alone
+/// needs; none if it has no body. The time counts from when its head was there, less the
+/// waits for its endpoint. The slowdown is 1 at least: what the kernel holds at the end is
+/// still on its way.
 fn slowdown(bytes: u64, took: Duration, rate_bits_per_s: f64) -> Option<f64> {
     let ideal_s = WireCost::ETHERNET_IPV4.bytes(bytes) as f64 * 8.0 / rate_bits_per_s;
     (bytes > 0).then(|| (took.as_secs_f64() / ideal_s).max(1.0))

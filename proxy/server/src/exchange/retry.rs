@@ -1,4 +1,4 @@
-//! Attempts that failed: whether, where and when a request is tried again.
+//! Repetitions after attempts that failed: whether, where and when a request is tried again.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
 impl Exchange<'_> {
-    /// Tries a request elsewhere, or here after a while, if that is the next step and the
-    /// budget allows it.
+    /// Finds the next attempt at a request, if that is the next step and the budget allows
+    /// it. It is at another endpoint, or at the same after a pause.
     pub(super) async fn repeat(
         &self,
         record: &mut Record,
@@ -73,7 +73,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits before an endpoint is tried again; false if the route does not
+    /// Waits before an endpoint is tried again; returns false if the route's time does not
     /// allow for it.
     async fn pause(&self, record: &Record, pause: Duration) -> bool {
         let now = Instant::now();
@@ -89,8 +89,8 @@ impl Exchange<'_> {
         true
     }
 
-    /// Makes an attempt, and a second one beside it if that is slow. The first
-    /// answer is taken; the other attempt is cancelled.
+    /// Makes an attempt, and a second one beside it if the first is slow. The first answer
+    /// is taken; the other attempt is cancelled.
     pub(super) async fn hedged(
         &self,
         lease: Lease,

@@ -1,4 +1,4 @@
-//! What connections hand their requests to.
+//! The service that connections hand their requests to.
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -10,7 +10,7 @@ use super::handle;
 use super::record::Record;
 use crate::client::connection::{Account, Service, Stream};
 
-/// The way of a request: routed, dispatched, sent upstream, answered.
+/// The service that answers requests: routed, dispatched, sent upstream, answered.
 pub(crate) struct Exchanges;
 
 impl Service for Exchanges {

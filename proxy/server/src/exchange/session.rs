@@ -1,4 +1,4 @@
-//! Sessions: what a client's cookie says of its request, and what it is given.
+//! Sessions: the one that a client's cookie names, and the cookie that the client gets.
 
 use http::header::{CACHE_CONTROL, HeaderName, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
@@ -31,7 +31,7 @@ impl Plan<'_> {
         self.count_session(record, kept.outcome);
     }
 
-    /// Counts what has become of a session.
+    /// Counts the outcome of a request's session, and keeps it for the log.
     pub(super) fn count_session(&self, record: &mut Record, outcome: SessionOutcome) {
         record.facts.session = Some(outcome);
         self.upstream.counters().sessions[outcome.index()].increment();

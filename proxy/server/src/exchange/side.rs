@@ -24,17 +24,17 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::outcome::{cut_off, failure_for, had_fair_part, is_of_endpoint};
 use super::spare::Spare;
 
-/// A request of Sprat's own.
+/// A request of Sprat's own, beside a client's.
 pub(super) struct Side {
-    /// The cluster that it goes to.
+    /// The cluster that the request goes to.
     pub(super) upstream: Rc<Upstream>,
     /// The request, with the head that the endpoint gets.
     pub(super) request: Request<RequestBody>,
-    /// Index of its priority class.
+    /// The index of the request's class.
     pub(super) class: usize,
     /// The ends of the client's connection, for endpoints that are told of them.
     pub(super) ends: Option<Ends>,
-    /// The kind of request that it is.
+    /// The kind of the request, which bounds its time and its attempts.
     pub(super) kind: SideKind,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Side {
 pub(super) enum SideKind {
     /// A question, without a body, which may be asked again.
     Question {
-        /// The time when it came up.
+        /// The time when the question came up.
         started: Instant,
         /// The time by which the head of an answer is to be there, waits for endpoints
         /// included.
@@ -51,16 +51,16 @@ pub(super) enum SideKind {
     },
     /// A copy, which is not repeated.
     Copy {
-        /// The time from when it is sent to the answer's head, at most.
+        /// The longest time from when the copy is sent to the head of its answer.
         response_timeout: Duration,
     },
 }
 
-/// An attempt without an answer.
+/// An attempt at a request of Sprat's own that got no answer.
 struct BrokenSide {
     reason: Reason,
     facts: retries::Broken,
-    /// Whether it is held against the endpoint.
+    /// Whether the failure is held against the endpoint.
     is_own: bool,
     /// The request, if it may be sent again.
     again: Option<Request<RequestBody>>,
@@ -82,8 +82,8 @@ impl BrokenSide {
         })
     }
 
-    /// Returns an attempt whose connection, or whose part of one, ended before there was an
-    /// answer.
+    /// Returns the failure of an attempt whose connection or stream ended before there was
+    /// an answer.
     fn cut_off(
         mut error: TrySendError<Request<RequestBody>>,
         silence: &Silence,
@@ -106,7 +106,7 @@ impl BrokenSide {
 }
 
 impl Side {
-    /// Sends the request; none if there is no answer.
+    /// Sends the request, and returns the answer with its lease; none if there is no answer.
     pub(super) async fn send(self) -> Option<(Lease, Response<Incoming>)> {
         let Self {
             upstream,
@@ -166,7 +166,7 @@ impl Side {
 }
 
 impl SideKind {
-    /// Waits for a step on the way to an answer, as long as a question may take.
+    /// Waits for a step on the way to an answer; for a question, only until its time is up.
     async fn bound<T>(self, step: impl Future<Output = T>) -> Result<T, Reason> {
         match self {
             Self::Question { until, .. } => {
@@ -177,8 +177,8 @@ impl SideKind {
         }
     }
 
-    /// Returns the time by which the head of the answer is to be there to what is sent now,
-    /// and the reason of the failure if it is not.
+    /// Returns the time by which a request that is sent now is to have the head of its
+    /// answer, and the reason for the failure otherwise.
     fn due(self) -> (Instant, Reason) {
         match self {
             Self::Question { until, .. } => (until, Reason::RouteTimeout),
@@ -188,8 +188,8 @@ impl SideKind {
         }
     }
 
-    /// Returns whether an endpoint that was `asked` from then on may be blamed for the end:
-    /// not if a question's time had largely passed before.
+    /// Returns whether an endpoint that was `asked` from then on may be blamed for the end
+    /// of an attempt. It may not if a question's time had largely passed before.
     fn had_its_time(self, asked: Instant, reason: Reason) -> bool {
         match self {
             Self::Question { started, .. } if reason == Reason::RouteTimeout => {
@@ -266,8 +266,9 @@ fn arrival(class: usize) -> Arrival {
     }
 }
 
-/// Reads the body of an answer of at most so many bytes, a chunk within `idle_timeout`, so
-/// that its connection serves another request; none if it is longer, or does not end.
+/// Reads the body of an answer of at most `max_bytes` bytes, each chunk within
+/// `idle_timeout`, so that its connection serves another request. Returns none if the body
+/// is longer, or does not end.
 pub(super) async fn read(
     mut body: Incoming,
     lease: Lease,
@@ -287,8 +288,8 @@ pub(super) async fn read(
     Some(bytes)
 }
 
-/// Reads the body of an answer to its end, however long, and throws it away; none if a
-/// chunk does not come in time.
+/// Reads the body of an answer to its end, however long, and throws it away. Returns none
+/// if a chunk does not come in time.
 pub(super) async fn discard(
     mut body: Incoming,
     lease: Lease,

@@ -1,5 +1,5 @@
-//! The size of a response's body on its way: what the catalogue says of it when the request
-//! has come, what the response's head says, and what it was at the end, from which the
+//! The size of a response's body, as it becomes known. The catalogue tells one when the
+//! request has come, then the response's head does, then the body's end, from which the
 //! catalogue learns.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct SizeBelief {
     size: Size,
     /// The size that the catalogue gave before the response did, and the layer that had it.
     said: Option<Found>,
-    /// The lesson that its length is for the catalogue, if its head does not tell it.
+    /// The lesson that the body's length will be for the catalogue, if the head does not tell it.
     lesson: Option<Box<Lesson>>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Sizes<'a> {
 }
 
 impl SizeBelief {
-    /// Returns what is believed before anyone was asked.
+    /// Returns the belief before the catalogue was asked: the size is unknown.
     pub(crate) fn none() -> Self {
         Self {
             size: Size::Unknown,
@@ -55,12 +55,12 @@ impl SizeBelief {
         self.size
     }
 
-    /// Returns the layer of the catalogue that said so before the response did, if any.
+    /// Returns the layer of the catalogue that knew a size before the response told it, if any.
     pub(crate) fn source(&self) -> Option<Layer> {
         self.said.map(|said| said.layer)
     }
 
-    /// Believes what the catalogue says of a request.
+    /// Takes the size that the catalogue has for a request.
     pub(super) async fn at_request(
         &mut self,
         asked: &Asked,
@@ -74,8 +74,9 @@ impl SizeBelief {
         self.found(looking.await);
     }
 
-    /// Believes what the head of a response says, or else the catalogue once it has seen that
-    /// head. A length that it says is learnt, if the response is whole.
+    /// Takes the size that the head of a response tells, or else the one that the catalogue
+    /// has once it has seen that head. A length that the head tells is learnt, if the
+    /// response is whole.
     pub(super) async fn at_head<B: Body>(
         &mut self,
         response: &Response<B>,
@@ -127,7 +128,7 @@ impl SizeBelief {
         self.is_exactly(bytes);
     }
 
-    /// Believes a length that is certain.
+    /// Takes a length that is certain.
     pub(crate) fn is_exactly(&mut self, bytes: u64) {
         self.size = Size::Exact(bytes);
     }

@@ -6,10 +6,10 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 use sprat_net::upload::RequestBody;
 
-/// Room for the fields of most requests.
+/// The bytes that the fields of most requests need.
 const USUAL_BYTES: usize = 512;
 
-/// A request without its body.
+/// A request without its body, packed so that it costs little to keep.
 #[derive(Debug)]
 pub(super) struct Spare {
     method: Method,

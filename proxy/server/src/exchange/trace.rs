@@ -19,10 +19,10 @@ use tokio::time::Instant;
 
 use super::outcome::{Answer, Failed};
 
-/// Spans of a request beside its own. Retries and hedges of one route are fewer.
+/// The most spans of a request beside its own. Retries and hedges of one route are fewer.
 const MAX_CHILDREN: usize = 64;
 
-/// A wait for the uplink that is shorter is none to tell of: what is granted at once.
+/// The shortest wait that a trace tells of; a grant that comes at once waits for less.
 const MIN_WAIT: Duration = Duration::from_micros(100);
 
 /// A request's part in a trace.
@@ -41,13 +41,13 @@ struct Recorded {
     children: RefCell<Vec<Child>>,
     /// The number of attempts so far.
     attempts: Cell<u64>,
-    /// The reason why the next one is made, if it is not the first.
+    /// The reason why the next attempt is made, if it is not the first.
     again: Cell<Option<&'static str>>,
-    /// Since when the response goes out as the uplink grants it.
+    /// The time since which the response goes out as the uplink grants it.
     paced_since: Cell<Option<Instant>>,
 }
 
-/// The parts of a request's head that a span tells, each text no longer than it may be.
+/// The parts of a request's head that a span tells, each text cut to the length that it may have.
 struct Head {
     method: Method,
     path: String,
@@ -68,9 +68,9 @@ struct Child {
 
 /// The work that a span within a request's stands for.
 enum Work {
-    /// A wait for a place.
+    /// A wait for an endpoint, or for the uplink.
     Wait { at: &'static str },
-    /// A request to an endpoint.
+    /// An attempt at an endpoint.
     Attempt {
         endpoint: String,
         status: Option<StatusCode>,
@@ -127,7 +127,7 @@ impl Trace {
         })
     }
 
-    /// Tells a backend of the trace.
+    /// Puts the trace's context into the head that an endpoint gets.
     pub(super) fn tell(&self, headers: &mut HeaderMap) {
         headers.insert(TRACEPARENT, self.context.traceparent(self.context.span));
         let state = self.state.as_deref().map(HeaderValue::from_str);
@@ -137,7 +137,8 @@ impl Trace {
         };
     }
 
-    /// Notes a wait for a place, from now until what is returned is dropped.
+    /// Notes a wait for an endpoint, or for the uplink, from now until what is returned is
+    /// dropped.
     pub(super) fn wait(self: &Rc<Self>, at: &'static str) -> Option<NotedWait> {
         self.recorded.as_ref().map(|_| NotedWait {
             trace: Rc::clone(self),
@@ -334,7 +335,8 @@ impl Head {
 }
 
 impl Ended<'_> {
-    /// Returns whether the span tells of an error: what clients do wrong is none of the server's.
+    /// Returns whether the request's span tells of an error; a client's error is none of
+    /// the server's.
     fn is_error(&self) -> bool {
         self.is_aborted || self.status.is_some_and(|own| own.is_server_error())
     }
@@ -429,7 +431,7 @@ fn without_signatures(query: &str) -> Cow<'_, str> {
     Cow::Owned(pairs.collect::<Vec<_>>().join("&"))
 }
 
-/// Tells of an endpoint by its label, which is an address or a name with a port.
+/// Describes an endpoint by its label, which is an address or a name with a port.
 fn describe_endpoint(label: &str, out: Attributes<'_, '_>) {
     let Some((host, port)) = label.rsplit_once(':') else {
         return out.text("server.address", label);
@@ -440,7 +442,7 @@ fn describe_endpoint(label: &str, out: Attributes<'_, '_>) {
     }
 }
 
-/// A moment by both clocks.
+/// A moment by the wall clock and by the monotonic one.
 struct Clock {
     unix: Duration,
     instant: Instant,
@@ -454,7 +456,7 @@ impl Clock {
         }
     }
 
-    /// Returns when something was, in nanoseconds since 1970.
+    /// Returns the time of an instant, in nanoseconds since 1970.
     fn unix_ns(&self, at: Instant) -> u64 {
         let unix = self
             .unix
@@ -463,7 +465,7 @@ impl Clock {
     }
 }
 
-/// A wait that goes on until this is dropped.
+/// A wait that goes on until this is dropped, and is noted then.
 pub(super) struct NotedWait {
     trace: Rc<Trace>,
     at: &'static str,
@@ -479,7 +481,7 @@ impl Drop for NotedWait {
     }
 }
 
-/// An attempt that goes on until this is dropped: cancelled, if no outcome was told.
+/// An attempt that goes on until this is dropped; it was cancelled if no outcome was told.
 pub(super) struct Attempting {
     trace: Rc<Trace>,
     id: SpanId,
@@ -492,7 +494,7 @@ pub(super) struct Attempting {
 }
 
 impl Attempting {
-    /// Ends it with its outcome.
+    /// Ends the attempt with its outcome.
     pub(super) fn end(mut self, outcome: &Result<Answer, Box<Failed>>) {
         (self.status, self.error) = match outcome {
             Ok(answer) => (Some(answer.response.status()), None),

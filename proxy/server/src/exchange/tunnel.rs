@@ -1,5 +1,5 @@
-//! What follows a `101 Switching Protocols` (RFC 9110 7.8): bytes in both
-//! directions, of which nothing is known but how many.
+//! The tunnel after a `101 Switching Protocols` (RFC 9110 7.8): bytes in both directions,
+//! of which nothing is known but how many.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -23,8 +23,7 @@ use crate::client::connection::{ClientIo, Connection, Switched};
 use crate::exchange::record::Record;
 use sprat_net::poll::now_or_never;
 
-/// A connection that has switched protocols, before the client's side is
-/// there.
+/// A tunnel that is about to begin: the upstream's side, which has switched protocols.
 pub(crate) struct Tunnel {
     pub(crate) upstream: TokioIo<Upgraded>,
     pub(crate) record: Box<Record>,
@@ -69,7 +68,7 @@ impl Progress<'_> {
         self.up.add(bytes as u64);
     }
 
-    /// Ends when nothing has passed for so long.
+    /// Waits until nothing has passed for the time `bound`.
     async fn idle(&self, bound: Duration) {
         loop {
             let until = self.at.get() + bound;
@@ -171,7 +170,7 @@ async fn up(
     Ok(())
 }
 
-/// Writes all of it, and tells of each part when it has been taken: a peer that takes
+/// Writes all the bytes, and reports each part as the peer takes it: a peer that takes
 /// little at a time is not idle.
 async fn pass(
     to: &mut (impl AsyncWrite + Unpin),

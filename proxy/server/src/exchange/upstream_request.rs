@@ -25,7 +25,7 @@ pub(super) struct Exchange<'a> {
     /// Whether the request's body is taken from the client before a place at an endpoint
     /// is.
     pub(super) is_kept: bool,
-    /// Interim responses, where the client gets them.
+    /// The interim responses to the request, where the client gets them.
     pub(super) interims: Option<Interims>,
     /// The opener to be used when the endpoint asks for the request's body.
     pub(super) opener: Option<GateOpener>,
@@ -105,7 +105,7 @@ impl<'a> Exchange<'a> {
         interim::listen(interims, opener, &self.plan, request);
     }
 
-    /// Changes what is known of the request's attempts so far.
+    /// Changes the history of the request's attempts so far.
     pub(super) fn note(&self, change: impl FnOnce(&mut History)) {
         let mut history = self.history.get();
         change(&mut history);

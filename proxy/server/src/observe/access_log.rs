@@ -30,8 +30,8 @@ use self::queue::LineReceiver;
 use crate::observe::draining::{Unwritten, Writing};
 use crate::observe::syslog::Messages;
 
-/// Lines that could not be written, of all logs that the process has had: what a
-/// log has lost stays counted when a reload closes it.
+/// The lines that could not be written, of all logs that the process has had: what a log
+/// has lost stays counted when a reload closes it.
 static LINES_LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how many lines could not be written.
@@ -62,7 +62,7 @@ impl LogQueue {
         self.filters.is_empty() || self.filters.iter().any(takes)
     }
 
-    /// Queues a line; false if it found no room.
+    /// Queues a line; returns false if it found no room.
     fn send(&self, line: &Line, text: &mut Vec<u8>) -> bool {
         text.clear();
         if let Err(error) = line.write(&self.format, text) {
@@ -74,11 +74,11 @@ impl LogQueue {
 }
 
 impl Logs {
-    /// Opens logs; none if there are none to open.
+    /// Opens the logs of a configuration, and starts their writers; none if it has no logs.
     ///
     /// # Errors
     ///
-    /// A file cannot be opened.
+    /// Fails if a log cannot be opened.
     pub(crate) fn start(configs: &[AccessLog]) -> anyhow::Result<(Option<Self>, Vec<LogWriter>)> {
         let (mut queues, mut writers) = (Vec::new(), Vec::new());
         for config in configs {
@@ -95,13 +95,13 @@ impl Logs {
         Ok(((!configs.is_empty()).then_some(own), writers))
     }
 
-    /// Returns what is to be kept of requests for lines.
+    /// Returns the parts of requests and responses that lines need.
     pub(crate) fn needs(&self) -> &Needs {
         &self.0.needs
     }
 
-    /// Queues a line for each log that has one of the request; returns how many found no
-    /// room.
+    /// Queues a line for each log that has one of the request; returns how many of them
+    /// found no room.
     pub(crate) fn send(&self, line: &Line) -> u64 {
         thread_local! {
             // A worker's, for one line after the other.
@@ -112,7 +112,7 @@ impl Logs {
     }
 }
 
-/// Returns what is wrong with where a log is to go; nothing is created there.
+/// Returns the problem with a log's target, if there is one; nothing is created there.
 pub(crate) fn inspect(config: &AccessLog) -> Option<Problem> {
     match &config.target {
         LogTarget::Stdout => None,
@@ -180,7 +180,7 @@ impl LogWriter {
         self.writing.is_over()
     }
 
-    /// Waits until the last line is written, as long as lines are taken: a reader that
+    /// Waits until the last line is written, as long as the log takes lines: a reader that
     /// has stalled keeps no process from its end.
     pub(crate) fn join(self) {
         match self.writing.join() {
@@ -195,17 +195,17 @@ impl LogWriter {
     }
 }
 
-/// Bytes that are written at a time, and that are kept while they cannot be.
+/// The most bytes that are written at a time, and that are kept while they cannot be written.
 const CHUNK: usize = 64 << 10;
 
 type Sink = Box<dyn Write + Send>;
 
-/// A log that is open, and how it fares.
+/// An open log, and the lines that it has not taken.
 struct LogOutput {
     sink: Sink,
     /// The lines that the log has not taken, to be tried again.
     kept: Vec<u8>,
-    /// The most that is kept.
+    /// The most bytes that are kept.
     room: usize,
     /// Lines lost since the log could last be written; none if it can.
     failing: Option<u64>,
@@ -224,8 +224,8 @@ impl LogOutput {
         }
     }
 
-    /// Writes lines. What does not go out is kept as far as there is room, or counted as
-    /// lost.
+    /// Writes lines to the log. What does not go out is kept as far as there is room, or
+    /// counted as lost.
     fn write(&mut self, lines: &[u8]) {
         let written = if self.flush() { self.put(lines) } else { 0 };
         for line in lines[written..].split_inclusive(|&byte| byte == b'\n') {

@@ -111,11 +111,11 @@ impl Desk {
     }
 }
 
-/// Bytes of an answer that the kernel holds unsent: what a slow watcher gets is as new as
-/// may be, and one that takes nothing is soon known.
+/// The most bytes of an answer that the kernel holds unsent. So a slow watcher gets what is
+/// as new as may be, and one that takes nothing is soon known.
 const MAX_UNSENT_BYTES: u32 = 16 << 10;
 
-/// Bytes of an answer that are held for the kernel.
+/// The most bytes of an answer that hyper holds for the kernel.
 const BUFFER_BYTES: usize = 64 << 10;
 
 async fn accept(socket: ListeningSocket, desk: Arc<Desk>) {
@@ -140,7 +140,7 @@ async fn accept(socket: ListeningSocket, desk: Arc<Desk>) {
     }
 }
 
-/// Answers the requests of a connection. Whatever goes wrong, the client sees it.
+/// Answers the requests of a connection; its errors are the client's to see.
 async fn serve(stream: TcpStream, desk: Arc<Desk>, seat: Arc<Seat>) {
     let service = service_fn(|request: Request<Incoming>| {
         let (desk, seat) = (Arc::clone(&desk), Arc::clone(&seat));
@@ -225,7 +225,7 @@ impl Desk {
         self.page(page, answering).await
     }
 
-    /// Lets a client watch what happens; it is turned away where enough clients watch.
+    /// Lets a client watch what happens, or turns it away if enough clients watch.
     fn watch(&self, answering: Answering) -> Response<AdminAnswer> {
         match self.watchers.join(answering) {
             Ok(watching) => {

@@ -1,6 +1,6 @@
-//! Lines on their way to a thread that writes them: who has one to write never waits.
+//! Lines on their way to a thread that writes them: a thread that has a line to write never waits.
 //!
-//! What the server says on standard error goes this way.
+//! The lines that the server writes to standard error go this way.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sprat_net::permit::{Count, Permit, Permits};
 /// The time after which, at the end, a writer that takes nothing is given up.
 const STALLED_AFTER: Duration = Duration::from_secs(2);
 
-/// The time that the last lines may take at the end.
+/// The longest time that the last lines may take at the end.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Makes a queue with room for `most`, in the unit that its lines are sent with.
@@ -46,15 +46,15 @@ impl<T> Clone for Sender<T> {
 }
 
 impl<T> Sender<T> {
-    /// Queues a line that takes `size` of the room; false if there is no room for it, or
-    /// no writer any more.
+    /// Queues a line that takes `size` of the room. Returns false if there is no room for
+    /// it, or no writer any more.
     pub(crate) fn send(&self, line: T, size: usize) -> bool {
         let place = self.room.take(size, self.most);
         let queued = place.map(|place| Queued { line, place });
         queued.is_some_and(|queued| self.lines.send(queued).is_ok())
     }
 
-    /// Returns how much of the room is in use, as it changes.
+    /// Returns the count of the room in use, which goes on changing.
     pub(crate) fn waiting(&self) -> Arc<Count> {
         self.room.count()
     }
@@ -64,7 +64,7 @@ impl<T> Sender<T> {
 #[derive(Debug)]
 pub(crate) struct Queued<T> {
     line: T,
-    /// Held for its end.
+    /// The line's place in the room, until the line is dropped.
     #[expect(dead_code, reason = "to be dropped")]
     place: Permit,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Writing {
 /// The reason why a writer has not written all.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unwritten {
-    /// The reader takes nothing of what it writes: so much was still waiting.
+    /// The reader takes no more lines: this much of the room was still in use.
     Stalled(usize),
     /// The writing thread panicked.
     Panicked,
@@ -98,7 +98,7 @@ impl Writing {
     ///
     /// # Errors
     ///
-    /// No thread can be had.
+    /// Fails if no thread can be had.
     pub(crate) fn start(
         name: &str,
         waiting: Arc<Count>,
@@ -121,7 +121,7 @@ impl Writing {
     ///
     /// # Errors
     ///
-    /// Not all is written.
+    /// Fails if not all is written.
     pub(crate) fn join(self) -> Result<(), Unwritten> {
         let waiting = || self.waiting.used();
         let begun = Instant::now();

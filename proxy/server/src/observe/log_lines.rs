@@ -1,7 +1,7 @@
-//! How the lines of Sprat's own log look: as text for people, as objects of JSON, or with
+//! The form of the lines of Sprat's own log: text for people, objects of JSON, or text with
 //! priorities for the systemd journal.
 //!
-//! A line is one line in each: what comes from elsewhere, as the text of an error, cannot
+//! A line is one line in each form: a text from elsewhere, such as that of an error, cannot
 //! begin another.
 
 use std::fmt;
@@ -18,19 +18,18 @@ use tracing_subscriber::registry::LookupSpan;
 /// The form that the log's lines have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Shape {
-    /// Time, level, where, message and fields.
+    /// Text for people: time, level, target, message and fields.
     #[default]
     Text,
-    /// The same without the time, after a priority (sd-daemon(3)): the journal has a
-    /// clock of its own.
+    /// Text after a priority (sd-daemon(3)), without the time: the journal has a clock of its own.
     Journal,
     /// An object of JSON.
     Json,
 }
 
 impl Shape {
-    /// Returns how lines look that are to be text: with priorities if the journal reads
-    /// standard error.
+    /// Returns the shape of lines that are to be text: with priorities, if the journal
+    /// reads standard error.
     pub fn of_text() -> Self {
         let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
         // systemd says which stream the journal has, for it may have been redirected.
@@ -39,7 +38,7 @@ impl Shape {
         if is_it { Self::Journal } else { Self::Text }
     }
 
-    /// Returns what people are told outside of the log, as it stands in the log.
+    /// Returns a complaint to people, made outside of the log, in the form of the log's lines.
     pub(crate) fn of_complaint(self, level: Level, text: &str) -> String {
         let text = text.trim_end();
         match self {
@@ -63,7 +62,7 @@ impl Shape {
     }
 }
 
-/// Writes lines of one shape.
+/// A formatter that writes events as lines of one shape.
 pub(crate) struct Lines(pub(crate) Shape);
 
 impl<S, N> FormatEvent<S, N> for Lines
@@ -195,7 +194,7 @@ fn name(level: Level) -> &'static str {
     }
 }
 
-/// Returns the priority of syslog (RFC 5424 6.2.1).
+/// Returns the priority that a level has in syslog (RFC 5424 6.2.1).
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,
@@ -225,7 +224,7 @@ mod tests {
         }
     }
 
-    /// Returns what is written of what `say` says.
+    /// Returns the lines that the events of `say` make.
     fn written(shape: Shape, say: impl FnOnce()) -> String {
         let out = Written::default();
         let writer = out.clone();

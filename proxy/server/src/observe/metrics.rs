@@ -39,7 +39,7 @@ pub use self::table::metrics_table;
 use crate::observe::reloads::Reloads;
 use crate::observe::stats::{ListenerView, NamedStats, WorkerStats};
 
-/// Everything that can be scraped.
+/// The metrics of a server: all that can be scraped.
 pub(crate) struct Metrics {
     workers: Vec<Arc<WorkerStats>>,
     reloads: Arc<Reloads>,
@@ -65,7 +65,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) clusters: &'a [Arc<SharedCluster>],
     pub(crate) catalogue: &'a Arc<Catalogue>,
     pub(crate) uplink: &'a SharedUplink,
-    /// Room for bodies that are buffered.
+    /// The room for bodies that are buffered.
     pub(crate) buffers: &'a Arc<Buffers>,
     /// The counters of each worker.
     pub(crate) stats: &'a [NamedStats],
@@ -94,7 +94,7 @@ impl Metrics {
         }
     }
 
-    /// Tells of another configuration from now on.
+    /// Makes the metrics tell of another configuration from now on.
     pub(crate) fn commit(&self, sources: Sources<'_>) {
         let present = PresentMetrics::new(&self.workers, &self.reloads, sources);
         self.present.store(Arc::new(present));
@@ -121,7 +121,7 @@ impl Metrics {
         found.is_some_and(|own| own.station.set_draining(endpoint, drains))
     }
 
-    /// Gives an endpoint another weight; false if there is no such endpoint.
+    /// Gives an endpoint another weight; returns false if there is no such endpoint.
     pub(crate) fn set_weight(&self, cluster: &str, endpoint: &str, weight: u32) -> bool {
         let present = self.present.load();
         let mut clusters = present.view.clusters.iter();

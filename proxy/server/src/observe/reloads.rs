@@ -1,4 +1,4 @@
-//! How the reloads of a process went.
+//! The outcomes of a process's reloads.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,9 +20,9 @@ pub(crate) struct Status {
     loaded_unix_s: u64,
     good: u64,
     bad: u64,
-    /// Whether the file that was read last is what is served by.
+    /// Whether the configuration that was read last is the one that is served by.
     last_reload_successful: bool,
-    /// The error in the file that was read last, if it is not served by.
+    /// The error in the configuration that was read last, if it is not served by.
     last_error: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Reloads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how they went so far.
+    /// Returns the outcomes of the reloads so far.
     pub(crate) fn status(&self) -> Status {
         self.lock().clone()
     }
@@ -102,8 +102,8 @@ impl Reloads {
 
 /// Returns the JSON Schema of the configuration.
 ///
-/// # Errors
-/// None that a program of ours has: its copy is compressed when it is built.
+/// # Errors Fails only if the program's copy is damaged: it is compressed when the program
+/// is built.
 pub fn schema() -> anyhow::Result<String> {
     let compressed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/schema.json.gz"));
     Ok(io::read_to_string(GzDecoder::new(compressed))?)

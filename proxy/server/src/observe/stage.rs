@@ -1,15 +1,15 @@
-//! How far a server has got on its way to its end.
+//! The stages of a server on its way to its end.
 
 /// The stage of a server between its start and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
-    /// The start leads here: requests are served.
+    /// The server serves requests; its start leads here.
     Serving,
-    /// -> asked to stop: no new connections, open requests go on.
+    /// The server was asked to stop: it takes no new connections, and open requests go on.
     Draining,
-    /// -> another process has taken over: the same, and the admin listener is
-    /// the other's.
+    /// Another process has taken over: as while draining, and the admin listener is the other's.
     Replaced,
-    /// -> asked again, or the bound passed: everything ends now.
+    /// The server was asked to stop again, or the bound on draining has passed: everything
+    /// ends now.
     Cut,
 }

@@ -1,8 +1,8 @@
 //! Standard error, where Sprat says what it has to say about itself.
 //!
-//! A command says it at once. A server must not wait for a reader that has stalled: its
-//! lines go to a thread that writes them. One that finds the queue full is lost, as is
-//! one that cannot be written; where lines are missing the log says how many.
+//! A command writes its lines at once. A server must not wait for a reader that has
+//! stalled: its lines go to a thread that writes them. A line that finds the queue full is
+//! lost, as is one that cannot be written; where lines are missing, the log says how many.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,10 @@ use crate::observe::log_level;
 use crate::observe::log_lines::{Lines, Shape};
 use crate::observe::syslog::Messages;
 
-/// Bytes of lines that may wait for the writer.
+/// The most bytes of lines that wait for the writer.
 const QUEUE_BYTES: usize = 1 << 20;
 
-/// Lines of this process that were lost.
+/// The number of this process's lines that were lost.
 static LINES_LOST: AtomicU64 = AtomicU64::new(0);
 
 /// Returns how many lines could not be written to standard error.
@@ -31,7 +31,7 @@ pub(crate) fn lines_lost() -> u64 {
     LINES_LOST.load(Ordering::Relaxed)
 }
 
-/// The look of lines, and the level up to which there are any.
+/// The look of the log's lines, and the level up to which there are any.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     level: LevelFilter,
@@ -86,7 +86,7 @@ impl StandardError {
     ///
     /// # Errors
     ///
-    /// No thread can be had.
+    /// Fails if no thread can be had.
     pub fn queued(style: Style) -> io::Result<(Self, Writer)> {
         Self::queued_to(io::stderr(), QUEUE_BYTES, style)
     }
@@ -95,7 +95,7 @@ impl StandardError {
     ///
     /// # Errors
     ///
-    /// No thread can be had, or there is no server.
+    /// Fails if no thread can be had, or if there is no server.
     pub fn to_syslog(server: &Syslog, style: Style) -> io::Result<(Self, Writer)> {
         Self::queued_to(Messages::open(server, true)?, QUEUE_BYTES, style)
     }
@@ -126,8 +126,8 @@ impl StandardError {
         Ok((Self::Queued(queue), writer))
     }
 
-    /// Tells people something, outside of the log: where a server's log is for programs,
-    /// as a line of it. What is empty is not told.
+    /// Tells people a text that is no event of the log, in the form that the log's lines
+    /// have. An empty text is not told.
     pub fn complain(&self, level: Level, text: &str) {
         if !text.is_empty() {
             let shape = match self {
@@ -169,7 +169,7 @@ impl<'a> MakeWriter<'a> for StandardError {
 #[derive(Debug)]
 pub struct Queue {
     sender: Sender<Entry>,
-    /// Lines that were lost since one was last queued.
+    /// The number of lines that were lost since one was last queued.
     unsaid: AtomicU64,
     shape: Shape,
 }
@@ -178,11 +178,11 @@ pub struct Queue {
 enum Entry {
     Line {
         text: Box<[u8]>,
-        /// Lines that were lost just before it.
+        /// The number of lines that were lost just before this one.
         lost: u64,
     },
     End {
-        /// Lines that were lost last.
+        /// The number of lines that were lost last.
         lost: u64,
     },
 }
@@ -226,7 +226,7 @@ impl Drop for Writer {
 struct Output<W> {
     out: W,
     style: Style,
-    /// Lines that were lost, of which nothing is said yet.
+    /// The number of lost lines of which nothing is said yet.
     unsaid: u64,
 }
 
@@ -250,7 +250,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Says how many lines are missing here.
+    /// Writes how many lines are missing here, if any are.
     fn say_lost(&mut self) {
         if self.unsaid > 0 && self.out.write_all(&self.lost()).is_ok() {
             self.unsaid = 0;
@@ -273,7 +273,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// A line that is kept.
+/// A writer that keeps the text of a line.
 struct Appended(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Appended {
@@ -327,7 +327,7 @@ mod tests {
         taken: mpsc::Receiver<String>,
     }
 
-    /// Makes a standard error with room for so many bytes, and its reader.
+    /// Makes a standard error with room for `most_bytes` bytes, and its reader.
     fn read(most_bytes: usize) -> Read {
         let (tell, told) = mpsc::channel();
         let (taken, lines) = mpsc::channel();

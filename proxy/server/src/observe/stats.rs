@@ -1,4 +1,4 @@
-//! What one worker counts, of all that it does.
+//! The counters of one worker, and of what a configuration names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct ClassCounters {
     pub(crate) responses: [Counter; 6],
     /// Bytes of bodies that went out whole.
     pub(crate) bytes: Counter,
-    /// Seconds from the end of the head to the last byte.
+    /// Seconds from the end of the request's head to the response's last byte.
     pub(crate) durations: Histogram<Seconds>,
 }
 
@@ -42,19 +42,19 @@ impl ClassCounters {
 /// The reason why a connection was closed at once, in the order of [`ListenerStats::refused`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RefusedConnection {
-    /// The listener has as many as it may.
+    /// The listener has as many connections as it may.
     Listener,
-    /// The client has as many as it may.
+    /// The client has as many connections as it may.
     Client,
     /// The process has no memory to spare.
     Heap,
 }
 
 impl RefusedConnection {
-    /// All of them, in the order of their numbers.
+    /// All the reasons, in the order of their numbers.
     pub(crate) const ALL: [Self; 3] = [Self::Listener, Self::Client, Self::Heap];
 
-    /// Returns the name, as that of requests refused for the same reason.
+    /// Returns the reason's name: that of requests refused for the same reason.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Listener => Reason::ListenerFull.name(),
@@ -64,8 +64,8 @@ impl RefusedConnection {
     }
 }
 
-/// One worker's counters of a listener. They are small: those of two workers would share
-/// a cache line.
+/// One worker's counters of a listener. They are small, and aligned: those of two workers
+/// would share a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct ListenerStats {
@@ -73,7 +73,7 @@ pub(crate) struct ListenerStats {
     pub(crate) connections: Counter,
     /// Connections closed at once, by [`RefusedConnection`].
     pub(crate) refused: [Counter; RefusedConnection::ALL.len()],
-    /// Times that no connection could be accepted.
+    /// The number of times that no connection could be accepted.
     pub(crate) accept_errors: Counter,
     /// Responses by hundreds of the status, as [`ClusterStats::responses`].
     pub(crate) responses: [Counter; 6],
@@ -82,7 +82,7 @@ pub(crate) struct ListenerStats {
 /// A listener as the metrics see it.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerView {
-    /// The name in the configuration.
+    /// The listener's name in the configuration.
     pub(crate) name: String,
     /// The number of open connections.
     pub(crate) open: Permits,
@@ -100,8 +100,8 @@ pub(crate) struct NamedStats {
 }
 
 impl NamedStats {
-    /// Makes the counters of a configuration; what has the same name in the one before
-    /// counts on.
+    /// Makes the counters of a configuration. A cluster or a class with the same name in
+    /// the one before counts on.
     pub(crate) fn new<'a>(config: &Config, before: Option<(&'a Config, &'a Self)>) -> Self {
         let named = |(config, own): (&'a Config, &'a Self)| {
             let names = config.clusters.iter().map(|old| &*old.name);
@@ -143,7 +143,7 @@ pub(crate) struct WorkerStats {
     pub(crate) open_requests: Counter,
     /// Requests that failed, by [`Reason::index`].
     pub(crate) failures: ByReason,
-    /// Responses that were cut short: by the client, the backend, or a time-out.
+    /// Responses that were cut short: by the client, the endpoint, or a time-out.
     pub(crate) aborted: Counter,
     /// Copies of requests that were answered to the end.
     pub(crate) mirrored: Counter,
@@ -155,16 +155,16 @@ pub(crate) struct WorkerStats {
     pub(crate) compressor_bytes: [Counter; 2],
     /// Lines that the access log had no room for.
     pub(crate) log_lines_dropped: Counter,
-    /// Seconds from the end of the head to the last byte, by size class.
+    /// Seconds from the end of the request's head to the response's last byte, by size class.
     pub(crate) durations: [Histogram<Seconds>; SIZE_CLASSES],
-    /// Seconds from the end of the head until the client had acknowledged it all, by size
-    /// class.
+    /// Seconds from the end of the request's head until the client had acknowledged all of
+    /// the response, by size class.
     pub(crate) acknowledged: [Histogram<Seconds>; SIZE_CLASSES],
-    /// Time over what the uplink alone needs, by size class.
+    /// The slowdown of responses, by size class: their time over what the uplink alone needs.
     pub(crate) slowdowns: [Histogram<Slowdowns>; SIZE_CLASSES],
     /// Headers of the PROXY protocol.
     pub(crate) proxy_headers: HeaderStats,
-    /// The TLS handshakes of its connections.
+    /// The TLS handshakes of the worker's connections.
     pub(crate) handshakes: Arc<HandshakeStats>,
     /// Look-ups of sizes in the catalogue.
     pub(crate) catalogue: Arc<LayerStats>,
@@ -176,20 +176,19 @@ pub(crate) struct WorkerStats {
     pub(crate) tunnel_bytes_down: Counter,
     /// Bytes through switched connections, from clients.
     pub(crate) tunnel_bytes_up: Counter,
-    /// Rounds of its housekeeping, one a second.
+    /// Rounds of the worker's housekeeping, one a second.
     pub(crate) rounds: Counter,
 }
 
-/// Whether the workers' event loops go on.
+/// The watch over whether the workers' event loops go on.
 pub(crate) struct Heartbeat {
     workers: Arc<[Arc<WorkerStats>]>,
-    /// The rounds of each worker when they last went on, and since when they have
-    /// not.
+    /// The rounds of each worker at the last look, and when they were last seen to go on.
     seen: Vec<(u64, Instant)>,
 }
 
 impl Heartbeat {
-    /// A worker that is busy is late; one that is as late as this is stuck.
+    /// The delay by which a worker is stuck; one that is busy is late by less.
     const LATEST: Duration = Duration::from_secs(3);
 
     pub(crate) fn new(workers: Arc<[Arc<WorkerStats>]>) -> Self {
@@ -227,7 +226,7 @@ impl WorkerStats {
         }
     }
 
-    /// Counts a response of which the client has acknowledged all, so long after its request.
+    /// Counts a response of which the client has acknowledged all, `took` after its request.
     pub(crate) fn observe_acknowledged(&self, bytes: u64, took: Duration) {
         self.acknowledged[size_class(bytes)].took(took);
     }

@@ -1,4 +1,4 @@
-//! A syslog server as what lines are written to: a datagram for each line.
+//! A syslog server to which lines are written: a datagram for each line.
 //!
 //! Over UDP a message is that of RFC 5424. On a local socket it is what syslog(3) sends,
 //! without the time, which rsyslog and the journal take from their own clocks there.
@@ -9,14 +9,14 @@ use std::os::unix::net::UnixDatagram;
 
 use sprat_config::resolved::{Syslog, SyslogAddress};
 
-/// Bytes of a line; what is longer is cut. A receiver need take no more than 2,048 (RFC
-/// 5424 6.1), and rsyslog takes 8 KiB unless it is told otherwise.
+/// The most bytes of a line; what is longer is cut. A receiver need take no more than 2,048
+/// (RFC 5424 6.1), and rsyslog takes 8 KiB unless it is told otherwise.
 const LINE_MAX_BYTES: usize = 8_000;
 
 /// The severity of a line that has none of its own: informational.
 const INFORMATIONAL: u8 = 6;
 
-/// A socket that leads to a server, and what each message begins with.
+/// A writer of lines to a syslog server: its socket, and what each message begins with.
 #[derive(Debug)]
 pub(crate) struct Messages {
     target: Syslog,
@@ -66,7 +66,7 @@ impl Messages {
     ///
     /// # Errors
     ///
-    /// There is no server on the local socket, or no socket to be had.
+    /// Fails if there is no server on the local socket, or if no socket can be had.
     pub(crate) fn open(target: &Syslog, has_severity: bool) -> io::Result<Self> {
         // Not from /proc/sys, which systemd's `ProcSubset=pid` hides.
         let system = rustix::system::uname();
@@ -85,7 +85,7 @@ impl Messages {
         })
     }
 
-    /// Makes the message of a line.
+    /// Makes the message of a line, in place of the one before.
     fn make(&mut self, line: &[u8]) -> io::Result<()> {
         let (severity, line) = match line {
             [b'<', digit @ b'0'..=b'7', b'>', line @ ..] if self.has_severity => {
@@ -114,7 +114,7 @@ impl Messages {
 }
 
 impl Write for Messages {
-    /// Sends the first line of what is given, and says how long that was.
+    /// Sends the first of the lines, and returns how long that was, its end included.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let end = lines.iter().position(|byte| *byte == b'\n');
         let (line, taken) = match end {

@@ -1,9 +1,9 @@
-//! What this program was built from.
+//! The version of this program, and what it was built from.
 
 /// The version, as the manifest has it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit; `unknown` in builds that are not optimised.
+/// The commit that the program was built from; `unknown` in builds that are not optimised.
 pub(crate) const COMMIT: &str = env!("SPRAT_BUILD_COMMIT");
 
 /// The machine that the program runs on, as the compiler names it.

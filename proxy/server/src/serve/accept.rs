@@ -28,22 +28,22 @@ use sprat_net::poll::now_or_never;
 /// The pause after an accept that failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A socket that is listened on, in a task of its own.
+/// A worker's listening socket, with the task that accepts from it.
 pub(crate) struct Acceptor {
-    /// The state of the listener that connections to come are served by.
+    /// The state of the listener, by which connections to come are served.
     listener: Rc<RefCell<Arc<ListenerState>>>,
     socket: Rc<Accepting>,
-    /// Dropped when accepting is to end.
+    /// The sender that is dropped when accepting is to end.
     end: watch::Sender<()>,
     task: JoinHandle<()>,
 }
 
 impl Acceptor {
-    /// Accepts from a socket.
+    /// Begins to accept connections from a socket.
     ///
     /// # Errors
     ///
-    /// The event loop does not take it.
+    /// Fails if the event loop does not take the socket.
     pub(crate) fn start(
         worker: &Rc<Worker>,
         listener: &Arc<ListenerState>,
@@ -62,7 +62,7 @@ impl Acceptor {
         })
     }
 
-    /// Returns the number that its listener goes by.
+    /// Returns the number of the socket's listener.
     pub(crate) fn id(&self) -> u64 {
         self.listener.borrow().id
     }
@@ -82,7 +82,7 @@ impl Acceptor {
     ///
     /// # Errors
     ///
-    /// No descriptor can be had.
+    /// Fails if no descriptor can be had.
     pub(crate) fn lend(&self) -> io::Result<Lent> {
         let listener = self.listener.borrow();
         Ok(Lent {
@@ -142,7 +142,7 @@ async fn accept(
     }
 }
 
-/// Admits a connection once it has told whose it is, if it has to.
+/// Admits a connection, once the PROXY protocol has told the client's address, where it has to.
 fn arrive(
     worker: &Rc<Worker>,
     listener: &Arc<ListenerState>,
@@ -193,7 +193,8 @@ fn local(stream: &TcpStream, listener: &ListenerState) -> SocketAddr {
     }
 }
 
-/// Returns whose connection it is; none if it is not to be served.
+/// Returns the ends of a connection, as the PROXY protocol tells them where it is expected;
+/// none if the connection is not to be served.
 async fn announced(
     worker: &Worker,
     listener: &ListenerState,
@@ -209,7 +210,7 @@ async fn announced(
     }
 }
 
-/// Waits until accepting has ended, and for the time to begin.
+/// Waits until accepting has ended, and the client has had its time to begin.
 async fn late(end: &mut watch::Receiver<()>) {
     while end.changed().await.is_ok() {}
     sleep(NEW_WHILE_DRAINING).await;

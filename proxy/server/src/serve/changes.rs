@@ -1,5 +1,5 @@
-//! What a reload changes, decided once: for the reload itself, for its lines in the log,
-//! and for `sprat diff`.
+//! The changes that a reload makes, decided once: for the reload itself, for its lines in
+//! the log, and for `sprat diff`.
 
 mod routes;
 mod shown;
@@ -15,10 +15,10 @@ use sprat_config::resolved::Class;
 use self::shown::{details, of_key};
 use crate::setup::listener::kept;
 
-/// Names in the log of each kind of change.
+/// The most names of each kind of change that a line of the log has.
 const MAX_NAMES: usize = 5;
 
-/// The difference between what is served by and what is to be.
+/// The differences between the configuration that is served by and the next one.
 #[derive(Debug, Default, Serialize)]
 pub struct Changes {
     /// The parts that are different, in the order of the reference.
@@ -59,7 +59,7 @@ enum Kind {
     Moved,
 }
 
-/// A key that is different.
+/// A key whose value is different, with both values.
 #[derive(Debug, Serialize)]
 struct Detail {
     key: String,
@@ -84,8 +84,8 @@ impl Change {
 }
 
 impl Changes {
-    /// Makes a configuration one that can follow another without a restart, and says what
-    /// will then be different.
+    /// Makes the `next` configuration one that can follow `own` without a restart, and
+    /// returns what will then be different.
     pub fn prepare(next: &mut Config, own: &Config) -> Self {
         let until_restart = keep_what_stays(next, own);
         let parts = [
@@ -117,7 +117,7 @@ impl Changes {
         }
     }
 
-    /// Returns what stays as it is until a restart.
+    /// Returns the notes on what stays as it is until a restart.
     pub(crate) fn until_restart(&self) -> &[String] {
         &self.until_restart
     }
@@ -127,7 +127,7 @@ impl Changes {
         self.parts.is_empty() && self.until_restart.is_empty()
     }
 
-    /// Tells the log what is different now.
+    /// Writes to the log what is different now.
     pub(super) fn tell(&self) {
         let of_listeners = self.parts.iter().filter(|part| part.key == "listeners");
         for change in of_listeners.flat_map(|part| &part.changes) {
@@ -284,7 +284,7 @@ fn classes(own: &Config, next: &Config) -> Option<Part> {
     named("classes", members(own), members(next), own, next)
 }
 
-/// Compares what has names.
+/// Compares the members of a part that have names.
 fn named<T: PartialEq>(
     key: &'static str,
     before: Vec<(&str, &T)>,
@@ -329,7 +329,7 @@ fn is_same(key: &str, own: &Config, next: &Config) -> bool {
     of_key(key, own) == of_key(key, next)
 }
 
-/// Puts what only a restart can change back to what it is; says what that was.
+/// Puts the values that only a restart can change back to those in use; returns a note on each.
 fn keep_what_stays(config: &mut Config, own: &Config) -> Vec<String> {
     let mut notes = Vec::new();
     let (workers, wanted) = (own.runtime.workers, config.runtime.workers);

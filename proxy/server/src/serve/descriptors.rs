@@ -1,4 +1,4 @@
-//! How many files the process may have open (`RLIMIT_NOFILE`): a connection is
+//! The number of files that the process may have open (`RLIMIT_NOFILE`): a connection is
 //! one of them.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

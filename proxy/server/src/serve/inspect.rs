@@ -1,5 +1,4 @@
-//! Looks at all that a configuration names outside of itself: files, directories,
-//! stores.
+//! The look at all that a configuration names outside of itself: files, directories, stores.
 //!
 //! `sprat check`, `sprat run` and a reload ask [`inspect`] alone, and the parts
 //! answer with what they open things with in operation: what a check passes is
@@ -14,7 +13,7 @@ use crate::observe::access_log;
 use crate::observe::admin;
 use crate::serve::descriptors;
 
-/// Adds what is wrong with what `config` names to the `complaints` about it.
+/// Adds the problems with what `config` names to the `complaints` about it.
 pub(crate) fn inspect(config: &Config, purpose: Purpose, complaints: &mut Errors) {
     let mut problems = tls::inspect(config);
     problems.extend(sprat_net::listening::inspect(config));

@@ -1,4 +1,4 @@
-//! A configuration as it is read from its file, with the files that it names looked at.
+//! A configuration as it is read from its file, after a look at the files that it names.
 
 use std::fmt;
 use std::io;
@@ -27,10 +27,10 @@ impl fmt::Display for RefusedConfig {
     }
 }
 
-/// Errors that a line of the log names.
+/// The most errors that a line of the log names.
 const MAX_ERRORS_IN_A_LINE: usize = 20;
 
-/// Says in one line, for the log, why a configuration is refused.
+/// Returns in one line, for the log, why a configuration is refused.
 pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     let Some(refused) = error.downcast_ref::<RefusedConfig>() else {
         return format!("{error:#}").replace('\n', "; ");
@@ -43,7 +43,7 @@ pub(crate) fn in_one_line(error: &anyhow::Error) -> String {
     }
 }
 
-/// Reads a configuration, and looks closer at it with `inspect`.
+/// Reads a configuration, and has `inspect` look closer at it.
 pub fn look(
     file: &Path,
     colour: bool,

@@ -1,24 +1,24 @@
-//! What systemd is told of the process (sd_notify(3)); nothing where no
-//! service manager listens.
+//! The messages to systemd about the process (sd_notify(3)); none where no service manager
+//! listens.
 
 use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-/// Tells that the process serves: also as the service's main process from now on, if it has
-/// replaced another.
+/// Tells systemd that the process serves, and that it is the service's main process from
+/// now on: it may have replaced another.
 pub(crate) fn ready() {
     tell(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
 }
 
-/// Says that the process serves still, after [`reloading`]. Which process is the main one
-/// was said at the start: said again, it would take the place back from one that has
-/// replaced it.
+/// Tells systemd that the process serves still, after [`reloading`]. Which process is the
+/// main one was told at the start: told again, it would take the place back from one that
+/// has replaced this one.
 pub(crate) fn reloaded() {
     tell(&[NotifyState::Ready]);
 }
 
-/// Tells that the configuration is read anew; [`reloaded`] follows.
+/// Tells systemd that the configuration is read anew; [`reloaded`] follows.
 pub(crate) fn reloading() {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
@@ -26,17 +26,18 @@ pub(crate) fn reloading() {
     }
 }
 
-/// Tells that the process has begun to end.
+/// Tells systemd that the process has begun to end.
 pub(crate) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
-/// Tells that all of the process is alive.
+/// Tells systemd that all of the process is alive.
 pub(crate) fn alive() {
     tell(&[NotifyState::Watchdog]);
 }
 
-/// Returns how often, at least, systemd wants to hear that the process is alive.
+/// Returns how often, at least, systemd wants to hear that the process is alive; none if it
+/// does not.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }

@@ -54,11 +54,11 @@ impl Operator {
         }
     }
 
-    /// Serves until a signal says otherwise.
+    /// Serves until signals, or the admin listener, end the server.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the configuration, or that it names and
+    /// Fails with everything that is wrong with the configuration, or that it names and
     /// cannot be had.
     pub fn run(mut self) -> anyhow::Result<()> {
         anyhow::ensure!(
@@ -111,7 +111,7 @@ impl Operator {
     }
 }
 
-/// A server that is watched over.
+/// A server that runs, with the changes to it that signals ask for.
 struct ServerWatch {
     control: Control,
     reloads: ReloadThread,
@@ -119,9 +119,9 @@ struct ServerWatch {
     reload_interval: Option<Duration>,
     /// The upgrade that is under way.
     upgrade: Option<Upgrade>,
-    /// An upgrade was asked for during a reload.
+    /// Whether an upgrade was asked for during a reload.
     upgrade_waits: bool,
-    /// A reload was asked for during an upgrade, or another reload.
+    /// Whether a reload was asked for during an upgrade, or another reload.
     reload_waits: bool,
     /// The upgrade that was under way when this process was told to stop.
     ending: Option<Upgrade>,
@@ -165,9 +165,9 @@ impl ServerWatch {
         }
     }
 
-    /// Returns whether another configuration may be served by now. It may not where
-    /// nothing begins any more; nor while another process is starting, which would
-    /// not have a socket that is bound now; nor while a reload is under way.
+    /// Returns whether another configuration may be served by now. It may not when the
+    /// server is stopping, nor while a reload is under way. Nor may it while another
+    /// process is starting, which would not have a socket that is bound now.
     fn may_change(&self) -> bool {
         self.stage == Stage::Serving && self.upgrade.is_none() && !self.reloads.is_busy()
     }
@@ -186,7 +186,7 @@ impl ServerWatch {
         }
     }
 
-    /// Notes that a reload has ended: what has waited for that is done.
+    /// Notes that a reload has ended, and does what has waited for that.
     fn end_reload(&mut self, config: Option<Config>) {
         if let Some(config) = config {
             self.reload_interval = config.runtime.reload_interval;

@@ -37,43 +37,43 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// A server's present parts, and their exchange for others.
 pub(crate) struct Reloader {
     present: Mutex<Option<Present>>,
-    /// Held by the reload that is under way: what takes long is done under this lock,
+    /// The lock that the reload under way holds. What takes long is done under this lock,
     /// and not under the other, which a server that stops needs.
     turn: Mutex<()>,
 }
 
-/// Says, if it fails, why nothing is reloaded any more.
+/// A check that the server may still be reloaded; its error says why not.
 pub(crate) type Serves<'a> = &'a dyn Fn() -> anyhow::Result<()>;
 
-/// Sockets for a process that is to replace this one.
+/// The sockets for a process that is to replace this one.
 pub(crate) struct LentAll {
     pub(crate) listeners: Vec<Lent>,
     pub(crate) admin: Option<LentAdmin>,
 }
 
-/// The parts that have to be kept while a configuration is served by.
+/// The parts of a server that are kept while it serves by a configuration.
 pub(crate) struct Present {
     pub(crate) assembly: Arc<Assembly>,
     pub(crate) workers: Vec<UnboundedSender<Order>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) keeper: Keeper,
-    /// Looks at the files for TLS.
+    /// The thread that looks at the files for TLS, if there are any.
     pub(crate) tls: Option<Background>,
-    /// Looks after the endpoints.
+    /// The keeper that looks after the endpoints.
     pub(crate) health: HealthKeeper,
-    /// Keeps the certificates issued that listeners want.
+    /// The keeper of the certificates that listeners want issued.
     pub(crate) acme: sprat_acme::Keeper,
     /// A second hold on the admin listener's socket.
     pub(crate) admin: Option<ListeningSocket>,
     /// The log's writers, the present one last: the others end with the last
     /// request that they log.
     pub(crate) logs: Vec<LogWriter>,
-    /// The threads that send traces, as the logs' writers.
+    /// The threads that send traces, in the order of the logs' writers.
     pub(crate) exporters: Vec<Exporter>,
 }
 
 impl Reloader {
-    /// Makes the reload of a server that has started.
+    /// Makes the reloader of a server that has started.
     pub(crate) fn new(present: Present) -> Arc<Self> {
         Arc::new(Self {
             present: Mutex::new(Some(present)),
@@ -86,12 +86,12 @@ impl Reloader {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves by another configuration; says what of it has to wait for a
-    /// restart.
+    /// Makes the server serve by another configuration; returns notes on what has to wait
+    /// for a restart.
     ///
     /// # Errors
     ///
-    /// Something that it names cannot be had: all is as before.
+    /// Fails if something that it names cannot be had: all is as before.
     pub(crate) fn reload(
         &self,
         config: &Config,
@@ -105,11 +105,12 @@ impl Reloader {
         Ok(notes)
     }
 
-    /// Begins a reload. The receiver disconnects once every worker has switched.
+    /// Begins a reload, and does not wait for its end. The receiver disconnects once every
+    /// worker has switched.
     ///
     /// # Errors
     ///
-    /// As [`Reloader::reload`].
+    /// Fails as [`Reloader::reload`] does.
     pub(crate) fn begin(
         &self,
         config: &Config,
@@ -137,7 +138,8 @@ impl Reloader {
         ))
     }
 
-    /// Returns the number that the sockets of a listener go by.
+    /// Returns the number of the listener at this place in the configuration, which its
+    /// sockets go by.
     pub(crate) fn listener(&self, index: usize) -> Option<u64> {
         let present = self.lock();
         let listeners = &present.as_ref()?.assembly.listeners;
@@ -150,11 +152,11 @@ impl Reloader {
         present.as_ref().map(|own| own.assembly.uplink.clone())
     }
 
-    /// Tells the worker with this number something.
+    /// Gives the worker with this number an order.
     ///
     /// # Errors
     ///
-    /// It has ended, or there is none.
+    /// Fails if the worker has ended, or if there is none.
     pub(crate) fn order(&self, worker: usize, order: Order) -> anyhow::Result<()> {
         let present = self.lock();
         let worker = present
@@ -176,7 +178,7 @@ impl Reloader {
     ///
     /// # Errors
     ///
-    /// No descriptors can be had, or the server is stopping.
+    /// Fails if no descriptors can be had, or if the server is stopping.
     pub(crate) fn lend(&self) -> anyhow::Result<LentAll> {
         let present = self.lock();
         let present = present.as_ref().context("the server is stopping")?;
@@ -202,7 +204,7 @@ impl Reloader {
         Ok(LentAll { listeners, admin })
     }
 
-    /// Leaves the rest to another process, which has taken over. It saves what is learnt
+    /// Leaves the rest to another process, which has taken over: that saves what is learnt
     /// from now on, and the files of Unix sockets are its own.
     pub(crate) fn leave(&self) {
         if let Some(present) = self.lock().as_ref() {
@@ -222,7 +224,7 @@ impl Reloader {
         }
     }
 
-    /// Ends what is not a worker.
+    /// Ends all of the server but the workers, which have ended.
     pub(crate) fn close(&self) {
         let Some(present) = self.lock().take() else {
             return;
@@ -255,8 +257,8 @@ struct NextPresent {
 }
 
 impl NextPresent {
-    /// Makes a configuration ready for so many workers. Nothing changes for what is
-    /// served by now.
+    /// Makes a configuration ready for this number of workers. Nothing changes yet for
+    /// requests that are served.
     fn prepare(own: &Assembly, config: Config, workers: usize) -> anyhow::Result<Self> {
         let (log, writers) = match &config.access_log {
             same if *same == own.config.access_log => (own.log.clone(), Vec::new()),
@@ -297,7 +299,7 @@ impl NextPresent {
 ///
 /// # Errors
 ///
-/// The collector's authorities cannot be read, or no thread can be had.
+/// Fails if the collector's authorities cannot be read, or if no thread can be had.
 pub(crate) fn start_tracer(
     config: Option<&Tracing>,
     stats: &Arc<TraceStats>,
@@ -316,11 +318,11 @@ struct Ready {
 }
 
 impl Present {
-    /// Makes ready what the present parts need for another configuration: threads.
+    /// Prepares the threads that the present parts need for another configuration.
     ///
     /// # Errors
     ///
-    /// One cannot be had; all is as before.
+    /// Fails if a thread cannot be had; all is as before.
     fn prepare(&self, next: NextPresent) -> anyhow::Result<Ready> {
         let (assembly, config) = (&next.assembly, &next.assembly.config);
         let uplink = assembly.uplink.prepare(&config.uplink, &config.classes);
@@ -337,8 +339,8 @@ impl Present {
         })
     }
 
-    /// Hands another configuration to the workers; they have taken it when
-    /// what is returned ends.
+    /// Hands another configuration to the workers. The receiver that it returns disconnects
+    /// once they have all taken it.
     fn commit(&mut self, ready: Ready, changes: &Changes) -> Receiver<()> {
         let NextPresent {
             assembly,

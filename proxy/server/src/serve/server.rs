@@ -1,4 +1,4 @@
-//! Puts the parts together: sockets, workers, the admin listener, shutdown.
+//! A server and its parts, put together: sockets, workers, the admin listener, shutdown.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub struct Server {
     metrics: Arc<Metrics>,
 }
 
-/// Tells a server to stop, or to become another; from any thread.
+/// A handle by which any thread tells a server to stop, or to serve by another configuration.
 #[derive(Clone)]
 pub struct Control {
     stage: Arc<watch::Sender<Stage>>,
@@ -48,7 +48,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Stops accepting; what is open goes on until it is done, or cut.
+    /// Drains the server: it stops accepting, and what is open goes on until it is done, or cut.
     pub fn drain(&self) {
         self.stage.send_if_modified(|stage| {
             let begins = *stage == Stage::Serving;
@@ -59,7 +59,7 @@ impl Control {
         });
     }
 
-    /// Waits until it has begun to stop.
+    /// Waits until the server has begun to stop.
     pub(crate) async fn drained(&self) {
         let mut stage = self.stage.subscribe();
         let begun = stage.wait_for(|stage| *stage >= Stage::Draining).await;
@@ -73,7 +73,7 @@ impl Control {
         self.reloader.lend()
     }
 
-    /// Drains, for another process has taken over.
+    /// Drains the server, since another process has taken over.
     pub(crate) fn replaced(&self) {
         self.reloader.leave();
         self.stage.send_if_modified(|stage| {
@@ -85,7 +85,7 @@ impl Control {
         });
     }
 
-    /// Ends everything at once, what is under way too.
+    /// Cuts the server: ends everything at once, what is under way too.
     pub fn cut(&self) {
         self.stage.send_replace(Stage::Cut);
     }
@@ -95,12 +95,12 @@ impl Control {
         self.reloader.reopen_log();
     }
 
-    /// Serves requests that begin from now on by another configuration; says
-    /// what of it has to wait for a restart.
+    /// Makes the server serve requests that begin from now on by another configuration;
+    /// returns notes on what has to wait for a restart.
     ///
     /// # Errors
     ///
-    /// Something that it names cannot be had: all is as before.
+    /// Fails if something that it names cannot be had: all is as before.
     pub fn reload(&self, config: &Config) -> anyhow::Result<Vec<String>> {
         let outcome = self.try_reload(config);
         let noted = outcome.as_ref().map(drop);
@@ -113,8 +113,8 @@ impl Control {
         self.reloader.reload(config, &|| self.is_serving())
     }
 
-    /// Checks that the server has not begun to stop. What is bound for one that has is not
-    /// accepted from, and no other process can have it.
+    /// Checks that the server has not begun to stop. A socket that is bound for a server
+    /// that stops is not accepted from, and no other process can have it.
     pub(crate) fn is_serving(&self) -> anyhow::Result<()> {
         let serves = *self.stage.borrow() == Stage::Serving;
         anyhow::ensure!(serves, "the server is stopping");
@@ -128,7 +128,8 @@ impl Control {
         begun.map(drop)
     }
 
-    /// Returns what [`crate::serve::simulation::Simulated::debited_wire_bytes`] does.
+    /// Returns the bytes on the wire that the uplink was debited for, as
+    /// [`crate::serve::simulation::Simulated::debited_wire_bytes`] does.
     pub(crate) fn debited_wire_bytes(&self) -> Option<u64> {
         match self.reloader.uplink()? {
             SharedUplink::Paced(link) => Some(link.debited_wire_bytes()),
@@ -136,17 +137,18 @@ impl Control {
         }
     }
 
-    /// Returns the number that the sockets of a listener go by.
+    /// Returns the number of the listener at this place in the configuration, which its
+    /// sockets go by.
     pub(crate) fn listener(&self, index: usize) -> Option<u64> {
         self.reloader.listener(index)
     }
 
-    /// Tells a worker something.
+    /// Gives the worker with this number an order.
     pub(crate) fn order(&self, worker: usize, order: Order) -> anyhow::Result<()> {
         self.reloader.order(worker, order)
     }
 
-    /// Returns what tells the watchdog, as often as it asks, whether the workers are alive.
+    /// Returns the watch that tells, as often as it is asked, whether the workers are alive.
     pub(crate) fn heartbeat(&self) -> Heartbeat {
         Heartbeat::new(Arc::clone(&self.workers))
     }
@@ -163,8 +165,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// A socket that cannot be bound, a log that cannot be opened, a thread
-    /// that cannot be started: with the address or path concerned.
+    /// Fails if a socket cannot be bound, a log cannot be opened, or a thread cannot be
+    /// started: with the address or path concerned.
     pub fn start(config: &Config) -> anyhow::Result<Self> {
         Self::start_with(config, &mut Inherited::default())
     }
@@ -174,7 +176,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As [`Server::start`].
+    /// Fails as [`Server::start`] does.
     pub fn start_with(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
         let Parts {
             seeds,
@@ -218,17 +220,17 @@ impl Server {
         &self.places
     }
 
-    /// Returns the same of those that stand on IP addresses.
+    /// Returns the addresses where listeners stood at the start, of those on IP addresses.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.places.iter().filter_map(ListenAddress::ip).collect()
     }
 
-    /// Returns where the admin listener stands.
+    /// Returns where the admin listener stands, if there is one.
     pub fn admin_place(&self) -> Option<&ListenAddress> {
         self.admin.as_ref()
     }
 
-    /// Returns the same if it stands on an IP address.
+    /// Returns the IP address where the admin listener stands, if it stands on one.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref()?.ip()
     }
@@ -243,11 +245,11 @@ impl Server {
         self.metrics.text(Exposition::Text)
     }
 
-    /// Waits for the end; once draining, for the configured time at most.
+    /// Waits for the server's end; once it drains, for the configured time at most.
     ///
     /// # Errors
     ///
-    /// A worker that failed or panicked.
+    /// Fails if a worker failed or panicked.
     pub fn join(self) -> anyhow::Result<()> {
         let control = self.control.clone();
         let guard = std::thread::Builder::new()
@@ -326,11 +328,11 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// Binds every socket that is not there already.
+    /// Builds the parts of a server, and binds every socket that is not inherited.
     ///
     /// # Errors
     ///
-    /// As [`Server::start`].
+    /// Fails as [`Server::start`] does.
     pub(crate) fn build(config: &Config, inherited: &mut Inherited) -> anyhow::Result<Self> {
         let stage = Arc::new(watch::channel(Stage::Serving).0);
         let (log, writers) = Logs::start(&config.access_log)?;

@@ -35,7 +35,7 @@ impl Simulated {
     ///
     /// # Errors
     ///
-    /// What the configuration names cannot be had.
+    /// Fails if what the configuration names cannot be had.
     pub fn new(
         config: &Config,
         connect: impl Fn(SocketAddr) -> Connecting + Send + Sync + 'static,
@@ -61,7 +61,7 @@ impl Simulated {
     ///
     /// # Errors
     ///
-    /// There is none, or the worker has ended.
+    /// Fails if there is no such listener, or if the worker has ended.
     pub fn accept(
         &self,
         worker: usize,
@@ -78,12 +78,12 @@ impl Simulated {
         self.parts.control.order(worker, order)
     }
 
-    /// Serves requests that begin from now on by another configuration. Each
-    /// worker takes it over when its turn comes.
+    /// Makes the server serve requests that begin from now on by another configuration.
+    /// Each worker takes it over when its turn comes.
     ///
     /// # Errors
     ///
-    /// Something that it names cannot be had: all is as before.
+    /// Fails if something that it names cannot be had: all is as before.
     pub fn reload(&self, config: &Config) -> anyhow::Result<()> {
         self.parts.control.begin_reload(config)
     }
@@ -94,8 +94,8 @@ impl Simulated {
     }
 
     /// Returns the bytes on the wire that the uplink was debited for, less what was taken
-    /// back; nothing where none is paced. Its counter among the metrics never falls, and
-    /// so is above this until what comes next has made up for what was taken back.
+    /// back; none where the uplink is not paced. The counter of them among the metrics never
+    /// falls, and so is above this until further debits have made up for what was taken back.
     pub fn debited_wire_bytes(&self) -> Option<u64> {
         self.parts.control.debited_wire_bytes()
     }

@@ -35,8 +35,8 @@ use crate::setup::serving::Serving;
 /// The time between two looks at idle upstream connections.
 const REAP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of parked connections after which memory is given back: they leave
-/// some megabytes free, in many pieces.
+/// The number of times that connections were parked after which memory is given back: they
+/// leave some megabytes free, in many pieces.
 const GIVES_BACK_AFTER: u64 = 512;
 
 /// The time that connections that are cut have to end.
@@ -44,7 +44,7 @@ const CUT_BOUND: Duration = Duration::from_secs(2);
 
 /// An order that a worker is given.
 pub(crate) enum Order {
-    /// The worker is to serve by this from now on.
+    /// The worker is to serve by this configuration from now on.
     Serve(Serve),
     /// The worker is to hand its listening sockets over.
     Lend(Sender<io::Result<Lent>>),
@@ -63,7 +63,7 @@ pub(crate) enum Order {
 pub(crate) struct Serve {
     /// The parts that all workers share.
     pub(crate) assembly: Arc<Assembly>,
-    /// Sockets of listeners that are new.
+    /// The sockets of listeners that are new.
     pub(crate) sockets: Vec<Bound>,
     /// A sender that is dropped when the worker has switched.
     pub(crate) done: Sender<()>,
@@ -72,18 +72,18 @@ pub(crate) struct Serve {
 /// One thread's part of the server.
 pub(crate) struct Worker {
     index: usize,
-    /// The counters and the generation that its connections are served by.
+    /// The counters and the generation by which the worker's connections are served.
     pub(crate) serving: Rc<Serving>,
     /// The tasks that grant for the present uplink, and for those before that are
     /// still sent through.
     granting: RefCell<Vec<Granting>>,
     /// The connections that are open.
     pub(crate) connections: RefCell<Slab<Rc<Connection>>>,
-    /// Wakes the workers when one wants a connection that another keeps idle.
+    /// The signal that wakes the workers when one wants a connection that another keeps idle.
     reclaim: Arc<Notify>,
-    /// Connections that have not told yet whose they are.
+    /// The number of connections that have yet to tell whose they are, by the PROXY protocol.
     pub(crate) arriving: Cell<usize>,
-    /// Wakes the worker when its last connection has ended.
+    /// The signal that wakes the worker when its last connection has ended.
     emptied: Notify,
 }
 
@@ -99,17 +99,17 @@ pub(crate) struct Seed {
     pub(crate) first: Serve,
     /// The orders that the worker gets later.
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
-    /// Tells when the worker is to end.
+    /// The stage of the server, which tells when the worker is to end.
     pub(crate) stage: watch::Receiver<Stage>,
 }
 
 impl Seed {
-    /// Runs a worker's thread: it accepts and serves until the stage says otherwise
-    /// and all is over.
+    /// Runs a worker's thread: it accepts and serves until the server stops, and all its
+    /// connections have ended.
     ///
     /// # Errors
     ///
-    /// No event loop or timer can be had.
+    /// Fails if no event loop or timer can be had.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -125,7 +125,7 @@ impl Seed {
     ///
     /// # Errors
     ///
-    /// No timer can be had.
+    /// Fails if no timer can be had.
     pub(crate) async fn serve(mut self) -> anyhow::Result<()> {
         // On the event loop, which the uplink's timer joins.
         let uplink = Uplink::new(&self.first.assembly.uplink)?;
@@ -194,8 +194,8 @@ impl Worker {
         }
     }
 
-    /// Returns a hold on the uplink. If it is another, connections of the one
-    /// before end with their present request, so that soon nothing goes past it.
+    /// Returns a hold on the uplink of a configuration. If it is another than before,
+    /// connections end with their present request, so that soon nothing goes past it.
     fn uplink(self: &Rc<Self>, assembly: &Assembly, before: &Uplink) -> Uplink {
         if before.is_of(&assembly.uplink) {
             return before.clone();
@@ -254,7 +254,7 @@ impl Worker {
         }
     }
 
-    /// Drains what is open, or cuts it when the time has come.
+    /// Drains the connections that are open, and cuts them once the server is cut.
     async fn end(&self, mut stage: watch::Receiver<Stage>) {
         self.each(Connection::drain);
         tokio::select! {
@@ -286,15 +286,15 @@ impl Worker {
     }
 }
 
-/// Hands the sockets over; a receiver that is gone has given up.
+/// Hands the listening sockets over; a receiver that is gone has given up.
 fn lend(acceptors: &[Acceptor], to: &Sender<io::Result<Lent>>) {
     for acceptor in acceptors {
         let _ = to.send(acceptor.lend());
     }
 }
 
-/// Gives memory back to the kernel when many connections were parked since `parks` of them,
-/// and none is in need of the worker meanwhile: it takes a few milliseconds.
+/// Gives memory back to the kernel if connections were parked often since the count was
+/// `parks`. That takes a few milliseconds, so it is done while no request is in progress.
 fn give_back(stats: &WorkerStats, parks: &mut u64) {
     let now = stats.parks.get();
     if now >= *parks + GIVES_BACK_AFTER && stats.open_requests.get() == 0 {

@@ -1,5 +1,5 @@
-//! A configuration made into what requests are served by. All workers share
-//! it; each makes its [`Generation`](crate::setup::generation::Generation) of it.
+//! The parts that a configuration makes, by which requests are served. All workers share
+//! them; each makes its [`Generation`](crate::setup::generation::Generation) of them.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -27,10 +27,10 @@ use crate::setup::listener::{ListenerShared, ListenerState, kept};
 use crate::setup::routing::Routes;
 use sprat_config::identity::Identity;
 
-/// A number that no other listening address has had.
+/// The number of the next listening address, which no other has had.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(0);
 
-/// A configuration made into what requests are served by.
+/// The parts that a configuration makes, by which requests are served.
 pub(crate) struct Assembly {
     pub(crate) config: Config,
     pub(crate) routes: Arc<Routes>,
@@ -44,14 +44,14 @@ pub(crate) struct Assembly {
     pub(crate) catalogue: Arc<Catalogue>,
     pub(crate) log: Option<Logs>,
     pub(crate) tracer: Option<Tracer>,
-    /// Counts of spans, whatever becomes of their collector.
+    /// The counts of spans, which go on with another collector.
     pub(crate) trace_stats: Arc<TraceStats>,
     pub(crate) uplink: SharedUplink,
     /// The watch over memory; none if the configuration has none.
     pub(crate) overload: Option<Arc<Overload>>,
     /// The state of certificates that are issued.
     pub(crate) acme: Arc<sprat_acme::Shared>,
-    /// Room for bodies that are buffered.
+    /// The room for bodies that are buffered.
     pub(crate) buffers: Arc<Buffers>,
     /// The counters of each worker.
     pub(crate) stats: Vec<NamedStats>,
@@ -69,7 +69,7 @@ impl Assembly {
     ///
     /// # Errors
     ///
-    /// What the configuration names cannot be had.
+    /// Fails if what the configuration names cannot be had.
     pub(crate) fn new(config: &Config, outlets: Outlets) -> anyhow::Result<Self> {
         let uplink = SharedUplink::new(&config.uplink, &config.classes)
             .context("cannot start the search for the rate")?;
@@ -100,12 +100,12 @@ impl Assembly {
         })
     }
 
-    /// Prepares another configuration, with all that it leaves as it is. Nothing changes for
-    /// what uses this one.
+    /// Prepares the assembly of another configuration, with all parts of this one that stay
+    /// as they are. Nothing changes for what uses this one.
     ///
     /// # Errors
     ///
-    /// What the configuration names cannot be had.
+    /// Fails if what the configuration names cannot be had.
     pub(crate) fn prepare(&self, config: Config, outlets: Outlets) -> anyhow::Result<Self> {
         let own = &self.config;
         let uplink = self
@@ -151,7 +151,7 @@ impl Assembly {
         all.filter_map(|cluster| cluster.tls.clone()).collect()
     }
 
-    /// Returns what the metrics are to tell of.
+    /// Returns the parts that the metrics tell of.
     pub(crate) fn sources(&self) -> Sources<'_> {
         Sources {
             config: &self.config,
@@ -175,7 +175,8 @@ impl Assembly {
     }
 }
 
-/// Makes the rate limiter of each route; one that wants the same as before counts on.
+/// Makes the rate limiter of each route; a route that wants the same limit as before keeps
+/// its limiter.
 fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimiter>>> {
     let mut known = HashMap::new();
     if let Some(own) = before {

@@ -1,4 +1,4 @@
-//! What a worker serves requests by: one configuration's part of it.
+//! A generation: a worker's part of one configuration, by which it serves requests.
 //!
 //! A request takes the present generation when it begins and keeps it to its
 //! end, so that a reload changes nothing under it.
@@ -37,25 +37,25 @@ pub(crate) struct Generation {
     pub(crate) uplink: Uplink,
     /// The code points that responses bear; none if they bear none.
     pub(crate) marking: Option<Marking>,
-    /// Whether the gain is told by the clients' networks.
+    /// Whether the gain is counted by the clients' networks.
     pub(crate) tells_networks: bool,
     /// The numbers that tell clients apart that share the uplink; none if they do not.
     pub(crate) sharing: Option<ClientNumbers>,
     /// The catalogue of sizes.
     pub(crate) catalogue: Arc<Catalogue>,
-    /// The answers to an authority that asks whether names are ours.
+    /// The proofs for authorities that ask whether names are this server's.
     pub(crate) challenges: Arc<Challenges>,
-    /// The access logs; none if there are none.
+    /// The access logs; none if the configuration has none.
     pub(crate) log: Option<Logs>,
-    /// Gives requests their part in traces; none if they have none.
+    /// The tracer, which gives requests their part in traces; none if they have none.
     pub(crate) tracer: Option<Tracer>,
     /// This worker's counters, in the order of the configuration's classes.
     pub(crate) classes: Vec<Arc<ClassCounters>>,
-    /// Room for bodies that are buffered.
+    /// The room for bodies that are buffered.
     pub(crate) buffers: Arc<Buffers>,
-    /// Copies of requests that are under way.
+    /// The places of copies of requests that are under way.
     pub(crate) mirrors: Places,
-    /// Responses that are compressed on their way.
+    /// The places of responses that are compressed on their way.
     pub(crate) compressing: Places,
     /// The first turns of responses on the uplink, in the same order as the classes.
     first_turns: Vec<FirstTurn>,
@@ -116,8 +116,7 @@ impl Generation {
         }
     }
 
-    /// Returns what a class says of its responses' first turn on the uplink, for one
-    /// of this client's.
+    /// Returns the first turn on the uplink of a response of this class, for this client.
     pub(crate) fn first_turn(&self, class: usize, client: Option<u64>) -> FirstTurn {
         FirstTurn {
             client,
@@ -130,7 +129,7 @@ impl Generation {
         cluster.map_or(NO_CLUSTER, |cluster| self.origins[cluster])
     }
 
-    /// Gives way to the next generation: what that has not taken over keeps no
+    /// Gives way to the next generation: an upstream that it has not taken over keeps no
     /// connection for requests to come.
     pub(crate) fn give_way_to(&self, next: &Self) {
         let kept: HashSet<_> = next.upstreams.iter().map(Rc::as_ptr).collect();
@@ -142,7 +141,7 @@ impl Generation {
     }
 }
 
-/// Returns whether the gain is told by the clients' networks.
+/// Returns whether the gain is counted by the clients' networks.
 fn tells_networks(uplink: &UplinkConfig) -> bool {
     uplink.counterfactual && uplink.counterfactual_networks > 0
 }

@@ -93,7 +93,8 @@ impl ListenerLimits {
         Time::ZERO + self.epoch.elapsed()
     }
 
-    /// Takes a request with these header fields, or says which bound it is over.
+    /// Admits a request with these header fields, or returns the denial of the bound that
+    /// it is over.
     pub(crate) fn admit(
         self: &Arc<Self>,
         ip: IpAddr,
@@ -126,7 +127,7 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection among those of its client, until it is dropped.
+/// A connection's place among those of its client, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace {
     limits: Arc<ListenerLimits>,
@@ -141,7 +142,7 @@ impl Drop for ConnectionPlace {
     }
 }
 
-/// A request among those in progress, until it is dropped.
+/// A request's place among those in progress, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct RequestPlace {
     open: Permit<OpenRequests>,

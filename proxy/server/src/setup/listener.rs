@@ -20,32 +20,32 @@ use crate::observe::stats::{ListenerStats, ListenerView};
 use crate::setup::limits::ListenerLimits;
 use crate::setup::request_ids::RequestIds;
 
-/// Connections that the kernel holds for a worker that has not accepted them.
+/// The most connections that the kernel holds for a worker that has not accepted them.
 const BACKLOG: i32 = 4096;
 
-/// Header fields that hyper parses without an allocation.
+/// The number of header fields that hyper parses without an allocation.
 const DEFAULT_MAX_HEADERS: usize = 100;
 
 /// A listener as the workers see it.
 pub(crate) struct ListenerState {
-    /// The number that its sockets go by: the same while its address stays.
+    /// The listener's number, which its sockets go by: the same while its address stays.
     pub(crate) id: u64,
     /// The configuration of the listener.
     pub(crate) config: Listener,
-    /// Tells backends about its clients.
+    /// The forwarder, which tells endpoints about the listener's clients.
     pub(crate) forwarder: Forwarder,
-    /// Gives requests identifiers; none if they get none.
+    /// The giver of identifiers to requests; none if they get none.
     pub(crate) request_ids: Option<RequestIds>,
-    /// The name, as access logs have it.
+    /// The listener's name, as access logs have it.
     pub(crate) name: Arc<str>,
-    /// Serves the connections of the listener.
+    /// The builder by which hyper serves the listener's connections.
     pub(crate) http: http1::Builder,
     /// The parts that are kept when a reload changes the listener's bounds.
     pub(crate) shared: ListenerShared,
 }
 
-/// Returns, for each listener of a configuration, which one of those before goes on as it:
-/// one on the same address, or, where the kernel chooses the port, with the same name, too.
+/// Returns, for each listener of a configuration, the place of the one before that goes on as it.
+/// That is one on the same address and, where the kernel chooses the port, with the same name.
 pub(crate) fn kept(before: &[&Listener], after: &[Listener]) -> Vec<Option<usize>> {
     let mut places: HashMap<_, VecDeque<_>> = HashMap::new();
     let key = |own: &Listener| {
@@ -64,28 +64,30 @@ pub(crate) fn kept(before: &[&Listener], after: &[Listener]) -> Vec<Option<usize
 pub(crate) struct ListenerShared {
     /// The listener's TLS; none for plain text.
     pub(crate) tls: Option<Arc<ListenerTls>>,
-    /// The bounds on its clients; none without any.
+    /// The bounds on the listener's clients; none without any.
     pub(crate) limits: Option<Arc<ListenerLimits>>,
     /// The counters of the listener, by worker.
     pub(crate) stats: Arc<[Arc<ListenerStats>]>,
     /// The number of open connections.
     connections: Permits,
-    /// The connections of these that have switched to another protocol.
+    /// The number of open connections that have switched to another protocol.
     tunnels: Permits,
-    /// Connections that have not told yet whose they are.
+    /// The number of connections that have yet to tell whose they are, by the PROXY protocol.
     arriving: Permits,
-    /// The IP addresses that its sockets stand on, once it has some; a Unix socket has none.
+    /// The IP addresses that the listener's sockets stand on, once it has some; a Unix
+    /// socket has none.
     stands_on: Arc<OnceLock<Vec<SocketAddr>>>,
-    /// The file of its Unix socket, if it has one; a hold on the socket is a hold on it.
+    /// The file of the listener's Unix socket, if it has one; a hold on the socket is a
+    /// hold on the file.
     file: Arc<OnceLock<Weak<SocketFile>>>,
 }
 
 impl ListenerShared {
-    /// Returns what a listener that is new has, for so many workers.
+    /// Makes the shared parts of a new listener, for this number of workers.
     ///
     /// # Errors
     ///
-    /// Certificates that cannot be used.
+    /// Fails if certificates cannot be used.
     pub(crate) fn new(config: &Listener, workers: usize) -> anyhow::Result<Self> {
         Ok(Self {
             stats: (0..workers).map(|_| Arc::default()).collect(),
@@ -99,7 +101,7 @@ impl ListenerShared {
         })
     }
 
-    /// Returns the file of its Unix socket, if this process has made it.
+    /// Returns the file of the listener's Unix socket, if this process has made it.
     pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
         self.file.get()?.upgrade()
     }
@@ -116,7 +118,8 @@ impl ListenerState {
     ///
     /// # Errors
     ///
-    /// A pseudonym for `Via` that no header field can hold.
+    /// Fails if no header field can hold the pseudonym for `Via`, or if no field has the
+    /// name for identifiers.
     pub(crate) fn new(
         config: &Listener,
         id: u64,
@@ -140,11 +143,11 @@ impl ListenerState {
         }))
     }
 
-    /// Prepares the same with other bounds.
+    /// Prepares the same listener with another configuration.
     ///
     /// # Errors
     ///
-    /// As [`ListenerState::new`], or a file for TLS that cannot be used.
+    /// Fails as [`ListenerState::new`] does, or if a file for TLS cannot be used.
     pub(crate) fn prepare(&self, config: &Listener) -> anyhow::Result<Arc<Self>> {
         let own = &self.config;
         let mut shared = self.shared.clone();
@@ -161,7 +164,7 @@ impl ListenerState {
         Self::new(config, self.id, shared)
     }
 
-    /// Returns what the metrics tell of.
+    /// Returns the listener as the metrics see it.
     pub(crate) fn view(&self) -> ListenerView {
         ListenerView {
             name: self.config.name.clone(),
@@ -175,7 +178,7 @@ impl ListenerState {
         self.shared.connections.take(1, self.config.max_connections)
     }
 
-    /// Takes room for a connection that has to tell first whose it is.
+    /// Takes room for a connection that has to tell first whose it is, by the PROXY protocol.
     pub(crate) fn take_arrival(&self) -> Option<Permit> {
         self.shared.arriving.take(1, self.config.max_connections)
     }
@@ -189,13 +192,12 @@ impl ListenerState {
 /// A listening socket, and the [`ListenerState::id`] of its listener.
 pub(crate) type Bound = (u64, ListeningSocket);
 
-/// Opens, for each of so many workers, a socket or more for each of these
-/// listeners: those that are there already, or new ones. `present` are the
-/// listeners that this process has.
+/// Opens a socket or more of each of these listeners for each worker: those that are there
+/// already, or new ones. `present` are the listeners that this process has.
 ///
 /// # Errors
 ///
-/// An address that cannot be listened on.
+/// Fails if an address cannot be listened on.
 pub(crate) fn bind_all(
     listeners: &[Arc<ListenerState>],
     workers: usize,
@@ -238,13 +240,13 @@ pub(crate) fn bind_all(
     Ok(rows)
 }
 
-/// Returns whose the file of a listener's Unix socket is to be, and who may use it.
+/// Returns the owner that the file of a listener's Unix socket is to have, and who may use it.
 fn rights(config: &Listener) -> io::Result<FileRights> {
     FileRights::of(config.mode, &config.owner)
 }
 
-/// Gives the file of a Unix socket that another process of ours has opened the rights of
-/// this configuration, which may be another.
+/// Gives the file of a Unix socket, which a Sprat before this one has opened, the rights of
+/// this configuration, which may be others.
 pub(crate) fn renew_rights(socket: &ListeningSocket, name: &str, rights: io::Result<FileRights>) {
     let (Some(_), Ok(address)) = (socket.file(), socket.address()) else {
         return;
@@ -277,7 +279,7 @@ pub(crate) fn set_rights(before: &[Arc<ListenerState>], after: &[Arc<ListenerSta
     }
 }
 
-/// Opens a socket for each worker on one address; `own` are the addresses that are ours.
+/// Opens a socket for each worker on one address; `own` are the addresses that this process has.
 fn bind_shared(
     mut address: SocketAddr,
     workers: usize,
@@ -317,7 +319,7 @@ fn share(mut sockets: Vec<ListeningSocket>, workers: usize) -> io::Result<Vec<Li
 ///
 /// # Errors
 ///
-/// The address cannot be had.
+/// Fails if the address cannot be had.
 pub(crate) fn bind(address: SocketAddr, shared: bool) -> io::Result<ListeningSocket> {
     let socket = unbound(address, shared)?;
     socket.bind(&address.into())?;

@@ -4,10 +4,10 @@ use http::header::InvalidHeaderName;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sprat_config::resolved::RequestId;
 
-/// Bytes of an identifier that is taken over.
+/// The most bytes of an identifier that is taken over.
 const MAX_BYTES: usize = 128;
 
-/// Gives the requests of a listener identifiers.
+/// The giver of identifiers to the requests of a listener.
 #[derive(Debug)]
 pub(crate) struct RequestIds {
     header: HeaderName,
@@ -16,11 +16,11 @@ pub(crate) struct RequestIds {
 }
 
 impl RequestIds {
-    /// Returns what gives identifiers as a configuration says; none if it gives none.
+    /// Makes the giver of identifiers that a configuration asks for; none if it asks for none.
     ///
     /// # Errors
     ///
-    /// A name that no field has.
+    /// Fails if no field has the name.
     pub(crate) fn of(config: Option<&RequestId>) -> Result<Option<Self>, InvalidHeaderName> {
         let Some(config) = config else {
             return Ok(None);
@@ -53,7 +53,7 @@ impl RequestIds {
         }
     }
 
-    /// Tells the client, if it is to be told.
+    /// Adds the identifier to a response's head, if the client is to be told.
     pub(crate) fn tell(&self, headers: &mut HeaderMap, id: &HeaderValue) {
         if self.in_response {
             headers.insert(&self.header, id.clone());

@@ -1,4 +1,4 @@
-//! From a request's head to its route.
+//! Routes, and the way from a request's head to one of them.
 
 mod access;
 mod action;
@@ -50,31 +50,32 @@ pub struct Route {
     matches: RouteMatch,
     /// The conditions of the route; none if every request meets them.
     conditions: Option<Box<Conditions>>,
-    /// Whether it takes only requests that came in plain text: it sends them to TLS.
+    /// Whether the route takes only requests that came in plain text: it sends them to TLS.
     is_for_plain: bool,
     /// The action that the route takes with requests.
     pub action: Action,
     /// The maintenance during which only some clients are served; none if all are.
     maintenance: Option<Maintenance>,
-    /// See [`sprat_config::resolved::Route::timeout`]; so the next two.
+    /// The longest time from the end of the request's head to the end of the response; none
+    /// is without bound.
     pub(crate) timeout: Option<Duration>,
-    /// The time from the end of the request to the response's head, at most.
+    /// The longest time from the end of the request to the response's head.
     pub(crate) response_timeout: Duration,
-    /// The longest pause between two chunks.
+    /// The longest pause between two chunks of a body.
     pub(crate) idle_timeout: Duration,
     /// The rules on which requests are repeated, and when.
     pub(crate) retry: RetryPolicy,
-    /// Requests of each client over time.
+    /// The limit on the rate of each client's requests; none if there is none.
     pub(crate) rate: Option<Arc<RateLimiter>>,
-    /// Bytes of a request's body; none is the listener's bound.
+    /// The bound on the bytes of a request's body; none if the listener's bound counts.
     pub(crate) max_request_body: Option<BodyBound>,
     prefix_rewrite: Option<String>,
     regex_rewrite: Option<RegexRewrite>,
-    /// Replaces the `Host` that the upstream sees.
+    /// The `Host` that the upstream sees in place of the client's.
     pub(crate) host_rewrite: Option<HeaderValue>,
     /// The protocols that may be switched to; see [`sprat_config::resolved::Route::upgrade`].
     pub(crate) upgrade: Option<Upgrade>,
-    /// The changes of heads; none if there are none.
+    /// The changes of heads; none if the route makes none.
     pub(crate) edits: Option<Box<RouteEdits>>,
     /// The pages that clients get in place of answers.
     pub(crate) pages: ErrorPages,
@@ -86,7 +87,7 @@ pub struct Route {
     pub(crate) buffer: RouteBuffer,
 }
 
-/// Returns what is wrong with the files that routes name.
+/// Returns the problems with the files that routes name.
 pub(crate) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     pages::inspect(config).chain(access::inspect(config))
 }
@@ -121,9 +122,9 @@ impl RouteEdits {
 pub struct Sought<'a, F: ?Sized> {
     /// The request, as classes go by it too; its path is in normal form.
     pub asked: &'a Asked<'a, F>,
-    /// The query of its target, empty if it has none.
+    /// The query of the target, empty if it has none.
     pub query: &'a str,
-    /// Whether it came over TLS, to Sprat or to a trusted proxy before it.
+    /// Whether the request came over TLS, to Sprat or to a trusted proxy before it.
     pub is_secure: bool,
 }
 
@@ -136,22 +137,22 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Makes the routes of a configuration, where no request is counted.
+    /// Makes the routes of a configuration without rate limiters, so that no request is counted.
     ///
     /// # Errors
     ///
-    /// A cluster that is not there, a page that cannot be read, or a host that no header
-    /// field can hold.
+    /// Fails if a cluster is not there, if a page cannot be read, or if no header field can
+    /// hold a host.
     pub fn uncounted(config: &Config) -> anyhow::Result<Self> {
         Self::new(config, &[])
     }
 
-    /// Makes the routes of a configuration, with their `rates`.
+    /// Makes the routes of a configuration, with their rate limiters, `rates`.
     ///
     /// # Errors
     ///
-    /// A cluster that is not there, a page that cannot be read, or a host that no header
-    /// field can hold.
+    /// Fails if a cluster is not there, if a page cannot be read, or if no header field can
+    /// hold a host.
     pub(crate) fn new(config: &Config, rates: &[Option<Arc<RateLimiter>>]) -> anyhow::Result<Self> {
         let names = config.clusters.iter().map(|cluster| &*cluster.name);
         let clusters: HashMap<&str, usize> = names.zip(0..).collect();
@@ -235,12 +236,12 @@ impl Route {
             && (self.conditions.as_ref()).is_none_or(|own| own.hold(sought.asked, sought.query))
     }
 
-    /// Returns the pattern of its path.
+    /// Returns the pattern of the route's path.
     pub fn pattern(&self) -> &PathPattern {
         &self.matches.path
     }
 
-    /// Returns what its rules say of a request; none if it has no rules.
+    /// Returns the verdict of the route's rules on a request; none if it has no rules.
     pub fn verdict<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>) -> Option<Verdict> {
         let access = self.access.as_deref().filter(|own| own.has_rules())?;
         let lacks_user = access.asks_for_user() && asked.user.is_none();
@@ -251,7 +252,7 @@ impl Route {
         })
     }
 
-    /// Returns why a client is not served, if it is not.
+    /// Returns the maintenance for which the route is closed to a client, if it is.
     pub fn closed_to(&self, client: std::net::IpAddr) -> Option<&Maintenance> {
         let closed = self.maintenance.as_ref()?;
         let is_exempt = closed.exempt.iter().any(|network| network.contains(client));

@@ -1,4 +1,5 @@
-//! What a worker's connections are served by, and counted in.
+//! The generation that a worker's connections are served by, and the counters that they are
+//! counted in.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +22,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Returns what serves by `generation` at first.
+    /// Makes the state of a worker that serves by `generation` at first.
     pub(crate) fn new(
         worker: usize,
         stats: Arc<WorkerStats>,
@@ -41,12 +42,12 @@ impl Serving {
         &listener.shared.stats[self.worker]
     }
 
-    /// Returns what is served by now.
+    /// Returns the generation that requests which begin now are served by.
     pub(crate) fn generation(&self) -> Rc<Generation> {
         Rc::clone(&self.generation.borrow())
     }
 
-    /// Serves by another generation from now on.
+    /// Makes another generation the one that requests are served by from now on.
     pub(crate) fn serve_by(&self, next: Generation) {
         self.generation.replace(Rc::new(next));
     }

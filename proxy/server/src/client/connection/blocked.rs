@@ -1,15 +1,15 @@
-//! Whether a socket takes what it is given.
+//! The times for which a client's socket takes no more.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time for which a socket is full, now and before.
+/// The times for which a socket has been full: the present one, and those before.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
     since: Cell<Option<Instant>>,
-    /// The time for which the socket was full before it last became so.
+    /// The sum of the earlier times for which the socket was full.
     before: Cell<Duration>,
 }
 
@@ -19,13 +19,13 @@ impl Blocked {
         self.since.get()
     }
 
-    /// Notes that the socket is full: since now, whatever was before.
+    /// Notes that the socket is full, and counts the present time from `now` on.
     pub(super) fn begin(&self, now: Instant) {
         self.end(now);
         self.since.set(Some(now));
     }
 
-    /// Notes that the socket takes more; returns whether it did not before.
+    /// Notes that the socket takes more; returns whether it was full until now.
     pub(super) fn end(&self, now: Instant) -> bool {
         let total = self.total(now);
         self.before.set(total);

@@ -1,4 +1,4 @@
-//! How a connection ends: what is still said to the client.
+//! The end of a connection, and the last answer that the client gets.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,15 +20,16 @@ use super::service::Service;
 use super::state::{ClientIo, ClientSocket, Connection};
 use super::stream::Stream;
 
-/// A connection that ends with an answer is still read, so that a client that is
-/// sending gets that instead of a reset (RFC 9112 9.6): until nothing has come for so
-/// long, which is also what is left to the client while the server drains.
+/// The longest time without a byte from the client for which a connection that ends is
+/// read. Such a connection is read after its last answer, so that a client that is sending
+/// gets the answer instead of a reset (RFC 9112 9.6). While the server drains, the client
+/// has about as long in all.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The longest time for which such a connection is read.
+/// The longest time, in all, for which a connection that ends is read.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Says what there is to say, and closes.
+/// Sends the client the last answer due, if any, and closes the connection.
 pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, io: ClientIo) {
     tracing::trace!(peer = %connection.client.peer, bytes = connection.wire.written(), "connection ends");
     match &end {
@@ -49,8 +50,8 @@ pub(super) async fn conclude<S: Service>(connection: &Rc<Connection>, end: End, 
     }
 }
 
-/// Tells a target that is too long, which hyper answers with 414, from a head that is too large.
-/// By its text alone: hyper's own kind for it is private.
+/// Distinguishes a target that is too long, which hyper answers with 414, from a head that
+/// is too large. The error's text alone tells them apart: hyper's own kind is private.
 fn too_large(error: &hyper::Error) -> Reason {
     match error.to_string().as_str() {
         "URI too long" => Reason::TargetTooLong,
@@ -88,7 +89,7 @@ async fn failed<S: Service>(connection: &Rc<Connection>, error: &hyper::Error, i
     }
 }
 
-/// Answers a request whose head never came, and closes.
+/// Answers a request whose head never came, and closes the connection.
 async fn refuse<S: Service>(connection: &Rc<Connection>, reason: Reason, mut io: ClientIo) {
     let mut record = S::unreadable(&Stream::Only(Rc::clone(connection)));
     record.fail(reason);
@@ -115,7 +116,7 @@ pub(crate) async fn refuse_plain_http<S: Service>(
     refuse::<S>(connection, Reason::PlainHttp, io).await;
 }
 
-/// Returns a whole answer outside of hyper, in plain text.
+/// Returns a whole answer that is written without hyper; its body is plain text.
 fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
     let facts = reason.facts();
     let title = status.canonical_reason().unwrap_or("Error");
@@ -130,7 +131,7 @@ fn bare_response(status: StatusCode, reason: Reason) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Says that nothing more comes, to a client that can be told at once.
+/// Tells the client that nothing more comes, if its socket takes that at once.
 async fn farewell(mut io: ClientIo) {
     poll_fn(|cx| {
         // The client has gone, or takes nothing: it is not waited for.
@@ -140,7 +141,7 @@ async fn farewell(mut io: ClientIo) {
     .await;
 }
 
-/// Reads what the client is still sending, for a while.
+/// Reads and drops what the client is still sending, within the bounds `SILENCE` and `LINGER`.
 async fn linger(connection: &Connection, mut io: ClientIo) {
     let began = Instant::now();
     let drain = async {

@@ -1,4 +1,4 @@
-//! What a connection waits for, and how long it may.
+//! The deadlines of a connection: what it waits for, and for how long at most.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -72,8 +72,8 @@ impl Connection {
         self.wire.drain.borrow().as_ref()?.due(self.is_pressed())
     }
 
-    /// Returns how long a head may take. A client that is new when the server
-    /// drains is sending it already, or does not mean to.
+    /// Returns how long a head may take. A client that is new when the server drains is
+    /// sending its head already, or does not mean to send one.
     fn head_bound(&self, begun: bool) -> Duration {
         let bound = self.listener.config.header_timeout;
         match self.is_ending() && !begun {
@@ -82,8 +82,8 @@ impl Connection {
         }
     }
 
-    /// Returns how long the connection may be without a request. Once its client
-    /// was told that it ends, that is as long as the client takes to hear of it.
+    /// Returns how long the connection may be without a request. Once its client was told
+    /// that the connection ends, the bound is the time in which the client hears of it.
     pub(super) fn idle_bound(&self) -> Duration {
         let is_leaving = self.http2().is_some_and(|http2| http2.leaving.get());
         let bound = self.listener.config.idle_timeout;
@@ -93,8 +93,8 @@ impl Connection {
         }
     }
 
-    /// Waits until the server drains, and a client from which nothing has come is
-    /// not going to begin.
+    /// Waits until the server drains and the client, silent so far, has had
+    /// [`NEW_WHILE_DRAINING`] to begin.
     pub(crate) async fn is_late_to_begin(&self) {
         poll_fn(|cx| {
             self.register(cx);
@@ -153,9 +153,9 @@ impl Connection {
     }
 }
 
-/// Arms the timer for the `next` deadline if that is earlier than what it is
-/// armed for; true if it has fired, and deadlines must be looked at. If there
-/// is none, it is looked at again `later`.
+/// Arms the timer for the `next` deadline, if that is earlier than the one it is armed for.
+/// Returns whether the timer has fired, so that deadlines must be looked at. If there is no
+/// deadline, a timer that has fired fires again after `later`.
 pub(super) fn rearm(
     next: Option<Instant>,
     later: Duration,
@@ -202,15 +202,16 @@ mod tests {
 
     const LATER: Duration = Duration::from_secs(60);
 
-    /// The number of looks that only a timer without an end has in the time of a test.
+    /// The number of looks that a test's time allows only to a timer that fires without end.
     const LOOKS_MAX: usize = 1000;
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
 
-    /// Returns when a connection looks at its deadlines, in ms: the first is `first`,
-    /// `next` says what is to come, and `script` what else happens meanwhile.
+    /// Returns the times at which a connection looks at its deadlines, in ms. The timer is
+    /// armed for `first`, `next` gives the deadline to come, and `script` is what else
+    /// happens meanwhile.
     async fn looks(
         first: Instant,
         next: impl Fn(Instant) -> Option<Instant>,

@@ -1,9 +1,8 @@
-//! Whether a client takes what it asked for.
+//! The watch over whether a client takes what it asked for.
 //!
-//! That a socket takes no more says little: its buffer may hold megabytes, of
-//! which the client takes some all the time. So when a client has been waited
-//! for long enough to be judged, the kernel is asked how much of what was sent
-//! it has acknowledged.
+//! A full socket says little: its buffer may hold megabytes, of which the client takes some
+//! all the time. So when a client has been waited for long enough to be judged, the kernel
+//! is asked how much of what was sent the client has acknowledged.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -14,16 +13,16 @@ use sprat_scheduler::Time;
 use sprat_scheduler::limits::Patience;
 use tokio::time::Instant;
 
-/// A connection whose socket has been full at least once.
+/// The watch over a client whose socket has been full at least once.
 pub(super) struct Drain {
     rules: MinRateRules,
     epoch: Instant,
     patience: Patience,
-    /// The bytes that the client had acknowledged when the window began.
+    /// The bytes that the client had acknowledged when the present window of judgement began.
     acked: u64,
-    /// The time for which the client's receive window had held TCP back by then.
+    /// The time for which the client's receive window had held TCP back by then, in all.
     limited: Duration,
-    /// The window is full: the next write that is refused asks the kernel.
+    /// Whether the window of judgement is full, so that the next refused write asks the kernel.
     look: bool,
 }
 
@@ -47,8 +46,9 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Asks the kernel. On a Unix socket, which acknowledges nothing, it is what was
-    /// `written`: what the socket has taken beyond that is less than its buffer.
+    /// Asks the kernel what a socket's client has taken. A Unix socket acknowledges
+    /// nothing; for one the answer is what was `written`, which is too much by at most the
+    /// socket's buffer.
     pub(super) fn of(socket: BorrowedFd<'_>, written: u64) -> Self {
         // Or the connection is gone, as the next write will find.
         match sys::tcp_info(&socket) {
@@ -93,14 +93,14 @@ impl Drain {
         self.patience.resume(self.time(now));
     }
 
-    /// Returns when the client will have been waited for long enough; `pressed` if
-    /// others need its place.
+    /// Returns when the client will have been waited for long enough to be judged. If it is
+    /// `pressed`, others need its place, and the rule under load counts.
     pub(super) fn due(&self, pressed: bool) -> Option<Instant> {
         let due = self.patience.due(self.rules.at(pressed))?;
         Some(self.epoch + due.since(Time::ZERO))
     }
 
-    /// Makes the next refused write look at the socket, if a window is full by now.
+    /// Makes the next refused write look at the socket, if a window of judgement is full by now.
     pub(super) fn ask(&mut self, now: Instant, pressed: bool) {
         if self.due(pressed).is_some_and(|due| due <= now) {
             if self.look {
@@ -111,9 +111,9 @@ impl Drain {
         }
     }
 
-    /// Judges the client, if that is due. With `queued_here` the kernel has a
-    /// queue of ours before the wire: then only a client counts as slow whose
-    /// receive window was closed for half of the time.
+    /// Judges the client, if a look is due. If the bytes are `queued_here`, the kernel has
+    /// a queue of Sprat's before the wire. Then a client counts as slow only if its receive
+    /// window was closed for half of the time.
     pub(super) fn look(
         &mut self,
         now: Instant,

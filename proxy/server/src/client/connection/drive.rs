@@ -1,4 +1,4 @@
-//! Has hyper drive a connection, within the bounds on time.
+//! The driver of hyper, within a connection's bounds on time.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -14,14 +14,14 @@ use super::state::Connection;
 
 /// A connection as hyper drives it.
 pub(super) trait Http: Future<Output = hyper::Result<()>> {
-    /// Whether the client may turn out to speak something else.
+    /// Whether the client may turn out to speak HTTP/2 instead.
     const IS_FIRST: bool;
 
-    /// Takes no further request.
+    /// Makes the connection take no further request.
     fn shut_down(self: Pin<&mut Self>);
 }
 
-/// Drives hyper until it is through, or a deadline has passed.
+/// Drives hyper until it is through, the connection is cut, or a deadline has passed.
 pub(super) async fn drive<H: Http>(connection: &Rc<Connection>, mut http: Pin<&mut H>) -> End {
     let first = connection.next_deadline().unwrap_or_else(Instant::now);
     let mut sleep = pin!(sleep_until(first));

@@ -1,20 +1,20 @@
-//! Why a connection ends.
+//! The reasons for which a connection ends.
 
 use sprat_net::error::Reason;
 
 /// The reason why a connection's loop ended.
 pub(super) enum End {
-    /// hyper is done with it.
+    /// hyper has served the connection to its end.
     Closed,
-    /// hyper gave it up.
+    /// hyper gave the connection up with this error.
     Failed(hyper::Error),
-    /// A kept connection was not used again.
+    /// The client did not use a kept connection again in time.
     Idle,
-    /// A kept connection is not used for now.
+    /// The client does not use a kept connection for now.
     Parked,
-    /// The head did not arrive.
+    /// The client did not send a request's head in time.
     HeadTimeout,
-    /// The connection must end in the middle.
+    /// The connection must end in the middle, for this reason.
     Cut(Reason),
     /// The client turned out to speak HTTP/2.
     Http2,

@@ -1,16 +1,16 @@
-//! Watches HTTP/2's frames on their way in, for floods of those that cost the
-//! client nothing and the server an answer or a look (CVE-2019-9512, -9513,
-//! -9515, -9518; CVE-2023-44487; CVE-2025-8671).
+//! The watch over HTTP/2's frames on their way in, for floods. Such frames cost the client
+//! nothing, and the server an answer or a look (CVE-2019-9512, -9513, -9515, -9518;
+//! CVE-2023-44487; CVE-2025-8671).
 
 use tokio::time::Instant;
 
 /// Octets of a frame's header (RFC 9113 4.1).
 const HEADER_BYTES: usize = 9;
 
-/// Octets of the preface, which come first.
+/// Octets of the connection preface, which comes before all frames (RFC 9113 3.4).
 const PREFACE_BYTES: usize = 24;
 
-/// Control frames beyond those that the connection's traffic earns.
+/// The most control frames that a client may send beyond those that its traffic earns.
 const CONTROL_MAX: f64 = 1000.0;
 
 /// Control frames earned by each second of the connection's life.
@@ -22,8 +22,8 @@ const EARNED_PER_FRAME: f64 = 4.0;
 /// Control frames earned by each byte that the client has taken: window updates answer data.
 const EARNED_PER_BYTE: f64 = 0.01;
 
-/// Requests that a client may cancel, beyond those that it got something of. They
-/// are forgotten as control frames are, by time.
+/// The most requests that a client may cancel, beyond those of which it got something.
+/// Cancelled requests are forgotten by time, as control frames are.
 const CANCELLED_MAX: f64 = 200.0;
 
 const DATA: u8 = 0;
@@ -36,14 +36,14 @@ const END_STREAM: u8 = 0x1;
 /// The state of a watch over a connection.
 #[derive(Debug)]
 pub(super) struct FrameWatch {
-    /// The bytes of the preface or a payload still to come.
+    /// The bytes still to come of the preface or of a payload.
     passing: usize,
     header: [u8; HEADER_BYTES],
-    /// The bytes of the header that have come so far.
+    /// The bytes of a frame's header that have come so far.
     known: usize,
-    /// A header block has begun and is not complete.
+    /// The time since which a header block has been incomplete.
     block_since: Option<Instant>,
-    /// The payload still to come is the end of the header block.
+    /// Whether the payload still to come is the end of the header block.
     ends_block: bool,
     /// The control frames that are held against the client.
     control: f64,
@@ -51,7 +51,7 @@ pub(super) struct FrameWatch {
     /// The bytes that the client had taken at `earned_at`.
     earned_bytes: u64,
     cancelled: f64,
-    /// Frames that reset a stream whose end has not been told.
+    /// The count of RST_STREAM frames for streams whose end the watch has not been told.
     resets: u32,
 }
 
@@ -93,8 +93,8 @@ impl FrameWatch {
         }
     }
 
-    /// Notes that a request has ended of which the client got nothing, by its own
-    /// doing. The client has cancelled it, which has been counted, or broken it, so
+    /// Notes the end of a request of which the client, by its own doing, got nothing.
+    /// Either the client has cancelled it, which has been counted, or has broken it, so
     /// that the library reset it (CVE-2025-8671).
     pub(super) fn given_up(&mut self) {
         match self.resets {
@@ -108,7 +108,7 @@ impl FrameWatch {
         self.cancelled = (self.cancelled - 1.0).max(0.0);
     }
 
-    /// Returns whether the client does too much that is of no use.
+    /// Returns whether the client has sent too many control frames or cancelled too many requests.
     pub(super) fn is_flooded(&self) -> bool {
         self.control > CONTROL_MAX || self.cancelled > CANCELLED_MAX
     }

@@ -1,4 +1,4 @@
-//! A client that has said all that it has to say, and waits for its answers.
+//! Clients that have closed their sending side, and wait for their answers.
 //!
 //! TCP closes each direction by itself, and RFC 9112 9.6 leaves a client free to
 //! close its own once it has sent its last request. hyper takes the end of what a
@@ -15,8 +15,8 @@ use super::phase::Http1Phase;
 use super::state::{ClientIo, Connection, Protocol};
 
 impl Connection {
-    /// Reads from the client. The end of what it sends is not given while it is owed
-    /// an answer; a connection that fails meanwhile is.
+    /// Reads from the client. While the client is owed an answer, the end of what it sends
+    /// is withheld, and only the failure of its connection is reported.
     pub(super) fn poll_hear(
         &self,
         io: &mut ClientIo,
@@ -37,8 +37,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether a whole request is being answered whose client may close its
-    /// sending side. In the middle of a body the end of what it sends is an error.
+    /// Returns whether the client is owed an answer to a whole request, and may close its
+    /// sending side meanwhile. In the middle of a body the end of what it sends is an error.
     fn owes_answer(&self) -> bool {
         if self.listener.config.abort_on_close {
             return false;
@@ -52,7 +52,8 @@ impl Connection {
         watch.is_between() && (is_answering || watch.has_head())
     }
 
-    /// Notes that an answer is complete: if it was the last one, hyper is to learn that.
+    /// Notes that an answer is complete. If the client sends nothing more, the connection
+    /// is woken, so that hyper learns of that.
     pub(super) fn tell_end(&self) {
         if self.http1.has_finished_sending.get() {
             self.wake();

@@ -1,5 +1,5 @@
-//! A client's handshake: bounded in time and number, ahead of responses on the
-//! uplink, counted.
+//! A client's TLS handshake: bounded in time and number, counted, and ahead of responses on
+//! the uplink.
 
 use std::io;
 use std::rc::Rc;
@@ -20,8 +20,8 @@ use super::io::{Io, Socket};
 use super::service::Service;
 use super::state::{ClientIo, ClientSocket, Connection};
 
-/// Bytes that the shorter kind of handshake, a resumed one, has us send. What
-/// a longer one adds is debited as it is written.
+/// The bytes that Sprat sends for a resumed handshake, the shorter kind. The further bytes
+/// of a full one are debited as they are written.
 const FLIGHT_BYTES: u64 = 250;
 
 /// The time that a refused client has to hear why. Of what it sends meanwhile at
@@ -29,8 +29,8 @@ const FLIGHT_BYTES: u64 = 250;
 const LINGERS_FOR: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 64 << 10;
 
-/// Does the handshake on a connection that has just been accepted. None if
-/// that fails, which was counted.
+/// Performs the TLS handshake on a connection that has just been accepted, and counts its
+/// outcome. Returns none if it fails, or if it was an authority's challenge.
 pub(crate) async fn accept<S: Service>(
     connection: &Rc<Connection>,
     tls: &ListenerTls,
@@ -90,16 +90,16 @@ pub(crate) async fn accept<S: Service>(
     None
 }
 
-/// Closes a connection whose client has seen all that it came for.
+/// Closes the connection of a certificate authority, which has seen the answer that it came for.
 async fn close(mut stream: TlsStream<ClientSocket>) -> io::Result<()> {
     stream.shutdown().await?;
     // Its own close, or all that it asks in vain.
     stream.read(&mut [0; 64]).await.map(drop)
 }
 
-/// Closes a connection on which an alert was sent. A client that believes itself
-/// through sends its request; a socket that is closed before that was read is
-/// reset, and the client would not see the alert.
+/// Closes a connection on which a TLS alert was sent. A client that believes its handshake
+/// complete sends its request. If the socket were closed before that is read, the client
+/// would get a reset in place of the alert.
 async fn linger(mut socket: ClientSocket) -> io::Result<()> {
     socket.shutdown().await?;
     let mut dropped = 0;
@@ -113,7 +113,7 @@ async fn linger(mut socket: ClientSocket) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that a record has beside its payload (RFC 8446 5.2, RFC 5246 6.2.3.3).
+/// Returns the bytes that a TLS record has beside its payload (RFC 8446 5.2, RFC 5246 6.2.3.3).
 fn record_overhead(session: &ServerConnection) -> u32 {
     const HEADER_AND_TAG: u32 = 5 + 16;
     const INNER_TYPE: u32 = 1;
@@ -133,7 +133,7 @@ fn record_overhead(session: &ServerConnection) -> u32 {
     }
 }
 
-/// Waits for the client to begin the handshake, and does it; none if the server
+/// Waits for the client to begin the handshake, and performs it. Returns none if the server
 /// drains and the client does not mean to begin.
 async fn begun_handshake(
     connection: &Rc<Connection>,
@@ -153,7 +153,7 @@ async fn begun_handshake(
     Some(handshake(connection, tls, socket).await)
 }
 
-/// The client's side of the connection, or why there is none and what is left.
+/// The outcome of a handshake: the TLS stream, or the error and the socket, if that is left.
 type Shaken = Result<TlsStream<ClientSocket>, (io::Error, Option<ClientSocket>)>;
 
 async fn handshake(connection: &Rc<Connection>, tls: &ListenerTls, socket: ClientSocket) -> Shaken {

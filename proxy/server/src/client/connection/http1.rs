@@ -1,4 +1,4 @@
-//! HTTP/1.1 with a client: its phase, and what goes beyond the request in progress.
+//! The state of HTTP/1.1 on a client's connection: its phase, and what outlasts a request.
 
 use std::cell::{Cell, RefCell};
 
@@ -13,7 +13,7 @@ use super::progress::ResponseProgress;
 
 /// The state of HTTP/1.1 on a connection. Once HTTP/2 is spoken it rests.
 pub(super) struct Http1 {
-    /// The state that decides what is waited for.
+    /// The connection's phase, which decides what is waited for.
     pub(super) phase: Cell<Http1Phase>,
     /// The progress of the response in hand.
     pub(super) progress: ResponseProgress,
@@ -46,7 +46,7 @@ impl Http1 {
         }
     }
 
-    /// Waits anew for a client's first head: its TLS handshake is through.
+    /// Waits anew for the client's first head, once its TLS handshake is through.
     pub(super) fn begin(&self, now: Instant) {
         self.phase.set(Http1Phase::Head {
             since: now,
@@ -121,8 +121,7 @@ impl Http1 {
         });
     }
 
-    /// Returns whether all that there was to read and to write is read and written, but
-    /// for what is in the socket.
+    /// Returns whether nothing is left to read or to write, beyond what the socket holds.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.is_finishing()
             && !self.has_finished_sending.get()

@@ -35,12 +35,11 @@ use super::state::Connection;
 use super::stream::Stream;
 use crate::client::precedence;
 
-/// Bytes of one response that hyper may hold beyond the chunk that it was
-/// given last. By itself it is 400 KB, more than most responses have: nothing
-/// would be left to order.
+/// The bytes of one response that hyper may hold beyond the chunk that it was given last.
+/// hyper's own default is 400 KB, more than most responses have: nothing would be left to order.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
 
-/// Serves a connection to its end.
+/// Serves an HTTP/2 connection to its end.
 pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) {
     let listener = &connection.listener.config;
     let Some(config) = &listener.http2 else {
@@ -109,7 +108,7 @@ where
     }
 }
 
-/// A connection that its screen tells what it sees.
+/// The connection to which its screen reports what it sees.
 struct Watched<S>(Rc<Connection>, PhantomData<fn() -> S>);
 
 impl<S: Service> Peer for Watched<S> {
@@ -161,7 +160,7 @@ async fn answer<S: Service>(
     response.map(|body| Multiplexed::new(body, own, bodiless))
 }
 
-/// Starts the tasks of a connection's streams.
+/// The executor that starts the tasks of a connection's streams.
 #[derive(Clone, Default)]
 struct Tasks {
     /// The stream whose task is to be started next.
@@ -178,7 +177,7 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for Tasks {
     }
 }
 
-/// Counts a stream as open while it lives.
+/// A stream that is open; when this is dropped, its connection counts it as closed.
 struct Open(Rc<Http2Stream>);
 
 impl Drop for Open {

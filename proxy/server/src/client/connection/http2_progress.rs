@@ -1,5 +1,5 @@
-//! How far a response of HTTP/2 has got on its way to the client, and how long the client
-//! may take over it.
+//! The progress of an HTTP/2 response towards the client, and how long the client may take
+//! over it.
 
 use sprat_net::error::Reason;
 use tokio::time::Instant;
@@ -50,7 +50,7 @@ impl Http2Stream {
         self.progress.overdue(now)
     }
 
-    /// Changes what the waiting for the client depends on.
+    /// Makes a change to the stream, and notes if the client begins or ceases to be waited for.
     fn change(&self, change: impl FnOnce(&Self)) {
         let before = self.awaits_client();
         change(self);
@@ -84,13 +84,13 @@ impl Http2Stream {
         }
     }
 
-    /// Notes whether the body has been asked for more; it will be, if not, as soon
-    /// as the stream's window has room.
+    /// Notes whether the body has been asked for more. If not, hyper asks as soon as the
+    /// stream's window has room.
     pub(super) fn asked(&self, is_asked: bool) {
         self.change(|own| own.asked.set(is_asked));
     }
 
-    /// Notes that the socket takes `bytes` of what was given.
+    /// Notes that the socket takes `bytes` bytes of the body's chunks.
     pub(super) fn moved(&self, bytes: usize) {
         self.moved_at.set(Instant::now());
         self.begun.set(true);
@@ -99,7 +99,7 @@ impl Http2Stream {
         self.patience.set(patience);
     }
 
-    /// Notes that a chunk is in the socket, as a `whole`, or will never be.
+    /// Notes that a chunk has left the stream: the socket has the `whole` of it, or never will.
     pub(super) fn gone(&self, whole: bool) {
         self.change(|own| own.in_flight.set(own.in_flight.get() - 1));
         if !whole {

@@ -14,10 +14,10 @@ use super::progress::past;
 
 /// The state of HTTP/2 on a connection.
 pub(super) struct Http2 {
-    /// The state that decides what is waited for.
+    /// The connection's phase, which decides what is waited for.
     pub(super) phase: Cell<Http2Phase>,
     pub(super) watch: RefCell<FrameWatch>,
-    /// The connection was not used for long: the client was told that it ends.
+    /// Whether the client, idle for too long, was told that the connection ends.
     pub(super) leaving: Cell<bool>,
     /// The numbers of the streams that have a task, and are not reset.
     pub(super) numbers: RefCell<BTreeSet<u32>>,
@@ -42,8 +42,8 @@ impl Http2 {
         self.leaving.set(true);
     }
 
-    /// Returns the reason to cut a client that floods the connection, or is late with a head:
-    /// that is to take no longer than `bound`.
+    /// Returns the reason to cut a client that floods the connection, or that takes longer
+    /// than `bound` over a head.
     pub(super) fn overdue(&self, now: Instant, bound: Duration) -> Option<Reason> {
         let watch = self.watch.borrow();
         match watch.block_since() {
@@ -53,8 +53,7 @@ impl Http2 {
         }
     }
 
-    /// Returns when a head must be complete that may take no longer than `bound`, if one is
-    /// on its way.
+    /// Returns when a head that is on its way must be complete: `bound` after it began.
     pub(super) fn next_deadline(&self, bound: Duration) -> Option<Instant> {
         Some(self.watch.borrow().block_since()? + bound)
     }

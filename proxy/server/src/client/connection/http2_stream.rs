@@ -19,38 +19,38 @@ use super::state::Connection;
 
 /// A request of an HTTP/2 connection and its response.
 pub(crate) struct Http2Stream {
-    /// The connection that it came on.
+    /// The connection that the request came on.
     pub(super) connection: Rc<Connection>,
     /// The stream's number, if that is known.
     pub(super) number: Option<u32>,
-    /// The stream's interim responses that the socket does not have.
+    /// The number of the stream's interim responses that the socket does not have yet.
     pub(super) interims: Cell<usize>,
-    /// The state that decides what is waited for.
+    /// The phase of the answer, which decides what is waited for.
     pub(super) phase: Cell<AnswerPhase>,
     /// The progress of the response in hand.
     pub(super) progress: ResponseProgress,
     /// The precedence that the client has asked for.
     pub(super) precedence: Cell<Precedence>,
-    /// Opens when what the body gave is in the socket.
+    /// The gate that opens when the socket has all that the body gave.
     pub(super) gate: FlushGate,
-    /// Chunks that the body gave and the socket does not have.
+    /// The number of chunks that the body gave and the socket does not have.
     pub(super) in_flight: Cell<usize>,
-    /// The body is asked for more as soon as its stream's window has room: the connection
-    /// asks only then.
+    /// Whether the body has been asked for more. The connection asks as soon as the
+    /// stream's window has room, and only then.
     pub(super) asked: Cell<bool>,
     /// The time when the last byte moved, or the client began to be waited for.
     pub(super) moved_at: Cell<Instant>,
-    /// The time for which its window has kept chunks here, in the connection's open time.
+    /// The time for which the stream's window has kept chunks here, in the connection's open time.
     pub(super) patience: Cell<Patience>,
-    /// One of the chunks will never be sent.
+    /// Whether one of the chunks will never be sent.
     pub(super) lost: Cell<bool>,
-    /// The client has got something of its body.
+    /// Whether the client has got something of the response's body.
     pub(super) begun: Cell<bool>,
-    /// The client has got all of it.
+    /// Whether the client has got all of the response.
     pub(super) answered: Cell<bool>,
-    /// The client has cancelled or broken it.
+    /// Whether the client has cancelled or broken the request.
     pub(super) left: Cell<bool>,
-    /// The body has ended.
+    /// The account of the response, once its body has ended.
     pub(super) finishing: RefCell<Option<Box<dyn Account>>>,
     pub(super) cut: Cell<Option<Reason>>,
     pub(super) waker: RefCell<Option<Waker>>,
@@ -80,7 +80,7 @@ impl Http2Stream {
         })
     }
 
-    /// Notes that the body has given all it has.
+    /// Notes that the body has given all it has, and keeps the response's account.
     pub(super) fn finish(&self, record: Box<dyn Account>) {
         self.progress.end();
         *self.finishing.borrow_mut() = Some(record);

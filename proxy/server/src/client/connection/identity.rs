@@ -1,4 +1,4 @@
-//! Who is at the other end of a connection, as far as the connection tells.
+//! The client at the other end of a connection, as far as the connection tells.
 
 use std::cell::OnceCell;
 use std::net::SocketAddr;
@@ -8,10 +8,10 @@ use sprat_config::classify::Certificate;
 use sprat_net::proxy_protocol::Ends;
 use sprat_net::tls::Secured;
 
-/// The client of a connection: its address, what its handshake has shown, and the rules'
-/// mark of it.
+/// The client of a connection: its address, what its handshake has shown, and the mark that
+/// a rule gives its packets.
 pub(crate) struct Identity {
-    /// The address of the other end.
+    /// The address that the client comes from.
     pub(crate) peer: SocketAddr,
     text: OnceCell<HeaderValue>,
     /// The address that the client is connected to.
@@ -24,7 +24,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Makes that of a client of which no more is known than where it comes from.
+    /// Makes the identity of a client of which only the addresses and the mark are known.
     pub(super) fn new(ends: Ends, dscp: Option<u8>) -> Self {
         Self {
             peer: ends.client,
@@ -43,7 +43,7 @@ impl Identity {
         })
     }
 
-    /// Returns both ends of the connection, for backends that are told of them.
+    /// Returns both ends of the connection, for endpoints that are told of them.
     pub(crate) fn ends(&self) -> Ends {
         Ends {
             client: self.peer,

@@ -1,8 +1,8 @@
-//! Interim responses on their way to a client, for which hyper's server has no way.
+//! Interim responses on their way to a client; hyper's server has no way to send them.
 //!
-//! Over HTTP/1.1 they are written when hyper has nothing of its own to write: between
-//! the response before and that which they announce, whose head is not given to hyper
-//! before they are out. Over HTTP/2 the screen writes them between the library's frames.
+//! Over HTTP/1.1 they are written when hyper has nothing of its own to write: after the
+//! previous response, and before the one that they announce. The head of that is given to
+//! hyper once they are out. Over HTTP/2 the screen writes them between the library's frames.
 
 use std::future::poll_fn;
 use std::io;
@@ -63,8 +63,8 @@ impl Stream {
 }
 
 impl Connection {
-    /// Hands interim responses of HTTP/1.1 to `io`, all that was written before them
-    /// being there.
+    /// Hands interim responses of HTTP/1.1 to `io`, which has taken all that was written
+    /// before them.
     pub(super) fn poll_interim(
         &self,
         cx: &mut Context<'_>,
@@ -87,7 +87,7 @@ impl Connection {
     }
 }
 
-/// Returns the head as HTTP/1.1 has it.
+/// Returns an interim response's head as the text of HTTP/1.1.
 fn text(interim: &Interim) -> Vec<u8> {
     let status = interim.status;
     let reason = status.canonical_reason().unwrap_or("");
@@ -102,7 +102,7 @@ fn text(interim: &Interim) -> Vec<u8> {
     head
 }
 
-/// Returns the head as HTTP/2 has it, in a block that needs no table.
+/// Returns an interim response's head as a header block of HTTP/2 that needs no table.
 fn block(interim: &Interim) -> Vec<u8> {
     let mut block = Vec::new();
     hpack::encode_status(interim.status, &mut block);

@@ -8,10 +8,10 @@ pub(super) trait AwaitsInterims {
     /// Returns the stream's number, if that is known.
     fn number(&self) -> Option<u32>;
 
-    /// Notes that another response is in the queue.
+    /// Notes that another interim response of the stream is in the queue.
     fn interim_queued(&self);
 
-    /// Notes that the socket has one of those in the queue.
+    /// Notes that the socket has one of the stream's queued interim responses.
     fn interim_written(&self);
 }
 
@@ -26,13 +26,13 @@ pub(super) struct InterimQueue {
 }
 
 impl InterimQueue {
-    /// Adds the header block of a response that a stream is to have.
+    /// Adds the header block of an interim response that a stream is to have.
     pub(super) fn push(&mut self, stream: Rc<dyn AwaitsInterims>, block: Vec<u8>) {
         stream.interim_queued();
         self.blocks.push_back((stream, block));
     }
 
-    /// Takes the next response to be written, and the number of its stream.
+    /// Takes the next interim response to be written, and the number of its stream.
     pub(super) fn next(&mut self) -> Option<(u32, Vec<u8>)> {
         let (stream, block) = self.blocks.pop_front()?;
         let number = stream.number()?;
@@ -40,14 +40,14 @@ impl InterimQueue {
         Some((number, block))
     }
 
-    /// Notes that the socket has the last response that was taken.
+    /// Notes that the socket has the interim response that was taken last.
     pub(super) fn written(&mut self) {
         if let Some(stream) = self.writing.take() {
             stream.interim_written();
         }
     }
 
-    /// Forgets the responses of a stream that has ended.
+    /// Forgets the interim responses of a stream that has ended.
     pub(super) fn forget<S: AwaitsInterims>(&mut self, stream: &Rc<S>) {
         let is_own =
             |own: &Rc<dyn AwaitsInterims>| std::ptr::addr_eq(Rc::as_ptr(own), Rc::as_ptr(stream));

@@ -1,4 +1,4 @@
-//! A client's socket that tells what passes through it, and TLS on it.
+//! A client's socket, which reports what passes through it, and TLS on it.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -18,19 +18,19 @@ use tokio_rustls::server::TlsStream;
 
 use super::wire::Wire;
 
-/// The connection that a socket is of, as far as the socket knows it: who hears what passes.
+/// The part of a connection that its socket knows, and to which the socket reports what passes.
 pub(crate) trait SocketWatch {
     /// Returns the sending side of the connection's socket.
     fn wire(&self) -> &Wire;
 
-    /// Returns whether what comes next begins a request, and all before it are answered.
+    /// Returns whether the next bytes begin a request, and all requests before it are answered.
     fn takes_turns(&self) -> bool;
 
     /// Looks at bytes that have just been read, and may correct what HTTP reads of them.
     ///
     /// # Errors
     ///
-    /// They are not to be read on: what they belong to fails.
+    /// Fails if the bytes are not to be read on: the request that they belong to fails.
     fn on_read(&self, bytes: &mut [u8]) -> io::Result<()>;
 
     /// Notes that the socket has just taken `bytes` bytes.
@@ -43,8 +43,7 @@ pub(crate) trait SocketWatch {
     fn on_flushed(&self);
 }
 
-/// A client's socket. What it puts on the wire is told to its connection and to the
-/// connection's gauge.
+/// A client's socket, which reports to its connection and the gauge what it puts on the wire.
 pub(crate) struct Socket<W: SocketWatch> {
     reader: Reader,
     writer: OwnedWriteHalf,
@@ -53,13 +52,13 @@ pub(crate) struct Socket<W: SocketWatch> {
 
 /// The receiving side of a socket.
 enum Reader {
-    /// The client's half is read from.
+    /// The client's sending side is open, and is read from.
     Open(OwnedReadHalf),
-    /// All that the client had to send was read.
+    /// All that the client had to send was read; a future may wait for the connection's failure.
     Ended(Option<Failing>),
 }
 
-/// Ends when the kernel reports that a connection has failed.
+/// A future that ends when the kernel reports that a connection has failed.
 type Failing = Pin<Box<dyn Future<Output = ()>>>;
 
 impl<W: SocketWatch> Socket<W> {
@@ -77,12 +76,12 @@ impl<W: SocketWatch> Socket<W> {
         self.writer.as_ref()
     }
 
-    /// Waits until something has come, and looks at the first byte of it; none if it
-    /// is the end.
+    /// Waits until something has come, and returns its first byte, which stays to be read;
+    /// none at the end.
     ///
     /// # Errors
     ///
-    /// Nothing more is going to come.
+    /// Fails if the socket has failed: nothing more is going to come.
     pub(crate) async fn first_byte(&self) -> io::Result<Option<u8>> {
         let mut byte = [0];
         // An accepted socket is taken for readable until it was read.
@@ -109,8 +108,8 @@ impl<W: SocketWatch> Socket<W> {
         Poll::Ready(error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()))
     }
 
-    /// Gives the socket the marks that its next bytes want. What it has not sent would go
-    /// with another code point, and so is waited for.
+    /// Gives the socket the marks that its next bytes are to bear. Bytes that it has not
+    /// sent would go with another code point, so they are waited for.
     fn poll_mark(&self, cx: &mut Context<'_>) -> Poll<()> {
         let stream = self.stream();
         if let Some(mark) = self.connection.wire().mark().filter(|mark| mark.is_stale()) {
@@ -132,7 +131,7 @@ impl<W: SocketWatch> Socket<W> {
         Poll::Ready(())
     }
 
-    /// Takes the code point off once nothing more bears it.
+    /// Takes the code point off the socket once nothing unsent is to bear it.
     fn unmark(&self) {
         let over = self.connection.wire().mark().filter(|mark| mark.is_over());
         if let Some(mark) = over
@@ -213,23 +212,23 @@ impl<W: SocketWatch> AsyncWrite for Socket<W> {
     }
 }
 
-/// The stream that HTTP is spoken over. The connection is told what is read,
+/// The stream over which HTTP is spoken with a client. The connection is told what is read,
 /// and when the socket has taken all that was written.
 pub(crate) struct Io<W: SocketWatch>(Layer<W>);
 
 enum Layer<W: SocketWatch> {
     Plain(Socket<W>),
-    /// Boxed, so that a connection without does not carry its room.
+    /// TLS on the socket, boxed so that a connection without it does not carry its room.
     Tls(Box<TlsStream<Socket<W>>>),
 }
 
 impl<W: SocketWatch> Io<W> {
-    /// Returns a connection without TLS.
+    /// Makes the stream of a connection without TLS.
     pub(crate) fn plain(socket: Socket<W>) -> Self {
         Self(Layer::Plain(socket))
     }
 
-    /// Returns a connection after a TLS handshake.
+    /// Makes the stream of a connection after its TLS handshake.
     pub(crate) fn tls(stream: TlsStream<Socket<W>>) -> Self {
         Self(Layer::Tls(Box::new(stream)))
     }

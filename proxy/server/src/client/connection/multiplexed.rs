@@ -1,5 +1,5 @@
-//! The body of a response on a connection that has others: it knows when the
-//! socket has taken what it gave.
+//! The body of a response on an HTTP/2 connection, which knows when the socket has taken
+//! what it gave.
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -17,7 +17,8 @@ pub(super) struct Multiplexed<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Multiplexed<B> {
-    /// `bodiless` if the request wants none (hyper leaves that to us here).
+    /// Wraps a response's body for its stream. A `bodiless` response goes without: over
+    /// HTTP/2 hyper leaves it to Sprat to send no body after a HEAD request.
     pub(super) fn new(body: B, stream: Rc<Http2Stream>, bodiless: bool) -> Self {
         let body = (!bodiless).then_some(body);
         let new = Self { body, stream };
@@ -75,7 +76,7 @@ impl<B> Drop for Multiplexed<B> {
     }
 }
 
-/// Bytes on their way to the socket.
+/// Bytes of a body, which tell their stream how many of them the socket has taken.
 pub(super) struct Chunk {
     bytes: Bytes,
     stream: Rc<Http2Stream>,

@@ -1,4 +1,4 @@
-//! Connections on which nothing happens, which cost little.
+//! Parked connections: their clients do not use them, and they cost little.
 //!
 //! A kept connection that its client does not use for a moment is taken back from the HTTP
 //! library, with whose buffers and states it would take 14 kB, and its socket alone is
@@ -18,11 +18,11 @@ use super::end::End;
 use super::phase::Http1Phase;
 use super::state::{ClientIo, Connection, Protocol};
 
-/// The time for which a connection is unused before it is parked. It is longer than from
-/// one request of a page to the next, for to begin anew costs some microseconds.
+/// The time for which a connection is unused before it is parked. It is longer than the
+/// pause between two requests of a page, since to begin anew costs some microseconds.
 const AFTER: Duration = Duration::from_secs(2);
 
-/// Counts a connection that is parked, until this is dropped.
+/// A guard that counts a connection as parked until it is dropped.
 struct Parked<'a>(&'a Counter);
 
 impl<'a> Parked<'a> {
@@ -54,8 +54,8 @@ impl Connection {
             && self.wire.blocked.since().is_none()
     }
 
-    /// Waits until something has come from a client that is parked; or its end, if it ends
-    /// before.
+    /// Waits until a parked client has sent something. Returns the connection's end, if
+    /// that comes first.
     pub(super) async fn park(&self, io: &ClientIo) -> Option<End> {
         let stats = &self.serving.stats;
         stats.parks.increment();

@@ -1,4 +1,4 @@
-//! What connections and their requests are in the midst of.
+//! The phases of connections, and of the answers to their requests.
 
 use std::num::NonZeroUsize;
 
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 /// The state of the answer to a request whose head was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum AnswerPhase {
-    /// The answer is worked on.
+    /// The handler is at work on the answer.
     Waiting {
         /// The time at which the handler wants to be polled again; `None` if it has
         /// timers of its own.
@@ -32,16 +32,16 @@ impl AnswerPhase {
 pub(super) enum Http1Phase {
     /// The connection was accepted, or a request has begun: its head is waited for.
     Head {
-        /// The moment that it began.
+        /// The time since which the head has been waited for.
         since: Instant,
-        /// Whether any byte came.
+        /// Whether any byte of the head has come.
         begun: bool,
     },
     /// A request is being answered.
     Answering(AnswerPhase),
     /// The response went out: the next request is waited for.
     Idle {
-        /// The moment that it began.
+        /// The time since which the connection has been idle.
         since: Instant,
     },
 }
@@ -51,12 +51,12 @@ pub(super) enum Http1Phase {
 pub(super) enum Http2Phase {
     /// Some streams have responses that are not in the socket.
     Answering {
-        /// The number of these.
+        /// The number of such streams, at least one.
         streams: NonZeroUsize,
     },
     /// The connection has no open stream: the next request is waited for.
     Idle {
-        /// The moment that it began.
+        /// The time since which the connection has been idle.
         since: Instant,
     },
 }

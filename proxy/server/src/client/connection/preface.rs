@@ -15,7 +15,7 @@ use super::state::{ClientIo, Connection};
 /// The bytes that HTTP/2 begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Returns whether nothing but HTTP/2 is taken from a connection.
+/// Returns whether a connection's listener takes HTTP/2 alone.
 pub(super) fn is_required(connection: &Connection) -> bool {
     let http2 = connection.listener.config.http2.as_ref();
     http2.is_some_and(|http2| http2.required)
@@ -34,7 +34,7 @@ impl fmt::Display for NotHttp2 {
 }
 
 impl NotHttp2 {
-    /// Returns whether this is why hyper gave a connection up.
+    /// Returns whether a missing preface is why hyper gave a connection up.
     pub(super) fn is_cause_of(error: &hyper::Error) -> bool {
         let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref());
         let inner = cause.and_then(io::Error::get_ref);
@@ -42,8 +42,8 @@ impl NotHttp2 {
     }
 }
 
-/// A connection of which the first bytes are looked at. They are read as any
-/// others: a request costs no system call more for it.
+/// A connection whose first bytes are compared with HTTP/2's preface. They are read like
+/// any others, so that a request costs no further system call.
 pub(super) struct Prefaced {
     io: ClientIo,
     connection: Rc<Connection>,
@@ -51,12 +51,12 @@ pub(super) struct Prefaced {
 }
 
 enum PrefaceLook {
-    /// So many bytes of the preface have come, and nothing else.
+    /// The number of bytes that have come, all of them the preface's.
     Matching(usize),
-    /// The look is over; these bytes have been read and not yet given, if any.
+    /// The look is over; these bytes, if any, have been read and not yet given to the reader.
     Over(Option<Box<Bytes>>),
-    /// The preface has come; with it, this. Nothing more is given before
-    /// [`Prefaced::rewound`].
+    /// The preface has come; these bytes are it, and what came with it. Nothing more is
+    /// given before [`Prefaced::rewound`].
     Found(Box<Bytes>),
 }
 
@@ -87,7 +87,7 @@ impl Prefaced {
         }
     }
 
-    /// Begins again with what was read so far, after the preface was found.
+    /// Restarts the reading with the bytes that were read so far, after the preface was found.
     pub(super) fn rewound(mut self) -> Self {
         if let PrefaceLook::Found(read) = self.look {
             self.look = PrefaceLook::Over(Some(read));
@@ -95,22 +95,22 @@ impl Prefaced {
         self
     }
 
-    /// Returns the connection itself.
+    /// Returns the client's stream, and ends the look.
     pub(super) fn into_inner(self) -> ClientIo {
         self.io
     }
 
-    /// Returns the connection itself, to look at.
+    /// Returns the client's stream, by reference.
     pub(super) fn io(&self) -> &ClientIo {
         &self.io
     }
 
-    /// Gives these bytes to the next reader first: they were read already.
+    /// Keeps bytes that were read already, which the next reader gets first.
     pub(super) fn put_back(&mut self, read: Bytes) {
         self.look = PrefaceLook::Over(Some(Box::new(read)));
     }
 
-    /// Reads until it is clear what is spoken.
+    /// Reads until it is clear which protocol the client speaks.
     fn look(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         while let PrefaceLook::Matching(matched) = self.look {
             let before = buffer.filled().len();
@@ -140,7 +140,7 @@ impl Prefaced {
         self.give(buffer)
     }
 
-    /// Gives what was read while looking.
+    /// Gives the reader the bytes that the look has read.
     fn give(&mut self, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut self.look {
             PrefaceLook::Over(held) => {

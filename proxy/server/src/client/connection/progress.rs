@@ -1,4 +1,4 @@
-//! How far a response has got, as its upstream sends it.
+//! The progress of a response, as its upstream sends it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -7,13 +7,14 @@ use sprat_net::clock;
 use sprat_net::error::Reason;
 use tokio::time::Instant;
 
-/// The longest time, in all, for which the upstream may have been kept from sending and
-/// is answerable for the end of its response. Servers give up on a client that takes
-/// nothing, or too little, after seconds; what passes between two reads is far less.
+/// The longest time, in all, for which an upstream may be kept from sending, and still be
+/// judged by the end of its response. Servers give up on a client that takes nothing, or
+/// too little, after seconds; what passes between two reads is far less.
 const HELD_UP_MAX: Duration = Duration::from_secs(1);
 
-/// An upstream that sends nothing for so long in the midst of a response has paused: its
-/// response is a stream of events, or the like. As in [`sprat_scheduler::Egress::pause`].
+/// The shortest silence of an upstream, in the midst of a response, that counts as a pause.
+/// Such a response is a stream of events, or the like. As in
+/// [`sprat_scheduler::Egress::pause`].
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Bounds on the response in progress.
@@ -35,12 +36,12 @@ enum SendState {
     Done,
     /// The upstream is not read for now: what it sent is passed on.
     Unread {
-        /// The moment that it was read last, where it is judged.
+        /// The time when the upstream was last read; unset where it is not judged.
         since: Option<Instant>,
     },
     /// The upstream is read, and has nothing for now.
     Silent {
-        /// The moment that this began.
+        /// The time since which the upstream has been silent.
         since: Instant,
     },
 }
@@ -57,7 +58,7 @@ enum Steadiness {
     Paused,
 }
 
-/// The progress of a response.
+/// The progress of a response, and how long its upstream was silent or not read.
 #[derive(Default)]
 pub(super) struct ResponseProgress {
     bounds: Cell<Option<ResponseBounds>>,
@@ -113,7 +114,7 @@ impl ResponseProgress {
         self.send_state.set(SendState::Silent { since: now });
     }
 
-    /// Returns whether it is the upstream that is waited for.
+    /// Returns whether the upstream is waited for.
     pub(super) fn is_upstream_silent(&self) -> bool {
         matches!(self.send_state.get(), SendState::Silent { .. })
     }
@@ -183,7 +184,7 @@ impl ResponseProgress {
     }
 }
 
-/// Returns whether `bound` has passed since then.
+/// Returns whether the time `bound` has passed from `since` to `now`.
 pub(super) fn past(now: Instant, since: Instant, bound: Duration) -> bool {
     now >= since + bound
 }

@@ -21,7 +21,7 @@ use super::state::Connection;
 use super::stream::Stream;
 use super::{handshake, http2};
 
-/// Serves a connection to its end.
+/// Serves a client's connection to its end: TLS, HTTP, and a protocol that follows HTTP.
 pub(crate) async fn serve<S: Service>(connection: Rc<Connection>, stream: TcpStream) {
     let io = match &connection.listener.shared.tls {
         None => Io::plain(Socket::new(stream, Rc::clone(&connection))),

@@ -1,5 +1,5 @@
-//! What a connection asks of those above it, and tells them: it knows no request's way
-//! through, nor its record.
+//! The service above connections, which answers their requests and records them. A
+//! connection knows no request's way through, nor its record.
 
 use std::future::Future;
 
@@ -12,11 +12,11 @@ use sprat_net::screen::Malformed;
 use super::account::Account;
 use super::stream::Stream;
 
-/// An error as hyper takes it of a body.
+/// A body's error, in the form that hyper takes.
 type BoxedError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Answers the requests of connections. Not an object: a request costs no look into a
-/// table on its way up.
+/// The service that answers the requests of connections. It is not an object: a request
+/// costs no look into a table on its way up.
 pub(crate) trait Service: 'static {
     /// The body of a response.
     type Body: Body<Data = Bytes, Error: Into<BoxedError>> + Unpin + 'static;

@@ -1,4 +1,4 @@
-//! What a connection does with what its socket reports.
+//! A connection's reactions to what its socket reports.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -94,7 +94,7 @@ impl SocketWatch for Connection {
 }
 
 impl Connection {
-    /// Returns the beginning of a request line that no request was made of.
+    /// Returns what has come of a request line of which no request was made, if any.
     pub(crate) fn unread_line(&self) -> Option<Box<[u8]>> {
         let watch = self.http1.watch.borrow();
         let line = watch.unread_line();
@@ -115,8 +115,8 @@ impl Connection {
         self.on_frames(self.begin_http2(now), bytes);
     }
 
-    /// Returns a time that stands while the socket is full. What a stream keeps
-    /// waiting in it waits for the stream's own window.
+    /// Returns the connection's open time, a clock that stands while the socket is full. A
+    /// stream that waits by this clock waits for its own window.
     pub(super) fn open_time(&self, now: Instant) -> Time {
         let life = now.saturating_duration_since(self.accepted);
         Time::ZERO + life.saturating_sub(self.wire.blocked.total(now))

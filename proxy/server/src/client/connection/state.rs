@@ -1,5 +1,4 @@
-//! What a client's connection is and does: what its requests, its socket and its deadlines
-//! share.
+//! A client's connection: the state that its requests, its socket and its deadlines share.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::{Future, poll_fn};
@@ -34,7 +33,7 @@ pub(crate) type ClientIo = Io<Connection>;
 
 /// A protocol that a connection speaks when HTTP has ended on it.
 pub(crate) trait Switched {
-    /// Runs to its end; `early` has been read from the client already.
+    /// Runs the protocol to its end; the bytes `early` have been read from the client already.
     fn run(
         self: Box<Self>,
         connection: Rc<Connection>,
@@ -45,13 +44,13 @@ pub(crate) trait Switched {
 
 /// The protocol that is spoken on a connection, and its state.
 pub(super) enum Protocol<'a> {
-    /// HTTP/1.1, or nothing yet that would tell.
+    /// HTTP/1.1, also while nothing has come that would tell.
     Http1(&'a Http1),
     /// HTTP/2, of which the client has sent the preface or which TLS has agreed on.
     Http2(&'a Http2),
 }
 
-/// Whether a connection goes on.
+/// The stages of a connection towards its end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ending {
     /// The connection takes requests.
@@ -64,15 +63,16 @@ enum Ending {
 
 /// A client's connection and its present state.
 pub(crate) struct Connection {
-    /// The counters and the generation of its worker, which its requests are served by.
+    /// The counters and the generation of the connection's worker, by which its requests
+    /// are served.
     pub(crate) serving: Rc<Serving>,
-    /// The listener that accepted it.
+    /// The listener that accepted the connection.
     pub(crate) listener: Arc<ListenerState>,
     /// The time at which the connection was accepted.
     pub(crate) accepted: Instant,
     /// The client at the other end.
     pub(crate) client: Identity,
-    /// The sending side of its socket.
+    /// The sending side of the connection's socket.
     pub(crate) wire: Wire,
     /// The state of HTTP/1.1, with which a connection begins.
     pub(super) http1: Http1,
@@ -137,12 +137,12 @@ impl Connection {
         self.http2.get().map(|http2| &**http2)
     }
 
-    /// Notes that HTTP/2 is spoken.
+    /// Notes that HTTP/2 is spoken, and returns its state.
     pub(super) fn begin_http2(&self, now: Instant) -> &Http2 {
         self.http2.get_or_init(|| Http2::new(now))
     }
 
-    /// Notes that a request of the connection holds this place.
+    /// Notes that a request of the connection holds this place at an endpoint.
     pub(crate) fn holds(&self, place: &Rc<Held>) {
         let mut held = self.held.borrow_mut();
         held.retain(|other| other.strong_count() > 0);
@@ -162,7 +162,8 @@ impl Connection {
 
     // What the worker asks for.
 
-    /// Takes no further request: the connection closes when the present one is answered.
+    /// Drains the connection: it takes no further request, and closes when the present one
+    /// is answered.
     pub(crate) fn drain(&self) {
         if self.ending.get() == Ending::Open {
             self.ending.set(Ending::Draining);
@@ -175,13 +176,13 @@ impl Connection {
         self.wake();
     }
 
-    /// Closes the connection now.
+    /// Closes the connection now, in the middle, for this reason.
     pub(crate) fn cut(&self, reason: Reason) {
         self.end_by(reason);
         self.wake();
     }
 
-    /// Notes why the connection is being cut, for those that its end tells.
+    /// Notes why the connection is being cut, for the records of its requests.
     pub(super) fn end_by(&self, reason: Reason) {
         self.ending.set(Ending::Cut(reason));
     }
@@ -225,8 +226,8 @@ impl Connection {
         }
     }
 
-    /// Returns whether the connection drains, and does not owe its first request an
-    /// answer: a client that has just been accepted has not been told to go elsewhere.
+    /// Returns whether the connection drains, and does not owe its first request an answer.
+    /// A client that has just been accepted has not been told to go elsewhere.
     pub(super) fn may_shut_down(&self) -> bool {
         let owes_answer = match self.protocol() {
             Protocol::Http1(http1) => matches!(http1.phase.get(), Http1Phase::Head { .. }),

@@ -1,5 +1,4 @@
-//! A request and its response: what is true of them, and not of the rest of
-//! their connection.
+//! A request and its response, apart from the rest of their connection.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,8 +20,8 @@ use crate::client::precedence;
 /// A request's place on its connection.
 #[derive(Clone)]
 pub(crate) enum Stream {
-    /// The one request that a connection of HTTP/1.1 has at a time; or one that never came so
-    /// far as to have a stream.
+    /// The one request that a connection of HTTP/1.1 has at a time, or a request that
+    /// failed before it had a stream.
     Only(Rc<Connection>),
     /// A request of HTTP/2.
     Http2(Rc<Http2Stream>),
@@ -54,7 +53,7 @@ impl Stream {
         }
     }
 
-    /// Notes that the handler waits, and wants to be polled again by then.
+    /// Notes that the handler waits, and wants to be polled again at this time.
     pub(crate) fn wait_until(&self, at: Instant) {
         self.enter(AnswerPhase::Waiting { until: Some(at) });
     }
@@ -112,15 +111,15 @@ impl Stream {
         self.progress().has_held_up()
     }
 
-    /// Returns whether it is the upstream that is waited for.
+    /// Returns whether the upstream is waited for.
     pub(crate) fn is_upstream_silent(&self) -> bool {
         self.progress().is_upstream_silent()
     }
 
-    /// Returns whether a body should give no more for now, for the socket takes
-    /// none. What is read from upstream meanwhile would come in more and smaller
-    /// pieces, and lie here. The connection is woken when that changes. (In HTTP/2
-    /// hyper asks only for what it has room for.)
+    /// Returns whether a body should give no more for now, because the socket is full.
+    /// Bytes read from upstream meanwhile would come in more and smaller pieces, and lie
+    /// here. The connection is woken once the socket has room. (In HTTP/2 hyper asks only
+    /// for what it has room for.)
     pub(crate) fn hold_back(&self) -> bool {
         let connection = self.connection();
         let blocked = connection.wire.blocked.since().is_some();
@@ -142,9 +141,9 @@ impl Stream {
         }
     }
 
-    /// Reads from the client for a while if the connection ends with the present
-    /// answer. The client may still be sending, and the answer is to arrive. (A
-    /// stream of HTTP/2 ends by itself.)
+    /// Makes the connection read from the client for a while, if it ends with the present
+    /// answer. The client may still be sending, and the answer is to arrive. (A stream of
+    /// HTTP/2 ends by itself.)
     pub(crate) fn close_lingering(&self) {
         if let Self::Only(connection) = self {
             connection.http1.lingers.set(true);

@@ -1,4 +1,4 @@
-//! What a connection's socket takes: onto which link, how much, and whether it has room.
+//! The sending side of a connection's socket: its link, its bytes, and whether it has room.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use super::drain::Drain;
 pub(crate) struct Wire {
     /// The way that the connection's bytes take onto the uplink.
     outlet: Outlet,
-    /// The code point of its packets, once they have borne any.
+    /// The code point of the connection's packets, once they have borne any.
     mark: OnceCell<Rc<WireMark>>,
     /// The times for which the socket was full.
     pub(super) blocked: Blocked,
@@ -24,7 +24,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Makes that of a socket to which nothing was written.
+    /// Makes the sending side of a socket to which nothing was written.
     pub(super) fn new(outlet: Outlet) -> Self {
         Self {
             outlet,
@@ -64,7 +64,7 @@ impl Wire {
         self.written.get()
     }
 
-    /// Notes that the socket has taken `bytes` more.
+    /// Notes that the socket has taken `bytes` more bytes.
     pub(super) fn wrote(&self, bytes: usize) {
         self.written.set(self.written.get() + bytes as u64);
     }

@@ -1,4 +1,4 @@
-//! A server that is asked whether a request is served.
+//! The authorization server, which is asked whether a request is served.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::exchange::record::Routing;
 use crate::exchange::side::{Side, SideKind, discard, read};
 use crate::setup::routing::{Authz, Page, Telling};
 
-/// Bytes of an answer that a client gets at most.
+/// The most bytes of the server's answer that a client gets.
 const MAX_BYTES: usize = 64 << 10;
 
-/// The longest pause in the body of an answer.
+/// The longest pause in the body of the server's answer.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 const METHOD: HeaderName = HeaderName::from_static("x-forwarded-method");
@@ -31,11 +31,12 @@ const HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 const FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Asks the server; what it says of the user is put into the request's head.
+/// Asks the server about a request, and puts what it says of the user into the request's head.
 ///
 /// # Errors
 ///
-/// It refuses the request, or does not answer.
+/// Fails if the server refuses the request, or if it does not answer, unless the route lets
+/// requests pass then.
 pub(super) async fn check(
     authz: &Authz,
     chosen: &Chosen<'_>,
@@ -85,7 +86,7 @@ pub(super) async fn check(
     Ok(())
 }
 
-/// Makes the request that asks about another.
+/// Makes the question to the server: a request that describes the client's.
 fn question(authz: &Authz, chosen: &Chosen<'_>, asked: &Parts) -> Request<RequestBody> {
     let mut request = Request::new(RequestBody::Empty);
     request.uri_mut().clone_from(&authz.path);
@@ -122,7 +123,7 @@ fn question(authz: &Authz, chosen: &Chosen<'_>, asked: &Parts) -> Request<Reques
     request
 }
 
-/// Makes the server's answer that of the client.
+/// Makes the client's answer out of the server's refusal.
 async fn refusal(lease: Lease, answer: Response<Incoming>) -> Local {
     let (mut parts, body) = answer.into_parts();
     headers::strip_hop_by_hop(&mut parts.headers);

@@ -1,4 +1,4 @@
-//! Users who name themselves with a password (RFC 7617).
+//! Basic authentication: users who give a name and a password (RFC 7617).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +15,8 @@ use crate::setup::routing::{Basic, Denied};
 ///
 /// # Errors
 ///
-/// There is none, one of them is wrong, or too many are being checked.
+/// Fails if the request names no user, if name or password are wrong, or if too many
+/// passwords are being checked.
 pub(super) async fn check(
     basic: &Basic,
     parts: &mut Parts,

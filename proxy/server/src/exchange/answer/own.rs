@@ -14,10 +14,10 @@ use crate::exchange::local::Local;
 use crate::exchange::record::Record;
 use crate::setup::routing::Page;
 
-/// Bytes of an answer that goes ahead of others; a larger page has its turn.
+/// The most bytes of an answer that goes ahead of others; a larger page waits for its turn.
 const SMALL_BYTES: u64 = 4096;
 
-/// Says why a request is not served.
+/// Refuses a request with an answer that says why, or with its route's page for that.
 pub(crate) async fn refuse(
     stream: &Stream,
     denial: impl Into<Denial>,
@@ -53,7 +53,7 @@ fn refusal(reason: Reason, advice: Option<Box<Advice>>, accepts_json: bool) -> R
     response
 }
 
-/// Gives an answer that a route asks for.
+/// Answers a request with an answer of Sprat's own, such as a route asks for.
 pub(crate) async fn give(stream: &Stream, local: Local, mut record: Box<Record>) -> Response<Body> {
     let ends = !record.has_all(stream).await;
     drop(record.upstream.take_lease());
@@ -95,7 +95,7 @@ pub(crate) async fn answer_options(stream: &Stream, record: Box<Record>) -> Resp
     answer(stream, response, ends, record).await
 }
 
-/// Sends an answer; with `ends` the connection ends with it.
+/// Sends an answer of Sprat's own; with `ends`, a connection of HTTP/1.1 ends after it.
 async fn answer(
     stream: &Stream,
     mut response: Response<Bytes>,
@@ -141,8 +141,8 @@ async fn answer(
     begin(stream, record, response).await
 }
 
-/// Makes an answer's head that of the client, and notes what it is; returns the bytes of its
-/// body.
+/// Completes an answer's head for the client, and notes its status and size. Returns the
+/// bytes of its body.
 fn finish(response: &mut Response<Bytes>, closes: bool, record: &mut Record) -> u64 {
     if closes {
         // Said, so that no further request is on its way (RFC 9112 9.6).

@@ -1,4 +1,4 @@
-//! What logs and traces tell of a request, beside how it was served.
+//! The facts that logs and traces tell of a request, beside how it was served.
 
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ pub(crate) struct RequestFacts {
     pub(super) response: Kept,
     /// The beginning of the request line, where there is no request.
     pub(super) unread_line: Option<Box<[u8]>>,
-    /// The outcome of its session, where its cluster keeps any.
+    /// The outcome of the request's session, where its cluster keeps any.
     pub(crate) session: Option<SessionOutcome>,
 }
 
@@ -33,7 +33,7 @@ impl RequestFacts {
         }
     }
 
-    /// Sees that the backend is told the request's identifier, and its trace.
+    /// Puts the request's identifier, and its trace, into the head that the endpoint gets.
     pub(crate) fn tell_endpoint(&self, ids: Option<&RequestIds>, headers: &mut HeaderMap) {
         if let Some(trace) = &self.trace {
             trace.tell(headers);

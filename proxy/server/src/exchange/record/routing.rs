@@ -6,21 +6,21 @@ use crate::setup::routing::{Granted, Subject};
 
 /// A request's class, client, user and route.
 pub(crate) struct Routing {
-    /// Index of its priority class.
+    /// The index of the request's class.
     class: usize,
-    /// The number of its client, where clients share the uplink.
+    /// The number of the request's client, where clients share the uplink.
     client: Option<u64>,
     /// The user who asks, once that is known.
     user: Option<Box<str>>,
     /// The rules that may change the class when the response comes.
     later: Option<Later>,
-    /// Index of the route, once there is one.
+    /// The index of the route, once there is one.
     route: Option<usize>,
     /// The facts of the request that changes of heads may tell, if its route makes any.
     subject: Option<Box<Subject>>,
     /// The page of another origin that may use the response, if its route says so.
     granted: Option<Box<Granted>>,
-    /// Index of the cluster, once routed.
+    /// The index of the cluster, once routed.
     cluster: Option<usize>,
     /// The path that rules were matched with, if the client has sent another.
     matched: Option<String>,
@@ -55,7 +55,7 @@ impl Routing {
         }
     }
 
-    /// Notes whose the request is, where clients share the uplink.
+    /// Notes the number of the request's client, where clients share the uplink.
     pub(crate) fn is_of_client(&mut self, number: Option<u64>) {
         self.client = number;
     }
@@ -70,7 +70,7 @@ impl Routing {
         self.route = Some(index);
     }
 
-    /// Keeps what changes of heads may tell.
+    /// Keeps the facts that changes of heads may tell.
     pub(crate) fn tells(&mut self, subject: Box<Subject>) {
         self.subject = Some(subject);
     }
@@ -115,7 +115,7 @@ impl Routing {
         self.cluster
     }
 
-    /// Returns what changes of heads may tell, if the route makes any.
+    /// Returns the facts that changes of heads may tell, if the route makes any.
     pub(crate) fn subject(&self) -> Option<&Subject> {
         self.subject.as_deref()
     }
@@ -125,12 +125,12 @@ impl Routing {
         self.granted.as_deref()
     }
 
-    /// Hands the user over, once nothing is decided any more.
+    /// Takes the user out, once no more decisions are due.
     pub(super) fn take_user(&mut self) -> Option<Box<str>> {
         self.user.take()
     }
 
-    /// Hands the path over that rules were matched with, if the client has sent another.
+    /// Takes out the path that rules were matched with, if the client has sent another.
     pub(super) fn take_matched(&mut self) -> Option<String> {
         self.matched.take()
     }

@@ -15,14 +15,13 @@ pub(crate) struct SentAnswer {
     pub(super) status: Option<StatusCode>,
     /// The time at which the response had a head: from then on it is the proxy's to send.
     pub(super) answered: Option<Instant>,
-    /// Bytes of the body handed to the client's connection.
+    /// The bytes of the body that were handed to the client's connection.
     pub(crate) bytes: u64,
     /// The size of the response's body, as far as it is believed.
     pub(crate) size: SizeBelief,
-    /// The time that its bytes waited for the uplink.
+    /// The time for which the response's bytes waited for the uplink.
     pub(crate) wait: Duration,
-    /// The connection has switched to another protocol: what follows is no
-    /// response.
+    /// Whether the connection has switched to another protocol: what follows is no response.
     pub(crate) tunnelled: bool,
 }
 
@@ -40,7 +39,7 @@ impl Default for SentAnswer {
 }
 
 impl SentAnswer {
-    /// Notes that the head is on its way to the client.
+    /// Notes that the head, with this status, is on its way to the client.
     pub(super) fn begin(&mut self, status: StatusCode) {
         self.status = Some(status);
         self.answered.get_or_insert_with(clock::now);

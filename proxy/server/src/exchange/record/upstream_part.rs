@@ -16,8 +16,8 @@ pub(crate) struct UpstreamPart {
     endpoint: Option<Rc<Endpoint>>,
     /// The upstream connection, while it is in use.
     lease: Option<Lease>,
-    /// The lease once it is shared with what reads ahead, which may end it before
-    /// the client has all.
+    /// The lease once it is shared with the reader ahead, which may end it before the
+    /// client has all of the response.
     held: Option<Rc<Held>>,
     /// The time that the request waited for an endpoint.
     queue_wait: Duration,
@@ -55,7 +55,7 @@ impl UpstreamPart {
         self.lease.as_ref()
     }
 
-    /// Takes that connection: it is another's to end.
+    /// Takes the connection out; the caller ends its use.
     pub(crate) fn take_lease(&mut self) -> Option<Lease> {
         self.lease.take()
     }
@@ -70,7 +70,7 @@ impl UpstreamPart {
         self.member().map(|own| own.label.as_str())
     }
 
-    /// Ends the part: the connection serves the next request.
+    /// Ends the endpoint's part: its connection serves the next request.
     pub(super) fn release(&mut self, now: Instant, bytes: u64) {
         if let Some(lease) = self.lease.take() {
             lease.release(now, bytes);
@@ -80,7 +80,8 @@ impl UpstreamPart {
         }
     }
 
-    /// Notes that the part may be over before the client has all of the response.
+    /// Shares the lease with the reader ahead: the part may be over before the client has
+    /// all of the response.
     pub(super) fn hold(&mut self, held: Rc<Held>) {
         self.held = Some(held);
     }
@@ -103,7 +104,7 @@ impl UpstreamPart {
         }
     }
 
-    /// Lets go of what is read ahead for a client that is no more.
+    /// Cancels the reading ahead for a client that has gone.
     pub(super) fn cancel(&mut self) {
         if let Some(held) = self.held.take() {
             held.cancel();

@@ -12,7 +12,7 @@ use sprat_upstream::SessionOutcome;
 use super::line::{Line, escape, escaped, millis, source_of};
 use super::values;
 
-/// Writes an object with these keys, as a line.
+/// Writes a line that is an object of JSON with these keys.
 pub(super) fn write_object(
     line: &Line,
     keys: &[(String, LogTemplate)],
@@ -44,7 +44,7 @@ pub(super) fn write_object(
     Ok(())
 }
 
-/// Writes a string of JSON; what is no UTF-8 as `\xHH`.
+/// Writes a string of JSON; a value that is not UTF-8 with `\xHH` in it, as [`escape`] does.
 fn write_string(value: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     match str::from_utf8(value) {
         Ok(text) => values::string(text, out),
@@ -52,7 +52,7 @@ fn write_string(value: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-/// Writes text as a line: of what fields tell, nothing can end a line or a quotation.
+/// Writes a line of text; the value of a field can end neither the line nor a quotation.
 pub(super) fn write_text(line: &Line, text: &LogTemplate, out: &mut Vec<u8>) -> io::Result<()> {
     let mut outcome = Ok(());
     let mut value = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn write_text(line: &Line, text: &LogTemplate, out: &mut Vec<u8>) -> 
     outcome
 }
 
-/// Writes the value of a field as it is; false if it has none.
+/// Writes the value of a field as it is; returns false if it has none.
 fn put(line: &Line, field: &LogField, out: &mut Vec<u8>) -> io::Result<bool> {
     let request = line.request.as_deref();
     let client = line.client();
@@ -120,7 +120,7 @@ fn put(line: &Line, field: &LogField, out: &mut Vec<u8>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Writes the value of a field that header templates have, too.
+/// Writes the value of a field that header templates have, too; returns false if it has none.
 fn put_shared(line: &Line, variable: &Variable, out: &mut Vec<u8>) -> io::Result<bool> {
     let request = line.request.as_deref();
     let client = line.client();
@@ -186,7 +186,7 @@ mod tests {
 
     use super::super::line::tests::{line, text};
 
-    /// Returns the format that a configuration has.
+    /// Returns a format of an access log, as a configuration has it written.
     fn format(written: &str) -> LogFormat {
         let text = format!(
             "version: 1\nlisteners: [{{address: '127.0.0.1:8080'}}]\nclusters: {{a: {{endpoints: \

@@ -24,16 +24,16 @@ use super::object::{Object, name};
 use super::values;
 use sprat_net::tls::TlsTerms;
 
-/// One request, as the worker saw it.
+/// The facts of a line: one request, as the worker saw it.
 pub(crate) struct Line {
     /// The time when the exchange ended.
     pub(crate) ended: SystemTime,
-    /// The time from the end of the head to the end of the response.
+    /// The time from the end of the request's head to the end of the response.
     pub(crate) duration: Duration,
     /// The time from the end of the head until the client had acknowledged all of the
     /// response, if that is known.
     pub(crate) acknowledged: Option<Duration>,
-    /// The other end of the connection.
+    /// The client's address and port.
     pub(crate) client: SocketAddr,
     /// The port that the client is connected to.
     pub(crate) local_port: u16,
@@ -41,7 +41,8 @@ pub(crate) struct Line {
     pub(crate) listener: Arc<str>,
     /// The terms of TLS that were agreed on, if the client speaks it.
     pub(crate) tls: Option<TlsTerms>,
-    /// Hosts, URIs and the common name of its certificate, if a format tells of it.
+    /// The hosts, the URIs and the common name of the client's certificate, if a format
+    /// tells of it.
     pub(crate) peer: Option<Box<[String; 3]>>,
     /// The request's identifier, if requests get one.
     pub(crate) request_id: Option<HeaderValue>,
@@ -53,34 +54,34 @@ pub(crate) struct Line {
     pub(crate) request: Option<Box<Asked>>,
     /// The beginning of the request line, as far as it was read, where the head could not be.
     pub(crate) unread_line: Option<Box<[u8]>>,
-    /// The client's status, or the one it would have got.
+    /// The status that the client got, or would have got.
     pub(crate) status: Option<StatusCode>,
     /// The bytes of the body that were sent.
     pub(crate) bytes: u64,
     /// The size known when the response started.
     pub(crate) size: Size,
-    /// The layer of the catalogue that knew it before the response did.
+    /// The layer of the catalogue that knew the size before the response told it.
     pub(crate) size_layer: Option<Layer>,
-    /// The time that its bytes waited for the uplink.
+    /// The time for which the response's bytes waited for the uplink.
     pub(crate) wait: Duration,
-    /// The time that it waited for an endpoint.
+    /// The time for which the request waited for an endpoint.
     pub(crate) queue_wait: Duration,
     /// The time from the response's head to its end, over the time that the uplink
     /// alone needs; none without a body, or without a rate.
     pub(crate) slowdown: Option<f64>,
-    /// The priority class of the request.
+    /// The name of the request's class.
     pub(crate) class: Arc<str>,
     /// The user who asked, if that is known.
     pub(crate) user: Option<Box<str>>,
-    /// The cluster that it went to, once routed.
+    /// The cluster that the request went to, once routed.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// The endpoint that it went to, once one was chosen.
+    /// The endpoint that the request went to, once one was chosen.
     pub(crate) endpoint: Option<Arc<Member>>,
-    /// The outcome of its session, where its cluster keeps any.
+    /// The outcome of the request's session, where its cluster keeps any.
     pub(crate) session: Option<SessionOutcome>,
-    /// The first thing that went wrong, if anything did.
+    /// The first reason for which the request failed, if it did.
     pub(crate) reason: Option<Reason>,
-    /// Whether the response ended before its end.
+    /// Whether the response was cut before its end.
     pub(crate) aborted: bool,
 }
 
@@ -96,12 +97,12 @@ pub(crate) struct Asked {
     user_agent: Option<HeaderValue>,
     /// Fields of the head that formats tell.
     kept: Kept,
-    /// Whether it came over TLS, to Sprat or to what is before it, if a format tells.
+    /// Whether the request came over TLS, to Sprat or to a proxy before it, if a format tells.
     is_secure: bool,
 }
 
 impl Asked {
-    /// Returns what there is to tell of a head that has just been read.
+    /// Keeps what lines tell of a head that has just been read.
     pub(crate) fn of(head: &Parts, needs: &Needs, is_secure: bool) -> Self {
         let field = |name| head.headers.get(name).cloned();
         Self {
@@ -118,8 +119,8 @@ impl Asked {
         }
     }
 
-    /// Returns what there is to tell of a request of HTTP/2 that was malformed, if that
-    /// is enough for a line.
+    /// Keeps what lines tell of a malformed request of HTTP/2; none if that is not enough
+    /// for a line.
     pub(crate) fn of_malformed(request: Malformed) -> Option<Self> {
         let host = request.authority.as_ref();
         Some(Self {
@@ -191,8 +192,8 @@ impl Line {
         jiff::Timestamp::try_from(started).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
     }
 
-    /// Returns the client as `X-Forwarded-For` has it: one of IPv4 is that on a socket
-    /// of IPv6, too.
+    /// Returns the client's address as `X-Forwarded-For` has it: one of IPv4 as such, also
+    /// on a socket of IPv6.
     pub(super) fn client(&self) -> SocketAddr {
         SocketAddr::new(self.client.ip().to_canonical(), self.client.port())
     }
@@ -206,7 +207,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// It makes no text.
+    /// Fails if a value makes no text.
     pub(super) fn write(&self, format: &LogFormat, out: &mut Vec<u8>) -> io::Result<()> {
         match format {
             LogFormat::Json => self.write_json(out),
@@ -288,9 +289,9 @@ impl Line {
         Ok(())
     }
 
-    /// Writes `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, then size, wait
-    /// in ms, slowdown, class, duration in ms and endpoint; and the path that rules were
-    /// matched with, if it is not the client's.
+    /// Writes the line in the combined format: `%h - %u [%t] "%r" %>s %b "%{Referer}i"
+    /// "%{User-Agent}i"`. Size, wait in ms, slowdown, class, duration in ms and endpoint
+    /// follow; then the path that rules were matched with, if it is not the client's.
     fn write_combined(&self, out: &mut Vec<u8>) -> io::Result<()> {
         write!(out, "{} - ", self.client().ip())?;
         match self.user.as_deref() {
@@ -343,8 +344,8 @@ impl Line {
     }
 }
 
-/// Writes what stands between quotes: with `\xHH` for what would end it, begin such
-/// a thing, or not be seen.
+/// Writes text that stands between quotes, with `\xHH` for a byte that would end it, begin
+/// such an escape, or not be seen.
 pub(super) fn escape(text: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
     for &byte in text {
         match byte {
@@ -362,7 +363,7 @@ pub(super) fn escaped(text: &[u8]) -> io::Result<String> {
     String::from_utf8(out).map_err(io::Error::other)
 }
 
-/// Returns the value of a header field as text; what is no UTF-8 as `\xHH`.
+/// Returns the value of a header field as text; one that is not UTF-8 as [`escape`] writes it.
 fn shown(value: Option<&HeaderValue>) -> io::Result<Option<Cow<'_, str>>> {
     let Some(value) = value.map(HeaderValue::as_bytes) else {
         return Ok(None);
@@ -382,7 +383,7 @@ pub(super) fn source_of(size: Size) -> &'static str {
     }
 }
 
-/// Returns milliseconds, to the microsecond.
+/// Returns a time in milliseconds, to the microsecond.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1e3
 }

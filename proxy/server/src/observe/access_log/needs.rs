@@ -1,5 +1,5 @@
-//! What formats of the operator's choosing want of requests, beyond what every line has:
-//! what no format tells is not kept.
+//! The parts of requests that formats of the operator's choosing need, beyond those of
+//! every line. What no format tells is not kept.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
-    /// Returns what these logs want.
+    /// Returns the parts that the formats of these logs need.
     pub(super) fn of(logs: &[AccessLog]) -> Self {
         let fields = logs.iter().flat_map(|log| log.format.templates());
         let (mut request, mut response) = (BTreeSet::new(), BTreeSet::new());

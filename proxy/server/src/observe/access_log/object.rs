@@ -5,7 +5,7 @@ use std::io;
 
 use super::values;
 
-/// The name of a member, with what stands around it: what is known when Sprat is built is
+/// The name of a member, with the text around it: what is known when Sprat is built is
 /// written in one piece.
 #[derive(Clone, Copy)]
 pub(super) struct Name {
@@ -15,7 +15,7 @@ pub(super) struct Name {
     pub(super) null: &'static [u8],
 }
 
-/// Makes a [`Name`] of a literal that needs no escape.
+/// A macro that makes a [`Name`] of a literal that needs no escape.
 macro_rules! name {
     ($name:literal) => {
         $crate::observe::access_log::object::Name {
@@ -26,7 +26,7 @@ macro_rules! name {
 }
 pub(super) use name;
 
-/// A line that is one object.
+/// A line of a log that is one object of JSON.
 pub(super) struct Object<'a> {
     out: &'a mut Vec<u8>,
     /// The place in the text where the object begins.
@@ -69,7 +69,7 @@ impl<'a> Object<'a> {
     ///
     /// # Errors
     ///
-    /// The text makes no JSON.
+    /// Fails if the text makes no JSON.
     #[inline(always)]
     pub(super) fn text(&mut self, name: Name, value: Option<&str>) -> io::Result<()> {
         let mut outcome = Ok(());
@@ -79,7 +79,7 @@ impl<'a> Object<'a> {
         outcome
     }
 
-    /// Writes a text of a few that are known.
+    /// Writes a text out of a known set, which needs no escape.
     #[inline(always)]
     pub(super) fn word(&mut self, name: Name, value: Option<&'static str>) {
         self.member(name, value.map(str::as_bytes), values::word);

@@ -1,5 +1,5 @@
-//! Lines on their way to the thread that writes a log: text from the beginning, so that
-//! nothing that a worker has allocated is given back by another thread.
+//! Lines on their way to the thread that writes a log. They are text from the beginning, so
+//! that nothing that a worker has allocated is given back by another thread.
 //!
 //! A worker that has a line never waits for the disk. The writer is woken for the first
 //! line, and then gathers: to be woken for each would cost more than to write it.
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use sprat_net::permit::{Count, Permit, Permits};
 
-/// Text that may wait for the writer, and as much again that it is writing.
+/// The most bytes of text that wait for the writer; as many again it may be writing.
 const QUEUE_BYTES: usize = 16 << 20;
 
-/// The time for which the writer gathers lines, once there is one.
+/// The time for which the writer gathers lines, once the first has come.
 const GATHERS_FOR: Duration = Duration::from_millis(10);
 
-/// The bytes that an empty buffer keeps at most.
+/// The most bytes of room that an empty buffer keeps.
 const KEPT_BYTES: usize = 256 << 10;
 
 /// Makes a queue, which is empty.
@@ -36,17 +36,17 @@ pub(super) fn queue() -> (LineSender, LineReceiver) {
 
 struct Shared {
     pending: Mutex<Pending>,
-    /// There is a first line, or the end.
+    /// The signal of a first line, or of the end.
     changed: Condvar,
-    /// Bytes that are not written yet.
+    /// The count of bytes that are not written yet.
     unwritten: Permits,
 }
 
 struct Pending {
     text: Vec<u8>,
-    /// The bytes of the text.
+    /// The bytes of the text, as they count among those that are not written.
     unwritten: Permit,
-    /// One of both ends has gone.
+    /// Whether one of the two ends has gone.
     is_closed: bool,
 }
 
@@ -66,7 +66,7 @@ impl Shared {
 pub(super) struct LineSender(Arc<Shared>);
 
 impl LineSender {
-    /// Queues a line; false if there is no room for it, or no writer any more.
+    /// Queues a line; returns false if there is no room for it, or no writer any more.
     pub(super) fn send(&self, line: &[u8]) -> bool {
         let mut pending = self.0.pending();
         if pending.is_closed || pending.text.len() + line.len() > QUEUE_BYTES {
@@ -82,7 +82,7 @@ impl LineSender {
         true
     }
 
-    /// Returns how many bytes are not written yet, as it changes.
+    /// Returns the count of bytes that are not written yet, which goes on changing.
     pub(super) fn unwritten(&self) -> Arc<Count> {
         self.0.unwritten.count()
     }
@@ -94,13 +94,12 @@ impl Drop for LineSender {
     }
 }
 
-/// The end where the writer takes lines out.
+/// The end of a queue where the writer takes lines out.
 pub(super) struct LineReceiver(Arc<Shared>);
 
 impl LineReceiver {
-    /// Waits for lines and puts them into `text`, in place of what is there. Returns their
-    /// bytes, which are unwritten until this is given back; none once there are no lines
-    /// any more.
+    /// Waits for lines, and puts them into `text`, in place of what is there. Returns their
+    /// bytes, which count as unwritten until that is dropped; none once the lines have ended.
     pub(super) fn receive(&self, text: &mut Vec<u8>) -> Option<Permit> {
         text.clear();
         text.shrink_to(KEPT_BYTES);

@@ -1,6 +1,6 @@
-//! How the lines of a log write values: by hand, for a line costs what it takes to write
-//! its numbers and strings, and most strings have nothing to escape. What has is
-//! serde_json's.
+//! The writing of values in the lines of a log. It is done by hand: a line costs what it
+//! takes to write its numbers and strings, and most strings have nothing to escape. Those
+//! that have are left to serde_json.
 
 use std::cell::RefCell;
 use std::io;
@@ -24,8 +24,9 @@ pub(super) fn word(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Returns whether a string of JSON has another spelling for any of these bytes: control
-/// characters, `"` and `\` (RFC 8259 section 7). Eight at a time: a byte of a difference is
-/// zero, or less than a space, where taking away one, or a space, borrows from above it.
+/// characters, `"` and `\` (RFC 8259 section 7). Eight bytes are looked at in one step:
+/// where a byte is less than a space, taking away a space borrows from above it; where a
+/// difference is zero, taking away one does.
 fn has_escapes(text: &[u8]) -> bool {
     const ONES: u64 = u64::MAX / 255;
     const TOPS: u64 = ONES << 7;
@@ -61,17 +62,17 @@ pub(super) fn number(value: u64, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes whether something is so.
+/// Writes `true` or `false`.
 pub(super) fn flag(is_so: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(if is_so { b"true" } else { b"false" });
 }
 
-/// Writes milliseconds, to the microsecond.
+/// Writes a time in milliseconds, to the microsecond.
 pub(super) fn millis(duration: Duration, out: &mut Vec<u8>) {
     thousandths(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), out);
 }
 
-/// Writes so many thousandths as a number with a fraction: `1.5`, `2.0`.
+/// Writes a count of thousandths as a number with a fraction: `1.5`, `2.0`.
 pub(super) fn thousandths(count: u64, out: &mut Vec<u8>) {
     number(count / 1_000, out);
     let [a, b, c] = decimal(count % 1_000);
@@ -99,7 +100,7 @@ pub(super) fn address(address: SocketAddr, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// A second as a worker wrote it last, always in one form: most lines are of the same.
+/// The last second that a worker wrote, always in one form: most lines are of the same second.
 struct LastSecond {
     /// The seconds since 1970.
     at: i64,
@@ -114,7 +115,7 @@ impl LastSecond {
         })
     }
 
-    /// Writes a second since 1970.
+    /// Writes a second, counted since 1970, in this form.
     fn write(&mut self, at: i64, form: &str, out: &mut Vec<u8>) {
         if self.at != at {
             let second = jiff::Timestamp::from_second(at).unwrap_or_default();
@@ -161,7 +162,7 @@ mod tests {
     }
 
     proptest! {
-        /// serde_json writes the same.
+        /// Checks that serde_json writes the same string.
         #[test]
         fn strings_are_those_of_json(text in "[ -~\\x00-\\x20\"\\\\\\x7f-\\xff\u{2028}é]{0,40}") {
             let own = written(|out| string(&text, out).unwrap());
@@ -186,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Each byte that has another spelling, at each place of texts below and above a word.
+    /// Checks each byte that has another spelling, at each place of texts below and above a word.
     #[test]
     fn every_escape_is_found() {
         let places = (1..12).flat_map(|length| (0..length).map(move |at| (length, at)));

@@ -1,4 +1,4 @@
-//! Answers of the admin listener, each with what is told when it has gone out.
+//! Answers of the admin listener, each of which tells its client's seat when it has gone out.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -31,7 +31,7 @@ pub(super) fn plain(
     response
 }
 
-/// A page of one text.
+/// A page of one short text.
 struct Short(
     &'static str,
     #[expect(dead_code, reason = "its end is told when it is dropped")] Answering,
@@ -50,7 +50,7 @@ pub(super) enum AdminAnswer {
         Dump,
         #[expect(dead_code, reason = "its end is told when it is dropped")] Answering,
     ),
-    /// Events as they happen.
+    /// The events that a watcher gets as they happen.
     Events(Watching),
 }
 

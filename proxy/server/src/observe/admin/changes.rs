@@ -1,4 +1,4 @@
-//! What can be changed by the admin listener.
+//! Changes that clients ask of the admin listener: draining, weights, the log's level.
 
 use std::ops::RangeInclusive;
 
@@ -13,13 +13,13 @@ use super::answer::{AdminAnswer, plain, typed};
 use super::seats::Answering;
 use crate::observe::log_level;
 
-/// Bytes of a request's body at most.
+/// The most bytes of a request's body.
 const MOST_BYTES: usize = 4096;
 
 /// The path that stops the process as SIGTERM does.
 const DRAIN: &str = "/drain";
 
-/// The path that changes how much the process says about itself.
+/// The path that changes the level of the process's log.
 const LOG_LEVEL: &str = "/log-level";
 
 /// The paths that stop requests to an endpoint, and begin them again.
@@ -40,7 +40,7 @@ pub(super) fn is_change(path: &str) -> bool {
     )
 }
 
-/// An endpoint, as `/endpoints` has it.
+/// A request's body that names an endpoint, as `/endpoints` has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -48,7 +48,7 @@ struct Named {
     endpoint: String,
 }
 
-/// An endpoint, and its share of the requests.
+/// A request's body that names an endpoint, and its share of the requests.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Weighed {
@@ -57,14 +57,14 @@ struct Weighed {
     weight: u32,
 }
 
-/// The level that the log is to have.
+/// A request's body with the level that the log is to have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Level {
     level: ChangeName,
 }
 
-/// The levels of the log.
+/// The names of the log's levels.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ChangeName {
@@ -90,7 +90,7 @@ impl From<ChangeName> for LevelFilter {
 }
 
 impl Desk {
-    /// Makes a change that may be asked for.
+    /// Makes the change that a request asks for; the client may ask for it.
     pub(super) async fn change(
         &self,
         request: Request<Incoming>,

@@ -54,13 +54,13 @@ const PARTS: [DashboardPart; 6] = [
     },
 ];
 
-/// Scripts and styles from this listener alone, none within the page, and no other site
-/// asked, framed by or sent to.
+/// The dashboard's content security policy. Scripts and styles come from this listener alone,
+/// none stand within the page, and no other site is asked, may frame it, or is sent to.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'";
 
-/// Fields that every part bears.
+/// The fields of a head that every part bears.
 const FIELDS: [(HeaderName, &str); 6] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -71,7 +71,7 @@ const FIELDS: [(HeaderName, &str); 6] = [
     (VARY, "accept"),
 ];
 
-/// The parts' entity tags, of what they say.
+/// The entity tags of the parts, made of their texts.
 static TAGS: LazyLock<[HeaderValue; PARTS.len()]> = LazyLock::new(|| {
     std::array::from_fn(|part| {
         let hash = stable_hash(&[PARTS[part].text.as_bytes()]);
@@ -119,7 +119,7 @@ pub(super) fn part<B>(request: &Request<B>, answering: Answering) -> Response<Ad
     response
 }
 
-/// Returns whether a client has what bears this tag (RFC 9110 13.1.2).
+/// Returns whether a client has the part with this tag already (RFC 9110 13.1.2).
 fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let fields = headers.get_all(IF_NONE_MATCH).iter();
     let tags = fields

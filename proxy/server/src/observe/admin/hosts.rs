@@ -1,4 +1,4 @@
-//! Whether a request may be answered, by the host that it names.
+//! The check of requests to the admin listener by the host that they name.
 //!
 //! A web page can have a name of its own lead to this address (DNS rebinding); a
 //! browser then takes the answers for the page's own. It sends that name as `Host`,
@@ -25,8 +25,8 @@ const NOT_ONE: Refusal = (
     "a request has one `Host`, with a name or an IP address\n",
 );
 
-/// Checks that a request is for an IP address, `localhost` or one of `hosts`. One of
-/// HTTP/1.0 may name none: no browser sends such.
+/// Checks that a request is for an IP address, `localhost` or one of `hosts`. A request of
+/// HTTP/1.0 may name none: no browser sends such a request.
 pub(super) fn check<B>(request: &Request<B>, hosts: &[HostPattern]) -> Result<(), Refusal> {
     let mut fields = request.headers().get_all(HOST).iter();
     let field = match (fields.next(), fields.next()) {

@@ -1,6 +1,6 @@
-//! What happens now, as JSON: figures, and the responses in progress.
+//! The present figures of a server, and its responses in progress, as JSON.
 //!
-//! The order of responses is looked at ten times a second at most, however many ask.
+//! The order of responses is looked at ten times a second at most, however many clients ask.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::observe::stage::Stage;
 /// The age up to which a look at the responses in progress does for all clients that ask.
 const FRESH_FOR: Duration = Duration::from_millis(100);
 
-/// Responses in progress that are told of at most.
+/// The most responses in progress that an answer tells of.
 pub(super) const MOST_FLOWS: usize = 200;
 
 /// A server's present figures, and its responses in progress.
@@ -27,7 +27,7 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Returns what tells of a server.
+    /// Makes the view of a server's figures and responses.
     pub(super) fn new(metrics: &Arc<Metrics>, stage: watch::Receiver<Stage>) -> Self {
         Self {
             metrics: Arc::clone(metrics),
@@ -36,13 +36,13 @@ impl Live {
         }
     }
 
-    /// Returns the present figures.
+    /// Returns the present figures as JSON.
     pub(super) fn stats(&self) -> String {
         let stage = *self.stage.borrow();
         json(&self.metrics.figures(stage))
     }
 
-    /// Returns the responses in progress, the first `most`, as they are or were 0.1 s ago.
+    /// Returns the responses in progress as JSON, the first `most`, as they are or were 0.1 s ago.
     pub(super) fn flows(&self, most: usize) -> String {
         // Held while it is looked: those who ask meanwhile see the same.
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Pages that are large with a large configuration: each is made once for all that
+//! Pages that are large with a large configuration. Each is made once for all clients that
 //! ask at a time, on a thread of its own, and few are held.
 
 use std::sync::{Arc, Weak};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::seats::{Answering, Seats};
 use crate::observe::metrics::Exposition;
 
-/// Renderings that are held for their readers.
+/// The most renderings that are held for their readers.
 const MAX_HELD: usize = 4;
 
 /// The age that a rendering may have while there is no room for another.
@@ -30,7 +30,7 @@ pub(super) enum AdminPage {
     Gain,
 }
 
-/// A page as it was at a time.
+/// A page's text, as it was at a time.
 pub(super) struct Rendering {
     number: u64,
     page: AdminPage,
@@ -60,7 +60,7 @@ struct HeldRendering {
 /// The renderings that are being read.
 #[derive(Default)]
 pub(super) struct Renderings {
-    /// Held while one is made: the next is for all that ask meanwhile.
+    /// The renderings, locked while one is made: the next is for all clients that ask meanwhile.
     held: Arc<Mutex<HeldRendering>>,
 }
 
@@ -74,7 +74,7 @@ impl HeldRendering {
         is_fresh.then_some(newest)
     }
 
-    /// Makes room for another; the readers of the oldest are cut for it.
+    /// Makes room for another rendering; the readers of the oldest are cut for it.
     fn make_room(&mut self, seats: &Seats) {
         while self.all.len() >= MAX_HELD {
             if let Some(oldest) = self.all.remove(0).upgrade() {

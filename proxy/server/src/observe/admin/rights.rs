@@ -1,9 +1,9 @@
-//! Who may ask what of the admin listener.
+//! The rules of who may ask what of the admin listener.
 //!
-//! A request names a host that is known ([`hosts`]), unless it comes over a Unix socket. What tells more than figures wants the
-//! token, where there is one, and so does every change. A change is refused to web pages of
-//! other sites, and to everyone where the address is not a loopback address and there is no
-//! token.
+//! A request names a host that is known ([`hosts`]), unless it comes over a Unix socket.
+//! Pages that tell more than figures want the token, where there is one, and so does every
+//! change. A change is refused to web pages of other sites. It is refused to every client
+//! where the address is not a loopback address and there is no token.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -18,7 +18,7 @@ use sprat_net::problem::Problem;
 use super::changes;
 use super::hosts::{self, Refusal};
 
-/// Bytes that a token has at least, and at most.
+/// The fewest bytes that a token may have; `MOST_BYTES` are the most.
 const LEAST_BYTES: usize = 16;
 const MOST_BYTES: usize = 1024;
 
@@ -50,7 +50,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The rules of who may ask what of the listener.
 pub(crate) struct Rights {
-    /// Names that the listener may be asked by.
+    /// The names by which clients may ask the listener.
     hosts: Vec<HostPattern>,
     token: Option<String>,
     reach: Reach,
@@ -78,11 +78,11 @@ impl Reach {
 }
 
 impl Rights {
-    /// Returns those of a listener that stands on this address.
+    /// Returns the rules of a listener that stands on this address.
     ///
     /// # Errors
     ///
-    /// The token cannot be read.
+    /// Fails if the token cannot be read.
     pub(crate) fn of(admin: Option<&Admin>, address: &ListenAddress) -> anyhow::Result<Self> {
         let file = admin.and_then(|admin| admin.token_file.as_ref());
         let token = file.map(|file| {
@@ -118,7 +118,8 @@ impl Rights {
     }
 }
 
-/// Checks what a browser sends by itself, and what a form of another site cannot.
+/// Checks that a change is not asked for by a page of another site. The fields tell that a
+/// browser sends by itself, and a content type that a form cannot have.
 fn check_site(headers: &HeaderMap) -> Result<(), Refusal> {
     let text = |name| headers.get(name).map(|own| own.to_str().unwrap_or("?"));
     let content_type = text(CONTENT_TYPE).unwrap_or_default();
@@ -166,7 +167,7 @@ fn read(path: &Path) -> io::Result<String> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, complaint))
 }
 
-/// Says what is wrong with what a configuration names for the admin listener.
+/// Returns the problem with the token's file that a configuration names, if there is one.
 pub(crate) fn inspect(admin: &Admin) -> Option<Problem> {
     let file = admin.token_file.as_ref()?;
     let error = read(&file.path).err()?;

@@ -20,20 +20,20 @@ const SILENT_FOR: Duration = Duration::from_secs(10);
 /// The time that a client has to take an answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
-/// The time for which a watcher may take nothing, though there is something each second.
+/// The longest time for which a watcher may take nothing, though an event comes each second.
 const TAKE_WITHIN: Duration = Duration::from_secs(10);
 
 /// The state that a connection is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// -> accepted, or its last answer has been written.
+    /// The client has no answer due: it was accepted, or its last answer has been written.
     Silent,
-    /// -> a request has been read.
+    /// A request has been read, and its answer is being written.
     Answering {
-        /// The number of the rendering that it is written from.
+        /// The number of the rendering that the answer is written from.
         rendering: Option<u64>,
     },
-    /// -> it is sent what happens, for as long as it takes that.
+    /// The client is sent what happens, for as long as it takes that.
     Watching,
 }
 
@@ -70,7 +70,7 @@ impl Seats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a new connection a place. If there is none left, the one that has been
+    /// Gives a new connection a place. If there is none left, the connection that has been
     /// silent longest is closed, or else the one that has been answered longest.
     pub(super) fn take(self: &Arc<Self>, now: Instant) -> Arc<Seat> {
         let mut table = self.lock();
@@ -107,7 +107,7 @@ impl Seats {
         });
     }
 
-    /// Closes the connections that are written from a rendering.
+    /// Closes the connections whose answers are written from this rendering.
     pub(super) fn close_readers(&self, rendering: u64) {
         let rendering = Some(rendering);
         self.close_if(|own| own.state == State::Answering { rendering });
@@ -153,7 +153,7 @@ impl Seat {
 }
 
 impl Answering {
-    /// Notes what the answer is written from.
+    /// Notes the number of the rendering that the answer is written from.
     pub(super) fn reads(&self, number: u64) {
         self.0.update(|own| {
             own.state = State::Answering {
@@ -162,7 +162,7 @@ impl Answering {
         });
     }
 
-    /// Notes that the client watches, and takes what it is sent now.
+    /// Notes that the client watches, and has taken an event at this time.
     pub(super) fn takes(&self, now: Instant) {
         self.0.update(|own| {
             own.state = State::Watching;

@@ -1,4 +1,4 @@
-//! Those who are told of what happens as it does: dashboards.
+//! Watchers of the admin listener, which are told of what happens as it does: dashboards.
 //!
 //! Each event is made once for all of them, on a thread of its own, and nothing is made
 //! while there are none. A watcher that is slow misses events; one that takes none for
@@ -17,43 +17,43 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::live::Live;
 use super::seats::Answering;
 
-/// Clients that watch at the same time, at most.
+/// The most clients that watch at the same time.
 const MOST_WATCHERS: usize = 16;
 
-/// Events that wait for a watcher.
+/// The most events that wait for a watcher.
 const MOST_EVENTS: usize = 4;
 
 /// The time between two events on the responses in progress.
 const FLOWS_EVERY: Duration = Duration::from_millis(200);
 
-/// Figures are told of with every so many of these.
+/// The number of events on responses for each event on the figures.
 const STATS_EVERY: u32 = 5;
 
-/// Responses in progress that watchers are told of: some 15 kB.
+/// The most responses in progress that an event tells of: some 15 kB.
 const MOST_FLOWS: usize = 80;
 
 /// The clients that watch, and how they are told.
 #[derive(Default)]
 pub(super) struct Watchers {
     watching: Mutex<Vec<Watcher>>,
-    /// Wakes the task that serves watchers when one joins.
+    /// The signal that wakes the task that serves watchers, when one joins.
     joined: Notify,
 }
 
 struct Watcher {
     events: mpsc::Sender<Bytes>,
-    /// Whether it has yet to be told the figures.
+    /// Whether the watcher has yet to be told the figures.
     is_new: bool,
 }
 
-/// A watcher's part: what it is sent, and its place.
+/// A watcher's part: the events that it is sent, and its place.
 pub(super) struct Watching {
     events: mpsc::Receiver<Bytes>,
     answering: Answering,
 }
 
 impl Watching {
-    /// Returns the next event; to be asked when the client has room for it.
+    /// Returns the next event; it is to be called when the client has room for one.
     pub(super) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let event = self.events.poll_recv(cx);
         if event.is_ready() {
@@ -68,11 +68,11 @@ impl Watchers {
         self.watching.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a client in.
+    /// Takes a client in as a watcher.
     ///
     /// # Errors
     ///
-    /// As many watch as may.
+    /// Fails, and gives `answering` back, if as many clients watch as may.
     pub(super) fn join(&self, answering: Answering) -> Result<Watching, Answering> {
         let mut watching = self.lock();
         watching.retain(|watcher| !watcher.events.is_closed());
@@ -89,7 +89,7 @@ impl Watchers {
         Ok(Watching { events, answering })
     }
 
-    /// Tells them of what happens; does not end.
+    /// Sends the watchers what happens; does not end.
     pub(super) async fn serve(&self, live: &Arc<Live>) {
         loop {
             self.joined.notified().await;
@@ -140,8 +140,8 @@ impl Watchers {
 }
 
 impl Watcher {
-    /// Sends an event, which is lost where it has not taken those before; false if it has
-    /// gone.
+    /// Sends an event to the watcher, which is lost if those before were not taken. Returns
+    /// false if the watcher has gone.
     fn tell(&self, event: &Bytes) -> bool {
         match self.events.try_send(event.clone()) {
             Ok(()) | Err(TrySendError::Full(_)) => true,

@@ -1,4 +1,4 @@
-//! What `/metrics` tells of clusters, and of decisions on their requests.
+//! The metrics of clusters, and of decisions on their requests.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -116,7 +116,7 @@ fn awaiting(now: &Snapshot) -> impl Iterator<Item = &ClusterView> {
 }
 
 impl Snapshot {
-    /// Returns each cluster and how it is.
+    /// Returns each cluster with its condition.
     pub(super) fn clusters(&self) -> impl Iterator<Item = (&ClusterView, &Condition)> {
         self.view.clusters.iter().zip(&self.conditions)
     }

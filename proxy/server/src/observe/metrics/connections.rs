@@ -1,4 +1,4 @@
-//! What `/metrics` tells of clients' connections, tunnels and logs.
+//! The metrics of clients' connections, tunnels and logs.
 
 use sprat_net::counters::Counter;
 use sprat_net::metrics::{Labels, Row, Series, Topic};

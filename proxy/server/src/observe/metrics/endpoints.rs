@@ -1,5 +1,5 @@
-//! What `/metrics` tells of the endpoints and names that there are at present: as many as
-//! the configuration has, times the addresses that a name may have.
+//! The metrics of the endpoints and names that there are at present: as many as the
+//! configuration has, times the addresses that a name may have.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -95,7 +95,7 @@ pub(super) static NAMES: Topic<Snapshot> = Topic { title: "Names of endpoints", 
 ] };
 
 impl Snapshot {
-    /// Returns each endpoint, the name of its cluster, and how it is.
+    /// Returns each endpoint with the name of its cluster and its condition.
     fn endpoints(&self) -> impl Iterator<Item = (&str, &Member, &EndpointCondition)> {
         self.clusters().flat_map(|(cluster, condition)| {
             let each = condition.endpoints.iter();

@@ -1,5 +1,5 @@
-//! The two formats of `/metrics`: Prometheus' text format, and OpenMetrics for
-//! who asks for it.
+//! The two formats of `/metrics`: Prometheus' text format, and OpenMetrics for a scraper
+//! that asks for it.
 
 use std::fmt;
 
@@ -68,9 +68,9 @@ fn weighed(range: &str) -> (Option<Exposition>, f32) {
     (format, weight)
 }
 
-/// Turns OpenMetrics, as it is written, into Prometheus' text format: there a
-/// counter's description has the name of its sample, which ends in `_total`, and
-/// nothing marks the end.
+/// A writer that turns OpenMetrics, as it is written, into Prometheus' text format. There a
+/// counter's description has the name of its sample, which ends in `_total`, and nothing
+/// marks the end.
 pub(super) struct PlainText<'a> {
     out: &'a mut String,
     /// A comment that is not yet whole.

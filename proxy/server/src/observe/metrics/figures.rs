@@ -23,11 +23,11 @@ use crate::observe::stage::Stage;
 use crate::observe::stats::ListenerStats;
 use crate::observe::version;
 
-/// Clusters that are told of at most, the first of the configuration.
+/// The most clusters that the figures tell of, the first of the configuration.
 const MOST_CLUSTERS: usize = 256;
 
-/// Endpoints that are told of at most: those out of use come first, then those of the
-/// first clusters.
+/// The most endpoints that the figures tell of: those out of use come first, then those of
+/// the first clusters.
 const MOST_ENDPOINTS: usize = 256;
 
 /// The settings of a configuration that are told with the figures.
@@ -53,7 +53,7 @@ impl FigureFacts {
 }
 
 impl Metrics {
-    /// Returns the present figures.
+    /// Returns a server's present figures, as JSON.
     pub(crate) fn figures(&self, stage: Stage) -> Value {
         let present = self.present.load();
         let now = Snapshot::new(&present.view);
@@ -169,7 +169,7 @@ fn sum<'a, S: Scale + 'a>(parts: impl IntoIterator<Item = &'a Histogram<S>>) -> 
 }
 
 impl Snapshot {
-    /// Iterates over the clusters that are told of.
+    /// Returns the conditions of the clusters that the figures tell of.
     fn told_conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions.iter().take(MOST_CLUSTERS)
     }
@@ -200,7 +200,7 @@ impl Snapshot {
         })
     }
 
-    /// Returns why requests failed: the reasons that there were.
+    /// Returns the reasons for which requests failed, and how often.
     fn failure_figures(&self) -> Value {
         let reasons = Reason::ALL.iter().filter_map(|reason| {
             let count = self.sum(|worker| &worker.failures[reason.index()]);
@@ -216,8 +216,7 @@ impl Snapshot {
         reasons.collect()
     }
 
-    /// Returns why requests were turned away before an endpoint: the reasons that there
-    /// were.
+    /// Returns the reasons for which requests were turned away before an endpoint, and how often.
     fn refusal_figures(&self) -> Value {
         let reasons = RefusalReason::ALL.iter().filter_map(|reason| {
             let classes = self.decisions.iter().flatten();

@@ -1,14 +1,14 @@
-//! What the uplink's order gains, as JSON for the admin listener.
+//! The gain of the uplink's order, as JSON for the admin listener.
 
 use serde::Serialize;
 use sprat_uplink::Gain;
 
 use super::Metrics;
 
-/// The fields that the page has.
+/// The fields of the page `/gain`.
 #[derive(Serialize)]
 struct GainPage {
-    /// Null where there is nothing to compare.
+    /// The gain; null where there is nothing to compare.
     gain: Option<Gain>,
     /// The reason why there is nothing to compare, for people.
     #[serde(skip_serializing_if = "Option::is_none")]

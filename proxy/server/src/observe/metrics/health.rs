@@ -1,4 +1,4 @@
-//! What `/endpoints` says of endpoints' health, and which breakers are open.
+//! The health of endpoints, and the breakers that are open, as `/endpoints` tells them.
 
 use serde_json::{Value, json};
 use sprat_upstream::Condition;
@@ -6,7 +6,8 @@ use sprat_upstream::Condition;
 use super::snapshot::ClusterView;
 
 impl ClusterView {
-    /// Returns whether there are as many of each as may be.
+    /// Returns the cluster's circuit breakers by name, and whether each is open: there is
+    /// as much as may be.
     pub(super) fn breakers(&self, condition: &Condition) -> [(&'static str, bool); 4] {
         let bounds = &self.config.resilience;
         [

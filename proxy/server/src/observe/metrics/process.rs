@@ -1,5 +1,5 @@
-//! What was built, and what the kernel says of the process, under the names that
-//! Prometheus' client libraries share (`process_*`).
+//! The metrics of the build and, under the names that Prometheus' client libraries share
+//! (`process_*`), of the process as the kernel knows it.
 
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use sprat_net::metrics::{Labels, Row, Topic};
 
 use crate::observe::version;
 
-/// The program, which does not change.
+/// The build of the program, which does not change.
 pub(super) struct Build;
 
 /// The facts that the kernel tells of the process; proc(5).
@@ -26,9 +26,9 @@ pub(super) struct ProcessFacts {
 }
 
 impl ProcessFacts {
-    /// Asks the kernel: fails if no descriptors are left, or there is no such file
-    /// system. Only the process's own files are read: systemd's `ProcSubset=pid` hides the
-    /// others.
+    /// Asks the kernel for the facts. It fails if no descriptors are left, or if there is
+    /// no such file system. Only the process's own files are read: systemd's
+    /// `ProcSubset=pid` hides the others.
     pub(super) fn ask() -> Result<Self, ProcError> {
         let process = Process::myself()?;
         let stat = process.stat()?;
@@ -49,8 +49,8 @@ impl ProcessFacts {
     }
 }
 
-/// Returns when the process began, since 1970-01-01 UTC, from when it began since the
-/// machine did.
+/// Returns when the process began, in seconds since 1970-01-01 UTC, from the seconds that
+/// the machine had been up by then.
 fn started_s(since_boot_s: f64) -> f64 {
     // Found out once: from one scrape to the next the clocks drift apart, and a process that
     // begins at another moment is taken for another process.
@@ -64,7 +64,7 @@ fn started_s(since_boot_s: f64) -> f64 {
 }
 
 const NONE: Labels = Labels::NONE;
-/// Labels whose values go together.
+/// The labels of the build, whose values go together.
 const BUILT: Labels = NONE
     .and("version", 1)
     .and("commit", 1)

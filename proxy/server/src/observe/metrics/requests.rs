@@ -1,4 +1,4 @@
-//! What `/metrics` tells of requests, of all together and by priority class.
+//! The metrics of requests, of all together and by priority class.
 
 use sprat_config::resolved::Algorithm;
 use sprat_net::buffer::Fallback;
@@ -109,7 +109,7 @@ pub(super) static CLASSES: Topic<Snapshot> = Topic { title: "Priority classes", 
         }),
 ] };
 
-/// Adds the responses of what has this name.
+/// Adds the counts of responses under this name, by class of status code.
 pub(super) fn by_code(out: &mut Series<'_, '_>, name: &str, of: impl Fn(usize) -> u64) {
     for (index, code) in CODES.into_iter().enumerate() {
         out.put(&[name, code], of(index));

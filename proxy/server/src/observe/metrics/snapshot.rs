@@ -1,4 +1,5 @@
-//! What the metrics are read from: the workers' counters and the stations, at one moment.
+//! The sources that the metrics are read from: the workers' counters and the stations, at
+//! one moment.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(super) struct ClusterView {
 }
 
 impl ClusterView {
-    /// Makes that of every cluster of a configuration.
+    /// Makes the view of every cluster of a configuration.
     pub(super) fn all(config: &Config, clusters: &[Arc<SharedCluster>]) -> Vec<Self> {
         let each = config.clusters.iter().zip(clusters);
         let view = |(cluster, shared): (&Arc<Cluster>, &Arc<SharedCluster>)| Self {
@@ -38,7 +39,7 @@ impl ClusterView {
     }
 }
 
-/// The parts that stay the same from one reload to the next.
+/// The parts of the sources that stay the same from one reload to the next.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) clusters: Vec<ClusterView>,
@@ -49,7 +50,7 @@ pub(super) struct View {
     pub(super) named: Vec<NamedStats>,
     pub(super) listeners: Vec<ListenerView>,
     pub(super) buffers: Arc<Buffers>,
-    /// Whether a listener is told whose its connections are.
+    /// Whether a listener expects the PROXY protocol.
     pub(super) announced: bool,
 }
 
@@ -63,7 +64,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Asks the stations now.
+    /// Makes a snapshot of the present: asks the stations.
     pub(super) fn new(view: &Arc<View>) -> Self {
         let stations = || view.clusters.iter().map(|cluster| &cluster.station);
         Self {
@@ -79,7 +80,7 @@ impl Snapshot {
         workers.map(|worker| counter(worker).get()).sum()
     }
 
-    /// Returns the sum of a counter of names over all workers.
+    /// Returns the sum over all workers of a counter that belongs to a name of the configuration.
     pub(super) fn sum_named(&self, counter: impl Fn(&NamedStats) -> &Counter) -> u64 {
         let workers = self.view.named.iter();
         workers.map(|worker| counter(worker).get()).sum()

@@ -1,4 +1,4 @@
-//! Which routes are different: they have no names, and their order counts.
+//! The differences between routes: they have no names, and their order counts.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,7 +16,7 @@ const TARGETS: [&str; 4] = [
     "direct_response",
 ];
 
-/// Compares routes as the files have them: in themselves they hold their clusters.
+/// Compares routes as the files have them: the resolved ones hold their clusters.
 pub(super) fn changes(own: &Config, next: &Config) -> Option<Part> {
     let (before, after) = (list(own), list(next));
     if before == after {
@@ -69,7 +69,7 @@ fn list(config: &Config) -> &[Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-/// Returns the places of equal routes, in order.
+/// Returns the places of routes by their keys, in order.
 fn places<'r>(
     routes: impl IntoIterator<Item = &'r Value>,
     key: impl Fn(&Value) -> String,

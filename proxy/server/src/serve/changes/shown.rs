@@ -1,4 +1,4 @@
-//! Differences as the files have them.
+//! The differences between configurations, as their files have them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use sprat_config::Config;
 
 use super::Detail;
 
-/// Characters of a value in a line.
+/// The most characters of a value in a line.
 const MAX_SHOWN: usize = 100;
 
 /// Returns the value that a file gives a key; null if it gives none.
@@ -15,8 +15,8 @@ pub(super) fn of_key<'c>(key: &str, config: &'c Config) -> &'c Value {
     &config.shown.json()[key]
 }
 
-/// Returns the keys that two mappings have different values for; of what is no mapping,
-/// the whole.
+/// Returns the keys that two mappings have different values for. Values that are no
+/// mappings are compared as a whole.
 pub(super) fn details(before: &Value, after: &Value) -> Vec<Detail> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         if before == after {
@@ -58,7 +58,7 @@ fn given(value: Option<&Value>) -> Option<Value> {
 }
 
 impl Detail {
-    /// Describes it in a line: a list by what came and went.
+    /// Describes the difference in a line; that of a list by what came and went.
     pub(super) fn text(&self) -> String {
         let key = match self.key.as_str() {
             "" => String::new(),

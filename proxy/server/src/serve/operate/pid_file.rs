@@ -6,25 +6,26 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use sprat_net::writable::replaceable;
 
-/// Removed when dropped, unless another process has written it since.
+/// The process's pid file, removed when this is dropped, unless another process has written
+/// it since.
 pub(super) struct PidFile(PathBuf);
 
-/// Looks whether the file can be written, and leaves it as it is.
+/// Checks that the pid file can be written, and leaves it as it is.
 ///
 /// # Errors
 ///
-/// It cannot be.
+/// Fails if the file cannot be written.
 pub fn inspect(path: &Path) -> anyhow::Result<()> {
     let may = replaceable(path).map_err(anyhow::Error::msg);
     may.with_context(|| format!("cannot write the pid file {}", path.display()))
 }
 
 impl PidFile {
-    /// Writes it in the place of the one that is there, as a whole.
+    /// Writes the file as a whole, in the place of the one that is there.
     ///
     /// # Errors
     ///
-    /// It cannot be written.
+    /// Fails if the file cannot be written.
     pub(super) fn write(path: PathBuf) -> anyhow::Result<Self> {
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(".new");

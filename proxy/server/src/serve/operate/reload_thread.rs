@@ -24,9 +24,9 @@ const NICE: i32 = 10;
 /// A job that the thread is asked to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Job {
-    /// Read the file, and serve by it.
+    /// The thread reads the file, and serves by it.
     Reload,
-    /// Do so if the file has changed, or was refused.
+    /// The thread reloads if the file has changed, or was refused.
     Look,
 }
 
@@ -65,8 +65,8 @@ impl ReloadThread {
         }
     }
 
-    /// Waits for the end of the job under way, for ever if there is none: when it was begun,
-    /// and the configuration that is served by from now on, if it is another.
+    /// Waits for the end of the job under way, for ever if there is none. Returns when the
+    /// job was begun, and the configuration that is served by from now on, if it is another.
     pub(super) async fn outcome(&mut self) -> (Instant, Option<Config>) {
         match self.outcomes.recv().await {
             Some(config) => {
@@ -92,7 +92,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// Makes the thread's work for this file.
+    /// Makes the follower of this file, which has not been read yet.
     pub(super) fn new(file: PathBuf, workers: Option<u16>) -> Self {
         Self {
             file,
@@ -107,7 +107,7 @@ impl Follower {
         &self.file
     }
 
-    /// Does jobs until there is none to be expected.
+    /// Does the jobs that come, until no more can.
     fn work(
         mut self,
         control: &Control,
@@ -129,7 +129,7 @@ impl Follower {
         }
     }
 
-    /// Reads the configuration as the file has it now, with what is doubtful.
+    /// Reads the configuration as the file has it now, and returns it with the doubts about it.
     pub(super) fn read(&mut self, colour: bool) -> anyhow::Result<(Config, Errors)> {
         self.seen.insert(self.file.clone(), None);
         let mut loaded = self.read_what_is_seen(colour)?;
@@ -145,8 +145,8 @@ impl Follower {
         Ok((config, doubts))
     }
 
-    /// Reads the configuration where it stands back behind the workers: on a thread that
-    /// the system gives what they leave.
+    /// Reads the configuration on a thread that stands back behind the workers: the system
+    /// gives it the processor time that they leave.
     fn read_aside(&mut self) -> anyhow::Result<(Config, Errors)> {
         std::thread::scope(|scope| {
             let read = || {
@@ -161,14 +161,14 @@ impl Follower {
         })
     }
 
-    /// Reads the configuration. What it was read from the last time is looked at before: a
-    /// change meanwhile is seen the next time.
+    /// Reads the configuration, and notes its files' stamps. The files that it was read
+    /// from the last time are looked at before: a change meanwhile is seen the next time.
     fn read_what_is_seen(&mut self, colour: bool) -> anyhow::Result<Loaded> {
         self.seen = stamps(self.seen.drain().map(|(path, _)| path));
         loaded::load_with_files(&self.file, Purpose::Serve, colour)
     }
 
-    /// Reads the file, and serves by it if it is good; says so in the log.
+    /// Reads the file, and serves by it if it is good; logs how that went.
     fn reload(&mut self, control: &Control) -> Option<Config> {
         notify::reloading();
         self.refused = None;
@@ -179,9 +179,9 @@ impl Follower {
         config
     }
 
-    /// Looks whether there is another configuration. One that was refused is
-    /// tried again, for a file that it names may have come meanwhile; if it is
-    /// for the same reason as before, nothing is said.
+    /// Reloads if the file has changed. A configuration that was refused is tried again,
+    /// for a file that it names may have come meanwhile; if it is refused for the same
+    /// reason as before, nothing is logged.
     fn look(&mut self, control: &Control) -> Option<Config> {
         if self.seen != stamps(self.seen.keys().cloned()) {
             return self.reload(control);
@@ -192,8 +192,8 @@ impl Follower {
         }
     }
 
-    /// Serves by the file if it is good, and says how that went, unless it was
-    /// refused just so before.
+    /// Serves by the file if it is good, and logs how that went, unless the file was
+    /// refused for the same reason before.
     fn follow(&mut self, control: &Control) -> Option<Config> {
         let mut doubts = None;
         let reloaded = self.read_aside().and_then(|(config, doubtful)| {
@@ -234,7 +234,7 @@ impl Follower {
     }
 }
 
-/// Looks at files and directories.
+/// Returns the stamps of files and directories, as they are now.
 fn stamps(paths: impl IntoIterator<Item = PathBuf>) -> HashMap<PathBuf, Option<Stamp>> {
     let stamp = |path: PathBuf| {
         let stamp = Stamp::of(&path).ok();

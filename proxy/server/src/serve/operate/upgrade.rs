@@ -1,4 +1,4 @@
-//! Another process in the place of this one.
+//! An upgrade: another process in the place of this one.
 
 use std::future::pending;
 use std::time::Duration;
@@ -22,11 +22,11 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
-    /// Starts it.
+    /// Starts the new process, with the sockets of this one.
     ///
     /// # Errors
     ///
-    /// It cannot be started.
+    /// Fails if the process cannot be started.
     pub(super) fn begin(launch: &Launch, control: &Control) -> anyhow::Result<Self> {
         let lent = control.lend()?;
         let started = launch.successor(&lent.listeners, lent.admin.as_ref());
@@ -54,8 +54,8 @@ impl Upgrade {
         self.successor.process.id()
     }
 
-    /// Waits until it is known whether the new process serves; for ever if there is
-    /// none.
+    /// Waits until it is known whether the new process serves, and returns that; waits for
+    /// ever if there is none.
     pub(super) async fn outcome(upgrade: &mut Option<Self>) -> bool {
         let Some(upgrade) = upgrade else {
             return pending().await;

@@ -1,4 +1,4 @@
-//! What a worker ends while memory is short.
+//! The connections that a worker ends while memory is short.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::Worker;
 use crate::client::connection::Connection;
 
-/// The part of the open exchanges that is ended at each look, one in so many.
+/// The part of the open exchanges that is ended at each look: one in this many.
 const SHED_PART: usize = 8;
 
 /// Looks at the memory now and then, and ends a worker's exchanges while there

@@ -1,4 +1,4 @@
-//! Watches the memory of the process, and sheds load before it runs out.
+//! The watch over the memory of the process, by which load is shed before memory runs out.
 //!
 //! What is counted is what the kernel counts, and would end the process for:
 //! resident memory, with every buffer of ours and of the libraries in it. A
@@ -30,7 +30,7 @@ struct HeapWatch {
     guard: HeapGuard,
     looked_at: Option<Instant>,
     memory: Memory,
-    /// The memory could not be seen the last time.
+    /// Whether the memory could not be seen the last time.
     blind: bool,
 }
 
@@ -56,12 +56,12 @@ impl Overload {
         HeapState::ALL.get(index).copied().unwrap_or_default()
     }
 
-    /// Returns how often to look.
+    /// Returns the time between two looks at the memory.
     pub(crate) fn refresh_interval(&self) -> Duration {
         self.config.refresh_interval
     }
 
-    /// Looks anew, if no other worker just has.
+    /// Looks at the memory anew, if no other worker just has.
     pub(crate) fn look(&self) {
         // Taken: another worker is at it.
         let Ok(mut watch) = self.watch.try_lock() else {
@@ -107,7 +107,7 @@ impl HeapWatch {
     }
 }
 
-/// `/proc/self/status` (proc_pid_status(5)), kept open: memory may be short when
+/// The file `/proc/self/status` (proc_pid_status(5)), kept open: memory may be short when
 /// there are no descriptors left either.
 #[derive(Debug)]
 struct Memory(Option<File>);

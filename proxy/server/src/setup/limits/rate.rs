@@ -1,4 +1,4 @@
-//! Requests of each client over time.
+//! The limits on the rate of each client's requests.
 
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::lock;
 
-/// Parts of a table, each with a lock of its own.
+/// The number of parts of the table of buckets, each with a lock of its own.
 const SHARDS: usize = 8;
 
 /// Token buckets, one for each client.
@@ -43,7 +43,8 @@ impl RateLimiter {
         Some(Arc::new(Self::new(limit)))
     }
 
-    /// Takes a token for a request, or has the client told when to come again.
+    /// Takes a token for a request, or returns the denial that tells the client when to
+    /// come again.
     pub(crate) fn admit(&self, client: ClientKey, headers: &HeaderMap) -> Result<(), Denial> {
         let key = self.clients.number(|| client, headers);
         let now = Time::ZERO + self.epoch.elapsed();

@@ -1,4 +1,4 @@
-//! Who may ask, as a worker goes by it.
+//! The rules on who may use a route, as a worker goes by them.
 
 mod cors;
 mod users;
@@ -21,53 +21,54 @@ use super::edits::{EditNeeds, Edits};
 /// The rules on who may use what a route leads to.
 #[derive(Debug)]
 pub(crate) struct Access {
-    /// Pages of other origins that may.
+    /// The pages of other origins that may use it.
     pub(crate) cors: Option<Cors>,
-    /// Users who name themselves with a password.
+    /// The users who may use it, by name and password.
     pub(crate) basic: Option<Basic>,
-    /// A server that is asked.
+    /// The server that is asked whether a request is served.
     pub(crate) authz: Option<Authz>,
     rules: Vec<RbacRule>,
 }
 
-/// Users who name themselves with a password.
+/// The basic authentication of a route's users, by name and password.
 #[derive(Debug)]
 pub(crate) struct Basic {
-    /// Their names and hashes.
+    /// The users' names, and the hashes of their passwords.
     pub(crate) users: Arc<Users>,
     /// The value of `WWW-Authenticate`.
     pub(crate) challenge: HeaderValue,
-    /// Tells the backend who asks.
+    /// The field that tells the endpoint the user's name; none if it is not told.
     pub(crate) username_header: Option<HeaderName>,
 }
 
 /// A server that is asked whether requests are served.
 #[derive(Debug)]
 pub(crate) struct Authz {
-    /// The place of its cluster in the configuration.
+    /// The place of the server's cluster in the configuration.
     pub(crate) cluster: usize,
-    /// The target of the request that asks it.
+    /// The target of the request that asks the server.
     pub(crate) path: Uri,
-    /// The time from the question to the answer's head, at most.
+    /// The longest time from the question to the answer's head.
     pub(crate) timeout: Duration,
-    /// Fields of the request that it is told.
+    /// The fields of the client's request that the server is told.
     pub(crate) told: Vec<HeaderName>,
-    /// More that it is told, and what that asks of the request; none if there is no more.
+    /// Further fields that the server is told, and what their values need of the request;
+    /// none if there are no more.
     pub(crate) added: Option<(Edits, EditNeeds)>,
-    /// Fields of its answer that the backend gets.
+    /// The fields of the server's answer that the endpoint gets.
     pub(crate) passed_on: Vec<HeaderName>,
-    /// The field of its answer that names the user.
+    /// The field of the server's answer that names the user.
     pub(crate) user_header: Option<HeaderName>,
-    /// Requests are served while it cannot be asked.
+    /// Whether requests are served while the server cannot be asked.
     pub(crate) fails_open: bool,
 }
 
 impl Access {
-    /// Returns who may use a route; none if all may. `places` are those of clusters.
+    /// Makes the rules on who may use a route; none if all may. `places` are those of clusters.
     ///
     /// # Errors
     ///
-    /// A file of users cannot be read, or a cluster is not there.
+    /// Fails if a file of users cannot be read, or if a cluster is not there.
     pub(super) fn of(
         access: &resolved::Access,
         places: &HashMap<&str, usize>,
@@ -86,7 +87,7 @@ impl Access {
         })))
     }
 
-    /// Returns whether there are rules.
+    /// Returns whether there are rules (`rbac`).
     pub(crate) fn has_rules(&self) -> bool {
         !self.rules.is_empty()
     }
@@ -96,7 +97,7 @@ impl Access {
         self.rules.iter().any(|rule| !rule.users.is_empty())
     }
 
-    /// Returns the fields of a head that Sprat has put there to tell the backend of the user.
+    /// Returns the fields of a head that Sprat has put there to tell the endpoint of the user.
     pub(crate) fn vouched_for(&self, head: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
         let of_basic = self.basic.iter().flat_map(|own| &own.username_header);
         let of_authz = self.authz.iter().flat_map(|own| &own.passed_on);
@@ -178,7 +179,7 @@ fn name(name: Option<&String>) -> anyhow::Result<Option<HeaderName>> {
     Ok(name.map(|own| own.parse()).transpose()?)
 }
 
-/// Returns what is wrong with the files of users.
+/// Returns the problems with the files of users.
 pub(super) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     let files = config
         .routes

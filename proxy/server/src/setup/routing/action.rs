@@ -1,4 +1,4 @@
-//! What a route does with a request, as a worker does it.
+//! The actions of routes on requests, as a worker takes them.
 
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ impl Action {
     ///
     /// # Errors
     ///
-    /// A cluster that is not there, a page that cannot be read.
+    /// Fails if a cluster is not there, or if a page cannot be read.
     pub(super) fn of(
         action: &resolved::Action,
         places: &HashMap<&str, usize>,
@@ -49,11 +49,11 @@ impl Action {
 /// The clusters that a route's requests go to, by their places in the configuration.
 #[derive(Debug)]
 pub struct Forward {
-    /// Each with the weights up to its own.
+    /// The clusters, each with the sum of the weights up to its own.
     shares: Box<[(u64, usize)]>,
     /// The cluster that requests go to while their own has no endpoint that is well.
     pub(crate) fallback: Option<usize>,
-    /// Clusters that get copies, each of so many of a hundred requests.
+    /// The clusters that get copies, each with the percentage of requests that it gets.
     pub(crate) mirrors: Box<[(usize, u32)]>,
 }
 
@@ -80,7 +80,7 @@ impl Forward {
         })
     }
 
-    /// Returns the cluster that a request goes to, by a random number.
+    /// Returns the cluster that a request goes to, picked by weight with a random number.
     pub fn pick(&self, random: u64) -> usize {
         match &self.shares[..] {
             [(_, only)] => *only,
@@ -109,8 +109,8 @@ impl Redirect {
         self.0.https
     }
 
-    /// Returns where a client is sent that asked for `target` at `authority`, by a route
-    /// with this pattern; none if that is no URL.
+    /// Returns the URL that a client is sent to which asked for `target` at `authority`, by
+    /// a route with this pattern; none if it is no URL.
     pub fn location(
         &self,
         authority: Option<&str>,

@@ -21,7 +21,7 @@ impl Edits {
     ///
     /// # Errors
     ///
-    /// A name that no field has.
+    /// Fails if no field has a name.
     pub(super) fn of(edits: &HeaderEdits) -> anyhow::Result<Option<Self>> {
         if edits.is_empty() {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Edits {
         }
     }
 
-    /// Changes the fields of a head.
+    /// Applies the changes to the fields of a head, with these values.
     pub(crate) fn apply(&self, values: Values, headers: &mut HeaderMap) {
         for name in &self.remove {
             headers.remove(name);
@@ -83,8 +83,8 @@ pub(crate) struct Values {
     add: Vec<Option<HeaderValue>>,
 }
 
-/// The parts of a request that the values of a route's fields ask for: kept of each
-/// while it is on its way.
+/// The parts of requests that the values of a route's fields need. They are kept of each
+/// request while it is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct EditNeeds {
     fields: Vec<HeaderName>,
@@ -92,7 +92,7 @@ pub(crate) struct EditNeeds {
 }
 
 impl EditNeeds {
-    /// Returns what the changes of requests and responses ask for.
+    /// Returns the parts that the changes of requests and responses need.
     pub(super) fn of(edits: [Option<&Edits>; 2]) -> Self {
         let variables = edits.into_iter().flatten().flat_map(Edits::variables);
         let (mut fields, mut certificate) = (BTreeSet::new(), false);
@@ -120,14 +120,14 @@ pub(crate) struct Subject {
     pub(crate) client: SocketAddr,
     /// The port that the client has connected to.
     pub(crate) local_port: u16,
-    /// Whether it came over TLS, to Sprat or to what is before it.
+    /// Whether the request came over TLS, to Sprat or to a proxy before it.
     pub(crate) is_secure: bool,
     version: Version,
     method: Method,
     /// The target as the client sent it.
     target: Uri,
     authority: Option<HeaderValue>,
-    /// The fields that are needed.
+    /// The fields of the request's head that are needed.
     fields: Vec<(HeaderName, HeaderValue)>,
     dns: String,
     uris: String,
@@ -140,14 +140,14 @@ pub(crate) struct Peer<'a> {
     pub(crate) client: SocketAddr,
     /// The port that the client has connected to.
     pub(crate) local_port: u16,
-    /// Whether the request came over TLS, to Sprat or to what is before it.
+    /// Whether the request came over TLS, to Sprat or to a proxy before it.
     pub(crate) is_secure: bool,
     /// The certificate that the client has shown.
     pub(crate) certificate: Option<Certificate<'a>>,
 }
 
 impl Subject {
-    /// Keeps what is needed of a request.
+    /// Keeps the parts of a request that are needed.
     pub(crate) fn new(
         peer: &Peer<'_>,
         request: &http::request::Parts,
@@ -179,9 +179,9 @@ impl Subject {
 
 /// The facts that the values of fields may tell.
 pub(crate) struct Telling<'a> {
-    /// The request that they tell of.
+    /// The request that the values tell of.
     pub(crate) subject: &'a Subject,
-    /// The cluster that it goes to; empty if it goes to none.
+    /// The cluster that the request goes to; empty if it goes to none.
     pub(crate) cluster: &'a str,
     /// The endpoint that the response is from; empty if it is from none.
     pub(crate) endpoint: &'a str,

@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 use sprat_config::resolved::{self, Action, Config, FileAt, PageSource};
 use sprat_net::problem::Problem;
 
-/// Bytes of a file at most.
+/// The most bytes of a page's file.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A body that is sent as it is.
@@ -25,7 +25,7 @@ impl Page {
     ///
     /// # Errors
     ///
-    /// Its file cannot be read, or is too large.
+    /// Fails if the page's file cannot be read, or is too large.
     pub(crate) fn of(page: &resolved::Page) -> anyhow::Result<Self> {
         let body = match &page.source {
             PageSource::Text(text) => Bytes::copy_from_slice(text.as_bytes()),
@@ -61,9 +61,9 @@ struct ErrorPage {
 /// The page and the status that a client gets in place of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Instead {
-    /// The body; none leaves it as it is.
+    /// The new body; none leaves the answer's as it is.
     pub(crate) page: Option<Page>,
-    /// The status; none leaves it as it is.
+    /// The new status; none leaves the answer's as it is.
     pub(crate) status: Option<StatusCode>,
 }
 
@@ -72,7 +72,7 @@ impl ErrorPages {
     ///
     /// # Errors
     ///
-    /// A file cannot be read.
+    /// Fails if a file cannot be read.
     pub(super) fn of(pages: &[resolved::ErrorPage]) -> anyhow::Result<Self> {
         let page = |own: &resolved::ErrorPage| {
             anyhow::Ok(ErrorPage {
@@ -87,13 +87,13 @@ impl ErrorPages {
         Ok(Self(pages.iter().map(page).collect::<Result<_, _>>()?))
     }
 
-    /// Returns what a client gets in place of an answer of Sprat's own.
+    /// Returns what a client gets in place of an answer of Sprat's own; none if that stays.
     pub(crate) fn in_place_of(&self, status: StatusCode) -> Option<&Instead> {
         let page = self.0.iter().find(|own| own.is_for(status))?;
         Some(&page.instead)
     }
 
-    /// Returns what a client gets in place of an endpoint's answer.
+    /// Returns what a client gets in place of an endpoint's answer; none if that stays.
     pub(crate) fn in_place_of_upstream(&self, status: StatusCode) -> Option<&Instead> {
         let mut pages = self.0.iter();
         let page = pages.find(|own| own.intercept && own.is_for(status))?;
@@ -108,7 +108,7 @@ impl ErrorPage {
     }
 }
 
-/// Returns what is wrong with the files of all pages.
+/// Returns the problems with the files of all pages.
 pub(super) fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     let files = config.routes.iter().flat_map(|route| {
         let direct = match &route.action {

@@ -1,7 +1,7 @@
-//! An index of routes: by host, then by the segments of the path. It finds the first
-//! route of the configuration that matches, as a walk through the list would, in time
-//! that depends on the request and not on the number of routes, but for those that are
-//! for the same hosts and the same path under other conditions.
+//! An index of routes: by host, then by the segments of the path. It finds the first route
+//! of the configuration that matches, as a walk through the list would. The time that this
+//! takes depends on the request, not on the number of routes, but for those that are for
+//! the same hosts and the same path under other conditions.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,13 +18,13 @@ pub(super) struct Table {
     hosts: HashMap<Box<str>, Paths>,
     /// The paths of hosts, by what a name ends in, with its dot: `.example.org`.
     suffixes: HashMap<Box<str>, Paths>,
-    /// Bytes of the longest suffix.
+    /// The bytes of the longest suffix.
     max_suffix_len: usize,
 }
 
 impl Table {
-    /// Indexes what routes match, in the order of the configuration; and whether each
-    /// takes all that it matches.
+    /// Indexes what routes match, in the order of the configuration, and whether each takes
+    /// all that it matches.
     pub(super) fn new<'a>(routes: impl IntoIterator<Item = (&'a RouteMatch, bool)>) -> Self {
         let mut table = Self::default();
         for (place, (matches, takes_all)) in routes.into_iter().enumerate() {
@@ -46,8 +46,8 @@ impl Table {
         table
     }
 
-    /// Returns the first route that matches a host, without port, and a path; `fits` says
-    /// whether one that does not take all takes this request.
+    /// Returns the first route that matches a host, without port, and a path. `fits` says
+    /// of a route that does not take all whether it takes this request.
     pub(super) fn first(
         &self,
         host: &str,
@@ -89,7 +89,7 @@ fn lower(host: &str) -> Cow<'_, str> {
 struct Claim {
     /// The route's place in the configuration.
     place: usize,
-    /// The route has no condition beside its hosts and its path.
+    /// Whether the route has no condition beside its hosts and its path.
     takes_all: bool,
 }
 
@@ -106,14 +106,14 @@ impl Claims {
     }
 }
 
-/// The first route that was found yet.
+/// A search for the first route that takes a request, with the first one found so far.
 struct Search<F> {
     first: Option<usize>,
     fits: F,
 }
 
 impl<F: Fn(usize) -> bool> Search<F> {
-    /// Looks for an earlier one among these.
+    /// Looks for an earlier route among these claims.
     fn look(&mut self, claims: &Claims) {
         let before = self.first.unwrap_or(usize::MAX);
         let earlier = claims.0.iter().take_while(|own| own.place < before);
@@ -129,7 +129,8 @@ impl<F: Fn(usize) -> bool> Search<F> {
 struct Paths {
     /// The routes for every path.
     any: Claims,
-    /// The root first; side by side, for a path may have any number of segments.
+    /// The nodes of the tree, the root first. They lie side by side, for a path may have
+    /// any number of segments.
     nodes: Vec<Node>,
 }
 
@@ -140,9 +141,9 @@ struct Node {
     exact: Claims,
     /// The routes for this path and all below it: the prefix `/a`.
     prefix: Claims,
-    /// The routes for what is below it alone: the prefix `/a/`.
+    /// The routes for the paths below this one alone: the prefix `/a/`.
     below: Claims,
-    /// The node after one more segment.
+    /// The place of the node after one more segment.
     next: HashMap<Box<str>, usize>,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct Cors {
     max_age: HeaderValue,
 }
 
-/// A page may use a response.
+/// The outcome for a request: the origin whose pages may use the response, if any may.
 #[derive(Clone, Debug)]
 pub(crate) struct Granted {
     /// The origin whose pages may use the response; none where no page may.
@@ -47,7 +47,7 @@ impl Cors {
         })
     }
 
-    /// Returns what the response to a request is to say.
+    /// Returns what the response to a request is to tell of pages that may use it.
     pub(crate) fn grant(&self, request: &HeaderMap) -> Granted {
         let origin = request.get(ORIGIN);
         let text = origin.and_then(|own| own.to_str().ok());
@@ -65,7 +65,7 @@ impl Cors {
         }
     }
 
-    /// Says to a browser what a page may do, before it does it.
+    /// Adds the fields that tell a browser what a page may do, before it does it.
     pub(crate) fn answer_preflight(&self, response: &mut HeaderMap) {
         response.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
         if let Some(headers) = &self.headers {
@@ -76,13 +76,13 @@ impl Cors {
 }
 
 impl Granted {
-    /// Returns whether the page may.
+    /// Returns whether the page may use the response.
     pub(crate) fn is_granted(&self) -> bool {
         self.origin.is_some()
     }
 
-    /// Says in a response's head which page may use it; what a backend has said of that
-    /// is replaced.
+    /// Writes into a response's head which page may use it; what an endpoint has said of
+    /// that is replaced.
     pub(crate) fn tell(&self, response: &mut HeaderMap) {
         response.remove(ACCESS_CONTROL_ALLOW_ORIGIN);
         response.remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);

@@ -17,19 +17,20 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use sprat_config::resolved::BasicAuth;
 use tokio::sync::Semaphore;
 
-/// Bytes of a file of users at most.
+/// The most bytes of a file of users.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Bytes of a password at most: bcrypt looks at 72.
+/// The most bytes of a password: bcrypt looks at 72.
 const MAX_PASSWORD_LEN: usize = 1024;
 
-/// Passwords that are remembered at most.
+/// The most passwords that are remembered.
 const MAX_REMEMBERED: usize = 4096;
 
 /// The users of a file.
 pub(crate) struct Users {
     hashes: HashMap<String, Arc<str>>,
-    /// Hashed for names that are not there, so that an answer takes as long.
+    /// The hash that passwords of unknown names are compared with, so that an answer takes
+    /// as long.
     decoy: Arc<str>,
     permits: Arc<Semaphore>,
     waiting: AtomicUsize,
@@ -59,8 +60,8 @@ impl Users {
     ///
     /// # Errors
     ///
-    /// It cannot be read, is too large, or has a line that is none, or a hash of another
-    /// kind.
+    /// Fails if the file cannot be read, is too large, names no user or one twice, or has a
+    /// line that is not `name:hash`, or a hash of another kind.
     pub(super) fn read(path: &Path, basic: &BasicAuth) -> anyhow::Result<Self> {
         let text = || {
             let bytes = std::fs::metadata(path)?.len();
@@ -91,7 +92,7 @@ impl Users {
     ///
     /// # Errors
     ///
-    /// It is wrong, or there is no time to say so.
+    /// Fails if the name or the password is wrong, or if too many passwords wait to be hashed.
     pub(crate) async fn check(&self, user: &str, password: &[u8]) -> Result<(), Denied> {
         if password.len() > MAX_PASSWORD_LEN || password.contains(&0) {
             return Err(Denied::Wrong);
@@ -193,7 +194,7 @@ fn is_right(password: &[u8], hash: &str) -> bool {
     }
 }
 
-/// Reads the lines of a file: `name:hash`.
+/// Reads the lines of a file, `name:hash`, into hashes by name.
 fn parse(text: &str) -> anyhow::Result<HashMap<String, Arc<str>>> {
     let mut users = HashMap::new();
     for (at, line) in text.lines().enumerate() {

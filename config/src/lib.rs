@@ -90,7 +90,8 @@ pub fn process_env(name: &str) -> Option<String> {
 /// Reads the configuration at `path` and all that it includes. If `path` is a directory, its
 /// `sprat.yaml` is read. Variables are looked up with `env`.
 ///
-/// # Errors Everything that is wrong with the files, or that one cannot be read.
+/// # Errors
+/// Everything that is wrong with the files, or that one cannot be read.
 pub fn load(path: &Path, env: Env<'_>) -> Result<Loaded, Errors> {
     let path = match path.is_dir() {
         true => path.join(IN_DIRECTORY),
@@ -108,7 +109,8 @@ pub fn load(path: &Path, env: Env<'_>) -> Result<Loaded, Errors> {
 /// to the working directory. `name` stands for the input in errors. Variables are looked up with
 /// `env`.
 ///
-/// # Errors Everything that is wrong with the files, or that one cannot be read.
+/// # Errors
+/// Everything that is wrong with the files, or that one cannot be read.
 pub fn load_from(input: impl Read, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
     read_from(input, name, Path::new(""), env)
 }
@@ -143,7 +145,8 @@ fn unreadable(name: &str, error: &io::Error) -> Errors {
 /// Reads a configuration from `text`, which includes no files. `name` stands for the text in
 /// errors. Variables are looked up with `env`.
 ///
-/// # Errors Everything that is wrong with the text.
+/// # Errors
+/// Everything that is wrong with the text.
 pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
     resolved(Gathered::of_text(text, name), env)
 }
@@ -159,7 +162,8 @@ fn resolved(gathered: Gathered, env: Env<'_>) -> Result<Loaded, Errors> {
 
 /// Reads an uplink by itself: the text is what a file has under the key `uplink`.
 ///
-/// # Errors Everything that is wrong with the text.
+/// # Errors
+/// Everything that is wrong with the text.
 pub fn parse_uplink(
     text: &str,
     name: &str,

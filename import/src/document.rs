@@ -357,8 +357,8 @@ fn wrong_route(route: &Route) -> Option<String> {
 /// it sends.
 const CLOSES: [&str; 5] = ["tls", "proxy_protocol", "mode", "owner", "group"];
 
-/// Repairs a part that Sprat refuses: takes away all keys but `needed` and those that keep it closed.
-/// Returns whether Sprat accepts what stays; if not, the part is left out.
+/// Repairs a part that Sprat refuses: takes away all keys but `needed` and those that keep it
+/// closed. Returns whether Sprat accepts what stays; if not, the part is left out.
 fn repair(
     part: &mut Part,
     ledger: &mut Ledger,

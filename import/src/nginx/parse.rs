@@ -134,8 +134,8 @@ impl Lexer<'_> {
         out
     }
 
-    /// Reads the character after a backslash. An escape of nginx's stands for one character; for any
-    /// other, the backslash stays.
+    /// Reads the character after a backslash. An escape of nginx's stands for one character; for
+    /// any other, the backslash stays.
     fn escape(&mut self, out: &mut String) {
         match self.bump() {
             Some(c @ ('"' | '\'' | '\\')) => out.push(c),

@@ -275,7 +275,7 @@ impl Leaf for DnsServer {
 }
 
 /// Returns the fault of a text whose host is valid and whose port is not; none for any other text.
-/// The host may be a name, an IPv4 address, or an IPv6 address in brackets.
+/// The host may be a name, an IPv4 address, an IPv6 address in brackets, `*`, or empty.
 fn wrong_port(text: &str) -> Option<Fault> {
     let (host, port) = text.rsplit_once(':')?;
     let bare = host

@@ -212,7 +212,7 @@ impl std::fmt::Display for Found<'_> {
     }
 }
 
-/// Returns at most 60 characters of what was written, on one line.
+/// Returns at most 60 characters of a text, on one line.
 pub(crate) fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {

@@ -28,7 +28,7 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The fault, in one line.
     pub message: String,
-    /// The help: what to do about it.
+    /// The help: what the operator can do about the fault.
     pub help: Option<String>,
     /// The place in the file; none if it is the whole file, or that could not be read.
     pub place: Option<Place>,
@@ -60,8 +60,8 @@ impl Errors {
         }
     }
 
-    /// Adds what Sprat calls a thing to each complaint about another program's word for it, which
-    /// `ours` translates. A complaint that suggests a close word stays as it is.
+    /// Adds Sprat's word to each complaint about another program's word, as `ours` translates it. A
+    /// complaint that suggests a close word stays as it is.
     pub(crate) fn translated(mut self, ours: fn(&str) -> Option<&'static str>) -> Self {
         for own in &mut self.diagnostics {
             let is_close = |help: &String| help.starts_with("did you mean");

@@ -1,5 +1,5 @@
-//! What header fields tell, wherever they come from: the proxy's parser, or a
-//! host that a filter runs in.
+//! Header fields, and what they tell, wherever they come from: the proxy's parser, or a host that a
+//! filter runs in.
 
 use sprat_scheduler::catalogue::{KeyHasher, MAX_VARY};
 

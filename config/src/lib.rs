@@ -74,7 +74,7 @@ const MAX_BYTES_READ: u64 = (1 << 20) + 1;
 pub struct Loaded<T = Config> {
     /// The configuration as it was resolved.
     pub config: T,
-    /// The warnings of what is allowed but surely not meant; shown like errors.
+    /// The warnings about settings that are allowed but surely not meant; shown like errors.
     pub warnings: Errors,
     /// The files that it was read from, and the directories whose entries decide which files are
     /// included. A configuration that was parsed from a text alone has none.

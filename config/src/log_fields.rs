@@ -1,7 +1,7 @@
-//! What a line of the access log may tell: a closed set of fields, in one table that the
-//! decoder, the document and the writer of lines share.
+//! The fields of a line of the access log: a closed set, in one table that the decoder, the
+//! documentation and the writer of lines share.
 //!
-//! What header templates can tell, too, has the same name here and means the same.
+//! A field that header templates have, too, has the same name here and means the same.
 
 use crate::template::{Named, Variable};
 

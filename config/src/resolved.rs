@@ -117,7 +117,7 @@ pub struct Runtime {
 /// The admin listener and its bounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admin {
-    /// The address that it binds: loopback unless the operator says otherwise.
+    /// The address that the admin listener binds: loopback unless the operator says otherwise.
     pub address: ListenAddress,
     /// The permissions of a Unix socket's file, which say which users may connect.
     pub mode: u32,

@@ -25,7 +25,7 @@ pub(super) struct Earlier<C> {
     /// The nodes of the tree of paths: each leads from a segment to the node below.
     segments: Vec<HashMap<Box<str>, usize>>,
     hosts: HashMap<String, usize>,
-    /// Domains whose names below match, such as `.example.org`.
+    /// The numbers of domains, such as `.example.org`, whose hosts match.
     domains: HashMap<String, usize>,
     conditions: HashMap<C, usize>,
     /// The indices in `kept` of the matches that end at a path, a host and conditions.

@@ -99,7 +99,7 @@ pub struct ExtAuthz {
 /// The pages of other origins that may use a route (CORS).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cors {
-    /// The origins of these pages.
+    /// The origins whose pages may use the route.
     pub origins: Vec<AllowedOrigin>,
     /// The methods that pages may use, beside the simple ones.
     pub methods: Vec<String>,

@@ -1,5 +1,4 @@
-//! What routes do with requests, as it is written: statuses, regular expressions,
-//! values of fields, bodies.
+//! The scalars of routes' actions: statuses, regular expressions, values of fields, bodies.
 
 use std::borrow::Cow;
 
@@ -14,13 +13,14 @@ use crate::scalars::{Fault, Leaf};
 use crate::template::{NAMES, Template, TemplateFault};
 use crate::texts::{is_made_of, texts};
 
-/// Bytes of a body in the configuration.
+/// The most bytes of a body that stands in the configuration itself.
 const MAX_BODY_LEN: usize = 65_536;
 
-/// Bytes of a field's value in the configuration.
+/// The most bytes of a field's value in the configuration.
 const MAX_VALUE_LEN: usize = 4096;
 
-/// Fields that say where a message ends, or are the connection's own (RFC 9110 7.6.1).
+/// The fields that no route may edit, in lower case: those that say where a message ends, those of
+/// its connection (RFC 9110 7.6.1), and `Host`.
 const RESERVED: [&str; 10] = [
     "connection",
     "content-length",
@@ -57,7 +57,7 @@ impl Leaf for Pattern {
     }
 }
 
-/// The text that stands in the place of a match.
+/// The text that a rewrite puts in the place of a pattern's match, with `\1` for its first group.
 #[derive(Clone, Debug)]
 pub(crate) struct Substitution(pub(crate) String);
 
@@ -85,7 +85,7 @@ impl Leaf for Substitution {
     }
 }
 
-/// A path, and a query if need be.
+/// The path that a redirect leads to, with a query if the operator gives it one.
 #[derive(Clone, Debug)]
 pub(crate) struct RedirectTarget(pub(crate) String);
 
@@ -108,7 +108,7 @@ impl Leaf for RedirectTarget {
     }
 }
 
-/// The status of a redirect.
+/// The status of a redirect: 301, 302, 303, 307 or 308.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RedirectCode(pub(crate) u16);
 
@@ -136,7 +136,7 @@ impl Leaf for RedirectCode {
     }
 }
 
-/// A status of an answer that is no success, or all of a hundred.
+/// Statuses of errors, as the first and the last: one from 400 to 599, or all of `4xx` or `5xx`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorStatuses(pub(crate) (u16, u16));
 
@@ -184,7 +184,7 @@ texts! {
                 })
         };
 
-    /// The realm of passwords.
+    /// The realm that browsers show when they ask for a password.
     Realm: "a few words, without quotes and backslashes",
         {"pattern": r#"^[ !#-\[\]-~]{1,128}$"#},
         |text| {
@@ -232,7 +232,7 @@ impl Leaf for EditedName {
     }
 }
 
-/// Returns a pattern for a word in whatever case.
+/// Returns a regular expression that matches a word, whatever the case of its letters.
 fn any_case(word: &str) -> String {
     let letter = |c: char| match c.is_ascii_alphabetic() {
         true => format!("[{}{c}]", c.to_ascii_uppercase()),
@@ -241,7 +241,7 @@ fn any_case(word: &str) -> String {
     word.chars().map(letter).collect()
 }
 
-/// The value of a field, with variables.
+/// The value of a header field that a route writes, with variables.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderTemplate(pub(crate) Template);
 
@@ -269,7 +269,8 @@ impl Leaf for HeaderTemplate {
     }
 }
 
-/// Says what is wrong with a template whose variables are these, and listed on a page.
+/// Returns the fault of a template as an error's text, with help. `names` are the variables that
+/// the template may have, `page` is the document that lists them.
 pub(crate) fn template_fault(fault: TemplateFault, names: &[&str], page: &str) -> Fault {
     match fault {
         TemplateFault::Open => Fault::new(
@@ -287,7 +288,7 @@ pub(crate) fn template_fault(fault: TemplateFault, names: &[&str], page: &str) -
     }
 }
 
-/// The body of an answer.
+/// The body of an answer that Sprat gives itself, as it stands in the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyText(pub(crate) String);
 
@@ -311,7 +312,7 @@ impl Leaf for BodyText {
     }
 }
 
-/// The origin of a web page, or all below a domain.
+/// The web pages that CORS allows: those of one origin, of all hosts below a domain, or all.
 #[derive(Clone, Debug)]
 pub(crate) struct OriginPattern(pub(crate) AllowedOrigin);
 
@@ -360,7 +361,7 @@ impl Leaf for OriginPattern {
     }
 }
 
-/// A user's name, or how it begins.
+/// A pattern of users' names: one whole name, or the beginning of names (`team-*`).
 #[derive(Clone, Debug)]
 pub(crate) struct UserPattern(pub(crate) TextPattern);
 
@@ -386,7 +387,7 @@ impl Leaf for UserPattern {
 mod tests {
     use super::*;
 
-    /// Returns what a text is read as; none if it is refused.
+    /// Returns the value that a text is read as; none if its type refuses it.
     fn read<T: Leaf>(text: &str) -> Option<T> {
         T::parse(text, TextClass::String).ok()
     }

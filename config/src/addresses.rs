@@ -11,8 +11,8 @@ use crate::fields::{is_port, without_root};
 use crate::resolved::{self, EndpointAddress, HostPattern, Network};
 use crate::scalars::{Fault, Leaf};
 
-/// Bytes of a Unix socket's path at most: Linux has room for 108, with the zero at the
-/// end (unix(7)).
+/// The most bytes of a Unix socket's path: Linux has room for 108, with the zero at the end
+/// (unix(7)).
 const MAX_PATH_BYTES: usize = 107;
 
 /// A Unix socket's address, as a part of a schema's pattern.
@@ -72,7 +72,7 @@ fn abstract_socket() -> Fault {
     )
 }
 
-/// An address to listen on.
+/// An address to listen on: an IP address with a port, or a Unix socket.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenAt(pub(crate) resolved::ListenAddress);
 
@@ -118,7 +118,7 @@ impl Leaf for ListenAt {
     }
 }
 
-/// `host:port` of a backend, or its Unix socket.
+/// The address of a backend: `host:port`, or a Unix socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Backend(pub(crate) EndpointAddress);
 
@@ -238,10 +238,10 @@ impl Leaf for UnixAccount {
     }
 }
 
-/// The highest number of a user or a group: that above stands for none.
+/// The highest number of a user or a group: the number above it stands for no account.
 const MAX_ACCOUNT: u32 = u32::MAX - 1;
 
-/// A server that answers for names: its address, and a port if it is not 53.
+/// A DNS server that Sprat asks: its address, and a port if it is not 53.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DnsServer(pub(crate) SocketAddr);
 
@@ -274,8 +274,8 @@ impl Leaf for DnsServer {
     }
 }
 
-/// Returns what is wrong with the port after a host or an IPv4 address, or an IPv6 one in brackets,
-/// if that is what is wrong.
+/// Returns the fault of a text whose host is valid and whose port is not; none for any other text.
+/// The host may be a name, an IPv4 address, an IPv6 address in brackets, `*`, or empty.
 fn wrong_port(text: &str) -> Option<Fault> {
     let (host, port) = text.rsplit_once(':')?;
     let bare = host
@@ -291,7 +291,7 @@ fn wrong_port(text: &str) -> Option<Fault> {
     (is_host && is_word && !is_port(port)).then(|| not_a_port(text, port))
 }
 
-/// Returns the fault of a text whose end stands where a port should, and is none.
+/// Returns the fault of a text that ends in `port`, which is not a port.
 fn not_a_port(text: &str, port: &str) -> Fault {
     Fault {
         part: Some(text.len() - port.len()..text.len()),
@@ -300,7 +300,8 @@ fn not_a_port(text: &str, port: &str) -> Fault {
     }
 }
 
-/// Returns whether a text is a name that DNS could know, and no address with a slip in it.
+/// Returns whether a text could be a host's name in DNS. A name whose last label has digits alone
+/// is an address with a slip in it.
 fn is_host_name(host: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -315,7 +316,7 @@ fn is_host_name(host: &str) -> bool {
         && last.is_some_and(|last| !last.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// The name of a host, as TLS asks for it and certificates have it.
+/// A host's name, as TLS sends it and as certificates have it.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerName(pub(crate) String);
 
@@ -375,7 +376,7 @@ impl Leaf for CertificateName {
     }
 }
 
-/// A resource that is asked for over TLS.
+/// An `https` URL, such as that of an ACME directory.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpsUrl(pub(crate) String);
 
@@ -406,11 +407,11 @@ impl Leaf for HttpsUrl {
     }
 }
 
-/// A collector of traces, in the parts of its URL.
+/// The URL of a collector of traces, in its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct CollectorUrl {
     pub(crate) is_secure: bool,
-    /// The host without its brackets.
+    /// The host, without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
     pub(crate) authority: String,
@@ -461,7 +462,7 @@ impl Leaf for CollectorUrl {
     }
 }
 
-/// A block of addresses.
+/// A block of IP addresses, written as its first address and the length of its prefix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cidr(pub(crate) Network);
 
@@ -517,7 +518,7 @@ fn first_address(address: IpAddr, prefix_len: u8) -> IpAddr {
     }
 }
 
-/// A host, or `*.` and a domain.
+/// A pattern of hosts: a name or an address, or `*.` and a domain.
 #[derive(Clone, Debug)]
 pub(crate) struct Host(pub(crate) HostPattern);
 
@@ -565,7 +566,7 @@ impl Leaf for Host {
     }
 }
 
-/// A path that begins with `/`.
+/// A path of a request: it begins with `/` and has no query.
 #[derive(Clone, Debug)]
 pub(crate) struct UrlPath(pub(crate) String);
 
@@ -591,8 +592,8 @@ impl Leaf for UrlPath {
 /// The help for a character that has no place in a request's target.
 pub(crate) const ENCODE: &str = "percent-encode it, as it stands in the request (a space is %20)";
 
-/// Reads a text that is to begin with a slash; `what` names it in errors, and `wrong` returns the
-/// help for a character that has no place in it.
+/// Reads a text that has to begin with a slash. `what` names it in errors; `wrong` returns the help
+/// for a character that has no place in it.
 pub(crate) fn from_slash(
     text: &str,
     what: &str,
@@ -647,7 +648,7 @@ impl Leaf for HostHeader {
     }
 }
 
-/// A server that speaks the Redis protocol.
+/// The URL of a server that speaks the Redis protocol.
 #[derive(Clone, Debug)]
 pub(crate) struct RedisUrl(pub(crate) String);
 

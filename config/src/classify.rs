@@ -1,6 +1,5 @@
-//! From a request to its priority class: the first rule that matches (SDIS02
-//! section 2: client, network, content, owner). The proxy and the filters ask
-//! the same code.
+//! The priority class of a request: that of the first rule that matches (SDIS02 section 2: client,
+//! network, content, owner). The proxy and the filters ask the same code.
 
 use std::sync::Arc;
 
@@ -10,27 +9,27 @@ use crate::resolved::{
     CertificateMatch, ClassMatch, Classes, FieldMatch, TextPattern, host_matches,
 };
 
-/// The urgency of a request that does not say (RFC 9218 4.1).
+/// The urgency of a request whose client gives none (RFC 9218 4.1).
 const DEFAULT_URGENCY: u8 = 3;
 
 /// The fields by which clients say that they are prefetching (WHATWG Fetch 2.2.7, and its
 /// predecessor).
 const PURPOSES: [&str; 2] = ["sec-purpose", "purpose"];
 
-/// A request's class, and why.
+/// A request's class, and the rule that gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Classified {
-    /// Index into the configuration's classes.
+    /// The index of the class in the configuration's list.
     pub class: usize,
-    /// Index of the rule; none if none matched.
+    /// The index of the rule; none if no rule matched and the class is the default.
     pub rule: Option<usize>,
 }
 
-/// The rules, by index and in order, that go before a request's own if its
-/// response is of their type.
+/// The indices of rules that may change a request's class once the type of its response is known,
+/// in the order of the configuration.
 pub type Later = Box<[usize]>;
 
-/// The configuration's rules as they are asked.
+/// The configuration's rules, in the form in which requests are matched with them.
 #[derive(Debug)]
 pub struct Classifier {
     rules: Vec<Rule>,
@@ -76,7 +75,7 @@ impl Classifier {
         self.default
     }
 
-    /// Returns the class of what no client waits for.
+    /// Returns the class of requests that no client waits for, such as mirrored ones.
     pub fn background_class(&self) -> usize {
         self.background
     }
@@ -122,7 +121,8 @@ impl Classifier {
         (!later.is_empty()).then_some(later)
     }
 
-    /// Returns the class of a response whose request was given `class` and these later rules.
+    /// Returns the class of a response. The first of the rules `later` that the response fits gives
+    /// it; otherwise it is `class`, that of the request.
     pub fn reclassify(
         &self,
         class: usize,
@@ -168,8 +168,8 @@ fn any<T>(list: &[T], fits: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(fits)
 }
 
-/// Returns whether a certificate was shown that has, of each kind of name that the rule
-/// lists, one of these.
+/// Returns whether the certificate that a client has shown fits a rule: of each kind of name that
+/// the rule lists, the certificate has one.
 pub fn has_certificate(shown: Option<&Certificate<'_>>, rule: &CertificateMatch) -> bool {
     let Some(shown) = shown else { return false };
     let one_of = |patterns: &[TextPattern], name: &str| patterns.iter().any(|p| p.matches(name));
@@ -217,8 +217,8 @@ fn has_type(fields: &(impl Fields + ?Sized), pattern: &TextPattern) -> bool {
     })
 }
 
-/// Returns `u` of the `Priority` field; the last one counts, and what is not a number from 0 to 7
-/// is ignored (RFC 9218 4).
+/// Returns the urgency of a request: `u` of its `Priority` field. The last `u` counts. If it is no
+/// number from 0 to 7, the request has the default (RFC 9218 4).
 fn urgency(fields: &(impl Fields + ?Sized)) -> u8 {
     let mut last = None;
     fields.any("priority", &mut |text| {
@@ -278,7 +278,7 @@ class_rules:
         }
     }
 
-    /// Returns the class of a request `METHOD host path`, with header fields.
+    /// Returns the name of the class of a request: `line` is `METHOD host path`.
     fn class_from(client: &str, dscp: Option<u8>, line: &str, fields: &[(&str, &str)]) -> String {
         let classifier = classifier(FILE);
         let mut parts = line.split(' ');

@@ -10,7 +10,7 @@ use crate::scalars::{NAME_PATTERN, VARIABLE, check_name};
 use crate::tree::{Entry, Kind, Node};
 use crate::words::Word;
 
-/// A list of at least `MIN`.
+/// A list of at least `MIN` items.
 #[derive(Clone, Debug)]
 pub(crate) struct List<T, const MIN: usize>(pub(crate) Vec<Field<T>>);
 
@@ -53,7 +53,7 @@ impl<T: Decode, const MIN: usize> Decode for List<T, MIN> {
     }
 }
 
-/// A mapping from names of the operator's choosing, at least one.
+/// A mapping with at least one entry, whose keys are names of the operator's choosing.
 #[derive(Clone, Debug)]
 pub(crate) struct ByName<T>(pub(crate) Vec<(Field<String>, Field<T>)>);
 
@@ -131,7 +131,7 @@ impl<T: Decode> Decode for Seldom<T> {
     }
 }
 
-/// Either the word, or something else.
+/// A value of type `T`, or the word of `W` in its place, such as `off`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Or<W, T> {
     Word(W),

@@ -1,4 +1,4 @@
-//! From the tree to raw types, reporting every error on the way.
+//! Decodes the tree into raw types, and reports every error on the way.
 //!
 //! A type says once what it accepts ([`Decode`]): how it is read, how it is
 //! described in an error, and its JSON Schema. The macros of
@@ -24,18 +24,17 @@ pub(crate) struct Context<'a, 't> {
     pub(crate) env: Env<'a>,
     /// Words that the value at hand may also be, for the error's text.
     pub(crate) words: Vec<&'static str>,
-    /// Defaults that were read before, by their YAML.
+    /// The trees of defaults that were parsed before, by their YAML.
     defaults: HashMap<&'static str, Arc<Node>>,
-    /// Bytes of memory that are left for what is read.
+    /// The bytes of memory that the values still to be read may take.
     room_bytes: usize,
 }
 
-/// Bytes of memory that the items of a configuration's lists and mappings may take. A key
-/// takes some even where it is left out: an empty route is three bytes of the file, and
-/// 3 KB here.
+/// The most bytes of memory that the items of a configuration's lists and mappings may take. A key
+/// takes some even where it is left out: an empty route is three bytes of the file, and 3 KB here.
 const MAX_MEMORY_BYTES: usize = 128 << 20;
 
-/// Says what a value looks like, for an error's text, if there is one.
+/// A function that describes the expected value; it is called only when an error needs the text.
 pub(crate) type Expected<'a> = &'a dyn Fn() -> Cow<'static, str>;
 
 impl<'a, 't> Context<'a, 't> {
@@ -49,13 +48,14 @@ impl<'a, 't> Context<'a, 't> {
         }
     }
 
-    /// Takes the memory for so many values; false if there is no room for them, which is
-    /// reported.
+    /// Takes the memory for this number of values of type `T`. If there is no room for them,
+    /// reports that and returns false.
     pub(crate) fn has_room_for<T>(&mut self, values: usize, span: &Range<usize>) -> bool {
         self.takes(values.saturating_mul(size_of::<T>()), span)
     }
 
-    /// Takes bytes of memory, as [`Self::has_room_for`] does: one for all types.
+    /// Takes bytes of memory, as [`Self::has_room_for`] does. This part is compiled once for all
+    /// types.
     fn takes(&mut self, bytes: usize, span: &Range<usize>) -> bool {
         let left = self.room_bytes.checked_sub(bytes);
         if left.is_none() {
@@ -68,13 +68,13 @@ impl<'a, 't> Context<'a, 't> {
         left.is_some()
     }
 
-    /// Returns the tree of a default, which is read once.
+    /// Returns the tree of a default; its YAML is parsed at the first call alone.
     pub(crate) fn default(&mut self, yaml: &'static str) -> Arc<Node> {
         let known = self.defaults.entry(yaml);
         Arc::clone(known.or_insert_with(|| default_node(yaml)))
     }
 
-    /// Reports that something else stands where a value should.
+    /// Reports a value of another kind than the expected one.
     pub(crate) fn mismatch(&mut self, span: &Range<usize>, expected: &str, found: &Found<'_>) {
         let help = match found {
             Found::Text(text) => self
@@ -106,7 +106,8 @@ impl<'a, 't> Context<'a, 't> {
         self.reporter.error(span, message, help);
     }
 
-    /// Returns the word that was meant by one that means the same elsewhere, or is close to it.
+    /// Returns the word that the operator probably meant: the closest one, or `off` or `unlimited`
+    /// for a word such as `none`.
     fn meant(&self, text: &str) -> Option<&'static str> {
         let none = ["false", "no", "none", "disabled", "disable"].contains(&text);
         let mut words = self.words.iter().copied();
@@ -179,8 +180,8 @@ impl<'a, 't> Context<'a, 't> {
         None
     }
 
-    /// Reads what is inside a list or mapping: the words that the whole could
-    /// be are not words that its parts can be.
+    /// Reads the items of a list or mapping. The words that the whole could be are not words that
+    /// its parts can be.
     pub(crate) fn inside<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         let words = std::mem::take(&mut self.words);
         let value = read(self);
@@ -211,7 +212,7 @@ impl std::fmt::Display for Found<'_> {
     }
 }
 
-/// Returns at most 60 characters of what was written, on one line.
+/// Returns at most 60 characters of a text, on one line.
 pub(crate) fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {
@@ -237,7 +238,7 @@ pub(crate) fn similar<'w>(text: &str, known: impl IntoIterator<Item = &'w str>) 
         .map(|(_, word)| word)
 }
 
-/// A scalar's text as it is to be read.
+/// A scalar's text after its variables were put in.
 pub(crate) struct Text {
     pub(crate) text: String,
     pub(crate) class: TextClass,
@@ -247,7 +248,8 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Returns the place of a part of the text.
+    /// Returns the place of a part of the text in the file. It is the place of the whole if the
+    /// text does not stand there as it is.
     pub(crate) fn part(&self, part: Range<usize>) -> Range<usize> {
         match self.start {
             Some(start) if part.start < part.end => start + part.start..start + part.end,
@@ -334,7 +336,7 @@ impl<T: Decode> JsonSchema for Of<T> {
     }
 }
 
-/// A value and where it stands.
+/// A value, and its place in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<T> {
     /// The value; none if it is wrong, which was reported, or optional and absent.

@@ -1,4 +1,4 @@
-//! What is wrong with a file, and how it is shown.
+//! Complaints about a file, and how they are shown.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::sources::{Place, Sources, WrittenAt};
 
-/// Errors kept, and warnings; a file with more has other problems. Counted
-/// apart, so that warnings never crowd an error out.
+/// The most errors that are kept, and the most warnings: a file with more has other problems. Each
+/// kind is counted apart, so that warnings never crowd an error out.
 const MAX_OF_EACH: usize = 1000;
 
 /// The severity of a complaint.
@@ -28,16 +28,16 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// The fault, in one line.
     pub message: String,
-    /// The help: what to do about it.
+    /// The help: what the operator can do about the fault.
     pub help: Option<String>,
     /// The place in the file; none if it is the whole file, or that could not be read.
     pub place: Option<Place>,
 }
 
-/// The complaints about a file and those that it includes, in their order: at least one error when
-/// it comes as the error of [`load`](crate::load) or [`parse`](crate::parse).
+/// The complaints about a file and those that it includes, in the order of their places. As the
+/// error of [`load`](crate::load) or [`parse`](crate::parse) it has at least one error.
 ///
-/// `Display` shows them all, each with its line underlined.
+/// `Display` shows all complaints, each with its line underlined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Errors {
     sources: Sources,
@@ -60,8 +60,8 @@ impl Errors {
         }
     }
 
-    /// Returns the same, with what to write in place of words that are not known, where
-    /// `ours` knows them as another program's.
+    /// Adds Sprat's word to each complaint about another program's word, as `ours` translates it. A
+    /// complaint that suggests a close word stays as it is.
     pub(crate) fn translated(mut self, ours: fn(&str) -> Option<&'static str>) -> Self {
         for own in &mut self.diagnostics {
             let is_close = |help: &String| help.starts_with("did you mean");
@@ -85,8 +85,8 @@ impl Errors {
         &self.diagnostics
     }
 
-    /// Adds what was found out about the file's meaning after it was read;
-    /// `span` is in bytes of the file.
+    /// Adds a complaint that was found after the file had been read; `span` is in bytes of the
+    /// file.
     pub fn add(
         &mut self,
         severity: Severity,
@@ -103,7 +103,7 @@ impl Errors {
         });
     }
 
-    /// Adds what was found out about the file as a whole.
+    /// Adds a complaint about the file as a whole.
     pub fn add_of_all(&mut self, severity: Severity, message: String, help: Option<String>) {
         self.push(Diagnostic {
             severity,
@@ -201,7 +201,7 @@ pub(crate) struct Complaints {
     warnings: usize,
 }
 
-/// Collects complaints while files are read.
+/// A collector of complaints while files are read.
 pub(crate) struct Reporter<'a> {
     sources: &'a Sources,
     found: Complaints,
@@ -212,17 +212,17 @@ impl<'a> Reporter<'a> {
         Self::resume(sources, Complaints::default())
     }
 
-    /// Goes on from what was found before.
+    /// Creates a reporter that adds to the complaints found before.
     pub(crate) fn resume(sources: &'a Sources, found: Complaints) -> Self {
         Self { sources, found }
     }
 
-    /// Returns what was found, to go on from later.
+    /// Returns the complaints so far, with which [`resume`](Self::resume) goes on later.
     pub(crate) fn pause(self) -> Complaints {
         self.found
     }
 
-    /// Returns the texts that it tells of.
+    /// Returns the texts that the complaints are about.
     pub(crate) fn sources(&self) -> &Sources {
         self.sources
     }
@@ -235,13 +235,13 @@ impl<'a> Reporter<'a> {
         self.push(Severity::Warning, span, message, help);
     }
 
-    /// Says which line a byte is in: its number, and its file's name if there are
-    /// several.
+    /// Returns the line that a byte is in, for a message: its number, and its file's name if there
+    /// are several.
     pub(crate) fn line_of(&self, byte: usize) -> String {
         self.written_at(byte).to_string()
     }
 
-    /// Returns what [`line_of`](Self::line_of) says, in parts.
+    /// Returns the line that a byte is in, as the parts of [`line_of`](Self::line_of)'s text.
     pub(crate) fn written_at(&self, byte: usize) -> WrittenAt {
         self.sources.written_at(byte)
     }
@@ -269,7 +269,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Returns the warnings alone if there is no error, else all complaints as the error.
+    /// Returns the warnings if there is no error, otherwise all complaints as the error.
     pub(crate) fn finish(self) -> Result<Errors, Errors> {
         let mut diagnostics = self.found.diagnostics;
         sort(&mut diagnostics);
@@ -296,7 +296,7 @@ mod tests {
     const FILE: &str = "version: 1\nlisteners: [{address: 127.0.0.1:80}]\n\
                         clusters: {farm: {endpoints: [a:1]}}\nroutes: [{cluster: farm}]\n";
 
-    /// Returns the complaints about a file that is right: none.
+    /// Returns the empty list of complaints of a file without faults.
     fn nothing() -> Errors {
         crate::parse(FILE, "test", &|_| None).unwrap().warnings
     }

@@ -1,5 +1,5 @@
-//! All that a configuration says, with the values of the keys that it leaves out, and where each
-//! comes from, as YAML to be read.
+//! A configuration as YAML that operators read: all its keys, the defaults of those that it leaves
+//! out, and the origin of each value.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ struct Defaults<'s> {
 }
 
 impl<'s> Defaults<'s> {
-    /// Returns a value with all keys that are left out in it and below it.
+    /// Returns a value with the defaults of all keys that are left out in it and below it.
     fn filled(&self, part: &Part, schema: &'s Value) -> Part {
         let schema = self.of(part, schema);
         let below = |key: &str| schema.and_then(|own| own.get(key));
@@ -62,7 +62,8 @@ impl<'s> Defaults<'s> {
         }
     }
 
-    /// Returns the schema of such a value among those that may stand there.
+    /// Returns the schema that a value fits: this one, the one that it refers to, or one of its
+    /// alternatives.
     fn of(&self, part: &Part, schema: &'s Value) -> Option<&'s Value> {
         if let Some(name) = schema.get("$ref").and_then(Value::as_str) {
             return self.of(part, self.schema.pointer(name.strip_prefix('#')?)?);
@@ -74,7 +75,7 @@ impl<'s> Defaults<'s> {
     }
 }
 
-/// Returns whether a list or a mapping with these keys is what a schema is about.
+/// Returns whether a list, or a mapping with these keys, fits a schema.
 fn fits(part: &Part, schema: &Value) -> bool {
     let is_a = |kind: &str| schema.get("type").is_some_and(|own| own == kind);
     let Part::Mapping(entries) = part else {
@@ -95,7 +96,7 @@ fn fits(part: &Part, schema: &Value) -> bool {
     is_a("object") && required.all(is_given) && entries.iter().all(may_be)
 }
 
-/// The text, in block style.
+/// The YAML that is being written, in block style.
 struct Yaml {
     lines: Lines,
     out: String,
@@ -110,7 +111,7 @@ impl Yaml {
         }
     }
 
-    /// Writes what follows a key, and the lines below it.
+    /// Writes a key's value and its origin, and the lines below the key.
     fn value(&mut self, part: &Part, origin: Origin, indent: usize) {
         let text = match part {
             Part::Leaf(value) => scalar(value),
@@ -198,7 +199,7 @@ mod tests {
         );
     }
 
-    /// Returns all of a configuration but where in its file it stands.
+    /// Returns a text of all that a configuration means, without the places in its file.
     fn meaning(config: Config) -> String {
         let shown = Shown::default();
         let mut text = format!("{:?}", Config { shown, ..config });
@@ -213,7 +214,8 @@ mod tests {
         text
     }
 
-    /// Checks that examples mean the same with all that they leave out.
+    /// Checks that examples mean the same once the defaults of keys that they leave out are
+    /// written.
     #[test]
     fn it_means_the_same() {
         let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");

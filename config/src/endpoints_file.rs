@@ -13,7 +13,7 @@ use crate::raw;
 use crate::resolve::{endpoints, fits_cluster};
 use crate::resolved::{Cluster, Endpoint};
 
-/// Endpoints of one file at most.
+/// The most endpoints of one file.
 const MAX_ENDPOINTS: usize = 4096;
 
 /// Reads the endpoints in a file.
@@ -60,7 +60,7 @@ pub fn parse_endpoints(text: &str, name: &str, cluster: &Cluster) -> Result<Vec<
     Ok(loaded?.config)
 }
 
-/// Reports what a cluster cannot have of endpoints from a file.
+/// Returns whether a cluster can have these endpoints, and reports what it cannot have.
 fn fits(
     found: &[Endpoint],
     cluster: &Cluster,
@@ -76,19 +76,19 @@ fn fits(
     }
 }
 
-/// Returns the lines that say something.
+/// Returns the lines of a text that are neither empty nor comments.
 fn significant(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Returns whether a file whose first line this is has YAML or JSON in it.
+/// Returns whether a file is YAML or JSON, by its first significant line.
 fn is_yaml(first: &str) -> bool {
     // An address of IPv6 begins as a list does.
     first.starts_with(['-', '[', '{']) && first.parse::<SocketAddr>().is_err()
 }
 
-/// Makes a list of YAML of lines with addresses; each stays in its line.
+/// Turns lines with addresses into a YAML list; each address stays in its line.
 fn as_yaml(text: &str) -> String {
     let line = |line: &str| match significant(line).next() {
         Some(address) => format!("- '{}'\n", address.replace('\'', "''")),

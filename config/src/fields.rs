@@ -1,29 +1,29 @@
-//! What header fields tell, wherever they come from: the proxy's parser, or a
-//! host that a filter runs in.
+//! Header fields, and what they tell, wherever they come from: the proxy's parser, or a host that a
+//! filter runs in.
 
 use sprat_scheduler::catalogue::{KeyHasher, MAX_VARY};
 
 /// The header fields of a request or a response.
 pub trait Fields {
-    /// Calls `see` with each value of the fields of this name, which is in lower case, until it
-    /// answers true; returns whether it did. Values that are no text are passed over.
+    /// Calls `see` with each value of the fields of this name until it returns true; returns
+    /// whether it did. The name is in lower case. Values that are no text are passed over.
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool;
 
-    /// Returns whether there is such a field, whatever its value.
+    /// Returns whether there is a field of this name, whatever its value.
     fn contains(&self, name: &str) -> bool {
         self.any(name, &mut |_| true)
     }
 }
 
-/// Names in lower case, and values.
+/// Fields as pairs of a name in lower case and a value.
 impl Fields for [(&str, &str)] {
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
         self.iter().any(|(own, value)| *own == name && see(value))
     }
 }
 
-/// Returns hashes of the values of a request's fields by which variants of a resource may be told
-/// apart.
+/// Returns hashes of the values of the request's fields in `vary`, which may tell variants of a
+/// resource apart.
 pub fn variant_values(
     hasher: &KeyHasher,
     vary: &[String],
@@ -39,7 +39,7 @@ pub fn variant_values(
     values
 }
 
-/// Returns which of the fields a response's `Vary` names: bit `n` for the `n`-th.
+/// Returns which of the fields in `vary` a response's `Vary` names: bit `n` for the `n`-th.
 pub fn varies_by(vary: &[String], response: &(impl Fields + ?Sized)) -> u8 {
     let mut fields = 0;
     response.any("vary", &mut |text| {
@@ -68,13 +68,13 @@ pub fn announced_length(head: &(impl Fields + ?Sized)) -> Option<u64> {
     length.filter(|_| alone)
 }
 
-/// Returns the size of the answer to GET, as far as the answer to a HEAD request tells it.
+/// Returns the size of the response to a GET, if the response to a HEAD request tells it.
 pub fn probed_size(status: u16, head: &(impl Fields + ?Sized)) -> Option<u64> {
     announced_length(head).filter(|_| status == 200)
 }
 
-/// Fields of a request that change what its answer is about, or belong to its
-/// body: a HEAD request that asks for the size of the whole has none of them.
+/// The fields of a client's request that a probe leaves out: they change what the response is
+/// about, or belong to the request's body. A probe asks for the size of the whole.
 pub const NOT_PROBED: [&str; 14] = [
     "accept-ranges",
     "connection",
@@ -92,7 +92,7 @@ pub const NOT_PROBED: [&str; 14] = [
     "transfer-encoding",
 ];
 
-/// Returns whether a client with these fields takes problem details (RFC 9457).
+/// Returns whether a client whose request has these fields takes problem details (RFC 9457).
 pub fn accepts_json(request: &(impl Fields + ?Sized)) -> bool {
     let ranges = ["*/*", "application/*", "json"];
     !request.contains("accept")
@@ -101,8 +101,8 @@ pub fn accepts_json(request: &(impl Fields + ?Sized)) -> bool {
         })
 }
 
-/// Returns the content type and the body of an answer that is no response of a backend: problem
-/// details (RFC 9457), or text if the client takes no JSON.
+/// Returns the content type and the body of an answer of Sprat's own: problem details (RFC 9457),
+/// or text if the client takes no JSON.
 pub fn problem(
     accepts_json: bool,
     status: u16,
@@ -125,9 +125,9 @@ pub fn problem(
     }
 }
 
-/// Returns the host in a `Host` field or an authority; none if it is no host. The port is left out,
-/// and so are the brackets of an IPv6 address and the dot that may end a name (RFC 3986 3.2.2: the
-/// same name).
+/// Returns the host in a `Host` field or an authority; none if it is no host. The result lacks the
+/// port, the brackets of an IPv6 address, and the dot that may end a name (RFC 3986 3.2.2: the same
+/// name).
 pub fn host_without_port(authority: &str) -> Option<&str> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -156,8 +156,8 @@ pub fn host_without_port(authority: &str) -> Option<&str> {
     port_is_valid.then_some(host)
 }
 
-/// Returns whether a host is RFC 3986 3.2.2's reg-name. Each request asks, so that bytes are told
-/// apart by a bit, not by a search.
+/// Returns whether a host is a reg-name (RFC 3986 3.2.2). Every request asks this, so bytes are
+/// told apart by a bit, not by a search.
 fn is_name(host: &str) -> bool {
     let mut is_encoded = false;
     for byte in host.bytes() {

@@ -5,7 +5,7 @@ pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// Returns whether a name fits a pattern; a leading dot is none that `*` takes.
+/// Returns whether a file's name fits a pattern. Only a dot in the pattern matches a leading dot.
 pub fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     if name.first() == Some(&b'.') && pattern.first() != Some(&b'.') {
@@ -39,7 +39,7 @@ fn fits_rest(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// Returns how much of a pattern takes a byte.
+/// Returns the length of the pattern's first element if it matches a byte, otherwise none.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern.first()? {
         b'?' => Some(1),

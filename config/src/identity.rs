@@ -1,12 +1,12 @@
-//! Which route of one configuration is which of another.
+//! Identities of routes, by which one configuration's route is found in another.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use crate::resolved::{Conditions, Route, RouteMatch};
 
-/// A route's identity over reloads: its requests and its first cluster, wherever it
-/// stands.
+/// A route's identity over reloads: the requests that it takes and its first cluster, whatever its
+/// place in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity<'a> {
     matches: &'a RouteMatch,
@@ -24,14 +24,14 @@ impl<'a> Identity<'a> {
         }
     }
 
-    /// Returns a number for it, the same as long as this process lives.
+    /// Returns a number for the identity, which stays the same as long as the process lives.
     pub fn number(self) -> usize {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
         hasher.finish() as usize
     }
 
-    /// Returns the place of the first route of each identity.
+    /// Returns the index of the first route of each identity.
     pub fn places(routes: &'a [Route]) -> HashMap<Self, usize> {
         let mut places = HashMap::with_capacity(routes.len());
         for (at, route) in routes.iter().enumerate() {

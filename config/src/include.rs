@@ -23,32 +23,32 @@ use crate::scalars::Count;
 use crate::sources::Sources;
 use crate::tree::{self, Entry, FileText, Kind, MAX_BYTES, MAX_NODES, Node, Stop};
 
-/// The fault of a file whose text cannot be read, and what to do.
+/// The message about a file that is not UTF-8; [`SAVE_AS_UTF8`] is its help.
 pub(crate) const NOT_UTF8: &str = "the file is not UTF-8 from here on";
 pub(crate) const SAVE_AS_UTF8: &str = "save it as UTF-8";
 
-/// Files of a configuration.
+/// The most files of one configuration.
 const MAX_FILES: usize = 1024;
-/// Files that include each other.
+/// The most files that include each other in a chain.
 const MAX_DEPTH: usize = 8;
 
-/// Keys whose lists are put together.
+/// The keys whose lists are joined when several files have them.
 const LISTS: [&str; 3] = ["listeners", "routes", "class_rules"];
-/// Keys whose names are put together.
+/// The keys whose mappings are joined when several files have them.
 const NAMED: [&str; 2] = ["clusters", "classes"];
 
-/// A configuration's tree, and where it comes from.
+/// A configuration's tree, put together from its files, and all that is known of those.
 pub(crate) struct Gathered {
     /// The tree; none after a reported error that leaves no tree.
     pub(crate) root: Option<Arc<Node>>,
     pub(crate) sources: Sources,
     pub(crate) found: Complaints,
-    /// The files, and the directories whose names were looked at.
+    /// The files that were read, and the directories in which names were matched with a pattern.
     pub(crate) read: Vec<PathBuf>,
 }
 
 impl Gathered {
-    /// Reads a text that includes nothing.
+    /// Parses one text; what it includes is not read.
     pub(crate) fn of_text(text: &str, name: &str) -> Self {
         let sources = Sources::of(name, text);
         let mut reporter = Reporter::new(&sources);
@@ -63,7 +63,7 @@ impl Gathered {
     }
 }
 
-/// Reads a file's text, and all that it includes, relative to `directory`.
+/// Reads a file's text and all that it includes, relative to `directory`.
 pub(crate) fn gather(text: &str, name: &str, directory: &Path, env: Env<'_>) -> Gathered {
     let own = Gathered::of_text(text, name);
     let Some(root) = own.root else {
@@ -101,7 +101,7 @@ struct Gatherer<'e> {
     sources: Sources,
     found: Complaints,
     read: Vec<PathBuf>,
-    /// The files that include each other down to the one at hand.
+    /// The chain of files, each included by the one before, down to the one that is being read.
     open: Vec<PathBuf>,
     /// The files that were included so far.
     known: HashSet<PathBuf>,
@@ -110,7 +110,7 @@ struct Gatherer<'e> {
 }
 
 impl Gatherer<'_> {
-    /// Puts what a file's keys include before what they say themselves.
+    /// Returns a file's keys, joined with those of the files that it includes, which go first.
     fn with_included(&mut self, entries: Vec<Entry>, directory: &Path) -> Vec<Entry> {
         let patterns = match entries.iter().find(|entry| is_include(entry)) {
             Some(entry) => self.patterns(&entry.value),
@@ -132,7 +132,7 @@ impl Gatherer<'_> {
         self.report(|reporter| join(parts, reporter))
     }
 
-    /// Returns what is to be included, each with its place.
+    /// Returns the patterns of the files to include, each with its place.
     fn patterns(&mut self, list: &Node) -> Vec<(String, Range<usize>)> {
         let env = self.env;
         self.report(|reporter| {
@@ -150,7 +150,7 @@ impl Gatherer<'_> {
     ///
     /// # Errors
     ///
-    /// Why it cannot be known which those are.
+    /// The reason why the files that it names cannot be determined.
     fn matching(&mut self, directory: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
         let rooted = pattern.starts_with('/');
         let mut found = vec![match rooted {
@@ -194,8 +194,8 @@ impl Gatherer<'_> {
         Ok(found)
     }
 
-    /// Reads a file that is included at `span`; none if it was read before, or cannot be,
-    /// which is reported.
+    /// Reads a file that is included at `span`. Returns none if it was read before, and after an
+    /// error, which is reported.
     fn included(&mut self, path: &Path, span: &Range<usize>) -> Option<Vec<Entry>> {
         let name = path.display().to_string();
         let real = match path.canonicalize() {
@@ -310,7 +310,7 @@ fn names(directory: &Path, pattern: &str) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Reads a file, but no more than so many bytes of it.
+/// Reads a file, at most `max_bytes` of it.
 fn bytes_of(path: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     // A pipe would be waited for.
     if !path.metadata()?.is_file() {
@@ -322,7 +322,7 @@ fn bytes_of(path: &Path, max_bytes: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Puts the keys of several files together, in this order.
+/// Joins the keys of several files, in the order of the files.
 fn join(parts: Vec<Vec<Entry>>, reporter: &mut Reporter<'_>) -> Vec<Entry> {
     let mut places = HashMap::new();
     let mut groups: Vec<Vec<Entry>> = Vec::new();
@@ -353,7 +353,7 @@ fn join(parts: Vec<Vec<Entry>>, reporter: &mut Reporter<'_>) -> Vec<Entry> {
     joined.collect()
 }
 
-/// Returns the items of several lists.
+/// Returns the items of several lists as one list.
 fn items(lists: &[Entry], reporter: &mut Reporter<'_>) -> Vec<Arc<Node>> {
     let mut items = Vec::new();
     for list in lists {
@@ -365,7 +365,7 @@ fn items(lists: &[Entry], reporter: &mut Reporter<'_>) -> Vec<Arc<Node>> {
     items
 }
 
-/// Returns the names of several mappings.
+/// Returns the entries of several mappings as one list.
 fn named(mappings: &[Entry], reporter: &mut Reporter<'_>) -> Vec<Entry> {
     let mut entries = Vec::new();
     for mapping in mappings {

@@ -13,11 +13,11 @@ pub(crate) struct VariableFault {
     pub(crate) help: String,
 }
 
-/// Bytes that a value may have once its variables are put in.
+/// The most bytes of a value once its variables are put in.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Returns the text with its variables put in; none if there are none to put in. Values are not
-/// looked into again.
+/// Returns the text with its variables put in; none if there is no `${` in it. The values of
+/// variables are not searched for variables in turn.
 pub(crate) fn interpolate(text: &str, env: Env<'_>) -> Result<Option<String>, Vec<VariableFault>> {
     if !text.contains("${") {
         return Ok(None);

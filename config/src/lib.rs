@@ -63,10 +63,10 @@ pub use resolved::Config;
 pub use shown::Shown;
 pub use sources::Place;
 
-/// The file that stands for a directory.
+/// The name of the configuration's file in a directory.
 const IN_DIRECTORY: &str = "sprat.yaml";
 
-/// Bytes that are read of a file; the parser refuses one that long.
+/// The most bytes that are read of a file: the parser refuses one that long.
 const MAX_BYTES_READ: u64 = (1 << 20) + 1;
 
 /// A configuration that can be used.
@@ -74,10 +74,10 @@ const MAX_BYTES_READ: u64 = (1 << 20) + 1;
 pub struct Loaded<T = Config> {
     /// The configuration as it was resolved.
     pub config: T,
-    /// The warnings of what is allowed but surely not meant; shown like errors.
+    /// The warnings about settings that are allowed but surely not meant; shown like errors.
     pub warnings: Errors,
-    /// The files that it was read from, and the directories whose names decide which files are
-    /// included. Empty for text by itself.
+    /// The files that it was read from, and the directories whose entries decide which files are
+    /// included. A configuration that was parsed from a text alone has none.
     pub read: Vec<PathBuf>,
 }
 
@@ -87,8 +87,8 @@ pub fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Reads the file at `path`, or `sprat.yaml` in it if it is a directory, and what it
-/// includes; variables in it are looked up with `env`.
+/// Reads the configuration at `path` and all that it includes. If `path` is a directory, its
+/// `sprat.yaml` is read. Variables are looked up with `env`.
 ///
 /// # Errors
 /// Everything that is wrong with the files, or that one cannot be read.
@@ -105,9 +105,9 @@ pub fn load(path: &Path, env: Env<'_>) -> Result<Loaded, Errors> {
     Ok(loaded)
 }
 
-/// Reads the file that `input` is, such as standard input, and what it includes, relative
-/// to the working directory; `name` stands for it in errors, and variables in it are
-/// looked up with `env`.
+/// Reads a configuration from `input`, such as standard input, and all that it includes, relative
+/// to the working directory. `name` stands for the input in errors. Variables are looked up with
+/// `env`.
 ///
 /// # Errors
 /// Everything that is wrong with the files, or that one cannot be read.
@@ -142,8 +142,8 @@ fn unreadable(name: &str, error: &io::Error) -> Errors {
     Errors::unreadable(name, format!("cannot read the file: {error}"))
 }
 
-/// Reads `text`, which includes no files; `name` stands for it in errors, and variables in
-/// it are looked up with `env`.
+/// Reads a configuration from `text`, which includes no files. `name` stands for the text in
+/// errors. Variables are looked up with `env`.
 ///
 /// # Errors
 /// Everything that is wrong with the text.
@@ -160,7 +160,7 @@ fn resolved(gathered: Gathered, env: Env<'_>) -> Result<Loaded, Errors> {
     loaded.map_err(|errors| errors.translated(peers::ours))
 }
 
-/// Reads an uplink by itself: what the file has under the key `uplink`.
+/// Reads an uplink by itself: the text is what a file has under the key `uplink`.
 ///
 /// # Errors
 /// Everything that is wrong with the text.
@@ -214,8 +214,8 @@ fn read_as<R: decode::Decode, T>(
     })
 }
 
-/// Returns the file's JSON Schema (draft 2020-12), made from the types that read it; `schema.json`
-/// has it for programs that only print it.
+/// Returns the JSON Schema (draft 2020-12) of the configuration's file, made from the types that
+/// read it. `schema.json` has it for programs that only print it.
 pub fn schema() -> serde_json::Value {
     schema_of::<raw::File>("Sprat configuration")
 }

@@ -1,7 +1,7 @@
-//! What a line of the access log may tell: a closed set of fields, in one table that the
-//! decoder, the document and the writer of lines share.
+//! The fields of a line of the access log: a closed set, in one table that the decoder, the
+//! documentation and the writer of lines share.
 //!
-//! What header templates can tell, too, has the same name here and means the same.
+//! A field that header templates have, too, has the same name here and means the same.
 
 use crate::template::{Named, Variable};
 
@@ -10,23 +10,23 @@ use crate::template::{Named, Variable};
 pub enum LogField {
     /// A field that header templates can tell, too.
     Shared(Variable),
-    /// The time when the head of the request had been read.
+    /// The time when Sprat had read the head of the request.
     StartTime,
     /// The start time as the common log format has it.
     StartTimeClf,
     /// The start time in seconds since 1970.
     StartTimeUnix,
-    /// The time to the end of the response.
+    /// The time from the start time to the end of the response.
     Duration,
     /// The duration in seconds.
     DurationSeconds,
-    /// The time until the client had acknowledged all of the response.
+    /// The time from the start time until the client had acknowledged all of the response.
     Acknowledged,
     /// The time that the response's bytes waited for the uplink.
     Wait,
     /// The time that the request waited for an endpoint.
     QueueWait,
-    /// The response's time over what the uplink alone needs.
+    /// The time that the response took, over the time that it would take on the uplink alone.
     Slowdown,
     /// Bytes of the response's body that were sent.
     BytesSent,
@@ -80,7 +80,7 @@ pub enum LogValue {
 }
 
 impl LogValue {
-    /// Returns the word for it in the document.
+    /// Returns the word for the type in the documentation.
     pub fn name(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -90,20 +90,20 @@ impl LogValue {
     }
 }
 
-/// A row of the table: what is known of a field.
+/// A row of the table of fields: a field's name, type, unit and meaning.
 #[derive(Debug)]
 pub struct LogFieldFacts {
-    /// The name, as it is written between percent signs.
+    /// The name, as the operator writes it between percent signs.
     pub name: &'static str,
     /// The type of its value in JSON.
     pub value: LogValue,
-    /// The unit of a number; empty if it counts nothing.
+    /// The unit of a number; empty if there is none.
     pub unit: &'static str,
     /// The meaning of the field: what it tells of a request.
     pub meaning: &'static str,
-    /// A value that it could have.
+    /// An example of the field's value.
     pub example: &'static str,
-    /// The field; none for a row that stands for a field of each name.
+    /// The field; none for a row that stands for many fields, one for each name of a header.
     field: Option<LogField>,
 }
 
@@ -159,7 +159,7 @@ const fn headers(
     }
 }
 
-/// Every field, in the order of the document.
+/// The table of every field, in the order of the documentation.
 #[rustfmt::skip]
 pub static LOG_FIELDS: [LogFieldFacts; 44] = [
     text("START_TIME", "When the request's head had been read, in UTC", "2026-03-01T12:00:00.250Z", LogField::StartTime),
@@ -208,7 +208,7 @@ pub static LOG_FIELDS: [LogFieldFacts; 44] = [
     text("SESSION", "What became of the request's session, where the cluster keeps any: `kept`, `new`, `moved` or `refused`", "kept", LogField::Session),
 ];
 
-/// Header fields that hold what no log may have.
+/// The header fields that hold secrets, which no log may have.
 pub(crate) const SECRET_HEADERS: [&str; 4] = [
     "authorization",
     "proxy-authorization",
@@ -217,7 +217,7 @@ pub(crate) const SECRET_HEADERS: [&str; 4] = [
 ];
 
 impl LogField {
-    /// Returns the type of its value in JSON.
+    /// Returns the type of the field's value in JSON.
     pub fn value(&self) -> LogValue {
         let row = LOG_FIELDS
             .iter()
@@ -225,7 +225,7 @@ impl LogField {
         row.map_or(LogValue::Text, |row| row.value)
     }
 
-    /// Returns the header field that it tells of, if that is a secret.
+    /// Returns the header field whose value this field logs, if that is a secret.
     pub(crate) fn secret(&self) -> Option<&str> {
         match self {
             Self::Shared(Variable::RequestHeader(name) | Variable::ResponseHeader(name)) => {

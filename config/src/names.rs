@@ -29,10 +29,10 @@ impl Leaf for Name {
     }
 }
 
-/// The pattern of a token, of which 64 bytes are taken at most.
+/// The regular expression of a token (RFC 9110 5.6.2) of at most 64 bytes.
 pub(crate) const TOKEN_PATTERN: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$";
 
-/// Returns whether a text is a token (RFC 9110 5.6.2).
+/// Returns whether a text is a token (RFC 9110 5.6.2) of at most 64 bytes.
 pub(crate) fn is_token(text: &str) -> bool {
     let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
     is_made_of(text, 1..=64, valid)
@@ -44,7 +44,7 @@ texts! {
         {"pattern": TOKEN_PATTERN},
         is_token;
 
-    /// The name of a cluster of Envoy's: what a header field can carry.
+    /// The name of one of Envoy's clusters, in characters that a header field can carry.
     EnvoyCluster: "the name of one of Envoy's clusters, without spaces",
         {"pattern": "^[!-~]{1,256}$"},
         |text| is_made_of(text, 1..=256, |b| b.is_ascii_graphic());
@@ -54,7 +54,7 @@ texts! {
         {"pattern": "^[!-~]{1,256}$"},
         |text| is_made_of(text, 1..=256, |b| b.is_ascii_graphic());
 
-    /// A path, with its query if there is one (RFC 9112 3.2.1).
+    /// The target of a request: a path, with its query if there is one (RFC 9112 3.2.1).
     Target: "a path, such as /a.iso or /search?q=all",
         {"pattern": "^/[!\"$-~]{0,4095}$"},
         |text| {
@@ -197,7 +197,7 @@ impl Leaf for FilePath {
 mod tests {
     use super::*;
 
-    /// Returns whether a text is taken.
+    /// Returns whether a type takes a text.
     fn is<T: Leaf>(text: &str) -> bool {
         T::parse(text, TextClass::String).is_ok()
     }

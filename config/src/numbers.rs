@@ -61,7 +61,8 @@ impl Leaf for Ratio {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share(pub(crate) f64);
 
-/// A share, from 0 to what may be kept from short responses.
+/// The share of the bytes for responses beyond the threshold of `sfd`, from 0 to
+/// `Sfd::MAX_OUT_SHARE`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutShare(pub(crate) f64);
 
@@ -86,7 +87,7 @@ impl Leaf for FloorPercent {
     }
 }
 
-/// A part of the link for one of those that share it, in percent.
+/// A part of the link, from 1% to 100%, in percent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharePercent(pub(crate) u8);
 
@@ -138,7 +139,7 @@ impl Leaf for RequestsPercent {
     }
 }
 
-/// Reads a whole number of percent.
+/// Reads a whole number of percent, from `least` to `most`.
 fn percent(text: &str, least: u8, most: u8) -> Result<u8, Fault> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
@@ -199,12 +200,12 @@ impl Leaf for OutShare {
 mod tests {
     use super::*;
 
-    /// Returns what a text is read as; none if it is refused.
+    /// Returns the value that a text is read as; none if its type refuses it.
     fn read<T: Leaf>(text: &str) -> Option<T> {
         T::parse(text, TextClass::Any).ok()
     }
 
-    /// Returns what to write instead of a text that is refused.
+    /// Returns the help for a text that its type refuses.
     fn help<T: Leaf>(text: &str) -> Option<String> {
         T::parse(text, TextClass::Any)
             .err()

@@ -1,21 +1,21 @@
-//! The normal form of a request's path (RFC 3986 6.2.2): what rules are matched with,
-//! and what endpoints are asked for.
+//! The normal form of a request's path (RFC 3986 6.2.2): rules are matched with it, and endpoints
+//! are asked for it.
 //!
-//! A path that two servers could read as two resources passes a rule under one name and
-//! reaches the endpoint under another. So there is one name for each: characters that need
-//! no encoding are decoded, the others encoded in capitals, dot segments resolved,
-//! slashes merged. Nothing is decoded twice.
+//! A path that two servers could read as two resources passes a rule under one name and reaches the
+//! endpoint under another. So there is one name for each: characters that need no encoding are
+//! decoded, the others encoded in capitals, dot segments resolved, slashes merged. Nothing is
+//! decoded twice.
 
 use std::borrow::Cow;
 
 /// The rules by which a listener brings its requests' paths into normal form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRules {
-    /// Whether what needs no encoding is decoded, and dot segments are resolved.
+    /// Whether characters that need no encoding are decoded, and dot segments are resolved.
     pub normalize: bool,
-    /// Whether several slashes are taken for one.
+    /// Whether slashes that follow each other are merged into one.
     pub merge_slashes: bool,
-    /// The treatment of `%2F` and `%5C`.
+    /// The treatment of encoded slashes and backslashes, `%2F` and `%5C`.
     pub escaped_slashes: EscapedSlashes,
 }
 
@@ -29,11 +29,11 @@ impl Default for PathRules {
     }
 }
 
-/// The treatment of a slash or a backslash that is encoded: some servers take it for one that
+/// The treatment of an encoded slash or backslash, which some servers take for a slash that
 /// separates segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EscapedSlashes {
-    /// The encoding stays in its segment, where rules hold for both readings.
+    /// The encoding stays in its segment, and rules hold for both readings of the path.
     KeepUnchanged,
     /// The request is refused.
     RejectRequest,
@@ -48,10 +48,10 @@ pub enum EscapedSlashes {
 pub struct NormalPath<'a> {
     /// The path; borrowed if it was normal before.
     pub path: Cow<'a, str>,
-    /// Whether the client is to ask for this path instead.
+    /// Whether the client is redirected to this path.
     pub redirects: bool,
-    /// The path as an endpoint reads it that takes encoded slashes for slashes, where
-    /// some were kept: a rule for it must not be passed by.
+    /// The path with its encoded slashes read as slashes, where some were kept. An endpoint may
+    /// read it so, and must not be reached past a rule for that path.
     pub other_reading: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl PathRules {
     ///
     /// # Errors
     ///
-    /// It has none, or is to be refused.
+    /// The reason, if the path has no normal form or the rules refuse it.
     pub fn normal<'a>(&self, path: &'a str) -> Result<NormalPath<'a>, Abnormal> {
         if self.is_normal(path.as_bytes()) {
             let path = Cow::Borrowed(path);
@@ -96,7 +96,8 @@ impl PathRules {
         })
     }
 
-    /// Reads a path as one with slashes where it has encoded ones that are kept.
+    /// Returns the path with its encoded slashes read as slashes; none unless the rules keep some
+    /// in it.
     fn other_reading(&self, path: &str) -> Result<Option<String>, Abnormal> {
         let keeps = self.normalize && self.escaped_slashes == EscapedSlashes::KeepUnchanged;
         let has_some = |code: &str| path.contains(code);
@@ -111,7 +112,8 @@ impl PathRules {
         Ok(Some(read.path.into_owned()))
     }
 
-    /// Returns whether a path surely needs no change.
+    /// Returns whether a path needs no change, by a quick check that may be false for a normal
+    /// path.
     fn is_normal(&self, path: &[u8]) -> bool {
         let mut before = 0;
         for (at, &byte) in path.iter().enumerate() {
@@ -129,7 +131,7 @@ impl PathRules {
         true
     }
 
-    /// Returns whether the encoding that a text begins with may change.
+    /// Returns whether the encoding at the beginning of a text may have to be changed.
     fn changes(&self, text: &[u8]) -> bool {
         let own = encoded(text);
         match own {
@@ -142,7 +144,8 @@ impl PathRules {
         }
     }
 
-    /// Decodes, once, what is to be decoded, and returns whether a slash was.
+    /// Decodes a path once, as the rules have it. The flag says whether an encoded slash was
+    /// decoded.
     fn decode(&self, path: &str) -> Result<(String, bool), Abnormal> {
         let (mut out, mut unescaped) = (String::with_capacity(path.len()), false);
         let mut rest = path;
@@ -195,8 +198,8 @@ fn is_dots(text: &[u8]) -> bool {
     matches!(segment, Some(b"." | b".."))
 }
 
-/// Resolves dot segments (RFC 3986 5.2.4). One that shows only once an encoded slash is
-/// decoded is refused, for an endpoint may decode it.
+/// Resolves the dot segments of a path (RFC 3986 5.2.4). A dot segment between encoded slashes is
+/// refused, for an endpoint may decode them.
 fn without_dots(path: &str) -> Result<String, Abnormal> {
     let mut segments: Vec<&str> = Vec::new();
     let mut ends_in_dots = false;
@@ -227,7 +230,7 @@ pub fn has_dots(path: &str) -> bool {
     path.split('/').any(is_dots)
 }
 
-/// Returns whether one of the parts between encoded slashes is a dot segment.
+/// Returns whether a segment has a dot segment between its encoded slashes.
 fn hides_dots(segment: &str) -> bool {
     let mut parts = segment.split("%2F").flat_map(|part| part.split("%5C"));
     segment.contains('%') && parts.any(|part| matches!(part, "." | ".."))

@@ -1,4 +1,4 @@
-//! What requests are recognised by: header fields, methods, media types, code
+//! The properties by which rules recognise requests: header fields, methods, media types, code
 //! points.
 
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ texts! {
         is_token;
 }
 
-/// A value, or how it begins.
+/// A pattern of values: a whole value, or the beginning of values.
 #[derive(Clone, Debug)]
 pub(crate) struct ValuePattern(pub(crate) TextPattern);
 
@@ -75,7 +75,7 @@ impl Leaf for Extension {
     }
 }
 
-/// A method; methods are case-sensitive (RFC 9110 9.1).
+/// The name of a request's method; methods are case-sensitive (RFC 9110 9.1).
 #[derive(Clone, Debug)]
 pub(crate) struct MethodName(pub(crate) String);
 
@@ -101,7 +101,7 @@ impl Leaf for MethodName {
     }
 }
 
-/// A media type, or all subtypes of one.
+/// A pattern of media types: one type, or all subtypes of one.
 #[derive(Clone, Debug)]
 pub(crate) struct MediaType(pub(crate) TextPattern);
 
@@ -177,12 +177,12 @@ impl Leaf for Dscp {
 mod tests {
     use super::*;
 
-    /// Returns what a text is read as; none if it is refused.
+    /// Returns the value that a text is read as; none if its type refuses it.
     fn read<T: Leaf>(text: &str) -> Option<T> {
         T::parse(text, TextClass::Any).ok()
     }
 
-    /// Returns what to write instead of a text that is refused; panics where it is taken.
+    /// Returns the help for a text that its type refuses; panics if the type takes it.
     fn help<T: Leaf>(text: &str) -> Option<String> {
         match T::parse(text, TextClass::Any) {
             Ok(_) => panic!("{text} is taken"),

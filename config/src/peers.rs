@@ -1,14 +1,14 @@
-//! The words of nginx, HAProxy, Envoy, Caddy and Traefik that stand for something that
-//! Sprat names otherwise: an operator who writes one by habit is told ours.
+//! The words of nginx, HAProxy, Envoy, Caddy and Traefik that stand for something that Sprat names
+//! otherwise. An operator who writes one by habit is told Sprat's.
 
-/// Returns what to write in place of another proxy's word; none if it is no such word.
+/// Returns what to write in place of another proxy's word; none for any other word.
 pub(crate) fn ours(word: &str) -> Option<&'static str> {
     let word = word.to_ascii_lowercase().replace('-', "_");
     let found = WORDS.iter().find(|(theirs, _)| *theirs == word);
     found.map(|(_, ours)| *ours)
 }
 
-/// Another proxy's word, with hyphens as underscores, and what does the same here.
+/// The other proxies' words, with hyphens as underscores, and what does the same in Sprat.
 const WORDS: &[(&str, &str)] = &[
     (
         "return",
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Checks that what the advice says to write is accepted.
+    /// Checks that each `dispatch` that the advice mentions is accepted.
     #[test]
     fn dispatches_that_are_told_are_dispatches() {
         let told = WORDS.iter().filter_map(|(_, told)| {

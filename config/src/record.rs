@@ -25,12 +25,12 @@ pub(crate) struct Key {
     pub(crate) expected: fn() -> Cow<'static, str>,
 }
 
-/// The meaning of a key's absence.
+/// The meaning of a key's absence: an error, no value, or a default.
 #[derive(Clone, Copy)]
 pub(crate) enum Presence {
     Required,
     Optional,
-    /// The value in YAML.
+    /// The key has this value, in YAML.
     Default(&'static str),
 }
 
@@ -38,17 +38,17 @@ pub(crate) enum Presence {
 pub(crate) trait Record: Sized + 'static {
     const NAME: &'static str;
     const DOC: &'static [&'static str];
-    /// Whether keys that start with `x-` are left to the operator.
+    /// Whether the mapping may have any key that starts with `x-`, for the operator's own use.
     const OPEN: bool;
     const KEYS: &'static [Key];
-    /// The schema of each key's value. By themselves, so that a program that makes no
-    /// schema does not carry them.
+    /// The functions that make the schema of each key's value, in the order of `KEYS`. They are
+    /// apart from the keys, so that a program that makes no schema does not carry them.
     const SCHEMAS: &'static [fn(&mut SchemaGenerator) -> Schema];
 
     fn read(keys: &mut Keys<'_, '_, '_>) -> Self;
 }
 
-/// A record that is large beside the others of its variants.
+/// A record in a box, for one that is much larger than the other variants of its enum.
 impl<R: Record> Record for Box<R> {
     const NAME: &'static str = R::NAME;
     const DOC: &'static [&'static str] = R::DOC;
@@ -61,18 +61,18 @@ impl<R: Record> Record for Box<R> {
     }
 }
 
-/// A type that is read from a name, or from a mapping with it and parameters.
+/// A type that is read from a name, or from a mapping with that name and parameters.
 pub(crate) trait Variants {
-    /// The names, in the order of the definition.
+    /// The names of the variants, in the order of the definition.
     const NAMES: &'static [&'static str];
 }
 
-/// Reads a record's keys in the order of its definition.
+/// A reader of a record's keys, in the order of its definition.
 pub(crate) struct Keys<'k, 'a, 't> {
     keys: std::slice::Iter<'static, Key>,
     entries: &'k [Entry],
     span: &'k Range<usize>,
-    /// Unknown keys, each with the one that was surely meant by it.
+    /// Unknown keys, each with the known key that its spelling is close to.
     misspelt: Vec<(&'k Entry, &'static str)>,
     cx: &'k mut Context<'a, 't>,
 }
@@ -104,8 +104,8 @@ impl<'k> Keys<'k, '_, '_> {
 
     // The same for all types, once: a filter's program has no room for one of each.
 
-    /// Returns the entry that gives a key, and others that do so too, which are read for what
-    /// is wrong below them.
+    /// Returns the first entry that gives a key, and all the others that do. Those are read, too,
+    /// so that errors below them are reported.
     #[inline(never)]
     fn entries_of(&self, key: &Key) -> (Option<&'k Entry>, Vec<&'k Entry>) {
         let named = self.entries.iter().filter(|entry| entry.key == key.name);
@@ -114,8 +114,8 @@ impl<'k> Keys<'k, '_, '_> {
         (given.next(), given.collect())
     }
 
-    /// Returns the value of a key that is not given, if it has one; says so if it has to be
-    /// given.
+    /// Returns the default of a key that is not given, if it has one. Reports a missing key that is
+    /// required.
     #[inline(never)]
     fn default_of(&mut self, key: &Key) -> Option<Arc<Node>> {
         match key.presence {
@@ -131,7 +131,7 @@ impl<'k> Keys<'k, '_, '_> {
     }
 }
 
-/// Reads a record; `tag` is a key that was read already.
+/// Reads a record from a mapping; `tag` is a key that was read already.
 pub(crate) fn decode<R: Record>(
     node: &Node,
     tag: Option<&'static str>,
@@ -168,16 +168,17 @@ pub(crate) fn decode<R: Record>(
     }))
 }
 
-/// Keys that a record's description names; of more it names a few.
+/// The most keys that a record's description names; if it has more, it names a few.
 const MAX_LISTED: usize = 12;
 
-/// Returns what a record looks like, for an error's text: the keys that it must have, or else those
-/// that it may.
+/// Returns the description of a record for an error's text: the keys that it must have, or if it
+/// must have none, those that it may.
 pub(crate) fn expected<R: Record>() -> Cow<'static, str> {
     described(R::KEYS).into()
 }
 
-/// Returns that text, once for all records: a filter's program has no room for one of each.
+/// Returns the description of a mapping with these keys. It is one function for all records: a
+/// filter's program has no room for one of each.
 fn described(keys: &[Key]) -> String {
     let required = |key: &&Key| matches!(key.presence, Presence::Required);
     let none_required = !keys.iter().any(|key| required(&key));
@@ -190,7 +191,7 @@ fn described(keys: &[Key]) -> String {
     format!("a mapping with {names}{others}")
 }
 
-/// Returns a record's schema; `tag` adds a key with a fixed value.
+/// Returns a record's JSON Schema; `tag` adds a key with a fixed value.
 pub(crate) fn schema<R: Record>(
     tag: Option<(&'static str, &'static str)>,
     generator: &mut SchemaGenerator,
@@ -309,7 +310,8 @@ macro_rules! record {
 }
 pub(crate) use record;
 
-/// Reads a type from words: `Type "what it is" { /// Meaning. "word" => value, }`.
+/// Implements [`Decode`](crate::decode::Decode) for types that are read from words: `Type "what it
+/// is" { /// Meaning. "word" => value, }`.
 macro_rules! choices {
     ($($ty:ty as $name:literal: $what:literal {$(
         $(#[doc = $doc:literal])*
@@ -419,8 +421,7 @@ macro_rules! variants {
 }
 pub(crate) use variants;
 
-/// Returns a name and the mapping that its parameters are read from, which is empty where the name
-/// stands alone.
+/// Returns a name and the mapping with its parameters, which is empty if the name stands alone.
 pub(crate) fn named(
     node: &Node,
     expected: Expected<'_>,

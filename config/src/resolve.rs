@@ -1,4 +1,4 @@
-//! From raw types to resolved ones: what can only be checked across keys.
+//! Resolves raw types, and checks what depends on several keys.
 
 mod access;
 mod access_log;
@@ -46,7 +46,7 @@ use crate::scalars::Bytes;
 use crate::shown::Shown;
 use crate::words::NoShare;
 
-/// Resolves the whole file; none if there is an error in it, which was reported. Every part is
+/// Resolves the whole file; none if there is an error in it, which is reported. Every part is
 /// checked, whatever is wrong with the others.
 pub(crate) fn file(file: &raw::File, reporter: &mut Reporter<'_>) -> Option<Config> {
     if file.include.given {
@@ -120,10 +120,12 @@ fn runtime(raw: &raw::Runtime) -> Option<Runtime> {
     })
 }
 
-/// Permissions of a listener's Unix socket: those of its user and its group.
+/// The permissions of a listener's Unix socket, if none are given: its user and its group may use
+/// it.
 const LISTENER_MODE: u32 = 0o660;
 
-/// Permissions of the admin listener's Unix socket: those of its user alone.
+/// The permissions of the admin listener's Unix socket, if none are given: its user alone may use
+/// it.
 const ADMIN_MODE: u32 = 0o600;
 
 fn admin<W>(
@@ -221,7 +223,7 @@ fn listener(
     })
 }
 
-/// The largest flow-control window (RFC 9113 6.9.1).
+/// The largest flow-control window in bytes (RFC 9113 6.9.1).
 const WINDOW_MAX: u32 = 0x7fff_ffff;
 
 fn http2(raw: &raw::Http2) -> Option<Http2> {
@@ -296,7 +298,8 @@ pub(crate) fn uplink(raw: &raw::Uplink, reporter: &mut Reporter<'_>) -> Option<U
     })
 }
 
-/// Resolves the key by which clients share the link; `Some(None)` if they are not told apart.
+/// Resolves the key by which clients share the link; `Some(None)` if Sprat does not tell clients
+/// apart.
 fn share(raw: &Field<Or<NoShare, raw::ClientBy>>) -> Option<Option<ClientBy>> {
     match raw.get()?.value() {
         None => Some(None),
@@ -304,7 +307,8 @@ fn share(raw: &Field<Or<NoShare, raw::ClientBy>>) -> Option<Option<ClientBy>> {
     }
 }
 
-/// Returns whether clients can share the link if they are to, and reports why not.
+/// Returns whether the engine and the policy can share the link between clients, if `share` is
+/// given. Reports why they cannot.
 fn share_fits(
     raw: &raw::Uplink,
     share: Option<&Option<ClientBy>>,
@@ -334,7 +338,7 @@ fn share_fits(
     false
 }
 
-/// Returns whether the kernel engine can do what is asked of it, and reports what it cannot.
+/// Returns whether the kernel engine can do what the uplink asks of it, and reports what it cannot.
 fn kernel_fits(
     raw: &raw::Uplink,
     rate: Option<Rate>,

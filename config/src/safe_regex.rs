@@ -1,5 +1,5 @@
-//! Regular expressions in routes, which match in time that is linear in what they are
-//! matched with, whatever they are.
+//! Regular expressions in routes. Matching takes time that is linear in the length of the text,
+//! whatever the expression.
 //!
 //! They see bytes: `.` is a byte, `\w` and `(?i)` know ASCII alone.
 
@@ -7,13 +7,13 @@ use std::hash::{Hash, Hasher};
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// Bytes of a regular expression, as it is written.
+/// The most bytes of a regular expression, as it is written.
 pub(crate) const MAX_PATTERN_LEN: usize = 1024;
 
-/// Bytes that an expression may take in memory once compiled.
+/// The most bytes of memory that a compiled expression may take.
 const MAX_COMPILED_BYTES: usize = 256 * 1024;
 
-/// A regular expression, equal to another that is written the same.
+/// A regular expression, equal to another with the same text.
 #[derive(Clone, Debug)]
 pub struct SafeRegex {
     text: String,
@@ -48,7 +48,7 @@ impl SafeRegex {
         self.whole.is_match(text.as_bytes())
     }
 
-    /// Returns how many groups the expression has that a substitution can name.
+    /// Returns the number of groups in the expression, which a substitution can name.
     pub fn groups(&self) -> usize {
         self.part.captures_len() - 1
     }
@@ -86,13 +86,13 @@ impl Hash for SafeRegex {
     }
 }
 
-/// A replacement of every part of a text that an expression matches.
+/// A replacement of every match of an expression in a text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RegexRewrite {
     pattern: SafeRegex,
-    /// The substitution as it is written: `\1` is the first group, `\\` a backslash.
+    /// The substitution as the operator writes it: `\1` is the first group, `\\` a backslash.
     substitution: String,
-    /// The substitution in pieces.
+    /// The substitution as pieces of text and groups.
     pieces: Vec<RewritePiece>,
 }
 
@@ -103,12 +103,12 @@ enum RewritePiece {
 }
 
 impl RegexRewrite {
-    /// Creates a replacement; in the substitution `\0` is all that matched, `\1` to
-    /// `\9` are its groups, and `\\` is a backslash.
+    /// Creates a replacement. In the substitution `\0` is the whole match, `\1` to `\9` are its
+    /// groups, and `\\` is a backslash.
     ///
     /// # Errors
     ///
-    /// The substitution names a group that is not there, or ends in a backslash.
+    /// The substitution names a group that does not exist, or ends in a backslash.
     pub fn new(pattern: SafeRegex, substitution: &str) -> Result<Self, String> {
         let mut pieces = Vec::new();
         let mut text = String::new();
@@ -142,18 +142,18 @@ impl RegexRewrite {
         })
     }
 
-    /// Returns the expression that is looked for.
+    /// Returns the expression whose matches are replaced.
     pub fn pattern(&self) -> &str {
         self.pattern.as_str()
     }
 
-    /// Returns what stands in its place, as it is written.
+    /// Returns the substitution, as the operator writes it.
     pub fn substitution(&self) -> &str {
         &self.substitution
     }
 
-    /// Returns a text with every match replaced; none if nothing matched, or if it is
-    /// no text any more.
+    /// Returns a text with every match replaced; none if there is no match, or if the result is not
+    /// UTF-8.
     pub fn rewrite(&self, text: &str) -> Option<String> {
         let mut found = self.pattern.part.captures_iter(text.as_bytes()).peekable();
         found.peek()?;

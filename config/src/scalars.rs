@@ -1,4 +1,4 @@
-//! The single values of the file: what each accepts, and its schema.
+//! The single values of a configuration: what each accepts, and its schema.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use crate::decode::{Context, Decode, Found, Text, TextClass, shortened, similar}
 use crate::tree::Node;
 use crate::units::{self, UnitError, UnitProblem};
 
-/// A value that holds a variable: its text is known only later.
+/// The regular expression of a value with a variable, whose text is known only later.
 pub(crate) const VARIABLE: &str = r"\$\{";
-/// The pattern of names that an operator may give.
+/// The regular expression of names that an operator may give.
 pub(crate) const NAME_PATTERN: &str = "^[A-Za-z0-9._-]{1,64}$";
 
-/// Checks a name; the error says which names will do.
+/// Checks a name that an operator gives; the error says which names are valid.
 pub(crate) fn check_name(name: &str) -> Result<(), String> {
     let valid = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     if (1..=64).contains(&name.len()) && name.bytes().all(valid) {
@@ -26,7 +26,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-/// A fault in a scalar, beyond not being what was expected.
+/// A fault in a scalar: the part that is wrong, a message in place of the usual one, and help.
 pub(crate) struct Fault {
     pub(crate) part: Option<Range<usize>>,
     pub(crate) message: Option<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// The fault of a scalar that is not what was expected, with no more to say.
+    /// The fault of a scalar that is not what was expected, without further help.
     pub(crate) const PLAIN: Self = Self {
         part: None,
         message: None,
@@ -56,7 +56,7 @@ impl Fault {
         }
     }
 
-    /// Returns the fault of a text with so many bytes more before it.
+    /// Returns the same fault for a text that has this number of bytes more before it.
     pub(crate) fn after(self, bytes: usize) -> Self {
         let part = self.part;
         Self {
@@ -70,10 +70,10 @@ impl Fault {
 pub(crate) trait Leaf: Sized + 'static {
     fn expected() -> Cow<'static, str>;
 
-    /// Returns the parts of the schema that say what is accepted; variables are added.
+    /// Returns the part of the schema that says which values are accepted, without variables.
     fn accepts() -> Value;
 
-    /// Whether a plain number will do, and plain text.
+    /// Whether a plain number is accepted. `TEXT` is the same for plain text.
     const NUMBER: bool = false;
     const TEXT: bool = true;
 
@@ -219,11 +219,11 @@ impl Decode for Flag {
     }
 }
 
-/// Bytes, from `MIN` to `MAX`.
+/// A number of bytes, from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bytes<const MIN: u64, const MAX: u64>(pub(crate) u64);
 
-/// The most bytes that can be written.
+/// The largest number of bytes that can be written, 2^63 - 1.
 pub(crate) const MAX_SIZE: u64 = (1 << 63) - 1;
 
 impl<const MIN: u64, const MAX: u64> Leaf for Bytes<MIN, MAX> {
@@ -271,7 +271,7 @@ impl<const MIN: u64, const MAX: u64> Leaf for Bytes<MIN, MAX> {
     }
 }
 
-/// Bits per second; not zero.
+/// A rate in bits per second; not zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BitRate(pub(crate) u64);
 

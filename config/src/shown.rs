@@ -1,5 +1,5 @@
-//! A configuration as the operator is shown it: what the file says, and where, with secrets
-//! left out.
+//! A configuration as Sprat shows it to the operator: what the file says, and where, without
+//! secrets.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,26 +8,26 @@ use serde_json::{Number, Value};
 use crate::sources::{Lines, Sources};
 use crate::tree::{Kind, Node, Scalar};
 
-/// Keys whose values are secrets.
+/// The keys whose values are secrets.
 const SECRETS: [&str; 1] = ["phrase"];
 
-/// Mappings whose values are secrets: a key below another.
+/// The mappings whose values are secrets, each as a key and the key that it stands below.
 const SECRET_MAPPINGS: [(&str, &str); 1] = [("otlp", "headers")];
 
 /// The text that stands in the place of a secret.
 const HIDDEN: &str = "(not shown)";
 
-/// A configuration's file: the keys that it gives, variables as they are written there, and
-/// no secrets.
+/// The keys and values that a configuration's file gives, with variables as they are written there,
+/// and without secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     files: Option<Arc<Files>>,
-    /// The values in force instead of what the file says, in the order in which they were told.
+    /// The values in force instead of what the file says, in the order in which they were set.
     kept: Vec<Kept>,
     json: OnceLock<Value>,
 }
 
-/// The files as they were read.
+/// The files of a configuration as they were read.
 #[derive(Debug)]
 struct Files {
     root: Arc<Node>,
@@ -37,13 +37,13 @@ struct Files {
 /// A key's value that is in force instead of the file's; none if it is absent.
 #[derive(Clone, Debug)]
 struct Kept {
-    /// The key that it stands below, if there is one.
+    /// The key that this key stands below; none at the top of the file.
     parent: Option<String>,
     key: String,
     value: Option<Part>,
 }
 
-/// A value of the file, and those below it.
+/// A value of the file, with the values below it.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Leaf(Value),
@@ -54,15 +54,15 @@ pub(crate) enum Part {
 /// The place that a value comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Origin {
-    /// This byte of the files.
+    /// The byte at which the value stands, in the texts of all files.
     File(usize),
-    /// The value of a key that is left out.
+    /// The default of a key that is left out.
     Default,
-    /// The value in force at the start, for only a restart changes it.
+    /// The value of the start, which stays in force because only a restart changes it.
     Start,
 }
 
-/// Two are equal that say the same, wherever in their files.
+/// Two configurations are equal if they say the same, wherever it stands in their files.
 impl PartialEq for Shown {
     fn eq(&self, other: &Self) -> bool {
         self.json() == other.json()
@@ -76,7 +76,7 @@ impl Default for Part {
 }
 
 impl Part {
-    /// Returns a default, which is JSON.
+    /// Returns the value of a default that is given as JSON.
     pub(crate) fn of_default(value: &Value) -> Self {
         let below = |value| (Origin::Default, Self::of_default(value));
         match value {
@@ -118,13 +118,13 @@ impl Shown {
         }
     }
 
-    /// Returns the file's keys and values as JSON, which is made once; null for a configuration
-    /// that is of no file.
+    /// Returns the file's keys and values as JSON, which is made at the first call; null for a
+    /// configuration without a file.
     pub fn json(&self) -> &Value {
         self.json.get_or_init(|| self.part().json())
     }
 
-    /// Takes a key's value from another configuration, or its absence.
+    /// Puts a key's value from another configuration in force, or its absence.
     pub fn keep(&mut self, key: &str, other: &Self) {
         let value = match other.part() {
             Part::Mapping(entries) => entries.into_iter().find(|(name, ..)| name == key),
@@ -133,7 +133,7 @@ impl Shown {
         self.replace(None, key, value.map(|(.., part)| part));
     }
 
-    /// Sets a key below another.
+    /// Puts a value in force for a key below another.
     pub fn set(&mut self, parent: &str, key: &str, value: Value) {
         self.replace(Some(parent), key, Some(Part::Leaf(value)));
     }
@@ -147,7 +147,7 @@ impl Shown {
         self.json = OnceLock::new();
     }
 
-    /// Returns all that is shown.
+    /// Returns the whole configuration, with the values in force.
     pub(crate) fn part(&self) -> Part {
         let Some(files) = &self.files else {
             return Part::default();
@@ -172,14 +172,14 @@ impl Shown {
         whole
     }
 
-    /// Returns where the lines of its files begin.
+    /// Returns the beginnings of the lines of its files.
     pub(crate) fn lines(&self) -> Lines {
         let files = self.files.as_ref();
         files.map_or_else(Lines::default, |files| files.sources.lines())
     }
 }
 
-/// Puts a key's value among others, in the place of what it had, or takes the key out.
+/// Sets a key's value among others, or takes the key out if there is no value.
 fn put(entries: &mut Vec<(String, Origin, Part)>, key: &str, part: Option<Part>) {
     let at = entries.iter().position(|(name, ..)| name == key);
     match (at, part) {
@@ -190,7 +190,7 @@ fn put(entries: &mut Vec<(String, Origin, Part)>, key: &str, part: Option<Part>)
     }
 }
 
-/// Returns what is shown of a value that stands below this key.
+/// Returns a value without secrets; `below` is the key that it stands below.
 fn part(node: &Node, below: &str) -> Part {
     match &node.kind {
         Kind::Scalar(scalar) => Part::Leaf(of_scalar(scalar)),

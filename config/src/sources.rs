@@ -1,4 +1,4 @@
-//! The texts of a configuration's files.
+//! The texts of a configuration's files, and the places in them.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,16 +12,17 @@ pub struct Place {
     pub line: usize,
     /// The column in characters, counted from 1.
     pub column: usize,
-    /// The range of bytes in the texts of all files together, in the order in which they were read.
+    /// The bytes of the place, in the texts of all files together, in the order in which they were
+    /// read.
     pub span: Range<usize>,
 }
 
-/// A line of a file, as people are told of it.
+/// A line of a file, as messages tell it to people.
 #[derive(Clone, Debug)]
 pub struct WrittenAt {
     /// The line, counted from 1.
     pub line: usize,
-    /// The file, where the configuration has several.
+    /// The name of the file; none if the configuration has one file.
     pub file: Option<String>,
 }
 
@@ -34,14 +35,14 @@ impl fmt::Display for WrittenAt {
     }
 }
 
-/// Any two are equal: where something stands does not change what it means.
+/// Lines are equal, whatever their numbers: the place of a value does not change its meaning.
 impl PartialEq for WrittenAt {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-/// The beginnings of all lines, where the texts are not kept.
+/// The beginnings of all lines, for use without the texts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
     /// The first byte of each line, in the texts of all files together.
@@ -79,7 +80,7 @@ struct SourceFile {
 }
 
 impl Sources {
-    /// Holds the file that the others are included by.
+    /// Creates the texts with the file that includes the others.
     pub(crate) fn of(name: &str, text: &str) -> Self {
         let mut own = Self {
             text: String::with_capacity(text.len() + 1),
@@ -89,7 +90,7 @@ impl Sources {
         own
     }
 
-    /// Adds a file; returns where it starts.
+    /// Adds a file; returns the byte at which it starts.
     pub(crate) fn add(&mut self, name: &str, text: &str) -> usize {
         let start = self.text.len();
         self.text.push_str(text);
@@ -101,7 +102,7 @@ impl Sources {
         start
     }
 
-    /// Returns where the lines of all files begin.
+    /// Returns the beginnings of the lines of all files.
     pub(crate) fn lines(&self) -> Lines {
         let breaks = self.text.bytes().enumerate();
         let breaks = breaks.filter(|(_, byte)| *byte == b'\n');
@@ -115,7 +116,7 @@ impl Sources {
         }
     }
 
-    /// Returns the texts of all files.
+    /// Returns the texts of all files, one after the other.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -150,7 +151,7 @@ impl Sources {
         (1 + breaks, &file.name)
     }
 
-    /// Returns where a byte is, for people: its file is named if there are several.
+    /// Returns the line of a byte for a message, with its file's name if there are several files.
     pub(crate) fn written_at(&self, byte: usize) -> WrittenAt {
         let (line, file) = self.line_at(byte);
         WrittenAt {
@@ -159,7 +160,7 @@ impl Sources {
         }
     }
 
-    /// Returns the line around a byte, without its line break.
+    /// Returns the bytes of the line around a byte, without its line break.
     pub(crate) fn line_around(&self, byte: usize) -> Range<usize> {
         line_range(&self.text, byte)
     }
@@ -174,7 +175,7 @@ fn char_boundary(text: &str, byte: usize) -> usize {
     at
 }
 
-/// Returns the line around a byte, without its line break.
+/// Returns the bytes of the line around a byte, without its line break.
 fn line_range(text: &str, byte: usize) -> Range<usize> {
     let start = text[..byte].rfind('\n').map_or(0, |at| at + 1);
     let end = text[byte..].find('\n').map_or(text.len(), |at| byte + at);

@@ -1,5 +1,5 @@
-//! The configuration of the core's [`Station`](sprat_scheduler::station::Station), made
-//! from the file's.
+//! The configuration of the core's [`Station`](sprat_scheduler::station::Station), made from that
+//! of a cluster.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use sprat_scheduler::station::{Admission as StationAdmission, ClassSpec, Station
 
 use crate::resolved::{Admission, Class, Dispatch, WaitOrder, WaitQueue};
 
-/// Returns the configuration of a station of these endpoints, each of which serves `max_requests`
-/// at a time.
+/// Returns the configuration of a station of these endpoints, each with `max_requests` in service
+/// at most.
 pub fn station_config(
     endpoints: Vec<EndpointSpec>,
     max_requests: usize,
@@ -45,14 +45,14 @@ pub fn station_config(
 /// The uses that a station has for a response's size before the response is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeUse {
-    /// Whether sizes decide where a request goes, or whether it is turned away.
+    /// Whether sizes decide which endpoint a request goes to, or whether it is refused.
     pub decides: bool,
     /// Whether waiting requests are ordered by size.
     pub orders: bool,
 }
 
 impl SizeUse {
-    /// Returns what a station of these parameters uses sizes for.
+    /// Returns the uses of sizes at a station with these parameters.
     pub fn of(
         dispatch: &Dispatch,
         max_requests: usize,

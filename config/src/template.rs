@@ -1,6 +1,6 @@
-//! Text with variables between percent signs, in the words of Envoy's command operators:
-//! values of header fields, and lines of the access log. Each has a closed set of
-//! variables, and none is looked into again once it is put in.
+//! Text with variables between percent signs, in the words of Envoy's command operators: values of
+//! header fields, and lines of the access log. Each has a closed set of variables. The value of a
+//! variable is not searched for further ones.
 
 use std::borrow::Cow;
 
@@ -19,8 +19,7 @@ enum Piece<V> {
 
 /// A closed set of variables.
 pub trait Named: Sized {
-    /// Returns the variable that is written so between percent signs; none if there is
-    /// none.
+    /// Returns the variable of this name between percent signs; none if there is no such variable.
     fn named(name: &str) -> Option<Self>;
 }
 
@@ -35,7 +34,7 @@ pub enum Variable {
     LocalPort,
     /// The version of HTTP that the client speaks.
     Protocol,
-    /// A field of the request, in lower case.
+    /// A header field of the request, by its name in lower case.
     RequestHeader(String),
     /// The method of the request.
     Method,
@@ -45,9 +44,9 @@ pub enum Variable {
     Authority,
     /// The scheme, `http` or `https`.
     Scheme,
-    /// Hosts in the certificate that the client has shown.
+    /// The hosts in the certificate that the client has shown.
     PeerDns,
-    /// URIs in the certificate that the client has shown.
+    /// The URIs in the certificate that the client has shown.
     PeerUris,
     /// The common name of the certificate that the client has shown.
     PeerCommonName,
@@ -57,12 +56,12 @@ pub enum Variable {
     Endpoint,
     /// The status of the response.
     ResponseCode,
-    /// A field of the response, in lower case.
+    /// A header field of the response, by its name in lower case.
     ResponseHeader(String),
 }
 
 impl Variable {
-    /// Returns whether it is known once there is a response, and not before.
+    /// Returns whether the variable is known only once there is a response.
     pub fn is_of_response(&self) -> bool {
         matches!(
             self,
@@ -101,7 +100,7 @@ impl Named for Variable {
     }
 }
 
-/// The variables, as an error lists them.
+/// The variables of header templates, as an error lists them.
 pub(crate) const NAMES: [&str; 16] = [
     "REQ(NAME)",
     "REQ(:METHOD)",
@@ -126,12 +125,12 @@ pub(crate) const NAMES: [&str; 16] = [
 pub(crate) enum TemplateFault {
     /// A percent sign begins a variable that does not end.
     Open,
-    /// There is no such variable.
+    /// There is no variable of this name.
     Unknown(String),
 }
 
 impl<V: Named> Template<V> {
-    /// Reads a template; `%%` is a percent sign.
+    /// Parses a template; `%%` is a percent sign.
     pub(crate) fn parse(text: &str) -> Result<Self, TemplateFault> {
         let mut pieces = Vec::new();
         let mut plain = String::new();
@@ -171,7 +170,7 @@ impl<V> Template<V> {
         &self.text
     }
 
-    /// Returns the variables in it.
+    /// Returns the variables in the template.
     pub fn variables(&self) -> impl Iterator<Item = &V> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Variable(variable) => Some(variable),
@@ -179,7 +178,7 @@ impl<V> Template<V> {
         })
     }
 
-    /// Returns the variable that is all of the template; none if it is more, or less.
+    /// Returns the variable that is the whole template; none if the template is anything else.
     pub fn sole(&self) -> Option<&V> {
         match &self.pieces[..] {
             [Piece::Variable(variable)] => Some(variable),
@@ -187,7 +186,7 @@ impl<V> Template<V> {
         }
     }
 
-    /// Writes the text, with what `value` writes in place of each variable.
+    /// Writes the template's text to `out`; `value` writes the value of each variable.
     pub fn write<'a>(&'a self, out: &mut Vec<u8>, value: &mut dyn FnMut(&'a V, &mut Vec<u8>)) {
         for piece in &self.pieces {
             match piece {
@@ -197,8 +196,8 @@ impl<V> Template<V> {
         }
     }
 
-    /// Returns the text, with what `value` says in place of each variable; nothing in
-    /// place of one that has no value.
+    /// Returns the template's text; `value` writes the value of each variable, or nothing if it has
+    /// none.
     pub fn render<'a>(&'a self, value: &mut dyn FnMut(&'a V, &mut Vec<u8>)) -> Cow<'a, [u8]> {
         match &self.pieces[..] {
             [] => Cow::Borrowed(&[]),

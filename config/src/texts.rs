@@ -1,8 +1,9 @@
-//! Types of text that is kept as it is written, if it has a certain form.
+//! Types of text that is kept as the operator writes it, if it has a certain form.
 
 use std::ops::RangeInclusive;
 
-/// Defines types of text, each with what it takes, what its schema says of it, and its form:
+/// Defines types of text. Each has a description of what it takes, its part of the schema, and a
+/// test of its form:
 ///
 /// ```text
 /// /// Meaning.
@@ -38,7 +39,7 @@ macro_rules! texts {
 }
 pub(crate) use texts;
 
-/// Returns whether a text has so many bytes, each of which is valid.
+/// Returns whether a text has a length in bytes within `lengths`, and every byte is valid.
 pub(crate) fn is_made_of(
     text: &str,
     lengths: RangeInclusive<usize>,

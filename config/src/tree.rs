@@ -1,11 +1,10 @@
 //! YAML text as a tree whose every node knows its place in the file.
 //!
-//! serde stops at the first error, and a decoder that is to report them all
-//! needs the places of all: so the file is parsed once into this tree, and
-//! decoded from it.
+//! A decoder that reports all errors needs the places of all values, and serde stops at the first
+//! error. So the file is parsed once into this tree, and decoded from it.
 //!
-//! Bounds: bytes of text, depth, and the number of nodes *after* aliases are
-//! followed, so that a few lines of nested aliases cannot stand for billions.
+//! Bounds: bytes of text, depth, and the number of nodes *after* aliases are followed, so that a
+//! few lines of nested aliases cannot stand for billions.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -15,13 +14,13 @@ use granit_parser::{Event, Parser, ScalarStyle, StructureStyle, Tag};
 
 use crate::diagnostic::Reporter;
 
-/// Bytes of a configuration, with all that it includes.
+/// The most bytes of a configuration, with all that it includes.
 pub(crate) const MAX_BYTES: usize = 1 << 20;
-/// Nodes of a configuration, counting an aliased one each time that it is used.
+/// The most nodes of a configuration, where an aliased node counts each time that it is used.
 pub(crate) const MAX_NODES: usize = 500_000;
-/// Bytes of text that count as a node of their own: an alias repeats them, too.
+/// The bytes of text that count as a node of their own, because an alias repeats them, too.
 const NODE_BYTES: usize = 128;
-/// Lists and mappings inside each other.
+/// The most lists and mappings inside each other.
 const MAX_DEPTH: usize = 32;
 
 /// A YAML node and its place.
@@ -35,7 +34,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Makes a mapping that is not in the file as such.
+    /// Creates a mapping that is put together from several places.
     pub(crate) fn mapping(span: Range<usize>, entries: Vec<Entry>) -> Arc<Self> {
         Arc::new(Self {
             span,
@@ -44,7 +43,7 @@ impl Node {
         })
     }
 
-    /// Makes a list of the items of several lists, one after the other.
+    /// Creates a list of the items of several lists, one after the other.
     pub(crate) fn sequence(span: Range<usize>, items: Vec<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self {
             span,
@@ -53,7 +52,7 @@ impl Node {
         })
     }
 
-    /// Returns the number of nodes that this one stands for, with itself.
+    /// Returns the number of nodes that this node stands for: those below it, and itself.
     pub(crate) fn weight(&self) -> usize {
         self.weight
     }
@@ -70,7 +69,7 @@ pub(crate) enum Kind {
     Mapping(Vec<Entry>),
 }
 
-/// Text, before variables are put in.
+/// The text of a scalar, before variables are put in.
 #[derive(Debug)]
 pub(crate) struct Scalar {
     pub(crate) text: String,
@@ -90,13 +89,13 @@ pub(crate) struct Entry {
 /// A file's text, and its place among those of other files.
 pub(crate) struct FileText<'t> {
     pub(crate) text: &'t str,
-    /// The bytes of the files before it.
+    /// The number of bytes of the files before this one.
     pub(crate) start: usize,
-    /// Nodes that it may come to.
+    /// The most nodes that the file may come to.
     pub(crate) max_nodes: usize,
 }
 
-/// Reads the single document in `text`; none if there was a reported error that leaves no tree.
+/// Parses the single document in `text`; none after a reported error that leaves no tree.
 pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Arc<Node>> {
     let part = FileText {
         text,
@@ -111,10 +110,10 @@ pub(crate) fn parse(text: &str, reporter: &mut Reporter<'_>) -> Option<Arc<Node>
     root
 }
 
-/// Reads the single document of a file; none if there is none in it.
+/// Parses the single document of a file; none if the file has none.
 ///
 /// # Errors
-/// One was reported that leaves no tree.
+/// A reported error that leaves no tree.
 pub(crate) fn parse_part(
     part: &FileText<'_>,
     reporter: &mut Reporter<'_>,
@@ -158,7 +157,7 @@ pub(crate) fn parse_part(
     Ok(builder.root)
 }
 
-/// Returns the help for slips that are easily made.
+/// Returns the help for a common slip that makes a text no YAML; none for any other.
 fn syntax_help(text: &str, at: usize, info: &str) -> Option<String> {
     let before = text.get(..at)?;
     let line = before.rsplit('\n').next()?;
@@ -187,7 +186,7 @@ enum OpenKind {
     Sequence(Vec<Arc<Node>>),
     Mapping {
         entries: Vec<Entry>,
-        /// The place of each key, to find those given twice.
+        /// The byte at which each key stands, to find keys that are given twice.
         seen: HashMap<String, usize>,
         merged: Vec<Arc<Node>>,
         key: Option<(String, Range<usize>)>,
@@ -196,7 +195,7 @@ enum OpenKind {
 
 struct Builder<'a, 'r, 't> {
     text: &'a str,
-    /// Bytes of other files before the text.
+    /// The number of bytes of other files before the text.
     start: usize,
     max_nodes: usize,
     reporter: &'r mut Reporter<'t>,
@@ -342,8 +341,8 @@ impl Builder<'_, '_, '_> {
         self.close(kind, span, open.anchor)
     }
 
-    /// Merges mappings by YAML 1.1's merge key: keys written out win over merged ones, and earlier
-    /// mappings over later ones.
+    /// Adds the entries of merged mappings (YAML 1.1's merge key). Keys that are written out win
+    /// over merged ones, and earlier mappings over later ones.
     fn merge(&mut self, node: &Node, known: &mut HashSet<String>, entries: &mut Vec<Entry>) {
         match &node.kind {
             Kind::Mapping(others) => {
@@ -386,7 +385,7 @@ impl Builder<'_, '_, '_> {
         self.place(node, &span)
     }
 
-    /// Puts a finished node where it belongs.
+    /// Puts a finished node into the list or mapping that is open, or makes it the root.
     fn place(&mut self, node: Arc<Node>, span: &Range<usize>) -> Result<(), Stop> {
         if node.weight > self.max_nodes {
             let message = format!("the configuration comes to more than {MAX_NODES} values");
@@ -443,7 +442,7 @@ mod tests {
 
     use super::*;
 
-    /// Reads a text that may come to so many nodes; the error is what is wrong with it.
+    /// Reads a text that may come to `max_nodes` nodes; the error has the complaints about it.
     fn read(text: &str, max_nodes: usize) -> Result<Arc<Node>, Vec<String>> {
         let sources = Sources::of("test", text);
         let mut reporter = Reporter::new(&sources);

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct UnitError {
     /// The text that was found.
     pub found: String,
-    /// The description of what can be written, with an example.
+    /// The description of valid quantities, with an example.
     pub expected: &'static str,
     /// The part of [`found`](Self::found) that is wrong, in bytes.
     pub part: Range<usize>,
@@ -17,7 +17,7 @@ pub struct UnitError {
     pub problem: UnitProblem,
 }
 
-/// A problem with a quantity.
+/// The kind of fault in a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitProblem {
     /// The text does not begin with a decimal number.
@@ -26,7 +26,7 @@ pub enum UnitProblem {
     NoUnit,
     /// The unit is not one of those allowed.
     Unit,
-    /// The value does not fit (2^63 is the bound).
+    /// The value is 2^63 or more, in the smallest unit.
     TooLarge,
 }
 
@@ -36,7 +36,7 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 const GIB: u64 = 1024 * MIB;
 
-/// The units of bytes in lower case; the first of each factor is the one that is written.
+/// The units of bytes in lower case. Of several units with one factor, the first is written.
 const BYTES: Units = &[
     ("gb", GIB),
     ("gib", GIB),
@@ -88,7 +88,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     scaled(text, DURATION_EXPECTED, DURATIONS, None).map(Duration::from_nanos)
 }
 
-/// Writes bytes in the largest unit that divides them: what [`parse_bytes`] reads.
+/// Writes bytes in the largest unit that divides them, as [`parse_bytes`] reads them.
 pub fn format_bytes(bytes: u64) -> String {
     match unscaled(bytes, BYTES) {
         (bytes, "b") => bytes.to_string(),
@@ -96,13 +96,13 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// Writes bits per second in the largest unit that divides them: what [`parse_bit_rate`] reads.
+/// Writes bits per second in the largest unit that divides them, as [`parse_bit_rate`] reads them.
 pub fn format_bit_rate(bits_per_s: u64) -> String {
     let (number, unit) = unscaled(bits_per_s, BIT_RATES);
     format!("{number}{unit}")
 }
 
-/// Writes a span of time in the largest unit that divides it: what [`parse_duration`] reads, up to
+/// Writes a span of time in the largest unit that divides it, as [`parse_duration`] reads it, up to
 /// 292 years.
 pub fn format_duration(duration: Duration) -> String {
     match u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX) {
@@ -122,7 +122,8 @@ fn unscaled(value: u64, units: Units) -> (u64, &'static str) {
 }
 
 /// Reads a decimal number and a unit, in whole multiples of the smallest unit (rounded down).
-/// `unit_default` is the factor where no unit is written.
+/// `unit_default` is the factor if no unit is written; if there is no such factor, a unit is
+/// required.
 fn scaled(
     text: &str,
     expected: &'static str,
@@ -171,7 +172,8 @@ fn scaled(
     .ok_or_else(|| fail(start..end, UnitProblem::TooLarge))
 }
 
-/// Returns the digits before and after the point; at most nine after, so that nothing overflows.
+/// Returns the digits before and after the point; none if there are more than nine after it, so
+/// that the caller's sums cannot overflow.
 fn decimal(number: &str) -> Option<(&str, &str)> {
     let (whole, fraction) = match number.split_once('.') {
         Some((whole, fraction)) => (whole, Some(fraction)),

@@ -1,4 +1,4 @@
-//! Lists of words and paragraphs, as errors and schema have them.
+//! Lists of words and paragraphs, for errors and the schema.
 
 use crate::decode::{Context, Expected, shortened, similar};
 use crate::tree::Node;
@@ -27,7 +27,7 @@ pub(crate) fn alternatives(known: &[&'static str]) -> String {
     }
 }
 
-/// Reads a scalar's word, which is to be one of those known.
+/// Reads a scalar that has to be one of the known words; reports any other text.
 pub(crate) fn choose(
     node: &Node,
     expected: Expected<'_>,

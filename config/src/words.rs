@@ -20,20 +20,20 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// The word `off`: not at all.
+    /// The word `off`, which switches something off.
     Off = "off",
-    /// The word `auto`: found out by Sprat.
+    /// The word `auto`: Sprat finds the value itself.
     Auto = "auto",
-    /// The word `unlimited`: without a bound.
+    /// The word `unlimited`: there is no bound.
     Unlimited = "unlimited",
-    /// The word `always`: at all times, busy or not.
+    /// The word `always`: at all times, under load or not.
     Always = "always",
-    /// The word `none`: clients do not share the link.
+    /// The word `none` of `share`: clients do not share the link.
     NoShare = "none",
-    /// The word `paper`: what the paper chose.
+    /// The word `paper`: the values that the paper chose.
     Paper = "paper",
-    /// The word `learnt`: found from what passes.
+    /// The word `learnt`: Sprat finds the values from what passes.
     LearntWord = "learnt",
-    /// The word `two-class`: TOCS03 3.4's two classes.
+    /// The word `two-class`: the two classes of TOCS03 3.4.
     TwoClass = "two-class",
 }

@@ -1,4 +1,4 @@
-//! Names of endpoints: what is read, and what is refused.
+//! Names of endpoints: the settings that are read, and those that are refused.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ fn read(dns: &str) -> Dns {
     }
 }
 
-/// `line:column message | help` of the only complaint.
+/// Returns the only complaint about a file, as `line:column message | help`.
 fn complaint(endpoints: &str, dns: &str) -> String {
     let complaints = match parse(&file(endpoints, dns), "test", &|_| None) {
         Ok(loaded) => loaded.warnings,

@@ -1,8 +1,8 @@
-//! The YAML of the documents is what Sprat takes.
+//! Tests that Sprat takes the YAML of the documents.
 //!
-//! A block with `version` is a whole configuration. Any other is a fragment: what it lacks
-//! is put around it (a listener, a route to each cluster, the clusters and classes that it
-//! names), and nothing else.
+//! A block with `version` is a whole configuration. Any other is a fragment: what it lacks is put
+//! around it (a listener, a route to each cluster, the clusters and classes that it names), and
+//! nothing else.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 use sprat_config::{Errors, Loaded, parse, parse_filter};
 
-/// Pages whose YAML is another program's: Envoy's, and `sprat-loadgen network`'s.
+/// The pages whose YAML is another program's: Envoy's, and that of `sprat-loadgen network`.
 const OTHERS: [&str; 3] = ["envoy.md", "envoy-module.md", "networks.md"];
 
-/// The page of the filters' configuration.
+/// The page about the filters' configuration.
 const FILTER: &str = "filter.md";
 
-/// A fenced block of YAML, and where it begins.
+/// A fenced block of a page, and the place where it begins.
 struct Block {
     place: String,
     text: String,
@@ -37,7 +37,7 @@ fn documents() -> Vec<PathBuf> {
     pages
 }
 
-/// The blocks of this language in the page.
+/// Returns the blocks of a language in a page.
 fn blocks(page: &Path, language: &str) -> Vec<Block> {
     let fence = format!("```{language}");
     let name = page.file_name().unwrap().to_string_lossy();
@@ -63,7 +63,7 @@ fn blocks(page: &Path, language: &str) -> Vec<Block> {
     blocks
 }
 
-/// The keys at the top level of the block.
+/// Returns the keys at the top level of a block.
 fn top_keys(text: &str) -> BTreeSet<&str> {
     let lines = text.lines().filter(|line| !line.starts_with([' ', '#']));
     lines
@@ -71,7 +71,7 @@ fn top_keys(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The names that stand after one of these keys, wherever they are.
+/// Returns the names that stand after one of these keys, at any depth.
 fn named<'a>(text: &'a str, keys: &[&str]) -> BTreeSet<&'a str> {
     let words = |line: &'a str| {
         let line = line.split('#').next().unwrap_or_default();
@@ -91,7 +91,7 @@ fn named<'a>(text: &'a str, keys: &[&str]) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// The names that a mapping at the top level has, each on a line of its own.
+/// Returns the names in a mapping at the top level, each on a line of its own.
 fn names_under<'a>(text: &'a str, key: &str) -> BTreeSet<&'a str> {
     let heading = format!("{key}:");
     let lines = text.lines().skip_while(|line| !line.starts_with(&heading));
@@ -104,7 +104,7 @@ fn names_under<'a>(text: &'a str, key: &str) -> BTreeSet<&'a str> {
         .collect()
 }
 
-/// The fragment with what it lacks.
+/// Returns a fragment with all that it lacks of a whole configuration.
 fn framed(text: &str) -> String {
     let keys = top_keys(text);
     let mut whole = format!("version: 1\n{text}\n");
@@ -148,7 +148,8 @@ fn framed(text: &str) -> String {
     whole
 }
 
-/// What a block is taken for, most likely first. Files that it includes are not here.
+/// Returns the configurations that a block may stand for, the most likely first. Files that the
+/// block includes do not exist here.
 fn readings(text: &str) -> Vec<String> {
     let lines = text.lines().filter(|line| !line.starts_with("include:"));
     let text: &str = &lines.map(|line| format!("{line}\n")).collect::<String>();
@@ -200,7 +201,8 @@ fn the_yaml_of_documents_is_accepted_without_a_warning() {
     assert!(seen > 50, "{seen} blocks");
 }
 
-/// Its YAML is Envoy's; the filters' own configuration stands there as JSON.
+/// Checks the JSON of the filters' page: its YAML is Envoy's, and has the filters' own
+/// configuration as JSON.
 #[test]
 fn the_json_of_the_filters_page_is_accepted() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -215,7 +217,7 @@ fn the_json_of_the_filters_page_is_accepted() {
     }
 }
 
-/// Every word that a configuration may have: keys, and values that are told by name.
+/// Returns every word that a configuration may have: keys, and values that are names.
 fn vocabulary() -> BTreeSet<String> {
     let mut words = BTreeSet::new();
     let mut left = vec![sprat_config::schema()];
@@ -248,7 +250,7 @@ fn vocabulary() -> BTreeSet<String> {
     words
 }
 
-/// The words in backticks of a table's cell, without what is not a name.
+/// Returns the words in backticks of a table's cell, but for those that are no names.
 fn names_in(cell: &str) -> impl Iterator<Item = &str> {
     let codes = cell.split('`').skip(1).step_by(2);
     let words = codes
@@ -257,7 +259,7 @@ fn names_in(cell: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.bytes().any(|byte| byte.is_ascii_lowercase()))
 }
 
-/// The middle column of the pages about other proxies has Sprat's own words.
+/// Checks the middle column of the pages about other proxies, which has Sprat's own words.
 #[test]
 fn keys_beside_those_of_other_proxies_exist() {
     let known = vocabulary();

@@ -1,4 +1,4 @@
-//! Every example loads, and says what it seems to say.
+//! Tests that every example loads, and means what a reader takes it to mean.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -259,7 +259,7 @@ fn policies_and_engines_are_read() {
     );
 }
 
-/// A whole file around an `uplink`.
+/// Returns the uplink that a file with this `uplink` resolves to.
 fn uplink(yaml: &str) -> Uplink {
     let text = format!(
         "version: 1\nlisteners: [{{address: 0.0.0.0:80}}]\nuplink: {yaml}\n\
@@ -427,7 +427,8 @@ fn classes_are_read_and_completed() {
     assert_eq!(levels, [3, 15]);
 }
 
-/// A route of all requests, as a file has it that says nothing else.
+/// Returns a route of all requests to a cluster, with the defaults of a file that says nothing
+/// else.
 fn route(cluster: Arc<Cluster>) -> Route {
     Route {
         matches: RouteMatch::default(),

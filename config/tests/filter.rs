@@ -1,5 +1,5 @@
-//! The Envoy filters' configuration: what it resolves to, and what is said of
-//! what is wrong.
+//! The Envoy filters' configuration: the values that it resolves to, and the complaints about wrong
+//! ones.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -17,7 +17,7 @@ fn filter(text: &str) -> Filter {
     loaded.config
 }
 
-/// The complaints about a configuration, each as `line:column message | help`.
+/// Returns the complaints about a configuration, each as `line:column message | help`.
 fn complaints(text: &str) -> Vec<String> {
     let errors = match parse_filter(text, "filter", &|_| None) {
         Ok(loaded) => loaded.warnings,

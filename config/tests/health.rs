@@ -1,4 +1,4 @@
-//! Health, breakers and retries: what is read, and what is refused.
+//! Health, breakers and retries: the settings that are read, and those that are refused.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -146,7 +146,7 @@ fn a_retry_policy_is_read() {
     assert_eq!(retry, expected);
 }
 
-/// A trace tells by which word a response led to a repetition: by one that the file has.
+/// Checks the word that a trace has for a response that led to a repetition: one that the file has.
 #[test]
 fn a_status_has_the_narrowest_word_that_allows_its_repetition() {
     const CODES: &str = "retriable-status-codes";

@@ -10,7 +10,7 @@ use sprat_config::{Config, Loaded, load};
 const MAIN: &str = "version: 1\ninclude: [conf.d/*.yaml]\nlisteners: [{address: '127.0.0.1:80'}]\n\
                     clusters: {web: {endpoints: ['a:1']}}\nroutes: [{cluster: web}]\n";
 
-/// A directory with these files.
+/// Creates a directory with these files.
 fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     std::fs::create_dir(directory.path().join("conf.d")).unwrap();
@@ -40,7 +40,7 @@ fn complaints(files: &[(&str, &str)]) -> Vec<String> {
     loaded(directory.path()).unwrap_err()
 }
 
-/// The cluster of each route.
+/// Returns the name of each route's cluster.
 fn routes(config: &Config) -> Vec<&str> {
     let json = config.shown.json();
     let routes = json["routes"].as_array().unwrap().iter();

@@ -1,8 +1,8 @@
-//! The JSON Schema, the reference and the decoder say the same.
+//! Tests that the JSON Schema, the reference and the decoder say the same.
 //!
-//! `UPDATE=1 cargo test -p sprat-config --test schema` writes
-//! `config/schema.json`, `config/filter.schema.json` and the references in
-//! `docs/configuration.md` and `docs/filter.md` anew.
+//! `UPDATE=1 cargo test -p sprat-config --test schema` writes `config/schema.json`,
+//! `config/filter.schema.json` and the references in `docs/configuration.md` and `docs/filter.md`
+//! anew.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -46,7 +46,7 @@ fn the_committed_schemas_are_up_to_date() {
     }
 }
 
-/// An independent reader of YAML 1.2, for what a schema validator would see.
+/// Parses YAML 1.2 with a reader independent of Sprat's, for a schema's validator.
 fn as_json(yaml: &str) -> Value {
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(yaml, options)
@@ -114,7 +114,7 @@ access_log:
 catalogue: {max_size: 1MB, ttl: 1h}
 ";
 
-/// One change to [`BASE`] that both must refuse.
+/// Changes to [`BASE`], each of which the schema and the decoder must refuse.
 const REFUSED: &[(&str, &str)] = &[
     ("version: 1", "version: 2"),
     ("version: 1", "version: '1'"),
@@ -238,7 +238,7 @@ fn the_schema_and_the_decoder_refuse_the_same() {
     }
 }
 
-/// Values that are right in some place of the file.
+/// Values that are valid for some key of the file.
 const VALUES: &[&str] = &[
     "1",
     "0",
@@ -290,7 +290,7 @@ const VALUES: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1024) })]
 
-    /// Whatever the decoder takes an editor must not underline.
+    /// Checks that an editor, which goes by the schema, underlines nothing that the decoder takes.
     #[test]
     fn the_schema_takes_what_the_decoder_takes(
         changes in proptest::collection::vec((0usize..64, 0..VALUES.len()), 1..3),
@@ -320,7 +320,8 @@ proptest! {
     }
 }
 
-/// The tables of a page, from a schema; `known` are explained elsewhere.
+/// Returns the tables of a page, made from a schema. Another page explains the definitions in
+/// `known`.
 fn reference(schema: &Value, known: &Map<String, Value>) -> String {
     let definitions = schema["$defs"].as_object().unwrap();
     let mut out = String::new();
@@ -521,7 +522,7 @@ clusters:
 response_header: x-sprat
 ";
 
-/// One change to [`FILTER`] that both must refuse.
+/// Changes to [`FILTER`], each of which the schema and the decoder must refuse.
 const FILTER_REFUSED: &[(&str, &str)] = &[
     ("max_size: 1MB", "max_size: off"),
     ("manifest: [", "manifests: ["),
@@ -561,7 +562,7 @@ fn the_filters_schema_and_the_decoder_refuse_the_same() {
     }
 }
 
-/// Of policies and engines, of which a file has one.
+/// The keys of policies and engines, of which a file has one each, so that no file has all keys.
 const ALTERNATIVES: [&str; 21] = [
     "adj_d",
     "adj_i",

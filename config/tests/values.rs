@@ -1,5 +1,5 @@
-//! What is given is what it resolves to, in place of every default; and what stands at its
-//! bound is taken.
+//! Tests that given values replace every default in what a file resolves to, and that values at
+//! their bounds are taken.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -16,7 +16,7 @@ use sprat_scheduler::srq::{self, Trigger, Weight};
 
 const FARM: &str = "clusters: {farm: {endpoints: [10.0.0.1:80]}}\n";
 
-/// What a file with these keys resolves to.
+/// Returns the configuration that a file with these keys resolves to.
 fn file(keys: &str) -> Config {
     let text = format!("version: 1\n{keys}\n");
     match parse(&text, "test", &|_| None) {
@@ -25,7 +25,7 @@ fn file(keys: &str) -> Config {
     }
 }
 
-/// The same, with a listener, a cluster and a route besides.
+/// Returns the configuration of a file with these keys, a listener, a cluster and a route.
 fn with(keys: &str) -> Config {
     let listeners = "listeners: [{address: 127.0.0.1:80}]\n";
     file(&format!(
@@ -33,14 +33,14 @@ fn with(keys: &str) -> Config {
     ))
 }
 
-/// A listener with these keys.
+/// Returns the listener of a file whose listener has these keys.
 fn listener(keys: &str) -> Listener {
     let listeners = format!("listeners: [{{address: 127.0.0.1:80, {keys}}}]\n");
     let mut config = file(&format!("{listeners}{FARM}routes: [{{cluster: farm}}]"));
     config.listeners.remove(0)
 }
 
-/// A cluster with these keys, or what is said of it.
+/// Returns the cluster with these keys, or the complaints about it.
 fn cluster(keys: &str) -> Result<Arc<Cluster>, Vec<String>> {
     let text = format!(
         "version: 1\nlisteners: [{{address: 127.0.0.1:80}}]\nroutes: [{{cluster: farm}}]\n\
@@ -52,8 +52,8 @@ fn cluster(keys: &str) -> Result<Arc<Cluster>, Vec<String>> {
     }
 }
 
-/// Two routes in a file with these keys: one for a path with keys of its own, and one for
-/// all other requests.
+/// Returns two routes of a file with these keys: one for a path, with `own` keys, and one for all
+/// other requests.
 fn routes(own: &str, keys: &str) -> [Route; 2] {
     let listeners = "listeners: [{address: 127.0.0.1:80}]\n";
     let routes =

@@ -1,5 +1,5 @@
-//! The configuration that is made: listeners, clusters, classes and routes, each with the
-//! directive that it comes from; written with what could not be said beside it.
+//! The configuration that an import makes: listeners, clusters, classes and routes, each with the
+//! directive that it comes from. Directives that could not be carried over are written beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use crate::files::{Fault, Place};
 use crate::ledger::{Id, Ledger, Note, Outcome, Summary};
 use crate::yaml::{Map, Value, map, text, texts, word, write_map};
 
-/// A configuration of Sprat, and what it does not say.
+/// A configuration of Sprat, and the outcome of each directive that it was made from.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The configuration in YAML, which `sprat check` accepts.
@@ -17,13 +17,13 @@ pub struct Imported {
     pub summary: Summary,
 }
 
-/// The path that a route takes.
+/// The paths that a route takes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum PathIs {
     #[default]
     Any,
     Exact(String),
-    /// The path and all below it: it ends with a slash, or is to be taken so.
+    /// The path and all below it. The path ends with a slash, or is read as if it did.
     Prefix(String),
     Regex(String),
 }
@@ -73,16 +73,16 @@ impl Match {
     }
 }
 
-/// A route that is made.
+/// A route of the configuration that is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
-    /// The directive that it comes from, and what to call it.
+    /// The directive that the route comes from, with a title for a comment.
     pub(crate) from: Id,
     pub(crate) title: String,
     pub(crate) matches: Match,
-    /// The keys of the route: one action, and what goes with it.
+    /// The keys of the route: one action, and the keys that belong to it.
     pub(crate) keys: Map,
-    /// Whether it takes requests alone that came in plain text.
+    /// Whether the route takes only requests that came in plain text.
     pub(crate) is_for_plain: bool,
 }
 
@@ -97,7 +97,7 @@ impl Route {
         out
     }
 
-    /// Returns the status of an answer that nothing has been put beside yet.
+    /// Returns the status that the route answers, if it answers and has no other keys yet.
     pub(crate) fn answers(&self) -> Option<u16> {
         let [(_, Value::Map(response))] = &self.keys[..] else {
             return None;
@@ -109,21 +109,21 @@ impl Route {
         }
     }
 
-    /// Returns the clusters that it names.
+    /// Returns the clusters that the route names.
     fn clusters(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         collect(&self.keys, &mut found);
         found
     }
 
-    /// Makes the route answer 403 to all requests.
+    /// Replaces the route's action by an answer of 403 to all requests.
     pub(crate) fn refuse(&mut self) {
         self.keys = vec![("direct_response".to_owned(), map([("status", word(403))]))];
         self.is_for_plain = false;
     }
 }
 
-/// Collects the values of `cluster`.
+/// Collects the names of clusters, which are the values of `cluster`, at any depth.
 fn collect(keys: &Map, found: &mut BTreeSet<String>) {
     for (key, value) in keys {
         match value {
@@ -143,7 +143,7 @@ fn collect(keys: &Map, found: &mut BTreeSet<String>) {
     }
 }
 
-/// A listener or a cluster that is made.
+/// A listener or a cluster of the configuration that is made.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) from: Id,
@@ -152,23 +152,23 @@ pub(crate) struct Part {
     pub(crate) keys: Map,
 }
 
-/// All that is made of a configuration.
+/// All parts of the configuration that is made.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) listeners: Vec<Part>,
     pub(crate) clusters: Vec<Part>,
     pub(crate) routes: Vec<Route>,
-    /// Classes by name, and rules in order.
+    /// The classes, by name.
     pub(crate) classes: Map,
     pub(crate) class_rules: Vec<Value>,
-    /// Other keys at the top.
+    /// The other keys at the top of the file.
     pub(crate) top: Map,
 }
 
 /// The beginning of a file in which one part is tried.
 const HEAD: &str = "version: 1\nadmin: off\n";
 
-/// Returns what is wrong with a configuration, in a line.
+/// Returns the first fault of a configuration, in a line; none if Sprat accepts it.
 fn refused(yaml: &str) -> Option<String> {
     let told = sprat_config::parse(yaml, "", &|_| None).err()?;
     let told = told.to_string();
@@ -178,7 +178,7 @@ fn refused(yaml: &str) -> Option<String> {
 }
 
 impl Document {
-    /// Makes each part one that Sprat accepts, and writes them all.
+    /// Changes each part until Sprat accepts it, and writes them all.
     pub(crate) fn finish(
         mut self,
         ledger: &mut Ledger,
@@ -239,7 +239,7 @@ impl Document {
         });
     }
 
-    /// Makes routes that Sprat would not accept refuse what they are for.
+    /// Makes routes that Sprat does not accept refuse the requests that they are for.
     fn repair_routes(&mut self, ledger: &mut Ledger) {
         let known: BTreeSet<String> = self.clusters.iter().map(|own| own.name.clone()).collect();
         self.routes.retain_mut(|route| {
@@ -340,7 +340,7 @@ impl Document {
     }
 }
 
-/// Returns what is wrong with a route by itself.
+/// Returns the fault of a route by itself; none if Sprat accepts it.
 fn wrong_route(route: &Route) -> Option<String> {
     let mut clusters = route.clusters();
     clusters.insert("a".to_owned());
@@ -353,11 +353,12 @@ fn wrong_route(route: &Route) -> Option<String> {
     refused(&yaml)
 }
 
-/// Keys of a part without which more could reach it, or read what it sends.
+/// The keys of a part that keep it closed: without them more clients could reach it, or read what
+/// it sends.
 const CLOSES: [&str; 5] = ["tls", "proxy_protocol", "mode", "owner", "group"];
 
-/// Takes keys from a part until it is accepted; `needed` is the one that it must have.
-/// Returns whether it is: one without the keys that keep it closed is none.
+/// Repairs a part that Sprat refuses: takes away all keys but `needed` and those that keep it
+/// closed. Returns whether Sprat accepts what stays; if not, the part is left out.
 fn repair(
     part: &mut Part,
     ledger: &mut Ledger,
@@ -376,13 +377,13 @@ fn repair(
     is_accepted
 }
 
-/// Notes that are still to be written, by the block that they stand in.
+/// The notes that are still to be written, by the block that each stands in.
 struct Notes {
     by_block: BTreeMap<Option<Id>, Vec<Note>>,
 }
 
 impl Notes {
-    /// Writes the notes of a block, the first time that it is shown.
+    /// Writes the notes of a block, if they have not been written yet.
     fn write(&mut self, out: &mut String, block: Option<Id>, indent: usize) {
         for note in self.by_block.remove(&block).unwrap_or_default() {
             debug_assert!(note.outcome != Outcome::Carried);

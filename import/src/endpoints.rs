@@ -1,4 +1,4 @@
-//! Servers of a farm as the endpoints of one cluster.
+//! The servers of other proxies, as the endpoints of one cluster.
 
 use crate::ledger::{Id, Ledger};
 use crate::yaml::{Map, Value, text, word};
@@ -7,12 +7,12 @@ use crate::yaml::{Map, Value, text, word};
 #[derive(Default)]
 pub(crate) struct Endpoints(Vec<Endpoint>);
 
-/// A server as its line names it.
+/// A server of an upstream or a backend, as its line names it.
 pub(crate) struct Endpoint {
     pub(crate) id: Id,
     pub(crate) address: String,
     pub(crate) weight: u64,
-    /// Whether it is for when the others are away.
+    /// Whether the server gets requests only while the others are away.
     pub(crate) is_backup: bool,
 }
 
@@ -23,8 +23,8 @@ impl Endpoints {
         self.0.push(endpoint);
     }
 
-    /// Returns the value of a cluster's `endpoints`, where backups stand by if there is any
-    /// other server; none if there is no server at all.
+    /// Returns the value of a cluster's `endpoints`; none if there is no server. Backups stand by
+    /// only if there is another server.
     pub(crate) fn written(&self, ledger: &mut Ledger) -> Option<Value> {
         let others = self.0.iter().filter(|own| !own.is_backup).count();
         let mut list = Vec::new();

@@ -7,13 +7,13 @@ use sprat_config::glob;
 
 use crate::limits::{MAX_BYTES, MAX_FILES};
 
-/// The files of an import, as the caller has them.
+/// The files that an import may read, as its caller has them.
 pub trait Files {
-    /// Returns the text of a file, of which more than `max_bytes` need not be read.
+    /// Returns the text of a file. The caller needs no more than `max_bytes` of it.
     ///
     /// # Errors
     ///
-    /// Why the file cannot be read, in a line.
+    /// The reason why the file cannot be read, in a line.
     fn read(&mut self, path: &str, max_bytes: usize) -> Result<String, String>;
 
     /// Returns the names in a directory, in any order; none if it cannot be read.
@@ -23,7 +23,7 @@ pub trait Files {
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The file, as it was named.
+    /// The file, by the name under which it was read.
     pub file: Arc<str>,
     /// The line's number, from 1.
     pub line: u32,
@@ -35,7 +35,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// The reason why nothing could be made of a configuration.
+/// The reason why an import made no configuration at all.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {told}")]
 pub struct Fault {
@@ -54,7 +54,7 @@ impl Fault {
     }
 }
 
-/// A reader of files that keeps count of what it has read.
+/// A reader of files that counts the files and bytes that it has read.
 pub(crate) struct Reader<'a> {
     files: &'a mut dyn Files,
     bytes: usize,
@@ -89,8 +89,8 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// Returns the files that a pattern of glob(7) names, in the order of their names; the
-    /// pattern itself if it is none.
+    /// Returns the files that a pattern of glob(7) names, in the order of their names. A name that
+    /// is no pattern stands for itself.
     pub(crate) fn matching(&mut self, pattern: &str) -> Vec<String> {
         if !glob::is_pattern(pattern) {
             return vec![pattern.to_owned()];

@@ -1,4 +1,4 @@
-//! HAProxy: from its sections to a configuration of Sprat's.
+//! HAProxy's configuration: the conversion of its sections to Sprat's.
 
 mod acls;
 mod backends;
@@ -44,14 +44,14 @@ pub(crate) fn import(
     document.finish(&mut ledger, "haproxy", path)
 }
 
-/// Returns whether a section is of HTTP: HAProxy's default is TCP.
+/// Returns whether a section serves HTTP: HAProxy's default is TCP.
 fn is_http(section: &Section) -> bool {
     section
         .one(&["mode"])
         .is_some_and(|line| line.word(1) == "http")
 }
 
-/// Makes a document of the sections; returns whether they were few enough.
+/// Puts what the sections ask for into a document; returns whether that kept within the bounds.
 fn convert(
     sections: &[Section],
     document: &mut Document,
@@ -100,7 +100,7 @@ fn convert(
     is_few && document.routes.len() <= MAX_ROUTES
 }
 
-/// Returns the sections that clients reach: one in plain text, and one over TLS.
+/// Returns the sections that clients connect to: one in plain text, and one over TLS.
 fn frontends_of<'s>(sections: &'s [Section], options: &Options) -> Vec<&'s Section> {
     let all: Vec<&Section> = sections
         .iter()
@@ -150,7 +150,7 @@ fn choose<'s>(sections: &'s [Section], options: &Options, ledger: &mut Ledger) -
     chosen
 }
 
-/// Returns the rules of a section, in the order in which HAProxy goes through them.
+/// Returns the rules of a section, in the order in which HAProxy applies them.
 fn rules_of(section: &Section) -> Vec<&Line> {
     let mut out: Vec<&Line> = Vec::new();
     // What is done with backends' responses is not done with answers given before.
@@ -221,14 +221,14 @@ fn frontend(section: &Section, rules: &mut Rules<'_>, backends: &mut Backends<'_
 /// The backends, and the clusters that have been made of them.
 struct Backends<'s> {
     sections: BTreeMap<&'s str, &'s Section>,
-    /// The cluster of each.
+    /// The cluster of each backend, by the backend's name; none if it has no cluster.
     made: BTreeMap<String, Option<String>>,
     parts: Vec<Part>,
     depth: usize,
 }
 
 impl Backends<'_> {
-    /// Returns the routes of requests that the backend gets which a line names.
+    /// Returns the routes of requests that go to the backend named in a line.
     fn lead(&mut self, spot: &Spot, line: &Line, rules: &mut Rules<'_>) -> Vec<Route> {
         let name = line.word(1);
         let Some(section) = self.sections.get(name).copied() else {
@@ -342,7 +342,7 @@ fn merge(found: Vec<(&Section, Vec<Route>)>, document: &mut Document, ledger: &m
     document.routes.extend(routes);
 }
 
-/// Puts all responses into a class, if a filter bounds their rate.
+/// Puts all responses into a class with a rate, if a filter bounds their rate.
 fn limits(section: &Section, document: &mut Document, ledger: &mut Ledger) {
     for line in section.all(&["filter", "bwlim-out"]) {
         let rate = line
@@ -369,7 +369,7 @@ fn limits(section: &Section, document: &mut Document, ledger: &mut Ledger) {
     }
 }
 
-/// Options that Sprat needs no word for.
+/// The options that Sprat needs no setting for.
 const NEEDLESS_OPTIONS: &str = "\
     abortonclose accept-invalid-http-request clitcpka contstats dontlog-normal dontlognull \
     forceclose http-buffer-request http-keep-alive http-no-delay http-server-close http-use-htx \
@@ -377,17 +377,17 @@ const NEEDLESS_OPTIONS: &str = "\
     redispatch socket-stats splice-auto splice-request splice-response srvtcpka tcp-smart-accept \
     tcp-smart-connect tcpka tcplog";
 
-/// Lines that Sprat needs no word for.
+/// The lines that Sprat needs no setting for, by their first words.
 const NEEDLESS: &str = "\
     chroot cpu-map daemon description group id log log-format log-tag maxconn mode nbproc \
     nbthread node pidfile stats ulimit-n user";
 
-/// Lines that are carried over where they count.
+/// The lines that other modules carry over where they count, by their first words.
 const USED: &str = "\
     acl balance bind block default-server default_backend filter http-check http-request \
     maxconn monitor-uri option redirect retries retry-on server tcp-request timeout use_backend";
 
-/// Settles what nothing else has settled.
+/// Settles the outcomes of all lines that no other module has settled.
 fn settle(sections: &[Section], ledger: &mut Ledger) {
     for section in sections {
         match &*section.kind {
@@ -434,7 +434,7 @@ fn settle_line(section: &Section, line: &Line, ledger: &mut Ledger) {
     }
 }
 
-/// Returns what to do about a line that Sprat has nothing for.
+/// Returns the advice about a line that Sprat has no setting for.
 fn advice(line: &Line) -> Option<&'static str> {
     Some(match (line.word(0), line.word(1)) {
         ("crt-base" | "ca-base" | "key-base", _) => "give `certificates` whole paths",

@@ -1,22 +1,22 @@
-//! The outcome of each directive.
+//! The ledger of an import: the outcome of each directive.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::files::Place;
 
-/// The outcome of a directive.
+/// The outcome of a directive in an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Sprat does the same, or needs no such thing.
+    /// Sprat does the same, or needs no such setting.
     Carried,
     /// Sprat does nearly the same; the note says what differs.
     Nearly,
-    /// Sprat does not do it; the note says what to do.
+    /// Sprat does not do it; the note says what to do instead.
     Not,
 }
 
-/// A directive, and its outcome.
+/// A directive of another proxy, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The place at which the directive stands.
@@ -25,7 +25,7 @@ pub struct Note {
     pub directive: String,
     /// The outcome of the directive.
     pub outcome: Outcome,
-    /// The remark: what differs or what to do; empty where nothing does.
+    /// The remark: what differs, or what to do; empty if the directive was carried over.
     pub told: String,
 }
 
@@ -47,28 +47,28 @@ impl fmt::Display for Note {
 /// The outcomes of all directives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Every directive, in the order of the files.
+    /// The notes on all directives, in the order of the files.
     pub notes: Vec<Note>,
 }
 
 impl Summary {
-    /// Returns how many directives have this outcome.
+    /// Returns the number of directives that have this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         let has = |note: &&Note| note.outcome == outcome;
         self.notes.iter().filter(has).count()
     }
 
-    /// Returns the directives that were not carried over as they are.
+    /// Returns the notes on directives that were not carried over as they are.
     pub fn exceptions(&self) -> impl Iterator<Item = &Note> {
         let differs = |note: &&Note| note.outcome != Outcome::Carried;
         self.notes.iter().filter(differs)
     }
 }
 
-/// A directive's place in the ledger: the number of it, in the order of reading.
+/// A directive's number in the ledger, in the order of reading.
 pub(crate) type Id = usize;
 
-/// The account of every directive.
+/// The record of every directive, and of its outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     entries: Vec<Entry>,
@@ -78,15 +78,15 @@ pub(crate) struct Ledger {
 struct Entry {
     place: Place,
     directive: String,
-    /// The directive whose block it stands in.
+    /// The directive whose block this one stands in.
     parent: Option<Id>,
     verdict: Option<(Outcome, String)>,
 }
 
-/// Characters of a directive that a note repeats.
+/// The most characters of a directive that a note repeats.
 const SHOWN: usize = 72;
 
-/// Returns as much of a directive as a note repeats, in one line.
+/// Returns a directive in one line, cut to the [`SHOWN`] characters that a note repeats.
 pub(crate) fn shown(words: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     let all: String = words.chars().map(plain).take(SHOWN + 1).collect();
@@ -97,7 +97,7 @@ pub(crate) fn shown(words: &str) -> String {
 }
 
 impl Ledger {
-    /// Enters a directive, of which nothing is said yet.
+    /// Enters a directive, which has no outcome yet.
     pub(crate) fn enter(&mut self, place: &Place, words: &str, parent: Option<Id>) -> Id {
         let directive = shown(words);
         self.entries.push(Entry {
@@ -130,12 +130,12 @@ impl Ledger {
         self.set(id, Outcome::Not, told);
     }
 
-    /// Returns whether something was said of a directive.
+    /// Returns whether a directive has an outcome.
     pub(crate) fn is_settled(&self, id: Id) -> bool {
         self.entries[id].verdict.is_some()
     }
 
-    /// Says of every directive that nothing was said of that it is not supported.
+    /// Sets the outcome of every directive without one to "not", with this remark.
     pub(crate) fn close(&mut self, told: &str) {
         for entry in &mut self.entries {
             let untold = || (Outcome::Not, told.to_owned());
@@ -155,8 +155,9 @@ impl Ledger {
         }
     }
 
-    /// Returns the exceptions by the nearest of `shown` around each: the directives that
-    /// the document has a place for. Those around which there is none come under `None`.
+    /// Returns the exceptions by the block that their note stands in: the directive itself or the
+    /// nearest one around it that `shown` accepts. Exceptions without such a block are under
+    /// `None`.
     pub(crate) fn exceptions(&self, shown: &dyn Fn(Id) -> bool) -> BTreeMap<Option<Id>, Vec<Note>> {
         let mut found: BTreeMap<Option<Id>, Vec<Note>> = BTreeMap::new();
         for id in 0..self.entries.len() {

@@ -5,14 +5,14 @@
 //!                    \-> a ledger: what was carried over, nearly, or not
 //! ```
 //!
-//! Nothing is read here but through [`Files`], and nothing is dropped without a word: each
-//! directive has its [`Outcome`], and all but those that are carried over have a comment
-//! in the YAML at their place. What guards something and cannot be carried over refuses
-//! what it guards.
+//! An import reads only through [`Files`], and drops nothing without a word. Each directive has its
+//! [`Outcome`], and all but those that are carried over have a comment in the YAML at their place.
+//! A directive that guards something and cannot be carried over becomes a refusal of what it
+//! guards.
 //!
-//! Everything is bounded: bytes ([`MAX_BYTES`]), files ([`MAX_FILES`]), includes and
-//! blocks within each other ([`MAX_DEPTH`]), directives ([`MAX_DIRECTIVES`]), and what is made
-//! of them ([`MAX_ROUTES`]).
+//! Everything is bounded: bytes ([`MAX_BYTES`]), files ([`MAX_FILES`]), includes and blocks within
+//! each other ([`MAX_DEPTH`]), directives ([`MAX_DIRECTIVES`]), and what is made of them
+//! ([`MAX_ROUTES`]).
 
 #![forbid(unsafe_code)]
 
@@ -39,7 +39,7 @@ pub use ledger::{Note, Outcome, Summary};
 pub use limits::{MAX_BYTES, MAX_DEPTH, MAX_DIRECTIVES, MAX_FILES, MAX_ROUTES};
 pub use options::Options;
 
-/// Reads a configuration of nginx.
+/// Imports a configuration of nginx.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub fn nginx(path: &str, files: &mut dyn Files, options: &Options) -> Result<Imp
     nginx::import(path, files, options)
 }
 
-/// Reads a configuration of HAProxy.
+/// Imports a configuration of HAProxy.
 ///
 /// # Errors
 ///

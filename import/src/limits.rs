@@ -1,12 +1,12 @@
-//! The most that an import reads and makes.
+//! The bounds on what an import reads and makes.
 
-/// Bytes of all files together.
+/// The most bytes of all files together.
 pub const MAX_BYTES: usize = 4 << 20;
-/// Files that are read, the same one again among them.
+/// The most files that are read, where a file counts each time that it is read.
 pub const MAX_FILES: usize = 1024;
-/// Includes within each other, and blocks within each other.
+/// The most includes within each other, and the most blocks within each other.
 pub const MAX_DEPTH: usize = 24;
-/// Directives of all files together.
+/// The most directives of all files together.
 pub const MAX_DIRECTIVES: usize = 50_000;
-/// Routes that are made, those of places that others lead to among them.
+/// The most routes that an import makes, and the most places in a configuration that it follows.
 pub const MAX_ROUTES: usize = 10_000;

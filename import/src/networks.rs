@@ -1,8 +1,9 @@
-//! Networks as Sprat writes them.
+//! Networks in the form that Sprat takes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Returns a network as Sprat writes it: its first address, and how long its prefix is.
+/// Returns a network as Sprat writes it: its first address, and the length of its prefix. None if
+/// the text is no network.
 pub(crate) fn normal_network(text: &str) -> Option<String> {
     let (address, length) = match text.split_once('/') {
         Some((address, length)) => (address, Some(length.parse::<u32>().ok()?)),

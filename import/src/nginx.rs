@@ -1,4 +1,4 @@
-//! nginx: from its directives to a configuration of Sprat's.
+//! nginx's configuration: the conversion of its directives to Sprat's.
 
 mod access_log;
 mod authz;
@@ -39,7 +39,7 @@ use crate::options::Options;
 use crate::units::{size, size_value};
 use crate::yaml::{Map, Value, texts, word};
 
-/// The bound on bodies that nginx has where none is given.
+/// The bound on bodies that nginx has by default.
 const DEFAULT_BODY: &str = "1m";
 
 pub(crate) fn import(
@@ -70,7 +70,8 @@ pub(crate) fn import(
     document.finish(&mut ledger, "nginx", path)
 }
 
-/// Makes a document of what stands in `http`; returns whether it was little enough.
+/// Puts what the block `http` asks for into a document; returns whether that kept within the
+/// bounds.
 fn convert(
     http: &[Directive],
     document: &mut Document,
@@ -125,7 +126,7 @@ fn convert(
     true
 }
 
-/// Returns how responses are compressed, which Sprat does for all alike.
+/// Returns the compression of responses, which Sprat has once for all servers.
 fn compressor(scope: &Scope<'_>, ledger: &mut Ledger) -> Map {
     let mut algorithms = Vec::new();
     for (name, coding) in [("brotli", "br"), ("gzip", "gzip")] {
@@ -179,8 +180,8 @@ fn tells_of_clients(own: &Directive) -> bool {
     tells || own.inner().iter().any(tells_of_clients)
 }
 
-/// Returns the proxies whose word on clients counts, and whether clients' addresses come
-/// from a field.
+/// Returns the proxies that nginx trusts to name their clients, and whether nginx takes clients'
+/// addresses from a field.
 fn real_addresses(http: &[Directive], ledger: &mut Ledger) -> (Vec<String>, bool) {
     fn all<'a>(list: &'a [Directive], name: &str, out: &mut Vec<&'a Directive>) {
         for own in list {
@@ -220,12 +221,12 @@ fn real_addresses(http: &[Directive], ledger: &mut Ledger) -> (Vec<String>, bool
     (trusted, takes)
 }
 
-/// Returns whether a directive says that responses are compressed, or are not, somewhere.
+/// Returns whether a directive switches the compression of responses on or off.
 fn compresses(name: &str) -> bool {
     matches!(name, "gzip" | "brotli" | "zstd")
 }
 
-/// Settles what nothing else has settled.
+/// Settles the outcomes of all directives that no other module has settled.
 fn settle(list: &[Directive], ledger: &mut Ledger) {
     const DATA: [&str; 6] = ["map", "geo", "types", "split_clients", "events", "match"];
     for own in list {

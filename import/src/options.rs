@@ -1,9 +1,9 @@
-//! What an operator may choose of an import.
+//! The options of an import.
 
-/// The options that an operator has for an import.
+/// The choices that an operator can make for an import.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The ports whose servers are wanted, if servers of several ports differ; empty if
-    /// the import is to choose.
+    /// The ports whose servers are imported, if those of several ports differ; empty lets the
+    /// import choose.
     pub ports: Vec<u16>,
 }

@@ -1,5 +1,5 @@
-//! Regular expressions: from those that look for a part, as nginx and HAProxy have them,
-//! to those that match all of a path, as Sprat has them.
+//! Regular expressions of nginx and HAProxy, which look for a part of a text, as those of Sprat,
+//! which match all of it.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -8,12 +8,12 @@ use sprat_config::resolved::SafeRegex;
 
 use crate::document::PathIs;
 
-/// An expression as another proxy has it: found anywhere in a text.
+/// An expression as another proxy has it, which may match any part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern {
-    /// The expression as it is written.
+    /// The expression as the operator writes it.
     pub(crate) text: String,
-    /// Whether letters match in either case.
+    /// Whether the case of letters does not count.
     pub(crate) caseless: bool,
 }
 
@@ -32,15 +32,15 @@ impl Pattern {
         }
     }
 
-    /// Creates an expression for decoded paths, as nginx has them, that is found in the
-    /// same paths as Sprat has them: what has no place in a path is encoded there, and what
-    /// has one may be. It is none that Sprat takes if that cannot be said.
+    /// Creates an expression for paths as Sprat has them from one for decoded paths, as nginx has
+    /// them. Characters that may not stand in a path are encoded in it, others match in both
+    /// spellings. If that is not possible, the result is an expression that Sprat does not take.
     pub(crate) fn of_path(text: &str, caseless: bool) -> Self {
         // An open group is no expression.
         Self::new(&encoded(text).unwrap_or_else(|| "(".to_owned()), caseless)
     }
 
-    /// Returns the expression without anchors; with them within if it has alternatives.
+    /// Returns the expression without its anchors. One with alternatives keeps them.
     fn core(&self) -> Core<'_> {
         if has_alternatives(&self.text) {
             return Core {
@@ -61,8 +61,8 @@ impl Pattern {
         Core { begins, text, ends }
     }
 
-    /// Returns an expression for all of a text of which this one matches a part; `lead` is
-    /// literal text that it begins with.
+    /// Returns an expression for all of a text, after the literal text `lead`, a part of which this
+    /// one matches. `any_start` and `any_end` match the rest, unless anchors exclude it.
     fn after(&self, lead: &str, any_start: &str, any_end: &str) -> String {
         let core = self.core();
         let start = if core.begins { "" } else { any_start };
@@ -75,30 +75,33 @@ impl Pattern {
         format!("{}{start}{text}{end}", escaped(lead))
     }
 
-    /// Returns an expression that matches all of the texts in which this one is found.
+    /// Returns an expression that matches exactly the texts in which this one is found, from end to
+    /// end.
     pub(crate) fn whole(&self) -> String {
         self.after("", ".*", ".*")
     }
 
-    /// Returns the same for a replacement: the leftmost match counts, and groups keep
-    /// their numbers.
+    /// Returns the same expression as [`Self::whole`] for a replacement: the leftmost match counts,
+    /// and groups keep their numbers.
     pub(crate) fn whole_for_rewrite(&self) -> String {
         format!("^{}$", self.after("", ".*?", ".*"))
     }
 
-    /// Returns what is fixed at the beginning of the texts, if anything is.
+    /// Returns the literal text at the beginning of all texts that match; none if the expression is
+    /// not anchored there, or ignores case.
     fn literal_start(&self) -> Option<String> {
         let core = self.core();
         (core.begins && !self.caseless).then(|| leading(core.text))
     }
 
-    /// Returns whether it may be found in a text that begins with `start`.
+    /// Returns whether the expression may be found in a text that begins with `start`.
     pub(crate) fn may_begin(&self, start: &str) -> bool {
         let meets = |own: &String| own.starts_with(start) || start.starts_with(own.as_str());
         self.literal_starts().iter().any(meets)
     }
 
-    /// Returns the texts with one of which it begins: those of a group, each by itself.
+    /// Returns the literal texts of which one begins each text that matches. The alternatives of a
+    /// group after the beginning have one each.
     fn literal_starts(&self) -> Vec<String> {
         let lead = self.literal_start().unwrap_or_default();
         let core = self.core();
@@ -132,8 +135,8 @@ impl Pattern {
         starts
     }
 
-    /// Returns expressions for the texts that begin with `prefix` and in which this one is
-    /// found, and whether they are all of those texts and no others.
+    /// Returns expressions for the texts that begin with `prefix` and in which this one is found.
+    /// The flag says whether they match these texts and no others.
     pub(crate) fn within(&self, prefix: &str) -> (Vec<String>, bool) {
         if prefix == "/" {
             return (vec![self.whole()], true);
@@ -158,7 +161,7 @@ impl Pattern {
         }
     }
 
-    /// Returns the same for an expression that may be found anywhere.
+    /// Returns what [`Self::within`] does, for an expression that may be found anywhere.
     fn within_anywhere(&self, prefix: &str) -> (Vec<String>, bool) {
         let core = self.core();
         let unknown = (vec![self.whole()], false);
@@ -189,8 +192,8 @@ impl Pattern {
         (found, true)
     }
 
-    /// Returns the texts that those begin with in which it is found, if it says no more:
-    /// `^/a`, `^/(?:a|b).*`.
+    /// Returns the texts of which one begins each text that matches, if the expression asks for
+    /// nothing more: `^/a`, `^/(?:a|b).*`.
     pub(crate) fn prefixes(&self) -> Option<Vec<String>> {
         let text = self.text.strip_prefix('^').filter(|_| !self.caseless)?;
         let text = text.strip_suffix(".*").unwrap_or(text);
@@ -212,8 +215,8 @@ impl Pattern {
         each.collect()
     }
 
-    /// Returns the expression that must not follow the first slash, and the rest, of one
-    /// that begins with `^/(?!`.
+    /// Returns the two parts of an expression `^/(?!a)b`: the excepted `^/(?:a)`, and `^/b` without
+    /// the exception. None for any other expression.
     pub(crate) fn exception(&self) -> Option<(Self, Self)> {
         let rest = self.text.strip_prefix("^/(?!")?;
         let end = group_end(&self.text, 2) - 5;
@@ -225,7 +228,8 @@ impl Pattern {
         ))
     }
 
-    /// Returns the path, or the prefix that ends in a slash, that it stands for, if it does.
+    /// Returns the path, or the prefix that ends in a slash, that the expression stands for, if it
+    /// does.
     pub(crate) fn as_path(&self) -> Option<PathIs> {
         let text = self.text.strip_prefix('^').filter(|_| !self.caseless)?;
         match text.strip_suffix('$') {
@@ -237,7 +241,7 @@ impl Pattern {
         }
     }
 
-    /// Returns a wider expression, without what Sprat's have no words for: look-around.
+    /// Returns a wider expression without look-around, which Sprat's expressions do not have.
     pub(crate) fn without_look_around(&self) -> Self {
         let mut text = self.text.clone();
         while let Some(at) = ["(?!", "(?=", "(?<!", "(?<="]
@@ -250,8 +254,8 @@ impl Pattern {
         Self { text, ..*self }
     }
 
-    /// Returns the texts that it matches, if it is a list of them: `^(a|b)$`, or `a|b`
-    /// where `anchored` is false.
+    /// Returns the texts that the expression matches, if it is a list of them: `^(a|b)$`, or `a|b`
+    /// if not `anchored`.
     pub(crate) fn alternatives(&self, anchored: bool) -> Option<Vec<String>> {
         let (begins, text) = match self.text.strip_prefix('^') {
             Some(rest) => (true, rest),
@@ -275,7 +279,7 @@ impl Pattern {
     }
 }
 
-/// Returns the text that an expression without operators stands for.
+/// Returns the text that an expression without operators stands for; none for any other.
 pub(crate) fn literal(expression: &str) -> Option<String> {
     let mut out = String::new();
     let mut rest = expression.chars();
@@ -291,8 +295,8 @@ pub(crate) fn literal(expression: &str) -> Option<String> {
     (!out.is_empty()).then_some(out)
 }
 
-/// Returns an expression for paths that are percent-encoded; none if it has a class of
-/// characters that are.
+/// Returns an expression for percent-encoded paths from one for decoded ones; none if it has a
+/// class that cannot be encoded.
 fn encoded(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -324,8 +328,8 @@ fn encoded(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// Returns an expression for what a class stands for, from behind its opening bracket on: a
-/// class is of single characters, and encoded ones are three.
+/// Reads a class from behind its opening bracket, and returns an expression for the same characters
+/// in an encoded path. A class is of single characters, and an encoded one has three.
 fn encoded_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     let mut class = "[".to_owned();
     let is_negated = rest.next_if_eq(&'^').is_some();
@@ -385,18 +389,18 @@ fn encoded_class(rest: &mut Peekable<Chars<'_>>) -> Option<String> {
     }
 }
 
-/// Returns whether clients may encode a character in a path, or not.
+/// Returns whether clients may send a character in a path encoded or not.
 fn is_spelt_twice(c: char) -> bool {
     "!$&'()*+,;=:@".contains(c)
 }
 
-/// Returns whether there is such a character, or one that is always encoded, in a range.
+/// Returns whether a range has a character that may be encoded or has to be.
 fn spans_spellings(first: char, last: char) -> bool {
     let is_plain = |own: char| own.is_ascii_alphanumeric() || "-._~/".contains(own);
     last != ']' && last != '\\' && !(first..=last).all(is_plain)
 }
 
-/// Returns an expression for all spellings of a character of a path, in normal form.
+/// Returns an expression for all spellings of a character in a path in normal form.
 pub(crate) fn spellings(c: char) -> String {
     let mut bytes = [0; 4];
     let encode = |byte: &u8| format!("%{byte:02X}");
@@ -426,12 +430,12 @@ pub(crate) fn escaped(text: &str) -> String {
     out
 }
 
-/// Returns whether Sprat takes an expression.
+/// Checks whether Sprat takes an expression.
 pub(crate) fn check(expression: &str) -> Result<(), String> {
     SafeRegex::new(expression).map(drop)
 }
 
-/// Returns whether an expression matches all of a text.
+/// Returns whether an expression matches the whole of a text.
 pub(crate) fn matches(expression: &str, text: &str) -> bool {
     SafeRegex::new(expression).is_ok_and(|own| own.matches_all_of(text))
 }
@@ -442,13 +446,13 @@ pub(crate) fn finds(pattern: &Pattern, text: &str) -> Option<bool> {
     Some(whole.matches_all_of(text))
 }
 
-/// Returns how many groups an expression has that a replacement can name.
+/// Returns the number of groups in an expression, which a replacement can name.
 pub(crate) fn groups(expression: &str) -> usize {
     SafeRegex::new(expression).map_or(0, |own| own.groups())
 }
 
-/// Goes through an expression outside of classes; `see` gets each character with its
-/// place and the depth of groups.
+/// Calls `see` with each character of an expression outside of classes, with its place in bytes and
+/// the depth of groups around it.
 fn walk(text: &str, see: &mut dyn FnMut(usize, char, usize)) {
     let (mut depth, mut in_class, mut is_escaped) = (0_usize, false, false);
     for (at, c) in text.char_indices() {
@@ -508,7 +512,7 @@ fn has_anchor(text: &str) -> bool {
     found
 }
 
-/// Returns where the group ends that begins at `from`.
+/// Returns the byte after the group that begins at `from`.
 fn group_end(text: &str, from: usize) -> usize {
     let mut end = text.len();
     let rest = &text[from..];

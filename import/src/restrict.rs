@@ -1,10 +1,10 @@
-//! Matches of routes that are narrowed: which requests take a route and meet a condition.
+//! Narrowed matches of routes: the requests that take a route and also meet a condition.
 
 use crate::document::{Match, PathIs};
 use crate::patterns::{self, Pattern};
 use crate::yaml::{Value, text, word};
 
-/// A condition that a request meets.
+/// A condition on a request, by which a match can be narrowed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Delta {
     Methods(Vec<String>),
@@ -16,22 +16,23 @@ pub(crate) enum Delta {
     Path(Pattern),
     /// The request came in plain text.
     Plain,
-    /// Every request, or none.
+    /// The condition holds for every request, or for none.
     Always(bool),
 }
 
 /// A property that the paths of a match have in common, and no other paths.
 #[derive(Clone, Copy)]
 pub(crate) enum Common<'c> {
-    /// The text that they begin with.
+    /// The text that the paths begin with.
     Prefix(&'c str),
-    /// An expression that is found in them.
+    /// An expression that is found in the paths.
     Expression(&'c Pattern),
     /// The paths have nothing in common that is known.
     Nothing,
 }
 
-/// Returns what takes the requests that a match takes and that meet a condition.
+/// Returns the matches that take the requests of `own` that also meet a condition. An error means
+/// that routes cannot ask the condition.
 pub(crate) fn restrict(own: &Match, delta: &Delta, common: Common<'_>) -> Result<Vec<Match>, ()> {
     let mut next = own.clone();
     let both = |own: &[String], other: &[String]| -> Vec<String> {
@@ -131,7 +132,7 @@ pub(crate) fn takes_all(pattern: &Pattern) -> bool {
     all.contains(&&*pattern.text)
 }
 
-/// Returns whether a pattern of hosts takes all that another one does.
+/// Returns whether a pattern of hosts covers all hosts of another.
 pub(crate) fn covers(own: &str, other: &str) -> bool {
     match own.strip_prefix('*') {
         Some(suffix) => {
@@ -142,7 +143,7 @@ pub(crate) fn covers(own: &str, other: &str) -> bool {
     }
 }
 
-/// Returns a condition on a field or the like by a value's text.
+/// Returns a condition on the value of a field, a cookie or a parameter: it is this text.
 pub(crate) fn named(name: &str, value: &str, inverted: bool) -> Value {
     let mut pairs = vec![("name".to_owned(), text(name))];
     match value.contains('*') || value.len() > 256 {
@@ -155,7 +156,8 @@ pub(crate) fn named(name: &str, value: &str, inverted: bool) -> Value {
     Value::Map(pairs)
 }
 
-/// Returns a condition on a field or the like by an expression that is found in it.
+/// Returns a condition on the value of a field, a cookie or a parameter: an expression is found in
+/// it.
 pub(crate) fn found_in(name: &str, pattern: &Pattern, inverted: bool) -> Value {
     let mut pairs = vec![
         ("name".to_owned(), text(name)),
@@ -167,8 +169,8 @@ pub(crate) fn found_in(name: &str, pattern: &Pattern, inverted: bool) -> Value {
     Value::Map(pairs)
 }
 
-/// Returns a condition that a field or the like has a value that is not empty, or is not
-/// `0` either; `inverted` is that it has none such.
+/// Returns a condition that a field, a cookie or a parameter has a value that is not empty. Without
+/// `counts_zero` the value may not be `0` either. With `inverted` there is no such value.
 pub(crate) fn present(name: &str, counts_zero: bool, inverted: bool) -> Value {
     let some = if counts_zero { ".+" } else { ".{2,}|[^0]" };
     let mut pairs = vec![

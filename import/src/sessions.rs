@@ -1,18 +1,18 @@
-//! Sessions that other proxies keep by a cookie of their own.
+//! The sessions that other proxies keep by a cookie of their own.
 
 use std::time::Duration;
 
 use crate::units::time_value;
 use crate::yaml::{Map, Value, map, text, word};
 
-/// The key of a cluster.
+/// The key of a cluster's sessions.
 pub(crate) const KEY: &str = "stateful_session";
 
-/// A cookie as another proxy sets it.
+/// A session's cookie, as another proxy sets it.
 #[derive(Debug, Default)]
 pub(crate) struct Cookie<'a> {
     pub(crate) name: &'a str,
-    /// The time that the cookie lasts; without it, until the browser is closed.
+    /// The lifetime of the cookie; without it, browsers keep the cookie until they are closed.
     pub(crate) ttl: Option<Duration>,
     pub(crate) path: Option<&'a str>,
     pub(crate) domain: Option<&'a str>,
@@ -21,7 +21,7 @@ pub(crate) struct Cookie<'a> {
 }
 
 impl Cookie<'_> {
-    /// Returns what a cluster has for it.
+    /// Returns the value of a cluster's `stateful_session` with this cookie.
     pub(crate) fn value(&self) -> Value {
         let mut cookie: Map = vec![("name".to_owned(), text(self.name))];
         if let Some(ttl) = self.ttl.filter(|own| !own.is_zero()) {
@@ -47,7 +47,7 @@ impl Cookie<'_> {
     }
 }
 
-/// Returns a value of `SameSite` as browsers write it.
+/// Returns a value of `SameSite` in the spelling of browsers; none for an unknown one.
 pub(crate) fn same_site(value: &str) -> Option<&'static str> {
     let known = ["Strict", "Lax", "None"].into_iter();
     { known }.find(|own| own.eq_ignore_ascii_case(value))

@@ -1,6 +1,6 @@
-//! How requests come: in plain text, or over TLS.
+//! The transports of requests: plain text, or TLS.
 
-/// Whether requests come in plain text, and whether over TLS.
+/// The transports over which requests come: plain text, TLS, or both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transports {
     pub(crate) plain: bool,
@@ -8,7 +8,7 @@ pub(crate) struct Transports {
 }
 
 impl Transports {
-    /// Requests that come in plain text alone.
+    /// The transport of requests that come in plain text alone.
     pub(crate) const PLAIN: Self = Self {
         plain: true,
         tls: false,

@@ -1,4 +1,4 @@
-//! Sizes and times as others write them.
+//! Sizes and times as other proxies write them.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ pub(crate) fn size(text: &str) -> Option<u64> {
     (bytes < 1 << 62).then_some(bytes)
 }
 
-/// Returns a whole number that is written with digits alone.
+/// Returns a whole number that is written in digits alone; none for any other text.
 pub(crate) fn whole(text: &str) -> Option<u64> {
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     is_number.then(|| text.parse().ok()).flatten()
 }
 
-/// Returns a time, written as parts with units (`1h 30m`, `500ms`); `bare_ms` is the unit of
-/// a number that has none.
+/// Reads a time that is written as parts with units (`1h 30m`, `500ms`). `bare_ms` is the unit, in
+/// milliseconds, of a number without one.
 pub(crate) fn time(text: &str, bare_ms: u64) -> Option<Duration> {
     let mut total_ms: u64 = 0;
     let mut rest = text.trim();
@@ -59,17 +59,17 @@ pub(crate) fn time(text: &str, bare_ms: u64) -> Option<Duration> {
     Some(Duration::from_millis(total_ms))
 }
 
-/// Returns a time as Sprat has it: at least a millisecond, at most a year.
+/// Returns a time as Sprat writes it: at least a millisecond, at most a year.
 pub(crate) fn time_value(time: Duration) -> Value {
     word(format_duration(time.clamp(Duration::from_millis(1), YEAR)))
 }
 
-/// Returns a size as Sprat has it.
+/// Returns a number of bytes as Sprat writes it.
 pub(crate) fn size_value(bytes: u64) -> Value {
     word(format_bytes(bytes))
 }
 
-/// Returns a rate as Sprat has it, of bytes a second.
+/// Returns a rate in bytes a second as Sprat writes it, in bits a second.
 pub(crate) fn rate_value(bytes_per_s: u64) -> Value {
     word(format_bit_rate(bytes_per_s.saturating_mul(8).max(8)))
 }

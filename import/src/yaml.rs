@@ -1,20 +1,20 @@
-//! YAML as a person would write it: short maps in a line, long ones in lines.
+//! YAML as a person would write it: short maps in one line, long ones in several.
 
 /// A value of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// A number or a word of Sprat's.
+    /// A number or a word of Sprat's, without quotes.
     Word(String),
-    /// Text, quoted where it has to be.
+    /// A text, quoted where it has to be.
     Text(String),
     List(Vec<Value>),
     Map(Map),
 }
 
-/// Keys and their values, in order.
+/// A mapping: keys and their values, in order.
 pub(crate) type Map = Vec<(String, Value)>;
 
-/// Columns of a line, up to which a map is written in one.
+/// The most columns of a map that is written in one line.
 const WIDTH: usize = 96;
 
 #[allow(
@@ -45,7 +45,7 @@ pub(crate) fn put_list(out: &mut Map, key: &str, list: Vec<Value>) {
 }
 
 impl Value {
-    /// Returns the value in a line.
+    /// Returns the value as one line of YAML.
     pub(crate) fn inline(&self) -> String {
         match self {
             Self::Word(word) => word.clone(),
@@ -65,8 +65,8 @@ impl Value {
     }
 }
 
-/// Writes a map in lines of its own, each after `indent` spaces; the first line begins
-/// with `lead` in place of its indentation.
+/// Writes a map in lines of its own, each after `indent` spaces. The first line begins with `lead`
+/// instead, if there is one.
 pub(crate) fn write_map(out: &mut String, map: &Map, indent: usize, lead: &str) {
     for (place, (key, value)) in map.iter().enumerate() {
         match place {
@@ -104,8 +104,8 @@ fn write_value(out: &mut String, value: &Value, indent: usize, key_len: usize) {
     }
 }
 
-/// Returns a text as a scalar that is read as this text, whatever it holds; a variable of
-/// the environment is none.
+/// Returns a text as a scalar that is read back as the same text. A `${` in it does not begin a
+/// variable of the environment.
 pub(crate) fn quoted(text: &str) -> String {
     let text = text.replace("${", "$${");
     if is_plain(&text) {
@@ -130,7 +130,7 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Returns whether a text needs no quotes, in a line of other values either.
+/// Returns whether a text needs no quotes, even in a line with other values.
 fn is_plain(text: &str) -> bool {
     const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
     let Some(first) = text.bytes().next() else {

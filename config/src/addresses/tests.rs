@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns what a text is read as; none if it is refused.
+/// Returns the value that a text is read as; none if its type refuses it.
 fn read<T: Leaf>(text: &str) -> Option<T> {
     T::parse(text, TextClass::String).ok()
 }
@@ -9,7 +9,7 @@ fn fault<T: Leaf>(text: &str) -> Fault {
     T::parse(text, TextClass::String).err().unwrap()
 }
 
-/// Returns the help for a text that is not what was expected; empty if there is none.
+/// Returns the help for a text that its type refuses; empty if there is none.
 fn help<T: Leaf>(text: &str) -> String {
     let fault = fault::<T>(text);
     assert_eq!(fault.message, None, "{text}");

@@ -185,7 +185,7 @@ fn any_rules() -> impl Strategy<Value = PathRules> {
     })
 }
 
-/// Returns paths full of what may be mistaken.
+/// Returns paths full of parts that servers read differently.
 fn any_path() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         4 => Just("/"), 2 => Just("."), 2 => Just(".."), 2 => Just("%2e"), 1 => Just("%2E"),
@@ -195,8 +195,8 @@ fn any_path() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..16).prop_map(|parts| "/".to_owned() + &parts.concat())
 }
 
-/// Returns what a server makes of a path that decodes it once, slashes first, and resolves the rest
-/// in its file system; none above the root.
+/// Returns the file that a server opens for a path: it decodes the path once, slashes first, and
+/// lets its file system resolve the rest. None above the root.
 fn as_a_file_system(path: &str) -> Option<Vec<String>> {
     let mut decoded = Vec::new();
     let bytes = path.as_bytes();

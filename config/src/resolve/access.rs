@@ -9,7 +9,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{Access, BasicAuth, Cors, ExtAuthz, RbacRule};
 
-/// Resolves the checks on requests for what a route leads to.
+/// Resolves the checks that a route makes before it passes requests on.
 pub(super) fn access(
     raw: &raw::Route,
     known: &mut Known<'_>,

@@ -1,4 +1,4 @@
-//! Access logs: formats of one's own, and filters that name classes.
+//! Access logs: the operator's formats, and filters that name classes.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use crate::resolved::{
 };
 use crate::wording::listed;
 
-/// Returns the logs, none if they are off. Without `classes` those that filters name are
-/// not checked.
+/// Resolves the access logs; the list is empty if they are off. Without `classes`, the classes that
+/// filters name are not checked.
 pub(super) fn resolve<W>(
     raw: &Field<Or<W, AccessLogs>>,
     classes: Option<&Classes>,
@@ -169,7 +169,7 @@ fn has_class<T>(
     None
 }
 
-/// Returns how requests get identifiers; `Some(None)` if they get none.
+/// Resolves the identifiers that requests get; `Some(None)` if they get none.
 pub(super) fn request_id<W>(raw: &Field<Or<W, raw::RequestId>>) -> Option<Option<RequestId>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);

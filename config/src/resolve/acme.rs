@@ -10,10 +10,10 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 
-/// Names of a certificate, as Let's Encrypt has it.
+/// The most names of a certificate: Let's Encrypt's bound.
 const MAX_NAMES: usize = 100;
 
-/// Resolves the authority; `Some(None)` if it is off.
+/// Resolves the certificate authority; `Some(None)` if it is off.
 pub(super) fn resolve<W>(raw: &Field<Or<W, raw::Acme>>) -> Option<Option<Acme>> {
     let Some(raw) = raw.get()?.value() else {
         return Some(None);
@@ -34,8 +34,8 @@ pub(super) fn resolve<W>(raw: &Field<Or<W, raw::Acme>>) -> Option<Option<Acme>> 
     }))
 }
 
-/// Resolves a certificate that `acme` is to issue for these names. `None` stands for an authority
-/// with errors of its own, `Some(None)` for none, which is reported.
+/// Resolves a certificate that `acme` is to issue for these names. `None` as `acme` means that the
+/// authority has errors of its own; `Some(None)` that there is none, which is reported.
 pub(super) fn certificate(
     names: &Field<List<CertificateName, 1>>,
     acme: Option<Option<&Acme>>,
@@ -71,7 +71,8 @@ pub(super) fn certificate(
     good.then(|| IssuedCertificate::new(acme, all, span))
 }
 
-/// Reports a wildcard whose proof is no record in its zone: authorities take no other.
+/// Reports a wildcard that is not proved by a record in its zone: authorities accept no other
+/// proof.
 fn wildcard(span: &Range<usize>, reporter: &mut Reporter<'_>) {
     let message = "a wildcard is issued for a record in its zone alone".to_owned();
     let help = "have a command put it there: `challenge: {command: PROGRAM}` in `acme`, or list \

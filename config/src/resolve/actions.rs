@@ -1,4 +1,5 @@
-//! What routes do: one action each, of clusters that are there, and what goes with it.
+//! The actions of routes: each route has one, whose clusters exist, with the keys that belong to
+//! it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use crate::resolved::{
     Template, ValueIs, ValueMatch, Weighted,
 };
 
-/// The keys that say what a route does, of which it has one.
+/// The keys of a route's action, of which a route has exactly one.
 const ACTIONS: &str = "`cluster`, `weighted_clusters`, `redirect` or `direct_response`";
 
-/// Resolves what a route does; none if that was wrong, which is reported.
+/// Resolves the action of a route; none if it is wrong, which is reported.
 pub(super) fn action(
     raw: &raw::Route,
     span: &Range<usize>,
@@ -65,7 +66,7 @@ pub(super) fn action(
     }
 }
 
-/// Warns of keys that are for requests that go to a cluster, where none does.
+/// Warns of keys about requests that go to a cluster, if the route sends none to one.
 pub(super) fn warn_unused(raw: &raw::Route, action: &Action, reporter: &mut Reporter<'_>) {
     if matches!(action, Action::Forward(_)) {
         return;
@@ -206,7 +207,7 @@ fn forward(
     })
 }
 
-/// Warns of a fallback that no request gets, for no cluster before it is ever without an
+/// Warns of a fallback that no request reaches, because the clusters before it always have an
 /// endpoint in use.
 fn warn_of_fallback(span: &Range<usize>, clusters: &[Weighted], reporter: &mut Reporter<'_>) {
     let has_name = |own: &Cluster| {
@@ -307,7 +308,7 @@ fn direct_response(
     Some(DirectResponse { status, page })
 }
 
-/// Resolves a body from the configuration or from a file; none if there is neither.
+/// Resolves a page from a text in the configuration or from a file; none if there is neither.
 fn page(
     body: &Field<crate::actions::BodyText>,
     file: &Field<crate::names::FilePath>,
@@ -334,7 +335,7 @@ fn page(
     }))
 }
 
-/// Resolves the pages of a route.
+/// Resolves the error pages of a route.
 pub(super) fn error_pages(
     raw: &Field<List<raw::ErrorPage, 0>>,
     reporter: &mut Reporter<'_>,
@@ -386,7 +387,7 @@ pub(super) fn maintenance<W>(raw: &Or<W, Seldom<raw::Maintenance>>) -> Option<Op
     })
 }
 
-/// Resolves a replacement in a path.
+/// Resolves a route's replacement in the path, by a regular expression.
 pub(super) fn regex_rewrite(
     raw: &raw::RegexRewrite,
     reporter: &mut Reporter<'_>,
@@ -403,7 +404,7 @@ pub(super) fn regex_rewrite(
     }
 }
 
-/// The lists that change the fields of a head.
+/// The lists of changes to the fields of a head.
 #[derive(Clone, Copy)]
 pub(super) struct EditLists<'a> {
     pub(super) add: &'a Field<List<raw::HeaderValue, 0>>,
@@ -411,8 +412,7 @@ pub(super) struct EditLists<'a> {
     pub(super) remove: &'a Field<List<crate::actions::EditedName, 0>>,
 }
 
-/// Resolves how a head is changed; what is known of the response alone may not stand in
-/// a request's.
+/// Resolves the changes to a head. Those of a request's may not use variables of the response.
 pub(super) fn header_edits(
     lists: EditLists<'_>,
     is_request: bool,
@@ -427,7 +427,7 @@ pub(super) fn header_edits(
     })
 }
 
-/// Resolves fields and their values; those of a request know nothing of its response.
+/// Resolves fields and their values; those of a request may not use variables of the response.
 pub(super) fn header_values(
     list: &Field<List<raw::HeaderValue, 0>>,
     is_request: bool,
@@ -459,7 +459,7 @@ fn value(
     Some((name.0.clone(), template.0.clone()))
 }
 
-/// Resolves what a request must look like, beyond its host and its path.
+/// Resolves the conditions on a request beyond its host and its path.
 pub(super) fn conditions(raw: &raw::RouteMatch, reporter: &mut Reporter<'_>) -> Option<Conditions> {
     let keys = [("path", &raw.path.given), ("prefix", &raw.prefix.given)];
     if let (Some((key, _)), true) = (
@@ -498,8 +498,7 @@ pub(super) fn conditions(raw: &raw::RouteMatch, reporter: &mut Reporter<'_>) -> 
     })
 }
 
-/// Resolves what fields or cookies must look like; the names of fields are in lower
-/// case.
+/// Resolves the conditions on fields, or on cookies. Names of fields become lower case.
 pub(super) fn values(
     list: &[Field<raw::HeaderMatch>],
     are_fields: bool,

@@ -1,4 +1,4 @@
-//! Where listeners stand: not where others do.
+//! The addresses of listeners, of which no two may overlap.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved;
 
-/// The addresses that are taken, each with the place of its first byte.
+/// The addresses that listeners have taken, each with the first byte of its place in the file.
 pub(super) struct Addresses {
     admin: Option<AdminPlace>,
     listeners: HashMap<resolved::ListenAddress, usize>,
@@ -22,7 +22,7 @@ struct AdminPlace {
 }
 
 impl Addresses {
-    /// Returns the addresses that are taken at first: that of the admin listener alone.
+    /// Returns the table of taken addresses with that of the admin listener alone.
     pub(super) fn of(admin: Option<&raw::Admin>) -> Self {
         let admin = admin.and_then(|admin| {
             Some(AdminPlace {
@@ -37,9 +37,10 @@ impl Addresses {
         }
     }
 
-    /// Takes a listener's address, which no other may have. Of two listeners one may have all of a
-    /// machine's addresses and the other a single one of these: their sockets are all shared
-    /// (`SO_REUSEPORT`), and the kernel prefers the single one's. The admin listener's is not.
+    /// Takes a listener's address, and reports one that another listener has. Of two listeners one
+    /// may have all of a machine's addresses and the other a single one of these: their sockets are
+    /// all shared (`SO_REUSEPORT`), and the kernel prefers the single one's. The admin listener's
+    /// is not.
     pub(super) fn add(&mut self, field: &Field<ListenAt>, reporter: &mut Reporter<'_>) {
         let address = field.get().map(|address| canonical(&address.0));
         // Port 0 is a port of the kernel's choosing.
@@ -75,8 +76,8 @@ impl Addresses {
     }
 }
 
-/// Returns the permissions of a socket's file, `default` where none are given. They
-/// are for a Unix socket alone.
+/// Resolves the permissions of a socket's file, which default to `default`. They are for a Unix
+/// socket alone.
 pub(super) fn mode(
     address: &Field<ListenAt>,
     raw: &Field<FileMode>,
@@ -88,7 +89,7 @@ pub(super) fn mode(
     Some(given.unwrap_or(default))
 }
 
-/// Returns the owner of a socket's file, which is for a Unix socket alone.
+/// Resolves the owner of a socket's file, which is for a Unix socket alone.
 pub(super) fn owner(
     address: &Field<ListenAt>,
     user: &Field<UnixAccount>,
@@ -110,7 +111,7 @@ pub(super) fn owner(
     })
 }
 
-/// Reports a key about a socket's file where there is none.
+/// Reports the key `key` about a socket's file if the address is no Unix socket.
 fn fits<T>(
     key: &str,
     address: &Field<ListenAt>,
@@ -127,7 +128,7 @@ fn fits<T>(
     Some(())
 }
 
-/// Returns the address that packets have.
+/// Returns the form of an address that packets have.
 fn canonical(address: &resolved::ListenAddress) -> resolved::ListenAddress {
     match address {
         resolved::ListenAddress::Ip(address) => canonical_ip(*address).into(),
@@ -147,7 +148,7 @@ fn overlap(a: &resolved::ListenAddress, b: &resolved::ListenAddress) -> bool {
 }
 
 /// Returns whether the kernel lets only shared sockets (`SO_REUSEPORT`) listen on both addresses.
-/// All addresses of IPv6, `[::]`, are those of IPv4, too.
+/// The address `[::]` covers all addresses of IPv4, too.
 fn overlap_ip(a: SocketAddr, b: SocketAddr) -> bool {
     let (one, other) = (canonical_ip(a).ip(), canonical_ip(b).ip());
     let covers =

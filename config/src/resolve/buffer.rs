@@ -6,7 +6,7 @@ use crate::raw;
 use crate::resolved::{BufferFile, BufferTotals, BufferedBody, ResponseBuffer, RouteBuffer};
 use crate::words::{Auto, Off};
 
-/// Resolves what all bodies may take.
+/// Resolves the bounds on what all buffered bodies take together.
 pub(super) fn totals(raw: &raw::Buffer) -> Option<BufferTotals> {
     Some(BufferTotals {
         memory_bytes: bytes(&raw.max_total_memory)?,
@@ -14,7 +14,7 @@ pub(super) fn totals(raw: &raw::Buffer) -> Option<BufferTotals> {
     })
 }
 
-/// Resolves what is buffered where a route says nothing.
+/// Resolves what is buffered for routes that do not say.
 pub(super) fn of_file(raw: &raw::Buffer) -> Option<RouteBuffer> {
     Some(RouteBuffer {
         request: request(raw.request.get()?)?,
@@ -22,7 +22,7 @@ pub(super) fn of_file(raw: &raw::Buffer) -> Option<RouteBuffer> {
     })
 }
 
-/// Resolves what a route buffers; `above` is what the file says.
+/// Resolves what a route buffers; it takes from `above`, the file's, what it does not say itself.
 pub(super) fn of_route(raw: &raw::RouteBuffer, above: &RouteBuffer) -> Option<RouteBuffer> {
     Some(RouteBuffer {
         request: match raw.request.optional()? {

@@ -1,4 +1,4 @@
-//! The catalogue of sizes.
+//! Resolves the catalogue of sizes.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::resolved::{
 };
 use crate::words::Off;
 
-/// Fields that tell variants apart, as an entry has bits for them.
+/// The most fields that tell variants apart: an entry of the catalogue has as many bits.
 const MAX_VARY: usize = sprat_scheduler::catalogue::MAX_VARY;
 
 pub(super) fn resolve(
@@ -108,7 +108,7 @@ fn manifest(
     })
 }
 
-/// Resolves the probes of a route.
+/// Resolves a route's probes by HEAD requests.
 pub(super) fn head_probe(raw: &raw::HeadProbe) -> Option<HeadProbe> {
     Some(HeadProbe {
         budget: time(&raw.budget)?,
@@ -131,7 +131,7 @@ pub(super) fn document_root(raw: &raw::DocumentRoot) -> Option<DocumentRoot> {
     })
 }
 
-/// Resolves estimates by kind; `Some(None)` if switched off.
+/// Resolves estimates by kind; `Some(None)` if they are off.
 pub(super) fn estimator(raw: &Field<Or<Off, raw::Estimator>>) -> Option<Option<EstimatorConfig>> {
     let Some(estimator) = raw.get()?.value() else {
         return Some(None);
@@ -143,7 +143,7 @@ pub(super) fn estimator(raw: &Field<Or<Off, raw::Estimator>>) -> Option<Option<E
     }))
 }
 
-/// Resolves the fields that tell variants apart.
+/// Resolves the names of the fields that tell variants of a resource apart.
 pub(super) fn vary(
     raw: &Field<List<FieldName, 0>>,
     reporter: &mut Reporter<'_>,

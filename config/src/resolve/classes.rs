@@ -12,10 +12,10 @@ use crate::raw;
 use crate::resolved::*;
 use crate::wording::listed;
 
-/// Classes that are there without being configured.
+/// The names of the classes that exist without being configured.
 const BUILT_IN: [&str; 2] = ["default", "background"];
 
-/// Resolves classes and rules; none if there is an error in one.
+/// Resolves the classes and their rules; none if there is an error in one.
 pub(super) fn resolve(
     classes: &Field<ByName<raw::Class>>,
     rules: &Field<List<raw::ClassRule, 1>>,
@@ -107,7 +107,7 @@ fn class(name: &str, raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<Cl
     })
 }
 
-/// Resolves the time when the value of a class's responses begins to fall.
+/// Resolves the soft deadline, after which the value of a class's responses falls.
 fn soft_deadline(
     raw: &raw::Class,
     deadline: Option<Duration>,
@@ -132,8 +132,8 @@ fn soft_deadline(
     None
 }
 
-/// Resolves the shares of the wait queue from which some requests are discarded, and from which all
-/// are.
+/// Resolves the thresholds of early discard, as shares of the wait queue: from the first some
+/// requests are discarded, from the second all.
 fn drop_thresholds(raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<(f64, f64)> {
     let Some(discard) = raw.early_discard.get()?.value() else {
         return Some((1.0, 1.0));
@@ -148,7 +148,7 @@ fn drop_thresholds(raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<(f64
     Some((from, to))
 }
 
-/// Resolves a rule; returns it with the name of its class and its line.
+/// Resolves a rule of classes, with the name of its class and the line where it stands.
 fn rule(
     field: &Field<raw::ClassRule>,
     names: &[&str],
@@ -214,7 +214,7 @@ fn class_match(raw: &raw::ClassMatch, reporter: &mut Reporter<'_>) -> Option<Cla
     })
 }
 
-/// Warns of rules that go by client certificates where no listener asks for any.
+/// Warns of rules that match client certificates, if no listener asks for any.
 pub(super) fn warn_unasked(
     file: &raw::File,
     listeners: Option<&[Listener]>,
@@ -241,7 +241,7 @@ pub(super) fn warn_unasked(
     }
 }
 
-/// Warns of rules that go by users where nothing finds out a request's user.
+/// Warns of rules that match users, if nothing finds out a request's user.
 pub(super) fn warn_unknown_users(
     rules: &[Field<raw::ClassRule>],
     finds_users: bool,
@@ -256,7 +256,7 @@ pub(super) fn warn_unknown_users(
     }
 }
 
-/// Warns of keys that order the uplink where nothing is paced.
+/// Warns of keys that order the uplink, if the uplink is not paced.
 pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Reporter<'_>) {
     let why = match (&uplink.engine, uplink.rate) {
         (Engine::Kernel(_), _) => "`engine: kernel` orders by size alone",
@@ -289,7 +289,7 @@ pub(super) fn warn_unpaced(file: &raw::File, uplink: &Uplink, reporter: &mut Rep
     warn_keys(&file.classes, &why, reporter);
 }
 
-/// Warns of a class's keys that order the uplink.
+/// Warns of the keys of classes that order the uplink; `why` is the help.
 pub(super) fn warn_keys(
     classes: &Field<ByName<raw::Class>>,
     why: &str,
@@ -309,7 +309,7 @@ pub(super) fn warn_keys(
     }
 }
 
-/// Resolves the rules by which requests are turned away.
+/// Resolves the rules by which admission turns requests away.
 pub(super) fn admission(raw: &raw::Admission) -> Option<Admission> {
     let channel = maybe(raw.channel.get()?.value(), |channel| {
         Some(ChannelRule {

@@ -1,4 +1,4 @@
-//! Names of clusters: the cluster that one stands for, and which of them are of use.
+//! Names of clusters: the cluster that each stands for, and whether a route uses it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,20 +11,20 @@ use crate::raw;
 use crate::resolved::Cluster;
 use crate::wording::listed;
 
-/// The clusters that routes may name, and which of them one has named.
+/// The clusters that routes may name, and which of them a route has named.
 pub(super) struct Known<'a> {
     /// The names of all clusters in the order of the file, with their places in it.
     names: Vec<(&'a str, &'a Range<usize>)>,
     places: HashMap<&'a str, usize>,
-    /// The clusters that have no error, by their names.
+    /// The clusters without errors, by their names.
     clusters: HashMap<&'a str, &'a Arc<Cluster>>,
     used: Vec<bool>,
-    /// Whether each route has named clusters that are there.
+    /// Whether every name that routes have given so far is that of a cluster.
     all_named: bool,
 }
 
 impl<'a> Known<'a> {
-    /// Returns the clusters of a file, of which none is named yet.
+    /// Returns the table of a file's clusters, none of which is named yet.
     pub(super) fn new(file: &'a raw::File, clusters: Option<&'a [Option<Arc<Cluster>>]>) -> Self {
         let named = file.clusters.get().into_iter().flat_map(|named| &named.0);
         let names: Vec<(&str, &Range<usize>)> = named
@@ -40,8 +40,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the cluster that a key names; none if it is wrong, or is not there, which
-    /// is reported.
+    /// Returns the cluster that a key names, and notes that it is used. None if the name is wrong,
+    /// or if no cluster has it, which is reported.
     pub(super) fn cluster(
         &mut self,
         field: &Field<Name>,
@@ -63,7 +63,7 @@ impl<'a> Known<'a> {
         self.clusters.get(&*name.0).copied().cloned()
     }
 
-    /// Notes a route that could not be read, which may name any cluster.
+    /// Notes that a route could not be read: it may name any cluster.
     pub(super) fn note_unread(&mut self) {
         self.all_named = false;
     }
@@ -83,7 +83,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Reports a name that no cluster has; `known` are those that there are.
+/// Reports a name that no cluster has; `known` are the clusters that exist.
 pub(super) fn dangling(
     name: &str,
     span: &Range<usize>,

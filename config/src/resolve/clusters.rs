@@ -1,4 +1,4 @@
-//! Clusters: their endpoints, how one is chosen, and the requests that wait.
+//! Clusters: their endpoints, their dispatch, and the requests that wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 
-/// Resolves the clusters in the order of the file; none for one with an error in it.
+/// Resolves the clusters in the order of the file; none in the place of one with an error.
 pub(super) fn resolve(
     file: &raw::File,
     reporter: &mut Reporter<'_>,
@@ -96,7 +96,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
     })
 }
 
-/// Reports more connections that are kept than may be open: `max` bounds these, `idle` those.
+/// Reports a bound on idle connections that is above the bound on open ones.
 fn idle_fits(
     raw: &raw::Cluster,
     max: Option<usize>,
@@ -115,8 +115,8 @@ fn idle_fits(
     Some(())
 }
 
-/// Resolves how one of the endpoints is chosen; names, and a file if they are listed in one, may
-/// change which there are.
+/// Resolves the dispatch of a cluster. Names, or a file of endpoints, may change how many there
+/// are.
 fn dispatch_of(
     raw: &raw::Cluster,
     endpoints: &[Endpoint],
@@ -140,7 +140,7 @@ fn dispatch_of(
     Some(chosen)
 }
 
-/// Resolves the TLS of a cluster, which needs a name where an endpoint has none of its own.
+/// Resolves the TLS of a cluster. It needs `sni` if an endpoint has no name of its own.
 fn tls_with_name(
     raw: &raw::Cluster,
     endpoints: &[Endpoint],
@@ -162,7 +162,7 @@ fn is_nameless(own: &Endpoint) -> bool {
     matches!(own.address, EndpointAddress::Unix(_))
 }
 
-/// Returns why a cluster cannot have these endpoints of a file, and what to do.
+/// Returns why a cluster cannot have these endpoints of a file, and the help; none if it can.
 pub(crate) fn fits_cluster(
     found: &[Endpoint],
     cluster: &Cluster,
@@ -186,10 +186,10 @@ pub(crate) fn fits_cluster(
         .then(|| (APART.to_owned(), NOT_APART))
 }
 
-/// The interval at which a file is checked for changes, where none is given.
+/// The default interval at which a file of endpoints is checked for changes.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Returns the endpoints that are given, or the file that has them.
+/// Resolves a cluster's endpoints, or the file that has them.
 fn source(
     name: &str,
     raw: &raw::Cluster,
@@ -220,7 +220,7 @@ fn source(
     Some((Vec::new(), Some(EndpointsFile { at, interval })))
 }
 
-/// Reports priorities where `dispatch` gives each endpoint a part of its own.
+/// Reports different priorities under a dispatch that gives each endpoint a part of its own.
 fn priorities_fit(
     raw: &Field<raw::Dispatch>,
     dispatch: &Dispatch,
@@ -239,7 +239,7 @@ fn priorities_fit(
 const APART: &str = "this `dispatch` gives each endpoint its part: none can stand by for others";
 const NOT_APART: &str = "use another, such as least_work, or leave `priority` out";
 
-/// Returns the endpoints of a list, each once.
+/// Resolves a list of endpoints, and reports one that is listed twice.
 pub(crate) fn endpoints(
     raw: &[Field<raw::Endpoint>],
     reporter: &mut Reporter<'_>,
@@ -282,7 +282,7 @@ pub(crate) fn endpoints(
     good.then_some(resolved)
 }
 
-/// Weight, sizes, reservation and priority of an endpoint.
+/// The parameters of an endpoint: weight, interval of sizes, reservation and priority.
 type Parameters = (u32, Option<(u64, u64)>, bool, u8);
 
 fn parameters(raw: &raw::WeightedEndpoint, reporter: &mut Reporter<'_>) -> Option<Parameters> {
@@ -311,8 +311,8 @@ pub(super) fn size_range(
     Some(Some((from, to)))
 }
 
-/// Resolves how one is chosen of as many as `ranges` has, each of which may say its sizes. Where
-/// the number `grows`, each may stand for several.
+/// Resolves a dispatch among endpoints or pools. `ranges` has the interval of sizes of each, if it
+/// says one. If the number `grows`, each may stand for several endpoints.
 pub(super) fn dispatch(
     raw: &Field<raw::Dispatch>,
     ranges: &[Option<(u64, u64)>],
@@ -353,8 +353,8 @@ pub(super) fn dispatch(
     Some((dispatch, hash_key))
 }
 
-/// Resolves the intervals of `sita`: as many cutoffs as there are gaps between endpoints, unless
-/// every endpoint says what it is for.
+/// Resolves the intervals of `sita`: one cutoff for each gap between endpoints, unless every
+/// endpoint has an interval of its own.
 fn intervals(
     raw: &Field<raw::Dispatch>,
     sita: &raw::Sita,
@@ -402,8 +402,8 @@ fn intervals(
     Some(Intervals::Fixed(given))
 }
 
-/// Resolves the wait queue before endpoints; `binds` says what binds requests to one of them, if
-/// anything does.
+/// Resolves the wait queue before endpoints. `binds` is the setting that binds requests to an
+/// endpoint, for the error's text; none if requests may go to any.
 pub(super) fn wait_queue(
     raw: &Field<raw::WaitQueue>,
     binds: Option<&str>,

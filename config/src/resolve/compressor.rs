@@ -5,7 +5,7 @@ use crate::containers::{Or, Seldom};
 use crate::raw;
 use crate::resolved::Compressor;
 
-/// Resolves how responses are compressed; none if they are not.
+/// Resolves the compression of responses; `Some(None)` if they are not compressed.
 pub(super) fn compressor<W>(raw: &Or<W, Seldom<raw::Compressor>>) -> Option<Option<Compressor>> {
     let Some(raw) = raw.value() else {
         return Some(None);

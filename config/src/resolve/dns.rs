@@ -1,4 +1,4 @@
-//! How the names of endpoints are resolved.
+//! The way in which endpoints' names are resolved.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,11 +11,10 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 
-/// Servers that an operator can give.
+/// The most DNS servers of a cluster.
 const RESOLVERS_MAX: usize = 8;
 
-/// Resolves how the names of these endpoints are resolved; `endpoints` is none if one of them is
-/// wrong.
+/// Resolves the DNS settings of a cluster; `endpoints` is none if one of them is wrong.
 pub(super) fn resolve(
     field: &Field<raw::Dns>,
     endpoints: Option<&[Endpoint]>,
@@ -61,7 +60,7 @@ pub(super) fn resolve(
     })
 }
 
-/// A time with the name of its key.
+/// A key with a time, and its name.
 #[derive(Clone, Copy)]
 struct TimeKey<'a> {
     name: &'static str,
@@ -74,8 +73,8 @@ impl<'a> TimeKey<'a> {
     }
 }
 
-/// Resolves a shortest and a longest time. Where one is given alone and passes the other's default,
-/// it stands for both.
+/// Resolves a shortest and a longest time. If only one is given and passes the other's default, it
+/// stands for both.
 fn ordered(
     low: TimeKey<'_>,
     high: TimeKey<'_>,
@@ -97,7 +96,7 @@ fn ordered(
     }
 }
 
-/// Resolves the servers to ask; `Some(None)` for the system's.
+/// Resolves the DNS servers to ask; `Some(None)` for the system's.
 fn resolvers(
     field: &Field<Or<raw::System, List<DnsServer, 1>>>,
     reporter: &mut Reporter<'_>,

@@ -1,4 +1,4 @@
-//! An Envoy filter's configuration.
+//! Resolves an Envoy filter's configuration.
 
 use std::collections::HashMap;
 
@@ -12,8 +12,8 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
 
-/// Resolves the whole configuration; none if there is an error in it, which was reported. Every
-/// part is checked, whatever is wrong with the others.
+/// Resolves a filter's whole configuration; none if there is an error in it, which is reported.
+/// Every part is checked, whatever is wrong with the others.
 pub(crate) fn filter(raw: &raw::Filter, reporter: &mut Reporter<'_>) -> Option<Filter> {
     let classes = classes::resolve(&raw.classes, &raw.class_rules, reporter);
     let rules = raw.class_rules.get().map_or(&[][..], |rules| &rules.0);
@@ -54,7 +54,7 @@ fn uplink(raw: &raw::FilterUplink, reporter: &mut Reporter<'_>) -> Option<Filter
     })
 }
 
-/// Warns of rules by what a filter does not see of a connection.
+/// Warns of rules that match properties of a connection that a filter does not see.
 fn warn_unseen(rules: &[Field<raw::ClassRule>], reporter: &mut Reporter<'_>) {
     let matches = rules.iter().filter_map(|rule| rule.get()?.matches.get());
     for own in matches {
@@ -71,7 +71,7 @@ fn warn_unseen(rules: &[Field<raw::ClassRule>], reporter: &mut Reporter<'_>) {
     }
 }
 
-/// Warns of keys that order the uplink where nothing is paced.
+/// Warns of keys that order the uplink, if the uplink is not paced.
 fn warn_unpaced(
     raw: &raw::Filter,
     uplink: &FilterUplink,

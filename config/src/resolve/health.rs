@@ -9,7 +9,7 @@ use crate::resolved::*;
 use crate::scalars::Count;
 use crate::words::{Off, Unlimited};
 
-/// Resolves when a cluster's endpoints go out of use, and the bounds on it as a whole.
+/// Resolves the checks that take a cluster's endpoints out of use, and the bounds on the cluster.
 pub(super) fn resilience(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Option<Resilience> {
     let outlier_detection = maybe(raw.outlier_detection.get()?.value(), |outliers| {
         outlier_detection(outliers, reporter)
@@ -49,7 +49,7 @@ fn small<const MIN: u64, const MAX: u64>(raw: Count<MIN, MAX>) -> u32 {
     u32::try_from(raw.0).unwrap_or(u32::MAX)
 }
 
-/// Resolves a number; `Some(None)` if it is off.
+/// Resolves a number that may be `off`; `Some(None)` if it is.
 fn number<const MIN: u64, const MAX: u64>(
     raw: &Field<Or<Off, Count<MIN, MAX>>>,
 ) -> Option<Option<u32>> {
@@ -138,7 +138,7 @@ fn http_health_check(raw: &raw::HttpHealthCheck) -> Option<HttpHealthCheck> {
     })
 }
 
-/// Resolves which requests of a route are repeated.
+/// Resolves the policy by which a route's requests are repeated or hedged.
 pub(super) fn retry_policy(raw: &raw::Route, reporter: &mut Reporter<'_>) -> Option<RetryPolicy> {
     let hedge_delay = maybe(raw.hedge_policy.get()?.value(), |hedge| time(&hedge.delay))?;
     let Some(policy) = raw.retry_policy.get()?.value() else {

@@ -60,7 +60,7 @@ fn min_rates(raw: &raw::MinRates) -> Option<MinRates> {
     })
 }
 
-/// Resolves the least rates of request bodies, and of responses.
+/// Resolves the least rates under load: of request bodies, and of responses.
 fn rates_under_load(raw: &raw::MinRatesUnderLoad) -> Option<(MinRate, MinRate)> {
     let window = time(&raw.window)?;
     let rate = |raw: &Field<raw::SomeBytes>| {
@@ -103,7 +103,7 @@ pub(super) fn client_by(raw: &raw::ClientBy) -> Option<ClientBy> {
     })
 }
 
-/// Resolves the limits of the whole process.
+/// Resolves the bounds on the whole process; `Some(None)` if they are off.
 pub(super) fn overload_manager(
     raw: &Field<Or<Off, raw::OverloadManager>>,
     reporter: &mut Reporter<'_>,

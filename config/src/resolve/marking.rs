@@ -1,4 +1,4 @@
-//! How responses are marked, resolved.
+//! Resolves the marks on responses.
 
 use sprat_scheduler::marking::Variant;
 use sprat_scheduler::{Discipline, Marking as Rule, Sfd};
@@ -32,7 +32,7 @@ fn rule(
     })
 }
 
-/// Resolves code points; `Some(None)` if there are none.
+/// Resolves the code points of marks; `Some(None)` if packets are not marked.
 pub(super) fn marking(
     raw: &raw::Uplink,
     policy: Option<&Discipline>,

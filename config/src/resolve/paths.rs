@@ -1,4 +1,5 @@
-//! Paths in rules that no request has, for requests are matched in normal form.
+//! Warnings about paths in rules that are not in normal form: requests are matched in normal form,
+//! so none has such a path.
 
 use crate::addresses::UrlPath;
 use crate::decode::{Field, shortened};
@@ -7,7 +8,7 @@ use crate::paths::{Abnormal, PathRules};
 use crate::raw;
 use crate::resolved::Listener;
 
-/// Warns of paths in routes and class rules that no listener matches a request with.
+/// Warns of paths in routes and class rules that no listener's requests can have.
 pub(super) fn warn_abnormal(file: &raw::File, listeners: &[Listener], reporter: &mut Reporter<'_>) {
     let rules: Vec<PathRules> = listeners.iter().map(|listener| listener.paths).collect();
     let routes = file.routes.get().into_iter().flat_map(|list| &list.0);

@@ -7,7 +7,7 @@ use crate::containers::{List, Or};
 use crate::diagnostic::Reporter;
 use crate::raw;
 
-/// Classes that the kernel can tell apart, and that the bands are defined for.
+/// The most classes of `bands`, as many as the kernel can tell apart.
 const MAX_CLASSES: usize = 16;
 
 /// Resolves a policy and its parameters.

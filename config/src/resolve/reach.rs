@@ -1,8 +1,8 @@
-//! Routes that an earlier one leaves nothing to.
+//! Warnings about routes that no request reaches, because an earlier route takes them all.
 //!
-//! A table of 10,000 routes is compared by what two of them must have in common for one
-//! to take all of the other's requests: paths by a tree of their segments, a host and its
-//! domains, and conditions, which are the same or none.
+//! A table of 10,000 routes is compared by what two of them must have in common for one to take all
+//! of the other's requests: paths by a tree of their segments, a host and its domains, and
+//! conditions, which are the same or none.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,29 +12,29 @@ use crate::diagnostic::Reporter;
 use crate::resolved::{HostPattern, PathPattern, RouteMatch};
 
 /// The most looks at kept matches for one match. A hostile table of long paths below each other may
-/// want more, and is left unchecked from there.
+/// want more; the check of a match ends there.
 const MAX_LOOKS: usize = 10_000;
 
-/// The number of what was not given: every host, no condition.
+/// The number that stands for every host, or for no condition.
 const NONE: usize = 0;
 
-/// The earlier matches of a table, each with its conditions, indexed.
+/// The earlier matches of a table of routes, with their conditions, indexed.
 pub(super) struct Earlier<C> {
     /// The matches that are kept, each with the byte at which it is written.
     kept: Vec<(RouteMatch, usize)>,
-    /// The nodes of the tree of paths: from a segment to the node below.
+    /// The nodes of the tree of paths: each leads from a segment to the node below.
     segments: Vec<HashMap<Box<str>, usize>>,
     hosts: HashMap<String, usize>,
-    /// Domains whose names below match, such as `.example.org`.
+    /// The numbers of domains, such as `.example.org`, whose hosts match.
     domains: HashMap<String, usize>,
     conditions: HashMap<C, usize>,
     /// The indices in `kept` of the matches that end at a path, a host and conditions.
     ends: HashMap<End, Vec<usize>>,
-    /// Nodes of the tree that a path ends at.
+    /// Whether a path ends at each node of the tree.
     is_end: Vec<bool>,
 }
 
-/// A path, a host and conditions, by their numbers.
+/// The key of a match in the index: a path, a host and conditions, by their numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct End {
     path: PathEnd,
@@ -42,7 +42,7 @@ struct End {
     conditions: usize,
 }
 
-/// A path, by its node in the tree.
+/// The path of a match, by its node in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum PathEnd {
     Any,
@@ -64,8 +64,8 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         }
     }
 
-    /// Warns of a route (or other `what`) that an earlier one leaves nothing to; returns
-    /// whether it is left something.
+    /// Warns of a route (or other `what`) whose requests an earlier one takes all; returns whether
+    /// it gets any.
     pub(super) fn check(
         &self,
         what: &str,
@@ -83,7 +83,7 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         }
     }
 
-    /// Keeps a match, written at byte `start`, for those after it.
+    /// Keeps a match, written at byte `start`, to compare later ones with it.
     pub(super) fn keep(&mut self, matches: &RouteMatch, conditions: &C, start: usize) {
         let path = match &matches.path {
             PathPattern::Any => PathEnd::Any,
@@ -112,7 +112,7 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         self.kept.push((matches.clone(), start));
     }
 
-    /// Returns the node that a path ends at, which is made if it is not there.
+    /// Returns the node that a path ends at, and makes it if there is none.
     fn node(&mut self, path: &str) -> usize {
         let mut node = 0;
         for segment in path.split('/') {
@@ -129,7 +129,7 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         node
     }
 
-    /// Returns the place of the first one kept that takes every request of this one.
+    /// Returns the index of the first kept match that takes every request of this one.
     fn first_taking_all(&self, matches: &RouteMatch, conditions: &C) -> Option<usize> {
         let own = self.conditions.get(conditions).copied();
         let conditions = || [NONE].into_iter().chain(own.filter(|own| *own != NONE));
@@ -157,7 +157,7 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         ends.take(MAX_LOOKS).filter_map(first_of).min()
     }
 
-    /// Returns the numbers of the hosts that have all requests to this one.
+    /// Returns the numbers of the kept hosts and domains that cover a host.
     fn hosts_above(&self, host: Option<&HostPattern>) -> Vec<usize> {
         let mut above = vec![NONE];
         let (name, from) = match host {
@@ -176,7 +176,7 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
         above
     }
 
-    /// Returns the paths kept that have all of this one.
+    /// Returns the kept paths that cover a path.
     fn paths_above(&self, path: &PathPattern) -> Vec<PathEnd> {
         let mut above = vec![PathEnd::Any];
         let below = |node: usize, segment: &str| self.segments[node].get(segment).copied();
@@ -215,8 +215,8 @@ impl<C: Clone + Default + Eq + Hash> Earlier<C> {
     }
 }
 
-/// The earlier matches of a short table without conditions, which are compared one by one:
-/// the index is code that the filter for Envoy would carry for a few clusters.
+/// The earlier matches of a short table without conditions, which are compared one by one. An index
+/// would be code that the filter for Envoy carries for a few clusters.
 #[derive(Default)]
 pub(super) struct Few(Vec<(RouteMatch, usize)>);
 
@@ -224,7 +224,7 @@ impl Few {
     /// The most matches that later ones are compared with, as the cost is quadratic.
     const MAX: usize = 1000;
 
-    /// Warns of a match that an earlier one leaves nothing to, or else keeps it.
+    /// Warns of a match whose requests an earlier one takes all; otherwise keeps it.
     pub(super) fn check(
         &mut self,
         what: &str,
@@ -247,7 +247,7 @@ fn warn(what: &str, first: usize, span: &Range<usize>, reporter: &mut Reporter<'
     reporter.warning(span, message, Some(help));
 }
 
-/// Returns the number of a key, a new one if it is not known.
+/// Returns the number of a key, and gives an unknown one the next number.
 fn numbered<K: Clone + Eq + Hash>(known: &mut HashMap<K, usize>, key: &K) -> usize {
     let next = known.len();
     match known.get(key) {
@@ -259,7 +259,7 @@ fn numbered<K: Clone + Eq + Hash>(known: &mut HashMap<K, usize>, key: &K) -> usi
     }
 }
 
-/// Returns whether every request that `b` matches is matched by `a`.
+/// Returns whether `a` matches every request that `b` matches.
 fn covers(a: &RouteMatch, b: &RouteMatch) -> bool {
     let below = |path: &str, prefix: &str| {
         path.strip_prefix(prefix)

@@ -1,4 +1,4 @@
-//! Routes: the clusters that they name, and what they leave to each other.
+//! Routes: the clusters that they name, and the requests that earlier ones leave to later ones.
 
 use std::sync::Arc;
 
@@ -152,7 +152,7 @@ fn route(
 
 /// The keys of hosts and paths, which routes and groups of a filter share.
 pub(super) trait HostsAndPaths {
-    /// Returns what the keys `hosts`, `path` and `prefix` say.
+    /// Returns the values of the keys `hosts`, `path` and `prefix`.
     fn keys(&self) -> (&Field<Hosts>, &Field<UrlPath>, &Field<UrlPath>);
 }
 
@@ -170,7 +170,7 @@ impl HostsAndPaths for raw::RouteMatch {
     }
 }
 
-/// Resolves the host and the path that a request must have.
+/// Resolves the hosts and the path that a request must have.
 pub(super) fn route_match(
     raw: &impl HostsAndPaths,
     reporter: &mut Reporter<'_>,

@@ -1,4 +1,4 @@
-//! Sessions: the cookie that a client is given.
+//! Sessions: the cookie that a client gets.
 
 use super::values::optional_file;
 use crate::containers::Or;
@@ -24,7 +24,7 @@ pub(super) fn resolve<W>(
     }))
 }
 
-/// Returns what `Set-Cookie` has after the value.
+/// Returns the attributes of the cookie: what `Set-Cookie` has after the value.
 fn attributes(cookie: &raw::SessionCookie, reporter: &mut Reporter<'_>) -> Option<String> {
     let (name, path) = (&cookie.name.get()?.0, &cookie.path.get()?.0);
     let mut said = format!("; Path={path}; HttpOnly");
@@ -76,7 +76,7 @@ fn attributes(cookie: &raw::SessionCookie, reporter: &mut Reporter<'_>) -> Optio
     good.then_some(said)
 }
 
-/// Checks an attribute beside those `given` before it.
+/// Checks an attribute of the cookie; `given` are those before it.
 fn check(
     attribute: CookieAttributeName,
     value: Option<&str>,

@@ -1,4 +1,4 @@
-//! An uplink that several instances send on, resolved.
+//! Resolves an uplink that several instances share.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{Engine, Rate, SharedUplink};
 
-/// A minute: what an instance that is gone keeps from the others, at most.
+/// The longest lease: an instance that is gone keeps its part of the link from the others so long.
 const LEASE_MAX: Duration = Duration::from_secs(60);
 
 /// Resolves `uplink.shared`; `Some(None)` if the link is this instance's alone.

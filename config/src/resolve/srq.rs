@@ -58,7 +58,8 @@ fn queues(raw: &Field<raw::QueueBounds>, reporter: &mut Reporter<'_>) -> Option<
     Some((min, max))
 }
 
-/// Resolves the quanta to begin with. Without any the default ones, as many as there may be.
+/// Resolves the quanta that the queues of `srq` begin with. If none are given they are the
+/// defaults, as many as there may be.
 fn quanta(
     raw: &raw::Srq,
     queues: Option<(usize, usize)>,
@@ -90,7 +91,7 @@ fn quanta(
     Some(quanta)
 }
 
-/// Resolves when the queues order.
+/// Resolves the trigger of `srq`: from which load on the queues order.
 fn trigger<W>(raw: &Field<Or<W, raw::Busy>>, reporter: &mut Reporter<'_>) -> Option<Trigger> {
     let Some(busy) = raw.get()?.value() else {
         return Some(Trigger::Always);
@@ -110,7 +111,7 @@ fn trigger<W>(raw: &Field<Or<W, raw::Busy>>, reporter: &mut Reporter<'_>) -> Opt
     }
 }
 
-/// Warns of an order by deadlines where no class has one.
+/// Warns of a policy that orders by deadlines, if no class has one.
 pub(super) fn warn_deadlines(
     policy: &Field<raw::Policy>,
     resolved: &Discipline,

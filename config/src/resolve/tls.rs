@@ -1,4 +1,4 @@
-//! TLS: everything but what is in the files.
+//! Resolves TLS: everything but the contents of the files.
 
 use super::values::{count, file, maybe, time};
 use crate::containers::{List, Or};
@@ -70,7 +70,7 @@ pub(super) fn cluster<W>(
     }))
 }
 
-/// Resolves the certificates that a listener shows: each is looked at, whatever is wrong with the
+/// Resolves the certificates that a listener shows. Each is checked, whatever is wrong with the
 /// others.
 fn certificates(
     raw: &Field<List<raw::ListenerCertificate, 1>>,

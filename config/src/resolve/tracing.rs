@@ -1,4 +1,4 @@
-//! Traces: where spans are sent, and which.
+//! Traces: the collector that spans are sent to, and which spans.
 
 use super::values::{count, optional_file, time};
 use crate::addresses::CollectorUrl;
@@ -8,10 +8,10 @@ use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::{CollectorEndpoint, Otlp, Span, Tracing};
 
-/// The port of OTLP over gRPC, which is not spoken here.
+/// The port of OTLP over gRPC, which Sprat does not speak.
 const GRPC_PORT: u16 = 4317;
 
-/// Fields that Sprat writes itself.
+/// The fields of an export's request that Sprat writes itself, in lower case.
 const OWN_FIELDS: [&str; 6] = [
     "connection",
     "content-length",
@@ -21,7 +21,7 @@ const OWN_FIELDS: [&str; 6] = [
     "transfer-encoding",
 ];
 
-/// Returns the traces that requests have; `Some(None)` if they have none.
+/// Resolves the tracing of requests; `Some(None)` if it is off.
 pub(super) fn resolve<W>(
     raw: &Field<Or<W, raw::Tracing>>,
     reporter: &mut Reporter<'_>,
@@ -111,7 +111,7 @@ fn resource(raw: &raw::Otlp, reporter: &mut Reporter<'_>) -> Option<Vec<(String,
     Some(all)
 }
 
-/// Returns whether a batch has room in the queue, and reports one that has none.
+/// Returns whether the queue of spans has room for a batch, and reports one that is larger.
 fn queue_fits(raw: &raw::Otlp, reporter: &mut Reporter<'_>) -> bool {
     let (Some(queue), Some(batch)) = (
         count(&raw.max_queue_size),

@@ -18,7 +18,7 @@ pub(super) fn each<T, U, const MIN: usize>(
     items.map(|item| item.get().and_then(&resolve)).collect()
 }
 
-/// Resolves each item of a list that may be absent, and has none then.
+/// Resolves each item of a list; an absent list has no items.
 pub(super) fn each_given<T, U, const MIN: usize>(
     list: &Field<List<T, MIN>>,
     resolve: impl Fn(&T) -> Option<U>,
@@ -29,7 +29,7 @@ pub(super) fn each_given<T, U, const MIN: usize>(
     }
 }
 
-/// Resolves what may be absent, or off; `Some(None)` if it is.
+/// Resolves a value that may be absent or off; `Some(None)` if it is.
 pub(super) fn maybe<T, U>(
     raw: Option<&T>,
     resolve: impl FnOnce(&T) -> Option<U>,
@@ -40,7 +40,7 @@ pub(super) fn maybe<T, U>(
     }
 }
 
-/// Returns the file that a key names.
+/// Returns the file that a key names, with the key's place.
 pub(super) fn file(field: &Field<FilePath>) -> Option<FileAt> {
     field.get().map(|FilePath(path)| FileAt {
         path: path.clone(),
@@ -53,19 +53,19 @@ pub(super) fn optional_file(field: &Field<FilePath>) -> Option<Option<FileAt>> {
     maybe(field.optional()?, |_| file(field))
 }
 
-/// Returns the time that a key has.
+/// Returns the time that a key gives.
 pub(super) fn time(field: &Field<Timeout>) -> Option<Duration> {
     field.copied().map(|Time(time)| time)
 }
 
-/// Returns the number that a key has, as it is counted in memory.
+/// Returns the number that a key gives, as it is counted in memory.
 pub(super) fn count<const MIN: u64, const MAX: u64>(
     field: &Field<Count<MIN, MAX>>,
 ) -> Option<usize> {
     field.copied().map(|Count(count)| size(count))
 }
 
-/// Returns the bytes that a key has, as they are counted in memory.
+/// Returns the number of bytes that a key gives, as it is counted in memory.
 pub(super) fn bytes<const MIN: u64, const MAX: u64>(
     field: &Field<Bytes<MIN, MAX>>,
 ) -> Option<usize> {

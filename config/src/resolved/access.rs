@@ -1,31 +1,32 @@
-//! Which clients may ask for what a route leads to.
+//! The checks that decide which clients a route serves.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CertificateMatch, Cluster, FileAt, Network, Template, TextPattern, ValueMatch};
 
-/// The checks on requests for what a route leads to.
+/// The checks that a route makes before it passes a request on.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Access {
-    /// The pages of other origins that may use it; none leaves that to the backends.
+    /// The pages of other origins that may use the route; if none, Sprat leaves that to the
+    /// backends.
     pub cors: Option<Cors>,
-    /// Users who name themselves with a password.
+    /// The users who name themselves with a password.
     pub basic_auth: Option<BasicAuth>,
-    /// A server that is asked about each request.
+    /// The server that is asked about each request.
     pub ext_authz: Option<ExtAuthz>,
-    /// Rules of which the first that fits decides; if there are any and none fits, the
-    /// request is refused.
+    /// The rules of access, of which the first that fits a request decides. If there are rules and
+    /// none fits, the request is refused.
     pub rbac: Vec<RbacRule>,
 }
 
 impl Access {
-    /// Returns whether every client may ask.
+    /// Returns whether there is no check, so that every client is served.
     pub fn is_open(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns whether the checks find out a request's user.
+    /// Returns whether the checks identify a request's user.
     pub fn finds_user(&self) -> bool {
         let asks = |own: &ExtAuthz| own.user_header.is_some();
         self.basic_auth.is_some() || self.ext_authz.as_ref().is_some_and(asks)
@@ -41,35 +42,36 @@ pub enum Verdict {
     Deny,
 }
 
-/// A rule about which requests are served; an empty list holds for all.
+/// A rule of access; a list that is empty holds for every request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RbacRule {
-    /// The decision about requests that the rule is for.
+    /// The decision about requests that fit the rule.
     pub verdict: Verdict,
-    /// Networks that clients are in.
+    /// The networks of which one has the client's address.
     pub clients: Vec<Network>,
-    /// Names in the certificate that the client must have shown.
+    /// The names that the client's certificate must have.
     pub certificate: Option<CertificateMatch>,
-    /// Fields that the request must all have.
+    /// The conditions on fields, which a request must all meet.
     pub headers: Vec<ValueMatch>,
-    /// The names of users, or how they begin.
+    /// The patterns of which one fits the user's name.
     pub users: Vec<TextPattern>,
 }
 
-/// Users who name themselves with a password.
+/// The users who name themselves with a password (RFC 7617).
 #[derive(Clone, Debug, PartialEq)]
 pub struct BasicAuth {
-    /// The file with their names and hashes.
+    /// The file with the users' names and the hashes of their passwords.
     pub users_file: FileAt,
     /// The realm that a browser shows when it asks for the password.
     pub realm: String,
     /// The field that tells the backend the user's name, in lower case.
     pub username_header: Option<String>,
-    /// The time for which a password that was right is not hashed again; none if it always is.
+    /// The time for which a password that was right is not hashed again; none if it is hashed each
+    /// time.
     pub cache_ttl: Option<Duration>,
-    /// Passwords that are hashed at a time.
+    /// The most passwords that are hashed at a time.
     pub max_concurrent_hashes: usize,
-    /// Requests that wait for a hash.
+    /// The most requests that wait for a hash.
     pub max_waiting: usize,
 }
 
@@ -78,53 +80,53 @@ pub struct BasicAuth {
 pub struct ExtAuthz {
     /// The cluster that is asked.
     pub cluster: Arc<Cluster>,
-    /// The path that it is asked for.
+    /// The path of the request to the server.
     pub path: String,
-    /// The time from the question to the head of the answer.
+    /// The longest time from the question to the head of the server's answer.
     pub timeout: Duration,
-    /// Fields of the request that the server is told, in lower case.
+    /// The fields of the request that the server is told, in lower case.
     pub told: Vec<String>,
-    /// Fields that the server is told besides, with their values.
+    /// The fields that the server is told besides, with their values.
     pub added: Vec<(String, Template)>,
-    /// Fields of its answer that the backend gets, in lower case.
+    /// The fields of the server's answer that the backend gets, in lower case.
     pub passed_on: Vec<String>,
-    /// The field of its answer that names the user, in lower case.
+    /// The field of the server's answer that names the user, in lower case.
     pub user_header: Option<String>,
     /// Whether requests are served while the server cannot be asked.
     pub fails_open: bool,
 }
 
-/// The pages of other origins that may use what is served.
+/// The pages of other origins that may use a route (CORS).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cors {
-    /// The origins of these pages.
+    /// The origins whose pages may use the route.
     pub origins: Vec<AllowedOrigin>,
-    /// Methods beside the simple ones.
+    /// The methods that pages may use, beside the simple ones.
     pub methods: Vec<String>,
-    /// Fields of requests beside the simple ones.
+    /// The fields of requests that pages may set, beside the simple ones.
     pub headers: Vec<String>,
-    /// Fields of responses that pages may read.
+    /// The fields of responses that pages may read.
     pub exposed: Vec<String>,
     /// Whether pages may send cookies and passwords.
     pub credentials: bool,
-    /// The time for which browsers remember the answer.
+    /// The time for which browsers remember the answer to a preflight request.
     pub max_age: Duration,
 }
 
-/// The origin of a page.
+/// The origins of pages that CORS allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AllowedOrigin {
     /// Every origin there is.
     Any,
     /// One origin, such as `https://app.example.org`.
     Exact(String),
-    /// Every host below a domain: what comes before the host, with `://`, and what it ends
-    /// in, with its dot and the port if there is one.
+    /// Every host below a domain. The first part is what stands before the host, with `://`; the
+    /// second is what the host ends in, with its dot and the port if there is one.
     Below(String, String),
 }
 
 impl AllowedOrigin {
-    /// Returns whether it is the origin that a browser tells.
+    /// Returns whether the origin that a browser tells is allowed.
     pub fn is(&self, told: &str) -> bool {
         match self {
             Self::Any => true,

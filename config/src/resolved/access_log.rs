@@ -9,7 +9,7 @@ use crate::template::Template;
 
 pub use crate::log_fields::{LOG_FIELDS, LogField, LogFieldFacts, LogValue};
 
-/// An access log's target, its format, and which requests it tells of.
+/// An access log: its target, its format, and the requests that it tells of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessLog {
     /// The target that the log is written to.
@@ -33,19 +33,19 @@ pub enum LogTarget {
     Syslog(Syslog),
 }
 
-/// A syslog server, and whose messages it gets.
+/// A syslog server, and the source that messages to it name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Syslog {
     /// The address that the server takes messages at.
     pub address: SyslogAddress,
     /// The number of the facility, up to 23 (RFC 5424 6.2.1).
     pub facility: u8,
-    /// The name of the program that messages say they are from.
+    /// The name of the program in each message.
     pub app_name: String,
 }
 
 impl Syslog {
-    /// Returns a server that gets what a daemon says of itself.
+    /// Returns the settings of a server that gets the messages of Sprat itself as a daemon.
     pub fn of_daemon(address: SyslogAddress) -> Self {
         Self {
             address,
@@ -75,14 +75,14 @@ impl std::str::FromStr for SyslogAddress {
     }
 }
 
-/// The names of facilities, in the order of their numbers.
+/// The names of syslog's facilities, in the order of their numbers.
 pub(crate) const FACILITIES: [&str; 24] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
     "ftp", "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4",
     "local5", "local6", "local7",
 ];
 
-/// Text with fields of a request.
+/// A template of log lines: text with fields of a request.
 pub type LogTemplate = Template<LogField>;
 
 /// The format of a line of an access log.
@@ -90,12 +90,11 @@ pub type LogTemplate = Template<LogField>;
 pub enum LogFormat {
     /// One JSON object a line.
     Json,
-    /// The combined log format, followed by size, wait, slowdown, class, duration and
-    /// endpoint.
+    /// The combined log format, followed by size, wait, slowdown, class, duration and endpoint.
     Combined,
-    /// An object of JSON with these keys.
+    /// A JSON object with these keys and values.
     Fields(Vec<(String, LogTemplate)>),
-    /// Text of the operator's choosing.
+    /// A text of the operator's choosing.
     Text(LogTemplate),
 }
 
@@ -111,28 +110,28 @@ impl LogFormat {
     }
 }
 
-/// A format that has a name.
+/// A format that is chosen by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FixedFormat {
     /// One JSON object a line.
     Json,
-    /// The combined log format, with more at its end.
+    /// The combined log format, with more fields at its end.
     Combined,
 }
 
-/// A filter that takes a request if all that is given holds for it.
+/// A filter that takes a request if it meets all conditions that are given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogFilter {
-    /// The least status that it takes.
+    /// The least status of a request that the filter takes.
     pub min_status: Option<u16>,
     /// The least time to the end of the response.
     pub min_duration: Option<Duration>,
-    /// The names of the classes that it takes; empty for all.
+    /// The names of the classes whose requests the filter takes; empty for all.
     pub classes: Vec<String>,
 }
 
 impl LogFilter {
-    /// Returns whether it takes a request with this status, duration and class.
+    /// Returns whether the filter takes a request with this status, duration and class.
     pub fn takes(&self, status: Option<u16>, duration: Duration, class: &str) -> bool {
         self.min_status
             .is_none_or(|least| status.is_some_and(|status| status >= least))
@@ -148,7 +147,7 @@ pub struct RequestId {
     pub header: String,
     /// Whether an identifier that the client gives is taken over, if it may be one.
     pub preserve_external: bool,
-    /// Whether the client gets it with the response.
+    /// Whether the client gets the identifier with the response.
     pub in_response: bool,
 }
 

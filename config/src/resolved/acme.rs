@@ -8,39 +8,40 @@ use super::FileAt;
 /// An authority that issues certificates (RFC 8555).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acme {
-    /// The directory of the authority: `https://`.
+    /// The URL of the authority's directory: `https://`.
     pub directory_url: String,
     /// The address that the authority sends mail to.
     pub email: Option<String>,
-    /// The directory for account, certificates and keys.
+    /// The directory for the account, the certificates and their keys.
     pub storage: FileAt,
-    /// The proof that the authority gets that a name is ours.
+    /// The proof by which the authority knows that Sprat controls a name.
     pub challenge: Challenge,
-    /// The authorities that are believed about the directory; none for the system's.
+    /// The authorities that Sprat trusts for the connection to the directory; none for the
+    /// system's.
     pub ca_file: Option<FileAt>,
 }
 
-/// A proof that a name is ours.
+/// A proof that Sprat controls a name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Challenge {
-    /// An answer to a request (RFC 8555 8.3).
+    /// The proof by an answer to an HTTP request (RFC 8555 8.3).
     Http01,
-    /// A TLS handshake (RFC 8737).
+    /// The proof by a TLS handshake (RFC 8737).
     TlsAlpn01,
-    /// A record in the name's zone, which a command puts there (RFC 8555 8.4).
+    /// The proof by a record in the name's zone, which a command puts there (RFC 8555 8.4).
     Dns01(ChallengeCommand),
 }
 
-/// A command that changes a zone.
+/// A command that changes the zone of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChallengeCommand {
     /// The program that is run.
     pub program: FileAt,
-    /// The bound on each run.
+    /// The longest time of each run.
     pub timeout: Duration,
 }
 
-/// A certificate that is issued.
+/// A certificate that an authority issues.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IssuedCertificate {
     /// The names in lower case, each once, in the order of the file; at least one.
@@ -51,8 +52,8 @@ pub struct IssuedCertificate {
 }
 
 impl IssuedCertificate {
-    /// Returns a certificate for these names, by its place in the storage: another one
-    /// for other names, or of another authority.
+    /// Creates a certificate for these names, with its file in the storage. The file is another one
+    /// for other names, or for another authority.
     pub fn new(acme: &Acme, names: Vec<String>, span: super::Span) -> Self {
         let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
         sorted.sort_unstable();
@@ -72,7 +73,8 @@ impl IssuedCertificate {
     }
 }
 
-/// FNV-1a's constants for 64 bits: the same in every build, as file names have to be.
+/// The constants of FNV-1a for 64 bits: the hash is the same in every build, as file names have to
+/// be.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
@@ -84,13 +86,13 @@ fn hash<'a>(parts: impl Iterator<Item = &'a str>) -> u64 {
 }
 
 impl Acme {
-    /// Returns the file in the storage where the account with this authority is.
+    /// Returns the path in the storage of the account with this authority.
     pub fn account(&self) -> PathBuf {
         let hash = hash([self.directory_url.as_str()].into_iter());
         self.storage.path.join(format!("accounts/{hash:016x}.json"))
     }
 
-    /// Returns the directory in the storage where certificates are.
+    /// Returns the directory in the storage that has the certificates.
     pub fn certificates(&self) -> PathBuf {
         self.storage.path.join("certificates")
     }

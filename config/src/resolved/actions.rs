@@ -1,4 +1,4 @@
-//! What a route does with its requests, and with their answers.
+//! The actions that routes take on requests, and the changes to answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ pub use crate::template::{Template, Variable};
 pub enum Action {
     /// The request goes to a cluster.
     Forward(Forward),
-    /// The client is sent elsewhere.
+    /// The client is redirected to another URL.
     Redirect(Redirect),
-    /// Sprat answers by itself.
+    /// Sprat answers the request itself.
     Respond(DirectResponse),
 }
 
@@ -33,9 +33,9 @@ impl Action {
 /// The clusters that a route's requests go to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Forward {
-    /// The clusters that share the requests, at least one, of which one has a weight.
+    /// The clusters that share the requests: at least one, and one or more have a weight.
     pub clusters: Vec<Weighted>,
-    /// The cluster that gets requests while their own has no endpoint that is well.
+    /// The cluster that gets requests while their own has no healthy endpoint.
     pub fallback: Option<Arc<Cluster>>,
     /// The clusters that get copies of requests.
     pub mirrors: Vec<Mirror>,
@@ -46,7 +46,7 @@ pub struct Forward {
 pub struct Weighted {
     /// The cluster that requests go to.
     pub cluster: Arc<Cluster>,
-    /// The share, relative to the others'; may be 0.
+    /// The share of requests, relative to the others' shares; may be 0.
     pub weight: u32,
 }
 
@@ -76,20 +76,20 @@ pub struct Redirect {
     pub status: u16,
 }
 
-/// The path that a client is sent to.
+/// The path that a redirect leads to.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RedirectPath {
-    /// The path that was asked for.
+    /// The path of the request.
     Same,
-    /// This path; its own query, if it has one, replaces the old one.
+    /// A fixed path; its query, if it has one, replaces that of the request.
     Fixed(String),
-    /// The path with its matched prefix replaced.
+    /// The path of the request, with its matched prefix replaced.
     Prefix(String),
-    /// The path with what an expression matches replaced.
+    /// The path of the request, with what an expression matches replaced.
     Regex(RegexRewrite),
 }
 
-/// An answer of Sprat's own.
+/// An answer that Sprat gives itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectResponse {
     /// The status, 200 to 599.
@@ -98,7 +98,7 @@ pub struct DirectResponse {
     pub page: Option<Page>,
 }
 
-/// A body that is sent as it is.
+/// The body of an answer, which is sent as it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// The source of the body.
@@ -116,25 +116,25 @@ pub enum PageSource {
     File(FileAt),
 }
 
-/// A page that clients get in place of answers.
+/// A page that clients get in place of other answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorPage {
-    /// Statuses, from and to (inclusive).
+    /// The ranges of statuses that the page is for, from and to (inclusive).
     pub statuses: Vec<(u16, u16)>,
-    /// The body that is sent; none leaves the body as it is.
+    /// The body that is sent; none leaves the answer's body as it is.
     pub page: Option<Page>,
-    /// The status that the client gets instead.
+    /// The status that the client gets instead; none leaves the answer's status as it is.
     pub status: Option<u16>,
-    /// Whether the page replaces what backends answer, too.
+    /// Whether the page also replaces answers of backends.
     pub intercept: bool,
 }
 
 /// A maintenance, in which a few clients alone are served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Maintenance {
-    /// Clients that are served as ever.
+    /// The networks of clients that are served in spite of it.
     pub exempt: Vec<Network>,
-    /// The time after which the other clients are told to come again.
+    /// The time that the other clients are told to wait before they come again (`Retry-After`).
     pub retry_after: Duration,
 }
 
@@ -142,16 +142,16 @@ pub struct Maintenance {
 /// are set, then those to add are added.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeaderEdits {
-    /// Names in lower case.
+    /// The names of fields to remove, in lower case.
     pub remove: Vec<String>,
-    /// Names in lower case, with what replaces their values.
+    /// The fields to set: names in lower case, with the value that replaces all others.
     pub set: Vec<(String, Template)>,
-    /// Names in lower case, with one more value.
+    /// The fields to add: names in lower case, with one more value.
     pub add: Vec<(String, Template)>,
 }
 
 impl HeaderEdits {
-    /// Returns whether nothing is changed.
+    /// Returns whether there is no change.
     pub fn is_empty(&self) -> bool {
         self.remove.is_empty() && self.set.is_empty() && self.add.is_empty()
     }

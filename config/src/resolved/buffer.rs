@@ -2,12 +2,12 @@
 
 use super::FileAt;
 
-/// The bounds that the bodies of all routes share.
+/// The bounds on what the bodies of all routes take together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferTotals {
-    /// Bytes of all bodies in memory.
+    /// The most bytes of all bodies in memory.
     pub memory_bytes: usize,
-    /// Bytes of all bodies in files.
+    /// The most bytes of all bodies in files.
     pub file_bytes: u64,
 }
 
@@ -23,8 +23,8 @@ impl Default for BufferTotals {
 /// The buffering of a route's bodies.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteBuffer {
-    /// The buffer that takes a request's body before a place at the backend is taken; none passes
-    /// the body on as it comes.
+    /// The bounds on a request's body, which is read before the request takes a place at a backend.
+    /// None passes the body on as it comes.
     pub request: Option<BufferedBody>,
     /// The buffering of responses, while their clients take them.
     pub response: ResponseBuffer,
@@ -33,29 +33,29 @@ pub struct RouteBuffer {
 /// The buffering of responses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum ResponseBuffer {
-    /// The bounds of the cluster's `read_ahead`, where places are bounded.
+    /// The bounds of the cluster's `read_ahead`, if a bound limits the requests in service.
     #[default]
     Auto,
     /// Responses are not kept.
     Off,
-    /// So many bytes are kept of each response.
+    /// Each response is kept within these bounds.
     On(BufferedBody),
 }
 
 /// The bounds on what is kept of a body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BufferedBody {
-    /// Bytes in memory, at least 1.
+    /// The most bytes in memory, at least 1.
     pub memory_bytes: usize,
     /// The file that takes the rest; none passes the rest on as it comes.
     pub file: Option<BufferFile>,
 }
 
-/// A temporary file for what memory does not take.
+/// A temporary file for the part of a body that memory does not take.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BufferFile {
-    /// The directory that it is made in.
+    /// The directory of the file.
     pub directory: FileAt,
-    /// Bytes of each body, at least 1.
+    /// The most bytes of each body in its file, at least 1.
     pub max_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What is known of sizes before a response begins.
+//! The catalogue: the sizes that are known before a response begins.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,20 +9,20 @@ pub use sprat_scheduler::catalogue::EstimatorConfig;
 /// The sources that tell a response's size before the response begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Catalogue {
-    /// Bytes of memory for learnt sizes at most; zero switches them off.
+    /// The most bytes of memory for learnt sizes; zero switches them off.
     pub max_bytes: usize,
     /// The time for which a learnt size is believed.
     pub ttl: Duration,
-    /// Request header fields by which the variants of a resource are told
-    /// apart, if the response's `Vary` names them; lower case, at most 4.
+    /// The request's header fields that tell the variants of a resource apart, if the response's
+    /// `Vary` names them; lower case, at most 4.
     pub vary: Vec<String>,
     /// The file that keeps learnt sizes over a restart; none if they are not kept.
     pub snapshot: Option<Snapshot>,
-    /// Files that list sizes, in the order in which they are asked.
+    /// The files that list sizes, in the order in which they are asked.
     pub manifests: Vec<Manifest>,
-    /// A store that proxies share; none if there is none.
+    /// The store that proxies share; none if they share none.
     pub shared: Option<SharedStore>,
-    /// Estimates by kind; none if switched off.
+    /// The estimates by kind; none if they are off.
     pub estimator: Option<EstimatorConfig>,
 }
 
@@ -35,9 +35,9 @@ pub struct Manifest {
     pub span: Span,
     /// The format of the file.
     pub format: ManifestFormat,
-    /// The cluster whose responses it lists; none for every one.
+    /// The cluster whose responses the file lists; none for every cluster.
     pub cluster: Option<String>,
-    /// Bytes of the file at most.
+    /// The most bytes of the file.
     pub max_bytes: u64,
     /// The interval at which the file is checked for changes.
     pub reload_interval: Duration,
@@ -46,7 +46,7 @@ pub struct Manifest {
 /// The format of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManifestFormat {
-    /// Comma-separated, with a line that names the columns.
+    /// Comma-separated values, after a line that names the columns.
     Csv,
     /// One JSON object a line.
     JsonLines,
@@ -71,7 +71,7 @@ pub struct SharedStore {
     pub pause: Duration,
 }
 
-/// HEAD requests that ask an endpoint for sizes.
+/// The probes of a route: HEAD requests that ask an endpoint for sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeadProbe {
     /// The longest wait of a request for a probe's answer.
@@ -82,7 +82,7 @@ pub struct HeadProbe {
     pub max_concurrent: usize,
     /// The time for which a resource whose probe told nothing is left alone.
     pub negative_ttl: Duration,
-    /// Bytes of memory for resources that are left alone.
+    /// The most bytes of memory for the resources that are left alone.
     pub max_bytes: usize,
 }
 
@@ -93,13 +93,13 @@ pub struct DocumentRoot {
     pub path: PathBuf,
     /// The place of the path in the configuration.
     pub span: Span,
-    /// The file that stands for a directory.
+    /// The name of the file that stands for a directory, such as `index.html`.
     pub index: String,
     /// The longest wait of a request for a file's size.
     pub budget: Duration,
     /// The time for which a file's size, or that there is no such file, is believed.
     pub ttl: Duration,
-    /// Bytes of memory for what was found.
+    /// The most bytes of memory for the sizes that were found.
     pub max_bytes: usize,
 }
 

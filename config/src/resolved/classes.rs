@@ -11,21 +11,22 @@ pub use crate::sources::WrittenAt;
 
 use super::{HostPattern, Network, PathPattern};
 
-/// The level of a class that does not say, as the default urgency of RFC 9218.
+/// The level of a class that gives none: the default urgency of RFC 9218.
 pub const DEFAULT_LEVEL: u8 = 3;
 
 /// The level of the class `background` unless it is configured.
 pub const LOWEST_LEVEL: u8 = 15;
 
-/// The classes, and which requests belong to them.
+/// The priority classes, and the rules that give requests a class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classes {
     /// The classes of the file in its order, then `default` and `background` unless they are among
     /// them.
     pub list: Vec<Class>,
-    /// The class of a request that no rule matches.
+    /// The index of the class of a request that no rule matches.
     pub default: usize,
-    /// The rules, of which the first match wins. The last one has prefetches in `background`.
+    /// The rules, of which the first match wins. The last rule, built in, puts prefetches into
+    /// `background`.
     pub rules: Vec<ClassRule>,
 }
 
@@ -36,7 +37,7 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// Adds what is built in to an operator's own classes and rules.
+    /// Adds the built-in classes and rules to an operator's own.
     pub(crate) fn with(
         mut list: Vec<Class>,
         rules: impl FnOnce(&[Class]) -> Vec<ClassRule>,
@@ -68,10 +69,9 @@ impl Classes {
 }
 
 impl Classes {
-    /// Puts the classes in the places that those of the same name have in
-    /// another configuration, so that one number means one class in both. A
-    /// class that is gone keeps its place, without rules, while there is room
-    /// for [`MAX_CLASSES`]; then a new one takes it.
+    /// Gives each class the number that the class of the same name has in another configuration, so
+    /// that a number means the same class in both. A class that is gone keeps its number, without
+    /// rules, while there is room for [`MAX_CLASSES`]; then a new one takes it.
     pub fn keep_numbers(&mut self, before: &Self) {
         let named = |list: &[Class], name: &str| list.iter().position(|c| c.name == name);
         let own = std::mem::take(&mut self.list);
@@ -135,7 +135,7 @@ pub enum QueueTimeout {
 }
 
 impl QueueTimeout {
-    /// Returns the longest wait in a cluster that allows `cluster`.
+    /// Returns the longest wait in a cluster whose own bound is `cluster`.
     pub fn or(self, cluster: Option<Duration>) -> Option<Duration> {
         match self {
             Self::Cluster => cluster,
@@ -155,49 +155,48 @@ pub struct ClassRule {
     pub at: Option<WrittenAt>,
 }
 
-/// The properties that a request must have; one that is empty is not looked at.
+/// The properties that a request must have; an empty list is not looked at.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassMatch {
-    /// One of these has the client's address.
+    /// The networks of which one has the client's address.
     pub clients: Vec<Network>,
-    /// One of these code points marks the connection.
+    /// The code points of which one marks the client's connection.
     pub dscp: Vec<u8>,
-    /// The client has shown a certificate with these names.
+    /// The names that the client's certificate must have.
     pub certificate: Option<CertificateMatch>,
-    /// The route has found out that one of these is the user.
+    /// The patterns of which one fits the user that the route has identified.
     pub users: Vec<TextPattern>,
-    /// Any of these hosts.
+    /// The hosts of which one is the request's.
     pub hosts: Vec<HostPattern>,
-    /// The pattern of the path.
+    /// The pattern of the request's path.
     pub path: PathPattern,
-    /// One of these extensions, in lower case.
+    /// The extensions of which the path has one, in lower case.
     pub extensions: Vec<String>,
-    /// One of these methods.
+    /// The methods of which one is the request's.
     pub methods: Vec<String>,
-    /// All of these header fields.
+    /// The header fields that the request must all have.
     pub headers: Vec<FieldMatch>,
-    /// All of these cookies.
+    /// The cookies that the request must all have.
     pub cookies: Vec<FieldMatch>,
-    /// One of these types of the request's body, in lower case.
+    /// The media types of which one is that of the request's body, in lower case.
     pub content_types: Vec<TextPattern>,
-    /// One of these types of the response, in lower case; the rule is for the
-    /// uplink alone if there is any.
+    /// The media types of which one is the response's, in lower case. If there are any, the rule is
+    /// for the uplink alone.
     pub response_types: Vec<TextPattern>,
-    /// One of these urgencies (RFC 9218).
+    /// The urgencies of which one is the request's (RFC 9218).
     pub urgency: Vec<u8>,
-    /// The client says that it is prefetching.
+    /// Whether the client must say that it is prefetching.
     pub prefetch: bool,
 }
 
-/// Names that a client's certificate must have; a kind that is empty is not
-/// looked at.
+/// The names that a client's certificate must have; an empty list is not looked at.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CertificateMatch {
-    /// One of these has a host in its subjectAltName.
+    /// The patterns of which one fits a host in its subjectAltName.
     pub dns: Vec<HostPattern>,
-    /// One of these has a URI in its subjectAltName.
+    /// The patterns of which one fits a URI in its subjectAltName.
     pub uris: Vec<TextPattern>,
-    /// One of these has its subject's common name.
+    /// The patterns of which one fits its subject's common name.
     pub common_names: Vec<TextPattern>,
 }
 
@@ -210,7 +209,7 @@ pub struct FieldMatch {
     pub value: Option<TextPattern>,
 }
 
-/// A text, or how it begins.
+/// A pattern of texts: a whole text, or the beginning of texts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TextPattern {
     /// A value that is this text.
@@ -238,7 +237,7 @@ impl TextPattern {
     }
 }
 
-/// The rules by which requests are turned away.
+/// The rules by which admission turns requests away.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
     /// The time over which the length of wait queues is averaged.

@@ -2,18 +2,18 @@
 
 use super::TextPattern;
 
-/// Responses that are compressed on their way.
+/// The compression of responses: its codings, and the bodies that it is for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compressor {
     /// The codings that clients are offered, the best first.
     pub algorithms: Vec<Algorithm>,
-    /// Bytes of a body at least.
+    /// The least bytes of a body that is compressed.
     pub min_content_length: u64,
-    /// The types of bodies, in lower case.
+    /// The media types of bodies that are compressed, in lower case.
     pub content_types: Vec<TextPattern>,
-    /// Bytes of a body that is compressed as a whole, at most.
+    /// The most bytes of a body that is compressed as a whole, so that its size is exact.
     pub exact_up_to: usize,
-    /// Bodies that a worker compresses on their way at a time.
+    /// The most bodies that a worker compresses at a time while it sends them.
     pub max_streams: usize,
 }
 
@@ -29,7 +29,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Every one of them, in the order of their numbers.
+    /// All codings, in the order of their numbers.
     pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
     /// Returns the coding's name in `Content-Encoding`.
@@ -41,7 +41,7 @@ impl Algorithm {
         }
     }
 
-    /// Returns its place in [`Algorithm::ALL`].
+    /// Returns the coding's index in [`Algorithm::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }

@@ -1,4 +1,4 @@
-//! What a request must look like to take a route, beyond its host and its path.
+//! The conditions on a request for a route, beyond its host and its path.
 
 use std::borrow::Cow;
 
@@ -12,47 +12,47 @@ use crate::safe_regex::SafeRegex;
 pub struct Conditions {
     /// An expression that matches the whole path.
     pub path: Option<SafeRegex>,
-    /// Any of these methods; an empty list is every method.
+    /// The methods of which one is the request's; an empty list is every method.
     pub methods: Vec<String>,
-    /// Fields, by names in lower case.
+    /// The conditions on header fields, by names in lower case.
     pub headers: Vec<ValueMatch>,
-    /// Parameters of the query, by decoded names.
+    /// The conditions on parameters of the query, by decoded names.
     pub query_parameters: Vec<ValueMatch>,
-    /// Cookies that it must have, by name.
+    /// The conditions on cookies, by name.
     pub cookies: Vec<ValueMatch>,
-    /// Any of these networks has the client; an empty list is every client.
+    /// The networks of which one has the client's address; an empty list is every client.
     pub clients: Vec<Network>,
 }
 
-/// A name, and what its value must look like.
+/// A condition on the value of a field, a parameter or a cookie.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ValueMatch {
     /// The name of a field, a parameter or a cookie.
     pub name: String,
     /// The form that one of its values must have.
     pub value: ValueIs,
-    /// Whether the request must not have it.
+    /// Whether the condition is that there is no such value.
     pub invert: bool,
 }
 
 /// The form that a value must have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ValueIs {
-    /// Every value will do.
+    /// Any value is accepted.
     Any,
-    /// The value, or how it begins.
+    /// A pattern of the whole value, or of its beginning.
     Text(TextPattern),
-    /// An expression that matches all of it.
+    /// An expression that matches the whole value.
     Regex(SafeRegex),
 }
 
 impl Conditions {
-    /// Returns whether every request meets them.
+    /// Returns whether there is no condition, so that every request meets them.
     pub fn are_none(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns whether a request meets them; `query` is without its question mark.
+    /// Returns whether a request meets all conditions; `query` is without its question mark.
     pub fn hold<F: Fields + ?Sized>(&self, asked: &Asked<'_, F>, query: &str) -> bool {
         let fields = asked.fields;
         (self.methods.is_empty() || self.methods.iter().any(|own| own == asked.method))
@@ -78,7 +78,7 @@ impl ValueMatch {
         }
     }
 
-    /// Returns whether the fields of a head have it, or have it not, as it says.
+    /// Returns whether the fields of a head meet the condition.
     pub fn holds_for_field(&self, fields: &(impl Fields + ?Sized)) -> bool {
         let has = match self.value {
             // A value that is no text is a value.
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_field_whose_value_is_no_text_is_there() {
-        /// A single field `x-bytes`, whose value cannot be looked at.
+        /// A head with a single field, `x-bytes`, whose value is no text.
         struct Bytes;
 
         impl Fields for Bytes {

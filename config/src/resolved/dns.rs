@@ -1,41 +1,41 @@
-//! How the names of endpoints are resolved.
+//! The way in which endpoints' names are resolved.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// The resolution of the endpoints' names, and when it is done again.
+/// The settings by which endpoints' names are resolved, and resolved again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dns {
     /// The endpoints that a name stands for.
     pub discovery: DnsType,
-    /// The servers to ask, 8 at most; none for those that the system asks.
+    /// The DNS servers to ask, 8 at most; none for those that the system asks.
     pub resolvers: Option<Vec<SocketAddr>>,
-    /// The addresses of a name that are used.
+    /// The family of a name's addresses that are used.
     pub lookup_family: LookupFamily,
-    /// Whether an answer's time to live counts.
+    /// Whether Sprat asks again when an answer's time to live is over.
     pub respect_dns_ttl: bool,
-    /// The time after which an answer is asked for again if its time to live does not count.
+    /// The time after which Sprat asks again, if the time to live does not count.
     pub refresh_rate: Duration,
-    /// The shortest time to live.
+    /// The least time to live: a shorter one counts as this.
     pub min_ttl: Duration,
-    /// The longest time to live, not below the shortest.
+    /// The longest time to live, not below the least: a longer one counts as this.
     pub max_ttl: Duration,
-    /// The percent by which a wait may be longer.
+    /// The percent by which each wait may be longer, at random.
     pub jitter_percent: u8,
     /// The longest wait after the first failure.
     pub failure_base_interval: Duration,
     /// The longest wait after any failure; not below that after the first.
     pub failure_max_interval: Duration,
-    /// The time for which addresses stand past their time to live, while no server gives new ones;
-    /// `None` is without bound.
+    /// The time for which addresses stay in use past their time to live, while no server gives new
+    /// ones; `None` is without bound.
     pub max_stale: Option<Duration>,
-    /// The bound on the wait for an answer, whichever server is asked.
+    /// The longest wait for an answer, from all servers together.
     pub timeout: Duration,
-    /// Addresses of a name that are used; at least 1.
+    /// The most addresses of a name that are used; at least 1.
     pub max_addresses: usize,
 }
 
-/// The endpoints that a name stands for.
+/// The meaning of a name: one endpoint, or one for each address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DnsType {
     /// Each of its addresses is an endpoint.
@@ -44,14 +44,14 @@ pub enum DnsType {
     Logical,
 }
 
-/// The addresses of a name that are used.
+/// The family of a name's addresses that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupFamily {
     /// The addresses of IPv6, or those of IPv4 if there are none.
     Auto,
-    /// Addresses of IPv4 alone.
+    /// The addresses of IPv4 alone.
     V4Only,
-    /// Addresses of IPv6 alone.
+    /// The addresses of IPv6 alone.
     V6Only,
     /// The addresses of IPv4, or those of IPv6 if there are none.
     V4Preferred,

@@ -12,18 +12,18 @@ use super::{
 /// An Envoy filter's configuration, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter {
-    /// Priority classes, and which requests belong to them.
+    /// The priority classes, and the rules that give requests a class.
     pub classes: Classes,
-    /// The sources that tell a response's size before it begins; none if switched off.
+    /// The sources that tell a response's size before it begins; none if they are off.
     pub catalogue: Option<FilterCatalogue>,
     /// The scarce link towards the clients.
     pub uplink: FilterUplink,
-    /// The rules by which requests are turned away when there is too much to do.
+    /// The rules by which admission turns requests away under overload.
     pub admission: Admission,
-    /// The clusters, of which the first that matches has a request.
+    /// The clusters; the first that matches a request gets it.
     pub clusters: Vec<FilterCluster>,
-    /// The field of the response's head that tells what was done, in lower
-    /// case; none if switched off.
+    /// The field of the response's head that tells what the filter did, in lower case; none if that
+    /// is off.
     pub response_header: Option<String>,
 }
 
@@ -34,10 +34,10 @@ pub struct FilterUplink {
     pub rate_bits_per_s: Option<u64>,
     /// The order in which responses are sent.
     pub policy: Discipline,
-    /// The part of a response that is held until its turn; none is what is safe in the filter's
+    /// The part of a response that is held until its turn; none holds what is safe in the filter's
     /// host.
     pub hold: Option<Hold>,
-    /// Responses in progress; one over it is sent unpaced.
+    /// The most responses in progress; one over it is sent unpaced.
     pub max_flows: usize,
 }
 
@@ -53,24 +53,24 @@ pub enum Hold {
 /// The sources that tell a response's size before the response begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterCatalogue {
-    /// Bytes of memory for learnt sizes at most; zero switches them off.
+    /// The most bytes of memory for learnt sizes; zero switches them off.
     pub max_bytes: usize,
     /// The time for which a learnt size is believed.
     pub ttl: Duration,
     /// The fields that tell variants apart, see [`Catalogue::vary`](super::Catalogue::vary).
     pub vary: Vec<String>,
-    /// Sizes that are known beforehand.
+    /// The sizes that the configuration lists.
     pub manifest: Vec<ListedSize>,
-    /// Estimates by kind; none if switched off.
+    /// The estimates by kind; none if they are off.
     pub estimator: Option<EstimatorConfig>,
 }
 
-/// A resource whose size is known beforehand.
+/// A resource whose size the configuration lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListedSize {
-    /// The host that is asked for; none is every host.
+    /// The host of requests for the resource; none is every host.
     pub host: Option<HostPattern>,
-    /// Path, and query if there is one.
+    /// The path of the resource, with its query if there is one.
     pub target: String,
     /// The size of the response in bytes.
     pub bytes: u64,
@@ -87,37 +87,37 @@ pub struct FilterCluster {
     pub pools: Vec<Pool>,
     /// The request header field that names the pool, in lower case.
     pub header: String,
-    /// The key in the metadata of `envoy.lb` that names the pool too.
+    /// The key in the metadata of `envoy.lb` that also names the pool.
     pub metadata_key: Option<String>,
     /// The rule by which a pool is chosen.
     pub dispatch: Dispatch,
-    /// The part of a request that is hashed, if `dispatch` goes by affinity.
+    /// The part of a request that is hashed, if `dispatch` goes by a hash.
     pub hash_key: HashKey,
-    /// Requests in service at each pool; `usize::MAX` is without bound.
+    /// The most requests in service at each pool; `usize::MAX` is without bound.
     pub max_requests: usize,
     /// The order and the bounds of requests that wait for a pool.
     pub wait_queue: WaitQueue,
-    /// HEAD requests that ask a pool for sizes.
+    /// The HEAD requests that ask a pool for sizes; none if there are none.
     pub head_probe: Option<FilterProbe>,
 }
 
-/// One of Envoy's clusters.
+/// A pool: one of Envoy's clusters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pool {
     /// The name that Envoy knows the cluster by.
     pub name: String,
     /// The pool's share, relative to the others; at least 1.
     pub weight: u32,
-    /// The sizes in bytes, from and to (inclusive), that it is for.
+    /// The sizes in bytes, from and to (inclusive), that the pool is for.
     pub size_range: Option<(u64, u64)>,
     /// Whether the pool is for requests of the highest class alone.
     pub reserved: bool,
 }
 
-/// HEAD requests that ask a pool for sizes.
+/// The settings of HEAD requests that ask a pool for sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FilterProbe {
-    /// Envoy's cluster that is asked.
+    /// The cluster of Envoy's that is asked.
     pub cluster: String,
     /// The bounds on probes: their times, their number and their memory.
     pub bounds: HeadProbe,

@@ -1,4 +1,4 @@
-//! Health and failure: ejection, checks, breakers, retries.
+//! Health and failure: ejection, health checks, circuit breakers, retries.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ pub use sprat_scheduler::health::{Backoff, OutlierConfig, SuccessRate, Threshold
 use sprat_scheduler::retries::Allowance;
 pub use sprat_scheduler::station::RetryBudget;
 
-/// The rules by which a cluster's endpoints go out of use, and the bounds on it as a whole.
+/// The rules by which a cluster's endpoints go out of use, and the bounds on the cluster as a
+/// whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resilience {
     /// The ejection of endpoints whose answers are bad; `None` if there is none.
@@ -15,19 +16,19 @@ pub struct Resilience {
     pub health_checks: Option<HealthChecks>,
     /// The percent of usable endpoints below which all are used.
     pub panic_percent: u8,
-    /// Connections to all endpoints; `usize::MAX` is without bound, so are the
-    /// next two.
+    /// The most connections to all endpoints; `usize::MAX` is without bound, here and in the next
+    /// two.
     pub max_connections: usize,
     /// The most requests that wait.
     pub max_pending_requests: usize,
-    /// Requests in service and waiting.
+    /// The most requests in service and waiting.
     pub max_requests: usize,
     /// The bound on requests that are being repeated.
     pub retry_budget: RetryBudget,
 }
 
 impl Default for Resilience {
-    /// Returns what holds where a file says nothing of it.
+    /// Returns the settings of a cluster whose file says nothing of them.
     fn default() -> Self {
         Self {
             outlier_detection: None,
@@ -46,38 +47,38 @@ impl Default for Resilience {
 }
 
 impl Resilience {
-    /// Returns how many checks in a row count; none if there are no checks.
+    /// Returns the numbers of health checks in a row that count; none if there are no checks.
     pub fn thresholds(&self) -> Option<Thresholds> {
         let checks = self.health_checks.as_ref();
         checks.map(|checks| checks.thresholds)
     }
 }
 
-/// The checks that ask endpoints whether they are well.
+/// The health checks of a cluster's endpoints.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthChecks {
-    /// The request that is sent; `None` if a connection is enough.
+    /// The request of a check; `None` if it is enough that a connection opens.
     pub http: Option<HttpHealthCheck>,
     /// The time between two checks of an endpoint.
     pub interval: Duration,
-    /// The percent by which an interval may be shorter.
+    /// The percent by which an interval may be shorter, at random.
     pub jitter_percent: u8,
-    /// The longest time that a whole check may take.
+    /// The longest time of a whole check.
     pub timeout: Duration,
     /// The numbers of checks in a row after which an endpoint is used again, or no longer.
     pub thresholds: Thresholds,
 }
 
-/// A request that an endpoint is to answer.
+/// The request of a health check, and the statuses that answer it well.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpHealthCheck {
-    /// The path, with a query if need be; begins with a slash.
+    /// The path, with a query if there is one; it begins with a slash.
     pub path: String,
-    /// The `Host` of the request; `None` for the endpoint's address.
+    /// The `Host` of the request; `None` stands for the endpoint's address.
     pub host: Option<String>,
     /// The method of the request, such as GET.
     pub method: String,
-    /// The statuses of an endpoint that is well: from and to, inclusive.
+    /// The ranges of statuses of a healthy endpoint: from and to, inclusive.
     pub expected_statuses: Vec<(u16, u16)>,
 }
 
@@ -86,40 +87,40 @@ pub struct HttpHealthCheck {
 pub enum RetryOn {
     /// The connection to the endpoint could not be opened.
     ConnectFailure,
-    /// The request was left untouched.
+    /// The endpoint did not process the request.
     RefusedStream,
-    /// The connection ended, or time was up, before a response began.
+    /// The connection ended, or the time was over, before a response began.
     Reset,
-    /// A status of 502, 503 or 504.
+    /// The response has a status of 502, 503 or 504.
     GatewayError,
-    /// Any status of 500 to 599.
+    /// The response has a status of 500 to 599.
     ServerError,
-    /// A status that is one of [`RetryPolicy::status_codes`].
+    /// The response has one of the statuses in [`RetryPolicy::status_codes`].
     StatusCodes,
 }
 
 /// The rules by which a route's requests are repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// The failures after which a request is repeated: any of these.
+    /// The failures after which a request is repeated; any of them is enough.
     pub retry_on: Vec<RetryOn>,
     /// The most repetitions of a request; 0 for none.
     pub num_retries: u32,
-    /// The time from when an attempt has sent the request in full (without a body: from its
-    /// beginning) to its response's head.
+    /// The longest time from when an attempt has sent the request in full (without a body: from the
+    /// attempt's beginning) to its response's head.
     pub per_try_timeout: Option<Duration>,
     /// The statuses that [`RetryOn::StatusCodes`] means.
     pub status_codes: Vec<u16>,
-    /// Whether requests are repeated whose method is not idempotent, too.
+    /// Whether requests with a method that is not idempotent are repeated, too.
     pub non_idempotent: bool,
     /// The wait before an endpoint is tried again.
     pub back_off: Backoff,
-    /// The time after which a second attempt is made beside the first; none if there is none.
+    /// The time after which a hedge is sent beside the first attempt; none if there is no hedge.
     pub hedge_delay: Option<Duration>,
 }
 
 impl Default for RetryPolicy {
-    /// Returns what holds where a file says nothing of it.
+    /// Returns the policy of a route whose file says nothing of it.
     fn default() -> Self {
         Self {
             retry_on: vec![RetryOn::ConnectFailure, RetryOn::RefusedStream],
@@ -150,13 +151,13 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns whether a request that an endpoint has looked at may be repeated.
+    /// Returns whether a request may be repeated after an endpoint has begun to process it.
     pub fn repeats_what_was_sent(&self) -> bool {
         let unsent = |on| matches!(on, RetryOn::ConnectFailure | RetryOn::RefusedStream);
         self.num_retries > 0 && !self.retry_on.iter().copied().all(unsent)
     }
 
-    /// Returns which failures lead to a repetition, and how often.
+    /// Returns the failures that lead to a repetition, and the most repetitions.
     pub fn allowance(&self) -> Allowance {
         Allowance {
             repeats_max: self.num_retries,
@@ -166,7 +167,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Returns whether this failure leads to a repetition.
+    /// Returns whether this kind of failure leads to a repetition.
     pub fn is_on(&self, what: RetryOn) -> bool {
         self.retry_on.contains(&what)
     }

@@ -1,36 +1,37 @@
-//! The bounds of HTTP/2, checked.
+//! The bounds of HTTP/2 with clients and with backends, after every check.
 
 /// The bounds of HTTP/2 with backends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamHttp2 {
-    /// Requests in progress on one connection.
+    /// The most requests in progress on one connection.
     pub max_streams: usize,
-    /// Bytes of one response that may come before the client takes them.
+    /// The most bytes of one response that a backend may send before the client takes them.
     pub stream_window_bytes: u32,
 }
 
 /// The bounds of HTTP/2 with clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Http2 {
-    /// Requests in progress on one connection.
+    /// The most requests in progress on one connection.
     pub max_streams: u32,
-    /// Bytes of one request's body that may come before they are wanted.
+    /// The most bytes of one request's body that a client may send before Sprat takes them.
     pub stream_window_bytes: u32,
-    /// Bytes of the bodies of all of a connection's requests that may come before they are wanted.
+    /// The most bytes of the bodies of all of a connection's requests that a client may send before
+    /// Sprat takes them.
     pub connection_window_bytes: u32,
-    /// The part of clients' priorities for their responses that counts.
+    /// The part of clients' priorities that counts for the order of their responses.
     pub priorities: Priorities,
-    /// Whether HTTP/2 is spoken and nothing else.
+    /// Whether connections speak HTTP/2 alone.
     pub required: bool,
 }
 
 /// The part of a client's priorities (RFC 9218) that counts on its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priorities {
-    /// Urgency, and whether a response is incremental.
+    /// The urgency counts, and whether a response is incremental.
     All,
-    /// The urgency is honoured, `incremental` is not.
+    /// The urgency counts, `incremental` does not.
     Urgency,
-    /// Neither counts: the policy's order is that of each connection, too.
+    /// Neither counts: the policy's order also holds on each connection.
     None,
 }

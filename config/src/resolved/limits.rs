@@ -7,26 +7,26 @@ pub use sprat_scheduler::limits::{Bucket, HeapBounds, MinRate};
 /// The bounds on what clients of a listener may take.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListenerLimits {
-    /// Requests in progress, over all workers; `None` is without bound.
+    /// The most requests in progress, over all workers; `None` is without bound.
     pub max_requests: Option<usize>,
     /// The limits of each client.
     pub per_client: PerClient,
-    /// The least that a client must move.
+    /// The least rates at which a client must send and receive.
     pub min_rates: MinRates,
-    /// The limit on requests over time.
+    /// The limit on requests of each client over time; none if there is none.
     pub rate_limit: Option<RateLimit>,
 }
 
-/// Bounds on each client.
+/// The bounds on what each client takes at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PerClient {
-    /// Open connections; `None` is without bound.
+    /// The most open connections; `None` is without bound.
     pub max_connections: Option<usize>,
-    /// Requests in progress; `None` is without bound.
+    /// The most requests in progress; `None` is without bound.
     pub max_requests: Option<usize>,
-    /// Leading bits of an IPv4 address that make a client; 32 at most.
+    /// The leading bits of an IPv4 address that identify a client; 32 at most.
     pub ipv4_prefix: u8,
-    /// Leading bits of an IPv6 address that make a client; 128 at most.
+    /// The leading bits of an IPv6 address that identify a client; 128 at most.
     pub ipv6_prefix: u8,
 }
 
@@ -41,30 +41,30 @@ impl Default for PerClient {
     }
 }
 
-/// The least that a client must move while it is waited for.
+/// The least rates at which a client must send and receive, while Sprat waits for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MinRates {
-    /// The least rate of a request's body; `None` if anything will do.
+    /// The least rate of a request's body; `None` if there is none.
     pub request_body: Option<MinRate>,
-    /// The least rate of what is sent to a client; `None` if anything will do.
+    /// The least rate of what is sent to a client; `None` if there is none.
     pub response: Option<MinRate>,
-    /// The least rate of a request's body, while others need its client's place.
+    /// The least rate of a request's body, while other clients need the client's place.
     pub request_body_under_load: Option<MinRate>,
-    /// The least rate of what is sent to a client, while others need its place.
+    /// The least rate of what is sent to a client, while other clients need its place.
     pub response_under_load: Option<MinRate>,
 }
 
 /// The least rates that a client must keep, with and without load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MinRateRules {
-    /// The least rate while others do not need the client's place.
+    /// The least rate while no other client needs the client's place.
     pub idle: MinRate,
-    /// The least rate while others need the place.
+    /// The least rate while other clients need the client's place.
     pub under_load: MinRate,
 }
 
 impl MinRateRules {
-    /// Returns the rate that holds; `pressed` if others need the client's place.
+    /// Returns the rate that holds; `pressed` says whether other clients need the client's place.
     pub fn at(&self, pressed: bool) -> &MinRate {
         match pressed {
             true => &self.under_load,
@@ -74,12 +74,12 @@ impl MinRateRules {
 }
 
 impl MinRates {
-    /// Returns the rates for request bodies; `None` if anything will do.
+    /// Returns the least rates of request bodies; `None` if there are none.
     pub fn of_request_body(&self) -> Option<MinRateRules> {
         rules(self.request_body, self.request_body_under_load)
     }
 
-    /// Returns the rates for responses; `None` if anything will do.
+    /// Returns the least rates of responses; `None` if there are none.
     pub fn of_response(&self) -> Option<MinRateRules> {
         rules(self.response, self.response_under_load)
     }
@@ -99,11 +99,11 @@ fn rules(idle: Option<MinRate>, under_load: Option<MinRate>) -> Option<MinRateRu
 /// The limit on requests of each client over time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RateLimit {
-    /// The key by which requests count together.
+    /// The key by which requests are those of one client.
     pub key: ClientBy,
     /// The number of requests that may come at once, and how fast more are allowed.
     pub bucket: Bucket,
-    /// Clients that are told apart at a time.
+    /// The most clients that are counted at the same time.
     pub max_keys: usize,
 }
 
@@ -112,17 +112,18 @@ pub struct RateLimit {
 pub enum ClientBy {
     /// The client's address, cut as [`PerClient`] says.
     Client,
-    /// The value of this field (its name in lower case) of the client's requests; the address where
-    /// there is none.
+    /// The value of this header field, named in lower case, of the client's requests. A request
+    /// without it goes by the client's address.
     Header(String),
 }
 
-/// The bounds on the process's memory, and how often it is looked at.
+/// The bounds on the process's memory, and how often Sprat checks them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OverloadManager {
-    /// The bytes of memory at which requests and connections are refused, and exchanges ended.
+    /// The bytes of memory from which Sprat refuses requests, refuses connections, and cuts
+    /// exchanges.
     pub heap: HeapBounds,
-    /// The interval at which memory is looked at; not zero.
+    /// The interval at which memory is checked; not zero.
     pub refresh_interval: Duration,
 }
 

@@ -5,9 +5,10 @@ use sprat_scheduler::{Mark, Marking as Rule};
 /// The code points that the packets of responses bear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
-    /// The rule that says what is IN and what is OUT. Under the policy `sfd` it is the policy's.
+    /// The rule that decides which bytes are IN and which OUT. Under the policy `sfd` it is the
+    /// policy's.
     pub rule: Rule,
-    /// The code points of IN and OUT (RFC 2474), 0 to 63.
+    /// The code points of IN and OUT, in this order (RFC 2474), 0 to 63.
     pub code_points: [u8; 2],
 }
 

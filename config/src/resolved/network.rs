@@ -2,17 +2,17 @@
 
 use std::net::IpAddr;
 
-/// A block of addresses (`10.0.0.0/8`).
+/// A block of addresses, such as `10.0.0.0/8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     /// The first address of the block.
     pub address: IpAddr,
-    /// Leading bits that count.
+    /// The number of leading bits that all addresses of the block share.
     pub prefix_len: u8,
 }
 
 impl Network {
-    /// Returns whether `ip` lies in the block (an IPv4-mapped IPv6 address counts as the IPv4 one).
+    /// Returns whether `ip` lies in the block. An IPv4-mapped IPv6 address counts as the IPv4 one.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let bits = |ip: IpAddr| match ip.to_canonical() {
             IpAddr::V4(v4) => (u128::from(v4.to_bits()) << 96, true),

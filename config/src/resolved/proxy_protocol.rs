@@ -4,23 +4,25 @@ use std::time::Duration;
 
 use super::Network;
 
-/// The protocol by which a load balancer in front tells whose connection each is.
+/// The PROXY protocol of a listener, by which load balancers in front tell each connection's
+/// client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProxyProtocol {
-    /// The addresses of load balancers that are believed.
+    /// The addresses of the load balancers that Sprat trusts.
     pub trusted: Vec<Network>,
-    /// Whether connections of others are served, without a header; closed if not.
+    /// Whether connections from other addresses are served, without a header; if not, they are
+    /// closed.
     pub others_direct: bool,
-    /// The time from the connection's start to the end of the header.
+    /// The longest time from the connection's start to the end of the header.
     pub timeout: Duration,
-    /// Bytes of a header.
+    /// The most bytes of a header.
     pub max_bytes: usize,
 }
 
 /// A version of the PROXY protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyVersion {
-    /// A line of text.
+    /// Version 1, which is a line of text.
     V1,
     /// Version 2, which is binary.
     V2,

@@ -1,4 +1,4 @@
-//! Which requests go where, after every check.
+//! Routes after every check: the requests that each takes, and what it does with them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,59 +8,59 @@ use super::{
     HeaderEdits, Maintenance, RateLimit, RegexRewrite, RetryPolicy, RouteBuffer, Weighted,
 };
 
-/// A route: the requests that it is for, and where they go or how they are answered.
+/// A route: the requests that it takes, and where they go or how they are answered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// The host and the path that a request must have.
     pub matches: RouteMatch,
-    /// The conditions that a request must meet besides.
+    /// The conditions that a request must meet beyond its host and path.
     pub conditions: Conditions,
     /// The action that the route takes on requests.
     pub action: Action,
-    /// The time from the end of the request's head to the end of the response; `None` is without
-    /// bound.
+    /// The longest time from the end of the request's head to the end of the response; `None` is
+    /// without bound.
     pub timeout: Option<Duration>,
-    /// The time from the end of the request to the response's head.
+    /// The longest time from the end of the request to the response's head.
     pub response_timeout: Duration,
-    /// The time between two chunks of the upstream's body (or of the request's, when it is the
-    /// upstream that does not take it).
+    /// The longest time between two chunks of the response's body, or of the request's if the
+    /// endpoint does not take it.
     pub idle_timeout: Duration,
-    /// The rules by which requests are repeated.
+    /// The rules by which requests are repeated and hedged.
     pub retry: RetryPolicy,
     /// The limit on requests of each client over time.
     pub rate_limit: Option<RateLimit>,
-    /// Bytes of a request's body; none is the listener's bound.
+    /// The most bytes of a request's body; none leaves the listener's bound.
     pub max_request_body: Option<BodyBound>,
-    /// The path that replaces the matched prefix.
+    /// The path that replaces the matched prefix; none leaves the path as it is.
     pub prefix_rewrite: Option<String>,
-    /// The replacement of what an expression matches in the path.
+    /// The replacement of what an expression matches in the path; none leaves the path as it is.
     pub regex_rewrite: Option<RegexRewrite>,
-    /// The `Host` that the upstream sees in place of the request's.
+    /// The `Host` that the endpoint sees in place of the request's.
     pub host_rewrite: Option<String>,
-    /// Changes to the heads of requests.
+    /// The changes to the heads of requests.
     pub request_headers: HeaderEdits,
-    /// Changes to the heads of responses.
+    /// The changes to the heads of responses.
     pub response_headers: HeaderEdits,
-    /// Pages that clients get in place of answers.
+    /// The pages that clients get in place of other answers.
     pub error_pages: Vec<ErrorPage>,
     /// The maintenance, in which a few clients alone are served; none if there is none.
     pub maintenance: Option<Maintenance>,
     /// The checks on requests before they are served.
     pub access: Access,
-    /// The compression of responses; none if there is none.
+    /// The compression of responses; none if they are not compressed.
     pub compressor: Option<Compressor>,
     /// The buffering of bodies for slow clients.
     pub buffer: RouteBuffer,
-    /// A directory that holds what the endpoints serve.
+    /// The directory that holds what the endpoints serve; none if sizes are not read from files.
     pub document_root: Option<DocumentRoot>,
-    /// HEAD requests that ask an endpoint for sizes.
+    /// The HEAD requests that ask an endpoint for sizes; none if there are none.
     pub head_probe: Option<HeadProbe>,
-    /// The switch of requests to another protocol; none if no request may.
+    /// The rules for requests that switch to another protocol; none if no request may.
     pub upgrade: Option<Upgrade>,
 }
 
 impl Route {
-    /// Returns a route of all requests to a cluster, as a file has it that says nothing
+    /// Creates a route of all requests to a cluster, with the defaults of a file that says nothing
     /// else.
     pub fn to(cluster: Arc<Cluster>) -> Self {
         Self {
@@ -107,47 +107,46 @@ impl Route {
 pub enum BodyBound {
     /// There is no bound.
     Unlimited,
-    /// A bound of so many bytes.
+    /// A bound of this number of bytes.
     Bytes(u64),
 }
 
-/// Requests that switch to another protocol (RFC 9110 7.8).
+/// The rules for requests that switch to another protocol (RFC 9110 7.8).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upgrade {
-    /// The protocols that may be switched to, in lower case, without a
-    /// version.
+    /// The protocols that clients may switch to, in lower case, without a version.
     pub protocols: Vec<String>,
-    /// The time without a byte in either direction.
+    /// The longest time without a byte in either direction.
     pub idle_timeout: Duration,
-    /// Bytes that have been read and not yet written, in each direction.
+    /// The most bytes that have been read and not yet written, in each direction.
     pub buffer_bytes: usize,
 }
 
-/// The host and the path that a request must have to take a route.
+/// The hosts and the path that a request must have to take a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteMatch {
-    /// Any of these hosts (empty: every host), lower case, without port.
+    /// The hosts of which one is the request's, in lower case, without port; empty for every host.
     pub hosts: Vec<HostPattern>,
     /// The pattern of the path.
     pub path: PathPattern,
 }
 
-/// A host in a route.
+/// A pattern of hosts: one host, or all below a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
     /// One host, such as `www.example.org`.
     Exact(String),
-    /// `*.example.org`, kept as `.example.org`: any name below it.
+    /// All hosts below a domain: `*.example.org` is kept as `.example.org`.
     Suffix(String),
 }
 
-/// Returns whether a host is one of these; an empty list has them all.
+/// Returns whether a pattern matches a host; an empty list matches every host.
 pub fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
     patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(host))
 }
 
 impl HostPattern {
-    /// Returns whether the pattern has this host, without port; the case of letters does not count.
+    /// Returns whether the pattern matches a host without port. The case of letters does not count.
     pub fn matches(&self, host: &str) -> bool {
         match self {
             Self::Exact(name) => name.eq_ignore_ascii_case(host),
@@ -161,26 +160,26 @@ impl HostPattern {
 }
 
 impl RouteMatch {
-    /// Returns whether a request's host (without port) and path fit.
+    /// Returns whether a request with this host (without port) and path matches.
     pub fn matches(&self, host: &str, path: &str) -> bool {
         host_matches(&self.hosts, host) && self.path.matches(path)
     }
 }
 
-/// A path in a route.
+/// A pattern of paths: one path, all below one, or every path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PathPattern {
-    /// Every path there is.
+    /// Every path of a request matches.
     #[default]
     Any,
-    /// This path and no other.
+    /// This path alone matches.
     Exact(String),
-    /// This path and all below it: `/a` matches `/a` and `/a/b`, not `/ab`.
+    /// The path and all below it match: `/a` matches `/a` and `/a/b`, not `/ab`.
     Prefix(String),
 }
 
 impl PathPattern {
-    /// Returns whether a path is the pattern's.
+    /// Returns whether the pattern matches a path.
     pub fn matches(&self, path: &str) -> bool {
         match self {
             Self::Any => true,

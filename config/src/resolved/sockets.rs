@@ -10,10 +10,10 @@ use super::Span;
 /// The prefix of a Unix socket's path.
 pub const UNIX: &str = "unix:";
 
-/// The `Host` of requests to a Unix socket that came without one.
+/// The `Host` of requests to a Unix socket whose clients gave none.
 const LOCAL_AUTHORITY: &str = "localhost";
 
-/// An address that is listened on.
+/// An address that a listener accepts connections on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ListenAddress {
     /// An IP address with its port; port 0 is a port of the kernel's choosing.
@@ -23,7 +23,7 @@ pub enum ListenAddress {
 }
 
 impl ListenAddress {
-    /// Returns the IP address and the port, unless it is a Unix socket.
+    /// Returns the IP address and the port; none for a Unix socket.
     pub fn ip(&self) -> Option<SocketAddr> {
         match self {
             Self::Ip(address) => Some(*address),
@@ -31,7 +31,7 @@ impl ListenAddress {
         }
     }
 
-    /// Returns the path of a Unix socket.
+    /// Returns the path of a Unix socket; none for an IP address.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Ip(_) => None,
@@ -74,27 +74,27 @@ impl fmt::Display for ListenAddress {
 /// The user and the group that own the file of a Unix socket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SocketOwner {
-    /// The user; none for the one that Sprat runs as.
+    /// The user; none for the user that Sprat runs as.
     pub user: Option<AccountAt>,
-    /// The group; none for the one that the kernel gives it.
+    /// The group; none for the group that the kernel gives the file.
     pub group: Option<AccountAt>,
 }
 
 /// A user or a group that the configuration names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccountAt {
-    /// The name or the number that is given.
+    /// The name or the number that the configuration gives.
     pub account: Account,
-    /// The place in the configuration where it is named.
+    /// The place of the user or group in the configuration.
     pub span: Span,
 }
 
 /// A user or a group of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Account {
-    /// The number that the kernel knows.
+    /// The number by which the kernel knows the account.
     Number(u32),
-    /// A name, which the machine has a number for.
+    /// A name, for which the machine has a number.
     Name(String),
 }
 
@@ -105,7 +105,7 @@ pub enum EndpointAddress {
     Ip(SocketAddr),
     /// `web1.example:8000`: a name, resolved as the cluster's [`Dns`](super::Dns) says.
     Name {
-        /// The host's name, to be looked up.
+        /// The host's name, which DNS resolves.
         host: String,
         /// The port at the host's addresses.
         port: u16,
@@ -115,7 +115,7 @@ pub enum EndpointAddress {
 }
 
 impl EndpointAddress {
-    /// Returns the `Host` for a request that came without one.
+    /// Returns the `Host` for a request whose client gave none.
     pub fn authority(&self) -> String {
         match self {
             Self::Ip(_) | Self::Name { .. } => self.to_string(),

@@ -1,4 +1,4 @@
-//! TLS after every check that needs no file.
+//! TLS settings after every check that needs no file.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use super::IssuedCertificate;
 
-/// A place in the configuration, in bytes: for
-/// [`Errors::add`](crate::Errors::add).
+/// A place in the configuration, in bytes, for [`Errors::add`](crate::Errors::add).
 #[derive(Clone, Debug, Default)]
 pub struct Span(pub Range<usize>);
 
-/// Any two spans are equal: where something stands does not change what it means.
+/// Spans are equal, whatever their bytes: the place of a value does not change its meaning.
 impl PartialEq for Span {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -23,24 +22,24 @@ impl PartialEq for Span {
 pub struct FileAt {
     /// The path of the file.
     pub path: PathBuf,
-    /// The place in the configuration where it is named.
+    /// The place in the configuration that names the file.
     pub span: Span,
 }
 
 /// The TLS that a listener speaks with clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListenerTls {
-    /// The certificates, at least one; the first is for names that none is for.
+    /// The certificates, at least one. The first is also for names that no certificate is for.
     pub certificates: Vec<ListenerCertificate>,
-    /// The oldest version that is spoken.
+    /// The oldest version of TLS that Sprat accepts.
     pub minimum_version: TlsVersion,
-    /// The certificates that clients are asked for; none if they are not asked.
+    /// The certificates that clients are asked for; none if Sprat does not ask.
     pub client_certificates: Option<ClientCertificates>,
-    /// The time from the connection's start to the end of the handshake.
+    /// The longest time from the connection's start to the end of the handshake.
     pub handshake_timeout: Duration,
     /// The most handshakes in progress.
     pub max_handshakes: usize,
-    /// Tickets for each new session under TLS 1.3; 0 is no resumption at all.
+    /// The tickets for each new session under TLS 1.3; 0 switches resumption off.
     pub session_tickets: usize,
     /// Whether HTTP/2 is offered (ALPN `h2`).
     pub http2: bool,
@@ -51,7 +50,7 @@ pub struct ListenerTls {
 /// A certificate that a listener shows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ListenerCertificate {
-    /// A certificate in files that are there.
+    /// A certificate in files that the operator provides.
     Files(TlsCertificate),
     /// A certificate that an authority issues.
     Issued(IssuedCertificate),
@@ -66,7 +65,7 @@ impl ListenerCertificate {
         }
     }
 
-    /// Returns the file that has its key.
+    /// Returns the file that has the certificate's private key.
     pub fn key(&self) -> &FileAt {
         match self {
             Self::Files(own) => &own.key,
@@ -78,31 +77,31 @@ impl ListenerCertificate {
 /// A certificate and its key, in PEM.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TlsCertificate {
-    /// The certificate, then those that lead to an authority.
+    /// The file with the certificate, followed by those that lead to an authority.
     pub chain: FileAt,
     /// The file of the private key.
     pub key: FileAt,
 }
 
-/// The certificates that clients are asked for.
+/// The certificates that clients are asked for (mutual TLS).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientCertificates {
-    /// The authorities that are believed.
+    /// The file with the authorities that Sprat trusts.
     pub trusted_ca: FileAt,
-    /// Whether a client must show one.
+    /// Whether a client must show a certificate.
     pub mode: ClientCertificateMode,
-    /// The lists of what the authorities have revoked; empty if that is not looked at.
+    /// The files with lists of revoked certificates; empty if revocation is not checked.
     pub crl_files: Vec<FileAt>,
-    /// The meaning of a list whose time is over.
+    /// The meaning of a list of revoked certificates whose time is over.
     pub expired_crl: ExpiredCrl,
 }
 
 /// The meaning of a list of revoked certificates whose time is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpiredCrl {
-    /// Certificates of the list's authority are not taken.
+    /// Certificates of the list's authority are refused.
     Deny,
-    /// The list is believed all the same.
+    /// The list still counts.
     Use,
 }
 
@@ -124,27 +123,28 @@ pub enum TlsVersion {
     V1_3,
 }
 
-/// The TLS that is spoken with the backends of a cluster.
+/// The TLS that Sprat speaks with the backends of a cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClusterTls {
-    /// The authorities that are believed.
+    /// The authorities that Sprat trusts.
     pub trusted_ca: TrustedCa,
-    /// The name that is asked for, in lower case; the endpoint's host if none.
+    /// The name that Sprat asks for (SNI), in lower case; none stands for the endpoint's host.
     pub sni: Option<String>,
-    /// The certificate that is shown to a backend that asks.
+    /// The certificate that Sprat shows to a backend that asks for one.
     pub client_certificate: Option<TlsCertificate>,
-    /// The oldest version that is spoken.
+    /// The oldest version of TLS that Sprat accepts.
     pub minimum_version: TlsVersion,
-    /// Whether the backends' certificates are looked at.
+    /// Whether Sprat verifies the backends' certificates.
     pub verify: bool,
-    /// Whether HTTP/2 is spoken and nothing else.
+    /// Whether connections speak HTTP/2 alone.
     pub http2: bool,
 }
 
-/// The authorities whose certificates are believed.
+/// The authorities whose certificates Sprat trusts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrustedCa {
-    /// The authorities that this system believes; the span is where that is said, or left open.
+    /// The authorities that the system trusts. The span is where the file says so, or leaves it
+    /// open.
     System(Span),
     /// The authorities in a file.
     File(FileAt),

@@ -1,4 +1,4 @@
-//! Files that are hardly any: too large, too deep, damaged, not to be read.
+//! Files that are too large, too deep, damaged, or unreadable.
 
 use std::fmt::Write as _;
 

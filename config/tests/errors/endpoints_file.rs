@@ -1,4 +1,4 @@
-//! What is said of files with endpoints.
+//! Complaints about files with endpoints.
 
 use std::sync::Arc;
 

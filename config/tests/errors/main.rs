@@ -1,4 +1,4 @@
-//! What an operator reads when a file is wrong.
+//! The complaints that an operator reads when a file is wrong.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -25,7 +25,7 @@ const HEAD: &str = "version: 1\nlisteners: [{address: 0.0.0.0:80}]\n";
 const TAIL_CLUSTERS: &str = "clusters: {farm: {endpoints: [a:1]}}\n";
 const TAIL: &str = "clusters: {farm: {endpoints: [a:1]}}\nroutes: [{cluster: farm}]\n";
 
-/// `line:column message | help` of each complaint.
+/// Returns each complaint as `line:column message | help`.
 fn brief(errors: &Errors) -> Vec<String> {
     let mut all = Vec::new();
     for d in errors.diagnostics() {
@@ -47,7 +47,7 @@ fn brief(errors: &Errors) -> Vec<String> {
     all
 }
 
-/// What is wrong with these keys in an otherwise right file.
+/// Returns the complaints about these keys in a file that is otherwise valid.
 fn brief_of(keys: &str) -> Vec<String> {
     let text = format!("{HEAD}{TAIL}{keys}");
     match parse(&text, "sprat.yaml", &|_| None) {
@@ -655,7 +655,7 @@ class_rules: [{{match: {{prefix: /%7eu}}, class: background}}]
     assert!(warnings(off).is_empty());
 }
 
-/// What is said of a cluster with two endpoints, given by address, and `keys`.
+/// Returns the complaints about a cluster with `keys` and two endpoints, given by address.
 fn cluster_errors(keys: &str) -> Vec<String> {
     let clusters = format!("clusters: {{farm: {{endpoints: [10.0.0.1:1, 10.0.0.2:1], {keys}}}}}\n");
     brief(&errors(&format!(

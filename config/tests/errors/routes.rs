@@ -1,15 +1,15 @@
-//! What is said of routes.
+//! Complaints about routes and their keys.
 
 use sprat_config::parse;
 
 use super::brief;
 
-/// What stands before the routes.
+/// The part of a file before the third route.
 const BEFORE: &str = "version: 1\nlisteners: [{address: 0.0.0.0:80}]\n\
                       clusters: {a: {endpoints: [d:1]}, b: {endpoints: [d:2]}}\nroutes:\n\
                       - {cluster: a, match: {path: /a}}\n- {cluster: b, match: {path: /b}}\n";
 
-/// What is said of a file.
+/// Returns the complaints about a file.
 fn of_file(text: &str) -> Vec<String> {
     match parse(text, "sprat.yaml", &|_| None) {
         Ok(loaded) => brief(&loaded.warnings),
@@ -17,7 +17,7 @@ fn of_file(text: &str) -> Vec<String> {
     }
 }
 
-/// What is said of a third route.
+/// Returns the complaints about a third route.
 fn of(route: &str) -> Vec<String> {
     of_file(&format!("{BEFORE}- {route}\n"))
 }

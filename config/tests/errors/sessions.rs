@@ -1,10 +1,10 @@
-//! What is said of sessions, and of endpoints' places among them.
+//! Complaints about sessions, and about the priorities of endpoints beside them.
 
 use sprat_config::parse;
 
 use super::brief;
 
-/// What is said of a cluster with these keys.
+/// Returns the complaints about a cluster with these keys.
 fn of(keys: &str) -> Vec<String> {
     let text = format!(
         "version: 1\nlisteners: [{{address: 0.0.0.0:80}}]\nroutes: [{{cluster: a}}]\n\
@@ -16,7 +16,7 @@ fn of(keys: &str) -> Vec<String> {
     }
 }
 
-/// What is said of a cookie with these keys.
+/// Returns the complaints about a cookie with these keys.
 fn of_cookie(keys: &str) -> Vec<String> {
     of(&format!("stateful_session: {{cookie: {{{keys}}}}}"))
 }

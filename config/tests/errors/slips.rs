@@ -1,8 +1,8 @@
-//! A table of slips, and what is said of each.
+//! A table of slips, and the complaints about each.
 
 use super::{HEAD, TAIL, brief, errors};
 
-/// A part of a file, from its third line on, and what is said about it.
+/// Parts of a file, from its third line on, and the complaints about each.
 const PARTS: &[(&str, &[&str])] = &[
     (
         "runtime: {workers: 0}",
@@ -372,7 +372,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Whole files, and what is said about them.
+/// Whole files, and the complaints about each.
 const FILES: &[(&str, &[&str])] = &[
     (
         "",

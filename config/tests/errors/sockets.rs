@@ -1,10 +1,11 @@
-//! What is said of Unix sockets.
+//! Complaints about Unix sockets.
 
 use sprat_config::parse;
 
 use super::brief;
 
-/// What is said of a listener, an endpoint and the admin listener.
+/// Returns the complaints about a listener and an endpoint at these addresses, with `more` keys of
+/// the cluster.
 fn of(listener: &str, endpoint: &str, more: &str) -> Vec<String> {
     let text = format!(
         "version: 1\nlisteners: [{{address: {listener}}}]\nroutes: [{{cluster: a}}]\n\

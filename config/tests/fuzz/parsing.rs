@@ -1,15 +1,15 @@
-//! What holds for any text given as a configuration.
+//! Properties that hold for any text given as a configuration.
 
 use std::fmt::Debug;
 
 use sprat_config::{Env, Errors, Loaded, parse, parse_filter};
 
-/// Reads the bytes as a file's.
+/// Reads bytes as the configuration's file.
 pub(crate) fn file(data: &[u8]) {
     check(data, parse);
 }
 
-/// Reads the bytes as an Envoy filter's configuration.
+/// Reads bytes as an Envoy filter's configuration.
 pub(crate) fn filter(data: &[u8]) {
     check(data, parse_filter);
 }

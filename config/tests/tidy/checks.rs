@@ -1,5 +1,5 @@
-//! Rules about checks that are run by hand: `make checks` knows them all, and those that it
-//! runs beside each other listen on no port in common.
+//! Rules about checks that are run by hand. `make checks` has them all in its table, and those that
+//! it runs beside each other listen on no port in common.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use crate::tree::Tree;
 
 const TABLE: &str = "scripts/checks.sh";
 
-/// Targets of the Makefile that check and measure nothing, or that `make test` runs.
+/// The targets of the Makefile that check and measure nothing, or that `make test` runs.
 const NO_CHECKS: [&str; 11] = [
     "build", "checks", "clean", "filter", "fmt", "help", "install", "lint", "run", "schema", "test",
 ];
 
-/// Checks that the table of `make checks` has not, targets in it that are not there, and
-/// checks that run beside each other on one port.
+/// Returns the checks that the table of `make checks` lacks, the targets in it that do not exist,
+/// and the checks that run beside each other on one port.
 pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     let of = |name: &str| tree.files.get(name).map(String::as_str).unwrap_or_default();
     let targets: BTreeSet<&str> = of("Makefile").lines().filter_map(target_name).collect();
@@ -30,8 +30,9 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     forgotten.chain(gone).chain(shared).collect()
 }
 
-/// Several checks at `link` run at a time, with one at `any`, on one loopback interface, but
-/// for those in a lab, whose namespaces have one each.
+/// Returns complaints about checks that use the same port at a time. Those at `link` run beside
+/// each other, and beside one at `any`, on one loopback interface. Those in a lab have namespaces
+/// with an interface each.
 fn shared_ports(tree: &Tree, table: &str) -> Vec<String> {
     let beside = rows(table).filter_map(|row| {
         let place = row.split('|').nth(2)?.trim();
@@ -56,7 +57,7 @@ fn shared_ports(tree: &Tree, table: &str) -> Vec<String> {
     complaints
 }
 
-/// The ports of the loopback interface that a script names.
+/// Returns the ports of the loopback interface that a script names.
 fn ports(script: &str) -> BTreeSet<&str> {
     let after = |mark| script.split(mark).skip(1);
     let named = after("127.0.0.1:").chain(after("PORT="));
@@ -67,14 +68,15 @@ fn ports(script: &str) -> BTreeSet<&str> {
     digits.filter(|port| port.len() >= 4).collect()
 }
 
-/// The lines of the script's table.
+/// Returns the lines of the script's table.
 fn rows(script: &str) -> impl Iterator<Item = &str> {
     let mut lines = script.lines();
     lines.find(|line| line.ends_with("<<'TABLE'"));
     lines.take_while(|line| *line != "TABLE")
 }
 
-/// `name | 5 | any | A=1 make target | ...` -> `target`
+/// Returns the target that a row of the table calls: `name | 5 | any | A=1 make target | ...` ->
+/// `target`.
 fn called_target(row: &str) -> Option<&str> {
     let command = row.split('|').nth(3)?;
     let (_, after) = command.split_once("make ")?;

@@ -1,21 +1,21 @@
 //! Circles of modules: files that cannot be understood, moved or tested one at a time.
 //!
-//! In each module that has others below it, these and its own file are a graph by what each
-//! takes from the others (`imports.rs`). One with all that is below it is one node here,
-//! and a graph of its own.
+//! The modules below a module, and its own file, are the nodes of a graph. Its edges are what each
+//! takes from the others (`imports.rs`). A module with all that is below it is one node here, and a
+//! graph of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::imports::{self, Crate, Module};
 use crate::tree::Tree;
 
-/// Modules that may import each other in a circle.
+/// The most modules that may import each other in a circle.
 const AT_MOST: usize = 3;
 
-/// What each node imports.
+/// The names of the nodes that each node imports.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// Says which circles are larger than they may be.
+/// Returns a complaint about each circle that is larger than [`AT_MOST`].
 pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for (root, own) in imports::crates(tree) {
@@ -41,7 +41,7 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// A graph for each module with others below it.
+/// Returns a graph for each module with others below it.
 fn graphs(own: &Crate) -> BTreeMap<Module, Graph> {
     let mut graphs: BTreeMap<Module, Graph> = BTreeMap::new();
     for (from, _) in own.modules() {
@@ -60,7 +60,7 @@ fn graphs(own: &Crate) -> BTreeMap<Module, Graph> {
     graphs
 }
 
-/// The sets of nodes each of which reaches all the others of its set.
+/// Returns the sets of nodes that all reach each other.
 fn circles(graph: &Graph) -> BTreeSet<Vec<String>> {
     let reach = |from: &String| {
         let mut reached = BTreeSet::new();
@@ -95,7 +95,8 @@ mod tests {
         complaints(&Tree::of(&files)).join("\n")
     }
 
-    /// Modules in a folder, each of which takes the next one's `T`, by such a path.
+    /// Returns modules in a folder, each of which takes the next one's `T`, by the path that `path`
+    /// makes.
     fn ring(count: usize, path: impl Fn(usize) -> String) -> Vec<(String, String)> {
         let module = |at: usize| {
             let text = format!("pub struct T{at};\nuse {};\n", path((at + 1) % count));

@@ -2,10 +2,10 @@
 
 use crate::tree::Tree;
 
-/// Words of a comment that is called short.
+/// The most words of a comment that counts as short.
 const FEW: usize = 3;
 
-/// Words that a first sentence begins with if it does not name its subject.
+/// The words that a first sentence begins with if it does not name its subject.
 const PUZZLES: [&str; 41] = [
     "It", "Its", "Of", "What", "Who", "Whoever", "Where", "How", "Which", "Those", "That", "These",
     "As", "And", "Or", "For", "From", "In", "By", "To", "Until", "If", "Also", "Is", "Has", "Are",
@@ -13,37 +13,37 @@ const PUZZLES: [&str; 41] = [
     "Both", "Told", "Only", "On",
 ];
 
-/// Words that a function's first sentence begins with if it has no verb there.
+/// The words that a function's first sentence begins with if it has no verb there.
 const NOT_VERBS: [&str; 4] = ["The", "A", "An", "Whether"];
 
-/// Derives of types whose doc comments are texts for users: the words of a help page.
+/// The derives of types whose doc comments are texts for users: the words of a help page.
 const HELP_PAGES: [&str; 4] = ["Parser", "Args", "Subcommand", "ValueEnum"];
 
 /// The rules that a comment can break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// Three words or fewer.
+    /// The comment has three words or fewer.
     Short,
-    /// A beginning that names no subject.
+    /// The comment's beginning names no subject.
     Subject,
-    /// A function's beginning without a verb.
+    /// The beginning of a function's comment has no verb.
     Verb,
-    /// An actor that is hidden behind nobody, somebody or whoever.
+    /// The comment hides an actor behind nobody, somebody or whoever.
     Actor,
 }
 
-/// A doc comment, and what stands below it.
+/// A doc comment, and the kind of item below it.
 #[derive(Debug, PartialEq, Eq)]
 struct Comment {
-    /// The number of its first line.
+    /// The number of the comment's first line.
     line: usize,
-    /// Its text, in one line.
+    /// The text of the comment, in one line.
     text: String,
-    /// Whether it is about a module or a crate as a whole.
+    /// Whether the comment is about a module or a crate as a whole.
     is_inner: bool,
-    /// Whether it is about a function.
+    /// Whether the comment is about a function.
     is_function: bool,
-    /// Whether users read it as help.
+    /// Whether users read the comment as help.
     is_help: bool,
 }
 
@@ -80,7 +80,7 @@ impl Fault {
 }
 
 impl Comment {
-    /// Returns the rules that it breaks; texts for users (`is_shown`) are under fewer.
+    /// Returns the rules that the comment breaks; texts for users (`is_shown`) are under fewer.
     fn faults(&self, is_shown: bool) -> impl Iterator<Item = Fault> {
         let words: Vec<&str> = self.text.split_whitespace().collect();
         let hidden = ["nobody", "somebody", "whoever"];

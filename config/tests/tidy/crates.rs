@@ -1,5 +1,5 @@
-//! Rules about crates: who may use whom, what the core may not use, which files
-//! belong to a target, and where `unsafe` may stand.
+//! Rules about crates: which may use which, what the core may not use, which files belong to a
+//! target, and which modules may have `unsafe`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::tree::Tree;
 
-/// Where `unsafe` may stand: one small, documented module for each boundary.
+/// The modules that may have `unsafe`: a small, documented one for each boundary.
 const UNSAFE_MODULES: [&str; 12] = [
     "proxy/net/src/sys.rs",
     "filters/envoy-module/src/abi/callbacks.rs",
@@ -26,7 +26,7 @@ const UNSAFE_MODULES: [&str; 12] = [
     "scheduler/tests/allocations.rs",
 ];
 
-/// What the core may not name: clocks, sockets, threads, files, processes.
+/// The names that the core may not have: clocks, sockets, threads, files, processes.
 const IMPURE: [&str; 8] = [
     "Instant::now",
     "SystemTime",
@@ -38,7 +38,7 @@ const IMPURE: [&str; 8] = [
     "async fn",
 ];
 
-/// Libraries that would bring the same into the core by another door.
+/// The crates that the core may not depend on, because they would bring the same into it.
 const IMPURE_CRATES: [&str; 9] = [
     "async-std",
     "hyper",
@@ -53,15 +53,16 @@ const IMPURE_CRATES: [&str; 9] = [
 
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// Relative to the checkout: `proxy`.
+    /// The package's directory, relative to the checkout, such as `proxy`.
     pub(crate) directory: String,
-    /// (name, whether only tests use it)
+    /// The name of each dependency, and whether only tests use it.
     pub(crate) dependencies: Vec<(String, bool)>,
-    /// Relative to the checkout: `proxy/src/main.rs`.
+    /// The root files of the package's targets, relative to the checkout, such as
+    /// `proxy/src/main.rs`.
     pub(crate) targets: Vec<String>,
 }
 
-/// The workspace's members, as cargo sees them.
+/// Returns the workspace's members, as cargo sees them.
 pub(crate) fn packages(tree: &Tree) -> Vec<Package> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
@@ -188,7 +189,7 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
     complaints
 }
 
-/// What in the core names a clock, a socket, a thread, or a crate that has one.
+/// Returns the places in the core that name a clock, a socket, a thread, or a crate that has one.
 pub(crate) fn impurities(tree: &Tree, packages: &[Package]) -> Vec<String> {
     let mut complaints = Vec::new();
     for package in packages
@@ -218,7 +219,7 @@ pub(crate) fn impurities(tree: &Tree, packages: &[Package]) -> Vec<String> {
     complaints
 }
 
-/// Files that no target's tree of modules reaches: rustc never sees them.
+/// Returns the files that no target's tree of modules reaches: rustc never sees them.
 pub(crate) fn dead_files(tree: &Tree, packages: &[Package]) -> Vec<String> {
     let mut reached = BTreeSet::new();
     for target in packages.iter().flat_map(|package| &package.targets) {
@@ -237,8 +238,8 @@ pub(crate) fn dead_files(tree: &Tree, packages: &[Package]) -> Vec<String> {
         .collect()
 }
 
-/// Follows `mod name;` from one file to the next. `owns_directory` says whether
-/// its submodules lie beside it, as a target's root and a `mod.rs` have them.
+/// Adds a file to `reached`, and the files that its `mod name;` lead to. `owns_directory` says
+/// whether its submodules lie beside it, as those of a target's root and of a `mod.rs` do.
 fn reach(tree: &Tree, path: &str, owns_directory: bool, reached: &mut BTreeSet<String>) {
     let Some(text) = tree.files.get(path) else {
         return;
@@ -272,7 +273,7 @@ fn reach(tree: &Tree, path: &str, owns_directory: bool, reached: &mut BTreeSet<S
     }
 }
 
-/// `a/b/../c.rs` -> `a/c.rs`
+/// Returns a path without its `..` and `.`: `a/b/../c.rs` -> `a/c.rs`.
 pub(crate) fn normal(path: &str) -> String {
     let mut parts = Vec::new();
     for part in path.split('/') {
@@ -285,7 +286,7 @@ pub(crate) fn normal(path: &str) -> String {
     parts.join("/")
 }
 
-/// `pub(crate) mod name;` -> `name`
+/// Returns the module that a line declares: `pub(crate) mod name;` -> `name`.
 fn declared_module(line: &str) -> Option<&str> {
     let declaration = line.strip_suffix(';')?;
     let (before, name) = declaration.rsplit_once(' ')?;
@@ -293,8 +294,8 @@ fn declared_module(line: &str) -> Option<&str> {
     is_module.then_some(name)
 }
 
-/// `unsafe` outside its modules, and crates that do not forbid it, or have such a module
-/// and do not deny it.
+/// Returns uses of `unsafe` outside its modules, crates that do not forbid it, and crates that have
+/// such a module and do not deny it.
 pub(crate) fn stray_unsafe(tree: &Tree, packages: &[Package]) -> Vec<String> {
     // Written in two parts, or this file would break its own rule.
     let keyword = concat!("un", "safe");
@@ -329,7 +330,7 @@ pub(crate) fn stray_unsafe(tree: &Tree, packages: &[Package]) -> Vec<String> {
     complaints
 }
 
-/// Whether the keyword at that byte begins a block, an item or an attribute.
+/// Returns whether the keyword at byte `at` begins a block, an item or an attribute.
 fn opens_unsafe(line: &str, at: usize, keyword: &str) -> bool {
     let before = line[..at].chars().next_back();
     let after = &line[at + keyword.len()..];
@@ -339,7 +340,7 @@ fn opens_unsafe(line: &str, at: usize, keyword: &str) -> bool {
     opens && !before.is_some_and(|letter| letter.is_alphanumeric() || letter == '_')
 }
 
-/// Lines that are not wholly a comment, with their numbers from 1.
+/// Returns the lines that are not wholly a comment, with their numbers from 1.
 fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .enumerate()

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::tree::Tree;
 
-/// Links to files, and to parts of pages, that are not there. Links to other sites are
+/// Returns the links to files, and to parts of pages, that do not exist. Links to other sites are
 /// not followed.
 pub(crate) fn broken_links(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -41,7 +41,8 @@ pub(crate) fn broken_links(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// `docs` and `../config/a.yaml` -> `config/a.yaml`
+/// Returns a link's file, relative to the checkout: `docs` and `../config/a.yaml` ->
+/// `config/a.yaml`.
 fn resolved(directory: &Path, file: &str) -> String {
     let mut parts: Vec<&str> = directory.iter().filter_map(|part| part.to_str()).collect();
     for part in file.split('/') {
@@ -54,8 +55,8 @@ fn resolved(directory: &Path, file: &str) -> String {
     parts.join("/")
 }
 
-/// The names that links may give to a page's headings: what GitHub and mdBook both make
-/// of them. Of headings alike the second has `-1` at its end.
+/// Returns the names by which links may refer to a page's headings, as GitHub and mdBook both make
+/// them. Of headings that are alike, the second has `-1` at its end.
 fn anchors(page: &str) -> BTreeSet<String> {
     let mut anchors = BTreeSet::new();
     let headings = prose(page).filter_map(|(_, line)| {
@@ -79,7 +80,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Pages of `docs/` that the book's table of contents has not, or has twice.
+/// Returns the pages of `docs/` that the book's table of contents lacks, or has twice.
 pub(crate) fn missing_in_book(tree: &Tree) -> Vec<String> {
     let summary = tree.files.get(SUMMARY).map(String::as_str);
     let targets = summary.unwrap_or_default().lines().flat_map(link_targets);
@@ -101,8 +102,8 @@ pub(crate) fn missing_in_book(tree: &Tree) -> Vec<String> {
 
 const DECISIONS: &str = "docs/decisions/";
 
-/// Decisions that the table of all does not lead to, and rows that lead to none or stand in
-/// another order than their numbers'.
+/// Returns the decisions that the table of decisions lacks, and its rows that lead to no decision
+/// or stand in another order than that of their numbers.
 pub(crate) fn unlisted_decisions(tree: &Tree) -> Vec<String> {
     let table = format!("{DECISIONS}README.md");
     let number = |text: &str| {
@@ -136,21 +137,22 @@ pub(crate) fn unlisted_decisions(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// `[text](target)` and `![text](target "title")` -> `target`
+/// Returns the targets of a line's links: `[text](target)` and `![text](target "title")` ->
+/// `target`.
 fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](")
         .skip(1)
         .filter_map(|rest| rest.split([')', ' ']).next())
 }
 
-/// Lines outside of code fences, with their numbers.
+/// Returns the lines outside of code fences, with their numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     fenced(text)
         .filter(|(_, _, inside)| !inside)
         .map(|(number, line, _)| (number, line))
 }
 
-/// Each line with its number, and whether it stands in a code fence.
+/// Returns each line with its number, and whether it stands in a code fence.
 fn fenced(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     let mut inside = false;
     text.lines().enumerate().map(move |(index, line)| {
@@ -160,7 +162,7 @@ fn fenced(text: &str) -> impl Iterator<Item = (usize, &str, bool)> {
     })
 }
 
-/// `make NAME` in a document's code, where the Makefile has no such target.
+/// Returns complaints about `make NAME` in a document's code, if the Makefile has no such target.
 pub(crate) fn unknown_targets(tree: &Tree) -> Vec<String> {
     let makefile = tree
         .files
@@ -185,7 +187,7 @@ pub(crate) fn unknown_targets(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// `run: deps ## text` -> `run`
+/// Returns the target that a line of the Makefile defines: `run: deps ## text` -> `run`.
 pub(crate) fn target_name(line: &str) -> Option<&str> {
     let (name, rest) = line.split_once(':')?;
     let plain = name
@@ -194,7 +196,7 @@ pub(crate) fn target_name(line: &str) -> Option<&str> {
     (plain && !name.is_empty() && !rest.starts_with('=')).then_some(name)
 }
 
-/// `make clean test N=1 # why` -> `clean`, `test`
+/// Returns the targets that a command names: `make clean test N=1 # why` -> `clean`, `test`.
 fn targets_of_command(code: &str) -> impl Iterator<Item = &str> {
     let code = code.trim().trim_start_matches("$ ");
     let arguments = code.strip_prefix("make ").unwrap_or_default();
@@ -204,7 +206,7 @@ fn targets_of_command(code: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.contains('=') && !word.starts_with('-'))
 }
 
-/// Scripts that cannot be run: not executable, or not bash's syntax.
+/// Returns the scripts that cannot be run: they are not executable, or not bash's syntax.
 pub(crate) fn broken_scripts(tree: &Tree) -> Vec<String> {
     let mut complaints = Vec::new();
     for (path, text) in &tree.files {

@@ -1,5 +1,5 @@
-//! Rules about the container images: the builder gets all that they are built from,
-//! and no list of crates that would grow old.
+//! Rules about the container images: the builder gets all that they are built from, and the build
+//! has no list of crates that would grow old.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ const DOCKERFILE: &str = "Dockerfile";
 const IGNORED: &str = ".dockerignore";
 const COMPOSE: &str = "docker-compose.yml";
 
-/// Files that the image's build needs, or a service mounts, and does not get.
+/// Returns the files that the image's build needs, or a service mounts, and does not get.
 pub(crate) fn complaints(tree: &Tree, packages: &[Package]) -> Vec<String> {
     let of = |name: &str| tree.files.get(name).map(String::as_str).unwrap_or_default();
     let rules: Vec<Rule> = of(IGNORED).lines().filter_map(Rule::read).collect();
@@ -40,14 +40,14 @@ pub(crate) fn complaints(tree: &Tree, packages: &[Package]) -> Vec<String> {
     found
 }
 
-/// Whether a path is this one, or lies below it.
+/// Returns whether a path is that of a directory, or lies below it.
 fn covers(directory: &str, path: &str) -> bool {
     let rest = path.strip_prefix(directory);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Every file that cargo reads for the workspace's libraries and programs, or that it
-/// wants to be there, and why.
+/// Returns every file that cargo reads for the workspace's libraries and programs, or wants to be
+/// there, with the reason.
 fn needed(tree: &Tree, packages: &[Package]) -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = ["Cargo.toml", "Cargo.lock"]
         .map(|name| (name.to_owned(), "which cargo reads".to_owned()))
@@ -71,7 +71,7 @@ fn needed(tree: &Tree, packages: &[Package]) -> Vec<(String, String)> {
     files
 }
 
-/// The files that `include_str!`, `include_bytes!` and `include!` name in a source.
+/// Returns the files that `include_str!`, `include_bytes!` and `include!` name in a source.
 fn included(path: &str, text: &str) -> Vec<String> {
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
     let code = text
@@ -87,7 +87,7 @@ fn included(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a Dockerfile copies out of the context, with the line's number.
+/// Returns the paths that a Dockerfile copies out of the context, with the numbers of the lines.
 fn copied(dockerfile: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (index, line) in dockerfile.lines().enumerate() {
@@ -107,8 +107,8 @@ fn copied(dockerfile: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The checkout's files that a compose file's services mount, with the line's number;
-/// directories that a service writes into are made by Docker.
+/// Returns the checkout's files that a compose file's services mount, with the numbers of the
+/// lines. Docker makes the directories that a service writes into.
 fn mounted(compose: &str) -> BTreeSet<(usize, String)> {
     let lines = compose.lines().enumerate();
     lines
@@ -122,7 +122,7 @@ fn mounted(compose: &str) -> BTreeSet<(usize, String)> {
         .collect()
 }
 
-/// `./a/` -> `a`
+/// Returns a path without its `./` and slashes: `./a/` -> `a`.
 fn clean(path: &str) -> &str {
     let path = path.trim_start_matches("./").trim_matches('/');
     if path.is_empty() { "." } else { path }
@@ -130,7 +130,7 @@ fn clean(path: &str) -> &str {
 
 /// A line of `.dockerignore`.
 struct Rule {
-    /// `!`: what matches is let through after all.
+    /// Whether the line begins with `!`: a path that matches is let through after all.
     lets_through: bool,
     parts: Vec<String>,
 }
@@ -148,13 +148,13 @@ impl Rule {
         })
     }
 
-    /// Whether it speaks of this path, or of a directory that it lies in.
+    /// Returns whether the rule matches a path, or a directory that the path lies in.
     fn matches(&self, path: &[&str]) -> bool {
         (1..=path.len()).any(|length| parts_match(&self.parts, &path[..length]))
     }
 }
 
-/// The last rule that matches decides.
+/// Returns whether the rules keep a path back: the last rule that matches decides.
 fn is_ignored(rules: &[Rule], path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let decides = rules.iter().rev().find(|rule| rule.matches(&parts));
@@ -174,7 +174,7 @@ fn parts_match(pattern: &[String], path: &[&str]) -> bool {
     }
 }
 
-/// `*` is any bytes, `?` is one.
+/// Returns whether a pattern matches a name: `*` is any bytes, `?` is one.
 fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
     match pattern.split_first() {
         None => name.is_empty(),

@@ -1,5 +1,5 @@
-//! What each module takes from the others of its crate, as the compiler sees it: each path
-//! is followed through re-exports to the module that defines what it names. What a macro is
+//! The modules that each module takes something from, within its crate. As in the compiler, each
+//! path is followed through re-exports to the module that defines what it names. What a macro is
 //! given counts as well. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,13 +13,13 @@ use crate::tree::Tree;
 /// A module's path in its crate; the crate's root has none.
 pub(crate) type Module = Vec<String>;
 
-/// Re-exports of re-exports that are followed.
+/// The most re-exports of re-exports that are followed.
 const MAX_DEPTH: usize = 16;
 
 /// The modules of one crate.
 #[derive(Default)]
 pub(crate) struct Crate {
-    /// By their paths.
+    /// The contents of the modules, by their paths.
     modules: BTreeMap<Module, Contents>,
     /// The module that defines each exported macro.
     macros: HashMap<String, Module>,
@@ -34,23 +34,23 @@ struct Import {
     is_public: bool,
 }
 
-/// The contents of one module.
+/// The names in one module, and the paths that it uses.
 #[derive(Default)]
 struct Contents {
     file: String,
-    /// The names of its own items.
+    /// The names that the module defines itself.
     defined: BTreeSet<String>,
-    /// The names that its `use`s give it.
+    /// The names that the module imports, with what they stand for.
     aliases: HashMap<String, Import>,
-    /// The modules that it has all names of.
+    /// The modules whose names the module imports all (`use path::*`).
     globs: Vec<Import>,
-    /// The paths that its own code takes something by.
+    /// The paths by which the module's own code takes something.
     taken: BTreeSet<Vec<String>>,
     /// The modules that belong to tests.
     for_tests: BTreeSet<String>,
 }
 
-/// The crates of a tree, by the directory of their sources.
+/// Returns the crates of a tree, by the directory of their sources.
 pub(crate) fn crates(tree: &Tree) -> BTreeMap<String, Crate> {
     let mut crates: BTreeMap<String, Crate> = BTreeMap::new();
     for (path, text) in tree.with_extension("rs") {
@@ -85,7 +85,7 @@ pub(crate) struct Source<'t> {
     pub(crate) parsed: syn::File,
 }
 
-/// The sources of all crates.
+/// Returns the sources of all crates, without those for tests.
 pub(crate) fn sources(tree: &Tree) -> Vec<Source<'_>> {
     let crates = crates(tree);
     let mut sources = Vec::new();
@@ -109,7 +109,7 @@ pub(crate) fn sources(tree: &Tree) -> Vec<Source<'_>> {
     sources
 }
 
-/// The module of a file in a crate's sources.
+/// Returns the module of a file, by its path in the crate's sources.
 fn place(rest: &str) -> Module {
     let rest = rest.trim_end_matches(".rs").trim_end_matches("/mod");
     let names = rest.split('/').map(str::to_owned);
@@ -166,20 +166,20 @@ impl Crate {
         self.for_tests.iter().any(|own| module.starts_with(own))
     }
 
-    /// Each module with its file.
+    /// Returns each module with its file.
     pub(crate) fn modules(&self) -> impl Iterator<Item = (&Module, &str)> {
         let each = self.modules.iter();
         each.map(|(module, own)| (module, &*own.file))
     }
 
-    /// The modules that a module takes something from, but for itself.
+    /// Returns the other modules that a module takes something from.
     pub(crate) fn taken_by(&self, module: &Module) -> BTreeSet<Module> {
         let paths = self.modules[module].taken.iter();
         let found = paths.filter_map(|path| self.resolve(module, path, 0));
         found.filter(|found| found != module).collect()
     }
 
-    /// The module that defines what a path names; none if it is not of this crate.
+    /// Returns the module that defines what a path names; none if it is not in this crate.
     fn resolve(&self, from: &Module, path: &[String], depth: usize) -> Option<Module> {
         let (mut at, mut rest) = (from.clone(), path);
         match &*path[0] {
@@ -225,7 +225,7 @@ impl Crate {
         self.modules.contains_key(&below)
     }
 
-    /// The module that defines what has a name in a module, for one that asks.
+    /// Returns the module that defines what a name stands for in a module, as `asks` sees it.
     fn defining(&self, at: &Module, name: &str, asks: &Module, depth: usize) -> Option<Module> {
         let own = self.modules.get(at)?;
         if own.defined.contains(name) {
@@ -250,7 +250,7 @@ impl Crate {
     }
 }
 
-/// Reads the items of one module.
+/// A reader of the items of one module.
 #[derive(Default)]
 struct Reader {
     own: Contents,
@@ -372,14 +372,14 @@ impl<'ast> Visit<'ast> for Reader {
         syn::visit::visit_macro(self, own);
     }
 
-    /// A `use` within a function.
+    /// Reads a `use` within a function.
     fn visit_item_use(&mut self, own: &'ast ItemUse) {
         let paths = leaves(&own.tree).into_iter().map(|(path, _)| path);
         self.own.taken.extend(paths);
     }
 }
 
-/// The paths of a `use`, each with its name; all names of it where there is none.
+/// Returns the paths of a `use`, each with its name; none stands for all names of the path.
 fn leaves(tree: &UseTree) -> Vec<(Vec<String>, Option<String>)> {
     let below = |name: String, tree: &UseTree| {
         let add = |(path, alias): (Vec<String>, _)| ([vec![name.clone()], path].concat(), alias);
@@ -404,7 +404,7 @@ fn leaves(tree: &UseTree) -> Vec<(Vec<String>, Option<String>)> {
     found
 }
 
-/// The attributes of an item that may be for tests.
+/// Returns the attributes of an item that may be for tests.
 pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Enum(own) => &own.attrs,
@@ -433,7 +433,7 @@ pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {
 mod tests {
     use super::*;
 
-    /// What each module of a crate takes, as text.
+    /// Returns a text of what each module of a crate takes.
     fn taken(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<_> = files
             .iter()

@@ -1,14 +1,14 @@
-//! Bounds on the length of files and functions, with a ratchet: what is longer
-//! stands in `ratchet.txt` with its length, and that list can only shrink.
+//! Bounds on the length of files and functions, with a ratchet: files and functions that are longer
+//! stand in `ratchet.txt` with their length, and that list can only shrink.
 
 use std::collections::BTreeMap;
 
 use crate::tree::Tree;
 
-/// Lines of a file before its tests. A file is cut where its idea ends: the bound only
-/// stops what has grown past that unseen.
+/// The most lines of a file before its tests. A file is cut where its idea ends: the bound only
+/// stops a file that has grown past that unseen.
 const FILE_LINES_MAX: usize = 700;
-/// Lines of a function, from `fn` to its closing brace.
+/// The most lines of a function, from `fn` to its closing brace.
 const FUNCTION_LINES_MAX: usize = 80;
 
 const RATCHET: &str = "config/tests/tidy/ratchet.txt";
@@ -22,7 +22,7 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     compare(&too_long(tree), &read_ratchet(listed))
 }
 
-/// `path` or `path function` -> lines, of what is over its bound.
+/// Returns the lengths in lines of what is over its bound, by `path` or `path function`.
 fn too_long(tree: &Tree) -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for (path, text) in tree.with_extension("rs") {
@@ -46,8 +46,8 @@ fn too_long(tree: &Tree) -> BTreeMap<String, usize> {
     found
 }
 
-/// Every function with a body and its length. Relies on rustfmt's layout: the
-/// closing brace stands at the indentation of the `fn`.
+/// Returns every function with a body, and its length. Relies on rustfmt's layout: the closing
+/// brace stands at the indentation of the `fn`.
 fn functions<'a>(lines: &[&'a str]) -> Vec<(&'a str, usize)> {
     let mut found = Vec::new();
     for (index, line) in lines.iter().enumerate() {
@@ -68,7 +68,7 @@ fn functions<'a>(lines: &[&'a str]) -> Vec<(&'a str, usize)> {
     found
 }
 
-/// `    pub(crate) async fn name<T>(` -> `name`
+/// Returns the function that a line begins: `    pub(crate) async fn name<T>(` -> `name`.
 fn function_name(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let qualifiers = [
@@ -89,7 +89,7 @@ fn function_name(line: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// Lines of `length path [function]`; `#` begins a comment.
+/// Reads the lines of the ratchet, each `length path [function]`; `#` begins a comment.
 fn read_ratchet(text: &str) -> BTreeMap<String, usize> {
     text.lines()
         .filter(|line| !line.starts_with('#') && !line.trim().is_empty())

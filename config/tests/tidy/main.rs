@@ -1,8 +1,8 @@
-//! The project's own rules, as tests: which crate may use which, no dead files,
-//! bounded lengths, honest documents, working scripts.
+//! The project's own rules, as tests: which crate may use which, no dead files, bounded lengths,
+//! honest documents, working scripts.
 //!
-//! It looks at the whole checkout. It lives in this crate only because a test
-//! needs a crate to live in.
+//! They look at the whole checkout, and live in this crate only because a test needs a crate to
+//! live in.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ mod tree;
 
 use tree::Tree;
 
-/// Fails with every complaint, not with the first.
+/// Fails with all complaints, not with the first alone.
 #[track_caller]
 fn assert_none(complaints: &[String]) {
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));

@@ -1,6 +1,6 @@
-//! Names of types are unique in their crate, so that a reader who meets one has to look nowhere
-//! which it is. What an operator writes and what the proxy gets of it are types of one name
-//! on purpose: a key keeps its name from the file to where it acts.
+//! Names of types are unique in their crate, so that a reader knows from the name which type it is.
+//! The types of what an operator writes, and of what the proxy gets of it, share a name on purpose:
+//! a key keeps its name from the file to where it acts.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::tree::Tree;
 /// The modules whose types mirror each other.
 const MIRRORS: [&str; 2] = ["raw", "resolved"];
 
-/// The files that define a type of a name, each with which of [`MIRRORS`] it is in.
+/// The files that define a type of one name, each with its index in [`MIRRORS`] if it is in one.
 type Places<'t> = Vec<(&'t str, Option<usize>)>;
 
 pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
@@ -43,13 +43,13 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// Returns which of [`MIRRORS`] a file is in, if it is in one.
+/// Returns the index in [`MIRRORS`] of the module that a file is in; none if it is in neither.
 fn mirror(source: &Source<'_>) -> Option<usize> {
     let first = source.module.first()?;
     MIRRORS.iter().position(|own| own == first)
 }
 
-/// Returns whether there is one type of a name, or a pair of mirrors.
+/// Returns whether a name stands for one type, or for a pair of mirrors.
 fn is_clear(places: &Places<'_>) -> bool {
     match &places[..] {
         [_] => true,
@@ -58,7 +58,7 @@ fn is_clear(places: &Places<'_>) -> bool {
     }
 }
 
-/// Reads the names of one file's types.
+/// A reader of the names of one file's types.
 #[derive(Default)]
 struct Reader {
     names: Vec<String>,

@@ -1,6 +1,6 @@
-//! Parameters have names for their parts: no function outside tests takes a tuple, which
-//! says nothing at the call. What a trait's methods take is the trait's to say, so that those of
-//! foreign traits are left alone.
+//! Parameters have names for their parts: no function outside tests takes a tuple, which says
+//! nothing at the call. A trait decides what its methods take, so the methods of foreign traits are
+//! left alone.
 
 use std::collections::BTreeSet;
 
@@ -25,15 +25,15 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// Reads the functions of one file.
+/// A reader of the functions of one file.
 #[derive(Default)]
 struct Reader {
     taken: Vec<Taken>,
-    /// The names that the file has for tuples.
+    /// The names of the file's aliases for tuples.
     aliases: BTreeSet<String>,
 }
 
-/// A parameter that is a tuple, or has a type of this name.
+/// A parameter that is a tuple, or whose type is the alias named here.
 struct Taken {
     function: String,
     alias: Option<String>,

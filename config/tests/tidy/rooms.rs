@@ -1,4 +1,4 @@
-//! Rooms: a crate's folders, in an order in which each may know those before it alone.
+//! Rooms: a crate's folders in an order, each of which may know only those before it.
 
 use crate::imports;
 use crate::tree::Tree;
@@ -9,7 +9,7 @@ const ROOMS: [(&str, &[&str]); 1] = [(
     &["observe", "setup", "client", "exchange", "serve"],
 )];
 
-/// Files that know a room above their own, or that stand in none.
+/// Returns the files that know a room above their own, or that stand in none.
 pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     let crates = imports::crates(tree);
     let mut complaints = Vec::new();

@@ -1,4 +1,4 @@
-//! Rules about what any file says: nothing left to do, no private path.
+//! Rules about the text of any file: nothing is left to do, and no path is private.
 
 use crate::tree::Tree;
 
@@ -35,7 +35,7 @@ pub(crate) fn complaints(tree: &Tree) -> Vec<String> {
     complaints
 }
 
-/// Whether the word stands there on its own, not inside a longer one.
+/// Returns whether a word stands in a line on its own, not inside a longer one.
 fn has_word(line: &str, word: &str) -> bool {
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -44,7 +44,8 @@ fn has_word(line: &str, word: &str) -> bool {
     })
 }
 
-/// Whether an absolute path begins there: not the middle of a longer path.
+/// Returns whether an absolute path begins with `start` in a line, not in the middle of a longer
+/// path.
 fn has_path(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         let before = line[..at].chars().next_back();

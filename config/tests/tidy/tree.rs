@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What git does not keep (see `.gitignore`), and git's own.
+/// The directories that git does not keep (see `.gitignore`), and git's own.
 const SKIPPED: [&str; 6] = [".git", ".tools", ".venv", "target", "results", "artifacts"];
 
-/// Every text file of a directory, read once.
+/// The text files of a directory, each read once.
 pub(crate) struct Tree {
     pub(crate) root: PathBuf,
-    /// Path with `/` between its parts -> contents.
+    /// The contents of each file, by its path with `/` between the parts.
     pub(crate) files: BTreeMap<String, String>,
 }
 
 impl Tree {
-    /// The checkout that this test was compiled in.
+    /// Reads the checkout that this test was compiled in.
     pub(crate) fn checkout() -> Tree {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .parent()
@@ -29,7 +29,7 @@ impl Tree {
         tree
     }
 
-    /// A made-up tree, for the tests of the rules themselves.
+    /// Creates a made-up tree, for the tests of the rules themselves.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
         let files = files

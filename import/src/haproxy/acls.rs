@@ -1,4 +1,4 @@
-//! Conditions: `acl`, and what follows `if` and `unless`.
+//! HAProxy's conditions: `acl`, and the words after `if` and `unless`.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::patterns::{Pattern, escaped};
 use crate::restrict::{Delta, found_in, named};
 use crate::yaml::{map, text};
 
-/// Combinations of conditions that a line is split into at most.
+/// The most combinations of conditions that a line is split into.
 const MAX_COMBINED: usize = 64;
 
 /// A test of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Test {
-    /// Any of these conditions holds.
+    /// The test holds if any of these conditions does.
     Any(Vec<Delta>),
     /// The request came over TLS.
     Tls,
-    /// Counts requests over time, or connections.
+    /// The test counts requests over time, or connections.
     Counts,
-    /// Routes cannot ask that.
+    /// The test is one that routes cannot make.
     Unknown,
 }
 
@@ -45,18 +45,18 @@ impl Conjunction {
         self.has(|test| matches!(test, Test::Counts))
     }
 
-    /// Returns whether the condition asks if a request came over TLS.
+    /// Returns whether the condition depends on whether a request came over TLS.
     pub(super) fn tells_tls(&self) -> bool {
         self.has(|test| matches!(test, Test::Tls))
     }
 
-    /// Returns what it asks beyond that a request came in plain text.
+    /// Returns the condition without its test that a request came in plain text.
     pub(super) fn beyond_plain(mut self) -> Self {
         self.fails.retain(|test| !matches!(test, Test::Tls));
         self
     }
 
-    /// Makes tests of clients' addresses unknown.
+    /// Replaces tests of clients' addresses by unknown ones.
     pub(super) fn forget_clients(&mut self) {
         let asks = |test: &Test| match test {
             Test::Any(list) => list.iter().any(|own| matches!(own, Delta::Clients(_))),
@@ -69,7 +69,8 @@ impl Conjunction {
         }
     }
 
-    /// Puts in what is known of whether requests come over TLS.
+    /// Replaces tests for TLS by their outcome, as all requests come over TLS (`on_tls`) or none
+    /// does.
     pub(super) fn settle_tls(&mut self, on_tls: bool) {
         for test in self.holds.iter_mut().chain(&mut self.fails) {
             if matches!(test, Test::Tls) {
@@ -86,7 +87,7 @@ type TestsByName = BTreeMap<String, Vec<Test>>;
 pub(super) struct Acls<'s> {
     section: &'s Section,
     own: TestsByName,
-    /// The tests of the section's `defaults`, which the rules there go by.
+    /// The tests of the section's `defaults`, which the rules in `defaults` use.
     inherited: TestsByName,
 }
 
@@ -118,7 +119,7 @@ impl<'s> Acls<'s> {
         }
     }
 
-    /// Returns the tests of which any makes what a name says hold in a line.
+    /// Returns the tests that a name stands for in a line; the name holds if any of them does.
     fn tests(&self, name: &str, line: &Line) -> Vec<Test> {
         let fixed = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|own| (*own).to_owned()).collect();
@@ -144,7 +145,8 @@ impl<'s> Acls<'s> {
         }
     }
 
-    /// Reads what follows `if` or `unless` in a line: any of these must hold.
+    /// Reads the condition after `if` or `unless` in a line: any of these must hold. None if the
+    /// line has no condition.
     pub(super) fn condition(&self, line: &Line) -> Option<Vec<Conjunction>> {
         let is_start = |word: &String| word == "if" || word == "unless";
         let at = line.words.iter().position(is_start)?;
@@ -235,7 +237,7 @@ enum How {
     Found,
 }
 
-/// Reads a criterion with its values.
+/// Reads a test: a criterion with its values.
 fn test(words: &[String]) -> Test {
     let Some((criterion, rest)) = words.split_first() else {
         return Test::Unknown;
@@ -412,7 +414,8 @@ fn counts(base: &str) -> bool {
     of_all.contains(&base) || own.is_some_and(|own| of_client.contains(&own))
 }
 
-/// Splits what is compared from how: `path_beg` is `path`, by how it begins.
+/// Splits a criterion's name into the way of comparing and the sample: `path_beg` is `path`, by how
+/// it begins.
 fn suffix(base: &str) -> (How, &str) {
     let kinds = [
         ("_beg", How::Begins),
@@ -429,7 +432,7 @@ fn suffix(base: &str) -> (How, &str) {
     found.unwrap_or((How::Equal, base))
 }
 
-/// Returns the expression that is found in the texts that a value stands for.
+/// Returns the expression that is found in the texts that a value matches.
 fn pattern(value: &str, how: How, caseless: bool) -> Option<Pattern> {
     let own = escaped(value);
     let text = match how {
@@ -447,7 +450,7 @@ fn pattern(value: &str, how: How, caseless: bool) -> Option<Pattern> {
     Some(pattern)
 }
 
-/// Returns the expression of a value that stands between delimiters.
+/// Returns the expression for a value between delimiters, or at the beginning or end of a text.
 fn between(value: &str, delimiters: &str) -> Option<String> {
     let bare = value.trim_matches(|c| delimiters.contains(c));
     let (own, any) = (escaped(bare), escaped(delimiters));
@@ -476,8 +479,8 @@ fn fields(name: &str, how: How, caseless: bool, values: &[String]) -> Vec<crate:
     out
 }
 
-/// Returns conditions that one of a field's values, with commas between them, is like one
-/// of these.
+/// Returns conditions on the values of a field, with commas between them: one of them compares to
+/// one of `values`.
 fn listed(name: &str, how: How, caseless: bool, values: &[String]) -> Vec<Delta> {
     if name.is_empty() || values.is_empty() {
         return fields(name, how, caseless, values)

@@ -1,4 +1,4 @@
-//! Backends as clusters, and what they say of requests.
+//! HAProxy's backends as clusters, and their settings for requests.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::sockets::{BAD_PATH, is_path};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
-/// The servers of a backend, and what it says of them.
+/// The servers of a backend, and the settings that their lines give for all.
 #[derive(Default)]
 struct Backend {
     endpoints: Endpoints,
@@ -29,7 +29,7 @@ struct Checks {
     fall: Option<u64>,
 }
 
-/// Returns the cluster of a backend. None if no server of it can be an endpoint.
+/// Returns the cluster of a backend; none if no server of it can be an endpoint.
 pub(super) fn part(section: &Section, name: &str, ledger: &mut Ledger) -> Option<Part> {
     let mut own = Backend::default();
     let defaults: Vec<String> = section
@@ -63,7 +63,7 @@ pub(super) fn part(section: &Section, name: &str, ledger: &mut Ledger) -> Option
     })
 }
 
-/// Returns the path of a Unix socket, as `bind` and `server` name one.
+/// Returns the path of a Unix socket, as `bind` and `server` write it; none for other addresses.
 pub(super) fn unix_path(address: &str) -> Option<&str> {
     let path = address.strip_prefix("unix@").unwrap_or(address);
     path.starts_with('/').then_some(path)
@@ -145,7 +145,7 @@ impl Backend {
     }
 }
 
-/// Returns the keys of TLS to an endpoint, by the words after its parameters' names.
+/// Returns the keys of TLS to an endpoint; `after` returns the word after a parameter's name.
 fn tls<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Map {
     let mut tls = Map::new();
     if let Some(file) = after("ca-file").filter(|own| *own != "@system-ca") {
@@ -199,7 +199,7 @@ fn cluster_keys(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Ma
     out
 }
 
-/// Returns what keeps sessions as `cookie NAME insert` does.
+/// Returns a cluster's sessions, as `cookie NAME insert` keeps them; none for other cookies.
 fn session(line: &Line, ledger: &mut Ledger) -> Option<Value> {
     let rest = line.words.get(2..).unwrap_or_default();
     let words: Vec<&str> = rest.iter().map(String::as_str).collect();
@@ -333,7 +333,7 @@ fn health_checks(section: &Section, servers: &Backend, ledger: &mut Ledger) -> O
     Some(Value::Map(out))
 }
 
-/// Returns the keys of a route to a backend.
+/// Returns the keys that a backend's section gives a route to it.
 pub(super) fn route_keys(section: &Section, ledger: &mut Ledger) -> Map {
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| out.push((key.to_owned(), value));

@@ -1,10 +1,10 @@
-//! HAProxy's log formats, as templates of Sprat's and as URLs.
+//! HAProxy's log formats, as Sprat's templates and as URLs.
 
 /// Returns a format as a template of Sprat's.
 ///
 /// # Errors
 ///
-/// The part that Sprat has no word for.
+/// The part that Sprat has no variable for.
 pub(super) fn template(format: &str) -> Result<String, String> {
     let mut out = String::new();
     each(format, &mut |piece| {
@@ -19,11 +19,11 @@ pub(super) fn template(format: &str) -> Result<String, String> {
     Ok(out)
 }
 
-/// Returns a format as a URL with nginx's variables, which redirects are read from.
+/// Returns a format as a URL with nginx's variables, from which redirects are read.
 ///
 /// # Errors
 ///
-/// The part that redirects have no word for.
+/// The part that redirects have no variable for.
 pub(super) fn url(format: &str) -> Result<String, String> {
     let mut out = String::new();
     each(format, &mut |piece| {
@@ -49,7 +49,7 @@ enum FormatPiece<'t> {
     Variable(&'t str),
 }
 
-/// Splits a format: `%[sample]`, `%ci`, `%%`.
+/// Splits a format, and calls `see` with each piece: text, `%[sample]`, `%ci`, `%%`.
 fn each<'t>(
     format: &'t str,
     see: &mut dyn FnMut(FormatPiece<'t>) -> Result<(), String>,
@@ -80,7 +80,7 @@ fn each<'t>(
     Ok(())
 }
 
-/// Splits a sample into its name and its argument, in lower case.
+/// Splits a sample into its name and its argument; the argument `host` is in lower case.
 fn sample(text: &str) -> (&str, &str) {
     let (name, argument) = match text.split_once('(') {
         Some((name, rest)) => (name, rest.strip_suffix(')').unwrap_or(rest)),

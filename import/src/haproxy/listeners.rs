@@ -1,4 +1,4 @@
-//! The addresses of frontends, as listeners.
+//! The addresses of HAProxy's frontends, as listeners.
 
 use super::backends::unix_path;
 use super::parse::{Line, Section};
@@ -24,7 +24,7 @@ pub(super) fn listens(section: &Section) -> bool {
     binds.any(|line| !addresses(line).is_empty())
 }
 
-/// Returns what some of a section's addresses speak.
+/// Returns the transports of a section's addresses: plain text, TLS, or both.
 pub(super) fn speaks(section: &Section) -> Transports {
     let binds = section.all(&["bind"]);
     let tls = |line: &&&Line| line.has("ssl");
@@ -34,8 +34,7 @@ pub(super) fn speaks(section: &Section) -> Transports {
     }
 }
 
-/// Returns the addresses of a `bind`, as Sprat writes them; those that it cannot listen on
-/// are left out.
+/// Returns the addresses of a `bind` as Sprat writes them, without those that it cannot listen on.
 fn addresses(line: &Line) -> Vec<String> {
     let each = line.word(1).split(',').filter_map(|own| {
         if let Some(path) = unix_path(own) {
@@ -129,7 +128,7 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
     out
 }
 
-/// Returns the keys that say whose a Unix socket's file is, and who may use it.
+/// Returns the keys about a Unix socket's file: its permissions and its owner.
 fn rights(line: &Line) -> Vec<(String, Value)> {
     let is_number = |own: &str| own.len() <= 9 && own.bytes().all(|b| b.is_ascii_digit());
     let is_name = |own: &str| {
@@ -146,8 +145,8 @@ fn rights(line: &Line) -> Vec<(String, Value)> {
     out
 }
 
-/// Returns who may connect to a Unix socket: all users, as HAProxy has it without `mode`
-/// and a umask.
+/// Returns the permissions of a Unix socket's file. If none are given, all users may connect, as
+/// HAProxy has it without `mode` and a umask.
 fn mode(line: &Line) -> String {
     let given = line.after("mode").filter(|own| own.len() <= 4);
     format!("{:0>4}", given.unwrap_or("0666"))

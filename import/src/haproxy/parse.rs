@@ -1,4 +1,4 @@
-//! HAProxy's syntax: sections of lines of words, quotes, comments.
+//! HAProxy's syntax: sections of lines of words, with quotes and comments.
 
 use crate::files::{Fault, Place, Reader};
 use crate::ledger::{Id, Ledger};
@@ -13,12 +13,12 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Returns the word at this place, empty if there is none.
+    /// Returns the word at this index; empty if there is none.
     pub(super) fn word(&self, index: usize) -> &str {
         self.words.get(index).map_or("", String::as_str)
     }
 
-    /// Returns the word after this one, if it is there.
+    /// Returns the word that follows the word `name`; none if either is missing.
     pub(super) fn after(&self, name: &str) -> Option<&str> {
         let at = self.words.iter().position(|word| word == name)?;
         self.words.get(at + 1).map(String::as_str)
@@ -28,7 +28,7 @@ impl Line {
         self.words.iter().any(|word| word == name)
     }
 
-    /// Returns the kind of a rule, and what it does.
+    /// Returns the kind of a rule, and its action.
     pub(super) fn kind_and_action(&self) -> (&str, &str) {
         match self.word(0) {
             "block" => ("http-request", "block"),
@@ -48,11 +48,11 @@ pub(super) struct Section {
     pub(super) name: String,
     pub(super) place: Place,
     pub(super) lines: Vec<Line>,
-    /// The lines of the `defaults` that hold for it.
+    /// The lines of the `defaults` that hold for the section.
     pub(super) defaults: Vec<Line>,
 }
 
-/// Lines that take nothing from those of `defaults`: HAProxy goes through both, those of
+/// The kinds of lines that do not replace those of `defaults`: HAProxy applies both, those of
 /// `defaults` first.
 const ADDED: [&str; 7] = [
     "acl",
@@ -65,8 +65,9 @@ const ADDED: [&str; 7] = [
 ];
 
 impl Section {
-    /// Returns its lines that begin with these words. Those of its defaults come before
-    /// them if they add up, and stand in for them otherwise if it has none.
+    /// Returns the section's lines that begin with these words. Lines of kinds that add up come
+    /// after those of its defaults. For other kinds, the defaults' lines count if the section has
+    /// none.
     pub(super) fn all(&self, start: &[&str]) -> Vec<&Line> {
         let begins = |line: &&Line| {
             let mut words = start.iter().enumerate();
@@ -84,17 +85,17 @@ impl Section {
         }
     }
 
-    /// Returns whether a line is one of its defaults'.
+    /// Returns whether a line comes from the section's defaults.
     pub(super) fn inherits(&self, line: &Line) -> bool {
         self.defaults.iter().any(|own| own.id == line.id)
     }
 
-    /// Returns the line that counts of those that begin with these words.
+    /// Returns the last of the lines that begin with these words, which is the one that counts.
     pub(super) fn one(&self, start: &[&str]) -> Option<&Line> {
         self.all(start).last().copied()
     }
 
-    /// Returns whether an option is set, and not taken back.
+    /// Returns the line that sets an option, unless `no option` takes it back.
     pub(super) fn option(&self, name: &str) -> Option<&Line> {
         let is_off = self
             .lines
@@ -104,7 +105,7 @@ impl Section {
     }
 }
 
-/// Words that begin a section.
+/// The words that begin a section.
 const KINDS: [&str; 15] = [
     "global",
     "defaults",
@@ -179,7 +180,7 @@ pub(super) fn read(
     Ok(out)
 }
 
-/// Keeps the lines of a section that others go by.
+/// Keeps the lines of a finished `defaults` section for the sections after it.
 fn close(sections: &mut [Section], defaults: &mut Vec<(String, Vec<Line>)>) {
     let Some(last) = sections.last().filter(|own| own.kind == "defaults") else {
         return;

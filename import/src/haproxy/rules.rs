@@ -1,4 +1,4 @@
-//! What is done with requests, rule by rule.
+//! HAProxy's rules: what each does with requests, and the routes that come of it.
 
 use super::acls::{Acls, Conjunction};
 use super::formats;
@@ -16,29 +16,29 @@ use crate::yaml::{Map, Value, map, text, word};
 /// The function that makes the routes of requests that all rules have let through.
 pub(super) type End<'e> = dyn FnMut(&mut Rules<'_>, &Spot, Option<&Line>) -> Vec<Route> + 'e;
 
-/// The state while rules are gone through.
+/// The state while HAProxy's rules are followed.
 pub(super) struct Rules<'r> {
     pub(super) ledger: &'r mut Ledger,
-    /// Whether listeners tell backends of clients.
+    /// Whether listeners tell backends about clients in `X-Forwarded-*`.
     pub(super) x_forwarded: bool,
-    /// Places that have been gone through, of which there are [`MAX_ROUTES`] at most.
+    /// The number of places that have been followed, at most [`MAX_ROUTES`].
     pub(super) steps: usize,
 }
 
 /// The outcome of a rule.
 enum Done {
-    /// Requests are answered, or go to a backend.
+    /// The rule answers the requests, or sends them to a backend.
     Ends(Vec<Route>),
-    /// Requests go on, changed.
+    /// The rule changes the requests, and the next rule is asked.
     GoesOn(Box<Spot>),
-    /// Requests go on past all other rules of this kind.
+    /// The requests pass all other rules of this kind.
     Allowed,
     /// The rule is passed over: it makes no route, and changes no request.
     Skipped,
 }
 
 impl Rules<'_> {
-    /// Returns the routes of requests that have the rules of `list` before them.
+    /// Returns the routes of requests that have all rules of `list` still before them.
     pub(super) fn go(
         &mut self,
         spot: &Spot,
@@ -72,8 +72,8 @@ impl Rules<'_> {
         self.go_by(spot, line, &any, rest, acls, end)
     }
 
-    /// Returns the routes of requests that come to a rule of which any of these conditions
-    /// must hold: those for which one does not go on to the next, and then past the rule.
+    /// Returns the routes of requests that come to a rule with several conditions, any of which is
+    /// enough. The conditions are tried in turn; requests for which none holds go on past the rule.
     fn go_by(
         &mut self,
         spot: &Spot,
@@ -112,8 +112,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Returns the routes of requests for which the first of a rule's conditions holds, and
-    /// whether they are all of the requests.
+    /// Returns the routes of requests for which the first of a rule's conditions holds, and whether
+    /// that is all requests.
     fn conditional(
         &mut self,
         spot: &Spot,
@@ -175,7 +175,7 @@ impl Rules<'_> {
         Ok((out, is_all))
     }
 
-    /// Says of a rule that Sprat cannot ask its condition.
+    /// Notes that routes cannot ask a rule's condition, and returns the fate of its requests.
     fn lost(&mut self, line: &Line, counts: bool) -> Lost {
         if counts {
             let told = "what counts over time is `rate_limit` of a route, and `per_client` of a \
@@ -203,7 +203,7 @@ impl Rules<'_> {
         Lost::Skip
     }
 
-    /// Does what a rule says, whatever its condition.
+    /// Applies a rule, without its condition.
     fn apply(&mut self, spot: &Spot, line: &Line, end: &mut End<'_>) -> Done {
         let (kind, action) = line.kind_and_action();
         match (kind, action) {
@@ -460,24 +460,24 @@ impl Rules<'_> {
     }
 }
 
-/// The fate of requests whose rule is lost.
+/// The fate of requests that come to a rule whose condition is lost.
 enum Lost {
-    /// They go on as if there were none.
+    /// The requests go on as if there were no rule.
     Skip,
-    /// They go on without the field that the rule edits.
+    /// The requests go on without the field that the rule edits.
     Strip,
-    /// They are answered 403.
+    /// The requests are answered 403.
     Refuse,
 }
 
-/// Returns the rules after those that `allow` or `accept` has requests pass: `line` is that rule,
-/// and `rest` has all after it.
+/// Returns the rules that come after an `allow` or `accept`: `line` is that rule, and `rest` all
+/// after it. The other rules of its set are passed.
 fn past_set<'r, 'l>(line: &Line, rest: &'r [&'l Line]) -> &'r [&'l Line] {
     let is_same = |other: &&&Line| set_of(other) == set_of(line);
     &rest[rest.iter().take_while(is_same).count()..]
 }
 
-/// Returns what names the set of rules that a rule is one of.
+/// Returns the name of the set of rules that a rule belongs to.
 fn set_of(line: &Line) -> (&str, &str) {
     match line.word(0) {
         kind @ "tcp-request" => (kind, line.word(1)),
@@ -485,12 +485,12 @@ fn set_of(line: &Line) -> (&str, &str) {
     }
 }
 
-/// Returns whether a rule is gone through before a PROXY header is read.
+/// Returns whether HAProxy applies a rule before it reads a PROXY header.
 fn is_of_connections(line: &Line) -> bool {
     line.word(0) == "tcp-request" && line.word(1) == "connection"
 }
 
-/// Returns whether a rule may keep requests from what they would get otherwise.
+/// Returns whether a rule may keep requests from what they would reach without it.
 fn guards(line: &Line) -> bool {
     let (kind, action) = line.kind_and_action();
     let edits = [
@@ -522,7 +522,7 @@ pub(super) fn keeps_responses(line: &Line) -> bool {
     matches!(kind, "http-response" | "tcp-response") && (is_one || action.starts_with("lua."))
 }
 
-/// Returns whether a rule sends clients to TLS.
+/// Returns whether a rule redirects clients to TLS.
 fn leads_to_tls(line: &Line) -> bool {
     line.after("scheme") == Some("https")
         || ["location", "prefix"].iter().any(|own| {
@@ -531,7 +531,7 @@ fn leads_to_tls(line: &Line) -> bool {
         })
 }
 
-/// Returns whether listeners send the field of a rule by themselves.
+/// Returns whether listeners send the field that a rule sets by themselves.
 fn is_told_by_listeners(line: &Line) -> bool {
     let (_, action) = line.kind_and_action();
     let value = line.word(3);
@@ -547,7 +547,7 @@ fn is_told_by_listeners(line: &Line) -> bool {
         }
 }
 
-/// Returns how a rule replaces paths, if Sprat can do so.
+/// Returns the replacement of paths by a rule, if Sprat can do it.
 fn rewritten(line: &Line) -> Option<Value> {
     let (expression, replacement) = match line.word(1) {
         "replace-path" => (line.word(2), line.word(3)),

@@ -1,4 +1,4 @@
-//! Requests on their way through the rules.
+//! Requests on their way through HAProxy's rules.
 
 use super::acls::Test;
 use super::parse::Line;
@@ -9,16 +9,16 @@ use crate::restrict::{Common, Delta, restrict};
 use crate::transports::Transports;
 use crate::yaml::{Map, Value, map, text, word};
 
-/// Requests on their way through the rules, and what has been done with them.
+/// A set of requests on their way through the rules, and the changes made to them so far.
 #[derive(Clone)]
 pub(super) struct Spot {
     pub(super) from: Id,
     pub(super) title: String,
     pub(super) matches: Match,
-    /// The expression that all paths have, if they are all that do.
+    /// An expression that is found in the paths of these requests, and in no other paths.
     pub(super) expression: Option<Pattern>,
     pub(super) transports: Transports,
-    /// Whether they are those that came in plain text alone.
+    /// Whether these are only the requests that came in plain text.
     pub(super) is_plain: bool,
     pub(super) request_set: Vec<Value>,
     pub(super) request_added: Vec<Value>,
@@ -28,10 +28,10 @@ pub(super) struct Spot {
     pub(super) response_removed: Vec<Value>,
     pub(super) host: Option<String>,
     pub(super) rewrite: Option<Value>,
-    /// Whether connections come from another address than the client's, which a PROXY
-    /// header tells.
+    /// Whether connections come from a proxy's address, and a PROXY header tells the client's.
     pub(super) is_proxied: bool,
-    /// The fields that rules have changed, in lower case: routes look at those that came.
+    /// The names of fields that rules have changed, in lower case: routes see the fields as they
+    /// came.
     pub(super) changed: Vec<String>,
     /// Whether a rule has changed the client's address.
     pub(super) is_moved: bool,
@@ -83,7 +83,7 @@ impl Spot {
         self.route(vec![("direct_response".to_owned(), response)])
     }
 
-    /// Puts the keys that change requests on their way to a cluster.
+    /// Adds the keys that change requests on their way to a cluster.
     pub(super) fn put_edits(&self, keys: &mut Map) {
         if let Some(rewrite) = &self.rewrite {
             keys.push(("regex_rewrite".to_owned(), rewrite.clone()));
@@ -99,7 +99,7 @@ impl Spot {
         put_lists(keys, &lists);
     }
 
-    /// Returns whether rules have changed what a condition looks at.
+    /// Returns whether rules have changed the property that a condition looks at.
     fn has_changed(&self, delta: &Delta) -> bool {
         let is_changed = |name: &str| self.changed.iter().any(|own| own == name);
         match delta {
@@ -112,7 +112,7 @@ impl Spot {
         }
     }
 
-    /// Notes what a rule changes of requests, done or not.
+    /// Notes which properties of requests a rule changes, whether it was carried over or not.
     pub(super) fn note_change(&mut self, line: &Line) {
         let (kind, action) = line.kind_and_action();
         if !kind.ends_with("-request") {
@@ -149,7 +149,8 @@ impl Spot {
         Ok(found.into_iter().map(of).collect())
     }
 
-    /// Returns the places of requests that a test holds for.
+    /// Returns the sets of requests for which a test holds; an error if routes cannot make the
+    /// test.
     pub(super) fn with_test(&self, test: &Test) -> Result<Vec<Self>, ()> {
         match test {
             Test::Any(list) => {
@@ -163,7 +164,8 @@ impl Spot {
         }
     }
 
-    /// Returns the places of requests that all of these tests hold for.
+    /// Returns the sets of requests for which all of these tests hold; an error if routes cannot
+    /// make one.
     pub(super) fn with_all(&self, tests: &[Test]) -> Result<Vec<Self>, ()> {
         let mut places = vec![self.clone()];
         for test in tests {
@@ -185,7 +187,7 @@ fn put_lists(keys: &mut Map, lists: &[(&str, &Vec<Value>)]) {
     }
 }
 
-/// Returns whether a condition on a field, or an edit of one, is of the field of this name.
+/// Returns whether a condition on a field, or an edit of one, is about the field of this name.
 pub(super) fn is_of(own: &Value, name: &str) -> bool {
     let Value::Map(pairs) = own else {
         return false;

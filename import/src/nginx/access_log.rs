@@ -1,4 +1,4 @@
-//! Access logs: `access_log` and `log_format`, in the words of Sprat's log fields.
+//! nginx's access logs: `access_log` and `log_format`, in the words of Sprat's log fields.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +8,20 @@ use super::variables::{Piece, pieces};
 use crate::ledger::Ledger;
 use crate::yaml::{Map, Value, map, text, word};
 
-/// Logs that Sprat has at most.
+/// The most access logs that Sprat has.
 const MAX_LOGS: usize = 8;
 
-/// Bytes of a format that Sprat takes.
+/// The most bytes of a format that Sprat takes.
 const MAX_FORMAT: usize = 4096;
 
-/// The format that nginx has without being told.
+/// The format of nginx's logs that name none.
 const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
                         $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
 
-/// The directory of logs that relative paths are of, in most builds.
+/// The directory that relative paths of logs begin at, in most builds of nginx.
 const PREFIX: &str = "/etc/nginx/";
 
-/// Returns the access logs of a place, which Sprat has once for all servers.
+/// Returns the access logs that hold at a place; Sprat has them once for all servers.
 pub(super) fn convert(http: &[Directive], scope: &Scope<'_>, ledger: &mut Ledger) -> Map {
     let all = scope.all(&["access_log"]);
     if all.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn convert(http: &[Directive], scope: &Scope<'_>, ledger: &mut Ledger
     vec![("access_log".to_owned(), written)]
 }
 
-/// Settles the logs of other places, and formats that no log has.
+/// Settles the logs of other places, and the formats that no log has.
 fn settle(list: &[Directive], taken: &[&Directive], ledger: &mut Ledger) {
     for own in list {
         if own.name == "access_log" && !ledger.is_settled(own.id) {
@@ -78,7 +78,7 @@ fn settle(list: &[Directive], taken: &[&Directive], ledger: &mut Ledger) {
     }
 }
 
-/// Returns a log; none if it goes where Sprat writes none.
+/// Returns an access log; none if it goes to a target that Sprat does not write to.
 fn log(own: &Directive, http: &[Directive], ledger: &mut Ledger) -> Option<Map> {
     ledger.carried(own.id);
     let target = target(own, ledger)?;
@@ -122,7 +122,7 @@ fn target(own: &Directive, ledger: &mut Ledger) -> Option<(String, Value)> {
     Some(("path".to_owned(), value))
 }
 
-/// Returns a syslog server by the parameters of one.
+/// Returns a syslog server, read from the parameters of an `access_log`.
 fn syslog(parameters: &str, own: &Directive, ledger: &mut Ledger) -> Option<Value> {
     let mut out = Map::new();
     // What nginx says if nothing else is said.
@@ -162,7 +162,7 @@ fn address(server: &str) -> Option<String> {
     Some(std::net::SocketAddr::new(ip, 514).to_string())
 }
 
-/// Returns the format of this name.
+/// Returns the format of this name, as a log of Sprat's has it.
 fn format(name: &str, log: &Directive, http: &[Directive], ledger: &mut Ledger) -> Value {
     let mut formats = http.iter().filter(|own| own.name == "log_format");
     let Some(own) = formats.find(|own| own.arg(0) == name) else {
@@ -204,7 +204,7 @@ fn line(written: &str, own: &Directive, ledger: &mut Ledger) -> Value {
     map([("text", text(template))])
 }
 
-/// Returns a format that is an object of JSON as one of Sprat's.
+/// Returns a format that makes a JSON object, as a format of Sprat's.
 fn object(written: &str, own: &Directive, ledger: &mut Ledger) -> Value {
     let is_key = |key: &str| {
         let valid = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
@@ -228,7 +228,7 @@ fn object(written: &str, own: &Directive, ledger: &mut Ledger) -> Value {
     map([("json", Value::Map(pairs.collect()))])
 }
 
-/// Reads `{"key": "value", "key": $variable}`; values may not be nested.
+/// Reads the members of `{"key": "value", "key": $variable}`; none if a value is nested.
 fn members(written: &str) -> Option<Vec<(String, String)>> {
     let mut rest = written.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
     let mut out = Vec::new();
@@ -257,13 +257,14 @@ fn members(written: &str) -> Option<Vec<(String, String)>> {
     Some(out)
 }
 
-/// Reads a string without escapes.
+/// Reads a string without escapes, and returns it with the text after it.
 fn string(text: &str) -> Option<(String, &str)> {
     let (value, rest) = text.strip_prefix('"')?.split_once('"')?;
     (!value.contains('\\')).then(|| (value.to_owned(), rest))
 }
 
-/// Returns a format as a template of Sprat's; a variable without a word is `-`, and said.
+/// Returns a format as a template of Sprat's. A variable that Sprat does not have becomes `-`, with
+/// a note.
 fn template(written: &str, own: Option<&Directive>, ledger: &mut Ledger) -> String {
     let mut out = String::new();
     let (mut missing, mut near) = (BTreeSet::new(), BTreeSet::new());
@@ -300,10 +301,10 @@ fn template(written: &str, own: Option<&Directive>, ledger: &mut Ledger) -> Stri
     out
 }
 
-/// A field of Sprat's for a variable of nginx's.
+/// A log field of Sprat's that stands for a variable of nginx's.
 struct Field {
     word: String,
-    /// The way in which the value differs from nginx's.
+    /// The difference between the field's value and nginx's; none if there is none.
     differs: Option<&'static str>,
 }
 

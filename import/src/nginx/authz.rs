@@ -1,4 +1,4 @@
-//! `auth_request`: a location that is asked whether a request is served.
+//! nginx's `auth_request`: a location that is asked whether a request is served.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::variables::{expand, has_variables, template, variable};
 use crate::units::{time, time_value};
 use crate::yaml::{Value, map, put_list, text};
 
-/// Fields of the request that the server is told unless the configuration says otherwise.
+/// The fields of the request that the server is told by default.
 const TOLD: [&str; 3] = ["Authorization", "Cookie", "Origin"];
 
-/// The time that nginx waits for an answer where nothing is said.
+/// The time that nginx waits for an answer by default.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The directives by which a location may keep requests from it, beside the guards: the server
-/// would not be asked about all.
+/// The directives, beside the guards, by which a location may answer requests itself: its server
+/// would not be asked about all of them.
 const ENDS: [&str; 9] = [
     "allow",
     "deny",
@@ -34,22 +34,22 @@ const ENDS: [&str; 9] = [
     "try_files",
 ];
 
-/// The parts of a request that the server is told.
+/// The parts of a request that the authorization server is told.
 #[derive(Default)]
 struct Told {
-    /// Fields of the request that it gets, if they are not the usual ones.
+    /// The names of the request's fields that the server is told.
     allowed: Vec<String>,
     is_other: bool,
-    /// Fields with values of their own.
+    /// The fields with values of their own that the server is told.
     added: Vec<Value>,
 }
 
 impl<'a> Converter<'a, '_> {
-    /// Returns the `ext_authz` that asks what an `auth_request` does.
+    /// Returns the `ext_authz` that asks the server of an `auth_request`.
     ///
     /// # Errors
     ///
-    /// It cannot be asked so, for this reason.
+    /// The reason why Sprat cannot ask it.
     pub(super) fn ext_authz(&mut self, here: &Here<'a>, own: &Directive) -> Result<Value, String> {
         let asked = own.arg(0);
         if !asked.starts_with('/') || has_variables(asked) || asked.contains('?') {
@@ -104,7 +104,7 @@ impl<'a> Converter<'a, '_> {
         Ok(Value::Map(keys))
     }
 
-    /// Returns what a location tells the server that it asks.
+    /// Returns the parts of a request that a location tells the authorization server.
     fn told(&mut self, scope: &Scope<'a>) -> Result<Told, String> {
         let mut told = Told {
             allowed: TOLD.map(str::to_owned).to_vec(),
@@ -148,7 +148,7 @@ impl<'a> Converter<'a, '_> {
         Ok(told)
     }
 
-    /// Returns the fields of the server's answer that a place's backend gets.
+    /// Returns the fields of the server's answer that the backend of a place gets.
     fn passed_on(&mut self, scope: &Scope<'a>) -> Vec<Value> {
         let mut found = Vec::new();
         let fields = scope.all(&["proxy_set_header", "grpc_set_header"]);
@@ -170,8 +170,8 @@ impl<'a> Converter<'a, '_> {
     }
 }
 
-/// Returns whether a field for backends is the field of the same name of the answer to an
-/// `auth_request` of this place.
+/// Returns whether a field for backends has the value of the field of the same name in the answer
+/// to an `auth_request` of this place.
 pub(super) fn is_answered(scope: &Scope<'_>, name: &str, value: &str) -> bool {
     scope
         .one("auth_request")
@@ -194,7 +194,7 @@ fn answered(sets: &[&Directive], name: &str, value: &str) -> bool {
     sets.iter().any(|own| sets_it(&own))
 }
 
-/// Returns the path that the server is asked for.
+/// Returns the path of the request to the authorization server.
 fn path(location: &Location<'_>, asked: &str, uri: Option<&str>) -> Result<String, String> {
     let path = match (uri, &location.kind) {
         (None, _) => asked.to_owned(),

@@ -1,4 +1,4 @@
-//! Bounds on requests: times, bodies, rates, and what is repeated.
+//! nginx's bounds on requests: times, bodies, rates and repetitions.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl<'a> Converter<'a, '_> {
         out
     }
 
-    /// Returns the bound on bodies, if it is not the listeners'.
+    /// Returns the bound on bodies, if it differs from that of the listeners.
     fn body(&mut self, scope: &Scope<'a>) -> Option<Value> {
         let own = scope.one("client_max_body_size");
         let bytes = own.map_or(Some(1 << 20), |own| size(own.arg(0)));
@@ -126,7 +126,7 @@ impl<'a> Converter<'a, '_> {
         Some(Value::Map(pairs))
     }
 
-    /// Returns how many requests each client may send over time.
+    /// Returns the bound on how many requests each client may send over time.
     fn rate_limit(&mut self, scope: &Scope<'a>) -> Option<Value> {
         let limits = scope.all(&["limit_req"]);
         let (first, others) = limits.split_first()?;
@@ -182,7 +182,7 @@ impl<'a> Converter<'a, '_> {
         ]))
     }
 
-    /// Puts what a route serves into a class with a rate, if nginx bounds it.
+    /// Puts the responses of a route into a class with a rate, if nginx bounds their rate.
     pub(super) fn classify(&mut self, here: &Here<'a>, route: &Route) {
         let Some(own) = here.scope.one("limit_rate") else {
             return;

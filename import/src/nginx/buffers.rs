@@ -1,4 +1,4 @@
-//! What is kept of bodies for slow clients.
+//! nginx's buffers of bodies for slow clients.
 
 use super::converter::Converter;
 use super::parse::Directive;
@@ -6,17 +6,17 @@ use super::scope::Scope;
 use crate::units::{size, size_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
-/// Bytes of the buffer for a request's body, where nginx is told nothing.
+/// The bytes of nginx's buffer for a request's body, by default.
 const REQUEST_BYTES: u64 = 16 << 10;
 
-/// Bytes of the buffers for a response, where nginx is told how large its files are alone.
+/// The bytes of nginx's buffers for a response, if only the size of its files is given.
 const RESPONSE_BYTES: u64 = 64 << 10;
 
-/// Bytes of a file, where nginx is told its directory alone.
+/// The bytes of a file, if nginx is given only its directory.
 const FILE_BYTES: u64 = 1 << 30;
 
 impl<'a> Converter<'a, '_> {
-    /// Returns what a route keeps of bodies, if nginx is told more than its defaults.
+    /// Returns the buffering of a route's bodies, if nginx is given more than its defaults.
     pub(super) fn buffer(&mut self, scope: &Scope<'a>) -> Option<Value> {
         let request = self.request_buffer(scope);
         let response = self.response_buffer(scope);
@@ -80,8 +80,7 @@ impl<'a> Converter<'a, '_> {
         Some(body(bytes.unwrap_or(RESPONSE_BYTES), file))
     }
 
-    /// Returns the file for responses; none if nginx has none, or in a directory that is
-    /// not named.
+    /// Returns the file for responses; none if nginx writes none, or if its directory is not given.
     fn response_file(&mut self, scope: &Scope<'a>, most: Option<&Directive>) -> Option<Value> {
         let bytes = most.map_or(Some(FILE_BYTES), |own| size(own.arg(0)));
         let has_none = bytes == Some(0);

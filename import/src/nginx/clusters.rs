@@ -1,4 +1,4 @@
-//! Upstreams as clusters: one for each way in which routes speak to the same servers.
+//! nginx's upstreams as clusters: one for each way in which routes speak to the same servers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::sockets::{BAD_PATH, is_path};
 use crate::units::{time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
-/// The way in which a route speaks to an upstream.
+/// The way in which a route speaks to an upstream; each way has a cluster of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Way {
     /// The upstream's name, or a host and a port.
@@ -24,7 +24,7 @@ pub(super) struct Way {
     pub(super) resolvers: Vec<String>,
 }
 
-/// The way in which TLS is spoken to an upstream.
+/// The way in which a route speaks TLS with an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Tls {
     pub(super) sni: Option<String>,
@@ -57,8 +57,8 @@ impl<'a> Clusters<'a> {
         self.parts
     }
 
-    /// Returns the cluster for a way to an upstream; none if no server of it can be one.
-    /// `from` is the directive that names it.
+    /// Returns the cluster for a way to an upstream; none if no server of the upstream can be an
+    /// endpoint. `from` is the directive that names the upstream.
     pub(super) fn lead(&mut self, way: &Way, from: Id, ledger: &mut Ledger) -> Option<String> {
         if let Some(name) = self.names.get(way) {
             return Some(name.clone());
@@ -124,7 +124,7 @@ pub(super) fn is_unix(target: &str) -> bool {
     target.starts_with("unix:")
 }
 
-/// Returns a host with the port of its scheme, if it has none; a Unix socket as it is.
+/// Returns a host with a port, by default that of its scheme; a Unix socket as it is.
 fn with_port(target: &str, tls: bool) -> String {
     if is_unix(target) {
         return target.to_owned();
@@ -172,7 +172,7 @@ fn way_keys(way: &Way) -> Map {
     out
 }
 
-/// The servers of an upstream, and what it says of them.
+/// The servers of an upstream, and the settings that their lines give for all.
 #[derive(Default)]
 struct Upstream {
     endpoints: Endpoints,
@@ -292,7 +292,7 @@ fn upstream_keys(upstream: &Directive, servers: &Upstream, ledger: &mut Ledger) 
     out
 }
 
-/// Returns what keeps sessions as `sticky cookie` does.
+/// Returns a cluster's sessions, as `sticky cookie` keeps them; none for other kinds of `sticky`.
 fn session(own: &Directive, ledger: &mut Ledger) -> Option<Value> {
     if own.arg(0) != "cookie" || own.arg(1).is_empty() {
         let told = "sessions are kept by a cookie of Sprat's own: see `stateful_session`";

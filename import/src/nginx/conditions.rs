@@ -1,19 +1,19 @@
-//! What an `if` asks, as far as routes can ask it.
+//! The conditions of nginx's `if`, as far as routes can ask them.
 
 use super::here::Here;
 use super::parse::Directive;
 use crate::patterns::Pattern;
 use crate::restrict::{Delta, found_in, named, present};
 
-/// The requests that an `if` is for.
+/// The requests that the block of an `if` is for.
 pub(super) enum Condition {
     /// Requests that meet the condition.
     When(Delta),
     /// All requests but those that meet the condition.
     Unless(Delta),
-    /// Requests for which a file is there or not, of which Sprat knows none.
+    /// The condition is whether a file exists, and Sprat looks for no files.
     OfFiles,
-    /// Sprat cannot ask that.
+    /// The condition is one that routes cannot ask.
     Unknown,
 }
 
@@ -24,8 +24,8 @@ enum Comparison<'t> {
     Finds(Pattern),
 }
 
-/// Reads what stands between the parentheses of an `if`. `takes_addresses` is whether nginx
-/// takes clients' addresses from a field, so that it knows others than Sprat.
+/// Reads the condition between the parentheses of an `if`. `takes_addresses` says whether nginx
+/// takes clients' addresses from a field: it then knows other addresses than Sprat.
 pub(super) fn read(directive: &Directive, here: &Here<'_>, takes_addresses: bool) -> Condition {
     let mut words: Vec<&str> = directive.args.iter().map(String::as_str).collect();
     if let Some(first) = words.first_mut() {
@@ -79,7 +79,7 @@ pub(super) fn read(directive: &Directive, here: &Here<'_>, takes_addresses: bool
     }
 }
 
-/// Returns what a value that is known makes of a test.
+/// Returns the outcome of a test on a value that is known beforehand.
 fn constant(value: &str, test: &Comparison<'_>, inverted: bool) -> Condition {
     let holds = match test {
         Comparison::IsSet => !matches!(value, "" | "0"),
@@ -89,7 +89,7 @@ fn constant(value: &str, test: &Comparison<'_>, inverted: bool) -> Condition {
     Condition::When(Delta::Always(holds != inverted))
 }
 
-/// Returns the condition, and whether the requests are meant that do not meet it.
+/// Returns the condition on a variable, and whether the block is for requests that do not meet it.
 fn delta(
     name: &str,
     test: &Comparison<'_>,
@@ -159,7 +159,8 @@ fn hosts(test: &Comparison<'_>, here: &Here<'_>) -> Option<Vec<String>> {
     })
 }
 
-/// Returns the condition on a field, a cookie or a parameter.
+/// Returns the condition on a field, a cookie or a parameter, and whether the block is for requests
+/// that do not meet it.
 fn of_fields(name: &str, test: &Comparison<'_>, inverted: bool) -> Option<(Delta, bool)> {
     type Make = fn(crate::yaml::Value) -> Delta;
     let kinds: [(&str, Make, bool); 3] = [

@@ -1,4 +1,4 @@
-//! What a location serves: the cluster that its requests go to, or an answer.
+//! The content of nginx's locations: the cluster that requests go to, or an answer.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::units::{time, whole};
 use crate::yaml::{Map, Value, map, text, word};
 
 impl<'a> Converter<'a, '_> {
-    /// Returns the routes of what a location serves.
+    /// Returns the routes to what a location serves.
     pub(super) fn content(
         &mut self,
         place: &Block<'_, 'a>,
@@ -51,7 +51,7 @@ impl<'a> Converter<'a, '_> {
         out
     }
 
-    /// Settles what a location has that no client reaches.
+    /// Settles the directives of a location that no client can reach.
     pub(super) fn internal(
         &mut self,
         place: &Block<'_, 'a>,
@@ -92,7 +92,8 @@ impl<'a> Converter<'a, '_> {
         vec![here.respond(501)]
     }
 
-    /// Returns the routes for what is no file: for Sprat nothing is one.
+    /// Returns the routes of a `try_files` for paths without a file: Sprat has no files, so for all
+    /// paths.
     fn tried(
         &mut self,
         place: &Block<'_, 'a>,
@@ -180,8 +181,8 @@ impl<'a> Converter<'a, '_> {
         vec![here.respond(502)]
     }
 
-    /// Returns the routes for a backend that a variable names: of `split_clients`, or of a
-    /// `map` over what routes go by.
+    /// Returns the routes to a backend that a variable names. The variable comes from
+    /// `split_clients`, or from a `map` over a property that routes can ask.
     fn chosen(
         &mut self,
         place: &Block<'_, 'a>,
@@ -320,11 +321,12 @@ impl<'a> Converter<'a, '_> {
         vec![route]
     }
 
-    /// Returns the route to a cluster.
+    /// Returns the route that passes requests on to a cluster.
     ///
     /// # Errors
     ///
-    /// What Sprat has no word for, and would have other requests reach the backend.
+    /// The part that Sprat cannot express, and without which other requests would reach the
+    /// backend.
     fn forwarded(
         &mut self,
         place: &Block<'_, 'a>,
@@ -373,8 +375,8 @@ impl<'a> Converter<'a, '_> {
         Ok(route)
     }
 
-    /// Says that Sprat leaves redirects of a backend to itself as they are, where the backend
-    /// does not know what clients ask for.
+    /// Notes that Sprat does not change redirects of a backend to its own address, if the backend
+    /// does not know the host or path that clients ask for.
     fn tell_of_redirects(&mut self, here: &Here<'a>, pass: &Directive, parts: &Pass) {
         let is_default = here.scope.one("proxy_redirect").is_none();
         let fields = here.scope.all(&["proxy_set_header"]);
@@ -392,7 +394,7 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
-    /// Returns how a location speaks to its backends.
+    /// Returns the way in which a location speaks to its backends.
     pub(super) fn way(&mut self, here: &Here<'a>, parts: &Pass) -> Way {
         let scope = &here.scope;
         let kind = if parts.http2 { "grpc" } else { "proxy" };
@@ -484,7 +486,7 @@ impl<'a> Converter<'a, '_> {
     }
 }
 
-/// Returns the words of an `if` by which a map compares: without regard to case.
+/// Returns the words of an `if` that compares as a `map` does: without regard to case.
 fn compare(variable: &str, value: &str) -> Vec<String> {
     let plain = || value.strip_prefix('\\').unwrap_or(value);
     let (sign, value) = match (value.strip_prefix("~*"), value.strip_prefix('~')) {
@@ -499,7 +501,7 @@ fn compare(variable: &str, value: &str) -> Vec<String> {
     vec![format!("({variable}"), sign.to_owned(), format!("{value})")]
 }
 
-/// Returns whether the values of a variable differ by case.
+/// Returns whether values of a variable that differ by case alone are different.
 fn has_case(variable: &str) -> bool {
     let fields = ["$http_", "$arg_", "$cookie_", "$uri", "$content_type"];
     variable != "$http_host" && fields.iter().any(|start| variable.starts_with(start))
@@ -512,9 +514,9 @@ fn hundredths(text: &str) -> Option<u64> {
     Some(whole(units)? * 100 + whole(rest.get(..2)?)?).filter(|own| *own <= 10_000)
 }
 
-/// Returns the key that replaces the path, if anything does; the route's match is made one
-/// that has it. `uri` is what `proxy_pass` has after the host; it stands for the whole of a path if it
-/// `is_whole`, as it is where there is a variable.
+/// Returns the key that replaces the path, if anything does, and changes the route's match to the
+/// paths that it can replace. `uri` is the part of `proxy_pass` after the host. If `is_whole`,
+/// because there is a variable in it, it replaces the whole path.
 fn rewritten(
     location: &Location<'_>,
     here: &Here<'_>,
@@ -592,7 +594,7 @@ fn rewritten(
     }
 }
 
-/// Returns the key that replaces a path by an expression.
+/// Returns the key that replaces a path by a regular expression.
 fn by_regex(rewrite: &Rewrite) -> Result<Option<(&'static str, Value)>, String> {
     let pair = [
         ("pattern", text(&rewrite.pattern)),
@@ -601,7 +603,7 @@ fn by_regex(rewrite: &Rewrite) -> Result<Option<(&'static str, Value)>, String> 
     Ok(Some(("regex_rewrite", map(pair))))
 }
 
-/// Returns a path without the words that keep the query: it is kept.
+/// Returns a path without the variables that keep the query, because Sprat keeps it anyway.
 fn without_query_variable(uri: &str) -> &str {
     let ends = [
         "$is_args$args",

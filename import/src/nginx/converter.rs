@@ -1,4 +1,4 @@
-//! From servers and their locations to routes.
+//! The conversion of nginx's servers and their locations to routes.
 
 use std::collections::BTreeMap;
 
@@ -19,15 +19,15 @@ use crate::restrict::Delta;
 use crate::transports::Transports;
 use crate::yaml::{Map, Value, map, text};
 
-/// The state while routes are made.
+/// The state while routes are made of servers and locations.
 pub(super) struct Converter<'a, 'l> {
     pub(super) ledger: &'l mut Ledger,
     pub(super) clusters: Clusters<'a>,
     /// The directives of the block `http`.
     pub(super) http: &'a [Directive],
-    /// The listeners' bound on bodies.
+    /// The bound on bodies that the listeners have.
     pub(super) max_body: Option<u64>,
-    /// Whether listeners tell backends of clients.
+    /// Whether listeners tell backends about clients in `X-Forwarded-*`.
     pub(super) x_forwarded: bool,
     /// Whether nginx takes clients' addresses from a field, which Sprat does not.
     pub(super) takes_addresses: bool,
@@ -35,11 +35,11 @@ pub(super) struct Converter<'a, 'l> {
     pub(super) zones: BTreeMap<&'a str, &'a Directive>,
     pub(super) classes: Map,
     pub(super) class_rules: Vec<Value>,
-    /// Places that have been gone through, of which there are [`MAX_ROUTES`] at most.
+    /// The number of places that have been followed, at most [`MAX_ROUTES`].
     pub(super) steps: usize,
 }
 
-/// A server, or a location in it.
+/// A server, or one of its locations.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'p, 'a> {
     pub(super) locations: &'p [Location<'a>],
@@ -51,7 +51,7 @@ impl Block<'_, '_> {
         self.location.is_none()
     }
 
-    /// Returns whether the location has another path in the place of its own for backends.
+    /// Returns whether the location replaces its path by one of the backend's.
     pub(super) fn replaces_path(&self) -> bool {
         let block = self.location.map_or(&[][..], |own| own.directive.inner());
         let mut passes = block.iter().filter(|own| own.name == "proxy_pass");
@@ -64,7 +64,7 @@ impl Block<'_, '_> {
 }
 
 impl<'a> Converter<'a, '_> {
-    /// Returns the routes of a server for these hosts, of which none are all.
+    /// Returns the routes of a server for these hosts; an empty list is every host.
     pub(super) fn server(
         &mut self,
         server: &Server<'a>,
@@ -145,7 +145,7 @@ impl<'a> Converter<'a, '_> {
         out
     }
 
-    /// Returns the routes of what no location of a server is for.
+    /// Returns the routes of a server's requests that no location takes.
     fn rest(&mut self, here: &Here<'a>) -> Vec<Route> {
         let names = ["root", "try_files", "index"];
         let has_files = names.iter().any(|name| here.scope.one(name).is_some());
@@ -196,7 +196,7 @@ impl<'a> Converter<'a, '_> {
         self.located(place, location, &here)
     }
 
-    /// Returns the routes of a location for what comes there.
+    /// Returns the routes of the requests that come to a location.
     pub(super) fn located(
         &mut self,
         place: &Block<'_, 'a>,
@@ -232,7 +232,7 @@ impl<'a> Converter<'a, '_> {
         )
     }
 
-    /// Counts a place that is gone through; false if there are too many.
+    /// Counts a place that is followed; returns false if there were too many.
     pub(super) fn step(&mut self) -> bool {
         self.steps += 1;
         self.steps <= MAX_ROUTES
@@ -246,7 +246,7 @@ impl<'a> Converter<'a, '_> {
         vec![here.respond(403)]
     }
 
-    /// Returns what is done for an expression that Sprat has no words for.
+    /// Returns the routes in place of a location whose expression Sprat does not take.
     fn wrong_regex(&mut self, here: &Here<'a>, location: &Location<'a>, told: &str) -> Vec<Route> {
         let id = location.directive.id;
         let Kind::Regex(pattern) = &location.kind else {
@@ -277,7 +277,7 @@ impl<'a> Converter<'a, '_> {
         vec![here.respond(403)]
     }
 
-    /// Returns the route to a path that ends in a slash.
+    /// Returns the redirect from a path to the same path with a slash at its end.
     fn slash(&mut self, server: &Here<'a>, location: &Location<'a>, path: &PathIs) -> Vec<Route> {
         let PathIs::Exact(short) = path else {
             return Vec::new();
@@ -309,8 +309,8 @@ impl<'a> Converter<'a, '_> {
         out
     }
 
-    /// Returns the keys that ask who a client is, as far as the guards of a place have
-    /// them; none if one of them has none.
+    /// Returns the keys by which a route asks who a client is, as the guards of a place do. None if
+    /// Sprat has no key for one of the guards.
     fn asked_who(&mut self, here: &Here<'a>) -> Option<Map> {
         let scope = &here.scope;
         let mut out = Map::new();
@@ -353,7 +353,7 @@ impl<'a> Converter<'a, '_> {
         is_known.then_some(out)
     }
 
-    /// Returns routes for those who may come here alone; others are answered 403.
+    /// Returns the routes for the clients that a place admits; other clients are answered 403.
     pub(super) fn guarded(
         &mut self,
         here: &Here<'a>,
@@ -398,9 +398,11 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
-    /// Returns routes by `allow` and `deny`, the first of which that takes an address
-    /// counts. `rest` is whether those of whom none says anything are let through; those
-    /// that are not let through are answered 403, or asked for what `else_asked` has.
+    /// Returns the routes by `allow` and `deny`, of which the first with a client's address
+    /// decides.
+    ///
+    /// `rest` says whether clients without a rule are admitted. Clients that are not admitted are
+    /// answered 403, or have to pass the checks of `else_asked`.
     fn ruled(
         &mut self,
         here: &Here<'a>,
@@ -476,7 +478,7 @@ impl<'a> Converter<'a, '_> {
     }
 }
 
-/// Returns what two places ask for; none if they ask differently for the same.
+/// Returns the keys of both places' checks; none if the places have different values for a key.
 fn together(before: &Map, own: Map) -> Option<Map> {
     let mut out = before.clone();
     for (key, value) in own {

@@ -1,6 +1,6 @@
-//! Fields that frame a message: Sprat passes on none of them as they are.
+//! The fields that frame a message, none of which Sprat passes on as it is.
 
-/// Fields that Sprat writes itself, as the message and the connection need them.
+/// The names of fields that Sprat writes itself, as the message and the connection need them.
 pub(super) const FRAMING: [&str; 8] = [
     "connection",
     "content-length",

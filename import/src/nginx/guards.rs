@@ -1,4 +1,4 @@
-//! What keeps requests from a location, and whether other paths pass it by.
+//! The guards of nginx's locations, and whether requests with new paths pass them by.
 
 use super::known;
 use super::locations::{self, Location};
@@ -7,18 +7,19 @@ use super::replacements::Rewrite;
 use super::steps::refuses;
 use crate::ledger::Id;
 
-/// Returns whether a location keeps requests from something.
+/// Returns whether a location, or one within it, keeps requests out.
 pub(super) fn guards(location: &Location<'_>) -> bool {
     let names = ["deny", "allow", "internal", "return", "limit_except"];
     let guards = |own: &Directive| names.contains(&&*own.name) || known::is_guard(&own.name);
     location.directive.inner().iter().any(guards) || location.children.iter().any(self::guards)
 }
 
-/// The remark on new paths that are not told apart from those that another location guards.
+/// The remark on a new path that may be one that another location guards.
 pub(super) const PASSES_BY: &str =
     "the new path may be one that another location guards: it answers 403";
 
-/// Returns whether new paths may be those of a location with guards that the one found lacks.
+/// Returns whether a new path may be that of a location with guards that the location `found`
+/// lacks.
 pub(super) fn passes_by(list: &[Location<'_>], rewrite: &Rewrite, found: &Location<'_>) -> bool {
     let (start, is_all) = rewrite.start();
     if is_all {
@@ -32,7 +33,7 @@ pub(super) fn passes_by(list: &[Location<'_>], rewrite: &Rewrite, found: &Locati
     locations::candidates(list, &start).iter().any(lacks)
 }
 
-/// Returns the directives that keep requests from a location, or from a part of it.
+/// Returns the directives that keep requests out of a location, or out of a part of it.
 fn guard_ids(location: &Location<'_>) -> Vec<Id> {
     let scope = &location.scope;
     let asks = |own: &&Directive| own.arg(0) != "off";

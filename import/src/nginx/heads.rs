@@ -1,4 +1,4 @@
-//! Fields of heads: what backends get, what clients get, and pages in place of answers.
+//! The fields of heads that backends and clients get, and pages in place of answers.
 
 use super::authz;
 use super::clusters::is_unix;
@@ -13,11 +13,11 @@ use super::variables::{expand, has_variables, template, variable};
 use crate::units::time;
 use crate::yaml::{Map, Value, map, put_list, text, word};
 
-/// Statuses of answers that get fields without `always`.
+/// The statuses of answers to which nginx adds fields without `always`.
 const GOOD: [u16; 10] = [200, 201, 204, 206, 301, 302, 303, 304, 307, 308];
 
 impl<'a> Converter<'a, '_> {
-    /// Returns the keys of a route that change the heads of its requests.
+    /// Returns the keys by which a route changes the heads of its requests.
     pub(super) fn request_keys(&mut self, here: &Here<'a>, pass: &Directive, target: &str) -> Map {
         let kind = prefix_of(pass);
         let mut host = None;
@@ -75,7 +75,8 @@ impl<'a> Converter<'a, '_> {
         out
     }
 
-    /// Settles a field that listeners send by themselves.
+    /// Returns whether listeners send a field by themselves, and settles the field's directive if
+    /// so.
     fn is_forwarding(&mut self, own: &Directive, name: &str, value: &str) -> bool {
         if !self.x_forwarded {
             return false;
@@ -98,7 +99,7 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
-    /// Returns the `Host` that backends get, if it is not the client's.
+    /// Returns the `Host` that backends get, if it differs from the client's.
     fn host(
         &mut self,
         pass: &Directive,
@@ -157,8 +158,8 @@ impl<'a> Converter<'a, '_> {
         None
     }
 
-    /// Returns the keys of a route that change the heads of its responses. A status that
-    /// is known decides what nginx adds; without one it is whatever the backend answers.
+    /// Returns the keys by which a route changes the heads of its responses. `status` is that of
+    /// the answer, which decides what nginx adds; without it the backend's status does.
     pub(super) fn response_keys(&mut self, scope: &Scope<'a>, status: Option<u16>) -> Map {
         let (mut added, mut set) = (Vec::new(), Vec::new());
         for own in scope.all(&["add_header"]) {
@@ -214,7 +215,7 @@ impl<'a> Converter<'a, '_> {
         out
     }
 
-    /// Returns the `Cache-Control` that `expires` asks for.
+    /// Returns the `Cache-Control` that an `expires` asks for.
     fn expires(&mut self, scope: &Scope<'a>, status: Option<u16>) -> Option<String> {
         let own = scope.one("expires")?;
         if status.is_some_and(|status| !GOOD.contains(&status)) {
@@ -243,7 +244,7 @@ impl<'a> Converter<'a, '_> {
         Some(value)
     }
 
-    /// Returns the pages in place of answers.
+    /// Returns the keys of a route's error pages.
     pub(super) fn page_keys(&mut self, place: &Block<'_, 'a>, scope: &Scope<'a>) -> Map {
         let intercept = scope.one("proxy_intercept_errors");
         if let Some(own) = intercept {
@@ -266,7 +267,7 @@ impl<'a> Converter<'a, '_> {
     }
 }
 
-/// Returns what an `error_page` puts in place of answers.
+/// Returns the page that an `error_page` puts in place of answers.
 fn page(own: &Directive, place: &Block<'_, '_>, intercepts: bool) -> Result<Value, &'static str> {
     let (uri, codes) = own.args.split_last().ok_or("it names no page")?;
     let (codes, changed): (Vec<&String>, Vec<&String>) =
@@ -297,7 +298,7 @@ fn page(own: &Directive, place: &Block<'_, '_>, intercepts: bool) -> Result<Valu
     Ok(Value::Map(pairs))
 }
 
-/// Returns the file that nginx serves for a path, if that is what it does.
+/// Returns the file that nginx serves for a path; none if it serves no file there.
 fn file(uri: &str, place: &Block<'_, '_>) -> Option<String> {
     if !uri.starts_with('/') || has_variables(uri) {
         return None;

@@ -1,5 +1,5 @@
-//! A place in a server or a location while its directives are gone through: which
-//! requests come there, and what has been done with them.
+//! A place in nginx's servers and locations while its directives are followed: the requests that
+//! come there, and the changes made to them.
 
 use super::replacements::Rewrite;
 use super::scope::Scope;
@@ -11,33 +11,34 @@ use crate::restrict::{Common, Delta, restrict};
 use crate::transports::Transports;
 use crate::yaml::{Map, Value, map, word};
 
-/// A place, with the requests that come there.
+/// A place in a server or a location, with the requests that come there.
 #[derive(Clone, Debug)]
 pub(super) struct Here<'a> {
     pub(super) scope: Scope<'a>,
     pub(super) from: Id,
     pub(super) title: String,
     pub(super) matches: Match,
-    /// The text that all paths begin with, if they are all that do.
+    /// The text that the paths of these requests begin with, and no other paths.
     pub(super) prefix: Option<String>,
-    /// The expression that all paths have, if they are all that do.
+    /// An expression that is found in the paths of these requests, and in no other paths.
     pub(super) expression: Option<Pattern>,
-    /// The expression whose groups `$1` and so on are.
+    /// The expression whose groups `$1` and so on stand for.
     pub(super) captures: Option<Pattern>,
     pub(super) constants: Constants,
     pub(super) rewrite: Option<Rewrite>,
-    /// The keys of the route that ask requests for authorization, beyond their addresses.
+    /// The keys of the route by which it asks who a client is, beside its address.
     pub(super) access: Map,
-    /// The scope of the first location on the way here that bounds rates: nginx asks no other.
+    /// The scope of the first location on the way here that bounds rates: nginx applies no other
+    /// bounds.
     pub(super) rates: Option<Scope<'a>>,
-    /// The ways in which the server is reached.
+    /// The transports over which requests reach the server.
     pub(super) transports: Transports,
-    /// Directives that have led here from elsewhere.
+    /// The number of directives that have led here from other places.
     pub(super) depth: usize,
 }
 
 impl<'a> Here<'a> {
-    /// Returns a route for the requests that come here.
+    /// Returns a route for the requests that come here, with these keys.
     pub(super) fn route(&self, keys: Vec<(String, Value)>) -> Route {
         Route {
             from: self.from,
@@ -48,7 +49,7 @@ impl<'a> Here<'a> {
         }
     }
 
-    /// Returns a route that answers by itself.
+    /// Returns a route by which Sprat answers with this status.
     pub(super) fn respond(&self, status: u16) -> Route {
         let response = map([("status", word(status))]);
         self.route(vec![("direct_response".to_owned(), response)])
@@ -62,8 +63,8 @@ impl<'a> Here<'a> {
         }
     }
 
-    /// Returns the places for the requests that meet a condition, too; none if no
-    /// request does. An error is that they cannot be told.
+    /// Returns the places for the requests that also meet a condition; the list is empty if no
+    /// request does. An error means that routes cannot tell these requests.
     pub(super) fn restricted(&self, delta: &Delta) -> Result<Vec<Here<'a>>, ()> {
         let of = |matches: Match| Here {
             matches,

@@ -1,7 +1,7 @@
-//! What is known of nginx's directives that no other module looks at: which of them Sprat
-//! needs no word for, and what to do about the others.
+//! The directives of nginx that no other module reads: those that Sprat needs no setting for, and
+//! the advice about the others.
 
-/// Directives that Sprat needs no word for: it does so by itself, or they tune what it
+/// The directives that Sprat needs no setting for: it does the same by itself, or they tune what it
 /// does not have.
 const NEEDLESS: &str = "\
     absolute_redirect accept_mutex chunked_transfer_encoding client_body_buffer_size \
@@ -34,7 +34,7 @@ const NEEDLESS: &str = "\
     worker_rlimit_core worker_rlimit_nofile worker_shutdown_timeout working_directory \
     zone";
 
-/// Directives that other modules look at where they count.
+/// The directives that other modules carry over where they count.
 const USED: &str = "\
     add_header allow auth_basic client_body_timeout client_header_timeout client_max_body_size \
     deny error_page expires grpc_pass grpc_read_timeout grpc_set_header if internal \
@@ -46,7 +46,7 @@ const USED: &str = "\
     server_name ssl_certificate ssl_certificate_key ssl_client_certificate ssl_protocols \
     ssl_session_tickets ssl_verify_client ssl_verify_depth underscores_in_headers";
 
-/// The advice about directives that Sprat has nothing for, by how their names begin.
+/// The advice about directives that Sprat has no setting for, by how their names begin.
 const ADVICE: &[(&str, &str)] = &[
     (
         "gzip",
@@ -242,35 +242,35 @@ const ADVICE: &[(&str, &str)] = &[
     ("open_log_file_cache", "Sprat keeps its log open"),
 ];
 
-/// Directives that keep requests from what they are in, and that no other module looks at:
-/// where one of them stands, requests are refused.
+/// The directives that keep requests out of the block that they stand in. If Sprat cannot do the
+/// same, requests are refused there.
 const GUARDS: &str = "\
     access_by_lua access_by_lua_block access_by_lua_file auth_basic auth_digest auth_gss \
     auth_jwt auth_jwt_require auth_ldap auth_oidc auth_pam auth_request js_access \
     modsecurity oidc secure_link secure_link_md5 ssl_crl ssl_ocsp valid_referers";
 
-/// Returns whether Sprat needs no word for a directive.
+/// Returns whether Sprat needs no setting for a directive.
 pub(super) fn is_needless(name: &str) -> bool {
     NEEDLESS.split_whitespace().any(|own| own == name)
 }
 
-/// Returns whether a directive is carried over where it counts.
+/// Returns whether other modules carry a directive over where it counts.
 pub(super) fn is_used(name: &str) -> bool {
     USED.split_whitespace().any(|own| own == name)
 }
 
-/// Returns what to do about a directive that Sprat has nothing for.
+/// Returns the advice about a directive that Sprat has no setting for.
 pub(super) fn advice(name: &str) -> Option<&'static str> {
     let (_, told) = ADVICE.iter().find(|(start, _)| name.starts_with(start))?;
     Some(told)
 }
 
-/// Returns the directives that guard what they are in.
+/// Returns the names of the directives that keep requests out of their block.
 pub(super) fn guards() -> impl Iterator<Item = &'static str> {
     GUARDS.split_whitespace()
 }
 
-/// Returns whether a directive guards what it is in.
+/// Returns whether a directive keeps requests out of its block.
 pub(super) fn is_guard(name: &str) -> bool {
     guards().any(|own| own == name)
 }

@@ -1,9 +1,8 @@
-//! Where servers listen, and which of them are taken together.
+//! The addresses of nginx's servers as listeners, and the choice of servers to import together.
 //!
-//! Sprat's routes are those of all its listeners. So servers are imported together if they
-//! share a port, or are on the usual ports of HTTP and HTTPS; those on other ports would
-//! be reached by addresses on which nginx does not serve them, and need an import, and a
-//! Sprat, of their own.
+//! Sprat's routes are those of all its listeners. So servers are imported together if they share a
+//! port, or are on the usual ports of HTTP and HTTPS. Servers on other ports would be reached at
+//! addresses on which nginx does not serve them: they need an import, and a Sprat, of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -15,7 +14,7 @@ use crate::ledger::Ledger;
 use crate::units::{size, size_value, time, time_value};
 use crate::yaml::{Map, Value, map, text, texts, word};
 
-/// The address at which a server listens.
+/// The address of a server's socket.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Socket {
     Ip(SocketAddr),
@@ -36,7 +35,7 @@ impl Socket {
     }
 }
 
-/// An address that a server listens on.
+/// A `listen` of a server: an address, and how it is served.
 #[derive(Clone, Debug)]
 pub(super) struct Listen {
     pub(super) address: Socket,
@@ -46,7 +45,7 @@ pub(super) struct Listen {
     pub(super) id: usize,
 }
 
-/// A server with its addresses.
+/// A server with the addresses that it listens on.
 #[derive(Clone, Debug)]
 pub(super) struct Server<'a> {
     pub(super) directive: &'a Directive,
@@ -60,7 +59,7 @@ impl Server<'_> {
     }
 }
 
-/// Reads the servers of a block `http`.
+/// Reads the servers of the block `http`.
 pub(super) fn servers<'a>(http: &'a [Directive], ledger: &mut Ledger) -> Vec<Server<'a>> {
     let scope = Scope::new(http);
     let blocks = http.iter().filter(|own| own.name == "server");
@@ -121,7 +120,7 @@ fn listen(directive: &Directive, all_tls: bool, ledger: &mut Ledger) -> Option<L
     })
 }
 
-/// Returns what `listen` names: `80`, `*:80`, `[::]:80`, `127.0.0.1`.
+/// Returns the address that a `listen` names: `80`, `*:80`, `[::]:80`, `127.0.0.1`.
 fn address(text: &str) -> Option<SocketAddr> {
     if let Ok(port) = text.parse::<u16>() {
         return (port != 0).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
@@ -140,8 +139,8 @@ fn address(text: &str) -> Option<SocketAddr> {
     text.parse().ok().filter(|own: &SocketAddr| own.port() != 0)
 }
 
-/// Chooses the servers that are imported together, and says of the others why not. With
-/// `ports` the operator has chosen.
+/// Chooses the servers that are imported together, and notes why the others are not. If `ports` has
+/// any, the operator has chosen.
 pub(super) fn choose<'a>(
     mut servers: Vec<Server<'a>>,
     ports: &[u16],
@@ -183,8 +182,8 @@ pub(super) fn choose<'a>(
     servers
 }
 
-/// Returns the sockets that belong together: those of one server, and the ports 80 and 443
-/// of one address; every address of IPv4 and of IPv6 are one.
+/// Returns the groups of sockets that belong together: those of one server, and the ports 80 and
+/// 443 of one address. Every address of IPv4 and every address of IPv6 are one.
 fn groups(servers: &[Server<'_>]) -> Vec<BTreeSet<Socket>> {
     let mut groups: Vec<BTreeSet<Socket>> = Vec::new();
     let mut join = |sockets: BTreeSet<Socket>| {
@@ -214,17 +213,17 @@ fn groups(servers: &[Server<'_>]) -> Vec<BTreeSet<Socket>> {
     groups
 }
 
-/// The settings that all listeners have in common.
+/// The settings that all listeners share.
 pub(super) struct CommonSettings {
-    /// The bound on bodies that routes go by unless they have another.
+    /// The bound on bodies, for routes that have none of their own.
     pub(super) max_body: Option<u64>,
-    /// Whether backends are told of clients in `X-Forwarded-*`.
+    /// Whether listeners tell backends about clients in `X-Forwarded-*`.
     pub(super) x_forwarded: bool,
-    /// Proxies whose word on their clients is believed.
+    /// The proxies that are trusted to name their clients.
     pub(super) trusted: Vec<String>,
 }
 
-/// Makes the listeners of servers.
+/// Makes the listeners of the chosen servers.
 pub(super) fn parts(
     servers: &[Server<'_>],
     common: &CommonSettings,
@@ -329,7 +328,7 @@ fn part(
     })
 }
 
-/// Puts the bounds of a server's connections.
+/// Adds the keys that bound a server's connections.
 fn bounds(scope: &Scope<'_>, put: &mut dyn FnMut(&str, Value), ledger: &mut Ledger) {
     let times = [
         ("client_header_timeout", "request_headers_timeout"),
@@ -390,7 +389,7 @@ fn per_client(scope: &Scope<'_>, ledger: &mut Ledger) -> Option<Value> {
     Some(map([("max_requests", word(count))]))
 }
 
-/// Returns how an address speaks TLS; none without a certificate.
+/// Returns the TLS that a listener speaks at an address; none without a certificate.
 fn tls(served: &[(&Server<'_>, &Listen)], ledger: &mut Ledger) -> Option<Map> {
     let mut certificates: Vec<Value> = Vec::new();
     for (server, _) in served.iter().filter(|(_, own)| own.tls) {
@@ -448,7 +447,7 @@ fn protocols(scope: &Scope<'_>, out: &mut Map, ledger: &mut Ledger) {
     }
 }
 
-/// The certificates that a server wants of clients.
+/// The certificates that a server wants of its clients.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     authority: String,
@@ -464,8 +463,9 @@ fn wanted(server: &Server<'_>) -> Option<Wanted> {
     })
 }
 
-/// Returns what a listener asks its clients for: what all of its servers want. Servers
-/// that want it where others do not refuse their clients; see [`verifies_alone`].
+/// Returns the client certificates that a listener asks for. They are required only if all of its
+/// servers require the same. A server that requires them alone refuses its clients; see
+/// [`verifies_alone`].
 fn client_certificates(served: &[(&Server<'_>, &Listen)], ledger: &mut Ledger) -> Option<Value> {
     let secure = || {
         served
@@ -496,8 +496,8 @@ fn client_certificates(served: &[(&Server<'_>, &Listen)], ledger: &mut Ledger) -
     ]))
 }
 
-/// Returns the directive by which a server wants certificates of clients while others on
-/// one of its addresses do not, or believe other authorities.
+/// Returns the directive by which a server requires certificates of clients, if another server on
+/// one of its addresses does not, or trusts other authorities.
 pub(super) fn verifies_alone<'a>(
     server: &Server<'a>,
     servers: &[Server<'a>],

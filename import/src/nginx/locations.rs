@@ -1,10 +1,11 @@
-//! Locations, and the order in which nginx would have a request find its own.
+//! nginx's locations, and the order of routes in which a request finds the location that nginx
+//! finds.
 //!
-//! nginx looks for the longest prefix first, and then, unless that says `^~`, for the
-//! first expression in the order of the file; the locations within the one found are
-//! asked before those around it. Sprat takes the first route that fits. So: exact paths;
-//! then prefixes that expressions may not overrule, or that have their own; then the
-//! expressions of the server; then prefixes, the longest first.
+//! nginx looks for the longest prefix first. Unless that says `^~`, it then looks for the first
+//! expression in the order of the file. The locations within the one found are asked before those
+//! around it. Sprat takes the first route that fits. So the order of routes is: exact paths; then
+//! prefixes that expressions may not overrule, or that have their own; then the expressions of the
+//! server; then prefixes, the longest first.
 
 use std::cell::OnceCell;
 
@@ -20,11 +21,11 @@ use crate::patterns::{self, Pattern, escaped};
 pub(super) enum Kind {
     /// One path, percent-encoded as requests have it.
     Exact(String),
-    /// All paths that begin so; expressions are not asked if `is_final`.
+    /// All paths that begin with `path`. If `is_final`, expressions are not asked.
     Prefix { path: String, is_final: bool },
-    /// Paths in which the expression is found.
+    /// All paths in which the expression is found.
     Regex(Pattern),
-    /// A name, and no path: other directives lead there.
+    /// A name without a path: other directives lead there.
     Named(String),
 }
 
@@ -35,25 +36,24 @@ pub(super) struct Location<'a> {
     pub(super) kind: Kind,
     pub(super) scope: Scope<'a>,
     pub(super) children: Vec<Location<'a>>,
-    /// The directives that keep requests from it, once they have been looked for.
+    /// The directives that keep requests out of the location, once they have been looked for.
     pub(super) guards: OnceCell<Vec<Id>>,
 }
 
-/// A location at the place in the order where it is asked, for these paths.
+/// A location with its turn in the order, and the paths for which it is asked then.
 pub(super) struct Asked<'l, 'a> {
     pub(super) location: Turn<'l, 'a>,
     pub(super) path: PathIs,
-    /// Whether `path` is all of the location's own.
+    /// Whether `path` stands for exactly the paths that the location is asked for.
     pub(super) is_exact: bool,
 }
 
-/// The action at a place in the order.
+/// The action of a location at its turn.
 #[derive(Clone, Copy)]
 pub(super) enum Turn<'l, 'a> {
     /// The location serves the request.
     Serve(&'l Location<'a>),
-    /// The path lacks the slash that this location's prefix ends in: the client is sent
-    /// there.
+    /// The path lacks the slash that this location's prefix ends in: the client is redirected.
     AddSlash(&'l Location<'a>),
 }
 
@@ -120,7 +120,7 @@ pub(super) fn is_spelt_otherwise(path: &str) -> bool {
     path.contains(|c: char| "!$&'()*+,;=:@".contains(c))
 }
 
-/// Returns an expression for a path that is encoded where it has to be, in all spellings.
+/// Returns an expression for all spellings of a path that is encoded where it has to be.
 pub(super) fn spelt_again(path: &str) -> String {
     let piece = |c: char| match c {
         '%' => "%".to_owned(),
@@ -159,7 +159,7 @@ impl<'a> Location<'a> {
         own.iter().any(|own| names.contains(&&*own.name))
     }
 
-    /// Returns the paths that it is for.
+    /// Returns the paths that the location is for.
     pub(super) fn own_path(&self) -> PathIs {
         match &self.kind {
             // What may be encoded in a path, and need not be, is so for clients to choose.
@@ -183,8 +183,8 @@ fn expressions<'l, 'a>(list: &'l [Location<'a>]) -> impl Iterator<Item = &'l Loc
     list.iter().filter(is_one)
 }
 
-/// A prefix, with the expressions that are asked before it: its own, then those of the
-/// locations around it.
+/// A prefix, with the expressions that are asked before it: its own, then those of the locations
+/// around it.
 struct Prefix<'l, 'a> {
     location: &'l Location<'a>,
     path: &'l str,
@@ -193,7 +193,7 @@ struct Prefix<'l, 'a> {
     asks_server: bool,
 }
 
-/// Returns the order in which locations are asked, and those that nginx never gets to.
+/// Returns the order in which locations are asked, and the locations that nginx never reaches.
 pub(super) fn order<'l, 'a>(
     list: &'l [Location<'a>],
 ) -> (Vec<Asked<'l, 'a>>, Vec<&'l Location<'a>>) {
@@ -257,7 +257,7 @@ fn serve<'l, 'a>(location: &'l Location<'a>, path: PathIs) -> Asked<'l, 'a> {
     }
 }
 
-/// Puts an expression that is asked for paths below a prefix alone.
+/// Adds an expression that is asked only for paths below a prefix.
 fn within<'l, 'a>(location: &'l Location<'a>, prefix: &str, out: &mut Vec<Asked<'l, 'a>>) {
     let Kind::Regex(pattern) = &location.kind else {
         return;
@@ -276,7 +276,7 @@ fn within<'l, 'a>(location: &'l Location<'a>, prefix: &str, out: &mut Vec<Asked<
 type Exact<'l, 'a> = Vec<(&'l Location<'a>, &'l str)>;
 
 /// Collects exact paths and prefixes. `level` has the expressions beside them, and `outer` those
-/// further out; `asks_server` is none for the locations of the server itself.
+/// further out. `asks_server` is none for the locations of the server itself.
 fn collect<'l, 'a>(
     list: &'l [Location<'a>],
     level: &[&'l Location<'a>],
@@ -315,7 +315,7 @@ fn collect<'l, 'a>(
     }
 }
 
-/// Puts the redirects to paths with a slash at their end that nginx makes by itself.
+/// Adds the redirects that nginx makes by itself, to paths with a slash at their end.
 fn add_slashes<'l, 'a>(
     list: &'l [Location<'a>],
     exact: &Exact<'l, 'a>,
@@ -348,7 +348,7 @@ fn add_slashes<'l, 'a>(
     }
 }
 
-/// Returns whether the locations among which `inner` stands are asked where `outer` is found.
+/// Returns whether a path that finds `outer` asks the locations among which `inner` stands.
 fn is_around(outer: &Location<'_>, inner: &Location<'_>, list: &[Location<'_>]) -> bool {
     let has = |list: &[Location<'_>]| list.iter().any(|own| std::ptr::eq(own, inner));
     has(list) || has(&outer.children)
@@ -397,7 +397,7 @@ pub(super) fn find<'l, 'a>(list: &'l [Location<'a>], path: &str) -> Option<&'l L
     }
 }
 
-/// Returns the locations that a path may find of which the start is known alone.
+/// Returns the locations that a path may find if it begins with `start`.
 pub(super) fn candidates<'l, 'a>(list: &'l [Location<'a>], start: &str) -> Vec<&'l Location<'a>> {
     let fits = |own: &&Location<'_>| own.prefix().is_some_and(|prefix| start.starts_with(prefix));
     let around = list.iter().filter(fits);

@@ -19,18 +19,18 @@ pub(crate) struct Directive {
 }
 
 impl Directive {
-    /// Returns the argument at this place, empty if there is none.
+    /// Returns the argument at this index; empty if there is none.
     pub(crate) fn arg(&self, index: usize) -> &str {
         self.args.get(index).map_or("", String::as_str)
     }
 
-    /// Returns what stands in its braces.
+    /// Returns the directives in its braces; empty if it has no braces.
     pub(crate) fn inner(&self) -> &[Directive] {
         self.block.as_deref().unwrap_or_default()
     }
 }
 
-/// A word, or what ends a directive.
+/// A token of the syntax: a word, or the end of a directive or block.
 #[derive(Debug, PartialEq)]
 enum Token {
     Word(String),
@@ -65,7 +65,7 @@ impl Lexer<'_> {
         Some(c)
     }
 
-    /// Returns the next token and where it begins; none at the end of the file.
+    /// Returns the next token and its place; none at the end of the file.
     fn next(&mut self) -> Result<Option<(Token, Place)>, Fault> {
         loop {
             match self.peek() {
@@ -134,7 +134,8 @@ impl Lexer<'_> {
         out
     }
 
-    /// Reads what follows a backslash: those that nginx takes away, or both characters.
+    /// Reads the character after a backslash. An escape of nginx's stands for one character; for
+    /// any other, the backslash stays.
     fn escape(&mut self, out: &mut String) {
         match self.bump() {
             Some(c @ ('"' | '\'' | '\\')) => out.push(c),
@@ -168,7 +169,7 @@ impl Lexer<'_> {
 pub(crate) struct Parser<'a, 'f> {
     reader: Reader<'f>,
     ledger: &'a mut Ledger,
-    /// The directory that relative names are taken from.
+    /// The directory from which relative names are resolved.
     directory: String,
     count: usize,
 }
@@ -184,7 +185,7 @@ impl<'a, 'f> Parser<'a, 'f> {
         }
     }
 
-    /// Reads a file, as the place says it is named.
+    /// Reads a file and all that it includes; `place` is where it is named.
     pub(crate) fn file(
         &mut self,
         path: &str,
@@ -207,7 +208,7 @@ impl<'a, 'f> Parser<'a, 'f> {
         }
     }
 
-    /// Reads directives up to a closing brace, whose place is returned, or the file's end.
+    /// Reads directives up to a closing brace, whose place is returned, or up to the file's end.
     fn block(
         &mut self,
         lexer: &mut Lexer<'_>,

@@ -1,8 +1,8 @@
-//! Directives that pass requests on: where to, and how.
+//! nginx's directives that pass requests on: their targets, and how they speak to them.
 
 use super::parse::Directive;
 
-/// A `proxy_pass`: how it speaks, to which servers, and with which path.
+/// The target of a `proxy_pass`: its transport, its servers, and its path.
 pub(super) struct Pass {
     pub(super) tls: bool,
     pub(super) http2: bool,
@@ -13,7 +13,7 @@ pub(super) struct Pass {
 }
 
 impl Pass {
-    /// Reads a URL whose variables are filled in as far as they are known.
+    /// Reads a URL in which the known variables have been replaced by their values.
     pub(super) fn read(url: &str) -> Option<Self> {
         let schemes = [
             ("http://", false, false),
@@ -42,7 +42,7 @@ impl Pass {
     }
 }
 
-/// Returns the kind of directives that tune one that passes requests on.
+/// Returns the prefix of the directives that tune one that passes requests on, such as `proxy`.
 pub(super) fn prefix_of(pass: &Directive) -> &str {
     pass.name.strip_suffix("_pass").unwrap_or("proxy")
 }

@@ -1,4 +1,4 @@
-//! Where clients are sent: nginx's URLs with variables, as redirects of Sprat's.
+//! nginx's redirects: URLs with variables, as redirects of Sprat's.
 
 use super::here::Here;
 use super::replacements::replacement;
@@ -8,7 +8,7 @@ use crate::patterns::Pattern;
 use crate::transports::Transports;
 use crate::yaml::{Map, Value, map, text, word};
 
-/// A scheme that a redirect names.
+/// The scheme that a redirect leads to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scheme {
     Same,
@@ -16,17 +16,18 @@ enum Scheme {
     Https,
 }
 
-/// A path that a redirect leads to.
+/// The path that a redirect leads to.
 #[derive(Clone, Debug, PartialEq)]
 enum Target {
-    /// The path that was asked for.
+    /// The path of the request.
     Same,
     Fixed(String),
-    /// An expression, and what stands in its place.
+    /// The path of the request, where the first text is an expression and the second its
+    /// substitution.
     Rewritten(String, String),
 }
 
-/// A redirect as it is read.
+/// A redirect, as it is read from a URL.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Redirect {
     scheme: Scheme,
@@ -41,7 +42,7 @@ pub(crate) struct Redirect {
 ///
 /// # Errors
 ///
-/// What Sprat has no word for.
+/// The part that Sprat cannot express.
 pub(crate) fn read(url: &str, captures: Option<&Pattern>) -> Result<Redirect, String> {
     let schemes = [
         ("https://", Scheme::Https),
@@ -79,7 +80,7 @@ pub(crate) fn read(url: &str, captures: Option<&Pattern>) -> Result<Redirect, St
     Ok(out)
 }
 
-/// Returns where a variable begins that stands for a path.
+/// Returns the byte at which the first variable that stands for a path begins.
 fn path_variable(text: &str) -> Option<usize> {
     let names = [
         "$request_uri",
@@ -194,8 +195,8 @@ impl Redirect {
         Ok(())
     }
 
-    /// Returns the routes that redirect those who come here, with `keys` beside them, and
-    /// what is not quite the same.
+    /// Returns the routes that redirect the requests of a place, with `keys` added, and a remark if
+    /// the redirect is not quite the same.
     pub(super) fn routes(
         &self,
         here: &Here<'_>,
@@ -217,8 +218,9 @@ impl Redirect {
         (found.into_iter().map(route).collect(), doubt)
     }
 
-    /// Returns the keys of the routes that it takes for requests that come `on` these, each with whether that is for requests
-    /// in plain text, and what is not quite the same; none if it would lead nowhere.
+    /// Returns the keys of the redirect's routes, for requests that come over the transports `on`.
+    /// Each has a flag for whether it is for plain text alone. A remark says what is not quite the
+    /// same. The list is empty if the redirect would lead clients to where they are.
     pub(crate) fn variants(
         &self,
         on: Transports,

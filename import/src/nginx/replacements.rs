@@ -1,22 +1,22 @@
-//! Replacements of paths: nginx's targets with variables, as Sprat's expressions.
+//! Replacements of paths: nginx's targets with variables, as Sprat's regular expressions.
 
 use super::locations::encoded;
 use super::variables::{Piece, pieces};
 use crate::patterns::{self, Pattern};
 use crate::restrict::takes_all;
 
-/// A replacement of all of a path.
+/// A replacement of a whole path.
 #[derive(Clone, Debug)]
 pub(super) struct Rewrite {
-    /// An expression that matches all of it.
+    /// The expression that matches the whole path.
     pub(super) pattern: String,
-    /// The text that stands in its place.
+    /// The text that replaces the path, with `\1` for the first group.
     pub(super) substitution: String,
 }
 
 impl Rewrite {
     /// Returns the text that all new paths begin with, percent-encoded as locations are, and
-    /// whether it is all of them.
+    /// whether it is the whole of them.
     pub(super) fn start(&self) -> (String, bool) {
         let mut start = String::new();
         let mut rest = self.substitution.chars();
@@ -32,7 +32,8 @@ impl Rewrite {
         (encoded(&start), true)
     }
 
-    /// Returns whether an expression is found in the new paths; none if it may be in some.
+    /// Returns whether an expression is found in the new paths; none if it may be found in some of
+    /// them.
     pub(super) fn meets(&self, pattern: &Pattern) -> Option<bool> {
         if takes_all(pattern) {
             return Some(true);
@@ -46,11 +47,12 @@ impl Rewrite {
     }
 }
 
-/// Returns how a path is replaced where it has been already, by `before`, or has not.
+/// Returns the replacement of a path that `before` may have replaced already, and a remark if a
+/// part is lost.
 ///
 /// # Errors
 ///
-/// What Sprat has no word for.
+/// The part that Sprat cannot express.
 pub(super) fn replaced_in(
     before: Option<&Rewrite>,
     pattern: &Pattern,
@@ -66,11 +68,11 @@ pub(super) fn replaced_in(
     Ok((rewrite, doubt))
 }
 
-/// Returns how a path is replaced, and what is lost.
+/// Returns the replacement of a path, and a remark if a part is lost.
 ///
 /// # Errors
 ///
-/// What Sprat has no word for.
+/// The part that Sprat cannot express.
 pub(super) fn replacement(
     pattern: &Pattern,
     target: &str,

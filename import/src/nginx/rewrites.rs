@@ -1,5 +1,5 @@
-//! What nginx does before it looks for a backend, in the order of the file: `set`, `if`,
-//! `return`, `rewrite`.
+//! nginx's directives that act before it looks for a backend, in the order of the file: `set`,
+//! `if`, `return`, `rewrite`.
 
 use super::conditions::{self, Condition};
 use super::converter::{Block, Converter};
@@ -17,18 +17,18 @@ use crate::patterns::Pattern;
 use crate::restrict::{Common, Delta, restrict, takes_all};
 use crate::yaml::{text, word};
 
-/// Locations that lead from one to another at most, as nginx has it.
+/// The most locations that lead from one to another: nginx's own bound.
 const MAX_STEPS: usize = 10;
 
-/// The `if`s that requests go on behind, after another one, whose routes are told apart:
-/// each doubles them.
+/// The most `if`s after another one that requests go on behind, and whose routes are kept apart:
+/// each doubles the routes.
 const MAX_BRANCHES: usize = 5;
 
-/// The function that makes the routes of requests that nothing has been done with.
+/// The function that makes the routes of requests that no directive has answered.
 pub(super) type Content<'f, 'a> = dyn FnMut(&mut Converter<'a, '_>, &Here<'a>) -> Vec<Route> + 'f;
 
 impl<'a> Converter<'a, '_> {
-    /// Returns the routes of a place whose directives are these.
+    /// Returns the routes of a place with these directives.
     pub(super) fn phase(
         &mut self,
         place: &Block<'_, 'a>,
@@ -50,7 +50,7 @@ impl<'a> Converter<'a, '_> {
         routes
     }
 
-    /// Goes through directives, and makes the routes of each.
+    /// Follows the directives of a place, and returns the routes that they make.
     fn steps(
         &mut self,
         place: &Block<'_, 'a>,
@@ -113,9 +113,10 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
-    /// Puts the routes of an `if`; returns whether those of the rest are there, too. nginx
-    /// goes on behind an `if` whose condition is met, with the settings of its block, unless
-    /// that ends what is done here.
+    /// Adds the routes of an `if`; returns whether they include those of the directives after it.
+    ///
+    /// If the condition is met, nginx goes on behind the `if` with the settings of its block,
+    /// unless the block ends that.
     fn tested(
         &mut self,
         place: &Block<'_, 'a>,
@@ -194,8 +195,8 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
-    /// Says of an `if` that Sprat cannot ask that; if it could have kept requests out,
-    /// they are kept out. Returns whether no other routes are needed then.
+    /// Notes that routes cannot ask the condition of an `if`. If the `if` may keep requests out,
+    /// all are answered 403. Returns whether the place then needs no other routes.
     fn untold(
         &mut self,
         here: &mut Here<'a>,
@@ -230,7 +231,7 @@ impl<'a> Converter<'a, '_> {
         true
     }
 
-    /// Says of directives in a block that is left out that they are.
+    /// Notes that the directives in a block are left out with the block.
     pub(super) fn excuse(&mut self, block: &[Directive]) {
         for own in block {
             if !self.ledger.is_settled(own.id) {
@@ -290,7 +291,7 @@ impl<'a> Converter<'a, '_> {
         here.route(vec![("direct_response".to_owned(), response)])
     }
 
-    /// Returns the routes that send clients elsewhere.
+    /// Returns the routes that redirect clients.
     fn redirected(
         &mut self,
         here: &Here<'a>,
@@ -461,8 +462,8 @@ impl<'a> Converter<'a, '_> {
         }
     }
 
-    /// Returns the routes of requests whose path is replaced by a `rewrite` without a flag:
-    /// the rest is gone through before another location has them.
+    /// Returns the routes of requests whose path a `rewrite` without a flag replaces. The
+    /// directives after it are followed before another location takes the requests.
     fn further(
         &mut self,
         place: &Block<'_, 'a>,
@@ -498,8 +499,7 @@ impl<'a> Converter<'a, '_> {
         routes
     }
 
-    /// Returns the routes of requests whose path is replaced, so that another location
-    /// has them.
+    /// Returns the routes of requests whose path is replaced, so that another location takes them.
     fn elsewhere(
         &mut self,
         place: &Block<'_, 'a>,
@@ -552,10 +552,10 @@ impl<'a> Converter<'a, '_> {
 
 /// The outcome of a `rewrite`.
 enum Step {
-    /// Routes for some requests; the others go on.
+    /// The rewrite has routes for some requests; the others go on.
     Routes(Vec<Route>),
-    /// Routes for all requests.
+    /// The rewrite has routes for all requests.
     Ends(Vec<Route>),
-    /// The path is another, and the location stays.
+    /// The path is replaced, and the location stays the same.
     Rewritten(Rewrite),
 }

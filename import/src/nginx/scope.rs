@@ -1,5 +1,4 @@
-//! What holds at a place: the blocks around it, of which the innermost that says
-//! something counts.
+//! The settings that hold at a place: those of the innermost block around it that has any.
 
 use super::parse::Directive;
 
@@ -35,7 +34,7 @@ impl<'a> Scope<'a> {
         self.levels.last().copied().unwrap_or_default()
     }
 
-    /// Returns the directives of these names in the innermost block that has one.
+    /// Returns the directives of these names in the innermost block that has any.
     pub(super) fn all(&self, names: &[&str]) -> Vec<&'a Directive> {
         let of = |level: &&'a [Directive]| -> Vec<&'a Directive> {
             let level: &'a [Directive] = level;
@@ -48,17 +47,18 @@ impl<'a> Scope<'a> {
         levels.find(|found| !found.is_empty()).unwrap_or_default()
     }
 
-    /// Returns the directive of this name that counts.
+    /// Returns the directive of this name that holds: the last one in the innermost block that has
+    /// any.
     pub(super) fn one(&self, name: &str) -> Option<&'a Directive> {
         self.all(&[name]).last().copied()
     }
 
-    /// Returns whether a switch is on.
+    /// Returns whether a directive of this name is `on`.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.one(name).is_some_and(|own| own.arg(0) == "on")
     }
 
-    /// Returns the directives of a name in the innermost block alone.
+    /// Returns the directives of this name in the innermost block alone.
     pub(super) fn here(&self, name: &str) -> impl Iterator<Item = &'a Directive> {
         self.own().iter().filter(move |own| own.name == name)
     }

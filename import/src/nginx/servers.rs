@@ -1,9 +1,9 @@
-//! The order of servers: nginx looks for exact names, then for the longest wildcard, then
-//! for expressions, and then takes the default of the address.
+//! The order of nginx's servers: exact names, then the longest wildcard, then expressions, and then
+//! the default of the address.
 //!
-//! nginx does so for each address by itself, Sprat for all of them together. So what is
-//! served over TLS alone has a route before it that sends those there who come in plain
-//! text, and hosts that are served differently in plain text and over TLS are told of.
+//! nginx does so for each address by itself, Sprat for all of them together. So a server that is
+//! reached over TLS alone gets a route before its own that redirects requests in plain text. Hosts
+//! that are served differently in plain text and over TLS are noted.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::patterns::{self, Pattern, escaped};
 use crate::restrict::covers;
 use crate::yaml::{map, word};
 
-/// A server, for some of its names or as a default.
+/// A server with some of its names, or as a default.
 struct Unit<'s, 'a> {
     server: &'s Server<'a>,
     names: Names,
@@ -29,9 +29,9 @@ struct Unit<'s, 'a> {
 enum Names {
     Hosts(Vec<String>),
     Wildcard(String),
-    /// An expression that the name fits, and whether it stands for `name.*`.
+    /// An expression that the host fits, and whether it stands for `name.*`.
     Field(Pattern, bool),
-    /// All names that no other server has.
+    /// All hosts that no other server is named for.
     Any,
 }
 
@@ -52,7 +52,7 @@ impl Unit<'_, '_> {
         !self.server.is_on(false)
     }
 
-    /// Returns the place of the unit in the order in which units are asked.
+    /// Returns the rank of the unit in the order in which units are asked.
     fn rank(&self) -> (u8, usize, bool, usize) {
         let (kind, length) = match &self.names {
             Names::Hosts(_) => (0, 0),
@@ -115,7 +115,7 @@ fn named(server: &Server<'_>, ledger: &mut Ledger) -> Named {
     out
 }
 
-/// Returns whether a text is the name of a host, or an address, as Sprat takes it.
+/// Returns whether a text is a host's name or an address that Sprat takes.
 fn is_host(text: &str) -> bool {
     let label = |own: &str| {
         let valid = |b: u8| b.is_ascii_alphanumeric() || b"_-".contains(&b);
@@ -129,7 +129,7 @@ fn is_host(text: &str) -> bool {
     is_name || text.parse::<std::net::Ipv4Addr>().is_ok()
 }
 
-/// Returns the routes of all servers.
+/// Returns the routes of all servers, in the order in which they are asked.
 pub(super) fn routes<'a>(servers: &[Server<'a>], converter: &mut Converter<'a, '_>) -> Vec<Route> {
     let names: Vec<Named> = servers
         .iter()
@@ -211,7 +211,7 @@ fn units<'s, 'a>(servers: &'s [Server<'a>], names: &[Named]) -> Vec<Unit<'s, 'a>
     units
 }
 
-/// Returns the servers that have what no other has, on one of their addresses.
+/// Returns the indices of servers that are the default of one of their addresses.
 fn defaults(servers: &[Server<'_>]) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     let addresses: Vec<_> = servers.iter().flat_map(|own| &own.listens).collect();
@@ -240,8 +240,8 @@ fn defaults(servers: &[Server<'_>]) -> Vec<usize> {
     found
 }
 
-/// Returns whether a route leads to a backend; one for challenges of ACME does not count, as
-/// those are for all to see.
+/// Returns whether a route leads to a backend. A route for challenges of ACME does not count,
+/// because all clients may see those.
 fn serves(route: &Route) -> bool {
     let (PathIs::Exact(path) | PathIs::Prefix(path) | PathIs::Regex(path)) = &route.matches.path
     else {
@@ -256,8 +256,8 @@ fn leads(route: &Route) -> bool {
     route.keys.iter().any(|(key, _)| names.contains(&&**key))
 }
 
-/// Returns whether the routes of a server in plain text would have requests over TLS pass by
-/// the guards of the server that has its hosts there.
+/// Returns whether the routes of a server in plain text would let requests over TLS pass by the
+/// guards of the server that has its hosts there.
 fn opens(plain: &Unit<'_, '_>, units: &[Unit<'_, '_>]) -> bool {
     let own = guards(plain.server.directive);
     let lacks = |unit: &&Unit<'_, '_>| {
@@ -281,7 +281,7 @@ fn passes_on(block: &[Directive]) -> bool {
         .any(|own| names.contains(&&*own.name) || passes_on(own.inner()))
 }
 
-/// Returns whether hosts of one unit may be those of another, which is asked later.
+/// Returns whether a unit may have hosts of a unit that is asked later.
 fn shares_names(own: &Unit<'_, '_>, later: &Unit<'_, '_>) -> bool {
     let meet = |one: &String, other: &String| covers(one, other) || covers(other, one);
     match (own.hosts(), later.hosts()) {
@@ -295,8 +295,8 @@ fn shares_names(own: &Unit<'_, '_>, later: &Unit<'_, '_>) -> bool {
     }
 }
 
-/// Returns the directives of a server that keep requests out or let them in, with the blocks
-/// that they stand in.
+/// Returns the directives of a server that keep requests out or let them in, with the blocks around
+/// them.
 fn guards(server: &Directive) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     collect_guards(server.inner(), "", &mut out);
@@ -334,7 +334,7 @@ fn takes_all_plain(route: &Route) -> bool {
     }
 }
 
-/// Returns whether requests in plain text for a unit's hosts have been sent elsewhere before.
+/// Returns whether earlier routes take all requests in plain text for a unit's hosts.
 fn is_sent_on(unit: &Unit<'_, '_>, before: &[Route]) -> bool {
     let sent = |host: Option<&String>| {
         before.iter().filter(|own| takes_all_plain(own)).any(|own| {
@@ -348,7 +348,7 @@ fn is_sent_on(unit: &Unit<'_, '_>, before: &[Route]) -> bool {
     }
 }
 
-/// Says of a server that one in plain text has its hosts.
+/// Notes that another server in plain text has the hosts of a server.
 fn tell_of_plain(unit: &Unit<'_, '_>, before: &[Route], ledger: &mut Ledger) {
     let shares = |own: &&Route| {
         let hosts = &own.matches.hosts;
@@ -368,7 +368,7 @@ fn tell_of_plain(unit: &Unit<'_, '_>, before: &[Route], ledger: &mut Ledger) {
     }
 }
 
-/// Returns the route that sends those who come in plain text to TLS.
+/// Returns the route that redirects requests in plain text to TLS.
 fn guard(unit: &Unit<'_, '_>, first: &Route) -> Route {
     let matches = Match {
         hosts: unit.hosts().to_vec(),

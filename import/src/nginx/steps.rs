@@ -1,5 +1,5 @@
-//! What single directives and blocks do to a request before nginx serves it: which take a
-//! step, which end the way, which refuse.
+//! The effects of nginx's directives on a request before it is served: which act on it, which end
+//! its way, which refuse it.
 
 use super::parse::Directive;
 use super::variables::{Piece, pieces};
@@ -16,16 +16,16 @@ pub(super) fn goes_on(own: &Directive) -> bool {
     own.name == "if" && !own.inner().iter().any(ends)
 }
 
-/// Returns whether a directive is one that nginx takes a step by before it serves, or has
-/// one: an `if` with other settings alone is none.
+/// Returns whether nginx acts on a request by a directive before it serves the request. An `if`
+/// counts only if it has such a directive in its block.
 pub(super) fn is_step(own: &Directive) -> bool {
     let names = ["set", "break", "return", "rewrite"];
     let steps = |own: &Directive| names.contains(&&*own.name);
     steps(own) || (own.name == "if" && own.inner().iter().any(steps))
 }
 
-/// Returns whether the block of a server's `if` has an effect on where requests go: a
-/// variable has, if anything but a cache or a log reads it.
+/// Returns whether the block of a server's `if` affects where requests go. A variable does if any
+/// directive reads it but those of a cache or a log.
 pub(super) fn decides(block: &[Directive], server: &[Directive]) -> bool {
     block.iter().any(|own| match &*own.name {
         "set" => reads(server, own.arg(0).trim_start_matches('$')),
@@ -44,7 +44,7 @@ fn reads(block: &[Directive], name: &str) -> bool {
     })
 }
 
-/// Returns whether a block may keep requests from what they would get otherwise.
+/// Returns whether a block may keep requests from what they would reach without it.
 pub(super) fn refuses(block: &[Directive]) -> bool {
     let names = [
         "return",

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-/// Variables whose values are known: what `set` gives them, and names of servers.
+/// The variables whose values are known beforehand: those from `set`, and the names of servers.
 pub(super) type Constants = BTreeMap<String, String>;
 
-/// Text, or a variable in it.
+/// A piece of a text with variables.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece {
     Text(String),
     Variable(String),
 }
 
-/// Returns the pieces of a text.
+/// Returns the pieces of a text with variables.
 pub(super) fn pieces(text: &str) -> Vec<Piece> {
     let mut out: Vec<Piece> = Vec::new();
     let mut plain = String::new();
@@ -48,7 +48,7 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
     out
 }
 
-/// Returns a text with the values of known variables in their places.
+/// Returns a text with the known variables replaced by their values.
 pub(super) fn expand(text: &str, constants: &Constants) -> String {
     if !text.contains('$') {
         return text.to_owned();
@@ -69,7 +69,7 @@ pub(super) fn has_variables(text: &str) -> bool {
     pieces(text).iter().any(is_variable)
 }
 
-/// Returns the variable that a text is, and nothing else.
+/// Returns the variable that is the whole text; none if the text is anything else.
 pub(super) fn variable(text: &str) -> Option<String> {
     match &pieces(text)[..] {
         [Piece::Variable(name)] => Some(name.clone()),
@@ -81,7 +81,7 @@ pub(super) fn variable(text: &str) -> Option<String> {
 ///
 /// # Errors
 ///
-/// The variable that Sprat has no word for.
+/// The variable that Sprat does not have.
 pub(super) fn template(text: &str) -> Result<String, String> {
     let mut out = String::new();
     for piece in pieces(text) {

@@ -5,6 +5,7 @@
 mod access;
 mod access_log;
 mod acme;
+mod bounds;
 mod buffer;
 mod catalogue;
 mod classes;
@@ -44,6 +45,7 @@ use crate::words::{Auto, NoShare, Off, Paper, TwoClass, Unlimited};
 pub(crate) use access::*;
 pub(crate) use access_log::*;
 pub(crate) use acme::*;
+pub(crate) use bounds::*;
 pub(crate) use buffer::*;
 pub(crate) use catalogue::*;
 pub(crate) use classes::*;
@@ -62,15 +64,6 @@ pub(crate) use shared_uplink::*;
 pub(crate) use srq::*;
 pub(crate) use tls::*;
 pub(crate) use tracing::*;
-
-/// A bound on a number of things in memory.
-pub(crate) type Limit = Count<1, 10_000_000>;
-/// Bytes of a head; an HTTP/1 parser needs 8 KB to work with.
-pub(crate) type HeadBytes = Bytes<8_192, 16_777_216>;
-/// A time-out: at least a millisecond.
-pub(crate) type Timeout = Time<1>;
-/// Bytes of a size class's bound or of ageing: at least one.
-pub(crate) type SomeBytes = Bytes<1, MAX_SIZE>;
 
 record! {
     /// Sprat's configuration. Keys that start with `x-` are ignored: use them for YAML anchors.

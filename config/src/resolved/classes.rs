@@ -1,6 +1,5 @@
 //! Priority classes after every check.
 
-use std::fmt;
 use std::time::Duration;
 
 pub use sprat_scheduler::ClassSpec;
@@ -9,7 +8,7 @@ pub use sprat_scheduler::station::ChannelRule;
 
 pub use crate::sources::WrittenAt;
 
-use super::{HostPattern, Network, PathPattern};
+use super::{CertificateMatch, HostPattern, Network, PathPattern, TextPattern};
 
 /// The level of a class that gives none: the default urgency of RFC 9218.
 pub const DEFAULT_LEVEL: u8 = 3;
@@ -189,17 +188,6 @@ pub struct ClassMatch {
     pub prefetch: bool,
 }
 
-/// The names that a client's certificate must have; an empty list is not looked at.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct CertificateMatch {
-    /// The patterns of which one fits a host in its subjectAltName.
-    pub dns: Vec<HostPattern>,
-    /// The patterns of which one fits a URI in its subjectAltName.
-    pub uris: Vec<TextPattern>,
-    /// The patterns of which one fits its subject's common name.
-    pub common_names: Vec<TextPattern>,
-}
-
 /// A header field or a cookie that a request must have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldMatch {
@@ -207,34 +195,6 @@ pub struct FieldMatch {
     pub name: String,
     /// The value that it must have; none is any value.
     pub value: Option<TextPattern>,
-}
-
-/// A pattern of texts: a whole text, or the beginning of texts.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum TextPattern {
-    /// A value that is this text.
-    Exact(String),
-    /// A value that begins with this text.
-    Prefix(String),
-}
-
-impl fmt::Display for TextPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact(text) => f.write_str(text),
-            Self::Prefix(start) => write!(f, "{start}*"),
-        }
-    }
-}
-
-impl TextPattern {
-    /// Returns whether a text fits the pattern.
-    pub fn matches(&self, text: &str) -> bool {
-        match self {
-            Self::Exact(exact) => text == exact,
-            Self::Prefix(start) => text.starts_with(start.as_str()),
-        }
-    }
 }
 
 /// The rules by which admission turns requests away.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::{
     Access, Action, Cluster, Compressor, Conditions, DocumentRoot, ErrorPage, HeadProbe,
-    HeaderEdits, Maintenance, RateLimit, RegexRewrite, RetryPolicy, RouteBuffer, Weighted,
+    HeaderEdits, HostPattern, Maintenance, PathPattern, RateLimit, RegexRewrite, RetryPolicy,
+    RouteBuffer, Weighted, host_matches,
 };
 
 /// A route: the requests that it takes, and where they go or how they are answered.
@@ -131,63 +132,10 @@ pub struct RouteMatch {
     pub path: PathPattern,
 }
 
-/// A pattern of hosts: one host, or all below a domain.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HostPattern {
-    /// One host, such as `www.example.org`.
-    Exact(String),
-    /// All hosts below a domain: `*.example.org` is kept as `.example.org`.
-    Suffix(String),
-}
-
-/// Returns whether a pattern matches a host; an empty list matches every host.
-pub fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
-    patterns.is_empty() || patterns.iter().any(|pattern| pattern.matches(host))
-}
-
-impl HostPattern {
-    /// Returns whether the pattern matches a host without port. The case of letters does not count.
-    pub fn matches(&self, host: &str) -> bool {
-        match self {
-            Self::Exact(name) => name.eq_ignore_ascii_case(host),
-            Self::Suffix(suffix) => {
-                host.len() > suffix.len()
-                    && host.as_bytes()[host.len() - suffix.len()..]
-                        .eq_ignore_ascii_case(suffix.as_bytes())
-            }
-        }
-    }
-}
-
 impl RouteMatch {
     /// Returns whether a request with this host (without port) and path matches.
     pub fn matches(&self, host: &str, path: &str) -> bool {
         host_matches(&self.hosts, host) && self.path.matches(path)
-    }
-}
-
-/// A pattern of paths: one path, all below one, or every path.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PathPattern {
-    /// Every path of a request matches.
-    #[default]
-    Any,
-    /// This path alone matches.
-    Exact(String),
-    /// The path and all below it match: `/a` matches `/a` and `/a/b`, not `/ab`.
-    Prefix(String),
-}
-
-impl PathPattern {
-    /// Returns whether the pattern matches a path.
-    pub fn matches(&self, path: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Exact(exact) => path == exact,
-            Self::Prefix(prefix) => path.strip_prefix(prefix.as_str()).is_some_and(|rest| {
-                rest.is_empty() || prefix.ends_with('/') || rest.starts_with('/')
-            }),
-        }
     }
 }
 

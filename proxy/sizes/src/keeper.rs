@@ -157,7 +157,8 @@ impl Keeper {
         self.saves.store(false, Relaxed);
     }
 
-    /// Ends all threads. The snapshots' threads save the learnt sizes before they end.
+    /// Ends all threads of the catalogue. The snapshots' threads save the learnt sizes before they
+    /// end.
     pub fn join(self) {
         let threads = self.tasks.into_iter();
         threads.for_each(|(_, thread)| thread.join());

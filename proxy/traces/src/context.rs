@@ -146,8 +146,8 @@ impl Parent {
         Some(own)
     }
 
-    /// Reads a `traceparent`. A later version is read as far as version 00 defines it (3.2.3
-    /// "Versioning of traceparent").
+    /// Reads the value of a `traceparent`. A later version is read as far as version 00 defines it
+    /// (3.2.3 "Versioning of traceparent").
     fn read(text: &[u8]) -> Option<Self> {
         let hyphens = |at: &usize| text.get(*at) == Some(&b'-');
         if text.len() < LENGTH || ![2, 35, 52].iter().all(hyphens) {

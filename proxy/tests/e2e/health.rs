@@ -34,7 +34,7 @@ enum Mood {
     Status(u16),
     /// The connection is closed without an answer.
     Cuts,
-    /// No answer comes until the mood is good again.
+    /// There is no answer until the mood is good again.
     Stalls,
 }
 

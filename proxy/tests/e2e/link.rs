@@ -9,7 +9,7 @@ use crate::common::*;
 use sprat_config::resolved::Rate;
 use sprat_scheduler::Discipline;
 
-/// Runs a command. Returns its output, or the reason of its failure.
+/// Runs a command with its arguments. Returns its output, or the reason of its failure.
 fn run(command: &str) -> Result<String, String> {
     let mut words = command.split(' ');
     let output = Command::new(words.next().unwrap()).args(words).output();
@@ -34,7 +34,7 @@ struct Lab {
 const FULL_PACKET: u64 = 1514;
 
 impl Lab {
-    /// Creates a lab. Labs of tests that run in parallel have different numbers.
+    /// Creates a lab with its devices. Labs of tests that run in parallel have different numbers.
     fn new(number: u32) -> Result<Self, String> {
         let id = std::process::id();
         let lab = Self {

@@ -43,7 +43,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// Sees what comes from this port; none where that is not allowed.
+    /// Observes the packets from this port. Returns none if this process may not.
     fn of(port: u16) -> Option<Self> {
         /// The values in Linux's include/uapi/linux/if_ether.h.
         const ETH_P_IP: u16 = 0x0800;

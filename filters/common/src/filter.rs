@@ -27,7 +27,7 @@ use crate::uplink::Uplink;
 pub enum Step {
     /// The request goes on.
     Continue,
-    /// The request is held until the host is told to let it go on, or to answer it.
+    /// The request is held until the filter has the host release or answer it.
     Hold,
     /// The request is answered by the filter.
     Answer(Answer),

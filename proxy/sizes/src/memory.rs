@@ -99,7 +99,7 @@ impl Memory {
         self.learnt.look_up(&asked.resource, self.now_s())
     }
 
-    /// Stores the size that a response had, or that a probe told of it.
+    /// Stores the size that a response had, or that a probe has found for it.
     pub(super) fn note(&self, lesson: &Lesson, bytes: u64) {
         let resource = &lesson.asked.resource;
         self.learnt

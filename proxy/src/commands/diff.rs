@@ -102,7 +102,7 @@ fn running(
     Ok((own, next))
 }
 
-/// Reads a configuration as it is told of.
+/// Parses a configuration in the form in which the admin listener shows it.
 fn told_of(told: &Value, name: &str) -> anyhow::Result<Config> {
     // A user and a password that are not told are no part of a URL.
     let text = told.to_string().replace("://(not shown)@", "://");

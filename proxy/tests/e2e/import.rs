@@ -84,7 +84,7 @@ fn echo(name: usize) -> Origin {
 enum Over {
     Plain,
     Tls,
-    /// HTTP/2, over TLS.
+    /// The client speaks HTTP/2 over TLS.
     Http2,
 }
 

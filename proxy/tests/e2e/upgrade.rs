@@ -359,7 +359,7 @@ impl Replaceable {
     }
 
     /// Begins an upgrade to a program that waits for [`Replaceable::go_on`], and then runs `then`.
-    /// If it is told to end meanwhile, it says so in a file.
+    /// If that gets SIGTERM meanwhile, it creates the file `told`.
     fn upgrade(&self, then: &str) {
         let script = format!(
             "#!/bin/sh\ncd '{}'\ntrap 'touch told; exit 0' TERM\ntouch begun\ntries=0\n\

@@ -35,9 +35,9 @@ const SILENCE: Duration = Duration::from_secs(400);
 pub(crate) struct Pace {
     /// The most bytes at once.
     piece: usize,
-    /// Of 100 pieces, so many have to wait,
-    waits: u8,
     /// The number of pieces that wait, out of 100.
+    waits: u8,
+    /// The longest time that a piece waits.
     wait_ms: u64,
 }
 

@@ -39,7 +39,7 @@ pub struct Queue {
 #[derive(Debug)]
 struct Room {
     most: usize,
-    /// The number of spans that are sent at once, without waiting for more.
+    /// The number of spans in a full batch, which is sent without waiting for more.
     max_batch: usize,
     waiting: Permits,
     /// Wakes the thread when spans have come.

@@ -41,7 +41,7 @@ pub(super) struct Response {
     framing: u64,
     /// Whether nothing comes after the parts in hand.
     ended: bool,
-    /// Whether Envoy could release what is held.
+    /// Whether the response may be held, because Envoy could release it later.
     pub(super) may_hold: bool,
 }
 

@@ -18,7 +18,7 @@ const CERTIFICATE: &str = ".pem";
 ///
 /// # Errors
 ///
-/// The token has characters that none may have, or the storage cannot be written.
+/// The token is empty, too long or of odd characters, or the storage cannot be written.
 pub(crate) fn put_token(
     storage: &Storage,
     token: &str,

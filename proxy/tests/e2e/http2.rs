@@ -326,7 +326,8 @@ fn bodies_trailers_and_cookies_pass() {
     proxy.stop();
 }
 
-/// Checks that waiting uploads fill the windows of their own streams alone, under the defaults.
+/// Checks that waiting uploads leave room for the one in service, under the defaults: each waits in
+/// the window of its own stream.
 #[test]
 fn uploads_that_wait_leave_room_for_the_one_in_service() {
     const WAITING: usize = 30;

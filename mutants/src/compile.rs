@@ -1,4 +1,4 @@
-//! The one build: what does not compile is taken out until the rest does.
+//! The one build: mutants that do not compile are taken out until the rest does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,9 +12,10 @@ use crate::instrument::Instrumented;
 use crate::listing::{Genre, Mutant};
 use crate::tree::Tree;
 
-/// The most rounds in which mutants are taken out before the build is given up.
+/// The most rounds of taking mutants out, before the build is given up.
 const ROUNDS_MAX: usize = 20;
-/// Complaints of the borrow checker: both branches move or borrow what one may.
+/// The errors of the borrow checker: in an instrumented file both branches move or borrow what only
+/// one may.
 const OF_BORROWS: [&str; 12] = [
     "E0373", "E0381", "E0382", "E0384", "E0499", "E0502", "E0503", "E0505", "E0506", "E0507",
     "E0597", "E0716",
@@ -23,22 +24,22 @@ const OF_BORROWS: [&str; 12] = [
 /// The outcome of building a package's mutants.
 #[derive(Default)]
 pub(crate) struct Built {
-    /// Mutants that no compiler takes.
+    /// The mutants that do not compile in any form.
     pub(crate) unviable: BTreeSet<u32>,
-    /// Mutants that only this way of building them does not take.
+    /// The mutants that do not compile behind a switch, but might by themselves.
     pub(crate) untried: BTreeSet<u32>,
-    /// The programs of the tests.
+    /// The programs of the package's tests.
     pub(crate) tests: Vec<TestBinary>,
 }
 
-/// A program of tests.
+/// A program of tests, as cargo has built it.
 #[derive(Debug)]
 pub(crate) struct TestBinary {
-    /// The target's name: `sprat_config`, or `egress`.
+    /// The target's name, such as `sprat_config` or `egress`.
     pub(crate) name: String,
     /// The file of the program.
     pub(crate) path: PathBuf,
-    /// The directory that the program runs in: the package's.
+    /// The directory that the program runs in: its package's.
     pub(crate) directory: PathBuf,
 }
 
@@ -89,7 +90,7 @@ pub(crate) fn build(
     bail!("{package} does not compile after {ROUNDS_MAX} rounds")
 }
 
-/// Moves the mutants that errors are about out of the way.
+/// Takes out the mutants that caused these errors.
 fn take_out(
     errors: &[Complaint],
     files: &BTreeMap<String, Instrumented>,
@@ -124,7 +125,7 @@ fn take_out(
     Ok(())
 }
 
-/// Returns the mutants that are in the text at all.
+/// Returns the mutants that have a switch in the text.
 fn switched(files: &BTreeMap<String, Instrumented>) -> BTreeSet<u32> {
     let marks = files.values().flat_map(|file| &file.marks);
     marks
@@ -132,9 +133,9 @@ fn switched(files: &BTreeMap<String, Instrumented>) -> BTreeSet<u32> {
         .collect()
 }
 
-/// Writes the program that cargo runs instead of the compiler for the workspace's own
-/// crates: it lets them use the one function that a stable compiler keeps to itself.
-/// Libraries from elsewhere are built as ever, and so not built again.
+/// Writes the program that cargo runs instead of the compiler for the workspace's own crates. It
+/// lets them use a function that stable compilers do not offer. Other crates are built as usual,
+/// and so not again.
 fn wrapper(tree: &Tree) -> anyhow::Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let path = tree.copy.with_extension("rustc");
@@ -146,7 +147,7 @@ fn wrapper(tree: &Tree) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Runs cargo in the copy, and returns what it says as JSON.
+/// Runs cargo in the copy, and returns its messages in JSON.
 fn cargo(tree: &Tree, wrapper: &Path, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -172,7 +173,7 @@ fn cargo(tree: &Tree, wrapper: &Path, arguments: &[&str]) -> anyhow::Result<Vec<
     Ok(messages)
 }
 
-/// An error of the compiler, and the places that it names, the first of them first.
+/// An error of the compiler, with the places that it names; the primary one comes first.
 #[derive(Debug)]
 struct Complaint {
     code: String,

@@ -1,8 +1,8 @@
-//! A source file in which every mutant stands behind a switch.
+//! The instrumented source file, in which every mutant stands behind a switch.
 //!
-//! Each mutant becomes a branch that is taken when its number is the process's: one build
-//! has them all. Within such a branch the text is the original's with the one change, so
-//! that text grows with the depth of an expression and no faster.
+//! Each mutant becomes a branch that is taken if its number is the process's, so one build has all
+//! mutants. Within a branch the text is the original's with the one change. So the text grows with
+//! the depth of an expression, and no faster.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,12 +16,12 @@ use crate::listing::{Genre, Mutant, Place};
 /// The function that tells whether a mutant is the one of this process.
 pub(crate) const SWITCH: &str = "crate::mutant_switch::on";
 
-/// A file after it was instrumented.
+/// A source file after it was instrumented.
 #[derive(Debug, Default)]
 pub(crate) struct Instrumented {
     /// The file's new text.
     pub(crate) text: String,
-    /// Stretches of the new text that are there for mutants only, in bytes.
+    /// The stretches of the new text that are there for mutants only, in bytes.
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -30,22 +30,22 @@ pub(crate) struct Instrumented {
 pub(crate) struct Mark {
     /// The stretch, in bytes.
     pub(crate) range: Range<usize>,
-    /// The numbers of these mutants.
+    /// The numbers of the mutants.
     pub(crate) numbers: Vec<u32>,
-    /// Whether it is the mutant's own text, and not all that is around it.
+    /// Whether the stretch is the mutant's own text, and not all that is around it.
     pub(crate) own: bool,
 }
 
 impl Instrumented {
-    /// Moves the marks behind bytes that come to stand before the text.
+    /// Shifts the marks by bytes that are put before the text.
     pub(crate) fn shift(&mut self, bytes: usize) {
         for mark in &mut self.marks {
             mark.range = mark.range.start + bytes..mark.range.end + bytes;
         }
     }
 
-    /// Returns the mutants whose text a compiler's complaint is about, and whether it is
-    /// about their own text.
+    /// Returns the mutants whose text an error of the compiler is about, and whether it is about
+    /// their own text.
     pub(crate) fn blamed(&self, bytes: &Range<usize>) -> Option<(&[u32], bool)> {
         let around = self.marks.iter();
         let around = around
@@ -56,8 +56,8 @@ impl Instrumented {
     }
 }
 
-/// Instruments a file with mutants that lie in it; those that cannot be switched are left
-/// out, and have no mark.
+/// Instruments a file with mutants that lie in it. Mutants that cannot be switched are left out,
+/// and have no mark.
 ///
 /// # Errors
 /// A file that does not parse.
@@ -92,7 +92,7 @@ pub(crate) fn instrument(source: &str, mutants: &[(u32, &Mutant)]) -> anyhow::Re
     Ok(rendering.done)
 }
 
-/// The places where lines begin, to turn places into bytes.
+/// The offsets at which lines begin, to turn places into bytes.
 struct Lines<'a> {
     source: &'a str,
     starts: Vec<usize>,
@@ -114,7 +114,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A place of the source that is written otherwise.
+/// A stretch of the source that is replaced or extended for mutants.
 struct Node {
     range: Range<usize>,
     way: Way,
@@ -125,17 +125,17 @@ struct Node {
 /// The way in which mutants are switched.
 #[derive(Clone, Copy)]
 enum Way {
-    /// An expression is one of several: the mutants' or the original.
+    /// An expression becomes a choice between the mutants' and the original.
     Choice,
-    /// A function returns early.
+    /// The function returns early.
     Return,
-    /// An arm gets a guard.
+    /// The arm gets a guard.
     Guard,
-    /// The text stays: complaints about it are about the mutants.
+    /// The text stays as it is, and errors about it are about the mutants.
     Blame,
 }
 
-/// The places where there are mutants.
+/// The search for the places of mutants in a syntax tree.
 struct Found<'a> {
     source: &'a str,
     lines: &'a Lines<'a>,
@@ -202,7 +202,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Returns whether a type names an `impl Trait`.
+/// Returns whether a type contains an `impl Trait`.
 fn has_impl(kind: &syn::Type) -> bool {
     struct Search(bool);
     impl<'ast> Visit<'ast> for Search {
@@ -309,7 +309,7 @@ impl<'ast> Visit<'ast> for Found<'_> {
     }
 }
 
-/// The writing of the new text, from its beginning to its end.
+/// The writer of the new text, from its beginning to its end.
 struct Rendering<'a> {
     source: &'a str,
     nodes: &'a [Node],
@@ -393,7 +393,7 @@ mod tests {
     use super::*;
     use crate::listing::Span;
 
-    /// Makes a mutant of what stands between two places of a text of one line.
+    /// Creates a mutant that replaces the first occurrence of a text in a source of one line.
     fn mutant(source: &str, genre: Genre, replaced: &str, replacement: &str) -> Mutant {
         let start = source.find(replaced).expect("it is in the source");
         let place = |at: usize| Place {
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// Returns a source with its mutants behind the switch, whose name is made short.
+    /// Returns a source with its mutants behind the switch, whose name is shortened to `on`.
     fn rewritten(source: &str, changes: &[(Genre, &str, &str)]) -> String {
         let mutants: Vec<Mutant> = changes
             .iter()

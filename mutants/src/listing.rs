@@ -1,22 +1,22 @@
-//! The mutants there are, as `cargo mutants --list --json` tells them.
+//! The list of mutants, as `cargo mutants --list --json` prints it.
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// A change of the code in one place.
+/// A mutant: one change of the code in one place.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Mutant {
     /// The place and the change, in words.
     pub(crate) name: String,
     /// The source file, relative to the workspace.
     pub(crate) file: String,
-    /// The package's name: `sprat-config`.
+    /// The package's name, such as `sprat-config`.
     pub(crate) package: String,
-    /// The kind of change that it is.
+    /// The kind of the change.
     pub(crate) genre: Genre,
-    /// The text that stands instead.
+    /// The text of the mutant, in place of the original's.
     pub(crate) replacement: String,
-    /// The text that the replacement stands for.
+    /// The stretch of the original that is replaced.
     pub(crate) span: Span,
 }
 
@@ -27,13 +27,13 @@ pub(crate) enum Genre {
     FnValue,
     /// An operator becomes another.
     BinaryOperator,
-    /// A `!` or a `-` goes.
+    /// A `!` or a `-` is removed.
     UnaryOperator,
-    /// An arm of a `match` goes.
+    /// An arm of a `match` is removed.
     MatchArm,
-    /// A guard of an arm becomes `true` or `false`.
+    /// The guard of an arm becomes `true` or `false`.
     MatchArmGuard,
-    /// A field goes from a literal that has a base.
+    /// A field is removed from a literal that has a base.
     StructField,
 }
 
@@ -46,12 +46,12 @@ pub(crate) struct Span {
     pub(crate) end: Place,
 }
 
-/// A character's place; both numbers begin at 1.
+/// The place of a character in a file; both numbers begin at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 pub(crate) struct Place {
     /// The number of the line.
     pub(crate) line: usize,
-    /// The number of the character, not of the byte.
+    /// The number of the character in its line, not of the byte.
     pub(crate) column: usize,
 }
 
@@ -64,7 +64,7 @@ impl Mutant {
     }
 }
 
-/// Reads what `cargo mutants --list --json` printed.
+/// Reads the list that `cargo mutants --list --json` has printed.
 ///
 /// # Errors
 /// Text that is not such a list.

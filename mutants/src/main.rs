@@ -1,4 +1,4 @@
-//! Mutation tests of a package with one build: every mutant is in it, behind a switch.
+//! Mutation tests of a package with one build, in which every mutant stands behind a switch.
 //!
 //! ```text
 //! cargo mutants --list (listing) -> a copy of the checkout (tree) whose sources have each
@@ -33,13 +33,13 @@ use report::{Report, Verdict};
 use run::{Outcome, Terms};
 use tree::Tree;
 
-/// The exit status where mutants were missed, and no report is there to say so.
+/// The exit status if mutants were missed, and no report says so.
 const MISSED: u8 = 2;
 
-/// The minutes to try mutants for where no bound is given: as long as anyone would wait.
+/// The minutes to try mutants for, if no bound is given: a day.
 const A_DAY_MIN: u64 = 24 * 60;
 
-/// Processor time of a test; what takes longer has no part.
+/// The processor time that a test may take, in seconds; a slower test has no part.
 const TEST_CPU_S_MAX: u64 = 2;
 
 /// Tries the mutants that cargo-mutants lists against the tests of their packages.
@@ -133,7 +133,7 @@ fn summary(report: &Report) -> String {
     )
 }
 
-/// Tries mutants, package by package.
+/// Tries all mutants, one package after another, and returns their verdicts.
 fn verdicts<'a>(
     options: &Options,
     mutants: &[&'a Mutant],
@@ -159,7 +159,7 @@ fn verdicts<'a>(
     Ok(verdicts)
 }
 
-/// Returns a line for each mutant with its verdict.
+/// Returns a line for each mutant that has a verdict.
 fn listed_with(mutants: &[(u32, &Mutant)], verdicts: &BTreeMap<u32, Verdict>) -> String {
     let lines = mutants.iter();
     let lines = lines.filter_map(|(number, mutant)| {
@@ -169,7 +169,7 @@ fn listed_with(mutants: &[(u32, &Mutant)], verdicts: &BTreeMap<u32, Verdict>) ->
     lines.collect()
 }
 
-/// Returns the files of which every mutant has been tried.
+/// Returns the files whose mutants have all been tried.
 fn through<'a>(
     mutants: &[(u32, &'a Mutant)],
     verdicts: &BTreeMap<u32, Verdict>,

@@ -1,4 +1,4 @@
-//! Which tests reach which mutants, and how long they take.
+//! The tests that reach each mutant, and the time that each test takes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,33 +14,33 @@ use anyhow::{Context as _, ensure};
 use crate::compile::TestBinary;
 use crate::run::{Outcome, Terms, run};
 
-/// Tests that look at the checkout's files and not at what the code does.
+/// The tests that look at the checkout's files, not at what the code does.
 const OF_THE_CHECKOUT: [&str; 1] = ["tidy"];
 
-/// A test, and how long it takes.
+/// A test, with the time that it takes.
 #[derive(Clone, Debug)]
 pub(crate) struct Test {
     /// The index of the program that has the test.
     pub(crate) binary: usize,
-    /// The name that libtest has for it.
+    /// The name of the test in libtest.
     pub(crate) name: String,
-    /// Processor time of a process that runs it alone.
+    /// The processor time of a process that runs the test alone.
     pub(crate) took: Duration,
 }
 
 /// The tests, quickest first, and those that reach each mutant.
 #[derive(Default)]
 pub(crate) struct Reach {
-    /// Tests that pass, quickest first.
+    /// The tests that pass, quickest first.
     pub(crate) tests: Vec<Test>,
     /// The indices of tests, for each mutant that is reached.
     pub(crate) of: BTreeMap<u32, Vec<usize>>,
-    /// Tests that fail without any mutant, or take too long, by name.
+    /// The names of tests that fail without any mutant, or take too long.
     pub(crate) left_out: Vec<(String, Outcome)>,
 }
 
-/// Runs each test by itself, without a mutant, and notes what it reaches. One that takes
-/// longer than it is given has no part in what follows.
+/// Runs each test alone, without a mutant, and records the mutants that it reaches. A test that
+/// takes longer than it is given has no part in the trials.
 ///
 /// # Errors
 /// Programs that cannot be run.
@@ -85,7 +85,7 @@ pub(crate) fn record(
     Ok(gathered(found.into_inner().expect("no worker panics")))
 }
 
-/// The outcome of a test that was run by itself.
+/// The outcome of a test that was run alone.
 struct Alone {
     outcome: Outcome,
     took: Duration,

@@ -1,4 +1,4 @@
-//! What came of the mutants, by file: `results/mutants.md`.
+//! The report of all verdicts by file: `results/mutants.md`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::listing::Mutant;
 
-/// Mutants that do the same as the code, which no test can tell.
+/// The mutants that behave as the original does, so that no test can tell them from it.
 const SAME: &str = include_str!("../same.txt");
 
 /// The verdict on a mutant.
@@ -19,13 +19,13 @@ const SAME: &str = include_str!("../same.txt");
 pub(crate) enum Verdict {
     /// A test has failed.
     Caught,
-    /// The tests looped or waited, and so it is caught.
+    /// The tests looped or waited for ever, so the mutant is caught.
     OutOfTime,
     /// All tests have passed.
     Missed,
-    /// All tests have passed, and it is known to do the same.
+    /// All tests have passed, and the mutant is known to behave as the original does.
     Same,
-    /// The mutant is taken by no compiler.
+    /// The mutant does not compile.
     Unviable,
     /// The mutant cannot be switched at run time.
     NotTried,
@@ -34,15 +34,15 @@ pub(crate) enum Verdict {
 /// A file's row in the table, and its mutants that were missed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The hash of its code, without comments and tests.
+    /// The hash of the file's code, without comments and tests.
     pub(crate) hash: String,
-    /// The number of mutants that came to each verdict.
+    /// The number of mutants with each verdict.
     pub(crate) counts: BTreeMap<Verdict, usize>,
-    /// Names of those missed.
+    /// The names of the missed mutants.
     pub(crate) missed: Vec<String>,
 }
 
-/// The report: files and their rows.
+/// The report of all files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     /// The rows, by the files' paths.
@@ -59,15 +59,15 @@ const COLUMNS: [Verdict; 6] = [
 ];
 
 impl Row {
-    /// Returns how many mutants came to a verdict.
+    /// Returns the number of the file's mutants with a verdict.
     pub(crate) fn count(&self, verdict: Verdict) -> usize {
         self.counts.get(&verdict).copied().unwrap_or(0)
     }
 }
 
 impl Report {
-    /// Sorts what came of mutants by file. A mutant that is known to do the same is so
-    /// once for each line that says it.
+    /// Groups verdicts by file. For each line of the list of equal mutants, one missed mutant
+    /// counts as the same.
     pub(crate) fn of(verdicts: &[(&Mutant, Verdict)]) -> Self {
         let mut same = same(SAME);
         let mut report = Self::default();
@@ -89,7 +89,7 @@ impl Report {
         report
     }
 
-    /// Reads a report as [`Report::text`] writes it; lines of another form are left out.
+    /// Reads a report as [`Report::text`] writes it. Lines of another form are skipped.
     pub(crate) fn read(text: &str) -> Self {
         let mut report = Self::default();
         for line in text.lines() {
@@ -105,7 +105,7 @@ impl Report {
         report
     }
 
-    /// Writes the table, the mutants that were missed, and the score.
+    /// Returns the text of the report: the table, the missed mutants, and the score.
     pub(crate) fn text(&self) -> String {
         let mut text =
             "# Mutants\n\nWhat `ALL=1 make mutants` found in each file, with the hash of its code \
@@ -138,7 +138,7 @@ impl Report {
         text
     }
 
-    /// Says how many mutants were caught, of those that can be and were tried.
+    /// Returns how many mutants were caught, out of those that could be and were tried.
     fn score(&self, wanted: impl Fn(&str) -> bool) -> String {
         let rows: Vec<&Row> = self
             .rows
@@ -156,13 +156,13 @@ impl Report {
         )
     }
 
-    /// Returns the sum over all files.
+    /// Returns the number of mutants with a verdict in all files.
     pub(crate) fn sum(&self, verdict: Verdict) -> usize {
         self.rows.values().map(|row| row.count(verdict)).sum()
     }
 
-    /// Returns whether a file's row stands: its code is as it was then, and nothing was missed,
-    /// which a test since may catch.
+    /// Returns whether a file's row still holds: its code is unchanged, and no mutant was missed. A
+    /// missed one is tried again, for a newer test may catch it.
     pub(crate) fn stands(&self, file: &str, hash: &str) -> bool {
         let row = self.rows.get(file);
         row.is_some_and(|row| row.hash == hash && row.missed.is_empty())
@@ -187,7 +187,7 @@ fn read_row(line: &str) -> Option<(String, Row)> {
     (counts.len() == COLUMNS.len()).then(|| (file.to_owned(), row))
 }
 
-/// Counts the mutants that are known to do the same, by file and change.
+/// Counts the mutants in the list of equal ones, by file and change.
 fn same(text: &str) -> BTreeMap<(&str, &str), usize> {
     let mut same = BTreeMap::new();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -197,7 +197,7 @@ fn same(text: &str) -> BTreeMap<(&str, &str), usize> {
     same
 }
 
-/// Returns the hash of a file's code: comments and unit tests are no part of it.
+/// Returns the hash of a file's code, without comments and unit tests.
 ///
 /// # Errors
 /// Git or the file system.
@@ -218,7 +218,7 @@ pub(crate) fn hash(path: &Path) -> anyhow::Result<String> {
     Ok(hash.chars().take(10).collect())
 }
 
-/// Returns the lines of a source that are code, up to the module of tests.
+/// Returns the lines of a source that are code, up to the module of unit tests.
 fn code(source: &str) -> String {
     let mut code = String::new();
     let mut lines = source.lines().peekable();

@@ -1,4 +1,4 @@
-//! One process of tests, bounded in what it may use.
+//! A process of tests, with bounds on its processor time and memory.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
@@ -11,9 +11,9 @@ use anyhow::Context as _;
 
 use crate::compile::TestBinary;
 
-/// Memory that tests may ask for: a loop that collects without end fails by it.
+/// The most memory that tests may ask for, so that a loop that collects without end fails.
 const ADDRESS_SPACE_BYTES: u64 = 8 << 30;
-/// Sent by the kernel to what has used its processor time.
+/// The signal that the kernel sends to a process that has used its processor time.
 const SIGXCPU: i32 = 24;
 const SIGKILL: i32 = 9;
 
@@ -22,7 +22,7 @@ const SIGKILL: i32 = 9;
 pub(crate) enum Outcome {
     /// All tests have passed.
     Passed,
-    /// A test has failed, or the process has.
+    /// A test has failed, or the process itself.
     Failed,
     /// The process looped, or waited, until its time was over.
     OutOfTime,
@@ -32,12 +32,12 @@ pub(crate) enum Outcome {
 pub(crate) struct Terms<'a> {
     /// The variables that are added to the environment.
     pub(crate) environment: &'a [(&'a str, String)],
-    /// Processor time, in seconds.
+    /// The processor time in seconds.
     pub(crate) cpu_s: u64,
 }
 
-/// Runs tests of a program until one of them fails, and returns the processor time that
-/// they took as well.
+/// Runs tests of a program until one of them fails. Returns the outcome and the processor time
+/// used.
 ///
 /// # Errors
 /// A program that cannot be started.
@@ -82,7 +82,7 @@ pub(crate) fn run(
     Ok((outcome, used))
 }
 
-/// Reads what tests say until one has failed; none where the process ended before.
+/// Reads the output of tests until one has failed. Returns none if the process ends before that.
 fn watch(child: &mut Child, until: Instant) -> Option<Outcome> {
     let output = child.stdout.take()?;
     let (send, receive) = channel();
@@ -106,8 +106,8 @@ fn watch(child: &mut Child, until: Instant) -> Option<Outcome> {
     }
 }
 
-/// Returns the processor time of a process that ends, as long as it was not waited for: fields 14
-/// and 15 of proc_pid_stat(5), in hundredths of a second.
+/// Returns the processor time of a process that has ended and was not waited for yet: fields 14 and
+/// 15 of proc_pid_stat(5), in hundredths of a second.
 fn processor_time(process: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name, in parentheses, may have anything in it.

@@ -1,4 +1,4 @@
-//! A copy of the workspace, in which the sources are instrumented.
+//! The copy of the workspace, in which the sources are instrumented.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,10 +10,10 @@ use anyhow::{Context as _, ensure};
 use crate::instrument::{Instrumented, instrument};
 use crate::listing::Mutant;
 
-/// The text that is appended to a crate's root.
+/// The text that is appended to a crate's root: the switch.
 const SWITCH: &str = include_str!("switch.txt");
-/// The text that stands before it: the switch needs one function of the compiler's own, and mutants
-/// are not to be clean.
+/// The text that is put before a crate's root: the switch needs a function of the compiler's own,
+/// and mutants need not be clean.
 const BEFORE: &str = "#![feature(core_intrinsics, const_eval_select)] #![allow(warnings, internal_features, \
      arithmetic_overflow, unconditional_panic, overflowing_literals, unconditional_recursion)] ";
 
@@ -26,8 +26,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Copies what is in the checkout, save what git ignores. Files that are the same stay,
-    /// or cargo would build them again.
+    /// Copies the files of the checkout, except those that git ignores. Unchanged files are not
+    /// written again, so that cargo does not build them again.
     ///
     /// # Errors
     /// Git or the file system.
@@ -65,7 +65,7 @@ impl Tree {
         })
     }
 
-    /// Writes all sources, those of a package with its mutants behind switches.
+    /// Writes all sources to the copy, those of a package with its mutants behind switches.
     ///
     /// # Errors
     /// Sources that do not parse, or the file system.
@@ -124,7 +124,7 @@ impl Tree {
     }
 }
 
-/// Writes a file where it is not so already.
+/// Writes a file, unless it has this text already.
 fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     if fs::read(path).is_ok_and(|there| there == text) {
         return Ok(());
@@ -135,7 +135,7 @@ fn write(path: &Path, text: &[u8]) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| path.display().to_string())
 }
 
-/// Removes what the checkout no longer has.
+/// Removes the files that the checkout no longer has.
 fn remove_others(directory: &Path, kept: &BTreeSet<PathBuf>) -> anyhow::Result<()> {
     let Ok(entries) = fs::read_dir(directory) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Mutants before the tests that reach them.
+//! The trials of mutants against the tests that reach them.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -10,20 +10,22 @@ use crate::compile::TestBinary;
 use crate::reach::{Reach, Test};
 use crate::run::{Outcome, Terms, run};
 
-/// Together these take no longer, and go first, then second: most mutants are caught by
-/// the quickest, and a process for each test would cost more than the tests.
+/// The bounds on the time of the tests that run together: the quickest tests first, then the next.
+/// Most mutants are caught by the quickest, and a process for each test would cost more than the
+/// tests.
 const STEPS: [Duration; 3] = [
     Duration::from_millis(50),
     Duration::from_millis(500),
     Duration::MAX,
 ];
-/// Cases of each property test at first: nearly all mutants are caught by few.
+/// The cases of each property test in the first trial: nearly all mutants are caught by a few.
 pub(crate) const CASES: &str = "16";
-/// Processor time of a missed mutant's tests with all of their cases, quickest first.
+/// The processor time, in seconds, for a second trial of a missed mutant with all cases, quickest
+/// tests first.
 const ALL_CASES_S: u64 = 4;
 
-/// Tries mutants against the tests that reach them, in order, as far as time goes; what no
-/// test reaches passes.
+/// Tries mutants in order against the tests that reach them, until the time is over. A mutant that
+/// no test reaches passes.
 ///
 /// # Errors
 /// Programs that cannot be run.
@@ -104,7 +106,7 @@ fn names<'a>(tests: &[&'a Test]) -> Vec<&'a str> {
     tests.iter().map(|test| test.name.as_str()).collect()
 }
 
-/// Cuts tests, quickest first, into what is run together.
+/// Divides tests, quickest first, into groups that run together.
 fn steps<'a>(tests: &[&'a Test]) -> Vec<Vec<&'a Test>> {
     let mut steps = vec![Vec::new(); STEPS.len()];
     let mut sum = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! What a refused client is told.
+//! The answers that refused clients get, each in a form that the client reads.
 
 use sprat_config::fields::{Fields, accepts_json, problem};
 use sprat_scheduler::station::Refusal;
@@ -8,18 +8,18 @@ use sprat_scheduler::station::Refusal;
 pub struct Answer {
     /// The status of the answer.
     pub status: u16,
-    /// The answer's fields; the host adds the length.
+    /// The answer's fields, to which the host adds the length.
     pub fields: Vec<(&'static str, String)>,
     /// The body of the answer.
     pub body: String,
     /// The reason in one word, for logs.
     pub reason: &'static str,
-    /// Whether the client reads a status of gRPC's instead: it is then
-    /// [`Answer::GRPC_STATUS`], if the host has not a better one.
+    /// Whether the client reads a status of gRPC instead, which is [`Answer::GRPC_STATUS`] if the
+    /// host has not a better one.
     pub is_grpc: bool,
 }
 
-/// Returns whether a client is a browser that shows pages.
+/// Returns whether the client is a browser that shows pages.
 fn accepts_html(request: &(impl Fields + ?Sized)) -> bool {
     request.any("accept", &mut |value| value.contains("text/html"))
 }
@@ -51,10 +51,10 @@ impl Form {
 const TITLE: &str = "Service Unavailable";
 
 impl Answer {
-    /// `UNAVAILABLE`: to be tried again after a while.
+    /// The gRPC status `UNAVAILABLE`: the client may try again after a while.
     pub const GRPC_STATUS: &str = "14";
 
-    /// Makes a 503 that says why the request is refused, and when to ask again (SDIS02's informed
+    /// Creates a 503 that says why the request is refused, and when to ask again (SDIS02's informed
     /// dropping).
     pub(crate) fn to_refused(refusal: &Refusal, form: Form) -> Self {
         let (reason, detail) = (refusal.reason.name(), refusal.reason.detail());

@@ -1,9 +1,9 @@
-//! The client connections whose opening is debited: each once.
+//! The memory of client connections, so that the opening of each is debited once.
 
 use std::collections::BTreeSet;
 
-/// The connections that are remembered, a bounded number of them: those of the largest numbers,
-/// which are the newest. A host gives no number twice, and larger ones later.
+/// A bounded memory of connections: those of the largest numbers, which are the newest. A host
+/// gives no number twice, and larger ones later.
 #[derive(Clone, Debug)]
 pub struct Connections {
     numbers: BTreeSet<u64>,
@@ -11,7 +11,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Makes a memory of at most so many connections, with none in it.
+    /// Creates an empty memory of at most so many connections.
     pub fn new(most: usize) -> Self {
         Self {
             numbers: BTreeSet::new(),
@@ -19,8 +19,8 @@ impl Connections {
         }
     }
 
-    /// Notes that a request has come on a connection; returns whether that is a new one. One that
-    /// is older than all that are remembered is not: it is forgotten, and was new long ago.
+    /// Notes that a request has come on a connection, and returns whether the connection is new. A
+    /// connection older than all that are remembered is not new: it was forgotten.
     pub fn is_new(&mut self, connection: u64) -> bool {
         let is_full = self.numbers.len() >= self.most;
         let oldest = self.numbers.first().copied().filter(|_| is_full);

@@ -1,5 +1,4 @@
-//! The filter of one worker: what happens to its streams, and what it does
-//! about it.
+//! The filter of one worker: the events of its streams, and its decisions about them.
 
 mod requests;
 mod responses;
@@ -28,20 +27,21 @@ use crate::uplink::Uplink;
 pub enum Step {
     /// The request goes on.
     Continue,
-    /// The request is held until the host is told to let it go on, or to answer it.
+    /// The request is held until the filter has the host release or answer it.
     Hold,
-    /// The request is answered here.
+    /// The request is answered by the filter.
     Answer(Answer),
 }
 
-/// A filter of one worker; the module says what it does.
+/// The filter of one worker, or of all: it classifies, admits and dispatches requests, and orders
+/// responses.
 #[derive(Debug)]
 pub struct Filter {
     reader: Arc<Reader>,
     groups: Vec<Group>,
     sizes: Option<Sizes>,
     wants_sizes: bool,
-    /// The host orders and paces responses by itself.
+    /// Whether the host orders and paces responses by itself.
     host_paces: bool,
     wants_backlog: bool,
     probing: Probing,
@@ -53,8 +53,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Makes the filter of a worker. The secret of `hasher` is drawn once for it; `worker` tells it
-    /// from others, and is not zero.
+    /// Creates the filter of a worker. The secret of `hasher` is drawn once for this worker. The
+    /// number `worker` tells it from others, and is not zero.
     pub fn new(
         config: &resolved::Filter,
         hasher: KeyHasher,
@@ -66,9 +66,9 @@ impl Filter {
         Self::build(config, uplink, false, sizes)
     }
 
-    /// Makes the one filter of all workers, for a host that orders and paces responses by itself:
-    /// no head is held, and sizes are not shared. Those of one `hasher` know sizes by the same
-    /// keys.
+    /// Creates the one filter of all workers, for a host that orders and paces responses by itself.
+    /// No head is held, and sizes are not shared between workers. Filters with one `hasher` know
+    /// sizes by the same keys.
     pub fn of_all_workers(config: &resolved::Filter, hasher: KeyHasher) -> Self {
         let host_paces = config.uplink.rate_bits_per_s.is_some();
         let sizes = |own: &_| Sizes::of_all(own, hasher);
@@ -106,27 +106,26 @@ impl Filter {
         }
     }
 
-    /// Knows from now on what another one has learnt, which goes by the same
-    /// secret.
+    /// Takes over the sizes that another filter with the same secret has learnt.
     pub fn learn_from(&mut self, now: Time, other: &mut Self) {
         if let (Some(own), Some(other)) = (&mut self.sizes, &mut other.sizes) {
             own.learn_from(other, seconds(now));
         }
     }
 
-    /// Returns whether nothing is switched on, so that the host need not tell the filter of any
-    /// stream.
+    /// Returns whether the configuration switches nothing on, so that the host need not tell the
+    /// filter of any stream.
     pub fn is_passive(&self) -> bool {
         let idle = self.groups.is_empty() && self.response_header.is_none();
         idle && self.uplink.is_none() && !self.host_paces
     }
 
-    /// Returns the reader of requests for [`Filter::request`].
+    /// Returns the reader that prepares requests for [`Filter::request`].
     pub fn reader(&self) -> &Arc<Reader> {
         &self.reader
     }
 
-    /// Returns whether any decision goes by the client's address.
+    /// Returns whether any decision depends on the client's address.
     pub fn wants_client(&self) -> bool {
         self.reader.wants_client()
     }
@@ -150,7 +149,7 @@ impl Filter {
         self.gauge_held(host);
     }
 
-    /// Takes the answer to what [`Host::ask`] asked; none if it did not come in time.
+    /// Takes the answer to the request of a [`Host::ask`]; none if it did not come in time.
     pub fn probed(
         &mut self,
         now: Time,
@@ -174,8 +173,8 @@ impl Filter {
         }
     }
 
-    /// Decides about the streams that are due. To be called when [`Filter::next_wakeup`] says so;
-    /// earlier does no harm.
+    /// Decides about the streams that are due. The host calls it when [`Filter::next_wakeup`] says
+    /// so; an earlier call does no harm.
     pub fn tick(&mut self, now: Time, host: &mut dyn Host) {
         while let Some(id) = self.probing.expired(now) {
             self.place(now, id, true, host);
@@ -190,7 +189,7 @@ impl Filter {
         self.gauge_held(host);
     }
 
-    /// Returns when to call [`Filter::tick`]; never, while nothing waits.
+    /// Returns the time of the next [`Filter::tick`]; none while nothing waits.
     pub fn next_wakeup(&self) -> Option<Time> {
         let groups = self.groups.iter().filter_map(Group::next_wakeup);
         let uplink = self.uplink.as_ref().and_then(Uplink::next_wakeup);
@@ -206,7 +205,7 @@ impl Filter {
     }
 }
 
-/// Returns the seconds since the epoch of the host's clock.
+/// Returns a time of the host's clock in seconds since its epoch.
 fn seconds(now: Time) -> u32 {
     u32::try_from(now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX)
 }

@@ -1,8 +1,9 @@
-//! Groups of Envoy's clusters: who is served where, who waits, who is refused.
+//! Groups of Envoy's clusters: each has a station that decides which requests a pool serves, which
+//! wait, and which are refused.
 //!
-//! The decisions are [`sprat_scheduler::station`]'s; here they find their
-//! streams. `max_requests` counts the requests of one filter: of one worker,
-//! or of all if they share it.
+//! The decisions are [`sprat_scheduler::station`]'s; this module finds the streams that they are
+//! about. `max_requests` counts the requests of one filter: of one worker, or of all if they share
+//! it.
 
 use std::time::Duration;
 
@@ -14,11 +15,11 @@ use sprat_scheduler::{Size, Time};
 
 use crate::host::StreamId;
 
-/// A group and its station.
+/// A group of pools, with its station.
 #[derive(Debug)]
 pub(crate) struct Group {
     station: Station,
-    /// The streams that wait, by [`Ticket::index`].
+    /// The streams of waiting requests, by [`Ticket::index`].
     holders: Vec<Option<StreamId>>,
     pub(crate) wants_size: bool,
 }
@@ -30,7 +31,7 @@ pub(crate) enum Placed {
     Pool(Ticket, usize),
     /// The request waits for a pool.
     Waits(Ticket),
-    /// The request is turned away.
+    /// The request is refused.
     Refused(Refusal),
 }
 
@@ -62,7 +63,7 @@ impl Group {
         }
     }
 
-    /// Asks the station to decide about a request that has come.
+    /// Asks the station for a decision about a request that has arrived.
     pub(crate) fn arrive(&mut self, now: Time, id: StreamId, arrival: &Arrival) -> Placed {
         match self.station.arrive(now, arrival) {
             Verdict::Start { ticket, endpoint } => Placed::Pool(ticket, endpoint),
@@ -78,8 +79,8 @@ impl Group {
         }
     }
 
-    /// Returns the next decision about a request that waited. To be called until `None` after each
-    /// other call.
+    /// Returns the next decision about a request that waited. After each other call, the caller
+    /// polls until there is none.
     pub(crate) fn poll(&mut self) -> Option<(StreamId, Placed)> {
         loop {
             let (ticket, placed) = match self.station.poll()? {
@@ -93,17 +94,17 @@ impl Group {
         }
     }
 
-    /// Notes that more is known of the size of a request in service.
+    /// Notes a better estimate of the size of a request in service.
     pub(crate) fn resize(&mut self, ticket: Ticket, size: Size) {
         self.station.resize(ticket, size);
     }
 
-    /// Notes that a response of `bytes` bytes is over.
+    /// Notes that a response of `bytes` bytes has ended.
     pub(crate) fn finish(&mut self, now: Time, ticket: Ticket, bytes: u64) {
         self.station.finish(now, ticket, bytes);
     }
 
-    /// Notes that a request is over without a response, or that its client has gone.
+    /// Notes that a request has ended without a response, or that its client has gone.
     pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) {
         if let Some(holder) = self.holders.get_mut(ticket.index()) {
             *holder = None;
@@ -111,12 +112,12 @@ impl Group {
         self.station.cancel(now, ticket);
     }
 
-    /// Turns away those whose time is up.
+    /// Refuses the waiting requests whose time is up.
     pub(crate) fn expire(&mut self, now: Time) {
         self.station.expire(now);
     }
 
-    /// Returns when to call [`Group::expire`] next.
+    /// Returns the time of the next [`Group::expire`].
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         self.station.next_wakeup()
     }

@@ -1,4 +1,4 @@
-//! What a filter asks of the host that it runs in.
+//! The calls that a filter makes to the host that it runs in.
 
 use std::time::Duration;
 
@@ -7,78 +7,81 @@ use sprat_scheduler::Time;
 use crate::answer::Answer;
 use crate::metrics::{Counter, Gauge};
 
-/// A stream, as the host numbers them.
+/// The host's number of a stream.
 pub type StreamId = u64;
 
-/// The calls that a filter makes. None of them blocks, and none calls the
-/// filter back before it has returned.
+/// The calls that a filter makes to its host. None of them blocks, and none calls the filter back
+/// before it has returned.
 pub trait Host {
-    /// Returns the value of a key that all workers share, and its version; the version alone if it
-    /// has none.
+    /// Returns the value that all workers share under a key, and its version; the version alone if
+    /// there is no value.
     fn shared(&mut self, key: &str) -> (Option<Vec<u8>>, u32);
 
-    /// Sets such a value; false if it is no longer of this version.
+    /// Sets the value that all workers share under a key. Returns false if it is no longer of this
+    /// version.
     fn set_shared(&mut self, key: &str, value: &[u8], version: u32) -> bool;
 
-    /// Sets a field of a request's head, which is held or at hand.
+    /// Sets a field of a request's head. The head is held, or is the one that the filter was called
+    /// with.
     fn set_request_field(&mut self, id: StreamId, name: &str, value: &str);
 
-    /// Takes all fields of a name off a request's head, which is at hand.
+    /// Removes all fields of a name from the request's head that the filter was called with.
     fn remove_request_field(&mut self, id: StreamId, name: &str);
 
-    /// Names a request's pool in the dynamic metadata of load balancing, under
-    /// a key. A host without such metadata refuses configurations that ask for
-    /// it.
+    /// Names a request's pool in the dynamic metadata of load balancing, under a key. A host
+    /// without such metadata refuses configurations that ask for it.
     fn set_pool_metadata(&mut self, id: StreamId, key: &str, pool: &str);
 
-    /// Sets a field of a response's head, which is held or at hand.
+    /// Sets a field of a response's head. The head is held, or is the one that the filter was
+    /// called with.
     fn set_response_field(&mut self, id: StreamId, name: &str, value: &str);
 
-    /// Lets a held request go on; its client may have gone meanwhile.
+    /// Releases a held request, whose client may have gone meanwhile.
     fn resume_request(&mut self, id: StreamId);
 
-    /// Lets a held response go on; its client may have gone meanwhile.
+    /// Releases a held response, whose client may have gone meanwhile.
     fn resume_response(&mut self, id: StreamId);
 
-    /// Returns whether [`Host::resume_response`] was called and has not taken effect yet.
+    /// Returns whether a call of [`Host::resume_response`] has not taken effect yet.
     fn resumes(&self, _id: StreamId) -> bool {
         false
     }
 
-    /// Answers a held request in the backend's place.
+    /// Answers a held request in a pool's place.
     fn answer(&mut self, id: StreamId, answer: &Answer);
 
-    /// Returns the fields of a request's head, which is held or at hand.
+    /// Returns the fields of a request's head. The head is held, or is the one that the filter was
+    /// called with.
     fn request_fields(&mut self, id: StreamId) -> Vec<(String, String)>;
 
-    /// Sends a request without a body to one of Envoy's clusters. Returns the token by which
-    /// [`Filter::probed`](crate::Filter::probed) tells its answer; none if it cannot be sent.
+    /// Sends a request without a body to one of Envoy's clusters. Returns the token under which
+    /// [`Filter::probed`](crate::Filter::probed) gets its answer; none if it cannot be sent.
     fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32>;
 
-    /// Returns for how long what is on its way occupies the uplink that the host itself paces, and
-    /// the part of it that goes before a class or with it.
+    /// Returns the time for which granted bytes occupy the uplink, if the host itself paces it. The
+    /// second time is the part that goes before responses of a class, or with them.
     fn backlog(&mut self, _now: Time, _class: usize) -> (Duration, Duration) {
         (Duration::ZERO, Duration::ZERO)
     }
 
-    /// Returns the number of the client's connection that a stream at hand is on, which never comes
-    /// again; none if the host does not tell.
+    /// Returns the number of the client's connection that carries the stream that the filter was
+    /// called with. A number never comes again. None if the host does not tell.
     fn connection(&mut self, _id: StreamId) -> Option<u64> {
         None
     }
 
-    /// Returns the number by which other workers may have this one called, for
+    /// Returns the number by which other workers can have this one called, for
     /// [`Filter::tick`](crate::Filter::tick); none if they cannot.
     fn bell(&self) -> Option<u32> {
         None
     }
 
-    /// Asks the host to call another worker as soon as that one has time.
+    /// Asks the host to call another worker as soon as that has time.
     fn ring(&mut self, _bell: u32) {}
 
-    /// Adds to a counter.
+    /// Adds to a counter of the host's statistics.
     fn count(&mut self, counter: Counter, by: u64);
 
-    /// Sets a gauge to this value.
+    /// Sets a gauge of the host's statistics.
     fn gauge(&mut self, gauge: Gauge, value: u64);
 }

@@ -1,12 +1,12 @@
-//! Under which keys sizes are known, and those that the configuration lists.
+//! The keys under which sizes are known, and the sizes that the configuration lists.
 //!
-//! None of it changes while a filter runs.
+//! Neither changes while a filter runs.
 
 use sprat_config::fields::{Fields, variant_values};
 use sprat_config::resolved::{FilterCatalogue, HostPattern};
 use sprat_scheduler::catalogue::{Groups, Key, KeyHasher, Resource};
 
-/// The keys of what a request asks for, as far as sizes go.
+/// The keys of the resource that a request asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub(crate) resource: Resource,
@@ -14,19 +14,20 @@ pub(crate) struct Asked {
     pub(crate) group: usize,
 }
 
-/// The recipe for keys, and the sizes that the configuration lists under some of them.
+/// The means to make keys, and the sizes that the configuration lists under some of them.
 #[derive(Debug)]
 pub(crate) struct Keys {
     pub(crate) vary: Vec<String>,
     hasher: KeyHasher,
-    /// Ascending; by host and target, or by target alone.
+    /// The listed sizes in ascending order of their keys: of host and target, or of the target
+    /// alone.
     manifest: Vec<(Key, u64)>,
-    /// The sizes of hosts below a name.
+    /// The listed sizes of a target on all hosts below a name.
     below: Vec<(HostPattern, Key, u64)>,
 }
 
 impl Keys {
-    /// Makes the keys of this hasher.
+    /// Creates the keys of this hasher.
     pub(crate) fn new(config: &FilterCatalogue, hasher: KeyHasher) -> Self {
         let (mut manifest, mut below) = (Vec::new(), Vec::new());
         for listed in &config.manifest {
@@ -50,13 +51,13 @@ impl Keys {
         }
     }
 
-    /// Returns whether the same keys stand for the same resources.
+    /// Returns whether equal keys of both stand for the same resource.
     pub(crate) fn agree_with(&self, other: &Self) -> bool {
         self.hasher == other.hasher && self.vary == other.vary
     }
 
-    /// Returns the keys of what a request asks for; `target` is its path and query, and `group` the
-    /// number of what it is dispatched by.
+    /// Returns the keys of the resource that a request asks for. The `target` is its path and
+    /// query, and `group` the number of its group of pools.
     pub(crate) fn asked(
         &self,
         group: usize,
@@ -75,7 +76,7 @@ impl Keys {
         }
     }
 
-    /// Returns the size that the configuration's manifest has for a host's target.
+    /// Returns the size that the configuration's manifest lists for a target on a host.
     pub(crate) fn listed(&self, host: &str, target: &str) -> Option<u64> {
         if self.manifest.is_empty() && self.below.is_empty() {
             return None;

@@ -1,11 +1,10 @@
-//! What Sprat's Envoy filters do, whatever host they run in: classes, the
-//! catalogue of sizes, admission, waiting, dispatch, and the order in which
-//! responses are released.
+//! The work of Sprat's Envoy filters, whatever host they run in: classes, the catalogue of sizes,
+//! admission, waiting, dispatch, and the order in which responses are released.
 //!
-//! Sans-IO: [`Filter`] is told what happens to a stream, with `now`, and acts
-//! through a [`Host`]. The decisions are `sprat-scheduler`'s. Nothing blocks;
-//! [`Filter::next_wakeup`] says when [`Filter::tick`] is to be called, and
-//! asks for no call while nothing waits.
+//! Sans-IO: the host tells [`Filter`] of each event of a stream, with `now`, and the filter acts
+//! through a [`Host`]. The decisions are `sprat-scheduler`'s. Nothing blocks.
+//! [`Filter::next_wakeup`] names the time of the next [`Filter::tick`], or none while nothing
+//! waits.
 
 #![forbid(unsafe_code)]
 

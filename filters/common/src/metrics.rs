@@ -1,46 +1,47 @@
-//! What a filter counts, by the names that the host's statistics have for it.
+//! The counters and gauges of a filter, and their names in the host's statistics.
 
 use sprat_scheduler::station::RefusalReason;
 
 use crate::source::Source;
 
-/// A count that only grows.
+/// A counter, which only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
-    /// Requests, by the index of their class.
+    /// Requests of a class, by the class's index.
     Requests(usize),
-    /// Requests that waited for a pool, by the index of their class.
+    /// Requests of a class that waited for a pool, by the class's index.
     Waited(usize),
-    /// Requests that were refused.
+    /// Requests that were refused, by the reason.
     Refused(RefusalReason),
-    /// Sizes that were looked up, by who knew them.
+    /// Sizes that were looked up, by the source that knew them.
     Size(Source),
     /// Responses whose head was held.
     Held,
     /// Parts of bodies that were held.
     HeldChunks,
-    /// Responses in progress that were over the bound, and went unscheduled.
+    /// Responses that went unscheduled, because too many were in progress.
     Unscheduled,
-    /// HEAD requests, by what they told.
+    /// HEAD probes, by their outcome.
     Probe(Probe),
-    /// Sizes that were told to the other workers.
+    /// Sizes that this worker wrote for the other workers.
     Shared,
-    /// Changes of what workers share that another worker came before.
+    /// Writes of shared values that failed, because another worker's write came before.
     Conflicts,
 }
 
-/// The outcome of a HEAD request that was to tell a size.
+/// The outcome of a HEAD probe, which asks for a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// The probe told a size.
     Told,
-    /// The probe told no size.
+    /// The probe was answered without a size.
     Useless,
-    /// There was no answer, or none in time.
+    /// The probe was not answered in time, or at all.
     Failed,
-    /// The probe was not sent: another under way would do.
+    /// The probe was not sent, because another under way asks for the same.
     Joined,
-    /// The probe was not sent: too many were under way, or they pause.
+    /// The probe was not sent: too many were under way, probes pause, or the resource is left
+    /// alone.
     Withheld,
 }
 
@@ -65,7 +66,7 @@ impl Probe {
     }
 }
 
-/// A figure of one worker that goes up and down.
+/// A gauge: a figure of one worker that goes up and down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gauge {
     /// Requests that wait for a pool.
@@ -75,7 +76,7 @@ pub enum Gauge {
 }
 
 impl Counter {
-    /// Returns the counter's name, with those of the classes.
+    /// Returns the counter's name in the host's statistics, with the name of its class.
     pub fn name(self, classes: &[String]) -> String {
         let class = |index: usize| classes.get(index).map_or("unknown", String::as_str);
         match self {
@@ -92,7 +93,7 @@ impl Counter {
         }
     }
 
-    /// Returns a small integer, for tables of `classes` classes.
+    /// Returns the counter's index in [`Counter::all`], for so many classes.
     pub fn index(self, classes: usize) -> usize {
         let fixed = 2 * classes;
         let refused = fixed + RefusalReason::ALL.len();
@@ -130,7 +131,7 @@ impl Gauge {
     /// All gauges, in the order of their numbers.
     pub const ALL: [Self; 2] = [Self::Waiting, Self::HeldResponses];
 
-    /// Returns the name of the metric.
+    /// Returns the gauge's name in the host's statistics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "sprat.waiting",

@@ -1,11 +1,10 @@
-//! Bodies that go chunk by chunk, in the policy's order and as fast as the link
-//! carries them, where the host can hold a part of a body.
+//! The release of bodies chunk by chunk, in the policy's order and as fast as the link carries
+//! them, for a host that can hold a part of a body.
 //!
-//! The core's `Desk` has the order of a worker's responses. Which worker is
-//! next, and when, is a record that all share ([`link`]). The head of a response
-//! waits for its turn too, and goes with what is there of the body. What is let
-//! go is always all that is in hand, so a grant is extended to it; what comes
-//! while a response waits joins it.
+//! The core's `Desk` has the order of one worker's responses. A record that all workers share says
+//! which worker is next, and when ([`link`]). The head of a response waits for its turn too, and
+//! goes with the part of the body that is there. All that is in hand goes at once, so a grant is
+//! extended to it. A part of a body that comes while its response waits joins the parts before it.
 
 mod link;
 
@@ -28,17 +27,17 @@ const COST: WireCost = WireCost::ETHERNET_IPV4;
 /// The bytes that a head adds to a response.
 const HEAD_BYTES: u64 = 220;
 
-/// The bytes of a body that are thought to be there and to follow at once.
+/// The most bytes of a body that are assumed to follow the head at once.
 const FOLLOWING_BYTES: u64 = 4096;
 
-/// Client connections whose opening is remembered, so that it is debited once.
+/// The client connections that are remembered, so that the opening of each is debited once.
 const CONNECTIONS_REMEMBERED: usize = 4096;
 
-/// The responses of one worker.
+/// The pacing of one worker's responses.
 #[derive(Debug)]
 pub(crate) struct Pacing {
     link: Link,
-    /// The order alone; when, is the link's.
+    /// The order of the responses; the times are the link's.
     order: Desk<StreamId>,
     responses: BTreeMap<StreamId, PacedResponse>,
     connections: Connections,
@@ -48,18 +47,18 @@ pub(crate) struct Pacing {
 #[derive(Clone, Copy, Debug)]
 struct PacedResponse {
     flow: FlowId,
-    /// Bytes that are held.
+    /// The bytes that are held, the head's among them.
     in_hand: u64,
     is_held: bool,
-    /// Bytes that are debited and may pass.
+    /// The bytes that are debited already and may pass.
     prepaid: u64,
-    /// Whether nothing comes after what is in hand.
+    /// Whether nothing comes after the bytes in hand.
     has_ended: bool,
 }
 
 impl Pacing {
-    /// Makes the pacing of one worker's responses at that rate. `bell` is what the host wakes this
-    /// worker by.
+    /// Creates the pacing of one worker's responses at that rate. The number `bell` is the one by
+    /// which the host calls this worker.
     pub(crate) fn new(
         uplink: &FilterUplink,
         rate_bits_per_s: u64,
@@ -83,12 +82,12 @@ impl Pacing {
         }
     }
 
-    /// Returns the number of responses of which something is held.
+    /// Returns the number of responses with held parts.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// Returns how long the link needs for what was let go and for what is left to go.
+    /// Returns the time that the link needs for the bytes released and those still to go.
     pub(crate) fn backlog(&self, now: Time) -> Duration {
         let left = self.order.egress().unsent_bytes();
         let queued = self.link.clock().time_for(COST.bytes(left));
@@ -99,7 +98,7 @@ impl Pacing {
             .saturating_add(queued)
     }
 
-    /// Takes a response's head; returns whether it is to be held.
+    /// Takes a response's head, and returns whether the host must hold it.
     pub(crate) fn open(
         &mut self,
         now: Time,
@@ -149,7 +148,7 @@ impl Pacing {
         !goes
     }
 
-    /// Returns the wire bytes that a client's connection costs, if it is new.
+    /// Returns the wire bytes of opening the client's connection, if it is new.
     fn opening(&mut self, id: StreamId, host: &mut dyn Host) -> u64 {
         let Some(connection) = host.connection(id) else {
             return 0;
@@ -160,8 +159,8 @@ impl Pacing {
         u64::from(COST.connection_overhead)
     }
 
-    /// Takes more of a body; nothing follows it if it is the `end`. Returns whether it is to be
-    /// held, with what was held before.
+    /// Takes a part of a body, the last if `end`. Returns whether the host must hold it, with the
+    /// parts held before.
     pub(crate) fn body(
         &mut self,
         now: Time,
@@ -198,12 +197,13 @@ impl Pacing {
         !goes
     }
 
-    /// Takes the trailers; returns whether they are to be held, with what was held before.
+    /// Takes the trailers, and returns whether the host must hold them, with the parts held before.
     ///
-    /// They are held, too, behind what is let go and has not gone yet, though more of a body would
-    /// take it along: Envoy lets a held head go and hands over the body and the trailers behind it
-    /// in one go. If the trailers passed where the body was held, it would begin with the body
-    /// again, find that the filter has had the end, and drop it.
+    /// Trailers are also held behind a part that was released and has not gone yet, even if a
+    /// further part of a body would take that along. The reason: Envoy releases a held head, and
+    /// hands over the body and the trailers behind it in one go. If the trailers passed where the
+    /// body was held, Envoy would begin with the body again, find that the filter has had the end,
+    /// and drop the body.
     pub(crate) fn trailers(&mut self, now: Time, id: StreamId, host: &dyn Host) -> bool {
         if let Some(response) = self.responses.get_mut(&id) {
             response.has_ended = true;
@@ -215,7 +215,7 @@ impl Pacing {
         host.resumes(id)
     }
 
-    /// Forgets a response that is over, or whose client has gone.
+    /// Removes a response that has ended, or whose client has gone.
     pub(crate) fn close(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         if let Some(response) = self.responses.remove(&id) {
             self.order.close(now, response.flow);
@@ -224,8 +224,8 @@ impl Pacing {
         self.pump(now, None, host);
     }
 
-    /// Lets go what may go. True if `own` is among it, for which the host is
-    /// not called.
+    /// Releases the responses whose turn it is. Returns whether `own` is one of them, for which the
+    /// host is not called.
     pub(crate) fn pump(&mut self, now: Time, own: Option<StreamId>, host: &mut dyn Host) -> bool {
         let mut found = false;
         if self.order.egress().waiting_flows() > 0 && self.link.may_be_free(now) {
@@ -244,12 +244,12 @@ impl Pacing {
         found
     }
 
-    /// Returns when to call [`Pacing::pump`] next.
+    /// Returns the time of the next [`Pacing::pump`].
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         (self.held > 0).then(|| self.link.clock().next_grant_at())
     }
 
-    /// Returns the next response whose turn it is, and debits it.
+    /// Takes the next response whose turn it is, and debits its bytes.
     fn next(&mut self, now: Time, host: &mut dyn Host) -> Option<StreamId> {
         let urgency = self.order.egress().urgency(now)?;
         if !self.link.may_be_free(now) || self.link.yields(now, urgency, host) {
@@ -269,7 +269,7 @@ impl Pacing {
         Some(id)
     }
 
-    /// Extends a grant by `bytes` that go beyond it.
+    /// Extends a grant by `bytes`, and debits them.
     fn extend(&mut self, now: Time, flow: FlowId, bytes: u64, host: &mut dyn Host) {
         if bytes == 0 {
             return;
@@ -279,7 +279,7 @@ impl Pacing {
         self.link.send(now, COST.bytes(bytes), first, host);
     }
 
-    /// Forgets a response of which nothing is to come or to go.
+    /// Removes a response if nothing comes after the bytes that went.
     fn close_if_ended(&mut self, now: Time, id: StreamId) {
         if let Some(response) = self.responses.get(&id)
             && response.has_ended
@@ -290,7 +290,7 @@ impl Pacing {
     }
 }
 
-/// Returns the size of a response with its head.
+/// Returns the size of a response including its head.
 fn with_head(size: Size) -> Size {
     match size {
         Size::Exact(bytes) => Size::Exact(bytes.saturating_add(HEAD_BYTES)),

@@ -1,8 +1,7 @@
-//! HEAD requests that ask a pool how large a response is going to be.
+//! HEAD probes: requests that ask a pool for the size of a response.
 //!
-//! Which are sent is [`Probes`]'s decision. Requests of one worker for one
-//! resource share a probe; each waits for no longer than the budget, and the
-//! probe goes on without them.
+//! [`Probes`] decides which probes are sent. Requests of one worker for one resource share a probe.
+//! Each waits no longer than the budget, and the probe goes on without them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,23 +16,23 @@ use crate::host::{Host, StreamId};
 use crate::keys::Asked;
 use crate::metrics::{Counter, Probe};
 
-/// Fields that Envoy sets by itself on what a filter sends, or that belong to
-/// the client's connection.
+/// The fields that Envoy sets by itself on a filter's requests, or that belong to the client's
+/// connection.
 const NOT_OURS: [&str; 4] = [":method", ":scheme", "x-request-id", "x-envoy-internal"];
 
-/// The probes of a worker.
+/// The probes of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct Probing {
-    /// The probes of each group.
+    /// The configuration and the core's decisions for each group; none if it has no probes.
     groups: Vec<Option<(FilterProbe, Probes)>>,
     under_way: BTreeMap<u32, UnderWay>,
-    /// The streams that wait for an answer, by the time at which each waits no longer.
+    /// The streams that wait for an answer, by the end of each stream's budget.
     deadlines: BTreeSet<(Time, StreamId)>,
 }
 
 #[derive(Debug)]
 struct UnderWay {
-    /// The stream that the probe was sent from: the host ends it with that one.
+    /// The stream that the probe was sent from; the host ends the probe with that stream.
     sender: StreamId,
     group: usize,
     key: Key,
@@ -41,11 +40,11 @@ struct UnderWay {
     waiting: Vec<StreamId>,
 }
 
-/// The outcome of a probe.
+/// The result of a probe that ended.
 pub(crate) struct Told {
-    /// The resource that the probe asks about.
+    /// The keys of the resource that the probe asked about.
     pub(crate) asked: Asked,
-    /// The size, if it tells one.
+    /// The size, if the probe told one.
     pub(crate) bytes: Option<u64>,
     /// The streams that wait for the answer.
     pub(crate) waiting: Vec<StreamId>,
@@ -67,13 +66,13 @@ impl Probing {
         }
     }
 
-    /// Returns whether a group's sizes are asked for.
+    /// Returns whether a group has probes.
     pub(crate) fn asks(&self, group: usize) -> bool {
         matches!(self.groups.get(group), Some(Some(_)))
     }
 
-    /// Asks for a size on behalf of a stream of a group. Returns until when the stream waits for
-    /// it, if that is worth it.
+    /// Asks for a size on behalf of a stream. Returns the time until which the stream waits for the
+    /// answer; none if no answer is expected.
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -119,7 +118,7 @@ impl Probing {
         Some(until)
     }
 
-    /// Ends a probe with its answer, or with none.
+    /// Ends a probe with its answer, or without one.
     pub(crate) fn end(
         &mut self,
         now: Time,
@@ -136,7 +135,7 @@ impl Probing {
         self.conclude(now, token, outcome, bytes, host)
     }
 
-    /// Ends a probe with that outcome, and the size if it has told one.
+    /// Ends a probe with an outcome, and with the size if it told one.
     fn conclude(
         &mut self,
         now: Time,
@@ -164,7 +163,7 @@ impl Probing {
         })
     }
 
-    /// Forgets a stream that is over, and ends the probe that was sent from it. Returns the streams
+    /// Removes a stream that is over, and ends the probe that was sent from it. Returns the streams
     /// that waited for that probe.
     pub(crate) fn abandon(
         &mut self,
@@ -181,13 +180,13 @@ impl Probing {
         told.map_or_else(Vec::new, |told| told.waiting)
     }
 
-    /// Notes that a stream waits no longer; returns whether it did.
+    /// Ends the waiting of a stream, and returns whether it waited.
     pub(crate) fn forget(&mut self, id: StreamId) -> bool {
         let found = self.deadlines.iter().find(|(_, own)| *own == id).copied();
         found.is_some_and(|entry| self.deadlines.remove(&entry))
     }
 
-    /// Returns a stream whose budget is spent.
+    /// Removes and returns a stream whose budget is spent.
     pub(crate) fn expired(&mut self, now: Time) -> Option<StreamId> {
         let (until, id) = self.deadlines.first().copied()?;
         (until <= now).then(|| {
@@ -196,13 +195,13 @@ impl Probing {
         })
     }
 
-    /// Returns when the next budget is spent.
+    /// Returns the time at which the next budget is spent.
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         self.deadlines.first().map(|(until, _)| *until)
     }
 }
 
-/// Sends the same request by HEAD, for the whole of the resource.
+/// Sends a HEAD request for the same resource as a whole. Returns the token of its answer.
 fn send(config: &FilterProbe, id: StreamId, host: &mut dyn Host) -> Option<u32> {
     let fields = host.request_fields(id);
     let kept = fields.iter().filter(|(name, _)| {

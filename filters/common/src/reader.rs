@@ -1,7 +1,6 @@
-//! What is read from a request's head before anything is decided about it.
+//! The reading of a request's head, before anything is decided about the request.
 //!
-//! Reading changes nothing, so that workers that share a filter read without
-//! a lock.
+//! Reading changes nothing, so that workers that share a filter read without a lock.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,17 +20,17 @@ pub struct RequestHead<'a> {
     pub client: Option<IpAddr>,
     /// The method of the request.
     pub method: &'a str,
-    /// Host, and port if there is one.
+    /// The host, and the port if there is one.
     pub authority: &'a str,
     /// The path and the query.
     pub target: &'a str,
     /// The fields of the request.
     pub fields: &'a dyn Fields,
-    /// A number drawn for it.
+    /// A number drawn at random for this request.
     pub random: u64,
 }
 
-/// A request as it was read.
+/// A request's properties, as read from its head.
 #[derive(Debug)]
 pub struct Read {
     pub(crate) class: usize,
@@ -41,11 +40,11 @@ pub struct Read {
     pub(crate) random: u64,
     pub(crate) method: Method,
     pub(crate) form: Form,
-    /// The keys of what the request asks for, if sizes are looked up.
+    /// The keys of the resource that the request asks for, if sizes are looked up.
     pub(crate) asked: Option<Asked>,
-    /// The response's size, if the manifest has it.
+    /// The response's size, if the manifest lists it.
     pub(crate) listed: Option<u64>,
-    /// Groups whose header field the client itself has sent.
+    /// The groups whose header field the client itself has sent.
     pub(crate) forged: Vec<usize>,
 }
 
@@ -56,7 +55,7 @@ impl Read {
     }
 }
 
-/// A reader of heads; the module says of which.
+/// A reader of requests' heads, which classifies them and finds their groups.
 #[derive(Debug)]
 pub struct Reader {
     pub(crate) classifier: Classifier,
@@ -80,7 +79,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether any decision goes by the client's address.
+    /// Returns whether any decision depends on the client's address.
     pub fn wants_client(&self) -> bool {
         self.wants_client
     }
@@ -124,7 +123,7 @@ impl Reader {
         }
     }
 
-    /// Returns the groups whose header field the client itself has sent: the route would follow
+    /// Returns the groups whose header field the client itself has sent. The route would follow
     /// such a field wherever the client wants.
     fn forged(&self, fields: &dyn Fields) -> Vec<usize> {
         let groups = self.groups.iter().enumerate();
@@ -133,7 +132,7 @@ impl Reader {
     }
 }
 
-/// Returns the hash that affinity goes by, for a request of that group.
+/// Returns the hash that affinity in a group depends on, for one request; 0 without affinity.
 fn hash(group: &FilterCluster, client: Option<IpAddr>, host: &str, target: &str) -> u64 {
     if !group.dispatch.has_affinity() {
         return 0;

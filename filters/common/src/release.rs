@@ -1,18 +1,17 @@
-//! The order in which the heads of responses are released, where the host can
-//! hold a head and not a part of a body.
+//! The order in which the heads of responses are released, for a host that can hold a head but no
+//! part of a body.
 //!
-//! A response that has begun cannot be held again, so the order has to be made
-//! by what is let begin. Responses go in lanes by their size. In the first lane
-//! they are small: they begin in the policy's order as fast as the link
-//! carries them, one quantum of the link ahead. In each other lane one is in
-//! progress at a time, the policy's first, and none begins while a response of
-//! a smaller lane waits for the link: what is left of a large one never stands
-//! before another large one, and small ones wait for the kernel's buffers
-//! alone. A response that is held by its class's own limits stands before none,
-//! and one whose client takes little keeps no lane: it goes on beside others.
+//! A response that has begun cannot be held again, so the order is that in which responses begin.
+//! Responses go in lanes by their size. Those of the first lane are small: they begin in the
+//! policy's order as fast as the link carries them, one quantum of the link ahead. In each other
+//! lane one response is in progress at a time, the policy's first, and none begins while a response
+//! of a smaller lane waits for the link. So the rest of a large response never stands before
+//! another large one, and small ones wait for the kernel's buffers alone. A response that is held
+//! by its class's own limits stands before none. One whose client takes little keeps no lane: it
+//! goes on beside others.
 //!
-//! The link is a virtual clock that all workers share; so are the places in
-//! the lanes. The policy's order holds within a worker.
+//! The link is a virtual clock that all workers share, and so are the places in the lanes. The
+//! policy's order holds within a worker.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,37 +26,37 @@ use crate::host::{Host, StreamId};
 use crate::metrics::Counter;
 use crate::response::ResponseSpec;
 
-/// The largest response of each lane but the last.
+/// The most bytes of a response in each lane but the last.
 const LANES: [u64; 2] = [8 << 10, 32 << 10];
 
 /// The lateness of a host's tick.
 const LATENESS: Duration = Duration::from_millis(8);
 
-/// A large response begins when the link has no more than this before it.
+/// The most work that the link may still have before it when a large response begins.
 const BEHIND: Duration = Duration::from_millis(3);
 
-/// A place in a lane is free again when nothing was heard of who has it for so
-/// long: its worker is gone, or its client takes little.
+/// The time after which a place in a lane is free again if its holder has not renewed it: the
+/// worker is gone, or the client takes little.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// A response keeps its lane while it passes at least one part in so many of what the link carries.
-/// One that passes less leaves the link to others.
+/// The divisor of what the link carries: a response keeps its lane while it passes at least that
+/// part. One that passes less leaves the link to others.
 const KEEPS_PART: u64 = 4;
 
 /// The bytes that a head adds to a response.
 const HEAD_BYTES: u64 = 220;
 
-/// Attempts at a write that other workers come before.
+/// The most attempts at one write, while other workers' writes come before it.
 const ATTEMPTS: usize = 4;
 
 /// The key that the clock is shared under.
 const CLOCK: &str = "sprat.clock";
 
-/// The responses of one worker.
+/// The release of one worker's responses.
 #[derive(Debug)]
 pub(crate) struct Release {
     clock: Pacer,
-    /// The responses that wait in each lane; the order alone, the clock is above.
+    /// The order of the responses that wait in each lane; the times are the clock's.
     lanes: Vec<Desk<StreamId>>,
     responses: BTreeMap<StreamId, LaneResponse>,
     worker: u64,
@@ -73,26 +72,26 @@ struct LaneResponse {
     flow: FlowId,
     bytes: u64,
     held: bool,
-    /// The number under which it has taken its place in the lane.
+    /// The number under which the response has taken its place in the lane.
     number: u64,
-    /// The time at which the worker last said that the place in the lane is in use.
+    /// The time at which the worker last renewed the place in the lane.
     renewed: Time,
-    /// Bytes of the body that have passed since then.
+    /// The bytes of the body that have passed since the last renewal.
     passed: u64,
 }
 
-/// The outcome of a lane's turn.
+/// The outcome of one look at a lane.
 enum Turn {
     /// The response begins now.
     Begins(StreamId),
-    /// The lane has no response that waits for the link, or for another response.
+    /// The lane has no response that waits for the link or for another response.
     Nobody,
-    /// The first response has to wait until the link is free, or the lane.
+    /// The first response has to wait until the link or the lane is free.
     Waits,
 }
 
 impl Release {
-    /// Makes a release that lets bodies go at that rate.
+    /// Creates the release of one worker's responses at that rate.
     pub(crate) fn new(
         uplink: &FilterUplink,
         rate_bits_per_s: u64,
@@ -124,7 +123,7 @@ impl Release {
         self.held
     }
 
-    /// Returns how long the link needs for what was released and for what is held.
+    /// Returns the time that the link needs for the responses released and those held.
     pub(crate) fn backlog(&self, now: Time) -> Duration {
         let held = self.responses.values().filter(|own| own.held);
         let bytes: u64 = held.map(|own| own.bytes).sum();
@@ -132,7 +131,7 @@ impl Release {
         self.clock.free_at().since(now).saturating_add(queued)
     }
 
-    /// Takes a response's head; returns whether it is to be held.
+    /// Takes a response's head, and returns whether the host must hold it.
     pub(crate) fn open(
         &mut self,
         now: Time,
@@ -177,8 +176,8 @@ impl Release {
         !own
     }
 
-    /// Lets go what may go. True if `own` is among it, for which the host is
-    /// not called.
+    /// Releases the responses whose turn it is. Returns whether `own` is one of them, for which the
+    /// host is not called.
     pub(crate) fn pump(&mut self, now: Time, own: Option<StreamId>, host: &mut dyn Host) -> bool {
         let mut found = false;
         if self.held == 0 {
@@ -205,13 +204,13 @@ impl Release {
         found
     }
 
-    /// Returns this worker's response of that number, as the holder of a place.
+    /// Returns the holder of a place for this worker's response of that number.
     fn holder(&self, response: u64) -> Holder {
         let worker = self.worker;
         Holder { worker, response }
     }
 
-    /// Lets the first response of a lane begin, if it may now.
+    /// Lets the first response of a lane begin, if link and lane are free.
     fn begin(&mut self, now: Time, lane: usize, host: &mut dyn Host) -> Turn {
         if self.lanes[lane].egress().urgency(now).is_none() {
             return Turn::Nobody;
@@ -250,8 +249,8 @@ impl Release {
         Turn::Begins(id)
     }
 
-    /// Notes that a part of a response's body has passed, of so many bytes. The response keeps its
-    /// lane if it uses the link, not if it trickles.
+    /// Notes that `bytes` of a response's body have passed. The response keeps its lane if it uses
+    /// the link, but not if it trickles.
     pub(crate) fn passed(&mut self, now: Time, id: StreamId, bytes: u64, host: &mut dyn Host) {
         let Some(response) = self.responses.get_mut(&id) else {
             return;
@@ -272,7 +271,7 @@ impl Release {
         }
     }
 
-    /// Forgets a response that is over, or whose client has gone.
+    /// Removes a response that has ended, or whose client has gone.
     pub(crate) fn close(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         let Some(response) = self.responses.remove(&id) else {
             return;
@@ -287,13 +286,13 @@ impl Release {
         self.pump(now, None, host);
     }
 
-    /// Returns when to call [`Release::pump`] next.
+    /// Returns the time of the next [`Release::pump`].
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         (self.held > 0).then(|| self.clock.next_grant_at())
     }
 
-    /// Takes over what all have debited, and answers the record's version. What
-    /// a clock has written that was set back since says nothing.
+    /// Takes over the debits of all workers, and returns the record's version. A record from a
+    /// clock that was set back since is not believed.
     fn read_clock(&mut self, now: Time, host: &mut dyn Host) -> u32 {
         let (value, version) = host.shared(CLOCK);
         let shared = value.as_deref().and_then(number).map(Time::from_nanos);
@@ -323,27 +322,27 @@ fn number(value: &[u8]) -> Option<u64> {
 /// The holder of a lane's place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Holder {
-    /// The worker's number; 0 if none has the place.
+    /// The worker's number; 0 if the place is free.
     worker: u64,
     /// The number of the worker's response.
     response: u64,
 }
 
 impl Holder {
-    /// The holder of a place that none has.
+    /// The holder of a free place.
     const NONE: Self = Self {
         worker: 0,
         response: 0,
     };
 }
 
-/// Returns the key that a lane's place is shared under: a worker's number, when it last said that
-/// it has it, and the number of the response.
+/// Returns the key that a lane's place is shared under. The value has a worker's number, the time
+/// of its last renewal, and the number of the response.
 fn place(lane: usize) -> String {
     format!("sprat.lane.{lane}")
 }
 
-/// Reads who has a place, and since when.
+/// Reads the holder of a place, and the time of its last renewal.
 fn read(value: Option<Vec<u8>>) -> (Holder, Time) {
     let value = value.unwrap_or_default();
     let [worker, since, response] =
@@ -351,7 +350,7 @@ fn read(value: Option<Vec<u8>>) -> (Holder, Time) {
     (Holder { worker, response }, Time::from_nanos(since))
 }
 
-/// Takes a lane's place; false if another has it.
+/// Takes a lane's place. Returns false if another response has it.
 fn take(key: &str, holder: Holder, now: Time, host: &mut dyn Host) -> bool {
     let (value, version) = host.shared(key);
     let (present, since) = read(value);
@@ -364,7 +363,7 @@ fn write(key: &str, holder: Holder, now: Time, version: u32, host: &mut dyn Host
     host.set_shared(key, &value.concat(), version)
 }
 
-/// Says that a place is still in use, if it is this one's.
+/// Renews a place, if this holder has it.
 fn renew(key: &str, holder: Holder, now: Time, host: &mut dyn Host) {
     let (value, version) = host.shared(key);
     if read(value).0 == holder {
@@ -372,7 +371,7 @@ fn renew(key: &str, holder: Holder, now: Time, host: &mut dyn Host) {
     }
 }
 
-/// Gives a place back, if it is this one's.
+/// Frees a place, if this holder has it.
 fn leave(key: &str, holder: Holder, host: &mut dyn Host) {
     for _ in 0..ATTEMPTS {
         let (value, version) = host.shared(key);

@@ -1,4 +1,4 @@
-//! A response by its head: what the head tells, and what its turn goes by.
+//! The head of a response, and the class and size that its turn depends on.
 
 use sprat_config::fields::Fields;
 use sprat_scheduler::Size;
@@ -13,7 +13,7 @@ pub struct ResponseHead<'a> {
     pub end: bool,
 }
 
-/// The class of a response, and what is known of its size.
+/// The class of a response, and its size as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResponseSpec {
     /// The index of the class among the configuration's.

@@ -1,10 +1,9 @@
-//! What is known of sizes before a response begins: what this worker has
-//! learnt, the configuration's manifest, what the workers share, and estimates
-//! by kind, in this order.
+//! The catalogue of sizes in a filter. Its sources in order: the sizes that this worker has learnt,
+//! the configuration's manifest, the sizes that the workers share, and estimates by kind.
 //!
-//! Shared are buckets of sixteen entries under keys of a fixed number, so that
-//! neither clients nor time can make them grow. A worker looks there for what
-//! it does not know itself, and writes what is new to it.
+//! Workers share buckets of sixteen entries under a fixed number of keys, so that neither clients
+//! nor time can make them grow. A worker looks there for a size that it does not know itself, and
+//! writes new sizes there.
 
 use std::sync::Arc;
 
@@ -20,40 +19,41 @@ use crate::keys::{Asked, Keys};
 use crate::metrics::Counter;
 use crate::source::Source;
 
-/// The confidence in a size that an operator wrote down.
+/// The confidence in a size that is stated, not seen: by the manifest or by a probe's answer.
 const WRITTEN_DOWN: f32 = 0.9;
 
-/// Returns a size that an operator wrote down: files change, and backends compress.
+/// Returns a size that is stated, not seen. Its confidence is below 1: files change, and backends
+/// compress.
 pub(crate) fn written_down(bytes: u64) -> Size {
     let confidence = WRITTEN_DOWN;
     Known { bytes, confidence }.into()
 }
 
-/// A table of one set of sixteen entries.
+/// The bytes of a table with one set of sixteen entries.
 const BUCKET_TABLE_BYTES: usize = 288;
 
-/// An entry in a shared bucket: two words, and whether it was asked for again.
+/// The bytes of an entry in a shared bucket: two words, and whether it was asked for again.
 const ENTRY_BYTES: usize = 17;
 
-/// The memory that a shared bucket takes, in bytes, key and bookkeeping included.
+/// The memory that a shared bucket takes, in bytes, including its key and bookkeeping.
 const BUCKET_BYTES: usize = 16 * ENTRY_BYTES + 128;
 
-/// The key that the keys' secret is shared under.
+/// The key that the secret of all keys is shared under.
 const SECRET: &str = "sprat.secret";
 
-/// Attempts at a write that other workers come before.
+/// The most attempts at one write, while other workers' writes come before it.
 const ATTEMPTS: usize = 3;
 
-/// The lesson of a response's head, which its end will complete.
+/// The properties of a response that its size is learnt under, kept until its end tells the size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lesson {
-    /// The keys of what was asked for, with the response's kind.
+    /// The keys of the resource asked for, with the response's kind.
     pub(crate) asked: Asked,
     /// The fields that the response varies by: bit `n` for the `n`-th that may tell variants apart.
     varies_by: u8,
 }
 
-/// The catalogue as one worker has it, or all of them together.
+/// The catalogue of one worker, or of all workers together.
 #[derive(Debug)]
 pub(crate) struct Sizes {
     keys: Arc<Keys>,
@@ -65,8 +65,8 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Makes sizes with these parameters for a worker that shares what it learns with
-    /// others; `own` hashes the keys if no worker has shared its hasher's secret.
+    /// Creates the catalogue of a worker that shares its sizes with others. The hasher `own` makes
+    /// the keys if no worker has shared its secret yet.
     pub(crate) fn of_worker(config: &FilterCatalogue, own: KeyHasher, host: &mut dyn Host) -> Self {
         Self {
             buckets: (config.max_bytes / BUCKET_BYTES).min(WIDEST_SPLIT),
@@ -74,7 +74,7 @@ impl Sizes {
         }
     }
 
-    /// Creates sizes of these parameters, for all workers together.
+    /// Creates the catalogue of all workers together.
     pub(crate) fn of_all(config: &FilterCatalogue, hasher: KeyHasher) -> Self {
         let ttl_s = u32::try_from(config.ttl.as_secs()).unwrap_or(u32::MAX);
         Self {
@@ -91,7 +91,7 @@ impl Sizes {
         &self.keys
     }
 
-    /// Knows from now on what another one has learnt under the same keys.
+    /// Takes over the sizes that another catalogue has learnt under the same keys.
     pub(crate) fn learn_from(&mut self, other: &mut Self, now_s: u32) {
         if !self.keys.agree_with(&other.keys) {
             return;
@@ -101,8 +101,8 @@ impl Sizes {
         }
     }
 
-    /// Returns what is known of the size of the response to a request, and the source that knows
-    /// it.
+    /// Returns the size of the response to a request as far as it is known, and the source that
+    /// knows it.
     pub(crate) fn look_up(
         &mut self,
         asked: &Asked,
@@ -122,7 +122,7 @@ impl Sizes {
         self.estimate(asked)
     }
 
-    /// Returns the size that responses of the same kind lead to expect.
+    /// Returns the size that is estimated from responses of the same kind.
     pub(crate) fn estimate(&self, asked: &Asked) -> (Size, Source) {
         let estimator = self.estimator.as_ref();
         match estimator.and_then(|own| own.estimate(&asked.groups)) {
@@ -131,7 +131,7 @@ impl Sizes {
         }
     }
 
-    /// Returns what another worker has learnt; this worker knows it from now on.
+    /// Returns a size that another worker has learnt, and keeps it in this worker's table.
     fn ask_others(
         &mut self,
         resource: &Resource,
@@ -155,8 +155,7 @@ impl Sizes {
         Some(known)
     }
 
-    /// Remembers the size of a response whose head has these fields, and tells
-    /// the others if it is news.
+    /// Stores the size of a response whose head has these fields, and shares it if it is new.
     pub(crate) fn learn(
         &mut self,
         asked: &Asked,
@@ -170,7 +169,7 @@ impl Sizes {
         self.note(asked, fields, bytes, now_s, host);
     }
 
-    /// Returns what a response's head tells of its kind and of its variants.
+    /// Returns the kind and variants that a response's head tells, to learn its size later.
     pub(crate) fn lesson(&self, asked: &Asked, response: &(impl Fields + ?Sized)) -> Lesson {
         Lesson {
             asked: Asked {
@@ -181,7 +180,7 @@ impl Sizes {
         }
     }
 
-    /// Remembers a size by what its response's head had told.
+    /// Stores a size that became known at the response's end, with the lesson of its head.
     pub(crate) fn learn_late(
         &mut self,
         lesson: &Lesson,
@@ -253,7 +252,7 @@ impl Sizes {
         (self.buckets > 0).then(|| format!("sprat.size.{}", part(self.buckets)))
     }
 
-    /// Reads a bucket as a table; what is not one's own writing is left out.
+    /// Reads a bucket into a table, without entries that no worker can have written.
     fn bucket(&self, value: &[u8], now_s: u32) -> Table {
         let mut table = Table::new(BUCKET_TABLE_BYTES, self.ttl_s);
         for entry in value.chunks_exact(ENTRY_BYTES).take(16) {
@@ -266,7 +265,7 @@ impl Sizes {
     }
 }
 
-/// Returns the hasher that all workers make keys with: that of the first worker's secret.
+/// Returns the hasher of the keys of all workers: that of the first worker's secret.
 fn shared_hasher(own: KeyHasher, host: &mut dyn Host) -> KeyHasher {
     let parse = |value: &[u8]| {
         let word = |at: usize| {

@@ -1,6 +1,6 @@
-//! Who knows a size: the layers that are asked in turn, and a probe.
+//! The sources of sizes: the layers that are asked in turn, and a probe.
 
-/// The source of a size.
+/// The source that knows a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Earlier responses that this worker has seen.
@@ -28,7 +28,7 @@ impl Source {
         Self::Unknown,
     ];
 
-    /// Returns a word for metrics and the response's header field.
+    /// Returns the source's name in metrics and in the response's header field.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Learnt => "learnt",

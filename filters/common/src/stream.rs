@@ -1,4 +1,4 @@
-//! What a filter remembers of a stream.
+//! The state that a filter keeps of a stream.
 
 use sprat_config::classify::Later;
 use sprat_scheduler::station::Ticket;
@@ -9,15 +9,15 @@ use crate::keys::Asked;
 use crate::sizes::Lesson;
 use crate::source::Source;
 
-/// A request and its response.
+/// The state of a request and its response.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) class: usize,
-    /// Rules that look at the response.
+    /// The class rules that depend on the response's head, if there are any.
     pub(crate) later: Option<Later>,
-    /// The keys of what the request asks for, if sizes are looked up.
+    /// The keys of the resource that the request asks for, if sizes are looked up.
     pub(crate) asked: Option<Asked>,
-    /// The response's size as far as it is known, and the source that knows it.
+    /// The response's size, as far as it is known.
     pub(crate) size: Size,
     pub(crate) source: Source,
     pub(crate) method: Method,
@@ -27,30 +27,30 @@ pub(crate) struct Stream {
     pub(crate) ticket: Option<Ticket>,
     pub(crate) phase: Phase,
     pub(crate) arrived: Time,
-    /// The time at which the request was let go to a pool.
+    /// The time at which the request was released to a pool.
     pub(crate) started: Time,
     /// The form in which the client reads a refusal.
     pub(crate) form: Form,
-    /// Bytes of the response's body so far.
+    /// The bytes of the response's body so far.
     pub(crate) received: u64,
-    /// The lesson that the response's end will complete.
+    /// The lesson of the response's head, if its end is to tell the size.
     pub(crate) lesson: Option<Lesson>,
 }
 
-/// The state of a request.
+/// The phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A probe is to tell its size.
+    /// A probe is to tell the response's size.
     Probing,
     /// The request waits for a pool.
     Waiting,
-    /// The request has gone on.
+    /// The request has gone on to its pool.
     Passed,
-    /// The request was answered here.
+    /// The request was answered by the filter.
     Answered,
 }
 
-/// The method of a request, as far as methods matter.
+/// The method of a request, as far as decisions depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Method {
     Get,

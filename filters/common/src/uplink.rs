@@ -1,5 +1,4 @@
-//! The uplink as the configuration has it: what is held of responses, if
-//! anything.
+//! The order of responses on the uplink, with heads or bodies held as the configuration says.
 
 use std::time::Duration;
 
@@ -14,14 +13,14 @@ use crate::response::ResponseSpec;
 /// The order of one worker's responses.
 #[derive(Debug)]
 pub(crate) enum Uplink {
-    /// Heads are held, and bodies pass.
+    /// Heads are held, and bodies pass as they come.
     Heads(Release),
     /// Bodies are held too.
     Bodies(Box<Pacing>),
 }
 
 impl Uplink {
-    /// Makes the uplink of a worker; none if nothing is paced.
+    /// Creates the uplink of a worker; none if the configuration has no rate.
     pub(crate) fn new(
         config: &FilterUplink,
         classes: &[Class],
@@ -41,7 +40,7 @@ impl Uplink {
         })
     }
 
-    /// Returns the number of responses of which something is held.
+    /// Returns the number of responses with held parts.
     pub(crate) fn held(&self) -> usize {
         match self {
             Self::Heads(own) => own.held(),
@@ -49,7 +48,7 @@ impl Uplink {
         }
     }
 
-    /// Returns how long the link needs for what is let go and for what is held.
+    /// Returns the time that the link needs for the bytes released and those held.
     pub(crate) fn backlog(&self, now: Time) -> Duration {
         match self {
             Self::Heads(own) => own.backlog(now),
@@ -57,7 +56,7 @@ impl Uplink {
         }
     }
 
-    /// Takes a response's head; returns whether it is to be held.
+    /// Takes a response's head, and returns whether the host must hold it.
     pub(crate) fn open(
         &mut self,
         now: Time,
@@ -71,7 +70,7 @@ impl Uplink {
         }
     }
 
-    /// Takes a part of a body; nothing follows it if it is the `end`. Returns whether it is to be held.
+    /// Takes a part of a body, the last if `end`. Returns whether the host must hold it.
     pub(crate) fn body(
         &mut self,
         now: Time,
@@ -92,7 +91,7 @@ impl Uplink {
         }
     }
 
-    /// Takes the trailers; returns whether they are to be held.
+    /// Takes the trailers, and returns whether the host must hold them.
     pub(crate) fn trailers(&mut self, now: Time, id: StreamId, host: &dyn Host) -> bool {
         match self {
             Self::Heads(_) => false,
@@ -100,7 +99,7 @@ impl Uplink {
         }
     }
 
-    /// Forgets a response that is over, or whose client has gone.
+    /// Removes a response that has ended, or whose client has gone.
     pub(crate) fn close(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         match self {
             Self::Heads(own) => own.close(now, id, host),
@@ -108,7 +107,7 @@ impl Uplink {
         }
     }
 
-    /// Lets go what may go.
+    /// Releases the responses whose turn it is.
     pub(crate) fn pump(&mut self, now: Time, host: &mut dyn Host) {
         match self {
             Self::Heads(own) => own.pump(now, None, host),
@@ -116,7 +115,7 @@ impl Uplink {
         };
     }
 
-    /// Returns when to call [`Uplink::pump`] next.
+    /// Returns the time of the next [`Uplink::pump`].
     pub(crate) fn next_wakeup(&self) -> Option<Time> {
         match self {
             Self::Heads(own) => own.next_wakeup(),

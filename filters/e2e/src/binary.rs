@@ -1,4 +1,4 @@
-//! Where Envoy's binary is, and the filters that were built for it.
+//! The paths of Envoy's binary and of the filters built for it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -12,11 +12,11 @@ pub fn checkout() -> &'static Path {
     here.ancestors().nth(2).unwrap_or(here)
 }
 
-/// Finds Envoy's binary: what `ENVOY` names, or the one that `scripts/setup-envoy.sh` finds or
-/// installs. Found once for the process.
+/// Finds Envoy's binary: the one that `ENVOY` names, or the one that `scripts/setup-envoy.sh` finds
+/// or installs. The search is made once for the process.
 ///
 /// # Errors
-/// When there is none. No test goes on without: what cannot be had is told.
+/// When there is none. A test without Envoy fails, and says so.
 pub fn envoy_binary() -> anyhow::Result<PathBuf> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     // The script sees to ENVOY, and looks whether it can be run.
@@ -39,7 +39,7 @@ fn find_envoy() -> anyhow::Result<PathBuf> {
     Ok(path.into())
 }
 
-/// Returns the last line of a command's output, if it has succeeded.
+/// Returns the last line of a command's output, if the command has succeeded.
 fn last_line(output: &Output) -> anyhow::Result<String> {
     if !output.status.success() {
         bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
@@ -49,11 +49,11 @@ fn last_line(output: &Output) -> anyhow::Result<String> {
     Ok(line.to_owned())
 }
 
-/// Builds a package of the workspace that is a `cdylib`, and says where its
-/// library is. Cargo does nothing where nothing has changed.
+/// Builds a package of the workspace that is a `cdylib`, and returns the path of its library. Cargo
+/// does nothing if nothing has changed.
 ///
 /// # Errors
-/// When it does not build, or is no `cdylib`.
+/// When the package does not build, or is no `cdylib`.
 pub fn cdylib(package: &str) -> anyhow::Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
@@ -87,11 +87,11 @@ pub fn cdylib(package: &str) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("{package} has no cdylib"))
 }
 
-/// Finds the dynamic module's library, built where it is not; `SPRAT_FILTER_MODULE` names another
-/// one.
+/// Returns the path of the dynamic module's library, which is built if need be.
+/// `SPRAT_FILTER_MODULE` names another one.
 ///
 /// # Errors
-/// When it does not build.
+/// When the module does not build.
 pub fn module_filter() -> anyhow::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     once(&BUILT, "SPRAT_FILTER_MODULE", || {
@@ -99,11 +99,11 @@ pub fn module_filter() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Finds the proxy-wasm filter, built by `scripts/filter.sh` where it is not; `SPRAT_FILTER_WASM`
-/// names another one.
+/// Returns the path of the proxy-wasm filter, which `scripts/filter.sh` builds if need be.
+/// `SPRAT_FILTER_WASM` names another one.
 ///
 /// # Errors
-/// When it does not build.
+/// When the filter does not build.
 pub fn wasm_filter() -> anyhow::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     once(&BUILT, "SPRAT_FILTER_WASM", || {
@@ -118,7 +118,8 @@ pub fn wasm_filter() -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Returns the file that the variable names, or that `build` makes, once for the process.
+/// Returns the file that the environment variable names, or that `build` makes once for the
+/// process.
 fn once(
     built: &OnceLock<Result<PathBuf, String>>,
     variable: &str,
@@ -147,7 +148,7 @@ mod tests {
         assert!(last_line(&run("true")).is_err());
     }
 
-    /// Tests ask for it side by side: what one runs must not be taken away by another.
+    /// Guards against an installation that takes away the binary that another test runs.
     #[test]
     fn what_is_installed_is_not_installed_again() {
         let first = find_envoy().unwrap();

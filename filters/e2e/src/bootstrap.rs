@@ -1,4 +1,4 @@
-//! Envoy's configuration, as JSON that a test changes where it must.
+//! A configuration of Envoy, as JSON that tests can change.
 
 use std::net::SocketAddr;
 
@@ -8,33 +8,32 @@ use serde_json::{Value, json};
 /// the cluster `farm`. The parts are Envoy's own protobuf messages as JSON.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
-    /// `envoy.config.listener.v3.Listener`, without its filter chains.
+    /// The `envoy.config.listener.v3.Listener`, without its filter chains.
     pub listener: Value,
-    /// The `HttpConnectionManager` of the listener, without its HTTP filters
-    /// and routes.
+    /// The `HttpConnectionManager` of the listener, without its HTTP filters and routes.
     pub manager: Value,
     /// The HTTP filters before the router.
     pub http_filters: Vec<Value>,
     /// The routes of the only virtual host.
     pub routes: Vec<Value>,
-    /// Further keys of the virtual host.
+    /// Further keys of the virtual host, added to its domains and routes.
     pub virtual_host: Value,
-    /// Clusters, each an `envoy.config.cluster.v3.Cluster`.
+    /// The clusters, each an `envoy.config.cluster.v3.Cluster`.
     pub clusters: Vec<Value>,
     /// Top-level keys of the bootstrap beside `admin` and the resources.
     pub further: Value,
     /// The number of worker threads.
     pub workers: u16,
-    /// Environment of the process.
+    /// The environment variables of the process, beside this process's own.
     pub environment: Vec<(String, String)>,
-    /// The listener comes from a file that Envoy watches, so that
+    /// Whether the listener comes from a file that Envoy watches, so that
     /// [`Envoy::replace_listener`](crate::Envoy::replace_listener) can change it.
     pub listener_by_file: bool,
 }
 
 impl Bootstrap {
-    /// Makes a bootstrap that sends everything to the farm, round robin, with no filter and one
-    /// worker.
+    /// Creates a bootstrap that routes all requests to the farm, round robin, with no filter and
+    /// one worker.
     pub fn new(origins: &[SocketAddr]) -> Self {
         Self {
             listener: json!({"name": "main", "address": address(([127, 0, 0, 1], 0).into())}),
@@ -56,7 +55,7 @@ impl Bootstrap {
         }
     }
 
-    /// Makes a static cluster without health checks or circuit breakers in the way.
+    /// Creates a static cluster whose circuit breakers never open, without health checks.
     pub fn cluster(name: &str, endpoints: &[SocketAddr]) -> Value {
         let endpoints: Vec<Value> = endpoints
             .iter()
@@ -74,7 +73,7 @@ impl Bootstrap {
         })
     }
 
-    /// Adds an HTTP filter, the last before the router.
+    /// Adds an HTTP filter as the last before the router.
     #[must_use]
     pub fn http_filter(mut self, filter: Value) -> Self {
         self.http_filters.push(filter);
@@ -89,8 +88,8 @@ impl Bootstrap {
     }
 
     /// Sets the buffer limits of the listener and of every cluster, in bytes. With HTTP/2, Envoy
-    /// holds a stream's window of its body whatever they are, so this is bounded too, as low as it
-    /// goes.
+    /// buffers a stream's window of its body whatever the limits. So the window is set too, but not
+    /// below its least of 65,535 bytes.
     #[must_use]
     pub fn buffer_limits(mut self, bytes: u32) -> Self {
         let key = "per_connection_buffer_limit_bytes";
@@ -109,8 +108,9 @@ impl Bootstrap {
         self.upstreams(&json!({"http2_protocol_options": {}}))
     }
 
-    /// Sets what [`soak`](crate::soak) needs: trailers over HTTP/1.1 on both sides, and retries of
-    /// what was reset before its head, with their number told. HTTP/1.1 upstreams.
+    /// Sets all that [`soak`](crate::soak) needs: trailers over HTTP/1.1 on both sides, and retries
+    /// of requests that were reset before a response's head, with their number in the request.
+    /// Upstreams speak HTTP/1.1.
     #[must_use]
     pub fn for_soak(mut self) -> Self {
         self.manager["http_protocol_options"] = json!({"enable_trailers": true});
@@ -157,7 +157,7 @@ impl Bootstrap {
         listener
     }
 
-    /// Renders the whole file; the listener comes from `lds` if one is given.
+    /// Renders the whole configuration; the listener comes from the file `lds` if one is given.
     pub(crate) fn render(&self, lds: Option<&str>) -> Value {
         let mut whole = json!({
             "node": {"id": "test", "cluster": "test"},
@@ -176,7 +176,7 @@ impl Bootstrap {
         whole
     }
 
-    /// Renders the file that the listener comes from.
+    /// Renders the file from which Envoy reads the listener.
     pub(crate) fn render_lds(&self) -> Value {
         let mut listener = self.whole_listener();
         listener["@type"] = "type.googleapis.com/envoy.config.listener.v3.Listener".into();

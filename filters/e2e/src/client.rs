@@ -1,4 +1,4 @@
-//! One connection to a server, HTTP/1.1 or HTTP/2 with prior knowledge.
+//! A connection to a server: HTTP/1.1, or HTTP/2 with prior knowledge.
 
 use std::net::SocketAddr;
 
@@ -19,18 +19,18 @@ use crate::PATIENCE;
 /// The protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// HTTP/1.1, with one request after the other.
+    /// HTTP/1.1: one request after the other.
     Http1,
-    /// HTTP/2, with all requests at once, without TLS and without an upgrade.
+    /// HTTP/2 with prior knowledge: requests in parallel, without TLS.
     Http2,
 }
 
 impl Protocol {
-    /// The two versions of the protocol.
+    /// The two protocols, for tests that run over each.
     pub const ALL: [Self; 2] = [Self::Http1, Self::Http2];
 }
 
-/// A connection; closed when dropped.
+/// A connection to a server, which closes when this is dropped.
 #[derive(Debug)]
 pub struct Client {
     sender: Sender,
@@ -45,10 +45,10 @@ enum Sender {
 }
 
 impl Client {
-    /// Opens a connection.
+    /// Opens a connection to a server.
     ///
     /// # Errors
-    /// When no server accepts it, or not in this protocol.
+    /// When the server does not accept it, or not in this protocol.
     pub async fn connect(address: SocketAddr, protocol: Protocol) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address)
             .await
@@ -74,8 +74,8 @@ impl Client {
         })
     }
 
-    /// Sends a request and returns once the head of its response has come. A
-    /// URI without an authority gets the server's.
+    /// Sends a request, and returns once the head of its response has come. A URI without an
+    /// authority gets the server's.
     ///
     /// # Errors
     /// When the connection fails, or no head comes within [`PATIENCE`].
@@ -110,15 +110,15 @@ impl Client {
         }
     }
 
-    /// Asks for `path` and reads the whole response.
+    /// Sends a GET for `path`, and reads the whole response.
     ///
     /// # Errors
-    /// As [`Self::send`], and when the body is cut.
+    /// As [`Self::send`], and when the body is cut short.
     pub async fn get(&self, path: &str) -> anyhow::Result<Response> {
         self.get_with(path, &[]).await
     }
 
-    /// Asks for `path` as [`Self::get`] does, with these header fields.
+    /// Sends a GET for `path` with these header fields, and reads the whole response.
     ///
     /// # Errors
     /// As [`Self::get`].
@@ -145,19 +145,19 @@ impl Drop for Client {
 pub struct Response {
     /// The status of the response.
     pub status: StatusCode,
-    /// The fields of its head.
+    /// The fields of the response's head.
     pub headers: HeaderMap,
     /// The whole body of the response.
     pub body: Bytes,
-    /// The fields after the body, if there were any.
+    /// The trailers, if there were any.
     pub trailers: Option<HeaderMap>,
 }
 
 impl Response {
-    /// Reads the rest of a response.
+    /// Reads the rest of a response whose head has come.
     ///
     /// # Errors
-    /// When it is cut, or has not ended within [`PATIENCE`].
+    /// When the body is cut short, or has not ended within [`PATIENCE`].
     pub async fn read(response: http::Response<Incoming>) -> anyhow::Result<Self> {
         let (head, body) = response.into_parts();
         let Ok(whole) = tokio::time::timeout(PATIENCE, body.collect()).await else {
@@ -178,10 +178,10 @@ impl Response {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Holds it to be the origin's answer to `path`, to the byte.
+    /// Checks that the response is the origin's answer to `path`, to the byte.
     ///
     /// # Errors
-    /// Says what differs.
+    /// When anything differs, with the difference.
     pub fn check(&self, path: &str) -> anyhow::Result<()> {
         let content = Content::of_path(path).with_context(|| format!("{path} has no content"))?;
         ensure!(self.status == StatusCode::OK, "{path}: {}", self.status);

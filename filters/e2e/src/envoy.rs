@@ -1,4 +1,4 @@
-//! Envoy as a process.
+//! A process of Envoy, started and observed by a test.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,13 +16,13 @@ use tokio::time::{Instant, sleep};
 use crate::binary::envoy_binary;
 use crate::{Bootstrap, Client, PATIENCE, Protocol};
 
-/// The time between two looks at something that is to change.
+/// The time between two looks at a state that is to change.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The length of the log's end that an error shows, in bytes.
+/// The bytes of the log's end that an error shows.
 const LOG_SHOWN_BYTES: usize = 8192;
 
-/// A running Envoy; killed when dropped.
+/// A running Envoy, which is killed when this is dropped.
 #[derive(Debug)]
 pub struct Envoy {
     child: Child,
@@ -32,11 +32,11 @@ pub struct Envoy {
 }
 
 impl Envoy {
-    /// Starts Envoy and waits until it serves.
+    /// Starts Envoy, and waits until it serves.
     ///
     /// # Errors
-    /// When there is no Envoy, or it does not come up: with the end of its log,
-    /// which says what it refused.
+    /// When there is no Envoy, or it does not come up. The error has the end of its log, which says
+    /// what it refused.
     pub async fn start(bootstrap: &Bootstrap) -> anyhow::Result<Self> {
         let directory = TempDir::new()?;
         let lds = directory.path().join("lds.json");
@@ -51,7 +51,7 @@ impl Envoy {
         Self::launch(directory, &file, bootstrap.workers, &bootstrap.environment).await
     }
 
-    /// Starts Envoy on a file of YAML or JSON as its text stands. Its admin
+    /// Starts Envoy with the text of a configuration in YAML or JSON. The configuration's admin
     /// listener must be on port 0 or a free one.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl Envoy {
     /// Returns the address at which a listener accepts connections.
     ///
     /// # Errors
-    /// When there is none of that name within [`PATIENCE`].
+    /// When there is no listener of that name within [`PATIENCE`].
     pub async fn listener(&self, name: &str) -> anyhow::Result<SocketAddr> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -156,14 +156,14 @@ impl Envoy {
     /// Returns the admin listener's answer to a GET.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// When the admin listener does not answer.
     pub async fn admin(&self, path: &str) -> anyhow::Result<String> {
         let client = Client::connect(self.admin, Protocol::Http1).await?;
         let response = client.get(path).await?;
         Ok(String::from_utf8_lossy(&response.body).into_owned())
     }
 
-    /// Returns every counter and gauge by name.
+    /// Returns the values of all counters and gauges, by name.
     ///
     /// # Errors
     /// When the admin listener does not answer.
@@ -176,11 +176,11 @@ impl Envoy {
             .collect())
     }
 
-    /// Waits until a counter or gauge satisfies `holds`; one that is not there
-    /// counts as 0.
+    /// Waits until the value of a counter or gauge satisfies `holds`, and returns it. One that does
+    /// not exist counts as 0.
     ///
     /// # Errors
-    /// When it does not within [`PATIENCE`].
+    /// When the value does not satisfy it within [`PATIENCE`].
     pub async fn wait_for_stat(
         &self,
         name: &str,
@@ -197,11 +197,11 @@ impl Envoy {
         }
     }
 
-    /// Replaces the listener while Envoy runs, and waits until it is in place.
-    /// The bootstrap must have been started with `listener_by_file`.
+    /// Replaces the listener of a running Envoy, and waits until it is in place. Envoy must have
+    /// been started with `listener_by_file`.
     ///
     /// # Errors
-    /// When Envoy refuses it, with the end of its log.
+    /// When Envoy refuses the listener, with the end of its log.
     pub async fn replace_listener(&self, bootstrap: &Bootstrap) -> anyhow::Result<()> {
         let outcome = |stats: &BTreeMap<String, u64>| {
             let count = |name| stats.get(name).copied().unwrap_or(0);
@@ -233,10 +233,10 @@ impl Envoy {
         }
     }
 
-    /// Returns the memory that is resident, in bytes.
+    /// Returns the resident memory of the process, in bytes.
     ///
     /// # Errors
-    /// When the process is gone.
+    /// When the process has ended.
     pub fn memory_bytes(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.id()?))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -245,15 +245,15 @@ impl Envoy {
         Ok(kilobytes * 1024)
     }
 
-    /// Returns the process's id.
+    /// Returns the identifier of the process.
     ///
     /// # Errors
-    /// When it has ended.
+    /// When the process has ended.
     pub fn id(&self) -> anyhow::Result<u32> {
         self.child.id().context("Envoy has ended")
     }
 
-    /// Returns all that Envoy has logged.
+    /// Returns the whole log of Envoy so far.
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -267,10 +267,10 @@ impl Envoy {
         log[from..].to_owned()
     }
 
-    /// Holds that it is still running, asks it to end, and waits for that.
+    /// Checks that Envoy still runs, asks it to end, and waits for that.
     ///
     /// # Errors
-    /// When it had crashed, ends otherwise than in order, or does not end.
+    /// When it had crashed, ends with a failure, or does not end.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         if let Some(status) = self.child.try_wait()? {
             bail!("Envoy had ended with {status}:\n{}", self.log_end());

@@ -1,5 +1,5 @@
-//! What the end-to-end tests of both filters share: a real Envoy on free
-//! ports, origins whose bodies can be checked, and clients.
+//! The common parts of both filters' end-to-end tests: a real Envoy on free ports, origins whose
+//! bodies can be checked, and clients.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -33,7 +33,7 @@ pub use envoy::Envoy;
 pub use soaking::soak;
 pub use wasm::wasm_http_filter;
 
-/// The longest wait for what must happen, but at no particular time.
+/// The longest wait for an event that must happen, but at no particular time.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts an origin of the load generator on a free port, which runs until the process ends.

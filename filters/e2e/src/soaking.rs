@@ -1,4 +1,4 @@
-//! The load generator's soak against an Envoy of a test.
+//! The load generator's soak, against the Envoy of a test.
 
 use std::net::SocketAddr;
 
@@ -8,16 +8,16 @@ use sprat_loadgen::soak::{Mix, Soak, Tally, soak_with};
 
 use crate::PATIENCE;
 
-/// Requests under way at once, and the connections of those over HTTP/2.
+/// The most requests under way at a time, and the number of connections for those over HTTP/2.
 const CLIENTS: u32 = 32;
 const HTTP2_CONNECTIONS: u32 = 3;
 
-/// Asks for everything that a proxy can get wrong; `largest` bounds the bodies,
-/// in bytes. The bootstrap must be one
+/// Sends requests of every kind that a proxy can get wrong, and checks the responses; `largest`
+/// bounds the bodies, in bytes. Envoy must run with a bootstrap
 /// [`for_soak`](crate::Bootstrap::for_soak).
 ///
 /// # Errors
-/// When a request came otherwise than it had to, with the first of them.
+/// When a response was wrong. The error describes the first of them.
 pub async fn soak(address: SocketAddr, requests: u64, largest: u64) -> anyhow::Result<Tally> {
     let soak = Soak {
         target: Target::plain(address),

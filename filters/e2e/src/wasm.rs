@@ -1,4 +1,4 @@
-//! The proxy-wasm filter in a bootstrap.
+//! The proxy-wasm filter as part of Envoy's configuration.
 
 use std::net::SocketAddr;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::{Bootstrap, wasm_filter};
 
-/// Returns the proxy-wasm filter with a configuration, in the form that Envoy reads.
+/// Returns the proxy-wasm filter with a configuration, as JSON for Envoy.
 ///
 /// # Errors
-/// When it does not build.
+/// When the filter does not build.
 pub fn wasm_http_filter(configuration: &str) -> anyhow::Result<Value> {
     Ok(json!({
         "name": "sprat",
@@ -33,7 +33,7 @@ pub fn wasm_http_filter(configuration: &str) -> anyhow::Result<Value> {
 }
 
 impl Bootstrap {
-    /// Adds a route that follows a filter to these clusters, beside `farm`.
+    /// Adds these clusters beside `farm`, and lets the filter choose a request's cluster.
     #[must_use]
     pub fn pools(mut self, pools: &[(&str, SocketAddr)]) -> Self {
         self.routes = vec![json!({

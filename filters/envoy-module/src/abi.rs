@@ -1,9 +1,8 @@
-//! The boundary to Envoy: its ABI for dynamic modules, as far as it is used.
+//! The boundary to Envoy: the part of its ABI for dynamic modules that this module uses.
 //!
-//! This is the only module with `unsafe` code: `lent` is what the two sides
-//! hand each other, `callbacks` are Envoy's functions, `hooks` ours. What it
-//! relies on, and what Envoy promises
-//! (`source/extensions/dynamic_modules/abi/abi.h`):
+//! This is the only module with `unsafe` code. The objects and bytes that the two sides hand each
+//! other are in `lent`, Envoy's functions in `callbacks`, and the module's own in `hooks`. The code
+//! relies on these promises of Envoy (`source/extensions/dynamic_modules/abi/abi.h`):
 //!
 //! - A pointer to one of our objects that Envoy passes to a hook is one that
 //!   we gave it, and comes no more after the object's `destroy` hook.
@@ -18,8 +17,8 @@
 //! - Envoy 1.38 has one note for both directions of whether a stream goes on
 //!   ([`Host::holds_apart`](crate::host::Host::holds_apart)).
 //!
-//! Envoy 1.40 has version v0.2.0 of the ABI, 1.38 and 1.39 have v0.1.0; for
-//! what is used here they are the same.
+//! Envoy 1.40 has version v0.2.0 of the ABI, and 1.38 and 1.39 have v0.1.0. The used parts are the
+//! same in both.
 
 mod callbacks;
 mod guard;

@@ -1,9 +1,9 @@
-//! Where requests are received, told to wait, and sent on: one
-//! [`sprat_filter::Filter`] for all workers, behind a mutex.
+//! The desk, where requests are received, held, and released: one [`sprat_filter::Filter`] for all
+//! workers, behind a mutex.
 //!
-//! A stream may be touched on its own worker alone, and by any worker's hook
-//! the filter may decide about any stream. So what is decided about a stream
-//! that is not at hand is left for it as [`Orders`], and it is woken.
+//! A stream may be touched on its own worker alone, but the filter may decide about any stream in
+//! any worker's hook. So the desk stores a decision about another stream as [`Orders`], and wakes
+//! that stream.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::link::Link;
 use crate::orders::{Go, Orders};
 use crate::timer::{Tick, Ticking};
 
-/// The desk of all workers; the module says what it serves.
+/// The desk of all workers, which receives their requests.
 pub(crate) struct Desk {
     reader: Arc<Reader>,
     link: Option<Arc<Ticking<Link>>>,
@@ -30,7 +30,7 @@ pub(crate) struct Desk {
 
 struct DeskState {
     filter: Filter,
-    /// Requests that are held.
+    /// The requests that are held, with their orders.
     held: BTreeMap<StreamId, Held>,
     untold: Untold,
     last_probe: u32,
@@ -41,7 +41,7 @@ struct Held {
     orders: Orders,
 }
 
-/// The counts of what happened while no stream's host was at hand to count it.
+/// The counts of events that happened while no stream's host could count them.
 #[derive(Default)]
 struct Untold {
     counters: Vec<(Counter, u64)>,
@@ -53,14 +53,14 @@ struct Untold {
 pub(crate) enum Verdict {
     /// The stream goes on.
     Continue,
-    /// The stream is held: it is woken when there are orders for it.
+    /// The request is held. Its stream is woken when there are orders for it.
     Hold,
-    /// The request is answered here.
+    /// The request is answered by the filter.
     Answer(Answer),
 }
 
 impl Desk {
-    /// Creates the desk of this filter, beside that link.
+    /// Creates the desk of a filter, beside the link if there is one.
     pub(crate) fn new(filter: Filter, link: Option<Arc<Ticking<Link>>>) -> Self {
         Self {
             reader: Arc::clone(filter.reader()),
@@ -75,17 +75,17 @@ impl Desk {
         }
     }
 
-    /// Returns the reader of requests.
+    /// Returns the reader of requests' heads.
     pub(crate) fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// Returns a number for a new stream.
+    /// Returns the number of a new stream.
     pub(crate) fn stream(&self) -> StreamId {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Knows from now on what another one has learnt.
+    /// Takes over the sizes that another desk has learnt.
     pub(crate) fn learn_from(&self, now: Time, other: &Self) {
         // The other's lock alone is taken below this one, and it is older.
         let mut own = self.lock();
@@ -97,8 +97,8 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the filter of something, by a stream that is at hand, or by none. Returns what the
-    /// filter said, and when it is to be ticked.
+    /// Tells the filter of an event, in the hook of a stream or in none. Returns the filter's
+    /// answer, and the time of its next tick.
     fn tell<T>(
         &self,
         state: &mut DeskState,
@@ -160,7 +160,7 @@ impl Ticking<Desk> {
         (verdict, orders)
     }
 
-    /// Returns the orders of a stream that was woken, if it has any that let it go.
+    /// Returns the orders of a stream that was woken, if they release it.
     pub(crate) fn collect(&self, id: StreamId, host: &dyn Host) -> Option<Orders> {
         let mut state = self.lock();
         state.untold.tell(host);
@@ -172,7 +172,7 @@ impl Ticking<Desk> {
         held.map(|held| held.orders)
     }
 
-    /// Takes a response's head; returns what the response's turn goes by.
+    /// Takes a response's head. Returns the class and size that its turn depends on.
     pub(crate) fn response(
         &self,
         now: Time,
@@ -191,7 +191,7 @@ impl Ticking<Desk> {
         (spec, orders)
     }
 
-    /// Notes that a response has come in whole, with a body of so many bytes.
+    /// Notes that a response has come in whole, with a body of `bytes` bytes.
     pub(crate) fn received(&self, now: Time, id: StreamId, host: &impl Host, bytes: u64) {
         let ((), due) = self.tell(
             &mut self.lock(),
@@ -205,7 +205,7 @@ impl Ticking<Desk> {
         self.arm(due);
     }
 
-    /// Takes the answer to a probe that was sent from a stream; none if it failed.
+    /// Takes the answer to a probe that was sent from a stream; none if the probe failed.
     pub(crate) fn probed(
         &self,
         now: Time,
@@ -223,7 +223,7 @@ impl Ticking<Desk> {
         self.arm(due);
     }
 
-    /// Notes that a stream is over.
+    /// Notes that a stream has ended.
     pub(crate) fn done(&self, now: Time, id: StreamId, host: Option<&dyn Host>) {
         let mut state = self.lock();
         state.held.remove(&id);
@@ -249,7 +249,7 @@ impl Tick for Desk {
 }
 
 impl Untold {
-    /// Tells the host, which counts.
+    /// Adds the counts to the host's statistics.
     fn tell(&mut self, host: &dyn Host) {
         for (counter, by) in self.counters.drain(..) {
             host.add(counter, by);
@@ -262,11 +262,11 @@ impl Untold {
     }
 }
 
-/// The host that the filter calls while it is told of something.
+/// The host that the filter calls while the desk tells it of an event.
 struct Calls<'a> {
-    /// The stream that is at hand.
+    /// The stream of the present hook, if there is one.
     current: Option<(StreamId, &'a dyn Host)>,
-    /// The orders for the stream.
+    /// The orders for that stream.
     orders: &'a mut Orders,
     held: &'a mut BTreeMap<StreamId, Held>,
     untold: &'a mut Untold,
@@ -275,7 +275,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    /// Returns a stream's orders, if it is at hand or held.
+    /// Returns the orders of a stream, if it is held or is that of the present hook.
     fn orders(&mut self, id: StreamId) -> Option<&mut Orders> {
         // One that is held and at hand has been told to wait by an earlier
         // hook: there it looks for its orders.
@@ -306,7 +306,7 @@ impl Calls<'_> {
 }
 
 impl sprat_filter::Host for Calls<'_> {
-    /// Returns nothing: there is one filter, and no worker shares anything by keys.
+    /// Returns no value: there is one filter, and no workers share values by keys.
     fn shared(&mut self, _: &str) -> (Option<Vec<u8>>, u32) {
         (None, 0)
     }
@@ -343,7 +343,7 @@ impl sprat_filter::Host for Calls<'_> {
         self.go(id, Go::On);
     }
 
-    /// Does nothing: the link holds responses, and not the filter.
+    /// Does nothing: the link holds responses, not the filter.
     fn resume_response(&mut self, _: StreamId) {}
 
     fn answer(&mut self, id: StreamId, answer: &Answer) {

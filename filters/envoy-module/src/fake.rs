@@ -1,4 +1,4 @@
-//! A host that is made up: what a stream has, and what a filter did to it.
+//! A stand-in for Envoy in tests: a stream with given properties, and a record of a filter's calls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -11,12 +11,12 @@ use sprat_filter::metrics::{Counter, Gauge};
 
 use crate::host::{Fields, Host, Metric, Wake};
 
-/// Counts how often it was woken.
+/// A waker that counts how often it was called.
 #[derive(Default)]
 pub(crate) struct Bell(AtomicUsize);
 
 impl Bell {
-    /// Returns how often the bell has rung since it was last asked.
+    /// Returns the number of wake-ups since the last call.
     pub(crate) fn rung(&self) -> usize {
         self.0.swap(0, Ordering::Relaxed)
     }
@@ -28,12 +28,12 @@ impl Wake for Bell {
     }
 }
 
-/// The host of one stream, in tests.
+/// The host of one stream in tests.
 #[derive(Default)]
 pub(crate) struct FakeHost {
     request: BTreeMap<String, String>,
     response: BTreeMap<String, String>,
-    /// The metadata that was set, by key.
+    /// The metadata that the filter has set, by key.
     pub(crate) metadata: BTreeMap<String, String>,
     /// The number of calls of [`Host::clear_route_cache`].
     pub(crate) routed: usize,
@@ -41,7 +41,7 @@ pub(crate) struct FakeHost {
     pub(crate) holds_together: bool,
     /// The answer to [`Host::is_resuming`].
     pub(crate) resuming: bool,
-    /// The requests that were sent, each with its cluster and its head.
+    /// The requests that the filter has sent, each with its cluster and its head.
     pub(crate) asked: RefCell<Vec<String>>,
     added: RefCell<BTreeMap<String, u64>>,
     /// The answer to [`Host::connection`].
@@ -60,7 +60,7 @@ pub(crate) struct FakeHost {
 }
 
 impl FakeHost {
-    /// Makes a stream whose response has these fields.
+    /// Creates a stream whose response has these fields.
     pub(crate) fn responding(fields: &[(&'static str, &str)]) -> Self {
         let fields = fields.iter();
         let fields = fields.map(|&(name, value)| (name.to_owned(), value.to_owned()));
@@ -76,18 +76,18 @@ impl FakeHost {
         self
     }
 
-    /// Returns the value of a field.
+    /// Returns the value of a field as text.
     pub(crate) fn text(&self, fields: Fields, name: &str) -> Option<&str> {
         let value = self.field(fields, name)?;
         std::str::from_utf8(value).ok()
     }
 
-    /// Returns what was counted, or set, under this name.
+    /// Returns the value of a counter or gauge of this name.
     pub(crate) fn added(&self, name: &str) -> u64 {
         self.added.borrow().get(name).copied().unwrap_or_default()
     }
 
-    /// Returns what a metric was counted up to.
+    /// Returns the value of one of the module's own metrics.
     pub(crate) fn counted(&self, metric: Metric) -> u64 {
         self.counts
             .borrow()

@@ -1,4 +1,5 @@
-//! One stream: its request is received, and may be held; then its response.
+//! The filter of one stream: the desk receives its request and may hold it, and the link paces its
+//! response.
 
 mod response;
 
@@ -16,31 +17,31 @@ use crate::orders::Go;
 use crate::timer::{self, Ticking};
 use response::Response;
 
-/// The step that Envoy is to take with what a hook brought.
+/// The step that a hook asks of Envoy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Pass it on, and all that was held back before.
+    /// Pass on what the hook brought, and all that was held before.
     Continue,
-    /// Hold it back, and what was held back before.
+    /// Hold what the hook brought, and all that was held before.
     Hold,
 }
 
-/// The step that Envoy is to take with a stream that was woken.
+/// The step that is due for a stream that was woken.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
-    /// Nothing: it was woken too often.
+    /// There is nothing to do: the stream was woken once too often.
     Nothing,
-    /// Let its request go on.
+    /// The request goes on to its pool.
     Request,
-    /// The request is answered here.
+    /// The request is answered by the filter.
     Answer(Box<Answer>),
-    /// Let go of all that is held of its response.
+    /// All that is held of the response goes on.
     Response,
 }
 
 /// The filter of one stream.
 pub(crate) struct Filter {
-    /// The desk that receives the request; none if nothing is switched on.
+    /// The desk that receives the request; none if requests are not decided about.
     desk: Option<Arc<Ticking<Desk>>>,
     id: StreamId,
     /// Whether the desk knows of the stream.
@@ -53,15 +54,15 @@ pub(crate) struct Filter {
     probe: Option<u32>,
     class: usize,
     response: Response,
-    /// Bytes of the response's body that were passed on.
+    /// The bytes of the response's body that were passed on.
     passed: u64,
     /// Whether the desk knows that the response has come in whole.
     whole: bool,
 }
 
 impl Filter {
-    /// Makes a stream's filter: its request is received at that desk, and its response goes under
-    /// that uplink.
+    /// Creates the filter of a stream. The desk receives its request, and its response goes under
+    /// the uplink.
     pub(crate) fn new(
         uplink: Option<Arc<Ticking<Link>>>,
         desk: Option<Arc<Ticking<Desk>>>,
@@ -80,7 +81,7 @@ impl Filter {
         }
     }
 
-    /// Takes the request's head; `end` if it is all of the request.
+    /// Takes the request's head, which is the whole request if `end`.
     pub(crate) fn on_request_head(
         &mut self,
         host: &mut impl Host,
@@ -102,12 +103,12 @@ impl Filter {
         verdict
     }
 
-    /// Notes that the end of the request has come.
+    /// Notes that the request has ended.
     pub(crate) fn on_request_end(&mut self) {
         self.asked = true;
     }
 
-    /// Takes the answer to a probe that was sent from this stream; none if it failed.
+    /// Takes the answer to a probe that was sent from this stream; none if the probe failed.
     pub(crate) fn on_answer(
         &mut self,
         host: &impl Host,
@@ -119,7 +120,7 @@ impl Filter {
         }
     }
 
-    /// Takes the response's head; `end` if it is all of the response.
+    /// Takes the response's head, which is the whole response if `end`.
     pub(crate) fn on_response_head(&mut self, host: &mut impl Host, now: Time, end: bool) -> Step {
         let mut spec = ResponseSpec {
             class: self.class,
@@ -140,7 +141,7 @@ impl Filter {
         self.response.on_head(host, now, spec, end)
     }
 
-    /// Takes more of the response's body.
+    /// Takes a part of the response's body.
     pub(crate) fn on_response_body(&mut self, host: &impl Host, now: Time, end: bool) -> Step {
         let in_hand = self.in_hand(host, host.received_bytes(), end, now);
         let step = self.response.on_body(host, now, end);
@@ -155,7 +156,7 @@ impl Filter {
     }
 
     /// Returns the bytes of body that Envoy holds, with those that a hook brings. At the response's
-    /// end the desk is told: its pool is free.
+    /// end it tells the desk, which frees the place at the pool.
     fn in_hand(&mut self, host: &impl Host, received: u64, end: bool, now: Time) -> u64 {
         let Some(desk) = self.desk.as_ref().filter(|_| !self.whole) else {
             return 0;
@@ -175,7 +176,8 @@ impl Filter {
         step
     }
 
-    /// Handles a wake-up: there are orders for a held request, or it is the response's turn.
+    /// Handles a wake-up of the stream: there are orders for a held request, or the response has
+    /// its turn.
     pub(crate) fn on_woken(&mut self, host: &mut impl Host, now: Time) -> Woken {
         let desk = self.desk.as_ref().filter(|_| self.held);
         if let Some(mut orders) = desk.and_then(|desk| desk.collect(self.id, host)) {
@@ -198,14 +200,14 @@ impl Filter {
         }
     }
 
-    /// Notes that the stream is over, however it ended.
+    /// Notes that the stream has ended, in whatever way.
     pub(crate) fn on_complete(&mut self, host: Option<&dyn Host>, now: Time) {
         self.response.on_complete(now);
         self.leave(host, now);
     }
 
-    /// Gives the filter up, which cannot be trusted any more: its stream goes on without it, and so
-    /// does what was held of it.
+    /// Gives up the filter, which cannot be trusted after a panic. Its stream goes on without it,
+    /// with all that was held.
     pub(crate) fn give_up(&mut self, now: Time) -> Woken {
         let held = std::mem::take(&mut self.held);
         self.response.give_up(now);

@@ -1,24 +1,24 @@
-//! What heads say, and what a response's costs on the wire.
+//! The reading of heads, and the bytes that a response costs on the wire.
 
 use sprat_config::fields;
 use sprat_filter::{Read, Reader, RequestHead};
 
 use crate::host::{Fields, Host};
 
-/// `: ` and a line end.
+/// The bytes beside a field's name and value: `: ` and a line end.
 const FIELD_FRAMING: u64 = 4;
 
 /// The bytes that Envoy adds after the filters: `date`, `server`, the status line beyond `:status`,
 /// the empty line; and `connection: close` or `transfer-encoding: chunked`.
 const ADDED: u64 = 37 + 15 + 5 + 28;
 
-/// A frame's header in HTTP/2; of HTTP/3's, about as much.
+/// The bytes of a frame's header in HTTP/2; HTTP/3 has about as many.
 const FRAME_HEADER: u64 = 9;
 
-/// Framing of one chunk in chunked coding: the size in hex, two line ends.
+/// The bytes around a chunk in chunked coding: the size in hex, and two line ends.
 const CHUNK_FRAMING: u64 = 12;
 
-/// Returns the bytes of the response's head, a few over rather than under.
+/// Returns the bytes of the response's head, a few too many rather than too few.
 pub(crate) fn head_bytes(host: &impl Host) -> u64 {
     let (bytes, fields) = host.response_head_bytes();
     let plain = bytes + fields * FIELD_FRAMING + ADDED;
@@ -42,7 +42,7 @@ pub(crate) fn framing_bytes(host: &impl Host) -> u64 {
     }
 }
 
-/// One of a stream's heads, as rules look at it.
+/// One of a stream's heads, in the form that rules look at.
 pub(crate) struct HeadOf<'a, H>(pub(crate) &'a H, pub(crate) Fields);
 
 impl<H: Host> fields::Fields for HeadOf<'_, H> {
@@ -54,7 +54,7 @@ impl<H: Host> fields::Fields for HeadOf<'_, H> {
     }
 }
 
-/// Reads a request's head; `random` is drawn for it.
+/// Reads a request's head. The number `random` is drawn for this request.
 pub(crate) fn read(reader: &Reader, host: &impl Host, random: u64) -> Read {
     let text = |name| {
         let value = host.field(Fields::Request, name).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a filter asks of Envoy.
+//! The calls that a filter makes to Envoy.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use sprat_filter::metrics::{Counter, Gauge};
 
-/// Wakes a stream's filter on its own worker, from any thread.
+/// A handle that wakes a stream's filter on its own worker, from any thread.
 pub(crate) trait Wake: Send + Sync {
     /// Makes Envoy call the filter's `on_woken`, unless the stream ends first.
     fn wake(&self);
 }
 
-/// A map of header fields.
+/// One of a stream's two heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fields {
     /// The head of the request.
@@ -21,17 +21,16 @@ pub(crate) enum Fields {
     Response,
 }
 
-/// A figure that the module counts in Envoy's stats.
+/// A counter of the module's own in Envoy's stats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Metric {
-    /// Responses under the scheduler.
+    /// The responses that were scheduled.
     Scheduled,
-    /// Responses that were to be scheduled and could not: as many were open as
-    /// may be.
+    /// The responses that should have been scheduled and were not, because too many were open.
     AtCapacity,
-    /// Bodies (and heads) let go, in bytes.
+    /// The bytes of heads and bodies that were released.
     ReleasedBytes,
-    /// Chunks that had to wait for their turn.
+    /// The chunks that had to wait for their turn.
     Waits,
     /// The time that chunks have waited, in whole seconds.
     WaitSeconds,
@@ -63,9 +62,9 @@ impl Metric {
     }
 }
 
-/// One stream, as Envoy shows it during a hook.
+/// A stream of Envoy, during a hook.
 pub(crate) trait Host {
-    /// Returns the value of a field, the `index`th of its name, which is in lower case.
+    /// Returns the value of the `index`th field of a name, which is in lower case.
     fn value(&self, fields: Fields, name: &str, index: usize) -> Option<&[u8]>;
 
     /// Returns the value of the first field of this name.
@@ -73,16 +72,16 @@ pub(crate) trait Host {
         self.value(fields, name, 0)
     }
 
-    /// Returns the client's address; none if it has none.
+    /// Returns the client's address; none if the connection has none.
     fn client(&self) -> Option<IpAddr>;
 
-    /// Returns the bytes of names and values of the response's head, and how many fields it has.
+    /// Returns the bytes of names and values in the response's head, and the number of its fields.
     fn response_head_bytes(&self) -> (u64, u64);
 
     /// Returns the bytes of body that this hook brings.
     fn received_bytes(&self) -> u64;
 
-    /// Returns the bytes of body held back earlier.
+    /// Returns the bytes of body that are held from earlier hooks.
     fn held_bytes(&self) -> u64;
 
     /// Returns Envoy's number of the client's connection, which never comes again.
@@ -94,7 +93,7 @@ pub(crate) trait Host {
     /// Returns a handle that wakes this stream's filter.
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Adds to a counter.
+    /// Adds to one of the module's own counters.
     fn count(&self, metric: Metric, by: u64);
 
     /// Adds to one of the counters that both of Sprat's filters have.
@@ -106,24 +105,25 @@ pub(crate) trait Host {
     /// Returns the fields of the request's head that are text.
     fn request_fields(&self) -> Vec<(String, String)>;
 
-    /// Sends a request without a body to one of Envoy's clusters; false if it
-    /// cannot be sent. The answer comes to the filter's `on_answer`.
+    /// Sends a request without a body to one of Envoy's clusters. Returns false if it cannot be
+    /// sent. The answer comes to the filter's `on_answer`.
     fn ask(&self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> bool;
 
-    /// Returns whether Envoy notes for requests and for responses apart that they are held. Where
-    /// it has one note for both (1.38), whatever goes on of a request makes it forget that the
-    /// response is held: it never lets it go.
+    /// Returns whether Envoy notes apart for requests and for responses that they are held. Envoy
+    /// 1.38 has one note for both. There, when the request goes on, Envoy forgets that the response
+    /// is held, and never releases it.
     fn holds_apart(&self) -> bool;
 
-    /// Returns whether Envoy is inside of the call that lets the stream's request go on.
+    /// Returns whether Envoy is within the call that releases the stream's request.
     fn is_resuming(&self) -> bool;
 
-    /// Sets a field of a head that is held or at hand, or takes it off.
+    /// Sets a field of a head, or removes it if there is no value. The head is held, or is that of
+    /// the present hook.
     fn set_field(&mut self, fields: Fields, name: &str, value: Option<&str>);
 
-    /// Sets a value in the metadata that load balancing goes by.
+    /// Sets a value in the metadata that load balancing depends on.
     fn set_metadata(&mut self, key: &str, value: &str);
 
-    /// Makes Envoy choose the request's route anew.
+    /// Makes Envoy choose the request's route again.
     fn clear_route_cache(&mut self);
 }

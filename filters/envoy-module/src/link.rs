@@ -1,8 +1,8 @@
 //! The uplink that all workers share: the core's [`Desk`] behind a mutex.
 //!
-//! Streams ask for the link with what they have in hand, and are woken when it
-//! is their turn. What goes is always all that is in hand: Envoy lets go of a
-//! held body as a whole, so a grant is extended to it.
+//! Streams ask for the link with the bytes that they have in hand, and are woken when it is their
+//! turn. All that is in hand goes at once, because Envoy releases a held body as a whole; so a
+//! grant is extended to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,26 +16,25 @@ use sprat_scheduler::{
 use crate::host::Wake;
 use crate::timer::Tick;
 
-/// Client connections whose opening is remembered, so that it is debited once.
+/// The client connections that are remembered, so that the opening of each is debited once.
 const CONNECTIONS_REMEMBERED: usize = 65_536;
 
-/// An uplink's settings in the configuration.
+/// The settings of an uplink, from the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// The link's rate on the wire.
+    /// The rate of the link on the wire, in bits per second.
     pub(crate) rate_bits_per_s: u64,
-    /// The order in which responses are served.
+    /// The discipline that orders responses.
     pub(crate) policy: Discipline,
     /// The most responses in progress.
     pub(crate) max_flows: usize,
-    /// Priority classes, each under the number that it has in every
-    /// configuration of this link.
+    /// The priority classes, each under the number that it has in every configuration of this link.
     pub(crate) classes: Vec<ClassSpec>,
 }
 
 impl Settings {
-    /// Returns the policy of the link: Envoy lets a chunk go whole, or holds it. Arrivals on the
-    /// fast path are guarded as they are in the proxy by default.
+    /// Returns the core's policy for the link: Envoy releases a chunk as a whole. Arrivals on the
+    /// fast path are guarded as the proxy's default has it.
     fn egress_policy(&self) -> EgressPolicy {
         EgressPolicy {
             max_flows: self.max_flows,
@@ -57,21 +56,21 @@ struct LinkState {
     generation: u64,
     desk: Desk<Arc<dyn Wake>>,
     connections: Connections,
-    /// The time that chunks have waited beyond whole seconds: Envoy's counters have no fractions.
+    /// The part of chunks' waits below a whole second: Envoy's counters have no fractions.
     waited: Duration,
 }
 
-/// The answer to a stream's wish to write.
+/// The answer to a stream that asks to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Let everything go now.
+    /// All bytes in hand may go now.
     Go,
-    /// Hold it: the stream is woken when it is its turn.
+    /// The bytes are held, and the stream is woken when it is its turn.
     Wait,
 }
 
 impl Link {
-    /// Makes an uplink with no flows, as the configuration of that generation wants it.
+    /// Creates an uplink without flows, with the settings of the configuration of that generation.
     pub(crate) fn new(settings: Settings, generation: u64) -> Self {
         let link = Pacer::new(settings.rate_bits_per_s);
         let egress = Egress::new(link, settings.egress_policy());
@@ -86,9 +85,9 @@ impl Link {
         }
     }
 
-    /// Puts a configuration into use. Responses in progress go on under it; one older than what is
-    /// in use changes nothing. Streams that wait may be due at once, or earlier than before:
-    /// returns when [`Link::tick`] is.
+    /// Puts a configuration into use, under which responses in progress go on. A generation older
+    /// than the one in use changes nothing. Returns the time of the next [`Link::tick`] if the
+    /// settings changed: streams that wait may be due earlier than before.
     pub(crate) fn apply(&self, now: Time, settings: &Settings, generation: u64) -> Option<Time> {
         let mut state = self.lock();
         if generation <= state.generation {
@@ -105,8 +104,8 @@ impl Link {
         state.desk.next_wakeup()
     }
 
-    /// Notes that a request has come on a client's connection, which is debited for its packets if
-    /// it is a new one.
+    /// Notes that a request has come on a client's connection. A new connection is debited for its
+    /// packets.
     pub(crate) fn on_request(&self, now: Time, connection: u64) {
         let mut state = self.lock();
         if !state.connections.is_new(connection) {
@@ -116,23 +115,22 @@ impl Link {
         state.desk.egress_mut().connect(now, opening);
     }
 
-    /// Opens a flow for a response of `size` bytes with its head; none if as many are open
-    /// as may be.
+    /// Opens a flow for a response of `size` bytes with its head; none if too many are open.
     pub(crate) fn open(&self, now: Time, class: usize, size: Size) -> Option<FlowId> {
         let spec = FlowSpec::new(class, size, WireCost::ETHERNET_IPV4);
         self.lock().desk.open(now, spec).ok()
     }
 
-    /// Opens a flow of `bytes` that [`Link::fast_path`] refused; none if as many are open as
-    /// may be.
+    /// Opens an express flow of `bytes` that [`Link::fast_path`] refused; none if too many are
+    /// open.
     pub(crate) fn open_express(&self, now: Time, class: usize, bytes: u64) -> Option<FlowId> {
         let spec = FlowSpec::new(class, Size::Exact(bytes), WireCost::ETHERNET_IPV4);
         let spec = spec.in_lane(Lane::Express);
         self.lock().desk.open(now, spec).ok()
     }
 
-    /// Holds a head of `bytes` back for a moment, in which the body may come.
-    /// After that it asks by itself. Answers when [`Link::tick`] is due.
+    /// Holds a head of `bytes` for a moment in which the body may come; then the head asks by
+    /// itself. Returns the time of the next [`Link::tick`].
     pub(crate) fn hold_head(
         &self,
         now: Time,
@@ -146,8 +144,8 @@ impl Link {
         state.desk.next_wakeup()
     }
 
-    /// Asks to write the `bytes` that the stream has in hand, all together. Also returns when
-    /// [`Link::tick`] is due.
+    /// Asks to write the `bytes` that the stream has in hand, all together. Returns the answer, and
+    /// the time of the next [`Link::tick`].
     pub(crate) fn ask(
         &self,
         now: Time,
@@ -171,9 +169,9 @@ impl Link {
         (asked, state.desk.next_wakeup())
     }
 
-    /// Takes the turn of a stream that was woken with `bytes` in hand: all of it is debited and
-    /// goes. Returns how many seconds the waiting of all streams has got longer by, what is left of
-    /// one being kept for the next; none if it is not the stream's turn.
+    /// Takes the turn of a stream that was woken with `bytes` in hand: all of them are debited and
+    /// go. Returns the whole seconds by which the waits of all streams have grown; the fraction is
+    /// kept for the next call. Returns none if it is not the stream's turn.
     pub(crate) fn take_turn(&self, now: Time, flow: FlowId, bytes: u64) -> Option<u64> {
         let mut state = self.lock();
         let waited = state.take_turn(now, flow, bytes)?;
@@ -183,8 +181,8 @@ impl Link {
         Some(seconds)
     }
 
-    /// Closes the flow of a response that is over, or whose client has left. What was granted and
-    /// did not go is given to others, which is why [`Link::tick`] may be due.
+    /// Closes the flow of a response that has ended, or whose client has gone. Its unused grant
+    /// goes to other flows. Returns the time of the next [`Link::tick`].
     pub(crate) fn close(&self, now: Time, flow: FlowId) -> Option<Time> {
         let mut state = self.lock();
         state.desk.close(now, flow);
@@ -192,20 +190,21 @@ impl Link {
         state.desk.next_wakeup()
     }
 
-    /// Lets something small go ahead of everything, of `bytes` in a segment of its own; false if it
-    /// has to wait for its turn.
+    /// Lets `bytes` in a segment of their own go ahead of everything; false if they have to wait
+    /// for their turn.
     pub(crate) fn fast_path(&self, now: Time, bytes: u64) -> bool {
         let wire_bytes = WireCost::ETHERNET_IPV4.bytes(bytes);
         self.lock().desk.egress_mut().fast_path(now, wire_bytes)
     }
 
-    /// Debits bytes that go without waiting.
+    /// Debits bytes that go without waiting for a grant.
     pub(crate) fn debit(&self, now: Time, bytes: u64) {
         let wire_bytes = WireCost::ETHERNET_IPV4.bytes(bytes);
         self.lock().desk.egress_mut().debit(now, wire_bytes);
     }
 
-    /// Returns [`Egress::backlog`] and [`Egress::backlog_ahead`].
+    /// Returns the link's backlog in time, as [`Egress::backlog`], and the part of it that goes
+    /// before a class, as [`Egress::backlog_ahead`].
     pub(crate) fn backlog(&self, now: Time, class: usize) -> (Duration, Duration) {
         let state = self.lock();
         let egress = state.desk.egress();
@@ -218,14 +217,14 @@ impl Link {
         self.lock().desk.egress().pacer().rate_bits_per_s()
     }
 
-    /// Returns the levels of the classes, by number.
+    /// Returns the levels of the classes, in the order of their numbers.
     #[cfg(test)]
     pub(crate) fn levels(&self) -> Vec<u8> {
         let classes = &self.lock().settings.classes;
         classes.iter().map(|class| class.level).collect()
     }
 
-    /// Returns how many responses are in progress.
+    /// Returns the number of responses in progress.
     #[cfg(test)]
     pub(crate) fn open_flows(&self) -> usize {
         self.lock().desk.egress().open_flows()

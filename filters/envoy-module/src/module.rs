@@ -1,4 +1,4 @@
-//! The module's configurations, and the uplinks that they share.
+//! The module's configurations, and the uplinks and desks that they share.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,26 +14,26 @@ use crate::filter::Filter;
 use crate::link::{Link, Settings};
 use crate::timer::{self, Ticking};
 
-/// A configuration of the filter, as a listener has it.
+/// A configuration of the filter, as one listener has it.
 pub(crate) struct Config {
     uplink: Option<Arc<Ticking<Link>>>,
     desk: Option<Arc<Ticking<Desk>>>,
     classes: Vec<String>,
     settings: Option<Settings>,
-    /// Later configurations have higher numbers.
+    /// The configuration's number in the order of loading; later ones are higher.
     generation: u64,
     in_use: AtomicBool,
 }
 
-/// A configuration that can be used, and what is odd about it.
+/// A configuration that can be used, and the warnings about it.
 pub(crate) type Configured = (Arc<Config>, Option<String>);
 
-/// Reads a configuration. `name` is the filter's in Envoy's configuration:
-/// those of one name share one uplink, across listeners, workers and reloads.
+/// Reads a configuration of the filter. The `name` is the filter's in Envoy's configuration;
+/// configurations of one name share one uplink, across listeners, workers and reloads.
 ///
 /// # Errors
 ///
-/// What is wrong with it, and where.
+/// The errors in the configuration, with their places.
 pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let loaded = sprat_config::parse_filter(text, name, &sprat_config::process_env)
@@ -66,10 +66,10 @@ pub(crate) fn configure(name: &str, text: &str) -> Result<Configured, String> {
 /// An uplink, and the classes of its last configuration.
 type KnownUplink = (Weak<Ticking<Link>>, resolved::Classes);
 
-/// Returns the uplink of that name, and what a configuration wants of it; none if it paces nothing.
-/// What is in use is changed only when the new configuration is: Envoy may yet refuse the listener
-/// that it is part of. Its classes are numbered as those before: responses under way keep their
-/// number.
+/// Returns the uplink of that name, with the settings that a configuration wants; none if it paces
+/// nothing. The settings in use change only when the new configuration is used, since Envoy may
+/// still refuse its listener. Known classes keep their numbers, because responses under way have
+/// them.
 fn uplink(
     name: &str,
     filter: &mut resolved::Filter,
@@ -101,12 +101,12 @@ fn uplink(
     Ok(Some((uplink, settings)))
 }
 
-/// A desk, and the configuration that it was set up for.
+/// The requests' part of a configuration, and the desk that was set up for it.
 type Known = (resolved::Filter, Weak<Ticking<Desk>>);
 
-/// Returns the desk of that name for what a configuration says of requests; none if it says
-/// nothing. Configurations that say the same share one, or its places would be given away twice. A
-/// new one learns what the last one knew.
+/// Returns the desk of that name for the requests' part of a configuration; none if that switches
+/// nothing on. Equal parts share one desk, or its places would be given away twice. A new desk
+/// learns the sizes that the last one knew.
 fn desk(
     name: &str,
     filter: &resolved::Filter,
@@ -140,8 +140,8 @@ fn desk(
     Ok(Some(desk))
 }
 
-/// Returns a configuration without what is the uplink's, which may change under the desk: only that
-/// there is one matters.
+/// Returns a configuration without the settings of the uplink, which may change under a desk. It
+/// keeps only whether there is an uplink.
 fn requests_alone(filter: &resolved::Filter) -> resolved::Filter {
     let mut own = filter.clone();
     own.uplink.rate_bits_per_s = own.uplink.rate_bits_per_s.map(|_| 1);
@@ -168,7 +168,7 @@ impl Config {
         self.desk.clone()
     }
 
-    /// Makes a new stream's filter. With the first stream the configuration is in use.
+    /// Creates the filter of a new stream. The first stream puts the configuration into use.
     pub(crate) fn filter(&self) -> Filter {
         if !self.in_use.swap(true, Ordering::Relaxed)
             && let (Some(uplink), Some(settings)) = (&self.uplink, &self.settings)

@@ -1,29 +1,29 @@
-//! What the shared filter has decided about a stream, to be carried out on the
-//! stream's own worker, in one of its own hooks.
+//! The shared filter's decisions about a stream. The stream's own worker carries them out, in one
+//! of the stream's hooks.
 
 use sprat_filter::Answer;
 
 use crate::host::{Fields, Host};
 
-/// The way in which a held request goes on.
+/// The way in which a held request ends its wait.
 #[derive(Debug)]
 pub(crate) enum Go {
     /// The request goes on to its pool.
     On,
-    /// The request is answered here.
+    /// The request is answered by the filter.
     Answered(Box<Answer>),
 }
 
 /// The orders for one stream.
 #[derive(Debug, Default)]
 pub(crate) struct Orders {
-    /// Fields to set, or to take off.
+    /// The fields of heads to set, or to remove.
     fields: Vec<(Fields, String, Option<String>)>,
-    /// Keys and values of the metadata of load balancing.
+    /// The keys and values to set in the metadata of load balancing.
     metadata: Vec<(String, String)>,
-    /// The way in which the request goes on, if it was held.
+    /// The way in which the request's wait ends, if it was held.
     pub(crate) go: Option<Go>,
-    /// The probe that was sent from it.
+    /// The probe that was sent from the stream, if there is one.
     pub(crate) probe: Option<u32>,
 }
 

@@ -1,7 +1,7 @@
-//! The clock, chance, and the one thread that wakes streams when their time has come.
+//! The module's clock and random numbers, and the one thread that wakes streams when they are due.
 //!
-//! Envoy's filters have no timers of their own, so a thread sleeps until
-//! something is due, and for ever while no stream waits.
+//! Envoy's filters have no timers of their own. So a thread sleeps until a stream is due, and
+//! without limit while none waits.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -19,37 +19,37 @@ const NEVER: u64 = u64::MAX;
 /// The nanoseconds by which this thread's timers may fire late, in place of 50 us.
 const TIMER_SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
-/// The function that is told of each panic that was caught here.
+/// The function that is called after each panic that was caught on the thread.
 static ON_PANIC: OnceLock<fn()> = OnceLock::new();
 
-/// Sets the function that is told of the thread's panics; the thread goes on after them. To be
-/// called once.
+/// Sets the function that is called after each panic on the thread, which goes on. The caller sets
+/// it once.
 pub(crate) fn on_panic(tell: fn()) {
     ON_PANIC.get_or_init(|| tell);
 }
 
-/// Returns a number that no client foresees, another for each `index`.
+/// Returns a number that no client can foresee, another for each `index`.
 pub(crate) fn chance(index: u64) -> u64 {
     static CHANCE: OnceLock<RandomState> = OnceLock::new();
     CHANCE.get_or_init(RandomState::new).hash_one(index)
 }
 
-/// Returns the nanoseconds since the first call.
+/// Returns the time since the first call, by a monotonic clock.
 pub(crate) fn now() -> Time {
     static EPOCH: OnceLock<Instant> = OnceLock::new();
     let since = EPOCH.get_or_init(Instant::now).elapsed();
     Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A part of the module that has something to do at times.
+/// A part of the module that has work to do at certain times.
 pub(crate) trait Tick: Send + Sync {
-    /// Does what is due. Answers when to be called again.
+    /// Does the work that is due, and returns the time of the next call.
     fn tick(&self, now: Time) -> Option<Time>;
 }
 
-/// A value that the thread ticks when it is due.
+/// A value whose [`Tick::tick`] the thread calls when it is due.
 pub(crate) struct Ticking<T: ?Sized> {
-    /// The time at which the thread is to tick the value, in nanoseconds.
+    /// The time at which the thread is to call the value, in nanoseconds.
     due_ns: AtomicU64,
     inner: T,
 }
@@ -63,11 +63,11 @@ impl<T> Deref for Ticking<T> {
 }
 
 impl<T: Tick + 'static> Ticking<T> {
-    /// Puts something under the thread's care, which is started for the first.
+    /// Puts a value under the thread's care. The first one starts the thread.
     ///
     /// # Errors
     ///
-    /// No thread can be had.
+    /// The system has no thread for it.
     pub(crate) fn new(inner: T) -> io::Result<Arc<Self>> {
         let ticking = Arc::new(Self {
             due_ns: AtomicU64::new(NEVER),
@@ -78,7 +78,7 @@ impl<T: Tick + 'static> Ticking<T> {
         Ok(ticking)
     }
 
-    /// Makes the thread tick this at `due`, or earlier.
+    /// Makes the thread call this value at `due`, or earlier.
     pub(crate) fn arm(&self, due: Option<Time>) {
         let Some(due) = due else { return };
         if due.as_nanos() < self.due_ns.fetch_min(due.as_nanos(), Ordering::AcqRel) {
@@ -87,11 +87,11 @@ impl<T: Tick + 'static> Ticking<T> {
     }
 }
 
-/// The values in the thread's care.
+/// The values that the thread calls.
 type Care = Vec<Weak<Ticking<dyn Tick>>>;
 
 struct Thread {
-    /// The values in the thread's care; those that are gone are dropped on the way.
+    /// The values that the thread calls; it removes those that are gone.
     care: Mutex<Care>,
     earlier: Condvar,
     started: Mutex<bool>,
@@ -106,7 +106,7 @@ fn thread() -> &'static Thread {
     &THREAD
 }
 
-/// Ticks something. After a panic it sleeps until a stream arms it.
+/// Calls a value that is due. After a panic the value is not called until a stream arms it.
 fn tick(inner: &dyn Tick) -> Option<Time> {
     let ticked = catch_unwind(AssertUnwindSafe(|| inner.tick(now())));
     if ticked.is_err() {
@@ -128,8 +128,8 @@ impl Thread {
         Ok(())
     }
 
-    /// Makes the thread look again; under the lock, so that it does not fall asleep between its
-    /// look and its sleep.
+    /// Makes the thread look for the next due value again. It does so under the lock, so that the
+    /// thread does not fall asleep between its look and its sleep.
     fn look_again(&self) {
         drop(self.care());
         self.earlier.notify_one();

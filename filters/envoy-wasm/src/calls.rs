@@ -1,4 +1,4 @@
-//! The filter's calls, made of the host's.
+//! The calls that the filter makes, built on the host's functions.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,26 +8,26 @@ use proxy_wasm::types::{LogLevel, MapType, MetricType};
 use sprat_filter::metrics::{Counter, Gauge};
 use sprat_filter::{Answer, Host, StreamId};
 
-/// Streams that are let go by one callback.
+/// The most streams that one callback releases.
 const AT_ONCE: usize = 16;
 
-/// The calls that a worker's filter makes.
+/// The host as a worker's filter calls it.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    /// The host's numbers of metrics, by [`Counter::index`].
+    /// The host's numbers of the counters, by [`Counter::index`].
     counters: Vec<Option<u32>>,
     gauges: Vec<Option<u32>>,
     classes: Vec<String>,
-    /// The stream that the callback at hand is about.
+    /// The stream that the present callback is about.
     pub(crate) current: u32,
-    /// Streams that are let go, in order, once that is safe.
+    /// The streams to release, in order, once that is safe.
     pending: VecDeque<Pending>,
-    /// A queue that the host calls this worker for as soon as it has time, once this worker
-    /// or another writes to it. None if the host has no queues; then a tick does it.
+    /// The queue that has the host call this worker as soon as it has time, once this or another
+    /// worker writes to it. None if the host has no queues; then a tick does it.
     queue: Option<u32>,
 }
 
-/// A stream that is let go.
+/// A stream that is to be released.
 #[derive(Debug)]
 struct Pending {
     id: StreamId,
@@ -35,7 +35,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Returns whether it is that stream's response that is let go.
+    /// Returns whether this entry releases the response of that stream.
     fn is_response_of(&self, id: StreamId) -> bool {
         self.id == id && matches!(self.go, Go::Response)
     }
@@ -50,7 +50,7 @@ enum Go {
 }
 
 impl Calls {
-    /// Makes the calls for these classes, of the worker of this number. A metric that the host
+    /// Creates the calls of a worker, with counters for these classes. A metric that the host
     /// refuses is not counted.
     pub(crate) fn new(classes: Vec<String>, worker: u64) -> Self {
         let counters = Counter::all(classes.len()).into_iter();
@@ -66,18 +66,16 @@ impl Calls {
         }
     }
 
-    /// Lets the response go that is to go on, or the first of many.
+    /// Releases the streams that are to go on, up to [`AT_ONCE`] of them.
     ///
-    /// Only for a callback that is about no stream. The host continues a stream
-    /// as soon as the callback at hand has returned, and before it takes note of
-    /// what that has returned; whatever follows happens within: callbacks of the
-    /// continued stream and of others, and after each of them what was asked
-    /// for earlier and is not done yet. A stream that is told to go on before it
-    /// is noted that it is held stays held, or its trailers go before its body.
-    /// So no callback of a stream lets any go: it has the host call back
-    /// ([`Calls::recall`]), when all is noted.
+    /// Only a callback that is about no stream may call this. The host continues a stream as soon
+    /// as the present callback has returned, and before it notes what that has returned. All that
+    /// follows happens within: callbacks of the continued stream and of others, and after each of
+    /// them the resumptions that were asked for earlier. A stream that is continued before the host
+    /// has noted that it is held stays held, or its trailers go before its body. So no callback of
+    /// a stream releases any. It has the host call back ([`Calls::recall`]), when all is noted.
     ///
-    /// The host nests what it continues: hence the bound.
+    /// The host nests the streams that it continues, hence the bound.
     pub(crate) fn let_go(&mut self) {
         for _ in 0..AT_ONCE {
             let Some(Pending { id, go }) = self.pending.pop_front() else {
@@ -91,29 +89,28 @@ impl Calls {
         }
     }
 
-    /// Forgets a stream that is over: the host knows its number still, but there is nothing to let
-    /// go.
+    /// Removes a stream that has ended, for it needs no release. The host still knows its number.
     pub(crate) fn forget(&mut self, id: StreamId) {
         self.pending.retain(|pending| pending.id != id);
     }
 
-    /// Notes that what was held of a stream's response has gone with what came after it: there is
-    /// nothing to let go.
+    /// Removes the release of a stream's response: what was held went with what came after it.
     pub(crate) fn has_gone(&mut self, id: StreamId) {
         self.pending.retain(|pending| !pending.is_response_of(id));
     }
 
-    /// Returns whether a stream is still to be let go.
+    /// Returns whether a stream is still to be released.
     pub(crate) fn owes(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Asks the host to call this worker back as soon as it has time; false if it does not.
+    /// Asks the host to call this worker back as soon as it has time. Returns false if the host
+    /// cannot.
     pub(crate) fn recall(&self) -> bool {
         self.queue.is_some_and(ring)
     }
 
-    /// Makes calls about a stream; false if it is gone.
+    /// Makes calls about a stream, and returns their result; none if the stream is gone.
     fn about<T>(&self, id: StreamId, call: impl FnOnce() -> T) -> Option<T> {
         let id = u32::try_from(id).ok()?;
         if id == self.current {
@@ -129,7 +126,7 @@ impl Calls {
     }
 }
 
-/// Sets a field in place of all of its name, or takes them off.
+/// Sets a field in place of all of its name, or removes them if there is no value.
 fn set_field(head: MapType, name: &str, value: Option<&str>) -> bool {
     hostcalls::set_map_value(head, name, value).is_ok()
 }
@@ -138,9 +135,9 @@ fn define(kind: MetricType, name: &str) -> Option<u32> {
     hostcalls::define_metric(kind, name).ok()
 }
 
-/// Asks the host to call the context that a queue belongs to as soon as its worker has time; false
-/// if there is no such queue. What is written says nothing, but is there: an empty message cannot
-/// be told from none when the queue is emptied.
+/// Asks the host to call the context that owns a queue as soon as its worker has time. Returns
+/// false if there is no such queue. The message says nothing but is not empty: the drain could not
+/// tell an empty one from none.
 fn ring(queue: u32) -> bool {
     hostcalls::enqueue_shared_queue(queue, Some(b"!")).is_ok()
 }
@@ -150,7 +147,7 @@ pub(crate) fn drain(queue: u32) {
     while let Ok(Some(_)) = hostcalls::dequeue_shared_queue(queue) {}
 }
 
-/// Answers the stream that is the context's; false if the host does not.
+/// Answers the request of the present context's stream. Returns false if the host refuses.
 pub(crate) fn send(answer: &Answer) -> bool {
     let fields = answer.fields.iter();
     let fields: Vec<_> = fields
@@ -160,13 +157,12 @@ pub(crate) fn send(answer: &Answer) -> bool {
     hostcalls::send_http_response(answer.status.into(), fields, body).is_ok()
 }
 
-/// Says what an operator should know.
+/// Logs a warning for the operator.
 pub(crate) fn warn(message: &str) {
     log(LogLevel::Warn, message);
 }
 
-/// Writes to the host's log. A host that takes no log takes no complaint about
-/// it either.
+/// Writes to the host's log. A failure is ignored: the host has no other place for it.
 pub(crate) fn log(level: LogLevel, message: &str) {
     let _ = hostcalls::log(level, message);
 }

@@ -1,4 +1,4 @@
-//! The host's callbacks, handed to the filter.
+//! The contexts that the host's callbacks come to, which hand them to the filter.
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -16,16 +16,16 @@ use sprat_scheduler::catalogue::KeyHasher;
 use crate::calls::{Calls, drain, log, send, warn};
 use crate::fields::HostFields;
 
-/// The period of the host's ticks while something waits; they come later than that.
+/// The period of the host's ticks while a stream waits; the host ticks later than that.
 const TICK: Duration = Duration::from_millis(1);
 
-/// A plugin's configuration, and its worker once it has one.
+/// The context of a plugin's configuration, with its worker once it has one.
 struct Root {
     id: u32,
     worker: SharedWorker,
 }
 
-/// A stream under a configuration.
+/// The context of a stream, with its configuration's worker.
 struct Stream {
     id: u32,
     worker: SharedWorker,
@@ -33,31 +33,31 @@ struct Stream {
     told: bool,
 }
 
-/// The worker of a configuration and of its streams; none until it is configured, and if nothing is
-/// switched on.
+/// The worker that a configuration and its streams share. None until it is configured, or if
+/// nothing is switched on.
 type SharedWorker = Rc<RefCell<Option<Worker>>>;
 
-/// A worker's filter under one configuration, and the calls that it makes.
+/// A worker's filter under one configuration, and the host that it calls.
 #[derive(Debug)]
 struct Worker {
     filter: Filter,
     calls: Calls,
     ticking: bool,
-    /// The state of the numbers drawn for requests.
+    /// The state of the generator of requests' random numbers.
     random: u64,
 }
 
 /// The key that the workers are counted under.
 const WORKERS: &str = "sprat.workers";
 
-/// Attempts at counting, while other workers begin as well.
+/// The most attempts at counting, while other workers count too.
 const ATTEMPTS: usize = 64;
 
-/// Counts this worker, and returns how many there have been, which tells it from those that begin
-/// at the same time. 0 if the host shares nothing.
+/// Counts this worker, and returns the count, which tells it from workers that begin at the same
+/// time. Returns 0 if the host shares nothing.
 ///
-/// Two of them may be the first, for what is not there yet has no version to be
-/// compared. In Envoy that is the main thread's machine, before all others.
+/// Two workers may be the first, because a value that does not exist yet has no version to compare.
+/// In Envoy the main thread's machine begins before all others.
 fn count_worker() -> u64 {
     for _ in 0..ATTEMPTS {
         let (value, version) = hostcalls::get_shared_data(WORKERS).unwrap_or_default();
@@ -70,14 +70,14 @@ fn count_worker() -> u64 {
     0
 }
 
-/// Returns the nanoseconds since the epoch, the same on all workers.
+/// Returns the nanoseconds since the epoch by the host's clock, the same on all workers.
 fn now() -> Time {
     let now = hostcalls::get_current_time().unwrap_or(UNIX_EPOCH);
     Time::ZERO + now.duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Does something with a worker; the default if there is none, or the host calls
-/// from within one of our own calls, which none does.
+/// Does something with a worker. Returns the default if there is none, or if the host called back
+/// from within one of this filter's calls, which no call allows.
 fn with<T: Default>(worker: &SharedWorker, act: impl FnOnce(&mut Worker) -> T) -> T {
     match worker.try_borrow_mut() {
         Ok(mut worker) => worker.as_mut().map(act).unwrap_or_default(),
@@ -103,8 +103,8 @@ impl Worker {
         }
     }
 
-    /// Tells the filter of something that has happened to a context, and sees to
-    /// it that the host ticks, or calls back at once, while something waits.
+    /// Tells the filter of an event in a context. Makes sure that the host ticks, or calls back at
+    /// once, while a stream waits.
     fn tell<T>(
         &mut self,
         context: u32,
@@ -146,8 +146,8 @@ impl Worker {
         })
     }
 
-    /// Lets go of the streams that are due, in a callback of the configuration, which is about no
-    /// stream: see [`Calls::let_go`].
+    /// Releases the streams that are due. Only a callback of the configuration calls this, since it
+    /// is about no stream: see [`Calls::let_go`].
     fn tick(&mut self, root: u32) {
         self.calls.current = root;
         self.filter.tick(now(), &mut self.calls);
@@ -165,7 +165,7 @@ fn draw(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Reads a configuration; none if nothing is switched on in it.
+/// Reads a configuration, and creates its worker; none if it switches nothing on.
 fn configure(bytes: Option<Vec<u8>>) -> Result<Option<Worker>, String> {
     let text = String::from_utf8(bytes.unwrap_or_default())
         .map_err(|_| "the filter's configuration is not UTF-8".to_owned())?;
@@ -187,7 +187,7 @@ fn configure(bytes: Option<Vec<u8>>) -> Result<Option<Worker>, String> {
     Ok((!worker.filter.is_passive()).then_some(worker))
 }
 
-/// Makes the SDK create our contexts.
+/// Registers the root context with the SDK.
 pub(crate) fn install() {
     proxy_wasm::set_root_context(|id| {
         let worker = SharedWorker::default();
@@ -228,7 +228,7 @@ impl RootContext for Root {
         with(&self.worker, |worker| worker.tick(self.id));
     }
 
-    /// Ticks the filter: this worker itself has rung, to be called back, or another one has.
+    /// Ticks the filter, because this worker asked to be called back, or another one called it.
     fn on_queue_ready(&mut self, queue: u32) {
         // What is in it says nothing; it is emptied, or it would grow.
         drain(queue);
@@ -246,7 +246,7 @@ fn client() -> Option<IpAddr> {
 }
 
 impl Context for Stream {
-    /// Takes the answer to a request of the filter's own; without a head there is none.
+    /// Takes the answer to a request of the filter's own. An answer without fields is a failure.
     fn on_http_call_response(&mut self, token: u32, fields: usize, _: usize, _: usize) {
         let head = HostFields(MapType::HttpCallResponseHeaders);
         let status: Option<u16> = (fields > 0)
@@ -258,7 +258,8 @@ impl Context for Stream {
         });
     }
 
-    /// Notes that the stream is over, however it ended. Returns true: nothing is left to do for it.
+    /// Notes that the stream has ended, in whatever way. Returns true: the host may delete it at
+    /// once.
     fn on_done(&mut self) -> bool {
         let id = self.id.into();
         self.tell(|filter, now, calls| {
@@ -285,7 +286,7 @@ impl HttpContext for Stream {
         }
     }
 
-    /// Takes the response's head; nothing follows it if it is the `end`.
+    /// Takes the response's head, which is the whole response if `end`.
     fn on_http_response_headers(&mut self, _fields: usize, end: bool) -> Action {
         let id = self.id.into();
         self.pass_or_pause(|filter, now, calls| {
@@ -299,7 +300,7 @@ impl HttpContext for Stream {
         })
     }
 
-    /// Takes a part of the response's body; a pause becomes the answer that holds it
+    /// Takes a part of the response's body. A pause becomes the answer that holds it
     /// (`crate::body`).
     fn on_http_response_body(&mut self, bytes: usize, end: bool) -> Action {
         let id = self.id.into();
@@ -315,7 +316,7 @@ impl HttpContext for Stream {
 }
 
 impl Stream {
-    /// Tells the filter of something, if it knows of the stream.
+    /// Tells the filter of an event, if it knows of the stream.
     fn tell<T: Default>(&self, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> T) -> T {
         match self.told {
             true => with(&self.worker, |worker| worker.tell(self.id, tell)),
@@ -323,7 +324,7 @@ impl Stream {
         }
     }
 
-    /// Tells the filter of a part of a response, which it may hold.
+    /// Tells the filter of a part of a response, and pauses if the filter holds it.
     fn pass_or_pause(&self, tell: impl FnOnce(&mut Filter, Time, &mut Calls) -> bool) -> Action {
         let held = self.tell(|filter, now, calls| {
             let held = tell(filter, now, calls);

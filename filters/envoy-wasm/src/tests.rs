@@ -1,4 +1,4 @@
-//! The filter behind the SDK, in a host that is made up.
+//! Tests of the filter behind the SDK, with a stand-in for the host.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -43,7 +43,7 @@ unsafe extern "C" {
 }
 
 thread_local! {
-    /// Contexts that the SDK knows, on this thread.
+    /// The contexts that the SDK knows on this thread.
     static CONTEXTS: RefCell<Vec<u32>> = RefCell::default();
 }
 
@@ -75,7 +75,7 @@ fn configure(text: &str) -> bool {
     proxy_on_configure(ROOT, text.len())
 }
 
-/// Begins a stream with a request for this path; returns the filter's answer.
+/// Begins a stream with a GET for this path, and returns the filter's answer.
 fn request(context: u32, path: &str) -> u32 {
     create(context, ROOT);
     let fields = [
@@ -87,7 +87,7 @@ fn request(context: u32, path: &str) -> u32 {
     proxy_on_request_headers(context, 3, true)
 }
 
-/// Hands over the head of a stream's response; returns the filter's answer.
+/// Hands over the head of a stream's response, and returns the filter's answer.
 fn response(context: u32, bytes: u64) -> u32 {
     let length = bytes.to_string();
     about(
@@ -98,7 +98,7 @@ fn response(context: u32, bytes: u64) -> u32 {
     proxy_on_response_headers(context, 2, false)
 }
 
-/// Makes the host's next call be about this context, with this head.
+/// Sets the context and the head that the host's next call is about.
 fn about(context: u32, head: MapType, fields: &[(&str, &str)]) {
     let owned = fields
         .iter()
@@ -252,7 +252,8 @@ fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
     assert_eq!(proxy_on_response_trailers(2, 1), PAUSE);
 }
 
-/// Guards against a queue that two of them share: one was called for what the other had to let go.
+/// Guards against a queue that two workers share: one was called for streams that the other had to
+/// release.
 #[test]
 fn workers_that_begin_at_the_same_time_have_queues_of_their_own() {
     let text = "uplink: {rate: 10mbit}";

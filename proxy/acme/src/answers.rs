@@ -1,4 +1,5 @@
-//! The answers in the storage as the workers give them, whichever process put them there.
+//! The proofs for the authority in the storage: written by the process that asks, given by the
+//! workers of all.
 
 use bytes::Bytes;
 use instant_acme::KeyAuthorization;
@@ -7,17 +8,17 @@ use sprat_net::tls::{Answers, challenge_certificate};
 
 use crate::storage::{Answer, Storage};
 
-/// The end of the name of a file that holds an answer to a request.
+/// The suffix of a file that holds the answer to an HTTP request.
 const TOKEN: &str = ".token";
 
-/// The end of the name of a file that holds a certificate for a handshake.
+/// The suffix of a file that holds the certificate for a handshake.
 const CERTIFICATE: &str = ".pem";
 
 /// Puts the answer to a request for `token` into the storage.
 ///
 /// # Errors
 ///
-/// The token is none that a URL could have, or the storage cannot be written.
+/// The token is empty, too long or of odd characters, or the storage cannot be written.
 pub(crate) fn put_token(
     storage: &Storage,
     token: &str,
@@ -33,11 +34,12 @@ pub(crate) fn put_token(
     Ok(storage.put_answer(&format!("{token}{TOKEN}"), text)?)
 }
 
-/// Puts the certificate for handshakes about `domain` into the storage (RFC 8737 3).
+/// Puts the certificate for the authority's handshakes about `domain` into the storage (RFC 8737
+/// 3).
 ///
 /// # Errors
 ///
-/// It cannot be made, or the storage cannot be written.
+/// The certificate cannot be made, or the storage cannot be written.
 pub(crate) fn put_certificate(
     storage: &Storage,
     domain: &str,
@@ -53,7 +55,7 @@ pub(crate) fn put_certificate(
     Ok(storage.put_answer(&format!("{domain}{CERTIFICATE}"), text.as_bytes())?)
 }
 
-/// Returns the answers that are in the storage now.
+/// Reads all answers in the storage. Logs and skips a certificate that cannot be used.
 pub(crate) fn read(storage: &Storage) -> Answers {
     let mut answers = Answers::default();
     for (name, text) in storage.all_answers() {

@@ -1,4 +1,4 @@
-//! The command that changes a name's zone.
+//! The operator's command that puts a record into a name's zone, and takes it out.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use sprat_config::resolved::ChallengeCommand;
 use tokio::time::{Instant, sleep};
 
-/// The time between two looks whether the command has ended.
+/// The time between two looks at whether the command has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A record that the authority looks for.
+/// A TXT record that the authority looks up as a proof.
 #[derive(Clone, Debug)]
 pub(crate) struct TxtRecord {
     /// The name that is to be proven, without `*.`.
@@ -28,7 +28,7 @@ pub(crate) enum Action {
     Cleanup,
 }
 
-/// A process that does not outlive the wait for it.
+/// A process that is killed when this is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -39,11 +39,11 @@ impl Drop for Running {
     }
 }
 
-/// Runs the command, and waits for its end.
+/// Runs the command for one record, and waits for its end.
 ///
 /// # Errors
 ///
-/// It cannot be started, does not end in time, or says that it has failed.
+/// The command cannot be started, does not end in time, or reports a failure.
 pub(crate) async fn run(
     config: &ChallengeCommand,
     action: Action,

@@ -1,4 +1,5 @@
-//! Requests to the authority: a connection each, bounded in time and size.
+//! Requests to the authority: a connection for each, with bounds on its time and the answer's
+//! bytes.
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -18,19 +19,19 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// The time for a request and its answer, with the look-up of the name and the handshake.
+/// The time for a request and its answer, including the look-up of the name and the handshake.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Bytes of an answer at most.
+/// The most bytes of an answer's body.
 const MAX_BYTES: usize = 1 << 20;
 
 type BoxedError = Box<dyn StdError + Send + Sync>;
 
-/// Asks the authority over HTTPS.
+/// The client that asks the authority over HTTPS.
 pub(crate) struct Https(TlsConnector);
 
 impl Https {
-    /// Believes the authorities that the configuration says, as their file is now.
+    /// Creates a client that trusts the configured authorities, as their file is now.
     pub(crate) fn new(acme: &Acme) -> anyhow::Result<Self> {
         let trusted = match &acme.ca_file {
             None => TrustedCa::System(acme.storage.span.clone()),

@@ -1,5 +1,4 @@
-//! Whether the storage and the command can be used, asked without creating or changing
-//! anything.
+//! The check of ACME's configuration, without creating or changing anything.
 
 use std::path::Path;
 
@@ -9,7 +8,8 @@ use sprat_net::problem::Problem;
 use sprat_net::tls::client_config;
 use sprat_net::writable::replaceable;
 
-/// Tells what is wrong with what the configuration says of ACME.
+/// Returns the problems of what the configuration says of ACME: storage, authorities, command,
+/// listeners.
 pub fn inspect(config: &Config) -> Vec<Problem> {
     let Some(acme) = &config.acme else {
         return Vec::new();
@@ -56,7 +56,7 @@ fn storage(acme: &Acme) -> Option<Problem> {
     })
 }
 
-/// Looks whether files can be put into a storage that is there.
+/// Checks that files can be put into a storage that exists.
 fn writable(acme: &Acme) -> Result<(), String> {
     replaceable(&acme.storage.path.join("lock"))?;
     let certificates = acme.certificates();

@@ -1,4 +1,4 @@
-//! One certificate, from the order to the chain (RFC 8555 7.4).
+//! The way of one certificate, from the order to the chain (RFC 8555 7.4).
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::https::Https;
 use crate::schedule::Cause;
 use crate::storage::{Answer, Storage};
 
-/// The time that an answer stands in the storage before the authority is asked to look: each
+/// The time that an answer stands in the storage before the authority is asked to look. Each
 /// process that shares the storage looks there every second.
 const SETTLES_FOR: Duration = Duration::from_secs(2);
 
-/// The time that the authority gets to ask, and then to issue.
+/// The time that the authority has to check the proofs, and then again to issue.
 const POLLED_FOR: Duration = Duration::from_secs(120);
 
-/// The time for all of an attempt, beside what commands take.
+/// The time for a whole attempt, without what commands take.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The reason why a certificate is not issued.
@@ -59,19 +59,19 @@ impl From<Error> for Failure {
     }
 }
 
-/// The proof that the authority is shown while it looks.
+/// A proof that Sprat controls a name, for as long as the authority looks.
 enum Proof {
-    /// An answer in the storage; taken away when dropped.
+    /// An answer in the storage, which is removed when this is dropped.
     Stored(#[expect(dead_code, reason = "to be dropped")] Answer),
-    /// A record in a name's zone; taken away by the command.
+    /// A record in a name's zone, which the command removes.
     Record(TxtRecord),
 }
 
-/// Asks the authority to issue a certificate: returns its key and its chain, in PEM.
+/// Asks the authority to issue a certificate, and returns its key and its chain in PEM.
 ///
 /// # Errors
 ///
-/// The authority cannot be asked, or refuses, or cannot be shown that the names are ours.
+/// The authority cannot be reached, refuses, or cannot be shown that the names are ours.
 pub(crate) async fn issue(
     acme: &Acme,
     certificate: &IssuedCertificate,
@@ -138,7 +138,7 @@ async fn order(
     Ok(key + &chain)
 }
 
-/// Returns the account that is in the storage, or makes one.
+/// Returns the account from the storage, or creates one.
 async fn account(acme: &Acme, storage: &Storage) -> Result<Account, Failure> {
     let client = Account::builder_with_http(Box::new(Https::new(acme).map_err(Failure::local)?));
     if let Some(text) = storage.account().map_err(Failure::local)? {
@@ -163,7 +163,7 @@ async fn account(acme: &Acme, storage: &Storage) -> Result<Account, Failure> {
     Ok(account)
 }
 
-/// Shows the authority that the names are ours, and tells it to look.
+/// Places the proofs that the names are ours, and tells the authority to look.
 async fn prove(
     acme: &Acme,
     storage: &Storage,
@@ -231,8 +231,7 @@ async fn prove(
     Ok(())
 }
 
-/// Returns why the authority does not believe that the names are ours, as its
-/// authorizations tell.
+/// Returns the authority's reason to refuse the order, from the first authorisation that has one.
 async fn refusal(order: &mut Order, told: Option<instant_acme::Problem>) -> Failure {
     let mut all = order.authorizations();
     while let Some(Ok(mut authorization)) = all.next().await {

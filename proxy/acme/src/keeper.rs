@@ -1,4 +1,4 @@
-//! The thread that keeps certificates issued. One for all configurations.
+//! The thread that keeps certificates issued and renewed, one through all configurations.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -27,27 +27,27 @@ use crate::storage::{self, Failures, Storage};
 /// The time between two looks at the storage.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The state that workers and metrics share with the thread, through all configurations.
+/// The state that workers and metrics share with the thread, kept through all configurations.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// The answers to the authority's questions.
+    /// The answers that workers give to the authority's challenges.
     pub challenges: Arc<Challenges>,
     stats: Arc<Stats>,
 }
 
 impl Shared {
-    /// Returns what the metrics tell; nothing where no authority is configured.
+    /// Returns the source of ACME's metrics; none if no authority is configured.
     pub fn view(&self, config: &Config) -> Option<AcmeView> {
         let view = || AcmeView(Arc::clone(&self.stats));
         config.acme.is_some().then(view)
     }
 }
 
-/// The certificates that are wanted of an authority.
+/// The certificates that a configuration wants from an authority.
 #[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     acme: Acme,
-    /// The certificates, each once.
+    /// The certificates without repetition.
     certificates: Vec<IssuedCertificate>,
 }
 
@@ -67,23 +67,22 @@ impl Wanted {
     }
 }
 
-/// Keeps certificates issued, in a thread of its own.
+/// The handle of the thread that keeps certificates issued.
 pub struct Keeper {
     wanted: watch::Sender<Option<Wanted>>,
     shared: Arc<Shared>,
     thread: Option<Background>,
 }
 
-/// A thread that waits for what it is to keep, if there is to be one; it ends if this is
-/// dropped.
+/// A thread that waits for certificates to keep, if one is needed. Dropping this ends it.
 pub struct PreparedThread(Option<Background>);
 
 impl Keeper {
-    /// Begins with what a configuration wants.
+    /// Starts keeping the certificates that a configuration wants.
     ///
     /// # Errors
     ///
-    /// There can be no thread for it.
+    /// The system has no thread for it.
     pub fn start(config: &Config, shared: &Arc<Shared>) -> io::Result<Self> {
         let mut own = Self {
             wanted: watch::Sender::new(None),
@@ -95,7 +94,7 @@ impl Keeper {
         Ok(own)
     }
 
-    /// Makes a thread ready if a configuration needs one, and there is none.
+    /// Starts a thread, which waits, if the configuration needs one and there is none.
     ///
     /// # Errors
     ///
@@ -123,15 +122,15 @@ impl Keeper {
         Ok(PreparedThread(Some(Background::of(thread, end))))
     }
 
-    /// Goes on with what a configuration wants. What failed is tried again at once: the
-    /// operator may have put right what was wrong.
+    /// Goes on with the certificates that a configuration wants. A failed one is tried again at
+    /// once: the operator may have mended the cause.
     pub fn commit(&mut self, config: &Config, PreparedThread(thread): PreparedThread) {
         self.thread = self.thread.take().or(thread);
         self.wanted.send_replace(Wanted::of(config));
     }
 
-    /// Ends the thread, and waits for its end. What it has asked for is asked for again by
-    /// the next process.
+    /// Ends the thread, and waits for its end. The next process asks again for a certificate that
+    /// was not issued yet.
     pub fn join(self) {
         self.thread.into_iter().for_each(Background::join);
     }
@@ -161,7 +160,7 @@ async fn keep(mut wanted: watch::Receiver<Option<Wanted>>, shared: &Shared) {
     }
 }
 
-/// Lets the workers give the answers that are in the storage.
+/// Copies the answers in the storage to the workers, every second.
 async fn give_answers(storage: &Storage, challenges: &Challenges) {
     let mut gave_any = false;
     loop {
@@ -179,7 +178,7 @@ async fn give_answers(storage: &Storage, challenges: &Challenges) {
 struct Known {
     /// The stamp of the file; none if there is no file.
     stamp: Option<Stamp>,
-    /// The validity of its certificate; none if nothing in it can be used.
+    /// The validity of the file's certificate; none if nothing in it can be used.
     validity: Option<Validity>,
     renew_at_s: i64,
 }
@@ -201,7 +200,7 @@ impl Known {
     }
 }
 
-/// Returns from when to when the first certificate in a text is valid.
+/// Returns the validity of the first certificate in a text.
 fn validity(text: &[u8]) -> Option<Validity> {
     let mut found = Pem::iter_from_buffer(text).filter_map(Result::ok);
     let first = found.find(|part| part.label == "CERTIFICATE")?;
@@ -218,7 +217,7 @@ fn now_s() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// The certificates of one configuration.
+/// The state of the certificates of one configuration.
 struct Kept<'a> {
     wanted: &'a Wanted,
     storage: &'a Storage,
@@ -226,10 +225,10 @@ struct Kept<'a> {
     known: HashMap<PathBuf, Known>,
     /// The files of certificates that are asked for at once, whatever failed before.
     at_once: HashSet<PathBuf>,
-    /// The failures of this configuration, by the certificate's file. They are in the storage,
-    /// too, unless it cannot be written: the authority is not to suffer from that.
+    /// The failures under this configuration, by the certificate's file. They are in the storage
+    /// too, unless it cannot be written: the authority must not be asked more often for that.
     failed: HashMap<PathBuf, Failures>,
-    /// The log has been told that the storage cannot be used.
+    /// Whether the log says that the storage cannot be used.
     complained: bool,
 }
 
@@ -247,7 +246,8 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Asks for certificates as they are due, until something else is wanted.
+    /// Asks for each certificate when it is due, until another configuration takes over or the
+    /// server ends.
     async fn run(&mut self, wanted: &watch::Receiver<Option<Wanted>>) {
         loop {
             self.tell();
@@ -272,7 +272,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Tells the metrics until when the certificates are valid.
+    /// Updates the expiries of the certificates in the metrics.
     fn tell(&mut self) {
         let mut all = BTreeMap::new();
         for certificate in &self.wanted.certificates {
@@ -286,7 +286,7 @@ impl<'a> Kept<'a> {
         self.shared.stats.tell(all);
     }
 
-    /// Returns what is in the certificate's file now.
+    /// Returns the facts about the certificate's file, read again if it has changed.
     fn look(&mut self, certificate: &IssuedCertificate) -> &Known {
         let path = &certificate.file.path;
         let stamp = Stamp::of(path).ok();
@@ -297,7 +297,7 @@ impl<'a> Kept<'a> {
         &self.known[path]
     }
 
-    /// Returns whether a certificate is to be asked for now.
+    /// Returns whether a certificate must be asked for now.
     fn is_due(&mut self, certificate: &IssuedCertificate) -> bool {
         let (now_s, path) = (now_s(), &certificate.file.path);
         if self.look(certificate).renew_at_s > now_s {
@@ -313,7 +313,7 @@ impl<'a> Kept<'a> {
         own.is_none_or(is_over) && is_over(&self.storage.failures(certificate))
     }
 
-    /// Asks for a certificate if it is due, and no other process is at it.
+    /// Asks for a certificate if it is due, and no other process is asking.
     ///
     /// # Errors
     ///
@@ -346,11 +346,11 @@ impl<'a> Kept<'a> {
         self.settle(certificate, issued)
     }
 
-    /// Keeps what was issued, or notes that nothing was.
+    /// Saves the certificate that was issued, or records the failure.
     ///
     /// # Errors
     ///
-    /// The note cannot be written.
+    /// The record of the failure cannot be written.
     fn settle(
         &mut self,
         certificate: &IssuedCertificate,
@@ -370,7 +370,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Keeps a certificate that was issued.
+    /// Saves a certificate that was issued, once it is found usable and not yet due for renewal.
     fn save(&mut self, certificate: &IssuedCertificate, text: &str) -> Result<(), Failure> {
         let failure = |cause, error: String| Failure { cause, error };
         challenge_certificate(text.as_bytes())
@@ -387,7 +387,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Notes that a certificate was not issued, and when to try again.
+    /// Records that a certificate was not issued, and the time of the next attempt.
     fn note(&mut self, certificate: &IssuedCertificate, failure: &Failure) -> io::Result<()> {
         let path = &certificate.file.path;
         let own = self.failed.get(path).map_or(0, |own| own.count);
@@ -431,7 +431,7 @@ mod tests {
 
     const NAME: &str = "www.example.org";
 
-    /// A certificate of an authority that is not there, and its storage.
+    /// A certificate wanted from an authority that does not exist, and its storage.
     struct Site {
         wanted: Wanted,
         storage: Storage,
@@ -472,14 +472,15 @@ mod tests {
             Kept::new(&self.wanted, &self.storage, &self.shared, false)
         }
 
-        /// Keeps failures from being saved: not even root can put a file there.
+        /// Makes the file of failures impossible to save: a directory is in its place, even for
+        /// root.
         fn block_failures(&self) -> PathBuf {
             let path = self.certificate().file.path.with_extension("failures.json");
             fs::create_dir(&path).unwrap();
             path
         }
 
-        /// Keeps the certificate from being saved.
+        /// Makes the certificate impossible to save: a directory is in its place.
         fn block_certificate(&self) -> PathBuf {
             let path = self.certificate().file.path.clone();
             fs::create_dir(&path).unwrap();
@@ -487,7 +488,7 @@ mod tests {
         }
     }
 
-    /// Makes a chain with its key, as an authority could issue it.
+    /// Creates a chain with its key, as an authority could issue it.
     fn issued() -> String {
         let key = KeyPair::generate().unwrap();
         let parameters = CertificateParams::new([NAME.to_owned()]).unwrap();

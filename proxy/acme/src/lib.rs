@@ -1,10 +1,9 @@
 //! Certificates that an authority issues by ACME (RFC 8555).
 //!
-//! What is issued is put into a storage of files, where the listeners that show it find it
-//! as they find any other certificate: by looking at its file. So processes that share a
-//! storage share its certificates, and a new one takes the place of another as a renewed
-//! file does. A thread beside the workers asks the authority, one certificate at a time,
-//! under a lock of the storage.
+//! Certificates are put into a storage of files. The listeners that show them find them there as
+//! they find any other certificate: by looking at the file. So processes that share a storage share
+//! its certificates, and a new certificate replaces another as a renewed file does. A thread beside
+//! the workers asks the authority, one certificate at a time, under a lock of the storage.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What is counted of certificates that are issued.
+//! Counters and expiries of the certificates that are issued.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,17 +11,17 @@ use crate::schedule::Cause;
 /// The results of attempts, in the order of [`Stats::count`].
 const RESULTS: [&str; 4] = ["issued", "unreachable", "refused", "failed"];
 
-/// The counts of the thread that asks the authority.
+/// The counts and expiries that the thread that asks the authority writes.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
     orders: [Counter; RESULTS.len()],
-    /// The ends of the certificates' validity, in seconds since 1970, by their first names; 0 is
-    /// not yet issued.
+    /// The end of each certificate's validity, in seconds since 1970, by the certificate's first
+    /// name; 0 if it is not yet issued.
     not_after_s: Mutex<BTreeMap<String, i64>>,
 }
 
 impl Stats {
-    /// Counts an attempt; by that thread only.
+    /// Counts an attempt by its result. The thread that asks the authority alone may call it.
     pub(crate) fn count(&self, failed: Option<Cause>) {
         let index = match failed {
             None => 0,
@@ -32,7 +32,7 @@ impl Stats {
         self.orders[index].increment();
     }
 
-    /// Tells until when the certificates are valid.
+    /// Replaces the ends of the certificates' validity.
     pub(crate) fn tell(&self, not_after_s: BTreeMap<String, i64>) {
         *self.expiries() = not_after_s;
     }

@@ -1,19 +1,19 @@
-//! When a certificate is asked for: pure, in seconds since 1970.
+//! The times at which certificates are asked for: pure, in seconds since 1970.
 
-/// The part of its lifetime that a certificate has left when it is renewed.
+/// The divisor for the part of a lifetime that is left at renewal: a third.
 const LEFT_WHEN_RENEWED: i64 = 3;
 
-/// The part of its lifetime by which a certificate is renewed earlier at most, at random, so
-/// that those which were issued together are not renewed together.
+/// The divisor for the part of a lifetime by which renewal may be earlier, at random: a sixtieth.
+/// So certificates that were issued together are not renewed together.
 const EARLIER: u64 = 60;
 
-/// The longest wait after a failure.
+/// The longest wait after a failure, before the random part.
 const LONGEST_WAIT_S: i64 = 6 * 3600;
 
-/// The part of a wait that is added to it at most, at random.
+/// The divisor for the part of a wait that may be added to it, at random: a quarter.
 const LONGER: i64 = 4;
 
-/// The time in which a certificate is valid.
+/// The time in which a certificate is valid, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     pub(crate) not_before_s: i64,
@@ -21,7 +21,7 @@ pub(crate) struct Validity {
 }
 
 impl Validity {
-    /// Returns when the certificate is to be renewed.
+    /// Returns the time at which the certificate is to be renewed, in seconds since 1970.
     pub(crate) fn renew_at_s(self, random: u64) -> i64 {
         let lifetime_s = (self.not_after_s - self.not_before_s).max(0);
         let earlier = (lifetime_s as u64 / EARLIER).max(1);
@@ -33,16 +33,16 @@ impl Validity {
 /// The cause of an attempt's failure, as far as the wait depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// The authority could not be asked: that is no burden on it.
+    /// The authority could not be reached, so the attempt was no burden on it.
     Unreachable,
-    /// The authority has refused, or could not see the proof; it counts such failures.
+    /// The authority refused, or could not see the proof; it counts such failures.
     Refused,
-    /// Something here: the storage, the command.
+    /// The fault is on this side: the storage or the command.
     Local,
 }
 
-/// Returns how long to wait after so many failures in a row, the last of which had this
-/// cause: twice as long each time, and up to a quarter more at random.
+/// Returns the wait in seconds after so many failures in a row, the last with this cause. Each wait
+/// is twice the one before, plus up to a quarter at random.
 pub(crate) fn wait_s(failures: u32, cause: Cause, random: u64) -> i64 {
     let first_s: i64 = match cause {
         Cause::Unreachable => 10,
@@ -54,7 +54,7 @@ pub(crate) fn wait_s(failures: u32, cause: Cause, random: u64) -> i64 {
     wait_s + i64::try_from(random % ((wait_s / LONGER) as u64 + 1)).unwrap_or(0)
 }
 
-/// Returns whether it is time for an attempt that was put off until `retry_at_s`.
+/// Returns whether an attempt that was put off until `retry_at_s` may be made now.
 pub(crate) fn may_retry(retry_at_s: i64, now_s: i64) -> bool {
     let left_s = retry_at_s.saturating_sub(now_s);
     // No wait is longer: the clock was ahead when that was noted.

@@ -1,5 +1,5 @@
-//! The files of the storage: the account, certificates with their keys, answers to the
-//! authority's questions, and what failed.
+//! The files of the storage: the account, certificates with their keys, answers for the authority,
+//! and records of failures.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -10,29 +10,29 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use sprat_config::resolved::{Acme, IssuedCertificate};
 
-/// Answers that are looked at, at most: those of one certificate are there at a time.
+/// The most answers that are read; at a time there are those of one certificate.
 pub(crate) const MAX_ANSWERS: usize = 256;
 
-/// Bytes of a file at most: of a certificate with its chain a few thousand.
+/// The most bytes of a file; a certificate with its chain has a few thousand.
 const MAX_BYTES: u64 = 256 << 10;
 
-/// The storage of an authority's certificates.
+/// The storage of the certificates of one authority, and of the account there.
 #[derive(Clone, Debug)]
 pub(crate) struct Storage {
     root: PathBuf,
     account: PathBuf,
 }
 
-/// The right to ask the authority, among all processes that share the storage; given back
-/// when dropped, or when the process ends.
+/// The right to ask the authority, held by one of the processes that share the storage. It is given
+/// back when this is dropped, or when the process ends.
 pub(crate) struct Lock(#[expect(dead_code, reason = "to be dropped")] File);
 
-/// The record of attempts that failed: for whichever process is next, and after restarts.
+/// The record of failed attempts for one certificate, for other processes and for later ones.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Failures {
     /// The number of failures in a row.
     pub(crate) count: u32,
-    /// The time to try again, in seconds since 1970.
+    /// The time of the next attempt, in seconds since 1970.
     pub(crate) retry_at_s: i64,
     /// The error of the last attempt.
     pub(crate) error: String,
@@ -46,7 +46,7 @@ impl Storage {
         }
     }
 
-    /// Makes the directories that are not there.
+    /// Creates the directories of the storage that are missing.
     pub(crate) fn create(&self) -> io::Result<()> {
         let parts = [&self.root, &self.certificates(), &self.answers()];
         let mut maker = DirBuilder::new();
@@ -75,7 +75,7 @@ impl Storage {
         }
     }
 
-    /// Returns what the account was saved as; nothing if there is none.
+    /// Returns the saved account; none if there is none.
     pub(crate) fn account(&self) -> io::Result<Option<Vec<u8>>> {
         found(read(&self.account))
     }
@@ -84,17 +84,17 @@ impl Storage {
         write(&self.account, text)
     }
 
-    /// Forgets the account, which the authority has forgotten: the next attempt makes another.
+    /// Removes the account, which the authority no longer knows: the next attempt creates another.
     pub(crate) fn forget_account(&self) {
         forget(&self.account);
     }
 
-    /// Puts a certificate and its key where the listeners look for it.
+    /// Saves a certificate and its key to the file where the listeners look.
     pub(crate) fn save(&self, certificate: &IssuedCertificate, text: &[u8]) -> io::Result<()> {
         write(&certificate.file.path, text)
     }
 
-    /// Returns what failed since the certificate was issued last.
+    /// Returns the record of failures since the certificate was last issued.
     pub(crate) fn failures(&self, certificate: &IssuedCertificate) -> Failures {
         let text = read(&failures_of(certificate)).unwrap_or_default();
         // A file that was damaged is as good as none.
@@ -114,14 +114,15 @@ impl Storage {
         forget(&failures_of(certificate));
     }
 
-    /// Puts an answer where every process finds it. It is taken away when dropped.
+    /// Puts an answer where every process finds it. The answer is removed when the value is
+    /// dropped.
     pub(crate) fn put_answer(&self, name: &str, text: &[u8]) -> io::Result<Answer> {
         let path = self.answers().join(name);
         write(&path, text)?;
         Ok(Answer(path))
     }
 
-    /// Returns the answers that there are, by their files' names.
+    /// Returns all answers in the storage, with their files' names.
     pub(crate) fn all_answers(&self) -> Vec<(String, Vec<u8>)> {
         let Ok(entries) = fs::read_dir(self.answers()) else {
             return Vec::new();
@@ -136,7 +137,7 @@ impl Storage {
         entries.filter_map(read).collect()
     }
 
-    /// Takes answers away that a process has left which was killed. For the process that has the lock.
+    /// Removes the answers that a killed process has left. The caller must hold the lock.
     pub(crate) fn clear_answers(&self, _: &Lock) {
         for entry in fs::read_dir(self.answers()).into_iter().flatten().flatten() {
             forget(&entry.path());
@@ -144,7 +145,7 @@ impl Storage {
     }
 }
 
-/// An answer in the storage.
+/// An answer in the storage, whose file is removed when this is dropped.
 pub(crate) struct Answer(PathBuf);
 
 impl Drop for Answer {
@@ -173,7 +174,7 @@ fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// Returns what a file of the storage holds.
+/// Reads a file of the storage, of at most 256 KB.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let mut file = File::open(path)?.take(MAX_BYTES + 1);
@@ -184,8 +185,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Puts a file in the place of the one that is there, as a whole: a reader finds one or the
-/// other, also after a crash.
+/// Replaces a file as a whole: a reader finds the old one or the new one, even after a crash.
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let new = path.with_file_name(format!(".{name}.{}", std::process::id()));

@@ -1,8 +1,8 @@
-//! Encoders of Sprat's proxy for the content codings of RFC 9110 8.4.1: those of the
-//! libraries, as one. They write to memory, where nothing fails.
+//! Encoders for the content codings of RFC 9110 8.4.1: one type over those of three libraries. They
+//! write to memory, where nothing fails.
 //!
-//! A crate of its own, behind a trait object: the libraries' code is generic, and would be
-//! in each crate that drops a body.
+//! The crate stands alone, behind a trait object: the libraries' code is generic, and would be
+//! compiled into each crate that drops a body.
 
 #![forbid(unsafe_code)]
 
@@ -13,28 +13,28 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sprat_config::resolved::Algorithm;
 
-/// The levels that take a millisecond of CPU for some 100 KB of text: twice as fast as what
-/// files are compressed with, and within a few per cent of its size.
+/// The compression levels: each takes about a millisecond of CPU for 100 KB of text. That is half
+/// of what levels meant for files take, for a result within a few per cent of theirs.
 const GZIP_LEVEL: u32 = 5;
 const BROTLI_QUALITY: u32 = 4;
 const ZSTD_LEVEL: i32 = 3;
 
-/// Windows of 256 KB: what an encoder takes of memory is a small multiple.
+/// The binary logarithm of the window: 256 KB, of which an encoder's memory is a small multiple.
 const WINDOW_LOG: u32 = 18;
 
-/// Encodes a body, piece by piece.
+/// The encoder of a body, which is given to it piece by piece.
 pub struct Encoder(Box<dyn Encode>);
 
-/// The work of a library's encoder, whichever coding it has.
+/// The operations that each library's encoder has, whatever its coding.
 trait Encode: Write {
-    /// Returns what has been encoded and not been taken.
+    /// Returns the buffer of encoded bytes that the caller has not taken.
     fn encoded(&mut self) -> &mut Vec<u8>;
 
-    /// Encodes the end; returns what has not been taken.
+    /// Encodes the end of the body, and returns the bytes that the caller has not taken.
     fn end(self: Box<Self>) -> io::Result<Vec<u8>>;
 }
 
-/// Gzip, as RFC 1952 has it.
+/// The gzip encoder of `flate2` (RFC 1952).
 impl Encode for GzEncoder<Vec<u8>> {
     fn encoded(&mut self) -> &mut Vec<u8> {
         self.get_mut()
@@ -45,7 +45,7 @@ impl Encode for GzEncoder<Vec<u8>> {
     }
 }
 
-/// Brotli, as RFC 7932 has it.
+/// The Brotli encoder of `brotli` (RFC 7932).
 impl Encode for brotli::CompressorWriter<Vec<u8>> {
     fn encoded(&mut self) -> &mut Vec<u8> {
         self.get_mut()
@@ -56,7 +56,7 @@ impl Encode for brotli::CompressorWriter<Vec<u8>> {
     }
 }
 
-/// Zstandard, as RFC 8878 has it.
+/// The Zstandard encoder of `zstd` (RFC 8878).
 impl Encode for zstd::stream::write::Encoder<'static, Vec<u8>> {
     fn encoded(&mut self) -> &mut Vec<u8> {
         self.get_mut()
@@ -68,7 +68,7 @@ impl Encode for zstd::stream::write::Encoder<'static, Vec<u8>> {
 }
 
 impl Encoder {
-    /// Returns an encoder; none if there is no memory for one.
+    /// Creates an encoder; none if there is no memory for it.
     pub fn new(algorithm: Algorithm) -> Option<Self> {
         Some(Self(match algorithm {
             Algorithm::Gzip => Box::new(GzEncoder::new(Vec::new(), Compression::new(GZIP_LEVEL))),
@@ -93,18 +93,18 @@ impl Encoder {
         written.expect("memory takes what is written");
     }
 
-    /// Encodes all that has been written, so that a client can read it.
+    /// Completes the encoding of all bytes written so far, so that a client can read them.
     pub fn flush(&mut self) {
         self.0.flush().expect("memory takes what is written");
     }
 
-    /// Takes what has been encoded, if there are so many bytes.
+    /// Takes all encoded bytes, if there are at least `least` of them.
     pub fn take(&mut self, least: usize) -> Option<Bytes> {
         let out = self.0.encoded();
         (out.len() >= least).then(|| std::mem::take(out).into())
     }
 
-    /// Returns what is left of the encoded body.
+    /// Ends the encoded body, and returns the bytes that were not taken.
     pub fn finish(self) -> Bytes {
         let out = self.0.end();
         out.expect("memory takes what is written").into()

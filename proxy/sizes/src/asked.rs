@@ -1,4 +1,4 @@
-//! What a request asks for, and what its response teaches.
+//! A request, its destination and its response's lesson, as the catalogue sees them.
 
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -9,20 +9,21 @@ use sprat_scheduler::catalogue::{Groups, Resource};
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub(super) resource: Resource,
-    /// Index of the cluster, and of the route.
+    /// The index of the cluster in the configuration.
     pub(super) cluster: usize,
+    /// The index of the route in the configuration.
     pub(super) route: usize,
-    /// The kind that its estimates go by: the number of the route's identity.
+    /// The kind that estimates of this request's size go by: the number of the route's identity.
     pub(super) kind: usize,
     pub(super) groups: Groups,
-    /// The resource's names, for the layers that go by names; none if there is no such layer.
+    /// The resource's names, for layers that do not go by hashes; none if there is no such layer.
     pub(super) names: Option<Names>,
 }
 
-/// The names of a resource.
+/// The names of a resource: its host, and its target before and after rewriting.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
-    /// The host asked for, without port.
+    /// The host that the client asks for, without port.
     pub(super) host: Box<str>,
     /// The target that the client asks for.
     pub(super) target: PathAndQuery,
@@ -30,13 +31,13 @@ pub(super) struct Names {
     pub(super) upstream: PathAndQuery,
 }
 
-/// The destination of a request.
+/// The cluster, the route and the names that a request goes to.
 pub struct Destination<'a> {
-    /// Index of the cluster.
+    /// The index of the cluster in the configuration.
     pub cluster: usize,
-    /// Index of the route.
+    /// The index of the route in the configuration.
     pub route: usize,
-    /// The host asked for, without port.
+    /// The host that the client asks for, without port.
     pub host: &'a str,
     /// The target that the client asks for.
     pub target: &'a PathAndQuery,
@@ -44,16 +45,16 @@ pub struct Destination<'a> {
     pub upstream: Option<&'a PathAndQuery>,
 }
 
-/// The part of a response that the catalogue learns from, once its size is known.
+/// The part of a response's head that the catalogue needs to learn the response's size.
 #[derive(Clone, Debug)]
 pub struct Lesson {
     pub(super) asked: Asked,
-    /// The fields that its `Vary` names.
+    /// The configured fields that the response's `Vary` names: bit `n` for the `n`-th.
     pub(super) fields: u8,
 }
 
 impl Asked {
-    /// Returns the same request, once the response tells its content type.
+    /// Returns the same request, with the content type that the response's fields tell, if any.
     pub(super) fn with_content_type(&self, fields: &HeaderMap) -> Self {
         let content_type = fields.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
         let groups = content_type.map(|text| self.groups.with_content_type(self.kind, text));

@@ -1,4 +1,4 @@
-//! The catalogue as a whole: which layers are asked, and who learns.
+//! The catalogue as a whole: the layers that look-ups go through, and those that learn.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,8 +23,8 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Creates the catalogue from the snapshot and the manifests. What cannot be read is left
-    /// out, and the log says why. Keys are made with `drawn`, unless the configuration or the
+    /// Creates the catalogue from the snapshot and the manifests. A file that cannot be read is
+    /// left out, and the log says why. Keys are made with `drawn`, unless the configuration or the
     /// snapshot has a secret.
     ///
     /// # Errors
@@ -45,8 +45,8 @@ impl Catalogue {
         })
     }
 
-    /// Prepares the same for another configuration; `own` is its present one. What was
-    /// learnt stays, unless its keys are made in another way.
+    /// Prepares the catalogue of another configuration; `own` is the present configuration. Learnt
+    /// sizes stay, unless their keys are made in another way.
     ///
     /// # Errors
     ///
@@ -65,7 +65,8 @@ impl Catalogue {
         })
     }
 
-    /// Returns what a request with these header fields asks for; none if no layer could know it.
+    /// Returns the catalogue's view of a request with these header fields; none if no layer could
+    /// know its size.
     pub fn asked(&self, to: &Destination<'_>, fields: &HeaderMap) -> Option<Box<Asked>> {
         if self.is_off() {
             return None;
@@ -74,18 +75,18 @@ impl Catalogue {
         Some(Box::new(self.memory.asked(to, fields, with_names)))
     }
 
-    /// Returns what a response with these header fields teaches.
+    /// Returns the part of a response with these header fields that the catalogue learns from.
     pub fn lesson(&self, asked: &Asked, fields: &HeaderMap) -> Lesson {
         self.memory.lesson(asked, fields)
     }
 
-    /// Returns whether no layer could know anything.
+    /// Returns whether every layer is switched off.
     fn is_off(&self) -> bool {
         self.memory.learnt.is_off() && self.estimator.is_none() && self.sources.are_none()
     }
 
-    /// Looks up what is known of the size of the response to a request, and which layer knows
-    /// it. Waits for the layers that `patience` allows.
+    /// Looks up the size of the response to a request, and the layer that knows it. Waits for the
+    /// layers that `patience` allows.
     pub async fn lookup_with_source(
         self: &Arc<Self>,
         asked: &Asked,
@@ -107,8 +108,8 @@ impl Catalogue {
         known.map(|known| Found::new(Layer::Estimator, known))
     }
 
-    /// Does as [`Catalogue::lookup_with_source`] once a response is there, whose head tells
-    /// more of its kind.
+    /// Looks up the size of a response whose head is there, and the layer that knows it. The head
+    /// may tell more of the response's kind than the request does.
     pub async fn lookup_of_response(
         self: &Arc<Self>,
         lesson: &Lesson,
@@ -129,7 +130,8 @@ impl Catalogue {
         self.sources.in_memory(asked, &self.memory.hasher, stats)
     }
 
-    /// Remembers the size of a response.
+    /// Teaches the size of a response to the layers that learn: the table, the estimator, the
+    /// store.
     pub fn learn(&self, lesson: &Lesson, bytes: u64) {
         self.memory.note(lesson, bytes);
         if let Some(estimator) = &self.estimator {
@@ -140,7 +142,7 @@ impl Catalogue {
         }
     }
 
-    /// Notes whether a response has the size that a probe had told.
+    /// Tells the route's probes whether a response had the size that its probe had told.
     pub fn compare_probe(&self, lesson: &Lesson, was_right: bool) {
         if let Some(probes) = &self.sources.probes[lesson.asked.route] {
             probes.compare(&lesson.asked, was_right);
@@ -148,7 +150,8 @@ impl Catalogue {
     }
 }
 
-/// Returns the keys' hasher of the instances that share a store: theirs must be the same.
+/// Returns the hasher of keys that all instances with the same shared store use; none without a
+/// store.
 fn shared_hasher(config: &config::Catalogue) -> Option<KeyHasher> {
     let shared = config.shared.as_ref()?;
     Some(KeyHasher::from_phrase(shared.phrase.as_bytes()))
@@ -158,7 +161,8 @@ fn new_estimator(config: EstimatorConfig) -> Arc<Mutex<Estimator>> {
     Arc::new(Mutex::new(Estimator::new(config)))
 }
 
-/// Locks what workers share. After a panic in the middle of a change it is sound: plain numbers.
+/// Locks a value that workers share. A panic in the middle of a change leaves it sound: it is plain
+/// numbers.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
-//! A directory that holds what the backends serve: sizes from the file system.
+//! The layer that finds sizes in a directory of the files that the backends serve.
 //!
-//! A path is looked up below the directory and nowhere else, whatever is in
-//! it: `..` is refused, and links that lead out are not followed. What is
-//! found is a size, and only the order of responses depends on it.
+//! A path is looked up below the directory and nowhere else, whatever is in it: `..` is refused,
+//! and links that lead out are not followed. Only a size comes of it, and only the order of
+//! responses depends on that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use tokio::time::timeout;
 use super::found::Answer;
 use super::learnt::seconds;
 
-/// Files that are looked at at a time: a file system that hangs holds no more
-/// threads than these.
+/// The most files that are looked at in parallel: a file system that hangs holds no more threads
+/// than these.
 const MAX_LOOKS: usize = 16;
 
 /// A directory in use, shared by all workers.
@@ -73,7 +73,8 @@ impl DocumentRoot {
     }
 }
 
-/// `/a/%62.txt` -> `a/b.txt`; none if it is no path below a directory.
+/// Decodes a target's path to one below the directory: `/a/%62.txt` to `a/b.txt`. Returns none if
+/// the path would leave the directory.
 fn relative(path: &str) -> Option<PathBuf> {
     let mut relative = PathBuf::new();
     for segment in path.split('/') {
@@ -88,7 +89,8 @@ fn relative(path: &str) -> Option<PathBuf> {
     Some(relative)
 }
 
-/// `%62` -> `b`; none if it is not UTF-8, or cut short.
+/// Decodes the percent-encoding of a path's segment: `%62` to `b`. Returns none if the result is
+/// not UTF-8, or a code is cut short.
 fn decode(segment: &str) -> Option<String> {
     if !segment.contains('%') {
         return Some(segment.to_owned());
@@ -108,7 +110,7 @@ fn decode(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Returns what is wrong with a directory where files are looked up.
+/// Returns the reason why files in the document root cannot be looked up, if there is one.
 pub(super) fn inspect(config: &Config) -> Option<Problem> {
     let look = |real: PathBuf| real.join(".").metadata();
     let error = config.path.canonicalize().and_then(look).err()?;

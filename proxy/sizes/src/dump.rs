@@ -1,5 +1,5 @@
-//! Entries as JSON lines: what `sprat catalogue dump` and the admin listener
-//! print, and `sprat catalogue load` reads.
+//! Learnt sizes as JSON lines: `sprat catalogue dump` and the admin listener print them, and `sprat
+//! catalogue load` reads them.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,19 +14,19 @@ use sprat_scheduler::catalogue::Packed;
 use super::catalogue::Catalogue;
 use super::snapshot;
 
-/// The first line: what the keys are made with.
+/// The first line of a dump: the secret that the keys are made with, and the `vary` fields.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct First {
     /// The secret, as 32 hexadecimal digits.
     pub secret: String,
-    /// Seconds of Unix time.
+    /// The time at which the catalogue was saved, in seconds of Unix time.
     pub saved: u32,
     /// The fields that tell variants apart.
     pub vary: Vec<String>,
 }
 
-/// A line of the dump, but for the first.
+/// A line of the dump after the first: one learnt size.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
@@ -34,15 +34,15 @@ pub struct Line {
     pub key: String,
     /// The size of the response in bytes.
     pub bytes: u64,
-    /// Seconds of Unix time.
+    /// The time at which the size was learnt, in seconds of Unix time.
     pub learnt: u32,
     /// The number of times in a row that about the same size was seen again; 3 at most.
     #[serde(default)]
     pub agreements: u8,
-    /// Bit `n`: variants are told apart by the `n`-th field.
+    /// The fields that tell variants apart: bit `n` for the `n`-th.
     #[serde(default)]
     pub fields: u8,
-    /// Whether it is kept before those that were asked for once.
+    /// Whether the entry was asked for again: such entries outlive those that were asked for once.
     #[serde(default)]
     pub asked_again: bool,
 }
@@ -59,7 +59,7 @@ impl From<&snapshot::Header> for First {
 }
 
 impl Line {
-    /// Returns the line of an entry; `asked_again` says whether it outlives others.
+    /// Creates the line of an entry; `asked_again` says whether it outlives others.
     pub fn new(packed: Packed, asked_again: bool) -> Self {
         Self {
             key: format!("{:012x}", packed.key().bits()),
@@ -72,16 +72,15 @@ impl Line {
     }
 }
 
-/// Adds a value and a line end. Nothing but a map with keys that are no text
-/// fails to be JSON.
+/// Appends a value as one line of JSON. Only a map whose keys are no text cannot be JSON.
 pub fn push_line(out: &mut Vec<u8>, value: &impl Serialize) {
     if serde_json::to_writer(&mut *out, value).is_ok() {
         out.push(b'\n');
     }
 }
 
-/// The whole catalogue as the body of a response, one part of the table at a time. The
-/// secret is left out: a reader may look but not aim.
+/// A response's body that dumps the whole catalogue, one part of the table at a time. The secret is
+/// left out: a reader may look but not aim.
 pub struct Dump {
     catalogue: Arc<Catalogue>,
     next_part: usize,

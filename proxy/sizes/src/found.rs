@@ -1,4 +1,4 @@
-//! What a layer of the catalogue says.
+//! The answers of the catalogue's layers.
 
 use sprat_scheduler::Size;
 use sprat_scheduler::catalogue::Known;
@@ -23,8 +23,7 @@ pub(super) enum Answer {
 /// A size that was found, and the layer that knew it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
-    /// An estimate, whatever the layer: a response may differ from what was
-    /// said of it.
+    /// The size, always an estimate: the response may differ from what the layer said of it.
     pub size: Size,
     /// The layer that knew the size.
     pub layer: Layer,
@@ -36,7 +35,7 @@ impl Found {
         Self { size, layer }
     }
 
-    /// Returns a size that a manifest, a file or a probe's answer states.
+    /// Creates the answer of a layer that states sizes: a manifest, a file or a probe.
     pub(super) fn written_down(layer: Layer, bytes: u64) -> Self {
         let confidence = WRITTEN_DOWN;
         Self::new(layer, Known { bytes, confidence })

@@ -1,5 +1,4 @@
-//! What is done for the catalogue in use at intervals: saving, and looking for
-//! changes.
+//! The threads that, at intervals, save the catalogue in use and look for changed manifests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,7 +21,7 @@ pub struct Keeper {
     tasks: Vec<(What, Background)>,
 }
 
-/// The work of a thread of the catalogue.
+/// The work of one thread of the catalogue.
 #[derive(Clone)]
 enum What {
     /// The thread looks whether the manifest has changed.
@@ -44,14 +43,15 @@ impl PartialEq for What {
     }
 }
 
-/// The work that another catalogue needs, and the threads for what is new of it.
+/// The work that the next catalogue needs, and the threads that were started for the new part of
+/// it.
 pub struct PreparedThreads {
     wanted: Vec<What>,
     fresh: Vec<(What, Background)>,
 }
 
 impl Keeper {
-    /// Starts the keeper of a catalogue that is in use from now on.
+    /// Starts the threads of a catalogue that is in use from now on.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Makes ready what another catalogue needs.
+    /// Starts the threads that another catalogue needs and this one lacks.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Keeper {
         Ok(PreparedThreads { wanted, fresh })
     }
 
-    /// Looks after another catalogue from now on.
+    /// Puts another catalogue in use: keeps the threads that it needs, and ends the others.
     pub fn commit(&mut self, catalogue: &Arc<Catalogue>, prepared: PreparedThreads) {
         let PreparedThreads { wanted, fresh } = prepared;
         self.present.store(Arc::clone(catalogue));
@@ -143,7 +143,7 @@ impl Keeper {
         Ok(thread.map(|thread| (what.clone(), thread)))
     }
 
-    /// Saves what was learnt, if it is to be.
+    /// Saves the learnt sizes to each configured snapshot, at once.
     pub fn save(&self) {
         for (what, _) in &self.tasks {
             if let What::Snapshot(snapshot) = what {
@@ -152,12 +152,13 @@ impl Keeper {
         }
     }
 
-    /// Stops saving: another process saves from now on, to the same file.
+    /// Stops the intervals' saving: another process saves to the same file from now on.
     pub fn leave_saving(&self) {
         self.saves.store(false, Relaxed);
     }
 
-    /// Ends them all; what was learnt is saved.
+    /// Ends all threads of the catalogue. The snapshots' threads save the learnt sizes before they
+    /// end.
     pub fn join(self) {
         let threads = self.tasks.into_iter();
         threads.for_each(|(_, thread)| thread.join());

@@ -40,7 +40,7 @@ impl Layer {
         }
     }
 
-    /// Returns a small integer, for tables.
+    /// Returns the layer's index in [`Layer::ALL`], for tables with a value for each layer.
     pub(crate) const fn index(self) -> usize {
         self as usize
     }

@@ -1,11 +1,11 @@
-//! What a worker counts of the layers.
+//! A worker's counters of the layers' look-ups.
 
 use sprat_net::counters::{Counter, Histogram, Scale};
 
 use super::found::Answer;
 use super::layer::Layer;
 
-/// The scale of a size's error, in doublings.
+/// The buckets for the error of a size, in doublings: 1 is half or double.
 #[derive(Debug, Default)]
 pub(super) struct Doublings;
 
@@ -15,18 +15,18 @@ impl Scale for Doublings {
     ];
 }
 
-/// The outcomes of one layer's look-ups.
+/// The outcomes of a worker's look-ups in one layer.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     pub(super) hits: Counter,
     pub(super) misses: Counter,
-    /// The store could not be asked, or did not answer in time.
+    /// Look-ups in which the layer could not be asked, or did not answer in time.
     pub(super) errors: Counter,
-    /// The errors of the sizes that it said, in doublings.
+    /// The errors of the sizes that the layer said, in doublings.
     pub(super) off: Histogram<Doublings>,
 }
 
-/// A worker's look-ups, in the order in which layers are asked.
+/// A worker's look-ups: the outcomes of each layer, in the order in which layers are asked.
 #[derive(Debug, Default)]
 pub struct LayerStats([Outcomes; Layer::ALL.len()]);
 
@@ -36,7 +36,7 @@ impl LayerStats {
         &self.0[layer.index()]
     }
 
-    /// Counts a layer's answer; by the owning worker only.
+    /// Counts a layer's look-up as a hit or a miss. The owning worker alone may call it.
     pub(super) fn count(&self, layer: Layer, hit: bool) {
         let outcomes = self.of(layer);
         match hit {
@@ -45,7 +45,7 @@ impl LayerStats {
         }
     }
 
-    /// Counts a layer's answer, which may be a failure; by the owning worker only.
+    /// Counts a layer's answer, which may be a failure. The owning worker alone may call it.
     pub(super) fn count_answer(&self, layer: Layer, answer: Answer) {
         match answer {
             Answer::Size(_) => self.count(layer, true),
@@ -54,7 +54,8 @@ impl LayerStats {
         }
     }
 
-    /// Compares the size of a response with what a layer had said of it; by the owning worker only.
+    /// Counts how far the size that a layer said was from the response's. The owning worker alone
+    /// may call it.
     pub fn compare(&self, layer: Layer, said: u64, bytes: u64) {
         let doublings = (said.max(1) as f64 / bytes.max(1) as f64).log2().abs();
         self.of(layer).off.observe(doublings);

@@ -1,25 +1,24 @@
-//! What earlier responses taught: the core's table, behind a lock for each of
-//! its parts.
+//! The table of sizes that earlier responses taught: the core's, in parts with a lock each.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sprat_scheduler::catalogue::{Known, Packed, Resource, Table, TableStats};
 
-/// Locks, each for a part of the table: so many that two workers seldom want
-/// the same one.
+/// The number of the table's parts, each behind a lock: so many that two workers seldom want the
+/// same one.
 const PARTS: usize = 64;
 
-/// The table of sizes.
+/// The table of learnt sizes, shared by all workers.
 #[derive(Debug)]
 pub(super) struct Learnt {
-    /// Empty if it is switched off.
+    /// The parts of the table; empty if it is switched off.
     parts: Vec<Mutex<Table>>,
 }
 
 impl Learnt {
-    /// Makes a table of at most `max_bytes`, the locks included; so little that no entry
-    /// has room switches it off.
+    /// Creates a table of at most `max_bytes`, the locks included. Too few bytes for a single entry
+    /// switch it off.
     pub(super) fn new(max_bytes: usize, ttl: Duration) -> Self {
         let room = max_bytes.saturating_sub(PARTS * size_of::<Mutex<Table>>());
         let parts = Table::split(room, PARTS, seconds(ttl));
@@ -52,7 +51,7 @@ impl Learnt {
         }
     }
 
-    /// Returns the entries of one part, and whether each was asked for again.
+    /// Returns the entries of one part, and whether each was asked for again since it was learnt.
     pub(super) fn entries(&self, part: usize, now_s: u32) -> Vec<(Packed, bool)> {
         lock(&self.parts[part]).entries(now_s).collect()
     }
@@ -70,7 +69,7 @@ impl Learnt {
         all
     }
 
-    /// Returns the bytes that it occupies, and the entries that it has room for.
+    /// Returns the bytes that the table occupies, and the number of entries that it has room for.
     pub(super) fn bytes_and_capacity(&self) -> (usize, usize) {
         let parts = self.parts.iter().map(lock);
         parts.fold((0, 0), |(bytes, capacity), part| {
@@ -80,13 +79,13 @@ impl Learnt {
     }
 }
 
-/// Locks a part of the table. The table is sound after a panic in the middle of a change: its
-/// entries are plain numbers.
+/// Locks a part of the table. A panic in the middle of a change leaves it sound: its entries are
+/// plain numbers.
 fn lock(part: &Mutex<Table>) -> MutexGuard<'_, Table> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whole seconds, as times stand in tables.
+/// Returns a duration in whole seconds, as the tables count time.
 pub(super) fn seconds(duration: Duration) -> u32 {
     u32::try_from(duration.as_secs()).unwrap_or(u32::MAX)
 }

@@ -1,8 +1,7 @@
-//! The catalogue: what is known of a response's size before it begins.
+//! The catalogue of sizes: the estimates of a response's size before the response begins.
 //!
-//! Its layers are asked in the order of [`Layer`], each if it is configured.
-//! The decisions are [`sprat_scheduler::catalogue`]'s; here are the locks, the
-//! files and the sockets.
+//! Its layers are asked in the order of [`Layer`], each if it is configured. The decisions are
+//! [`sprat_scheduler::catalogue`]'s; this crate has the locks, the files and the sockets.
 
 #![forbid(unsafe_code)]
 

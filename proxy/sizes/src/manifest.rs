@@ -1,7 +1,7 @@
 //! Manifests: files in which an operator lists sizes.
 //!
-//! A file is read when Sprat starts and whenever it has changed. One with an
-//! error in it changes nothing: what was read before is believed on.
+//! A file is read when Sprat starts and whenever it has changed. A file with an error changes
+//! nothing: the sizes that were read before stay.
 
 mod lines;
 mod wrong;
@@ -23,26 +23,25 @@ use sprat_scheduler::catalogue::{Key, KeyHasher};
 use self::lines::{Lines, ManifestLine};
 use self::wrong::Wrong;
 
-/// A manifest in use.
+/// A manifest in use: the sizes that its file listed when it was last read without errors.
 #[derive(Debug)]
 pub(super) struct Manifest {
     config: Config,
     hasher: KeyHasher,
     sizes: ArcSwap<Sizes>,
-    /// The stamp of the file that was looked at last, whether it was good or not; none if
-    /// there was none.
+    /// The stamp of the file that was looked at last, good or bad; none if there was no file.
     seen: Mutex<Option<Stamp>>,
     good: AtomicU64,
     bad: AtomicU64,
 }
 
-/// Sizes in the order of their keys: 16 bytes each.
+/// Sizes in the order of their keys, 16 bytes each.
 #[derive(Debug, Default)]
 struct Sizes(Vec<(Key, u64)>);
 
 impl Manifest {
-    /// Reads the file; if it is not there, or has errors, the log says so and
-    /// it is tried again.
+    /// Creates a manifest and reads its file. If the file is missing or has errors, the log says
+    /// so, and it is tried again.
     pub(super) fn new(config: &Config, hasher: KeyHasher) -> Self {
         let manifest = Self {
             config: config.clone(),
@@ -61,7 +60,7 @@ impl Manifest {
         &self.config
     }
 
-    /// Returns whether it is what this configuration wants, by keys of this hasher, for
+    /// Returns whether this manifest serves the configuration with keys of this hasher, for
     /// whichever cluster.
     pub(super) fn is(&self, config: &Config, hasher: &KeyHasher) -> bool {
         let own = &self.config;
@@ -71,25 +70,25 @@ impl Manifest {
         is_same_file && is_read_alike && self.hasher == *hasher
     }
 
-    /// Returns how many sizes it holds.
+    /// Returns the number of sizes that the manifest holds.
     pub(super) fn len(&self) -> usize {
         self.sizes.load().0.len()
     }
 
-    /// Returns how many files were taken, and how many were refused.
+    /// Returns how many readings of the file succeeded, and how many failed.
     pub(super) fn loads(&self) -> (u64, u64) {
         (self.good.load(Relaxed), self.bad.load(Relaxed))
     }
 
-    /// Returns the size under the first of these keys that it knows.
+    /// Returns the size under the first of these keys that the manifest lists.
     pub(super) fn get(&self, keys: &[Key]) -> Option<u64> {
         let sizes = self.sizes.load();
         let find = |key| sizes.0.binary_search_by_key(key, |&(key, _)| key).ok();
         keys.iter().find_map(find).map(|index| sizes.0[index].1)
     }
 
-    /// Reads the file if it is another than the one seen last, or for the
-    /// first time.
+    /// Reads the file if it has changed since it was last looked at, or if this is the `first`
+    /// time.
     pub(super) fn reload(&self, first: bool) {
         let path = &self.config.path;
         let now = Stamp::of(path).ok();
@@ -116,7 +115,7 @@ impl Manifest {
     }
 }
 
-/// Returns what is wrong with a manifest, each with its place in it.
+/// Returns the errors of a manifest, each with its place in the file.
 pub(super) fn inspect(config: &Config) -> Vec<Problem> {
     // Keys are not looked at.
     let wrong = read(config, &KeyHasher::new(0, 0)).err();
@@ -159,7 +158,7 @@ fn read(config: &Config, hasher: &KeyHasher) -> Result<Sizes, Vec<Wrong>> {
     Ok(sizes(&found.finish()?, hasher))
 }
 
-/// Sorts the sizes by key; of two lines for one resource the later counts.
+/// Sorts the sizes by key. If two lines are for one resource, the later one counts.
 fn sizes(lines: &[ManifestLine], hasher: &KeyHasher) -> Sizes {
     let key = |line: &ManifestLine| key(hasher, &line.host, &as_asked(&line.path));
     let mut sizes: Vec<_> = lines
@@ -173,7 +172,7 @@ fn sizes(lines: &[ManifestLine], hasher: &KeyHasher) -> Sizes {
     Sizes(sizes)
 }
 
-/// Returns a line's target as requests are matched: its path in normal form.
+/// Returns a line's target in the form in which requests are matched: its path normalised.
 fn as_asked(target: &str) -> Cow<'_, str> {
     const RULES: PathRules = PathRules {
         normalize: true,
@@ -187,13 +186,13 @@ fn as_asked(target: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the key of a line; an empty host is every host.
+/// Returns the key of a line. An empty host stands for every host.
 fn key(hasher: &KeyHasher, host: &str, path: &str) -> Key {
     hasher.url("", host, path)
 }
 
-/// Returns the keys that a request could stand under: its host or every host, with its query or
-/// without.
+/// Returns the keys that a request's size may be listed under: of its host or every host, with its
+/// query or without.
 pub(super) fn keys(hasher: &KeyHasher, host: &str, target: &str) -> [Key; 4] {
     let path = target.split('?').next().unwrap_or(target);
     [

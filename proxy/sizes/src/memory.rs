@@ -1,4 +1,4 @@
-//! What was learnt, and the keys that it is found by.
+//! The learnt sizes, and the keys that they are found by.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -22,7 +22,7 @@ pub(super) struct Memory {
     pub(super) hasher: KeyHasher,
     /// The header fields that responses may vary by.
     pub(super) vary: Vec<String>,
-    /// The kind that the estimates of each route go by.
+    /// The kind that estimates go by, for each route.
     pub(super) kinds: Vec<usize>,
     /// The names of the clusters.
     pub(super) clusters: Vec<String>,
@@ -32,7 +32,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Makes one that has learnt nothing, whose keys this hasher makes.
+    /// Creates a memory that has learnt nothing, whose keys this hasher makes.
     pub(super) fn new(config: &config::Config, hasher: KeyHasher) -> Self {
         let own = &config.catalogue;
         let (started, unix) = (Instant::now(), SystemTime::UNIX_EPOCH.elapsed());
@@ -47,8 +47,8 @@ impl Memory {
         }
     }
 
-    /// Prepares the same for another configuration, whose keys this hasher makes; `before`
-    /// is the present one. What was learnt stays, unless its keys are made in another way.
+    /// Prepares the memory of another configuration, whose keys this hasher makes; `before` is the
+    /// present configuration. Learnt sizes stay, unless their keys are made in another way.
     pub(super) fn prepare(
         &self,
         before: &config::Catalogue,
@@ -77,7 +77,7 @@ impl Memory {
         }
     }
 
-    /// Takes what was learnt into a table of another size.
+    /// Copies the learnt sizes into a table of another size.
     fn moved(&self, table: Learnt) -> Learnt {
         let now_s = self.now_s();
         for part in 0..self.learnt.parts() {
@@ -88,7 +88,7 @@ impl Memory {
         table
     }
 
-    /// Returns the time now, in seconds of Unix time that never go back.
+    /// Returns the present time in seconds of Unix time, which never go back.
     pub(super) fn now_s(&self) -> u32 {
         self.started_unix_s
             .saturating_add(seconds(clock::now() - self.started))
@@ -99,15 +99,15 @@ impl Memory {
         self.learnt.look_up(&asked.resource, self.now_s())
     }
 
-    /// Remembers a size that was told, not seen.
+    /// Stores the size that a response had, or that a probe has found for it.
     pub(super) fn note(&self, lesson: &Lesson, bytes: u64) {
         let resource = &lesson.asked.resource;
         self.learnt
             .learn(resource, bytes, lesson.fields, self.now_s());
     }
 
-    /// Returns what a request with these header fields asks for, with its names for sources
-    /// that go by them.
+    /// Returns the catalogue's view of a request with these header fields; `with_names` for layers
+    /// that do not go by hashes.
     pub(super) fn asked(
         &self,
         to: &Destination<'_>,
@@ -132,7 +132,7 @@ impl Memory {
         }
     }
 
-    /// Returns what a response with these header fields teaches.
+    /// Returns the part of a response with these header fields that the catalogue learns from.
     pub(super) fn lesson(&self, asked: &Asked, fields: &HeaderMap) -> Lesson {
         Lesson {
             asked: asked.with_content_type(fields),
@@ -141,7 +141,7 @@ impl Memory {
     }
 }
 
-/// Returns the kind that the estimates of each route go by.
+/// Returns the kind that estimates go by, for each route.
 fn kinds(config: &config::Config) -> Vec<usize> {
     let number = |route| Identity::of(route).number();
     config.routes.iter().map(number).collect()

@@ -15,7 +15,7 @@ use super::manifest::Manifest;
 use super::probe::ProbeCounts;
 use super::store::Health;
 
-/// The catalogue's part of the metrics.
+/// The catalogue as its metrics see it, with the look-ups that workers have counted.
 #[derive(Debug)]
 pub struct CatalogueView {
     catalogue: Arc<Catalogue>,
@@ -23,7 +23,7 @@ pub struct CatalogueView {
     look_ups: Vec<Arc<LayerStats>>,
 }
 
-/// The figures that the admin listener tells of the catalogue.
+/// The figures of the catalogue that the admin listener shows as JSON.
 #[derive(Debug, Serialize)]
 struct Summary {
     entries: usize,
@@ -62,7 +62,7 @@ impl CatalogueView {
         workers.map(|worker| of(worker.of(layer)).get()).sum()
     }
 
-    /// Returns the figures, to be serialised.
+    /// Returns the figures of the catalogue, to be serialised.
     pub fn summary(&self) -> impl Serialize {
         let stats = self.catalogue.memory.learnt.stats();
         let (bytes, capacity) = self.catalogue.memory.learnt.bytes_and_capacity();
@@ -83,12 +83,12 @@ impl CatalogueView {
         }
     }
 
-    /// Returns the figures as JSON.
+    /// Returns the figures of the catalogue as JSON.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(&self.summary()).unwrap_or_default() + "\n"
     }
 
-    /// Returns what goes on at the moment.
+    /// Returns the state of the catalogue at this moment, for a scrape.
     pub fn now(self: &Arc<Self>) -> CatalogueNow {
         let mut probes = ProbeCounts::default();
         let routes = self.catalogue.sources.probes.iter().flatten();
@@ -119,7 +119,7 @@ impl CatalogueNow {
         self.view.sum(layer, of)
     }
 
-    /// Returns each manifest once, by its path, for however many clusters it is listed.
+    /// Returns each manifest with its path, once, for however many clusters it is listed.
     fn manifests(&self) -> impl Iterator<Item = (Cow<'_, str>, &Manifest)> {
         let all = &self.view.catalogue.sources.manifests;
         let path = |at: usize| &all[at].1.config().path;

@@ -1,4 +1,4 @@
-//! What a catalogue would say, without a server in operation.
+//! Look-ups in a catalogue without a server in operation.
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
-//! How long a size is waited for.
+//! The layers for which a look-up may wait.
 
 use super::probe::Prober;
 
-/// The layers that a size is worth waiting for.
+/// The layers for which a look-up may wait.
 pub enum Patience<'a> {
-    /// Nothing: the layers in memory are asked alone.
+    /// The layers in memory are asked alone, and nothing is waited for.
     None,
-    /// The budgets of the layers that make a request wait.
+    /// The layers with a budget may make the request wait, but no HEAD probe is sent.
     Budgets,
-    /// The same, and a request to the backend.
+    /// The layers with a budget may make the request wait, HEAD probes among them.
     Probe(Prober<'a>),
 }

@@ -1,4 +1,4 @@
-//! Snapshots of what was learnt.
+//! The memory's snapshots: learnt sizes saved to a file, and restored from it.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use super::memory::Memory;
 use super::snapshot;
 
 impl Memory {
-    /// Takes in a snapshot; one that cannot be used is left alone, and the log says why. An
-    /// instance that shares a store keeps the secret of its keys.
+    /// Restores learnt sizes from a snapshot. A snapshot that cannot be used is left alone, and the
+    /// log says why. An instance that shares a store keeps the secret of its keys.
     pub(super) fn restore(&mut self, path: &Path, shares: bool) {
         let header = match snapshot::verify(path) {
             Ok(Some(header)) => header,
@@ -55,7 +55,7 @@ impl Memory {
         }
     }
 
-    /// Writes a snapshot in the place of the one that is there.
+    /// Replaces the snapshot with the present learnt sizes, and returns their number.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Memory {
         Ok(entries)
     }
 
-    /// Does as [`Memory::save`]; the log says how it went.
+    /// Saves the learnt sizes as [`Memory::save`] does, and logs the result.
     pub(super) fn save_or_complain(&self, path: &Path) {
         let began = Instant::now();
         match self.save(path) {

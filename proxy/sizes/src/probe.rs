@@ -1,8 +1,7 @@
-//! HEAD probes: a backend is asked how large a response would be.
+//! HEAD probes: requests that ask a backend for the size of a response.
 //!
-//! Which probes are sent is [`Probes`]'s decision. Requests for one resource
-//! share a probe, whatever worker they are on; each waits for no longer than
-//! the budget, and the probe goes on without them.
+//! [`Probes`] decides which probes are sent. Requests for one resource share a probe, whatever
+//! worker they are on. Each waits no longer than the budget, and the probe goes on without them.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -27,13 +26,13 @@ use super::asked::Asked;
 use super::found::Answer;
 use super::memory::Memory;
 
-/// A probe under way: the answer's status and fields, once its endpoint has given them.
+/// A probe under way: resolves to the status and fields of the endpoint's answer.
 pub type Probing = Pin<Box<dyn Future<Output = Result<(StatusCode, HeaderMap), Reason>>>>;
 
 /// A cluster whose endpoints can be asked for the head of a response.
 pub trait Probe {
-    /// Sends a request by HEAD to the endpoint that requests for this resource, a number
-    /// of 48 bits, go to. The caller bounds the time.
+    /// Sends a HEAD request to the endpoint that requests for this resource go to. The `resource`
+    /// is a number of 48 bits. The caller bounds the time.
     ///
     /// # Errors
     ///
@@ -41,11 +40,11 @@ pub trait Probe {
     fn head(&self, resource: u64, request: Request<RequestBody>) -> Probing;
 }
 
-/// The means to send a request's probe.
+/// The means to send a probe for one request.
 pub struct Prober<'a> {
-    /// The cluster, one of whose endpoints is asked.
+    /// The cluster that the request goes to, whose endpoint gets the probe.
     pub upstream: &'a dyn Probe,
-    /// The request that the endpoint is going to get.
+    /// The request that the endpoint is to get after the probe.
     pub request: &'a Request<RequestBody>,
 }
 
@@ -60,7 +59,7 @@ pub(super) struct RouteProbes {
 #[derive(Debug)]
 struct State {
     probes: Probes,
-    /// The answers of probes under way. Dropped without an answer: there is none.
+    /// The answers of the probes under way. A probe that ends without an answer drops its sender.
     answers: HashMap<Key, watch::Receiver<Option<Answer>>>,
     counts: ProbeCounts,
 }
@@ -70,17 +69,17 @@ struct State {
 pub(super) struct ProbeCounts {
     /// The probes that told a size.
     pub(super) told: u64,
-    /// Probes that were answered, and told none.
+    /// Probes that were answered without a size.
     pub(super) useless: u64,
-    /// Probes that were not answered, or not in time.
+    /// Probes that were not answered in time, or at all.
     pub(super) failed: u64,
     /// Probes that told another size than the response had.
     pub(super) lied: u64,
-    /// Probes that were not sent: another one under way would do.
+    /// Probes that were not sent, because another under way asks for the same.
     pub(super) joined: u64,
-    /// Probes that were not sent: as many were under way as may be.
+    /// Probes that were not sent, because as many as may be were under way.
     pub(super) busy: u64,
-    /// Probes that were not sent: the route pauses, or this resource is left alone.
+    /// Probes that were not sent, because the route pauses, or this resource is left alone.
     pub(super) paused: u64,
     /// The probes that are under way.
     pub(super) under_way: usize,
@@ -125,7 +124,7 @@ impl RouteProbes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the number of its probes so far, by outcome.
+    /// Returns the number of the route's probes so far, by outcome.
     pub(super) fn counts(&self) -> ProbeCounts {
         let state = self.state();
         ProbeCounts {
@@ -147,7 +146,7 @@ impl RouteProbes {
         }
     }
 
-    /// Asks, or waits with others for what was asked already.
+    /// Looks up the size by a probe: a new one, or one under way for the same resource.
     pub(super) async fn look_up(
         self: &Arc<Self>,
         memory: &Arc<Memory>,
@@ -226,7 +225,7 @@ enum Begun {
     Joined(watch::Receiver<Option<Answer>>),
 }
 
-/// A probe under way; it is over when this is dropped.
+/// A probe under way of this instance's own; dropping it ends and counts the probe.
 struct Pending {
     probes: Arc<RouteProbes>,
     key: Key,
@@ -256,12 +255,12 @@ impl Drop for Pending {
     }
 }
 
-/// Returns the key of a probe: variants may differ in size, so each has its own.
+/// Returns the key of a request's probe. Variants may differ in size, so each has its own.
 fn key(asked: &Asked) -> Key {
     asked.resource.variant((1 << MAX_VARY) - 1)
 }
 
-/// Returns the same request by HEAD, for the whole of the resource.
+/// Returns a HEAD request for the same resource as a whole, without range or conditions.
 fn head_of(request: &Request<RequestBody>) -> Request<RequestBody> {
     let mut head = Request::new(RequestBody::Empty);
     *head.method_mut() = Method::HEAD;

@@ -13,8 +13,7 @@
 //! | 4 | the end: a count of 2³² - 1 |
 //! | 8 | SipHash-1-3 of all before it |
 //!
-//! A file is read twice: first it is verified whole, then its entries are
-//! taken.
+//! A file is read twice: first it is verified whole, then its entries are taken.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher as _;
@@ -33,11 +32,10 @@ const MAGIC: [u8; 8] = *b"SPRATSZ\0";
 const VERSION: u32 = 1;
 const END: u32 = u32::MAX;
 
-/// Entries in one piece at most, so that a wrong count costs no memory.
+/// The most entries in one piece of the file, so that a wrong count costs no memory.
 const MAX_PIECE: usize = 1 << 16;
 
-/// Returns what is wrong with the file: it is read at the start, if it is there, and written
-/// beside.
+/// Returns the problems of the snapshot's file: it must be replaceable, and readable if it exists.
 pub(super) fn inspect(config: &Snapshot) -> Vec<Problem> {
     let path = config.path.display();
     let written = replaceable(&config.path).err().map(|wrong| {
@@ -57,18 +55,18 @@ pub(super) fn inspect(config: &Snapshot) -> Vec<Problem> {
     written.into_iter().chain(read).collect()
 }
 
-/// The header, which stands before the entries.
+/// The header of a snapshot, which stands before the entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
     /// The hasher of the keys, whose secret the file has.
     pub hasher: KeyHasher,
-    /// Seconds of Unix time.
+    /// The time at which the catalogue was saved, in seconds of Unix time.
     pub saved_s: u32,
-    /// The fields by which variants are told apart, in order.
+    /// The names of the fields by which variants are told apart, in order.
     pub vary: Vec<String>,
 }
 
-/// Hashes what passes through.
+/// A reader or writer that hashes all bytes that pass through it.
 struct Hashed<T> {
     inner: T,
     hash: SipHasher13,
@@ -133,11 +131,11 @@ fn open(path: &Path) -> io::Result<Hashed<BufReader<File>>> {
     File::open(path).map(|file| Hashed::new(BufReader::new(file)))
 }
 
-/// Reads the whole file; none if there is none.
+/// Verifies the whole file, and returns its header; none if there is no file.
 ///
 /// # Errors
 ///
-/// It cannot be read, is none, is of another version, or is not whole.
+/// The file cannot be read, is no snapshot, is of another version, or is not whole.
 pub fn verify(path: &Path) -> anyhow::Result<Option<Header>> {
     let mut file = match open(path) {
         Ok(file) => file,
@@ -168,19 +166,18 @@ fn read(file: &mut Hashed<BufReader<File>>) -> anyhow::Result<Header> {
     Ok(header)
 }
 
-/// Gives `take` each entry of a file that was verified.
+/// Gives `take` each entry of a file that was verified, and whether it was asked for again.
 ///
 /// # Errors
 ///
-/// It cannot be read, or has changed meanwhile.
+/// The file cannot be read, or has changed meanwhile.
 pub fn each(path: &Path, take: impl FnMut(Packed, bool)) -> anyhow::Result<()> {
     let mut file = open(path)?;
     file.header()?;
     file.entries(take)
 }
 
-/// A snapshot in the making; it takes the place of the old one when it is
-/// whole and on the disk.
+/// A snapshot in the making. It takes the place of the old one once it is whole and on the disk.
 pub struct Writer {
     out: Hashed<BufWriter<File>>,
     path: PathBuf,
@@ -188,8 +185,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a file beside `path`. No other user may read it: who knows the secret can aim
-    /// at one place of the table.
+    /// Creates a file beside `path`, and writes its header. No other user may read it: a reader of
+    /// the secret can aim requests at one place of the table.
     pub fn create(path: &Path, header: &Header) -> anyhow::Result<Self> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".new");
@@ -234,7 +231,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends it, and puts it in the place of the old one.
+    /// Ends the file, and puts it in the place of the old one.
     pub fn finish(mut self) -> anyhow::Result<()> {
         self.put(&END.to_le_bytes())?;
         let hash = self.out.hash.finish();

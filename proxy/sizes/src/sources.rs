@@ -1,7 +1,7 @@
-//! The sources of sizes beside what was learnt: in which order they are asked, what of
-//! them stays at a reload, and what is wrong with them.
+//! The sources of sizes beside the learnt ones: their order, what a reload keeps of them, and the
+//! check of their configuration.
 //!
-//! Each has a file of its own. A new one has its row in every part of this one.
+//! Each source has a file of its own. A new source needs a row in every part of this file.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,7 +27,7 @@ use super::store::{self, Store};
 /// The sources that a configuration names, shared by all workers.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// Each with the index of its cluster; none for every one.
+    /// The manifests, each with the index of its cluster; none for every cluster.
     pub(super) manifests: Vec<(Option<usize>, Arc<Manifest>)>,
     /// The document root of each route.
     pub(super) document_roots: Vec<Option<Arc<DocumentRoot>>>,
@@ -38,12 +38,12 @@ pub(super) struct Sources {
     pub(super) store_thread: Mutex<Option<Background>>,
 }
 
-/// Sources in use, and what they were made from.
+/// The sources in use, and the configuration that they were made from.
 pub(super) type Present<'a> = (&'a Sources, &'a config::Config);
 
 impl Sources {
-    /// Makes those of a configuration, or takes them over from the present ones where
-    /// they are the same.
+    /// Creates the sources of a configuration. Takes over those of the present ones that are the
+    /// same.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Sources {
         })
     }
 
-    /// Hands the thread over that speaks to the store, if that has not been done.
+    /// Hands over the thread that speaks to the store, unless it was handed over before.
     pub(super) fn take_store_thread(&self) -> Option<Background> {
         let mut thread = self
             .store_thread
@@ -94,7 +94,7 @@ impl Sources {
         thread.take()
     }
 
-    /// Returns whether no source could know anything.
+    /// Returns whether there is no source at all.
     pub(super) fn are_none(&self) -> bool {
         self.manifests.is_empty()
             && self.store.is_none()
@@ -102,17 +102,17 @@ impl Sources {
             && self.probes.iter().all(Option::is_none)
     }
 
-    /// Returns whether a source of the route goes by more than hashes.
+    /// Returns whether a source for the route needs the resource's names, not their hashes alone.
     pub(super) fn go_by_names(&self, route: usize) -> bool {
         !self.manifests.is_empty() || self.document_roots[route].is_some()
     }
 
-    /// Returns whether there is a source that makes a request of the route wait.
+    /// Returns whether a source makes requests of the route wait.
     fn make_wait(&self, route: usize) -> bool {
         self.document_roots[route].is_some() || self.probes[route].is_some() || self.store.is_some()
     }
 
-    /// Asks the sources that answer at once.
+    /// Asks the sources that answer at once: the manifests.
     pub(super) fn in_memory(
         &self,
         asked: &Asked,
@@ -132,7 +132,7 @@ impl Sources {
         bytes.map(|bytes| Found::written_down(Layer::Manifest, bytes))
     }
 
-    /// Asks the sources that make a request wait, if there are any and it is to wait.
+    /// Asks the sources that make a request wait, unless `patience` rules them out.
     pub(super) async fn ask_around(
         &self,
         memory: &Arc<Memory>,
@@ -223,8 +223,7 @@ fn prepare_manifests(
     prepared
 }
 
-/// Returns what is wrong with the files, directories and stores that `config` names for the
-/// catalogue.
+/// Returns the problems of the files, directories and stores that `config` names for the catalogue.
 pub fn inspect(config: &config::Config, purpose: Purpose) -> Vec<Problem> {
     let own = &config.catalogue;
     let mut problems = Vec::new();

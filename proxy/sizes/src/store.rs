@@ -1,15 +1,14 @@
-//! A store that proxies share, over the Redis protocol.
+//! The layer of sizes that proxies share, in a store that speaks the Redis protocol.
 //!
-//! A thread of its own speaks to the store. A request hands it a question and
-//! waits for no longer than the budget; what responses teach is queued, and
-//! dropped where the queue is full. After failures in a row the store is left
-//! alone for a while: a store that is down or slow costs requests nothing.
+//! A thread of its own speaks to the store. A request hands it a question, and waits no longer than
+//! the budget. What responses teach is queued, and dropped if the queue is full. After failures in
+//! a row the store is left alone for a while: a store that is down or slow costs requests nothing.
 //!
-//! Nothing is believed of the store: its replies are bounded, and a connection
-//! on which it has fallen silent is opened anew.
+//! The store is not trusted: its replies are bounded, and a connection on which it has fallen
+//! silent is opened anew.
 //!
-//! A resource's key holds `bytes fields`; if variants are told apart, so does
-//! that of the variant.
+//! The value of a resource's key is `bytes fields`. If variants are told apart, each variant has a
+//! key and a value of its own too.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,25 +32,25 @@ use sprat_net::store_connection::StoreConnection;
 /// Failures in a row after which the store is left alone.
 const FAILURES_MAX: u32 = 5;
 
-/// Questions that wait to be sent at most.
+/// The most questions that wait to be sent.
 const MAX_QUESTIONS: usize = 1024;
 
-/// Questions, or sizes, that are sent in one command at most.
+/// The most questions, or sizes, that are sent in one command.
 const BATCH: usize = 128;
 
-/// The longest time that the store has to write sizes.
+/// The time that the store has to write a batch of sizes.
 const WRITE_BOUND: Duration = Duration::from_secs(1);
 
-/// All fields that may tell variants apart.
+/// The bits of all fields that may tell variants apart.
 const ALL_FIELDS: u8 = (1 << MAX_VARY) - 1;
 
-/// The confidence in a size of another variant.
+/// The confidence in a size that the store has of another variant, 0 to 1.
 const OTHER_VARIANT: f32 = 0.4;
 
-/// The confidence in a size that another proxy has seen.
+/// The confidence in a size that another proxy has seen, 0 to 1.
 const SHARED: f32 = 0.8;
 
-/// The end of the store that the workers hold.
+/// The workers' end of the store: queues to the thread that speaks to it.
 #[derive(Debug)]
 pub(super) struct Store {
     budget: Duration,
@@ -60,16 +59,16 @@ pub(super) struct Store {
     health: Arc<Health>,
 }
 
-/// Whether the store is of use, and what happened so far.
+/// The state of the circuit and the connection, and counts of writes.
 #[derive(Debug)]
 pub(super) struct Health {
     epoch: Instant,
     circuit: Mutex<Circuit>,
-    /// There is a connection: it is worth waiting.
+    /// Whether there is a connection; without one a request does not wait.
     connected: AtomicBool,
     written: AtomicU64,
     write_errors: AtomicU64,
-    /// Sizes for which there was no room, or no store.
+    /// Sizes that were dropped: the queue was full, or the store was left alone.
     dropped: AtomicU64,
 }
 
@@ -79,11 +78,11 @@ struct Question {
     answer: oneshot::Sender<Option<Told>>,
 }
 
-/// The store's answer about a resource.
+/// The size that the store has of a resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Told {
     pub(super) known: Known,
-    /// The fields that tell its variants apart.
+    /// The fields that tell the resource's variants apart: bit `n` for the `n`-th.
     pub(super) fields: u8,
 }
 
@@ -124,18 +123,19 @@ impl Health {
         }
     }
 
-    /// Returns how many sizes were written, refused by the store, and dropped.
+    /// Returns the numbers of sizes written, refused by the store or lost on the way to it, and
+    /// dropped.
     pub(super) fn writes(&self) -> [u64; 3] {
         [&self.written, &self.write_errors, &self.dropped].map(|count| count.load(Relaxed))
     }
 
-    /// Returns whether the store is left alone.
+    /// Returns whether the store is left alone at present.
     pub(super) fn is_open(&self) -> bool {
         self.circuit().is_open()
     }
 }
 
-/// Creates the client that speaks to the store; nothing is connected.
+/// Creates the client that speaks to the store, without a connection.
 ///
 /// # Errors
 ///
@@ -145,7 +145,7 @@ fn client(config: &Config) -> anyhow::Result<Client> {
     opened.context("the address of the shared store (`catalogue.shared.url`)")
 }
 
-/// Returns what is wrong with a store's address. The store itself need not be there.
+/// Returns the problem of a store's address, if there is one. The store itself need not be there.
 pub(super) fn inspect(config: &Config) -> Option<Problem> {
     let error = client(config).err()?;
     let help = "an address is such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock";
@@ -200,7 +200,7 @@ impl Store {
         Ok((store, Background::of(thread, end)))
     }
 
-    /// Returns whether the store is of use, and what happened so far.
+    /// Returns the state of the circuit and the connection, with the counts of writes.
     pub(super) fn health(&self) -> &Health {
         &self.health
     }
@@ -209,7 +209,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// It is left alone, or does not answer within the budget.
+    /// The store is left alone, or does not answer within the budget.
     pub(super) async fn look_up(&self, resource: &Resource) -> Result<Option<Told>, ()> {
         if !self.health.circuit().admit(self.health.now()) {
             return Err(());
@@ -227,7 +227,7 @@ impl Store {
         answered.map_err(drop)?.map_err(drop)
     }
 
-    /// Queues a size for the store; drops it where there is no room, or the store is left alone.
+    /// Queues a size for the store. Drops it if the queue is full, or the store is left alone.
     pub(super) fn teach(&self, resource: &Resource, bytes: u64, fields: u8) {
         let teach = |key, fields| {
             let taught = Taught { key, bytes, fields };
@@ -270,8 +270,8 @@ impl Speaker {
         Ok(sender)
     }
 
-    /// Notes that the store has answered, be it with an error; returns whether the connection
-    /// is still there.
+    /// Notes an answer of the store, which may be an error. Returns whether the connection
+    /// survives.
     async fn heard<T>(&self, answer: &Result<T, RedisError>) -> bool {
         let mut connection = self.connection.lock().await;
         match answer {
@@ -288,7 +288,8 @@ impl Speaker {
         }
     }
 
-    /// Notes that what was asked at `since` has had no answer in its time.
+    /// Notes that a command sent at `since` had no answer in its time. Gives the connection up if
+    /// it was silent since.
     async fn unheard(&self, since: Instant) {
         let mut connection = self.connection.lock().await;
         if (connection.as_mut()).is_some_and(|connection| connection.is_silent(since)) {
@@ -301,7 +302,7 @@ impl Speaker {
         *connection = None;
     }
 
-    /// Answers questions, many at a time.
+    /// Answers questions, up to [`BATCH`] at a time.
     async fn answer(&self, mut asked: mpsc::Receiver<Question>) {
         let mut batch = Vec::new();
         while asked.recv_many(&mut batch, BATCH).await > 0 {
@@ -344,7 +345,7 @@ impl Speaker {
         }
     }
 
-    /// Writes what was taught, many at a time.
+    /// Writes sizes to the store, up to [`BATCH`] at a time.
     async fn write(&self, mut taught: mpsc::Receiver<Taught>) {
         let mut batch = Vec::new();
         while taught.recv_many(&mut batch, BATCH).await > 0 {
@@ -393,7 +394,7 @@ impl Speaker {
     }
 }
 
-/// Returns what the values of a URL and of its variant say together.
+/// Combines the values of a URL and of its variant into the store's answer.
 fn told(pair: &[Option<String>]) -> Option<Told> {
     let parse = |text: &Option<String>| {
         let (bytes, fields) = text.as_ref()?.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! `sprat catalogue`: snapshot files on the command line.
+//! The command `sprat catalogue`, which reads and writes snapshot files.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{BufRead, Write};
@@ -40,7 +40,7 @@ pub(crate) enum SnapshotAction {
     },
 }
 
-/// Runs it; writes what was asked for to `out`.
+/// Runs an action on a snapshot file, and writes its output to `out`.
 pub(crate) fn run(
     action: SnapshotAction,
     input: &mut dyn BufRead,
@@ -103,7 +103,7 @@ fn stats(file: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A line that names its resource.
+/// A line of input that names its resource, instead of the resource's key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {

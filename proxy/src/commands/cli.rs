@@ -161,8 +161,8 @@ enum Command {
     },
 }
 
-/// Runs the command line; the exit code is 2 for a wrong one, 1 for anything
-/// else that failed.
+/// Parses the command line, and runs its command. The exit code is 2 for a wrong command line, and
+/// 1 for any other failure.
 pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let is_server = matches!(arguments.command, Command::Run { .. });
@@ -224,7 +224,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Reads a configuration; shows what is doubtful about it.
+/// Reads a configuration, and prints its warnings on standard error.
 fn load(file: &Path) -> anyhow::Result<Config> {
     let colour = io::stderr().is_terminal();
     let loaded = look(file, colour, |_| ())?;
@@ -284,7 +284,8 @@ fn convert(args: &import::ImportArgs) -> anyhow::Result<()> {
     done.refused.map_or(Ok(()), Err)
 }
 
-/// Exits as diff(1) does.
+/// Runs `diff`, and returns the exit code as diff(1) does: 0 if nothing differs, 1 if something
+/// does, 2 on an error.
 fn compare(args: &diff::DiffArgs) -> ExitCode {
     let compared = diff::run(args, load);
     match compared.and_then(|own| print(&own.text).map(|()| own.differs)) {
@@ -301,14 +302,14 @@ fn try_out(args: &trial::TrialArgs) -> anyhow::Result<()> {
     print(&trial::run(args, &mut io::stdin().lock())?)
 }
 
-/// Returns a script that tells a shell of the commands and their arguments.
+/// Returns the script that completes the program's commands and arguments in a shell.
 fn completions(shell: clap_complete::Shell) -> String {
     let (mut command, mut script) = (Arguments::command(), Vec::new());
     clap_complete::generate(shell, &mut command, "sprat", &mut script);
     String::from_utf8_lossy(&script).into_owned()
 }
 
-/// Writes `sprat.1`, and a page for each command below it.
+/// Writes the manual pages: `sprat.1`, and a page for each command.
 fn write_pages(directory: &Path) -> anyhow::Result<()> {
     // Without the commit: the same sources give the same pages.
     let command = Arguments::command().version(version::VERSION);
@@ -316,11 +317,11 @@ fn write_pages(directory: &Path) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write pages into {}", directory.display()))
 }
 
-/// Prints a text, unless it is empty.
+/// Prints a text on standard output, unless it is empty.
 ///
 /// # Errors
 ///
-/// Standard output is closed.
+/// Standard output cannot be written. A closed pipe is no error.
 fn print(text: &str) -> anyhow::Result<()> {
     if text.is_empty() {
         return Ok(());
@@ -334,7 +335,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes to standard error: errors of a command are for people, not for the log.
+/// Writes a text to standard error: errors of a command are for people, not for the log.
 fn complain(text: &str) {
     StandardError::Direct.complain(Level::ERROR, text);
 }

@@ -1,4 +1,5 @@
-//! `sprat diff`: what a reload from one configuration to another would change.
+//! The command `sprat diff`, which shows what a reload from one configuration to another would
+//! change.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +43,7 @@ enum Format {
     Json,
 }
 
-/// The result of a comparison.
+/// The result of a comparison: the differences as a text, and whether there are any.
 pub(super) struct Compared {
     pub(super) text: String,
     pub(super) differs: bool,
@@ -101,7 +102,7 @@ fn running(
     Ok((own, next))
 }
 
-/// Reads a configuration as it is told of.
+/// Parses a configuration in the form in which the admin listener shows it.
 fn told_of(told: &Value, name: &str) -> anyhow::Result<Config> {
     // A user and a password that are not told are no part of a URL.
     let text = told.to_string().replace("://(not shown)@", "://");

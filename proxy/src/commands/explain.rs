@@ -1,5 +1,5 @@
-//! `sprat explain`: what would become of a request, and why, without serving
-//! it. The same code decides as in operation.
+//! The command `sprat explain`, which tells what Sprat would do with a request, and why. It serves
+//! nothing, but decides by the same code as the server.
 
 mod route;
 mod trace;
@@ -93,7 +93,7 @@ fn size(text: &str) -> Result<u64, String> {
     sprat_config::units::parse_bytes(text).map_err(|error| error.to_string())
 }
 
-/// Explains a request, in text or JSON.
+/// Explains Sprat's treatment of a request, as text or JSON.
 ///
 /// # Errors
 ///
@@ -184,7 +184,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     Ok(explained)
 }
 
-/// Returns a cluster with the endpoints of its file, if it has one, in their place.
+/// Returns a copy of a cluster in which the endpoints of its file, if it has one, replace its own.
 fn with_listed(cluster: &Cluster) -> anyhow::Result<Cluster> {
     let mut own = cluster.clone();
     if let Some(file) = &cluster.endpoints_file {
@@ -194,7 +194,7 @@ fn with_listed(cluster: &Cluster) -> anyhow::Result<Cluster> {
     Ok(own)
 }
 
-/// Tells what a route does with a request, and whom its cluster would ask.
+/// Adds the route's treatment of a request, and the endpoints that its cluster would try.
 fn tell_route(
     explained: &mut Value,
     config: &Config,
@@ -219,7 +219,7 @@ fn tell_route(
     Ok(())
 }
 
-/// Returns what is decided of a request once its route has found out this user.
+/// Returns the decision about a request once its route has found out this user.
 fn of_user<'a, F: Fields + ?Sized>(
     decided: Decision<'a>,
     config: &Config,
@@ -245,7 +245,7 @@ fn of_user<'a, F: Fields + ?Sized>(
     })
 }
 
-/// Returns a request as a cluster is told of it where nothing else goes on.
+/// Returns a request as a station sees it where no other request is under way.
 fn arrival(class: usize, size: Size, hash: u64) -> Arrival {
     Arrival {
         class,
@@ -257,7 +257,7 @@ fn arrival(class: usize, size: Size, hash: u64) -> Arrival {
     }
 }
 
-/// Returns the size that is known before the response's head, and who knows it.
+/// Returns the size that is known before the response's head, and a text that names its source.
 fn size_before(
     config: &Config,
     request: &Request,
@@ -287,7 +287,7 @@ fn size_before(
     }
 }
 
-/// Returns the code points that the packets of the response would bear, if they bear any.
+/// Returns the code points that the packets of the response would bear; null without marking.
 fn marks(config: &Config) -> Value {
     let Some(marking) = &config.uplink.marking else {
         return Value::Null;
@@ -339,8 +339,9 @@ fn look_up(
     })
 }
 
-/// Returns the request's target in the normal form of the listener that it comes to: the one on
-/// its port, or the first; and the path's other reading, if rules may be for that.
+/// Returns the request's target in the normal form of its listener, or the reason to refuse it. The
+/// listener is the one on the target's port, or else the first. The second text is the path's other
+/// reading, if rules may match that.
 fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<(Uri, Option<String>), Reason>> {
     let has_port = |own: &&Listener| {
         let port = own.address.ip().map(|address| address.port());
@@ -409,7 +410,7 @@ fn rule(config: &Config, classified: Classified) -> Value {
     json!({"number": line.map(|_| index + 1), "line": line, "file": file, "why": why})
 }
 
-/// Describes a rule that decides when the response's type is known.
+/// Describes a class rule that decides only when the response's type is known.
 fn later_rule(config: &Config, index: usize) -> Value {
     let rule = &config.classes.rules[index];
     let name = &config.classes.list[rule.class].name;
@@ -433,13 +434,13 @@ fn later_rule(config: &Config, index: usize) -> Value {
     })
 }
 
-/// The session that a request's cookies name, and what is told of it.
+/// The session that a request's cookies name, and its description.
 struct AskedSession {
     at: Option<Session>,
     told: Value,
 }
 
-/// Finds the session of a request at a cluster, as far as it can be known here.
+/// Finds the session of a request at a cluster, as far as it can be known without the server.
 fn session(cluster: &Cluster, headers: &HeaderMap) -> anyhow::Result<AskedSession> {
     let Some(sessions) = Sessions::of(cluster)? else {
         return Ok(AskedSession {
@@ -475,8 +476,7 @@ fn session(cluster: &Cluster, headers: &HeaderMap) -> anyhow::Result<AskedSessio
     Ok(AskedSession { at, told })
 }
 
-/// Returns the endpoints in the order in which they would be tried by a cluster where nothing
-/// else goes on.
+/// Returns the endpoints in the order in which a cluster without other requests would try them.
 fn endpoints(
     config: &Config,
     cluster: &Cluster,
@@ -523,7 +523,7 @@ fn endpoints(
     json!({"order": order, "why": why, "wait_for_endpoint_ms": waits})
 }
 
-/// Describes a class in a line: its name, and what it is under.
+/// Describes a class in one line: its name, level, bounds and deadlines.
 fn described(class: &Value) -> String {
     let mut described = format!(
         "{}, level {}",

@@ -1,10 +1,9 @@
-//! `sprat healthcheck`: asks the server that runs by a configuration whether it
-//! serves, as a container's health check does, which has no other program to ask
-//! with.
+//! The command `sprat healthcheck`, which asks a running server whether it serves. It is for health
+//! checks of containers, which have no other program to ask with.
 //!
-//! The admin listener says so (`/readyz`). Under `admin: off` a listener is
-//! connected to, and the connection ended without a request: a worker that is
-//! alive closes it, too. That is no request, and leaves no line in the access log.
+//! The admin listener answers (`/readyz`). Under `admin: off` the command connects to a listener,
+//! and ends the connection without a request; a worker that is alive closes it too. That leaves no
+//! line in the access log.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
@@ -17,18 +16,18 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use sprat_config::Config;
 use sprat_config::resolved::ListenAddress;
 
-/// The time for each of connecting, writing and reading; below the time-out of the image's
+/// The time for each of connecting, writing and reading. It is below the time-out of the image's
 /// health check.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// More than a status line has.
+/// The most bytes of the answer that are read, more than a status line has.
 const MAX_BYTES_READ: usize = 1024;
 
-/// Asks the server, and says what it found.
+/// Asks the server of a configuration whether it serves, and returns the result as a text.
 ///
-/// A file that is refused says nothing about a server that runs: that one goes on
-/// by the configuration before. It passes, then, for a supervisor would otherwise
-/// put an end to a server which could not start anew.
+/// If the file is refused, the check passes: that says nothing about a running server, which goes
+/// on with its earlier configuration. A failure would have a supervisor end a server that could not
+/// start anew.
 ///
 /// # Errors
 ///
@@ -61,7 +60,7 @@ fn ask(config: &Config) -> anyhow::Result<String> {
     bail!(silent.join("\n"))
 }
 
-/// Fails unless `/readyz` is answered with 200.
+/// Checks that the admin listener answers `/readyz` with 200.
 fn ready(address: &ListenAddress) -> anyhow::Result<()> {
     let mut stream = connect(address)?;
     let host = address
@@ -85,7 +84,7 @@ fn ready(address: &ListenAddress) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails unless a connection without a request is closed by the other side as well.
+/// Checks that the server closes a connection that was ended without a request.
 fn closes(address: &ListenAddress) -> anyhow::Result<()> {
     let mut stream = connect(address)?;
     stream.shutdown(Shutdown::Write)?;
@@ -113,7 +112,8 @@ fn connect_ip(address: SocketAddr) -> anyhow::Result<TcpStream> {
     TcpStream::connect_timeout(&address, PATIENCE).context("cannot connect")
 }
 
-/// Returns a connection that is read and written like TCP's.
+/// Connects to a Unix socket, and returns the connection as a stream that is read and written like
+/// TCP's.
 fn connect_unix(path: &Path) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // Of a queue that is full, too (socket(7)).
@@ -122,7 +122,8 @@ fn connect_unix(path: &Path) -> std::io::Result<TcpStream> {
     Ok(OwnedFd::from(socket).into())
 }
 
-/// Returns where a server on this address is reached from its own machine.
+/// Returns the address under which a server is reached from its own machine: loopback for one that
+/// listens on every address.
 fn within_reach(address: &ListenAddress) -> ListenAddress {
     let mut address = address.clone();
     if let ListenAddress::Ip(ip) = &mut address

@@ -1,4 +1,4 @@
-//! `sprat import`: the configuration of another proxy as one of Sprat's.
+//! The command `sprat import`, which turns the configuration of another proxy into one of Sprat's.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -39,17 +39,17 @@ pub(super) enum From {
 pub(super) struct Done {
     /// The configuration in YAML.
     pub(super) yaml: String,
-    /// An account of the directives.
+    /// A list of the directives that were not carried over as they are, after their number.
     pub(super) told: String,
     /// The error of `--strict`, if a directive was not carried over at all.
     pub(super) refused: Option<anyhow::Error>,
 }
 
-/// Imports a configuration.
+/// Imports the configuration of another proxy.
 ///
 /// # Errors
 ///
-/// It cannot be read, or nothing can be made of it.
+/// The configuration cannot be read, or nothing can be made of it.
 pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Done> {
     let Imported { yaml, summary } = read(args.from, &args.file, &args.port)?;
     let lost = summary.count(Outcome::Not);
@@ -62,12 +62,11 @@ pub(super) fn run(args: &ImportArgs) -> anyhow::Result<Done> {
     })
 }
 
-/// Reads a configuration of this proxy: a file, or the one in a directory that the proxy
-/// would read.
+/// Imports a file of this proxy, or the file in a directory that the proxy would read.
 ///
 /// # Errors
 ///
-/// It cannot be read, or nothing can be made of it.
+/// The configuration cannot be read, or nothing can be made of it.
 pub(super) fn read(from: From, file: &str, ports: &[u16]) -> anyhow::Result<Imported> {
     let options = Options {
         ports: ports.to_vec(),
@@ -86,7 +85,8 @@ pub(super) fn read(from: From, file: &str, ports: &[u16]) -> anyhow::Result<Impo
     })
 }
 
-/// Says how many directives were carried over, and how many were not.
+/// Returns a line with the numbers of directives that were carried over, nearly carried over, and
+/// not supported.
 pub(super) fn counts(summary: &Summary) -> String {
     let count = |outcome| summary.count(outcome);
     format!(
@@ -98,7 +98,7 @@ pub(super) fn counts(summary: &Summary) -> String {
     )
 }
 
-/// Gives an account of the directives: how many, and which were not carried over as they are.
+/// Returns the numbers of directives, and a line for each that was not carried over as it is.
 fn told(summary: &Summary) -> String {
     let mut out = format!("{}\n", counts(summary));
     for note in summary.exceptions() {
@@ -108,7 +108,7 @@ fn told(summary: &Summary) -> String {
     out.trim_end().to_owned()
 }
 
-/// The files of this machine.
+/// The file system of this machine, as the importer reads it.
 struct Disk;
 
 impl Files for Disk {

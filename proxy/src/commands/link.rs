@@ -1,5 +1,5 @@
-//! `sprat link`: the queueing discipline that engine `kernel` relies on, as
-//! commands for tc(8) and ip(8).
+//! The command `sprat link`, which sets up the queueing discipline for engine `kernel` by tc(8) and
+//! ip(8).
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -11,25 +11,25 @@ use sprat_config::resolved::{Engine, Qdisc, Rate};
 use sprat_scheduler::{Cutoffs, Discipline};
 use sprat_uplink::kernel::{HANDLE, HTB_FAST_CLASS};
 
-/// HTB has so many levels of priority, the first for what is not marked.
+/// The number of HTB's levels of priority, the first of them for packets without a mark.
 const HTB_LEVELS: usize = 8;
 
-/// Bands of `prio`, as in TOCS03 2.1.
+/// The number of bands of `prio`, as in TOCS03 2.1.
 const PRIO_BANDS: usize = 16;
 
-/// Packets that may wait in each class: as many as in TOCS03's one queue. More
-/// would keep the class that they were queued in.
+/// The most packets that may wait in each class: as many as in TOCS03's one queue. With more,
+/// packets would wait longer in a class that their flow has left.
 const CLASS_PACKETS: u32 = 100;
 
-/// A full segment on the wire.
+/// The bytes of a full segment on the wire.
 const SEGMENT: u64 = 1514;
 
-/// TCP hands the queueing discipline several segments as one packet, which
-/// nothing overtakes, whatever its priority. One such packet may take so long
-/// on the link (or be a single segment): `engine: pace`'s quantum.
+/// The longest time that one packet may take on the link, if it is more than a single segment: the
+/// quantum of `engine: pace`. TCP hands the queueing discipline several segments as one packet,
+/// which nothing overtakes, whatever its priority.
 const PACKET: Duration = Duration::from_micros(300);
 
-/// Segments in a packet where no bound is set (Linux's GSO_MAX_SEGS).
+/// The segments in a packet if no bound is set (Linux's GSO_MAX_SEGS).
 const UNBOUND_SEGMENTS: u64 = 65_535;
 
 /// What `sprat link` does.
@@ -49,19 +49,19 @@ pub(crate) enum LinkAction {
     Remove,
 }
 
-/// A device and what is to be set on it.
+/// A device, and the commands that set it up.
 #[derive(Debug)]
 struct Plan {
     device: String,
     commands: Vec<String>,
 }
 
-/// Carries out an action of `sprat link`.
+/// Runs an action of `sprat link`, and returns its output.
 ///
 /// # Errors
 ///
-/// A configuration that has no kernel engine or lacks what it needs, a
-/// queueing discipline that is not ours, a command that failed.
+/// The configuration has no kernel engine or lacks what that needs, the queueing discipline is not
+/// Sprat's, or a command failed.
 pub(crate) fn run(config: &Config, action: LinkAction) -> anyhow::Result<String> {
     let plan = Plan::make(config)?;
     let device = &plan.device;
@@ -129,7 +129,7 @@ impl Plan {
         Ok(Self { device, commands })
     }
 
-    /// Sets the device back to what the kernel has by default.
+    /// Resets the device to the kernel's defaults.
     fn undo(&self) -> anyhow::Result<()> {
         let device = &self.device;
         run_command(&format!("tc qdisc del dev {device} root"))?;
@@ -139,7 +139,7 @@ impl Plan {
     }
 }
 
-/// Returns how many segments a packet may have on a link of this rate.
+/// Returns the number of segments that a packet may have on a link of this rate.
 fn segments_in_packet(bits_per_s: u64) -> u64 {
     let bytes = u128::from(bits_per_s) * PACKET.as_micros() / 8_000_000;
     u64::try_from(bytes / u128::from(SEGMENT)).map_or(UNBOUND_SEGMENTS, |segments| {
@@ -147,20 +147,20 @@ fn segments_in_packet(bits_per_s: u64) -> u64 {
     })
 }
 
-/// Returns the command that bounds a packet's segments.
+/// Returns the command that bounds the segments of the device's packets.
 fn set_segments(device: &str, segments: u64) -> String {
     format!("ip link set dev {device} gso_max_segs {segments}")
 }
 
-/// Finds what the device itself can take, in an `ip -details link show`: the kernel's default
-/// for `gso_max_segs`.
+/// Finds the kernel's default for `gso_max_segs` in the output of `ip -details link show`: the most
+/// segments that the device itself can take.
 fn device_segments(shown: &str) -> Option<u64> {
     let mut words = shown.split_whitespace();
     words.find(|word| *word == "tso_max_segs")?;
     words.next()?.parse().ok()
 }
 
-/// Returns the command for strict priority, with the device's own rate.
+/// Returns the command for strict priority at the device's own rate.
 fn prio(device: &str, classes: usize) -> anyhow::Result<Vec<String>> {
     if classes >= PRIO_BANDS {
         bail!(
@@ -220,7 +220,8 @@ fn htb(device: &str, classes: usize, bits_per_s: u64) -> anyhow::Result<Vec<Stri
     Ok(commands)
 }
 
-/// Returns whether the root of a `tc qdisc show` is what `apply` installs.
+/// Returns whether `sprat link apply` installed the root discipline in the output of `tc qdisc
+/// show`.
 fn is_ours(shown: &str) -> bool {
     shown.lines().any(|line| {
         let ours = ["qdisc htb 1: root", "qdisc prio 1: root"];
@@ -228,14 +229,14 @@ fn is_ours(shown: &str) -> bool {
     })
 }
 
-/// Returns the root of a `tc qdisc show`, unless the kernel put it there by itself (its handle
-/// is then 0).
+/// Returns the root discipline in the output of `tc qdisc show`, unless the kernel put it there by
+/// itself: its handle is 0 then.
 fn set_by_somebody(shown: &str) -> Option<&str> {
     let root = shown.lines().find(|line| line.contains(" root "))?;
     (!root.contains(" 0: root")).then(|| root.trim())
 }
 
-/// Runs one command of ours; returns its standard output.
+/// Runs a command, and returns its standard output.
 fn run_command(command: &str) -> anyhow::Result<String> {
     let mut words = command.split(' ');
     let program = words.next().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `sprat try`: what another proxy's configuration would be here, and what its traffic
-//! would gain.
+//! The command `sprat try`, which shows what Sprat takes over of another proxy's configuration, and
+//! what its traffic would gain.
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -12,10 +12,10 @@ use sprat_whatif::{Args as Whatif, log::Format, report};
 
 use super::import::{self, From};
 
-/// Directives that are named; the rest is for `sprat import`.
+/// The most directives that are named; `sprat import` names all.
 const MAX_NAMED: usize = 12;
 
-/// Requests that are read.
+/// The most requests of the log that are read.
 const MAX_REQUESTS: u32 = 20_000_000;
 
 /// Another proxy's configuration, and its traffic.
@@ -49,11 +49,11 @@ pub(crate) struct TrialArgs {
     format: Option<Format>,
 }
 
-/// Imports the configuration, replays the log, and says what came of both.
+/// Imports the configuration, replays the log, and returns a summary of both.
 ///
 /// # Errors
 ///
-/// One of them cannot be read, or nothing can be made of it.
+/// The configuration or the log cannot be read, or nothing can be made of it.
 pub(super) fn run(args: &TrialArgs, stdin: &mut dyn Read) -> anyhow::Result<String> {
     let is_cfg =
         args.file.ends_with(".cfg") || args.file.trim_end_matches('/').ends_with("haproxy");
@@ -90,7 +90,7 @@ pub(super) fn run(args: &TrialArgs, stdin: &mut dyn Read) -> anyhow::Result<Stri
     Ok(out)
 }
 
-/// Says what to do from here.
+/// Returns the commands that the operator would run next.
 fn next_steps(args: &TrialArgs, from: From, uplink_bits_per_s: u64) -> String {
     let from = match from {
         From::Nginx => "nginx",

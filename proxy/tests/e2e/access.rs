@@ -1,5 +1,5 @@
-//! Who may ask: rules, users with passwords, a server that is asked, pages of other
-//! origins; over real sockets.
+//! Tests of access over real sockets: rules, users with passwords, an authorisation server, and
+//! pages of other origins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::common::*;
 use base64::Engine as _;
 
-/// A proxy whose clusters are `app` and `auth`, with these routes.
+/// Starts a proxy with the clusters `app` and `auth` and these routes.
 fn serve(app: &Origin, auth: &Origin, routes: &str) -> Proxy {
     serve_with(app, &format!("endpoints: ['{}']", auth.address), routes)
 }
 
-/// A proxy as before, whose cluster `auth` has these keys.
+/// Starts a proxy as [`serve`] does, with these keys for the cluster `auth`.
 fn serve_with(app: &Origin, auth: &str, routes: &str) -> Proxy {
     let text = format!(
         "version: 1\nadmin: off\nruntime: {{workers: 1}}\nuplink: {{rate: unlimited}}\n\
@@ -26,7 +26,7 @@ fn serve_with(app: &Origin, auth: &str, routes: &str) -> Proxy {
     Proxy::logging(loaded.unwrap_or_else(|errors| panic!("{errors}")).config)
 }
 
-/// An origin that answers with the request's head.
+/// Starts an origin that answers with the request's head.
 fn echo() -> Origin {
     Origin::http(|request| {
         let fields = request.fields.iter();
@@ -47,7 +47,7 @@ fn basic(user: &str, password: &str) -> String {
     format!("Authorization: Basic {coded}\r\n")
 }
 
-/// A file of users whose hashes cost little.
+/// Writes a file of users whose hashes take little time.
 fn users(directory: &Path, names: &[(&str, &str)]) -> String {
     let line = |(name, password): &(&str, &str)| {
         format!("{name}:{}\n", bcrypt::hash(password, 4).unwrap())
@@ -224,9 +224,9 @@ fn a_server_is_asked_about_each_request() {
     assert_eq!(lines[1]["user"], "anna");
 }
 
-/// Checks that a client takes nothing away that was found out of its user, and forges nothing:
-/// not by `Connection`, not by a name that backends take for the same, and not for what the
-/// route makes of it.
+/// Checks that a client can neither remove nor forge the fields about its user: not by
+/// `Connection`, not by a name that backends take for the same, and not where the route sets the
+/// field.
 #[test]
 fn what_is_told_of_a_user_is_what_was_found_out() {
     let auth = Origin::http(|_| {
@@ -386,8 +386,8 @@ fn a_server_that_does_not_answer_opens_nothing_unless_it_is_said() {
     assert_eq!(ask(&proxy, "GET /open", "").status(), 200);
 }
 
-/// Checks that a question goes on if its endpoint is not there: to one that has more to do, or
-/// to one that stands by.
+/// Checks that an authorisation request goes to another endpoint if its own is not there: to a
+/// busier one, or to one that stands by.
 #[test]
 fn questions_go_to_the_endpoint_that_is_there() {
     let app = echo();

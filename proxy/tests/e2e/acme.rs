@@ -1,4 +1,4 @@
-//! Certificates that a real authority issues, over real sockets.
+//! Tests of certificates that a real authority issues, over real sockets.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -18,7 +18,7 @@ use sprat_config::resolved::*;
 
 const NAME: &str = "www.example.org";
 
-/// A server with a plain listener and one that speaks TLS, and the storage.
+/// A server with a plain listener and one that speaks TLS, and its storage of certificates.
 struct Site {
     proxy: Proxy,
     config: Config,
@@ -27,7 +27,7 @@ struct Site {
 }
 
 impl Site {
-    /// One that has no certificate but these, and asks nobody for any.
+    /// Starts a server that shows a certificate of `shown`, and asks no authority for any.
     fn start(origin: &Origin, shown: &Authority) -> Self {
         let mut config = config(&[origin.address]);
         let mut secure = config.listeners[0].clone();
@@ -47,7 +47,7 @@ impl Site {
         }
     }
 
-    /// Has these names in a certificate from now on, of an authority.
+    /// Reloads with a certificate of these names, to be issued by an authority.
     fn ask(&mut self, pebble: &Pebble, challenge: Challenge, names: &[&str]) -> IssuedCertificate {
         let acme = acme(pebble, self.storage.path(), challenge);
         self.ask_of(acme, names)
@@ -74,7 +74,7 @@ impl Site {
         self.proxy.metric(&["sprat_acme_orders_total", &result])
     }
 
-    /// Waits until a certificate has been issued, and is shown.
+    /// Waits until a certificate has been issued and is shown. Returns a client that trusts it.
     fn wait(&self, issued: &IssuedCertificate, name: &str) -> TlsClient {
         let noted = issued.file.path.with_extension("failures.json");
         wait_long("a certificate", || {
@@ -90,7 +90,7 @@ impl Site {
     }
 }
 
-/// As `wait_for`, for what an authority takes.
+/// Waits for a condition as `wait_for` does, but as long as an authority may take.
 fn wait_long(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..600 {
         if condition() {
@@ -111,7 +111,7 @@ fn acme(pebble: &Pebble, storage: &Path, challenge: Challenge) -> Acme {
     }
 }
 
-/// Believes who has signed the certificate in a file, as the file's chain says.
+/// Returns a client that trusts the issuer of the certificate in a file, from the file's chain.
 fn believing(path: &Path) -> TlsClient {
     let mut roots = RootCertStore::empty();
     let chain = CertificateDer::pem_file_iter(path).unwrap();
@@ -130,7 +130,7 @@ fn fine() -> Origin {
     Origin::http(|request| ok(request.start.split(' ').nth(1).unwrap()))
 }
 
-/// The names of files in a directory, and below it, that hold something.
+/// Finds all files that are not empty, in a directory and below it.
 fn files(directory: &Path, found: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();

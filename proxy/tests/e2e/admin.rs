@@ -1,4 +1,4 @@
-//! The admin listener: who may ask, who is answered when many do, and in which format.
+//! Tests of the admin listener: access, service to many clients, and formats.
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -65,8 +65,9 @@ fn a_probe_is_answered_beside_silent_connections() {
     assert_eq!(last.ask(get("/readyz")).status(), 200);
 }
 
-/// `sprat` with so many clusters that all pages together are larger than what sockets hold, and
-/// where it is administered. A process of its own, for its memory is measured.
+/// Starts `sprat` with so many clusters that all admin pages together are larger than the sockets'
+/// buffers. Returns it with its admin address. It is a process of its own, because its memory is
+/// measured.
 fn large(directory: &Path) -> (Running, SocketAddr) {
     let admin = free_address();
     let mut text = format!(
@@ -139,7 +140,7 @@ fn metrics_come_in_the_format_that_is_asked_for() {
     assert!(!text.contains("e308") && !open.contains("e308"));
 }
 
-/// The value of a sample without labels.
+/// Returns the value of a sample without labels.
 fn sample(text: &str, name: &str) -> f64 {
     let lines = text.lines().filter_map(|line| line.split_once(' '));
     let mut values = lines.filter(|(own, _)| *own == name);
@@ -175,8 +176,8 @@ fn the_process_and_its_build_are_among_the_metrics() {
     assert!(sample(&text, "process_cpu_seconds_total") >= 0.0);
 }
 
-/// A command with only processes in its /proc, as under systemd's `ProcSubset=pid`; none where
-/// there may be none.
+/// Returns a command that runs `inner` with a `/proc` that has processes alone, as under systemd's
+/// `ProcSubset=pid`. Returns none if this machine does not allow that.
 fn among_processes_alone(inner: &Command) -> Option<Command> {
     const SCRIPT: &str = "mount -t proc -o subset=pid proc /proc && exec \"$0\" \"$@\"";
     let within = || {

@@ -1,4 +1,4 @@
-//! The admin listener's figures, events and changes, held against `docs/openapi.yaml`.
+//! Tests of the admin listener's figures, events and changes, against `docs/openapi.yaml`.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, Read as _};
@@ -48,7 +48,7 @@ fn described() -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Holds a value against a schema of the description, which may refer to others.
+/// Checks a value against a schema of the description, which may refer to other schemas.
 fn validate(described: &Value, schema: &Value, value: &Value, what: &str) {
     let mut whole = schema.clone();
     whole["components"] = described["components"].clone();
@@ -59,7 +59,7 @@ fn validate(described: &Value, schema: &Value, value: &Value, what: &str) {
     assert!(errors.is_empty(), "{what}: {errors:#?}\n{value:#}");
 }
 
-/// A response that is held back half way, until this is dropped.
+/// The means to hold a response half way, until this is dropped.
 struct Held(Arc<(Mutex<bool>, Condvar)>);
 
 impl Held {
@@ -210,7 +210,7 @@ fn an_uplink_without_a_queue_says_so() {
     }
 }
 
-/// A watcher, with the fields of its answer.
+/// Opens a stream of events, and checks the head of its answer.
 fn watch(admin: SocketAddr) -> Peer {
     let mut peer = Peer::connect(admin);
     peer.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -220,7 +220,7 @@ fn watch(admin: SocketAddr) -> Peer {
     peer
 }
 
-/// Its next event, taken out of chunks.
+/// Reads the next event of a stream, out of its chunks.
 fn event(peer: &mut Peer) -> (String, Value) {
     let mut line = || {
         let mut line = String::new();
@@ -382,7 +382,7 @@ fn the_dashboard_is_for_browsers_and_is_not_sent_twice() {
     );
 }
 
-/// Where the admin listener of a process stands.
+/// Returns the address of a process's admin listener, from its log.
 fn admin_of_process(sprat: &Running) -> SocketAddr {
     sprat.says("admin address=");
     let lines = sprat.lines();

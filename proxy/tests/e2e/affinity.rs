@@ -1,4 +1,4 @@
-//! Requests that stay with an endpoint, or leave it: sessions, and endpoints that drain.
+//! Tests of requests that stay with an endpoint or leave it: sessions, and endpoints that drain.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::common::binary::sprat;
 use crate::common::*;
 use sprat_config::resolved::*;
 
-/// Says its name, and which cookies it was sent.
+/// Starts an origin that answers with its name and the cookies that it got.
 fn named(name: &'static str) -> Origin {
     Origin::http(move |request| {
         let cookies = request.field("cookie").unwrap_or("no cookie").to_owned();
@@ -20,7 +20,7 @@ fn named(name: &'static str) -> Origin {
     })
 }
 
-/// A cluster of these, by turns, that keeps sessions by the cookie `at`.
+/// Returns a configuration of a cluster with round robin that keeps sessions by the cookie `at`.
 fn keeping(origins: &[SocketAddr], change: impl FnOnce(&mut StatefulSession)) -> Config {
     let mut config = config(origins);
     with_cluster(&mut config, |cluster| {
@@ -38,27 +38,27 @@ fn keeping(origins: &[SocketAddr], change: impl FnOnce(&mut StatefulSession)) ->
     config
 }
 
-/// Asks with this cookie.
+/// Sends a request with this cookie, and returns the answer.
 fn ask(proxy: &Proxy, cookie: Option<&str>) -> Message {
     let cookie = cookie.map_or(String::new(), |own| format!("Cookie: {own}\r\n"));
     let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{cookie}\r\n");
     proxy.connect().ask(request)
 }
 
-/// The cookie that an answer sets, as a client sends it.
+/// Returns the cookie that an answer sets, as a client sends it back.
 fn cookie_of(answer: &Message) -> Option<String> {
     let (pair, attributes) = answer.field("set-cookie")?.split_once(';').unwrap();
     assert_eq!(attributes, " Path=/; HttpOnly; SameSite=Lax");
     Some(pair.to_owned())
 }
 
-/// Requests to the cluster with this outcome of their sessions.
+/// Returns the number of the cluster's requests with this outcome of their sessions.
 fn counted(proxy: &Proxy, outcome: &str) -> f64 {
     let outcome = format!("outcome=\"{outcome}\"");
     proxy.metric(&["sprat_sessions_total", "cluster=\"farm\"", &outcome])
 }
 
-/// What `curl` gets, with a file of cookies that it reads and writes.
+/// Returns the body that `curl` gets, with a file of cookies that it reads and writes.
 fn curl(proxy: &Proxy, jar: &Path) -> String {
     let output = Command::new("curl")
         .args(["-sS", "-b"])
@@ -246,7 +246,7 @@ fn explain_says_where_a_cookie_leads() {
     assert_eq!(explained["endpoints"]["order"][0]["address"], *second);
 }
 
-/// Changes one endpoint through the admin listener.
+/// Changes one endpoint through the admin listener, and returns the answer's status.
 fn change(proxy: &Proxy, what: &str, endpoint: SocketAddr) -> u16 {
     let admin = proxy.server.as_ref().unwrap().admin_address().unwrap();
     let body = format!("{{\"cluster\": \"farm\", \"endpoint\": \"{endpoint}\"}}");

@@ -1,6 +1,5 @@
-//! Bad input from clients, and clients that behave badly: each gets the right
-//! status or a closed connection, a log line and a count, leaks nothing and
-//! delays nobody.
+//! Tests of bad input from clients and of clients that behave badly. Each gets the right status or
+//! a closed connection, a log line and a count, leaks nothing, and delays no other client.
 
 use std::io::Read;
 use std::time::Duration;
@@ -24,7 +23,7 @@ fn garbage_is_400() {
     client_sends("\x16\x03\x01 hello\r\n\r\n", 400, "malformed_head");
 }
 
-/// The access log shows what was read of a request line, whatever it is.
+/// Checks that the access log shows as much of a request line as was read, whatever its bytes.
 #[test]
 fn the_request_line_of_a_400_is_logged() {
     let origin = Origin::http(|_| ok("fine"));
@@ -125,7 +124,7 @@ fn a_missing_or_repeated_or_invalid_host_is_400() {
     client_sends(request, 400, "invalid_host");
 }
 
-/// A path and query of 65,535 bytes and more, which the http crate cannot hold.
+/// Checks that a path and query of 65,535 bytes or more is refused: the http crate cannot hold it.
 #[test]
 fn a_target_that_is_too_long_is_414() {
     let origin = Origin::http(|_| ok("fine"));
@@ -341,8 +340,8 @@ fn a_client_that_stops_sending_its_body_is_408() {
     proxy.assert_told("sprat_bad_requests_total", "body_timeout", Some(408));
 }
 
-/// An origin whose `/large` has no end within reach, and knows when the proxy
-/// hangs up.
+/// Starts an origin whose `/large` has no end within reach. The receiver hears when the proxy hangs
+/// up.
 fn endless() -> (Origin, std::sync::mpsc::Receiver<()>) {
     let (sender, gone) = std::sync::mpsc::channel();
     let origin = Origin::start(move |mut peer| {
@@ -441,7 +440,7 @@ fn a_client_that_reads_byte_by_byte_is_cut_and_delays_nobody() {
     proxy.assert_no_leak();
 }
 
-/// A body that nobody wants is read if it is there; if more of it is to come, the
+/// Checks that the body of a refused request is read if it is there. If more of it is to come, the
 /// answer says that the connection ends.
 #[test]
 fn an_unwanted_body_costs_the_connection_only_if_it_is_still_to_come() {
@@ -476,8 +475,8 @@ fn an_unwanted_body_costs_the_connection_only_if_it_is_still_to_come() {
     proxy.assert_no_leak();
 }
 
-/// An answer that comes before the request's body has, from a backend that does not
-/// want it: the connection ends with it, and the answer says so.
+/// Checks an answer that comes before the end of the request's body, from a backend that does not
+/// want the rest: the connection ends, and the answer says so.
 #[test]
 fn an_answer_before_the_end_of_the_request_says_that_the_connection_ends() {
     let origin = Origin::start(|mut peer| {
@@ -507,8 +506,8 @@ fn an_answer_before_the_end_of_the_request_says_that_the_connection_ends() {
     assert_eq!(client.ask(get("/")).text(), "fine");
 }
 
-/// A client that writes all before it reads gets its answer all the same, however
-/// large its body is.
+/// Checks that a client that writes everything before it reads gets its answer, however large its
+/// body is.
 #[test]
 fn a_refusal_reaches_a_client_that_goes_on_sending() {
     const BYTES: usize = 64 << 20;
@@ -535,8 +534,8 @@ fn a_refusal_reaches_a_client_that_goes_on_sending() {
     }
 }
 
-/// A backend that has begun to answer waits for a body that does not come as it
-/// should: that is not the backend's fault.
+/// Checks that a client's broken body is counted as the client's fault, even if the backend has
+/// begun to answer and waits for the rest.
 #[test]
 fn a_client_that_fails_its_body_after_the_response_has_begun_is_told_of() {
     let origin = Origin::start(|mut peer| {

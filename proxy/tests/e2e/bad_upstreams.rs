@@ -1,6 +1,5 @@
-//! Upstreams that behave badly: the client gets the right status, or can tell that
-//! the response is not whole; each has a log line and a count, and spoils no
-//! other response.
+//! Tests of upstreams that behave badly. The client gets the right status, or can tell that the
+//! response is cut short. Each case has a log line and a count, and spoils no other response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -164,8 +163,8 @@ fn an_upstream_that_refuses_is_502() {
     );
 }
 
-/// What is sent before the upstream fails reaches the client, and the client
-/// can tell that it is not all; also where responses are read ahead of clients.
+/// Checks that the bytes sent before the upstream fails reach the client, and that the client can
+/// tell that more should follow. Does so with and without reading ahead.
 fn upstream_breaks_off(head: &'static str, then: fn(Peer), reason: &str) {
     for is_read_ahead in [false, true] {
         breaks_off(head, then, reason, is_read_ahead);

@@ -1,4 +1,4 @@
-//! The `sprat` binary: configuration files, signals, exit codes.
+//! Tests of the `sprat` program: configuration files, signals, exit codes.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixDatagram;
@@ -187,8 +187,8 @@ fn a_second_signal_cuts() {
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
 }
 
-/// Makes of a configuration's file a pipe, so that it is read when the test says so; what
-/// was in it.
+/// Replaces a configuration's file by a named pipe, so that it is read when the test writes there.
+/// Returns the file's text.
 fn into_pipe(configuration: &Path) -> String {
     let text = std::fs::read_to_string(configuration).unwrap();
     std::fs::remove_file(configuration).unwrap();
@@ -308,7 +308,8 @@ fn it_goes_on_when_nobody_takes_what_it_logs() {
     assert!(said.contains("cannot write to standard output"), "{said}");
 }
 
-/// The reader of standard error has stopped reading, as a container's log driver may.
+/// Checks that `sprat` serves and stops although the reader of standard error has stopped reading,
+/// as a container's log driver may.
 #[test]
 fn it_serves_and_stops_while_nobody_reads_what_it_logs() {
     let origin = Origin::http(|_| ok("hello"));
@@ -371,7 +372,7 @@ fn it_serves_and_stops_while_nobody_reads_what_it_logs() {
     }
 }
 
-/// Writes to a pipe until it takes no more.
+/// Writes to a pipe until the pipe is full.
 fn fill(mut pipe: &std::io::PipeWriter) {
     use rustix::fs::{OFlags, fcntl_setfl};
     fcntl_setfl(pipe, OFlags::NONBLOCK).unwrap();
@@ -381,7 +382,8 @@ fn fill(mut pipe: &std::io::PipeWriter) {
     fcntl_setfl(pipe, OFlags::empty()).unwrap();
 }
 
-/// The reader of the access log has stopped reading, as a container's log driver may.
+/// Checks that `sprat` stops although the reader of the access log has stopped reading, as a
+/// container's log driver may.
 #[test]
 fn it_stops_when_the_access_log_is_not_read() {
     let origin = Origin::http(|_| ok("hello"));
@@ -591,7 +593,7 @@ fn the_schema_is_json() {
     assert!(schema["properties"]["listeners"].is_object());
 }
 
-/// What `explain` says of a request to the example with classes.
+/// Returns the output of `sprat explain` for a request to the example with classes.
 fn explain(arguments: &[&str]) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples/classes.yaml");
     let mut command = sprat(&["explain", "-c", file.to_str().unwrap()]);
@@ -772,7 +774,7 @@ fn check_reads_the_pages_for_browsers() {
     assert_eq!(check(), (true, String::new()));
 }
 
-/// `sprat`, under a soft and a hard limit on open files.
+/// Returns a command that runs `sprat` under a soft and a hard limit on open files.
 fn with_files(limits: &str, arguments: &[&str]) -> Command {
     let sprat = sprat(arguments);
     let mut command = Command::new("prlimit");

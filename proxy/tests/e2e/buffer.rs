@@ -1,4 +1,4 @@
-//! Bodies that are buffered: a backend waits for no slow client, over real sockets.
+//! Tests of buffered bodies over real sockets: a backend waits for no slow client.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,21 +8,22 @@ use crate::common::binary::sprat;
 use crate::common::*;
 use socket2::{Domain, Socket, Type};
 
-/// Clients that read nothing.
+/// The number of clients that read nothing.
 const READERS: usize = 50;
 
-/// Bytes of what they ask for.
+/// The bytes of the response that each of those clients asks for.
 const LARGE: usize = 1 << 20;
 
-/// A body whose bytes tell their place.
+/// Returns a body of so many bytes, each of which tells its place.
 fn body(bytes: usize) -> String {
     (0..bytes)
         .map(|at| char::from(b'a' + (at % 23) as u8))
         .collect()
 }
 
-/// An origin that serves one request at a time; the path has the body's length, the query
-/// more of the head, or `chunked`.
+/// Starts an origin that serves one request at a time. The path has the body's length, and the
+/// query adds to the head or asks for chunks. Also returns the most requests that were there at
+/// once.
 fn one_worker() -> (Origin, Arc<AtomicUsize>) {
     let worker = Mutex::new(());
     let most = Arc::new(AtomicUsize::new(0));
@@ -78,7 +79,7 @@ fn in_files(directory: &Path) -> String {
     )
 }
 
-/// A client that reads nothing of what it asks for, and whose own buffer is small.
+/// Sends a request from a client that reads nothing, and whose receive buffer is small.
 fn unreading(proxy: &Proxy, path: &str) -> Peer {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -88,10 +89,12 @@ fn unreading(proxy: &Proxy, path: &str) -> Peer {
     client
 }
 
-/// Without a buffer a response holds the place, and who waits for it gives up.
+/// A queue whose requests soon give up. Without a buffer a response holds the only place, and a
+/// request that waits for it is refused.
 const BRIEF: &str = ", wait_queue: {timeout: 300ms}";
 
-/// Small requests are answered while so many clients read nothing of theirs.
+/// Checks that small requests are answered while [`READERS`] clients read nothing of their
+/// responses.
 fn others_are_served(more: &str) {
     let (origin, most) = one_worker();
     let proxy = serve(&origin, "", more);
@@ -127,7 +130,7 @@ fn a_backend_with_one_worker_serves_others_beside_fifty_slow_readers() {
     others_are_served("buffer: {response: {memory: 1100KB}, max_total_memory: 64MB}\n");
 }
 
-/// Our own order is no reason to hold a place either.
+/// Checks that a response that waits for Sprat's own grants holds no place at the backend.
 #[test]
 fn a_backend_waits_for_no_grant() {
     let directory = tempfile::tempdir().unwrap();
@@ -161,8 +164,9 @@ fn without_a_buffer_they_wait_in_vain() {
     assert_eq!(proxy.metric(&["sprat_buffered_bytes"]), 0.0);
 }
 
-/// However many do not read, no more is held than the bound says. Of each body some 600 KB are
-/// in the client's socket and the library's buffer, and count for nothing: they are larger.
+/// Checks that no more is buffered than the bound, however many clients do not read. Some 600 KB of
+/// each body are in the client's socket and the library's buffer, and do not count, so bodies are
+/// larger.
 #[test]
 fn the_bound_of_all_holds() {
     let (origin, _) = one_worker();
@@ -194,7 +198,8 @@ fn the_bound_of_all_holds() {
     proxy.wait_metric(&["sprat_buffered_bytes"], 0.0);
 }
 
-/// Streams are passed on as they come, and so is what its backend does not want buffered.
+/// Checks that streams are passed on as they come, and so are responses whose backend asks for no
+/// buffering.
 #[test]
 fn streams_are_not_buffered() {
     let directory = tempfile::tempdir().unwrap();
@@ -219,7 +224,8 @@ fn streams_are_not_buffered() {
     }
 }
 
-/// A directory that goes while Sprat runs costs the file, not the response.
+/// Checks that responses go on without a buffer's file if its directory is removed while Sprat
+/// runs.
 #[test]
 fn where_no_file_can_be_made_a_response_goes_on_as_it_is_taken() {
     let directory = tempfile::tempdir().unwrap();
@@ -236,7 +242,8 @@ fn where_no_file_can_be_made_a_response_goes_on_as_it_is_taken() {
     proxy.wait_metric(&["sprat_buffered_bytes"], 0.0);
 }
 
-/// A response whose length is not known has one once it is here, and takes its turn by it.
+/// Checks that a response of unknown length has an exact size once it is buffered whole, and is
+/// ordered by that.
 #[test]
 fn what_has_ended_in_the_buffer_is_of_exact_size() {
     let (origin, _) = one_worker();
@@ -271,7 +278,7 @@ fn what_has_ended_in_the_buffer_is_of_exact_size() {
     }
 }
 
-/// Sends a request's body when told to.
+/// Sends the head of a POST, and these parts of its body.
 fn upload(proxy: &Proxy, head: &str, parts: &[&str]) -> Peer {
     let mut client = proxy.connect();
     client.send(format!("POST / HTTP/1.1\r\nHost: a\r\n{head}\r\n\r\n"));
@@ -279,7 +286,7 @@ fn upload(proxy: &Proxy, head: &str, parts: &[&str]) -> Peer {
     client
 }
 
-/// An origin that says what it has got: whether it knew the length, and the body.
+/// Starts an origin that answers with the request's content length, if it has one, and its body.
 fn echo() -> Origin {
     Origin::http(|request| {
         let length = request.field("content-length").unwrap_or("none").to_owned();
@@ -362,8 +369,8 @@ fn a_client_that_waits_to_be_asked_is_and_one_that_goes_leaves_nothing() {
     proxy.wait_metric(&["sprat_buffered_bytes"], 0.0);
 }
 
-/// A request whose body is here can be sent again: the first endpoint cuts the connection
-/// when it has all of it.
+/// Checks that a request whose body is buffered is sent again: the first endpoint closes the
+/// connection when it has the whole body.
 #[test]
 fn a_buffered_request_is_sent_again_with_its_body() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What is known of sizes, where it comes from, and that it survives.
+//! Tests of the catalogue: sizes, their sources, and how they survive restarts.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::common::binary::sprat;
 use crate::common::*;
 use sprat_config::resolved::*;
 
-/// An origin that never announces a size: `/<bytes>` is sent in chunks.
+/// Starts an origin that never announces a size: `/<bytes>` is sent in chunks.
 fn chunked() -> Origin {
     Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();
@@ -34,7 +34,7 @@ fn with_snapshot(origin: &Origin, path: &Path) -> Config {
     config
 }
 
-/// What the log says of the size of each response: its source, and the number.
+/// Returns the source and the size that the log has for each response.
 fn sizes(proxy: &Proxy, count: usize) -> Vec<(String, Option<u64>)> {
     let lines = proxy.log_lines(count);
     let size = |line: &serde_json::Value| {
@@ -68,7 +68,8 @@ fn sizes_survive_a_restart() {
     proxy.stop();
 }
 
-/// Where somebody stopped listening says nothing of the next.
+/// Checks that event streams teach no size: where one client stops listening says nothing of the
+/// next.
 #[test]
 fn event_streams_teach_nothing_and_have_no_slowdown() {
     let origin = Origin::start(|mut peer| {
@@ -297,8 +298,8 @@ fn kinds_are_estimated_where_nothing_else_is_known() {
     proxy.stop();
 }
 
-/// Bytes that a large response has got when a small one, begun at the same
-/// time, is complete; neither announces its size.
+/// Returns the bytes that a large response has got when a small one is complete that began at the
+/// same time. Neither announces its size; `learnt` says whether both were seen before.
 fn head_start_of_the_large(learnt: bool) -> usize {
     const LARGE: &str = "/300000";
     const SMALL: &str = "/30000";

@@ -1,4 +1,5 @@
-//! `sprat check` refuses what a server could not serve by, or would go without.
+//! Tests of `sprat check`, which refuses a configuration that a server could not serve with, or not
+//! fully.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::process::{Output, Stdio};
 use crate::common::binary::{Running, run, sprat, write};
 use crate::common::*;
 
-/// Whether it went well, and what was said on standard error.
+/// Returns whether a command succeeded, and its standard error.
 fn outcome(output: &Output) -> (bool, String) {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output.status.success(), said)
@@ -18,7 +19,7 @@ fn check(configuration: &Path) -> (bool, String) {
     outcome(&sprat(&arguments).output().unwrap())
 }
 
-/// All that is in a directory.
+/// Returns the names of all files in a directory.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut names: Vec<_> = entries
@@ -203,7 +204,7 @@ fn a_configuration_can_come_on_standard_input() {
     assert!(!fine && told.contains("give it a file"), "{told}");
 }
 
-/// What a command exits with, and what it prints.
+/// Returns a command's exit code, and all that it prints.
 fn printed(arguments: &[&str]) -> (Option<i32>, String) {
     let output = sprat(arguments).output().unwrap();
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Priority classes over real sockets: who goes first, who is turned away.
+//! Tests of priority classes over real sockets: their order, and the requests that are refused.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,8 +8,8 @@ use socket2::{Domain, Socket, Type};
 use sprat_config::resolved::*;
 use sprat_scheduler::Discipline;
 
-/// An origin that answers `/<bytes>/<id>`; a path with `held` waits for its
-/// release. It tells of each request that reaches it.
+/// An origin that answers `/<bytes>/<id>`, and tells of each request that reaches it. A path with
+/// `held` waits for its release.
 struct Farm {
     origin: Origin,
     reached: Receiver<String>,
@@ -40,7 +40,7 @@ impl Farm {
         self.reached.recv_timeout(PATIENCE).unwrap()
     }
 
-    /// With these keys at the top level of the file.
+    /// Returns a configuration with these keys at the top level of the file.
     fn config(&self, keys: &str) -> Config {
         let address = self.origin.address;
         let file = format!(
@@ -59,7 +59,7 @@ impl Farm {
         Proxy::logging(self.config(keys))
     }
 
-    /// Has the only place taken.
+    /// Occupies the only place with a held request.
     fn occupy(&self, proxy: &Proxy) -> Peer {
         let mut busy = proxy.connect();
         busy.send(get("/5/held"));
@@ -77,7 +77,7 @@ fn with_field(path: &str, field: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\n{field}\r\n\r\n")
 }
 
-/// Sends a request that will wait; returns when it does.
+/// Sends a request that must wait, and returns its client when it does.
 fn queue(proxy: &Proxy, request: &str, class: &str) -> Peer {
     let label = format!("class=\"{class}\"");
     let waiting = ["sprat_waiting_requests", label.as_str()];
@@ -288,8 +288,8 @@ fn marked_connections_of_ipv4_have_their_class_on_a_socket_of_ipv6() {
     proxy.stop();
 }
 
-/// Which of a response of class `background` and one asked for after it is
-/// complete first, where the discipline alone would have it the other way.
+/// Returns which is complete first: a response of class `background`, or one asked for after it.
+/// The discipline alone would complete the first one first.
 fn first_complete(background: &str) -> &'static str {
     let farm = Farm::start();
     let mut config = farm.config(&format!(

@@ -1,4 +1,4 @@
-//! Responses that are compressed on their way, over real sockets.
+//! Tests of responses that Sprat compresses, over real sockets.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::*;
 
-/// A text of so many bytes that shrinks well.
+/// Returns a text of so many bytes that compresses well.
 fn text(bytes: usize) -> String {
     "The quick brown fox jumps over the lazy dog. "
         .chars()
@@ -16,7 +16,7 @@ fn text(bytes: usize) -> String {
         .collect()
 }
 
-/// An origin of texts: the path has their type, the query their length, in bytes.
+/// Starts an origin of texts. The path has their type, and the query their length in bytes.
 fn origin() -> Origin {
     Origin::http(|request| {
         let target = request.start.split(' ').nth(1).unwrap();
@@ -73,7 +73,7 @@ fn ask(proxy: &Proxy, target: &str, accepted: &str) -> Message {
     proxy.connect().ask(request)
 }
 
-/// The text that a response has, once its coding is undone.
+/// Returns the text of a response, with its coding undone.
 fn plain(answer: &Message) -> String {
     let mut out = String::new();
     let body = &answer.body[..];
@@ -173,7 +173,8 @@ fn a_large_body_s_compressed_size_is_learnt() {
     assert_eq!(lines[1]["size"], lines[0]["bytes"], "{}", lines[1]);
 }
 
-/// Piece by piece, a small body takes longer than anyone waits for a head.
+/// Checks that a response begins although its small body never pauses for long. Its pieces together
+/// take longer than a client waits for a head.
 #[test]
 fn a_response_begins_though_its_body_never_pauses_for_long() {
     let has_begun = Arc::new(AtomicBool::new(false));

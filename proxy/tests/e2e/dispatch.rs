@@ -1,4 +1,4 @@
-//! Who is sent where, who waits, and who is turned away.
+//! Tests of dispatch: the endpoints that requests go to, and the requests that wait or are refused.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,8 @@ use crate::common::*;
 use sprat_config::resolved::{Cluster, Config, Dispatch, PathPattern, WaitOrder};
 use sprat_scheduler::dispatch::Intervals;
 
-/// An origin that answers `/<bytes>/<id>`. A path with `held` waits for
-/// [`Held::release`]; the order of the others is noted.
+/// An origin that answers `/<bytes>/<id>`. A path with `held` waits for [`Held::release`]; the
+/// order of the other requests is recorded.
 struct Held {
     origin: Origin,
     order: Arc<Mutex<Vec<String>>>,
@@ -45,7 +45,7 @@ impl Held {
         }
     }
 
-    /// One request at a time; `change` what else.
+    /// Starts a proxy with a place for one request, and with these changes to its cluster.
     fn proxy(&self, change: impl FnOnce(&mut Cluster)) -> Proxy {
         let mut config = config(&[self.origin.address]);
         with_cluster(&mut config, |cluster| {
@@ -55,7 +55,7 @@ impl Held {
         Proxy::logging(config)
     }
 
-    /// Has the only place taken.
+    /// Occupies the only place with a held request.
     fn occupy(&self, proxy: &Proxy) -> Peer {
         let mut busy = proxy.connect();
         busy.send(get("/5/held"));
@@ -73,7 +73,7 @@ impl Held {
     }
 }
 
-/// Asks for these while the place is taken, one after the other.
+/// Sends these requests one after the other, while the place is taken.
 fn queue(proxy: &Proxy, paths: &[&str]) -> Vec<Peer> {
     let ask = |(index, path): (usize, &&str)| {
         let mut client = proxy.connect();
@@ -208,8 +208,7 @@ fn who_leaves_the_queue_leaves_no_trace() {
     proxy.stop();
 }
 
-/// Origins that answer with their index and as many bytes more as the path
-/// says.
+/// Starts origins that answer with their index, and as many bytes more as the path says.
 fn numbered(count: usize) -> Vec<Origin> {
     let origin = |index| {
         Origin::http(move |request| {
@@ -227,7 +226,7 @@ fn farm(origins: &[Origin], dispatch: Dispatch) -> Config {
     config
 }
 
-/// Which origin answered.
+/// Returns the index of the origin that answered.
 fn served_by(client: &mut Peer, path: &str) -> u8 {
     let answer = client.ask(get(path));
     assert_eq!(answer.status(), 200);

@@ -1,4 +1,4 @@
-//! Endpoints by name: addresses that come and go.
+//! Tests of endpoints by name, whose addresses come and go.
 
 use std::net::{IpAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -16,8 +16,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Origins on 127.0.0.1, 127.0.0.2 and so on, each of which answers with its
-/// number; `/hold` waits to be let go.
+/// Origins on 127.0.0.1, 127.0.0.2 and so on, each of which answers with its number. A request for
+/// `/hold` waits for its release.
 struct Farm {
     origins: Vec<Origin>,
     requests: Arc<Vec<AtomicUsize>>,
@@ -70,7 +70,7 @@ impl Farm {
         self.origins[0].address.port()
     }
 
-    /// A configuration of one cluster, which finds them by a name.
+    /// Returns a configuration of one cluster, which finds the origins by a name.
     fn config(&self, server: &NameServer) -> Config {
         let mut config = config(&[]);
         with_cluster(&mut config, |cluster| {
@@ -104,7 +104,7 @@ fn is(addresses: &[u8]) -> Vec<IpAddr> {
     addresses.iter().map(|number| loopback(*number)).collect()
 }
 
-/// Waits until the cluster has these endpoints and no other.
+/// Waits until the cluster has these endpoints alone.
 fn wait_endpoints(proxy: &Proxy, farm: &Farm, numbers: &[u8]) {
     wait_for(&format!("the endpoints to be {numbers:?}"), || {
         let text = proxy.server.as_ref().unwrap().metrics();
@@ -118,13 +118,12 @@ fn wait_endpoints(proxy: &Proxy, farm: &Farm, numbers: &[u8]) {
     });
 }
 
-/// The answer to a request on a connection of its own.
+/// Sends a request on a new connection, and returns the answer.
 fn ask(proxy: &Proxy) -> Message {
     proxy.connect().ask(get("/"))
 }
 
-/// Clients that ask as fast as they are answered, on connections of their own
-/// and on kept ones.
+/// Clients that ask as fast as they are answered, on new connections and on kept ones.
 struct Load {
     over: Arc<AtomicBool>,
     clients: Vec<std::thread::JoinHandle<Vec<u16>>>,
@@ -153,7 +152,7 @@ impl Load {
         }
     }
 
-    /// How many requests there were, all of which have been answered well.
+    /// Ends the load, checks that all requests were answered with 200, and returns their number.
     fn end(self) -> usize {
         self.over.store(true, SeqCst);
         let clients = self.clients.into_iter();
@@ -386,7 +385,7 @@ fn a_logical_name_is_one_endpoint() {
     assert_eq!(log[0]["endpoint"], format!("web.test:{}", farm.port()));
 }
 
-/// What an origin does that answers with a number of its own.
+/// Returns a server that answers each request with a number of its own.
 fn saying(number: &'static str) -> impl Fn(Peer) + Send + Sync {
     move |mut peer| {
         while peer.try_message(true).is_some() {
@@ -395,8 +394,8 @@ fn saying(number: &'static str) -> impl Fn(Peer) + Send + Sync {
     }
 }
 
-/// A configuration of one cluster: a name that is one endpoint, to which each
-/// request needs a connection.
+/// Returns a configuration of one cluster whose name is one endpoint. Each request needs a new
+/// connection.
 fn logical(server: &NameServer, port: u16) -> Config {
     let mut config = config(&[]);
     with_cluster(&mut config, |cluster| {

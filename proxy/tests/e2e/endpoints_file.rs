@@ -1,4 +1,4 @@
-//! Endpoints that stand in a file, which changes while requests are served.
+//! Tests of endpoints listed in a file that changes while requests are served.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::common::*;
 use sprat_config::resolved::*;
 
-/// Replaces the file in one step, as a program should that writes it.
+/// Replaces the file in one step, as a program that writes it should.
 fn put(path: &Path, text: &str) {
     let fresh = path.with_extension("fresh");
     std::fs::write(&fresh, text).unwrap();
     std::fs::rename(fresh, path).unwrap();
 }
 
-/// A proxy whose cluster's endpoints stand in this file.
+/// Returns a configuration whose cluster's endpoints are listed in this file.
 fn listing(path: &Path, change: impl FnOnce(&mut Cluster)) -> Config {
     let mut config = config(&[]);
     with_cluster(&mut config, |cluster| {
@@ -34,7 +34,7 @@ fn named(name: &'static str) -> Origin {
     Origin::http(move |_| ok(name))
 }
 
-/// Who answers, of some requests over one connection.
+/// Returns the names of the origins that answer ten requests on one connection.
 fn answering(proxy: &Proxy) -> HashSet<String> {
     let mut client = proxy.connect();
     (0..10).map(|_| client.ask(get("/")).text()).collect()

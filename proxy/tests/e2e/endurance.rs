@@ -1,5 +1,5 @@
-//! Reloads, one after the other, under load: nothing is dropped, nothing fails,
-//! nothing grows. Short among the tests; `make soak-reload` runs it at length.
+//! Tests of one reload after another under load: no connection is dropped, no request fails, and
+//! memory does not grow. They are short here; `make soak-reload` runs them at length.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::common::binary::{Running, run};
 use crate::common::*;
 use tungstenite::WebSocket;
 
-/// How much of it.
+/// The amount of reloads and load in a run.
 struct Bar {
     reloads: u32,
     between: Duration,
@@ -20,7 +20,7 @@ struct Bar {
     requests_per_s: u32,
 }
 
-/// Echoes WebSockets, and answers all else.
+/// Starts an origin that echoes WebSockets, and answers all other requests.
 fn origin() -> Origin {
     Origin::start(|mut peer| {
         let mut first = [0; 4];
@@ -50,7 +50,7 @@ fn asks_for_websocket(peer: &Peer) -> bool {
     head[..count].starts_with(b"GET /socket")
 }
 
-/// The `number`th configuration: no two in a row are alike.
+/// Returns the `number`th configuration, which differs from the one before it.
 fn configuration(number: u32, origin: SocketAddr, ports: [SocketAddr; 3]) -> String {
     let [listener, second, admin] = ports;
     let second = match number % 2 {
@@ -76,8 +76,8 @@ fn configuration(number: u32, origin: SocketAddr, ports: [SocketAddr; 3]) -> Str
     )
 }
 
-/// Asks at a steady rate until it is over, mostly on a kept connection; how
-/// often. Every answer must be the right one.
+/// Sends requests at a steady rate until `over` is set, mostly on a kept connection, and checks
+/// each answer. The thread returns the number of requests.
 fn load(address: SocketAddr, per_s: u32, over: &Arc<AtomicBool>) -> JoinHandle<u32> {
     let over = Arc::clone(over);
     spawn(move || {
@@ -101,7 +101,8 @@ fn load(address: SocketAddr, per_s: u32, over: &Arc<AtomicBool>) -> JoinHandle<u
     })
 }
 
-/// Each in turn says something, and hears it, until all is over; how often.
+/// Sends messages over each WebSocket in turn until `over` is set, and checks each echo. The thread
+/// returns the number of rounds.
 fn talk(mut sockets: Vec<WebSocket<TcpStream>>, over: &Arc<AtomicBool>) -> JoinHandle<usize> {
     let over = Arc::clone(over);
     spawn(move || {
@@ -132,7 +133,7 @@ fn open(address: SocketAddr) -> WebSocket<TcpStream> {
         .0
 }
 
-/// Bytes of memory that a process occupies.
+/// Returns the bytes of memory that a process occupies.
 fn resident_bytes(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status
@@ -153,7 +154,7 @@ fn metric_of(admin: SocketAddr, parts: &[&str]) -> f64 {
     metric(&answer.text(), parts)
 }
 
-/// The file is written as a whole.
+/// Replaces a file as a whole, so that no reader finds half of it.
 fn write(path: &Path, text: &str) {
     let fresh = path.with_extension("new");
     std::fs::write(&fresh, text).unwrap();

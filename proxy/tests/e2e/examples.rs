@@ -1,4 +1,4 @@
-//! Every example configuration serves.
+//! Tests that every example configuration serves, and that the documents agree with the program.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ fn examples() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where examples look for certificates, pages, files to serve, what Sprat has
-/// saved, and sizes.
+/// The variables of the directories in examples: for certificates, pages, files to serve, saved
+/// state, sizes and logs.
 const DIRECTORIES: [&str; 6] = [
     "TLS_DIR",
     "PAGES_DIR",
@@ -32,7 +32,7 @@ const DIRECTORIES: [&str; 6] = [
     "LOG_DIR",
 ];
 
-/// The files that examples name, below [`DIRECTORIES`].
+/// Creates the files that examples name, below [`DIRECTORIES`].
 fn files() -> Authority {
     let authority = Authority::new();
     authority.issue("site", &["www.example.org"]);
@@ -48,7 +48,7 @@ fn files() -> Authority {
     authority
 }
 
-/// The configuration with this test's own ports in place of the example's.
+/// Returns the configuration with this test's own ports in place of the example's.
 fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
     for listener in &mut config.listeners {
         listener.address = "127.0.0.1:0".parse().unwrap();
@@ -97,7 +97,7 @@ fn on_own_ports(mut config: Config, origin: &Origin) -> Config {
     config
 }
 
-/// A request that the route is meant for; none if a regular expression says which.
+/// Returns a request that matches the route; none if the route has a regular expression.
 fn request_for(route: &Route) -> Option<String> {
     let conditions = &route.conditions;
     if conditions.path.is_some() {
@@ -184,7 +184,7 @@ fn every_route_of_every_example_serves() {
     }
 }
 
-/// The Markdown pages below the directory.
+/// Returns the Markdown pages in a directory and below it.
 fn pages(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).unwrap();
     let mut pages = Vec::new();
@@ -198,7 +198,7 @@ fn pages(directory: &Path) -> Vec<PathBuf> {
     pages
 }
 
-/// The name of a counter in a document is what `/metrics` has: with `_total`.
+/// Checks that documents name counters as `/metrics` does: with `_total`.
 #[test]
 fn documents_name_counters_as_they_are_printed() {
     let origin = Origin::http(|_| ok("fine"));
@@ -220,21 +220,21 @@ fn documents_name_counters_as_they_are_printed() {
     }
 }
 
-/// The page of `docs/` with this name.
+/// Returns the text of a page in `docs/`.
 fn page(name: &str) -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
     std::fs::read_to_string(docs.join(name)).unwrap()
 }
 
-/// The page's whole configurations.
+/// Returns the complete configurations on a page.
 fn configurations(text: &str) -> impl Iterator<Item = &str> {
     let blocks = text.split("```yaml\n").skip(1);
     let blocks = blocks.filter_map(|rest| rest.split("```").next());
     blocks.filter(|block| block.lines().any(|line| line.starts_with("version: 1")))
 }
 
-/// What documents name as certificates is there, and so each of their configurations could
-/// be served by; what `explain` is shown with answers for each recipe.
+/// Checks that `sprat check` accepts each configuration in the documents, once the files that they
+/// name exist. Also checks that `explain` answers each request that the cookbook shows.
 #[test]
 fn check_accepts_the_configurations_of_documents() {
     let files = files();
@@ -279,7 +279,8 @@ fn check_accepts_the_configurations_of_documents() {
     assert!(seen > 15, "{seen}");
 }
 
-/// `--strict` fails if anything is not carried over.
+/// Checks that the examples of other proxies' configurations are imported whole: `--strict` fails
+/// if anything is lost.
 #[test]
 fn examples_of_other_proxies_are_imported_whole() {
     let directory = tempfile::tempdir().unwrap();
@@ -315,7 +316,8 @@ fn the_page_of_log_fields_has_each() {
     assert!(missing.is_empty(), "{missing:?} of {told:?}");
 }
 
-/// Who looks for a reason of Sprat's own among symptoms finds it.
+/// Checks that an operator finds each of Sprat's reasons for a 5xx among the symptoms in the
+/// troubleshooting page.
 #[test]
 fn troubleshooting_has_every_reason_of_5xx() {
     let text = page("troubleshooting.md");

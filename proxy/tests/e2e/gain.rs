@@ -1,11 +1,11 @@
-//! What the uplink's order gains over `fair`, over real sockets.
+//! Tests of the gain of the uplink's order over `fair`, over real sockets.
 
 use crate::common::*;
 use serde_json::Value;
 use sprat_config::resolved::*;
 use sprat_scheduler::Discipline;
 
-/// `/SIZE`: so many bytes.
+/// Starts an origin that answers `/SIZE` with so many bytes.
 fn farm() -> Origin {
     Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();
@@ -13,7 +13,7 @@ fn farm() -> Origin {
     })
 }
 
-/// A link of 2 Mbit/s, on which 25 KB take 0.1 s.
+/// Returns a configuration with a link of 2 Mbit/s, on which 25 KB take 0.1 s.
 fn slow(origin: &Origin, policy: Discipline) -> Config {
     let mut config = config(&[origin.address]);
     config.uplink.rate = Rate::Fixed(2_000_000);
@@ -23,7 +23,7 @@ fn slow(origin: &Origin, policy: Discipline) -> Config {
     config
 }
 
-/// The field `gain` of the page.
+/// Returns the field `gain` of the admin listener's page.
 fn gain(proxy: &Proxy) -> Value {
     page(proxy).as_object_mut().unwrap().remove("gain").unwrap()
 }
@@ -40,7 +40,7 @@ fn number(value: &Value, path: &str) -> f64 {
     found.unwrap_or_else(|| panic!("no {path} in {value}"))
 }
 
-/// Three small responses, one after the other, beside a large one.
+/// Fetches three small responses, one after the other, beside a large one.
 fn some_beside_a_large_one(proxy: &Proxy) {
     let mut large = proxy.connect();
     assert!(large.send(get("/300000")));
@@ -90,7 +90,7 @@ fn small_responses_beside_a_large_one_gain_by_their_size() {
     assert!((mean_ms - actual / 3.0 * 1e3).abs() < 0.01, "{mean_ms}");
 }
 
-/// Asks for so many bytes as a client of this address, which a proxy in front tells.
+/// Requests so many bytes as a client of this address, which a proxy in front names.
 fn ask_from(proxy: &Proxy, client: &str, bytes: usize) {
     let mut peer = proxy.connect();
     let family = if client.contains(':') { "TCP6" } else { "TCP4" };

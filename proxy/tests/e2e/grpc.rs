@@ -1,4 +1,4 @@
-//! gRPC through the proxy, between its own client and its own server.
+//! Tests of gRPC through the proxy, between gRPC's own client and server.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -9,8 +9,8 @@ use crate::common::tls::{Authority, listener_tls};
 use crate::common::*;
 use sprat_config::resolved::*;
 
-/// The Python that `scripts/setup-test.sh` has installed gRPC for, with the
-/// script that is both its client and its server.
+/// Returns a command of the Python that `scripts/setup-test.sh` has installed gRPC for. Its script
+/// is both the client and the server.
 fn peer() -> Command {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python: PathBuf = root.join("../.tools/grpc/bin/python");
@@ -23,7 +23,7 @@ fn peer() -> Command {
     command
 }
 
-/// A server, until it is dropped.
+/// A gRPC server, which ends when this is dropped.
 struct Server {
     process: Child,
     address: SocketAddr,
@@ -66,7 +66,7 @@ fn config_of(server: &Server) -> Config {
     config
 }
 
-/// All that gRPC has, asked of the proxy.
+/// Checks every kind of gRPC call through the proxy.
 fn passes(config: &Config, authority: Option<&Authority>) {
     let proxy = Proxy::start(config);
     let mut command = peer();

@@ -1,6 +1,6 @@
-//! Clients that close their sending side and wait for their answers, and those that
-//! have gone: over real sockets, many times over, for it is a matter of which comes
-//! first.
+//! Tests of clients that close their sending side and wait for answers, and of clients that have
+//! gone. They run over real sockets, many times over, because the outcome depends on which event
+//! comes first.
 
 use std::io::Write as _;
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ use sprat_config::resolved::*;
 
 const ROUNDS: usize = 100;
 
-/// Answers with the request's body, or `fine`; under `/slow` after a while.
+/// Starts an origin that answers with the request's body, or `fine`; under `/slow` after a while.
 fn origin() -> Origin {
     Origin::http(|request| {
         if request.start.contains("/slow") {
@@ -26,8 +26,8 @@ fn origin() -> Origin {
     })
 }
 
-/// Sends this and closes the sending side, often; the answers are as expected, and
-/// then the connection is closed.
+/// Sends a request and closes the sending side, many times. Checks the answers, and that the
+/// connection is closed after them.
 #[track_caller]
 fn assert_answers(proxy: &Proxy, request: &str, answers: &[(u16, &str)]) {
     for _ in 0..ROUNDS {
@@ -122,8 +122,8 @@ fn a_session_that_is_closed_is_answered() {
     proxy.assert_no_leak();
 }
 
-/// An origin that never answers, and tells when it has a request and when the proxy
-/// has hung up.
+/// Starts an origin that never answers. It tells when it has a request, and when the proxy hangs
+/// up.
 fn silent() -> (Origin, Receiver<&'static str>) {
     let (sender, told) = std::sync::mpsc::channel();
     let origin = Origin::start(move |mut peer| {

@@ -1,4 +1,4 @@
-//! HEAD probes, against origins that answer, stall, refuse and lie.
+//! Tests of HEAD probes, against origins that answer, stall, refuse and lie.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -7,23 +7,23 @@ use std::time::Duration;
 use crate::common::*;
 use sprat_config::resolved::*;
 
-/// How an origin answers HEAD for `/<bytes>/...`.
+/// An origin's behaviour when it gets HEAD for `/<bytes>/...`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Heads {
     Honest,
-    /// Ten times what GET sends.
+    /// The length is ten times what GET sends.
     Lies,
     Refused,
     NoLength,
     Stalls,
-    /// Closes the connection.
+    /// The connection is closed.
     Hangs,
 }
 
-/// An origin with one place: GET of a path with `held` waits to be released.
+/// An origin with one place. A GET of a path with `held` waits for its release.
 struct Farm {
     origin: Origin,
-    /// Each request, as `METHOD path`.
+    /// The requests that came, each as `METHOD path`.
     seen: Arc<Mutex<Vec<String>>>,
     entered: Receiver<()>,
     release: Sender<()>,
@@ -74,7 +74,8 @@ impl Farm {
         }
     }
 
-    /// One request at a time, the smallest of those who wait first.
+    /// Starts a proxy with a place for one request, which serves the smallest waiting request
+    /// first.
     fn proxy(&self, change: impl FnOnce(&mut HeadProbe)) -> Proxy {
         let mut config = config(&[self.origin.address]);
         with_cluster(&mut config, |cluster| cluster.max_requests = 1);
@@ -113,7 +114,7 @@ fn length(bytes: usize) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {bytes}\r\n\r\n")
 }
 
-/// Asks while the place is taken, one after the other.
+/// Sends these requests one after the other, while the place is taken.
 fn wait_in_line(proxy: &Proxy, paths: &[&str]) -> Vec<Peer> {
     let ask = |(index, path): (usize, &&str)| {
         let mut client = proxy.connect();

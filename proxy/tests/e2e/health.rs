@@ -1,4 +1,4 @@
-//! Endpoints that fail: ejection, checks, retries, hedges, breakers.
+//! Tests of endpoints that fail: ejection, checks, retries, hedges, circuit breakers.
 
 mod blame;
 mod failover;
@@ -20,7 +20,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// An origin that can be told to misbehave.
+/// An origin whose behaviour a test can change.
 struct Moody {
     origin: Origin,
     mood: Arc<Mutex<Mood>>,
@@ -32,13 +32,13 @@ struct Moody {
 enum Mood {
     Good,
     Status(u16),
-    /// Closes the connection without an answer.
+    /// The connection is closed without an answer.
     Cuts,
-    /// Says nothing until it is good again.
+    /// There is no answer until the mood is good again.
     Stalls,
 }
 
-/// Answers as it is in the mood to; false if the connection is to be closed.
+/// Answers in the origin's present mood. Returns false if the connection is to be closed.
 fn answer(peer: &mut Peer, name: &str, asked: &Mutex<Mood>) -> bool {
     let mood = || *asked.lock().unwrap();
     while mood() == Mood::Stalls {
@@ -84,7 +84,7 @@ impl Moody {
         self.requests.load(SeqCst)
     }
 
-    /// How often it was asked whether it is well.
+    /// Returns the number of health checks that came.
     fn checks(&self) -> usize {
         self.checks.load(SeqCst)
     }
@@ -96,7 +96,7 @@ impl Drop for Moody {
     }
 }
 
-/// Two origins that take turns, the first one first.
+/// Starts two origins that take turns, the first one first.
 fn pair() -> (Moody, Moody) {
     (Moody::start("a"), Moody::start("b"))
 }
@@ -105,7 +105,7 @@ fn farm(origins: [&Moody; 2]) -> Config {
     config(&origins.map(|moody| moody.origin.address))
 }
 
-/// A proxy before such a pair.
+/// Starts a proxy before two origins that take turns, with these changes to its configuration.
 fn before_pair(change: impl FnOnce(&mut Config)) -> (Moody, Moody, Proxy) {
     let (first, other) = pair();
     let mut config = farm([&first, &other]);
@@ -121,7 +121,7 @@ fn with_retry(change: impl FnOnce(&mut RetryPolicy)) -> (Moody, Moody, Proxy) {
     before_pair(|config| change(&mut config.routes[0].retry))
 }
 
-/// Where a request whose connection is cut may be repeated.
+/// Starts a proxy before two origins, where a request whose connection is cut may be repeated.
 fn with_cuts_repeated(change: impl FnOnce(&mut Config)) -> (Moody, Moody, Proxy) {
     before_pair(|config| {
         config.routes[0].retry.retry_on.push(RetryOn::Reset);
@@ -129,7 +129,7 @@ fn with_cuts_repeated(change: impl FnOnce(&mut Config)) -> (Moody, Moody, Proxy)
     })
 }
 
-/// An endpoint is soon ejected, and comes back after this.
+/// Returns an outlier detection that soon ejects an endpoint, for this time.
 fn outliers_for(time: Duration) -> OutlierConfig {
     OutlierConfig {
         consecutive_5xx: Some(3),
@@ -144,14 +144,14 @@ fn outliers_for(time: Duration) -> OutlierConfig {
     }
 }
 
-/// More than a test takes.
+/// A time that no test reaches.
 const LONG: Duration = Duration::from_secs(600);
 
 fn post() -> &'static str {
     "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
 }
 
-/// The statuses of two, one at each of two endpoints.
+/// Returns the statuses of two POSTs, one at each of two endpoints, in ascending order.
 fn two_posts(proxy: &Proxy) -> [u16; 2] {
     let mut statuses = [0, 1].map(|_| proxy.connect().ask(post()).status());
     statuses.sort_unstable();
@@ -312,7 +312,7 @@ fn what_is_answered_last_is_the_answer() {
     proxy.assert_no_leak();
 }
 
-/// One that answers 503, and one where nobody listens.
+/// Starts a proxy before one endpoint that answers 503, and one that refuses connections.
 fn half_a_farm(num_retries: u32) -> (Moody, Proxy) {
     let bad = Moody::start("a");
     bad.is(Mood::Status(503));
@@ -576,7 +576,7 @@ fn the_admin_listener_tells_who_is_used() {
     assert_eq!(endpoints[1]["used"], true);
 }
 
-/// A worker's requests and another's: what one sees, both know.
+/// Checks that an ejection that one worker's requests cause holds for all workers.
 #[test]
 fn all_workers_know_who_is_ejected() {
     let (bad, _good, proxy) = before_pair(|config| {

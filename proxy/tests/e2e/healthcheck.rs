@@ -1,4 +1,4 @@
-//! `sprat healthcheck`, which asks a server whether it serves.
+//! Tests of `sprat healthcheck`, which asks a server whether it serves.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,7 +7,7 @@ use crate::common::binary::{Running, sprat, stand_on, write};
 use crate::common::tls::Authority;
 use crate::common::*;
 
-/// Whether the server of this configuration is found to be well, and what is said.
+/// Returns whether the server of a configuration is found to be well, and the command's output.
 fn check(configuration: &Path) -> (bool, String) {
     let arguments = ["healthcheck", "-c", configuration.to_str().unwrap()];
     let output = sprat(&arguments).output().unwrap();
@@ -65,7 +65,7 @@ fn the_admin_listener_says_whether_the_server_serves() {
     assert_eq!(running.child.wait().unwrap().code(), Some(0));
 }
 
-/// A server without an admin listener, whose listener is of some kind.
+/// Checks a server without an admin listener, whose listener has these further keys.
 fn is_found_alive_without_an_admin_listener(more: &str) {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("access.log");

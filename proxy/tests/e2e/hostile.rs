@@ -1,9 +1,9 @@
-//! Messages that servers disagree about, sent to Sprat in front of an origin
-//! that is as strict as RFC 9112 lets it be: nothing may reach it that could be
-//! read in two ways, and nothing that the client did not mean as a request.
+//! Tests with messages that servers disagree about. They go to Sprat in front of an origin that is
+//! as strict as RFC 9112 allows. No message may reach it that can be read in two ways, or that the
+//! client did not mean as a request.
 //!
-//! `UPDATE=1` writes docs/hostile-requests.md, with what nginx and HAProxy
-//! answer where they are installed.
+//! With `UPDATE=1` they write docs/hostile-requests.md, with the answers of nginx and HAProxy if
+//! these are installed.
 
 mod cases;
 mod peers;
@@ -20,10 +20,10 @@ use strict::{Reached, StrictOrigin};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/hostile-requests.md");
 
-/// Longer than any answer takes.
+/// A time longer than any answer takes.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What becomes of a message.
+/// The outcome of a message: the answers to it, and what reached the origin.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     /// The status of each answer.
@@ -31,7 +31,7 @@ struct Outcome {
     reached: Vec<Reached>,
 }
 
-/// Sends the message and a harmless request behind it, and reads until the
+/// Sends a message, with a harmless request behind it unless it is truncated. Reads until the
 /// connection is closed.
 fn send(server: SocketAddr, origin: &StrictOrigin, case: &Case) -> Outcome {
     origin.forget();
@@ -59,8 +59,7 @@ fn send(server: SocketAddr, origin: &StrictOrigin, case: &Case) -> Outcome {
     }
 }
 
-/// The status lines in what a server answered; no body that is sent here looks
-/// like one.
+/// Returns the statuses in a server's answers. No body that is sent here looks like a status line.
 fn statuses(text: &[u8]) -> Vec<u16> {
     let text = String::from_utf8_lossy(text);
     let lines = text.split("HTTP/1.").skip(1);
@@ -71,7 +70,7 @@ fn statuses(text: &[u8]) -> Vec<u16> {
         .collect()
 }
 
-/// What is wrong with what reached the origin, if anything.
+/// Returns the fault in what reached the origin, if there is one.
 fn fault(case: &Case, reached: &[Reached]) -> Option<String> {
     for message in reached {
         match message {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 as it should be, over real sockets.
+//! Tests of correct HTTP/1.1, over real sockets.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn post(body: &str) -> String {
     format!("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// Answers with the request's body.
+/// Starts an origin that answers with the request's body.
 fn repeating() -> Origin {
     Origin::http(|request| ok(std::str::from_utf8(&request.body).unwrap()))
 }
@@ -154,7 +154,7 @@ fn bodiless_statuses_pass() {
     assert_eq!(origin.connections(), 1);
 }
 
-/// Also where responses are read ahead of clients.
+/// Checks chunked bodies and trailers in both directions, with and without reading ahead.
 #[test]
 fn chunked_bodies_and_trailers_pass_both_ways() {
     for is_read_ahead in [false, true] {
@@ -430,7 +430,7 @@ fn targets_in_every_form() {
     }
 }
 
-/// RFC 9110 7.6.2.
+/// Checks that an OPTIONS goes no further than `Max-Forwards` allows (RFC 9110 7.6.2).
 #[test]
 fn an_options_goes_no_further_than_it_may() {
     let origin = Origin::http(|request| ok(request.field("max-forwards").unwrap_or("-")));
@@ -484,7 +484,7 @@ fn versions_are_read_as_those_that_are_known() {
     assert_eq!(proxy.log_lines(11)[10]["reason"], "version_not_supported");
 }
 
-/// RFC 9110 15.2: what the endpoint says before its answer is passed on as it comes.
+/// Checks that an endpoint's interim responses are passed on as they come (RFC 9110 15.2).
 #[test]
 fn interim_responses_pass() {
     let (heard, hears) = std::sync::mpsc::channel();

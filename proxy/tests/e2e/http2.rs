@@ -1,4 +1,4 @@
-//! HTTP/2 with clients, over real sockets.
+//! Tests of HTTP/2 with clients, over real sockets.
 
 pub(crate) mod client;
 mod conformance;
@@ -27,7 +27,7 @@ fn pattern(bytes: usize) -> String {
     "0123456789abcdef-".chars().cycle().take(bytes).collect()
 }
 
-/// `/SIZE`: so many bytes, in a pattern.
+/// Starts an origin that answers `/SIZE` with so many bytes, in a pattern.
 fn farm() -> Origin {
     Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();
@@ -35,7 +35,7 @@ fn farm() -> Origin {
     })
 }
 
-/// Answers with what reached it.
+/// Starts an origin that answers with the request that reached it.
 fn mirror() -> Origin {
     Origin::http(|request| {
         let mut text = format!("{}\n", request.start);
@@ -240,7 +240,8 @@ fn a_204_has_no_length_whatever_its_backend_says() {
     proxy.stop();
 }
 
-/// It has crossed the word that the connection ends, and came before its last.
+/// Checks that a request is answered that crosses the GOAWAY of an idle connection, and comes
+/// before its end.
 #[test]
 fn a_request_that_comes_as_an_idle_connection_ends_is_answered() {
     let origin = Origin::http(|_| {
@@ -325,7 +326,8 @@ fn bodies_trailers_and_cookies_pass() {
     proxy.stop();
 }
 
-/// As they come by default: what waits for a place is in the windows of its own streams.
+/// Checks that waiting uploads leave room for the one in service, under the defaults: each waits in
+/// the window of its own stream.
 #[test]
 fn uploads_that_wait_leave_room_for_the_one_in_service() {
     const WAITING: usize = 30;
@@ -399,8 +401,8 @@ fn response_trailers_pass() {
     }
 }
 
-/// Which of a large response and a small one asked for after it, on the same
-/// connection, is complete first.
+/// Returns the size of the response that is complete first: a large one, or a small one asked for
+/// after it on the same connection.
 fn first_complete(policy: Discipline) -> usize {
     let origin = farm();
     let mut config = config(&[origin.address]);
@@ -474,8 +476,8 @@ fn a_thousand_streams_of_twenty_connections_are_whole() {
     }
 }
 
-/// In which order responses are complete that are asked for on one connection
-/// while another has the link, which it has until all of them wait for it.
+/// Returns the order in which responses on one connection are complete. Another connection has the
+/// link until all of them wait for it.
 fn order_of(origin: &Origin, asked: &[(&'static str, Option<&'static str>)]) -> Vec<&'static str> {
     order_where(origin, Priorities::All, asked)
 }
@@ -584,7 +586,8 @@ fn a_client_says_what_it_wants_first() {
     assert_eq!(order_of(&origin, &asked), ["/50000", "/40000", "/30000"]);
 }
 
-/// A proxy in front may have all users on one connection.
+/// Checks that streams are assigned to the client that their request names: a proxy in front may
+/// have all users on one connection.
 #[test]
 fn streams_are_of_the_client_that_their_request_names() {
     let origin = farm();

@@ -1,8 +1,8 @@
-//! Farms as nginx or HAProxy serves them, and as Sprat does with what `sprat import` makes
-//! of their configuration: the same requests to both, in front of the same origins. Where
-//! the other is not installed the tests are skipped.
+//! Tests that compare nginx or HAProxy with Sprat under the configuration that `sprat import` makes
+//! of theirs. Both get the same requests, in front of the same origins. The tests are skipped if
+//! the other proxy is not installed.
 //!
-//! What may differ is stated in [`Seen::of`], and in docs/import.md.
+//! The allowed differences are stated in [`Seen::of`], and in docs/import.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpStream};
@@ -14,7 +14,7 @@ use crate::common::*;
 use crate::http2::client as http2;
 use sprat_import::{Files, Options};
 
-/// Requests to each farm.
+/// The number of requests to each farm.
 const REQUESTS: usize = 200;
 
 struct Other(Child);
@@ -26,7 +26,7 @@ impl Drop for Other {
     }
 }
 
-/// The one file of an import.
+/// The text of the only file of an import.
 struct Text(String);
 
 impl Files for Text {
@@ -39,7 +39,7 @@ impl Files for Text {
     }
 }
 
-/// An origin that answers with its name and what it was asked.
+/// Starts an origin that answers with its name and the request.
 fn echo(name: usize) -> Origin {
     Origin::http(move |request| {
         let fields = request.fields.iter();
@@ -79,16 +79,16 @@ fn echo(name: usize) -> Origin {
     })
 }
 
-/// How clients reach a farm.
+/// The protocol by which clients reach a farm.
 #[derive(Clone, Copy, PartialEq)]
 enum Over {
     Plain,
     Tls,
-    /// HTTP/2, over TLS.
+    /// The client speaks HTTP/2 over TLS.
     Http2,
 }
 
-/// A farm's configuration with this test's addresses, and a certificate.
+/// Returns a farm's configuration with this test's addresses, and with TLS or HTTP/2 if need be.
 fn farm(name: &str, (listen, over): (SocketAddr, Over), origins: &[Origin]) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../import/tests/farms");
     let mut text = std::fs::read_to_string(path.join(name)).unwrap();
@@ -107,14 +107,14 @@ fn farm(name: &str, (listen, over): (SocketAddr, Over), origins: &[Origin]) -> S
     text
 }
 
-/// The configuration with this certificate for all of its servers.
+/// Returns the configuration with this certificate for all of its servers.
 fn with_certificate(text: &str, issued: &Issued) -> String {
     let (chain, key) = (issued.chain.display(), issued.key.display());
     let own = format!("http {{\n    ssl_certificate {chain};\n    ssl_certificate_key {key};");
     text.replacen("http {", &own, 1)
 }
 
-/// nginx with a configuration; none where there is no nginx.
+/// Starts nginx with a configuration; returns none if there is no nginx.
 fn nginx(text: &str, directory: &Path, address: SocketAddr) -> Option<Other> {
     let at = directory.display();
     let own = ["user ", "pid ", "worker_processes "];
@@ -145,7 +145,7 @@ fn nginx(text: &str, directory: &Path, address: SocketAddr) -> Option<Other> {
     Some(nginx)
 }
 
-/// HAProxy with a configuration; none where there is no HAProxy.
+/// Starts HAProxy with a configuration; returns none if there is no HAProxy.
 fn haproxy(text: &str, directory: &Path, address: SocketAddr) -> Option<Other> {
     let own = ["log ", "stats socket "];
     let lines = text
@@ -165,7 +165,7 @@ fn haproxy(text: &str, directory: &Path, address: SocketAddr) -> Option<Other> {
     Some(haproxy)
 }
 
-/// Sprat with what is made of a configuration.
+/// Starts Sprat with the configuration that is made of another proxy's.
 fn imported(name: &str, text: &str) -> Proxy {
     let files = &mut Text(text.to_owned());
     let options = Options::default();
@@ -184,7 +184,7 @@ fn imported(name: &str, text: &str) -> Proxy {
     Proxy::start(&config)
 }
 
-/// A source of requests that a configuration's own words make likely.
+/// A source of requests that are likely to match a configuration, made of its own words.
 struct Source {
     random: fastrand::Rng,
     words: Vec<String>,
@@ -292,7 +292,7 @@ impl Source {
         path
     }
 
-    /// Returns a request, and whether its path is another in normal form.
+    /// Returns a request, and whether normalising changes its path.
     fn request(&mut self) -> (String, bool) {
         let mut path = self.path();
         let random = &mut self.random;
@@ -337,7 +337,7 @@ impl Source {
     }
 }
 
-/// A path that a line of a location or a rewrite may be for.
+/// Returns a path that is likely to match a line of a location or a rewrite.
 fn sample(line: &str) -> String {
     let words = line
         .split_whitespace()
@@ -373,19 +373,20 @@ fn sample(line: &str) -> String {
     path
 }
 
-/// What a client sees of an answer, and an origin saw of the request.
+/// The parts of an answer that a client sees, and of the request that an origin saw.
 #[derive(Debug, PartialEq)]
 struct Seen {
     status: u16,
     fields: BTreeMap<String, Vec<String>>,
-    /// The request as the origin had it, or the body of an answer of the proxy's own.
+    /// The request as it reached the origin, or the body of the proxy's own answer.
     body: Vec<String>,
 }
 
 impl Seen {
-    /// Leaves out what may differ: what a server says of itself and of the connection,
-    /// pages of errors, ports of redirects, names of origins that share an upstream, and
-    /// what docs/import.md says of `add_header`, `expires` and `X-Forwarded-*`.
+    /// Extracts the parts that must be equal. It leaves out a server's fields about itself and the
+    /// connection, error pages, ports of redirects, and names of origins that share an upstream. It
+    /// also leaves out the differences in `add_header`, `expires` and `X-Forwarded-*` that
+    /// docs/import.md states.
     fn of(
         answer: &Message,
         host: &str,
@@ -439,7 +440,7 @@ impl Seen {
     }
 }
 
-/// What an origin tells that it was asked.
+/// Returns the request that an origin reports, in a form that can be compared.
 fn asked(text: &str, is_odd: bool, shares: bool) -> Vec<String> {
     let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));
     let mut lines = head.lines();
@@ -477,7 +478,7 @@ fn asked(text: &str, is_odd: bool, shares: bool) -> Vec<String> {
     out
 }
 
-/// The forwarding fields that an origin got.
+/// Returns the forwarding fields that an origin reports.
 fn forwarded(answer: &Message) -> BTreeMap<String, String> {
     let text = answer.text();
     let lines = text.lines().filter_map(|line| line.split_once(": "));
@@ -498,7 +499,7 @@ fn without_port(url: &str) -> String {
     )
 }
 
-/// Asks as a client does, on a connection of its own.
+/// Sends a request on a new connection, and returns the answer.
 fn ask(address: SocketAddr, request: &str, (over, client): (Over, &TlsClient)) -> Message {
     let has_body = !request.starts_with("HEAD");
     let answer = match over {
@@ -517,10 +518,10 @@ fn ask(address: SocketAddr, request: &str, (over, client): (Over, &TlsClient)) -
     answer.unwrap_or_else(|| panic!("no answer to {request}"))
 }
 
-/// The name in the certificate.
+/// The name in the test's certificate.
 const NAME: &str = "farm.example";
 
-/// Asks by HTTP/2: what a request of HTTP/1.1 says in it.
+/// Sends a request by HTTP/2 that is written as one of HTTP/1.1.
 fn ask_http2(address: SocketAddr, request: &str, client: &TlsClient) -> Message {
     let (head, body) = request.split_once("\r\n\r\n").unwrap();
     let mut lines = head.lines();
@@ -556,7 +557,7 @@ fn ask_http2(address: SocketAddr, request: &str, client: &TlsClient) -> Message 
     }
 }
 
-/// Fields that nginx adds to good answers alone.
+/// Returns the names of the fields that nginx adds to successful answers alone.
 fn added_to_good(text: &str) -> BTreeSet<String> {
     let lines = text
         .lines()
@@ -572,7 +573,7 @@ fn added_to_good(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// Whether the other proxy is installed.
+/// Checks that Sprat serves a farm as the other proxy does. Returns false if that is not installed.
 fn serves_the_same(name: &str, over: Over) -> bool {
     let origins = [echo(1), echo(2), echo(3)];
     let directory = tempfile::tempdir().unwrap();
@@ -707,8 +708,8 @@ farms! {
     }
 }
 
-/// Runs `sprat import` on a file with this text; what it prints, what it tells, and
-/// whether it succeeds.
+/// Runs `sprat import` on a file with this text. Returns its standard output, its standard error,
+/// and whether it succeeds.
 fn run(text: &str, more: &[&str]) -> (String, String, bool) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("nginx.conf");
@@ -779,7 +780,7 @@ fn the_command_prints_the_configuration_and_tells_what_is_lost() {
     );
 }
 
-/// Formats that are widely used: nginx's own, its packages', and one with times.
+/// Widely used log formats: nginx's own, that of its packages, and one with times.
 const FORMATS: [(&str, &str); 3] = [
     ("combined", ""),
     (
@@ -795,7 +796,7 @@ const FORMATS: [(&str, &str); 3] = [
     ),
 ];
 
-/// A line without what tells of time.
+/// Returns a line of a log without its times.
 fn timeless(line: &str) -> String {
     let day = |word: &str| word.starts_with('[') || word.ends_with("]");
     let seconds = |word: &str| {

@@ -1,4 +1,4 @@
-//! Bounds on what one client may take: minimum rates, places, rates, memory.
+//! Tests of the bounds on what one client may take: minimum rates, places, rates, memory.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ fn limited(origin: &Origin, change: impl FnOnce(&mut ListenerLimits)) -> Proxy {
     })
 }
 
-/// Answers `/N` with N bytes.
+/// Starts an origin that answers `/N` with N bytes.
 fn sized() -> Origin {
     Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();
@@ -39,7 +39,7 @@ fn sized() -> Origin {
     })
 }
 
-/// Answers each request when told to, once it has said that it has it.
+/// Starts an origin that tells of each request, and answers when the test says so.
 fn held() -> (Origin, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (came, comes) = mpsc::channel();
     let (go, goes) = mpsc::channel();
@@ -151,7 +151,7 @@ fn a_client_that_reads_slowly_but_enough_is_served() {
     proxy.wait_metric(&["sprat_bad_requests_total"], 0.0);
 }
 
-/// What the kernel takes of a response for a client that reads nothing.
+/// Returns the bytes of a response that the kernel takes for a client that reads nothing.
 fn taken_unread(proxy: &Proxy) -> u64 {
     let lines = proxy.log_lines(0).len();
     // Its own buffer is small, and does not grow.
@@ -230,8 +230,8 @@ fn connections_of_one_client_are_bounded() {
     proxy.assert_no_leak();
 }
 
-/// With a place for one request: the second is refused, and told when to ask
-/// again; then there is a place again.
+/// Checks a bound of one request: the second is refused and told when to ask again, and afterwards
+/// there is a place again.
 fn one_place(change: impl FnOnce(&mut ListenerLimits), status: u16, reason: &str) {
     let (origin, comes, go) = held();
     let proxy = limited(&origin, change);
@@ -283,7 +283,7 @@ fn requests_in_progress_on_a_listener_are_bounded() {
     one_place(|limits| limits.max_requests = Some(1), 503, "listener_full");
 }
 
-/// Endpoints have so many places, and nobody waits for one.
+/// Gives each endpoint so many places, with no queue for more.
 fn with_places(config: &mut Config, places: usize, read_ahead: Option<ReadAhead>) {
     with_cluster(config, |cluster| {
         cluster.max_requests = places;
@@ -294,7 +294,7 @@ fn with_places(config: &mut Config, places: usize, read_ahead: Option<ReadAhead>
     config.listeners[0].max_unsent_bytes = 4 << 10;
 }
 
-/// A client that reads nothing of what it asks for, and whose own buffer is small.
+/// Sends a request from a client that reads nothing, and whose receive buffer is small.
 fn unreading(proxy: &Proxy, path: &str) -> Peer {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -369,7 +369,8 @@ fn what_is_read_ahead_is_whole_for_who_takes_it_in_bits() {
     proxy.assert_no_leak();
 }
 
-/// A client that takes a little more than the least rate, with one place for all.
+/// Returns whether a client that is slow, but above the least rate, is cut from the only place.
+/// `others` says whether another client wants the place.
 fn slow_reader_in_the_only_place(change: impl FnOnce(&mut Config), others: bool) -> bool {
     let origin = sized();
     let proxy = changed(origin.address, |config| {

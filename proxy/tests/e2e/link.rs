@@ -1,5 +1,5 @@
-//! `sprat link` and engine `kernel` on a device of the test's own: a veth pair
-//! whose other end is the client, in a network namespace.
+//! Tests of `sprat link` and engine `kernel` on a device of the test's own: a veth pair whose other
+//! end is the client's, in a network namespace.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -9,7 +9,7 @@ use crate::common::*;
 use sprat_config::resolved::Rate;
 use sprat_scheduler::Discipline;
 
-/// Runs a command; what it printed, or that it failed and why.
+/// Runs a command with its arguments. Returns its output, or the reason of its failure.
 fn run(command: &str) -> Result<String, String> {
     let mut words = command.split(' ');
     let output = Command::new(words.next().unwrap()).args(words).output();
@@ -22,19 +22,19 @@ fn run(command: &str) -> Result<String, String> {
     }
 }
 
-/// A device that leads to a namespace; gone when dropped.
+/// A device that leads to a namespace, both of which are removed when this is dropped.
 struct Lab {
     namespace: String,
     device: String,
-    /// This machine's address on the device.
+    /// The address of this machine on the device.
     farm: String,
 }
 
-/// Bytes of a full packet on the device.
+/// The bytes of a full packet on the device.
 const FULL_PACKET: u64 = 1514;
 
 impl Lab {
-    /// The labs of tests that run at once have different numbers.
+    /// Creates a lab with its devices. Labs of tests that run in parallel have different numbers.
     fn new(number: u32) -> Result<Self, String> {
         let id = std::process::id();
         let lab = Self {
@@ -61,7 +61,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The bytes that each class of the device has sent, by its minor number.
+    /// Returns the bytes that the class of this minor number has sent.
     fn sent(&self, minor: &str) -> u64 {
         let shown = run(&format!("tc -s class show dev {}", self.device)).unwrap();
         let class = format!("class htb 1:{minor} ");
@@ -70,7 +70,7 @@ impl Lab {
         sent.split(' ').next().unwrap().parse().unwrap()
     }
 
-    /// What the device has sent, in bytes, and the packets that its queue had no room for.
+    /// Returns the bytes that the device has sent, and the packets that its queue had no room for.
     fn carried(&self) -> (u64, u64) {
         let shown = run(&format!("tc -s qdisc show dev {} root", self.device)).unwrap();
         let number = |after: &str| -> u64 {
@@ -81,8 +81,8 @@ impl Lab {
         (number(" Sent "), number("dropped "))
     }
 
-    /// A client that asks for `bytes`, says `all` when it has them, and keeps its
-    /// connection until its standard input ends.
+    /// Starts a client that asks for `bytes`, says `all` when it has them, and keeps its connection
+    /// until its standard input ends.
     fn kept_client(&self, address: std::net::SocketAddr, bytes: u64) -> Child {
         let (host, port) = (address.ip(), address.port());
         let script = format!(
@@ -197,8 +197,8 @@ fn the_kernel_engine_orders_by_class_on_a_device_that_link_has_set_up() {
     assert_eq!(lab.fetch(sprat.address, "/200000"), 200_000);
 }
 
-/// Retransmissions are part of what the uplink carries, and are counted while they
-/// happen: none are left for the connection's end, where they would be a wait for all.
+/// Checks that retransmissions are counted as load of the uplink while they happen. If they were
+/// counted at the connection's end, all responses would wait for them there.
 #[test]
 fn downloads_over_a_lossy_link_are_counted_as_they_go() {
     let lab = match Lab::new(1) {
@@ -260,7 +260,7 @@ fn downloads_over_a_lossy_link_are_counted_as_they_go() {
     assert!((0.0..lost / 2.0).contains(&lump), "{lump} of {lost}");
 }
 
-/// The documents and the unit for systemd name the capability that is enough.
+/// Checks that the capability that the documents and systemd's unit name is enough.
 #[test]
 fn the_kernel_engine_needs_cap_net_raw_and_no_more() {
     if let Err(why) = run("setpriv --bounding-set=-all,+net_raw true") {

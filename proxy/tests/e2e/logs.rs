@@ -1,5 +1,5 @@
-//! What is written down of requests and of the server itself: formats, filters,
-//! identifiers, and what clients may put into them.
+//! Tests of the logs of requests and of the server: formats, filters, identifiers, and the bytes
+//! that clients may put into them.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::common::*;
 use serde_json::Value;
 use sprat_config::resolved::*;
 
-/// The access logs that a configuration has.
+/// Returns the access logs of a configuration with this `access_log`.
 fn logs(written: &str) -> Vec<AccessLog> {
     let text = format!(
         "version: 1\nlisteners: [{{address: '127.0.0.1:8080'}}]\nclusters: {{a: {{endpoints: \
@@ -19,7 +19,7 @@ fn logs(written: &str) -> Vec<AccessLog> {
     loaded.unwrap().config.access_log
 }
 
-/// Waits for so many lines of a file.
+/// Waits for so many lines in a file, and returns them.
 fn lines(path: &Path, count: usize) -> Vec<String> {
     let read = || -> Vec<String> {
         let text = std::fs::read_to_string(path).unwrap();
@@ -29,7 +29,7 @@ fn lines(path: &Path, count: usize) -> Vec<String> {
     read()
 }
 
-/// An origin that tells which identifier it was given.
+/// Starts an origin that answers with the request's identifier.
 fn telling() -> Origin {
     Origin::http(|request| {
         let ids: Vec<_> = request
@@ -205,7 +205,8 @@ fn every_line_of_the_own_log_is_an_object() {
     assert_eq!(line["fields"]["file"], path.display().to_string());
 }
 
-/// The reload waits for a reader of another log, and holds what writes the present one.
+/// Checks that no line is lost when a server stops during a reload. The reload waits for the reader
+/// of another log, and the present log's writer is held.
 #[test]
 fn a_server_that_stops_during_a_reload_loses_no_line_and_says_so() {
     let origin = telling();

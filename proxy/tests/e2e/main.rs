@@ -1,5 +1,5 @@
-//! The proxy over real sockets, among real origins and clients: one program, for linking one
-//! for each file takes longer than the tests.
+//! Tests of the proxy over real sockets, with real origins and clients. They are one program,
+//! because linking one for each file takes longer than running the tests.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

@@ -1,4 +1,4 @@
-//! Code points on the wire, as another sees the packets that go to clients.
+//! Tests of the code points on the wire, as an observer of the packets to clients sees them.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
@@ -19,33 +19,33 @@ const IN: u8 = 10;
 const OUT: u8 = 14;
 const THRESHOLD: usize = 15 << 10;
 
-/// Payload of a full segment, with timestamps.
+/// The payload bytes of a full segment with timestamps.
 const SEGMENT: usize = 1448;
 
-/// A head and what it was taken for differ by less.
+/// The most bytes by which a head differs from its assumed size.
 const HEAD_ERROR: usize = 100;
 
-/// A packet with payload, or without any.
+/// A packet to a client, with payload or without.
 #[derive(Clone, Copy, Debug)]
 struct Packet {
-    /// Of the client.
+    /// The port of the client.
     port: u16,
     sequence: u32,
     bytes: usize,
-    /// The octet of the code point and of ECN.
+    /// The octet with the code point and ECN.
     class: u8,
     is_syn: bool,
 }
 
-/// What passes over the loopback interface, from one port.
+/// An observer of the packets that pass over the loopback interface from one port.
 struct Wire {
     packets: Arc<Mutex<Vec<Packet>>>,
 }
 
 impl Wire {
-    /// Sees what comes from this port; none where that is not allowed.
+    /// Observes the packets from this port. Returns none if this process may not.
     fn of(port: u16) -> Option<Self> {
-        /// Linux's include/uapi/linux/if_ether.h.
+        /// The values in Linux's include/uapi/linux/if_ether.h.
         const ETH_P_IP: u16 = 0x0800;
         const ETH_P_IPV6: u16 = 0x86dd;
         let packets = Arc::new(Mutex::new(Vec::new()));
@@ -85,8 +85,8 @@ impl Wire {
             .collect()
     }
 
-    /// The code points of the first `bytes` to a client: where each begins and ends. Waits
-    /// for all of them.
+    /// Returns the code points of the first `bytes` to a client, each with the places where it
+    /// begins and ends. Waits until all have come.
     fn marks(&self, port: u16, bytes: usize) -> Vec<(usize, usize, u8)> {
         let mut marks = Vec::new();
         wait_for(&format!("{bytes} bytes to {port}"), || {
@@ -97,7 +97,7 @@ impl Wire {
     }
 }
 
-/// A packet of IPv4 or IPv6 with TCP in it, if it comes from the port.
+/// Parses a packet of IPv4 or IPv6 with TCP. Returns none if it does not come from the port.
 fn parse(packet: &[u8], port: u16) -> Option<Packet> {
     let word =
         |bytes: &[u8], at: usize| Some(u16::from_be_bytes([*bytes.get(at)?, *bytes.get(at + 1)?]));
@@ -128,7 +128,7 @@ fn parse(packet: &[u8], port: u16) -> Option<Packet> {
     })
 }
 
-/// Where each code point begins and ends in the bytes of a connection.
+/// Returns each code point in a connection's bytes, with the places where it begins and ends.
 fn runs(packets: &[Packet]) -> Vec<(usize, usize, u8)> {
     let Some(syn) = packets.iter().find(|packet| packet.is_syn) else {
         return Vec::new();
@@ -151,7 +151,7 @@ fn runs(packets: &[Packet]) -> Vec<(usize, usize, u8)> {
     runs
 }
 
-/// Connects with segments as over Ethernet.
+/// Connects with the segment size of Ethernet.
 fn connect(address: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
     let mss = if address.is_ipv6() { 1440 } else { 1460 };
@@ -165,7 +165,7 @@ fn port(stream: &TcpStream) -> u16 {
     stream.local_addr().unwrap().port()
 }
 
-/// `/SIZE`: so many bytes.
+/// Starts an origin that answers `/SIZE` with so many bytes.
 fn farm() -> Origin {
     Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();
@@ -190,7 +190,8 @@ fn marked(origin: &Origin, rate: Rate, variant: Variant) -> Config {
     config
 }
 
-/// The ways to mark: at once, beside an order, by the discipline.
+/// Returns configurations for the three ways to mark: without pacing, beside an order, and by the
+/// discipline.
 fn ways(origin: &Origin) -> [(&'static str, Config); 3] {
     let rate = Rate::Fixed(80_000_000);
     let mut sfd = marked(origin, rate, Variant::Sfd);
@@ -205,8 +206,8 @@ fn ways(origin: &Origin) -> [(&'static str, Config); 3] {
     ]
 }
 
-/// That the first bytes of a response that begins at `from` are IN, and those after them,
-/// until `to`, OUT. The packet that crosses the threshold is IN, and none after it.
+/// Checks the marks of a response in the bytes `from` to `to`: IN for the first bytes, OUT for the
+/// rest. The packet that crosses the threshold is IN, and none after it.
 fn assert_in_then_out(marks: &[(usize, usize, u8)], (from, to): (usize, usize), what: &str) {
     let of_it = |&(begin, end, _): &(usize, usize, u8)| begin < to && end > from;
     let own: Vec<_> = marks.iter().copied().filter(of_it).collect();
@@ -491,7 +492,7 @@ fn each_stream_of_http2_is_marked() {
     }
 }
 
-/// Runs this test again in a namespace where clients ask for ECN.
+/// Runs this test again in a namespace where clients ask for ECN. Returns whether this is that run.
 fn in_namespace(test: &str) -> bool {
     const WITHIN: &str = "SPRAT_TEST_WITHIN";
     if std::env::var_os(WITHIN).is_some() {

@@ -1,7 +1,7 @@
-//! The table of metrics: that it says what is scraped, all of it, and how much that is;
-//! that its document is made from it; and what a real Prometheus makes of both.
+//! Tests of the table of metrics: it matches what is scraped, with bounds on the number of series,
+//! its document is made from it, and a real Prometheus accepts both.
 //!
-//! `UPDATE=1 cargo test -p sprat --test e2e metrics` writes `docs/metrics.md` anew.
+//! With `UPDATE=1`, `cargo test -p sprat --test e2e metrics` writes `docs/metrics.md` anew.
 
 mod dashboard;
 mod document;
@@ -15,14 +15,14 @@ use crate::common::*;
 use full::Full;
 use sprat_net::metrics::{About, Kind, Per};
 
-/// Every row of the table.
+/// Returns every row of the table.
 fn rows() -> impl Iterator<Item = &'static About> {
     sprat_server::metrics_table()
         .into_iter()
         .flat_map(|chapter| chapter.rows)
 }
 
-/// The names of a row's series.
+/// Returns the names of a row's series.
 fn series_names(row: &About) -> Vec<String> {
     match row.kind {
         Kind::Counter | Kind::Gauge => vec![row.name.to_owned()],
@@ -33,7 +33,7 @@ fn series_names(row: &About) -> Vec<String> {
     }
 }
 
-/// The series of a scrape: their names, and the names of their labels but `le`.
+/// Returns the series of a scrape: their names, and the names of their labels except `le`.
 fn series(text: &str) -> Vec<(&str, Vec<&str>)> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     let series = samples.map(|line| {
@@ -47,7 +47,7 @@ fn series(text: &str) -> Vec<(&str, Vec<&str>)> {
     series.collect()
 }
 
-/// The bound on a row's series, for so many of each thing.
+/// Returns the bound on a row's series, for so many of each thing.
 fn bound(row: &About, count: impl Fn(Per) -> usize) -> usize {
     let (per, times, plus) = row.labels.bound();
     let each: usize = per.into_iter().map(count).product();
@@ -145,7 +145,8 @@ fn names_follow_the_rules_of_prometheus() {
     assert!(names.len() > 90, "{}", names.len());
 }
 
-/// The sums of what one request and one that finds no endpoint leave behind.
+/// Checks the counters of listeners, clusters and endpoints after one good request and one that
+/// finds no endpoint.
 #[test]
 fn listeners_clusters_and_endpoints_are_told_apart() {
     let full = Full::sharing();

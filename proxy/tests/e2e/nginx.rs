@@ -1,4 +1,4 @@
-//! A real nginx behind Sprat. Without one installed the test is skipped.
+//! A test with a real nginx behind Sprat, skipped if nginx is not installed.
 
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -14,8 +14,8 @@ impl Drop for Nginx {
     }
 }
 
-/// Serves `/page.html`, compressed for clients that take it; none where there is no
-/// nginx.
+/// Starts an nginx that serves `/page.html`, compressed for clients that accept it. Returns none if
+/// there is no nginx.
 fn compressing(directory: &std::path::Path) -> Option<(Nginx, std::net::SocketAddr)> {
     let (at, address) = (directory.display(), free_address());
     let config = format!(
@@ -39,8 +39,8 @@ fn compressing(directory: &std::path::Path) -> Option<(Nginx, std::net::SocketAd
     Some((nginx, address))
 }
 
-/// A request with `Via` has come through a proxy, for which nginx compresses nothing
-/// unless `gzip_proxied` says so.
+/// Checks that a backend compresses as it would without Sprat. For a request with `Via`, nginx
+/// compresses nothing unless `gzip_proxied` says so.
 #[test]
 fn a_backend_compresses_as_it_would_without_sprat() {
     let directory = tempfile::tempdir().unwrap();

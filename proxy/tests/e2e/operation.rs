@@ -1,5 +1,4 @@
-//! Routing, bounds, pools, shutdown and what an operator sees, over real
-//! sockets.
+//! Tests of routing, bounds, pools, shutdown and an operator's view, over real sockets.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -491,7 +490,7 @@ fn several_workers_share_the_port_and_the_counts() {
     proxy.assert_no_leak();
 }
 
-/// A client that connects with little room for what it does not read.
+/// Connects a client whose receive buffer is small.
 fn narrow(proxy: &Proxy) -> Peer {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
@@ -538,7 +537,7 @@ fn a_response_is_told_of_when_its_client_has_acknowledged_it() {
     assert_eq!(proxy.metric(COUNT), 2.0);
 }
 
-/// What a backend takes is not the link's doing.
+/// Checks that slowdown counts the link's time alone, without the backend's.
 #[test]
 fn slowdown_counts_the_links_time_alone() {
     let origin = Origin::http(|request| {
@@ -589,7 +588,7 @@ fn slowdown_leaves_out_what_the_backend_takes_between_its_pieces() {
     assert!(slowdown * ideal_ms < own_ms + 0.1, "{line}");
 }
 
-/// Its response is there, and waits for the link.
+/// Checks that a client that leaves while its response waits for the link is logged as 499.
 #[test]
 fn a_client_that_has_gone_before_its_response_is_499() {
     let origin = Origin::http(|_| ok(&"x".repeat(50_000)));

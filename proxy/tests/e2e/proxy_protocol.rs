@@ -1,4 +1,4 @@
-//! The PROXY protocol over real sockets.
+//! Tests of the PROXY protocol over real sockets.
 
 use std::io::{BufRead as _, Read as _};
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use sprat_config::resolved::*;
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Says whom the proxy takes the client for.
+/// Starts an origin that answers with the client's address as the proxy sees it.
 fn echo() -> Origin {
     Origin::http(|request| ok(request.field("x-forwarded-for").unwrap()))
 }
@@ -41,7 +41,7 @@ fn results(proxy: &Proxy, result: &str) -> f64 {
     proxy.metric(&["sprat_proxy_headers_total", &label])
 }
 
-/// A header of version 2 with these bytes after its length.
+/// Returns a header of version 2 with these bytes after its length.
 fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let length = u16::try_from(rest.len()).unwrap().to_be_bytes();
     [SIGNATURE, &[0x20 | command, family], &length, rest].concat()
@@ -219,8 +219,8 @@ fn it_comes_before_tls() {
     }
 }
 
-/// Says what each connection began with; answers every request with the number
-/// of its connection.
+/// Starts an origin that tells the first bytes of each connection, and answers every request with
+/// the number of its connection.
 fn told() -> (Origin, Receiver<Vec<u8>>) {
     let (tell, told) = channel();
     let (tell, number) = (Mutex::new(tell), AtomicUsize::new(0));

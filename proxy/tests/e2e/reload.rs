@@ -1,4 +1,4 @@
-//! Another configuration while requests go on.
+//! Tests of reloads while requests go on.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -22,7 +22,7 @@ fn reload(proxy: &Proxy, config: &Config) {
     assert!(waiting.is_empty(), "{waiting:?}");
 }
 
-/// A configuration of two workers with the port that the proxy stands on.
+/// Returns a configuration with two workers, and with the port that the proxy uses.
 fn of(origin: &Origin) -> Config {
     let mut config = config(&[origin.address]);
     config.runtime.workers = 2;
@@ -211,7 +211,7 @@ fn an_unchanged_cluster_keeps_its_connections_places_and_learnt_sizes() {
     assert!(proxy.metric(&["sprat_catalogue_entries"]) >= 2.0);
 }
 
-/// A response of which nothing fits into the kernel's buffers at this rate.
+/// The bytes of a response so large that at this rate the kernel's buffers never hold all of it.
 const LARGE: usize = 2 << 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What routes do beyond choosing a cluster by host and path, over real sockets.
+//! Tests of what routes do besides choosing a cluster by host and path, over real sockets.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::*;
 use sprat_config::resolved::*;
 
-/// A configuration whose clusters `a` and `b` are these origins, with these routes.
+/// Returns a configuration with these routes, whose clusters `a` and `b` are these origins.
 fn with_routes(a: &Origin, b: &Origin, routes: &str) -> Config {
     let text = format!(
         "version: 1\nadmin: off\nruntime: {{workers: 1}}\nuplink: {{rate: unlimited}}\n\
@@ -19,7 +19,7 @@ fn with_routes(a: &Origin, b: &Origin, routes: &str) -> Config {
     loaded.unwrap_or_else(|errors| panic!("{errors}")).config
 }
 
-/// An origin that answers with its name and the request's head.
+/// Starts an origin that answers with its name and the request's head.
 fn echo(name: &'static str) -> Origin {
     Origin::http(move |request| {
         let fields = request.fields.iter();
@@ -80,8 +80,8 @@ fn methods_fields_parameters_and_cookies_choose_the_route() {
     proxy.assert_no_leak();
 }
 
-/// A target that names a host counts above `Host` (RFC 9112 3.2.2): for conditions, and
-/// for what the backend gets.
+/// Checks that the host in a request's target takes precedence over `Host` (RFC 9112 3.2.2): for
+/// conditions, and in the backend's request.
 #[test]
 fn a_condition_on_host_sees_the_host_that_is_asked_for() {
     let (a, b) = (echo("a"), echo("b"));
@@ -206,7 +206,8 @@ fn sprat_redirects_and_answers() {
     proxy.assert_no_leak();
 }
 
-/// What is behind such a request can be read in two ways, also where no backend gets it.
+/// Checks that a request with an unknown transfer coding is refused even where no backend gets it:
+/// the bytes behind it can be read in two ways.
 #[test]
 fn an_unknown_transfer_coding_is_refused_on_a_route_that_redirects() {
     let (a, b) = (echo("a"), echo("b"));

@@ -1,4 +1,4 @@
-//! A store that proxies share: a real one that is up, down, stopped and full.
+//! Tests of a store that proxies share: a real one that is up, down, stopped and full.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use crate::common::binary::{self, Running};
 use crate::common::*;
 use sprat_config::resolved::*;
 
-/// A `redis-server` of its own; killed when dropped.
+/// A `redis-server` of the test's own, which is killed when this is dropped.
 struct Redis {
     child: Child,
     port: u16,
@@ -39,7 +39,7 @@ impl Redis {
         redis
     }
 
-    /// The first line of what it says.
+    /// Sends a command to the store, and returns the first line of its answer.
     fn ask(&self, command: &str) -> Option<String> {
         let stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         let mut peer = Peer::new(stream);
@@ -63,7 +63,7 @@ impl Drop for Redis {
     }
 }
 
-/// An origin whose sizes are never announced.
+/// Starts an origin that never announces a size.
 fn chunked() -> Origin {
     Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();
@@ -102,7 +102,7 @@ fn writes(proxy: &Proxy, result: &str) -> f64 {
     proxy.metric(&["sprat_catalogue_store_writes_total", &label])
 }
 
-/// Asks for what nobody has seen until the store answers.
+/// Sends requests for new resources until the store answers.
 fn warm_up(proxy: &Proxy) {
     let answered = || asks(proxy, "miss") + asks(proxy, "hit");
     let before = answered();
@@ -226,11 +226,11 @@ fn a_store_that_is_full_can_still_be_asked() {
     proxy.stop();
 }
 
-/// Passes connections on to a store, some of which fall silent.
+/// A relay of connections to a store, some of which fall silent.
 struct Relay {
     port: u16,
     opened: Arc<AtomicUsize>,
-    /// As many of the first that were opened have fallen silent.
+    /// The number of connections that have fallen silent, the first ones.
     silent: Arc<AtomicUsize>,
 }
 
@@ -266,7 +266,7 @@ impl Relay {
         relay
     }
 
-    /// What is open says nothing any more, and stays open.
+    /// Silences all connections that are open now; they stay open.
     fn fall_silent(&self) {
         self.silent.store(self.opened.load(SeqCst), SeqCst);
     }
@@ -289,12 +289,12 @@ fn a_connection_that_has_fallen_silent_is_opened_anew() {
     proxy.stop();
 }
 
-/// Bytes that a store says without being asked more before the test gives up: far
-/// beyond what the sockets' buffers hold.
+/// The bytes that a store sends unasked before the test gives up: far more than the sockets'
+/// buffers hold.
 const ENDLESS: usize = 128 << 20;
 
-/// A store that answers the first question for sizes without end, with what
-/// begins so; tells how much of it was taken.
+/// Starts a store that answers the first question for sizes without end, after these bytes. Tells
+/// how many bytes were taken.
 fn endless(begins: &'static str) -> (u16, mpsc::Receiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -343,7 +343,7 @@ fn a_reply_without_end_is_not_read_to_the_end() {
 /// The rate of the link that instances share, in bits per second.
 const TOTAL: u64 = 24_000_000;
 
-/// A proxy that shares its uplink.
+/// Starts a proxy that shares its uplink with other instances.
 fn sharer(origin: &Origin, port: u16) -> Proxy {
     let mut config = config(&[origin.address]);
     config.uplink.rate = Rate::Fixed(TOTAL);
@@ -356,7 +356,7 @@ fn sharer(origin: &Origin, port: u16) -> Proxy {
     Proxy::start(&config)
 }
 
-/// A process that shares the same.
+/// Starts a process that shares the same uplink.
 fn sharing_process(origin: &Origin, port: u16, directory: &std::path::Path) -> Running {
     let file = binary::write(directory, origin.address, "");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -372,7 +372,7 @@ fn rate_bits_per_s(proxy: &Proxy) -> u64 {
     (proxy.metric(&["sprat_uplink_rate_bytes_per_second"]) * 8.0) as u64
 }
 
-/// Waits until each of these knows of so many, and has an even part of the link.
+/// Waits until each proxy knows of `count` instances, and has an even part of the link.
 fn wait_even(all: &[&Proxy], count: u64) {
     for proxy in all {
         proxy.wait_metric(&["sprat_uplink_instances"], count as f64);

@@ -1,4 +1,5 @@
-//! Rules hold for every spelling of a path, and of a field's name, over HTTP/1.1 and HTTP/2.
+//! Tests that rules hold for every spelling of a path and of a field's name, over HTTP/1.1 and
+//! HTTP/2.
 
 use crate::common::*;
 use crate::http2::client;
@@ -6,7 +7,7 @@ use sprat_config::resolved::{
     AccessLog, Config, HeadersWithUnderscores, LogFormat, LogTarget, Span,
 };
 
-/// Answers with its name and what it was asked for.
+/// Starts an origin that answers with its name and the request's target.
 fn named(name: &'static str) -> Origin {
     Origin::http(move |request| {
         let target = request.start.split(' ').nth(1).unwrap();
@@ -37,7 +38,7 @@ struct World {
 }
 
 impl World {
-    /// `keys` are the listener's.
+    /// Starts a proxy and its origins. The `keys` are the listener's.
     fn start(keys: &str) -> Self {
         let origins = [named("farm"), named("vault")];
         let text = format!(
@@ -54,13 +55,13 @@ impl World {
         }
     }
 
-    /// Status and text of the answer over HTTP/1.1.
+    /// Returns the status and text of the answer over HTTP/1.1.
     fn http1(&self, target: &str) -> (u16, String) {
         let answer = self.proxy.connect().ask(get(target));
         (answer.status(), answer.text())
     }
 
-    /// Over HTTP/2.
+    /// Returns the status and text of the answer over HTTP/2.
     fn http2(&self, target: &str) -> (u16, String) {
         let answer = client::run(async {
             let sender = client::connect(self.proxy.address).await;
@@ -69,7 +70,7 @@ impl World {
         (answer.status, answer.text().to_owned())
     }
 
-    /// Over both.
+    /// Checks the answer's status and text over both versions.
     fn assert_gets(&self, target: &str, status: u16, text: &str) {
         for (version, (got, said)) in [(1, self.http1(target)), (2, self.http2(target))] {
             assert_eq!(got, status, "{target} over HTTP/{version}: {said}");
@@ -252,7 +253,7 @@ fn combined_lines_end_with_what_was_matched() {
     });
 }
 
-/// Answers with the names of the fields and trailers that came.
+/// Starts an origin that answers with the names of the request's fields and trailers.
 fn naming() -> Origin {
     Origin::http(|request| {
         let fields = request.fields.iter().chain(&request.trailers);
@@ -271,8 +272,8 @@ const SPELT: [&str; 7] = [
     "x-tier",
 ];
 
-/// The names that reach the endpoint of the fields above, sent in the head and in trailers:
-/// over HTTP/1.1 and over HTTP/2. None if a request is refused.
+/// Returns the names of the fields above that reach the endpoint, sent in the head and in trailers.
+/// The first result is over HTTP/1.1, the second over HTTP/2; none if a request is refused.
 fn reached(action: HeadersWithUnderscores) -> [Option<Vec<String>>; 2] {
     let origin = naming();
     let mut config = config(&[origin.address]);

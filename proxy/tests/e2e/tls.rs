@@ -1,4 +1,4 @@
-//! TLS towards clients, over real sockets.
+//! Tests of TLS towards clients, over real sockets.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ fn secure(origin: &Origin, tls: ListenerTls) -> Config {
     config
 }
 
-/// Says which protocol the client is said to speak.
+/// Starts an origin that answers with the protocol that the client is said to speak.
 fn echo() -> Origin {
     Origin::http(|request| ok(request.field("x-forwarded-proto").unwrap()))
 }
@@ -147,7 +147,7 @@ fn the_name_that_is_asked_for_decides_what_is_shown() {
     assert_eq!(shown("other.example"), first_in(&first.chain));
 }
 
-/// What `openssl s_client` says of the proxy.
+/// Returns the output of `openssl s_client` for a connection to the proxy.
 fn openssl(proxy: &Proxy, arguments: &[&str]) -> String {
     let address = proxy.address.to_string();
     let output = Command::new("openssl")
@@ -379,7 +379,7 @@ fn a_client_that_is_refused_hears_why_whatever_it_sends() {
     proxy.assert_no_leak();
 }
 
-/// Under TLS 1.3 a client learns that it is refused when it reads.
+/// Checks that the proxy refuses a client. Under TLS 1.3 the client learns of that when it reads.
 fn refused(client: &TlsClient, proxy: &Proxy) {
     if let Ok(mut peer) = client.try_connect(proxy.address, NAME) {
         peer.send(get("/"));
@@ -569,7 +569,7 @@ fn pattern(bytes: usize) -> String {
     "0123456789abcdef-".chars().cycle().take(bytes).collect()
 }
 
-/// `/SIZE`: so many bytes.
+/// Starts an origin that answers `/SIZE` with so many bytes, in a pattern.
 fn farm() -> Origin {
     Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();

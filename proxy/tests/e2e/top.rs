@@ -1,5 +1,5 @@
-//! `sprat top` in a real terminal (tmux), watching a server under load. Where there is no
-//! tmux the test is skipped.
+//! A test of `sprat top` in a real terminal (tmux), watching a server under load. It is skipped if
+//! there is no tmux.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use crate::common::binary::{Running, run};
 use crate::common::*;
 
-/// A terminal of 100 columns and 30 lines with a shell in it.
+/// A terminal of 100 columns and 30 lines, with a shell in it.
 struct Terminal {
-    /// The name of its own tmux server.
+    /// The name of the terminal's own tmux server.
     server: String,
 }
 
 impl Terminal {
-    /// None where there is no tmux.
+    /// Opens a terminal; returns none if there is no tmux.
     fn open() -> Option<Self> {
         let own = Self {
             // Tests run side by side.
@@ -53,7 +53,7 @@ impl Terminal {
         self.ask(&["capture-pane", "-p"])
     }
 
-    /// Waits until all of these are shown.
+    /// Waits until all of these texts are shown, and returns the whole screen.
     fn wait(&self, parts: &[&str]) -> String {
         let began = Instant::now();
         loop {
@@ -87,7 +87,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Asks for responses of several sizes, over and over, until it is dropped.
+/// A load of requests for several sizes, over and over, which ends when this is dropped.
 struct Load(Arc<AtomicBool>);
 
 impl Load {

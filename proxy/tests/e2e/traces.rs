@@ -1,5 +1,5 @@
-//! Traces: which one a request is part of, what backends and the log are told of it, and
-//! what a collector gets, read by OpenTelemetry's own decoder.
+//! Tests of traces: the trace that a request is part of, the fields and log lines about it, and the
+//! spans that a collector gets, read by OpenTelemetry's own decoder.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,14 +16,14 @@ use sprat_config::resolved::*;
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
-/// A collector: what it was sent, and how it answers one request after the other.
+/// A collector that records the requests it gets.
 struct Collector {
     origin: Origin,
     got: Arc<Mutex<Vec<(Message, ExportTraceServiceRequest)>>>,
 }
 
 impl Collector {
-    /// Answers with these heads, then with 200.
+    /// Starts a collector that answers with these heads in turn, and then with 200.
     fn answering(heads: &[&str]) -> Self {
         let got: Arc<Mutex<Vec<_>>> = Arc::default();
         let (kept, heads) = (
@@ -113,7 +113,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> Vec<&'a Span> {
     spans.iter().filter(|own| own.name == name).collect()
 }
 
-/// An origin that answers with the trace fields that it was given.
+/// Starts an origin that answers with the request's trace fields.
 fn telling() -> Origin {
     Origin::http(|request| {
         let own = |name| request.field(name).unwrap_or("-").to_owned();

@@ -1,5 +1,5 @@
-//! Endpoints, listeners and the admin listener on Unix sockets, with the program itself and
-//! clients that are not ours.
+//! Tests of endpoints, listeners and the admin listener on Unix sockets, with the program itself
+//! and with foreign clients.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, Read as _};
@@ -17,7 +17,8 @@ use crate::common::binary::{Running, run, signal, sprat};
 use crate::common::tls::Authority;
 use crate::common::*;
 
-/// An origin on a Unix socket, which answers with the head that it got.
+/// Starts an origin on a Unix socket that answers with the request's head. Returns the number of
+/// its connections.
 fn origin_at(path: &Path) -> Arc<AtomicUsize> {
     let listener = UnixListener::bind(path).unwrap();
     let connections = Arc::new(AtomicUsize::new(0));
@@ -40,7 +41,7 @@ fn origin_at(path: &Path) -> Arc<AtomicUsize> {
     connections
 }
 
-/// A connection that is used as one of TCP is.
+/// Returns a connection that is used as one of TCP is.
 fn over(stream: UnixStream) -> Peer {
     Peer::new(TcpStream::from(OwnedFd::from(stream)))
 }
@@ -71,7 +72,7 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// Writes a configuration whose cluster has one endpoint, `DIR` standing for the
+    /// Writes a configuration whose cluster has these keys. The text `DIR` stands for the
     /// directory.
     fn write(&self, listeners: &str, cluster: &str, more: &str) -> PathBuf {
         let path = self.at("sprat.yaml");
@@ -98,7 +99,7 @@ fn curl(arguments: &[&str]) -> Output {
     output.expect("curl is there")
 }
 
-/// What curl has got, and the status.
+/// Returns the body that curl gets, and the status.
 fn curled(socket: &Path, arguments: &[&str]) -> (String, String) {
     let socket = socket.to_str().unwrap();
     let all = [
@@ -208,7 +209,8 @@ fn the_admin_listener_is_asked_over_a_path() {
     assert!(String::from_utf8_lossy(&top.stdout).contains("app"));
 }
 
-/// Asks again and again over new connections; how often it has been answered.
+/// Sends requests over new connections until `over` is set. The thread returns the number of
+/// answers.
 fn load(path: PathBuf, over: &Arc<AtomicBool>) -> JoinHandle<usize> {
     let over = Arc::clone(over);
     spawn(move || {
@@ -316,13 +318,13 @@ fn a_reload_opens_changes_and_closes_them() {
     wait_for("the file to go", || !socket.exists());
 }
 
-/// The user and the group of a file.
+/// Returns the user and the group of a file.
 fn owner(path: &Path) -> (u32, u32) {
     let file = std::fs::metadata(path).unwrap();
     (file.uid(), file.gid())
 }
 
-/// Whether files may be given to others here.
+/// Returns whether this process may give files to other users.
 fn may_give() -> bool {
     rustix::process::geteuid().is_root()
 }

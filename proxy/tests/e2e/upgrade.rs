@@ -1,5 +1,5 @@
-//! Another process in the place of the one that serves; sockets from systemd,
-//! and what it is told.
+//! Tests of a new process that replaces the one that serves, of sockets from systemd, and of the
+//! messages to systemd.
 
 use std::fs::Permissions;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,8 +16,8 @@ use std::thread::{JoinHandle, spawn};
 use crate::common::binary::{Running, run, signal, write};
 use crate::common::*;
 
-/// Asks again and again, each time over a new connection, until it is told to
-/// stop; how often it has been answered.
+/// Sends requests, each over a new connection, until `over` is set. The thread returns the number
+/// of answers.
 fn load(address: SocketAddr, over: &Arc<AtomicBool>) -> JoinHandle<usize> {
     let over = Arc::clone(over);
     spawn(move || {
@@ -40,7 +40,7 @@ fn process_in(path: &Path) -> u32 {
         .unwrap()
 }
 
-/// An origin that answers; `/slow` once it may. It says when one of these has come.
+/// Starts an origin that answers `/slow` only when told to, and tells when such a request has come.
 fn slow() -> (Origin, Sender<()>, Receiver<()>) {
     let (go, gone) = channel::<()>();
     let (enter, entered) = channel::<()>();
@@ -56,7 +56,7 @@ fn slow() -> (Origin, Sender<()>, Receiver<()>) {
     (origin, go, entered)
 }
 
-/// Ends a process that the test knows by number alone.
+/// A process that the test knows by number alone, and kills when this is dropped.
 struct Successor(u32);
 
 impl Drop for Successor {
@@ -106,7 +106,7 @@ fn another_process_takes_over_without_a_connection_refused() {
     }
 }
 
-/// Has the listeners of a configuration be these.
+/// Replaces the listeners in a configuration by these.
 fn set_listeners(configuration: &Path, listeners: &[(&str, SocketAddr)]) {
     let text = std::fs::read_to_string(configuration).unwrap();
     let lines = text
@@ -125,7 +125,7 @@ fn set_listeners(configuration: &Path, listeners: &[(&str, SocketAddr)]) {
     std::fs::write(configuration, text.join("\n") + "\n").unwrap();
 }
 
-/// The name of the listener behind an address, by its `Via`.
+/// Returns the name of the listener at an address, from its `Via`.
 fn listener_at(address: SocketAddr) -> String {
     Peer::connect(address).ask(get("/")).text()
 }
@@ -162,7 +162,7 @@ fn another_process_listens_where_its_configuration_says() {
     assert!(TcpStream::connect(q).is_err());
 }
 
-/// A command under which a socket is inherited as systemd does it.
+/// Returns a command that inherits a socket as systemd passes it.
 fn activated(configuration: &Path, socket: TcpListener) -> Command {
     let script = "exec 3<&0 </dev/null; export LISTEN_PID=$$ LISTEN_FDS=1; exec \"$@\"";
     let inner = run(configuration);
@@ -173,7 +173,7 @@ fn activated(configuration: &Path, socket: TcpListener) -> Command {
     command
 }
 
-/// What systemd is told next.
+/// Returns the next message to systemd.
 fn hears(systemd: &UnixDatagram) -> String {
     let mut message = [0; 1000];
     let count = systemd.recv(&mut message).unwrap();
@@ -315,7 +315,7 @@ fn a_process_that_has_been_replaced_tells_systemd_nothing() {
     assert_eq!(said, [&ready(first), &ready(successor.0), "END"]);
 }
 
-/// A running server, and a program of its own that another can take the place of.
+/// A running server whose program is a file of its own, so that another program can replace it.
 struct Replaceable {
     directory: tempfile::TempDir,
     configuration: PathBuf,
@@ -324,14 +324,14 @@ struct Replaceable {
 }
 
 impl Replaceable {
-    /// With a listener `a` on this address.
+    /// Starts a server with a listener `a` on this address.
     fn start(origin: &Origin, address: SocketAddr) -> Self {
         Self::start_as(origin, address, |program| {
             std::fs::hard_link(env!("CARGO_BIN_EXE_sprat"), program).unwrap();
         })
     }
 
-    /// With the program that `install` has put under a path.
+    /// Starts a server whose program `install` has put under a path.
     fn start_as(origin: &Origin, address: SocketAddr, install: impl FnOnce(&Path)) -> Self {
         // Where the program can be linked to.
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -358,8 +358,8 @@ impl Replaceable {
         self.directory.path().join(name)
     }
 
-    /// Begins an upgrade to a program that waits for [`Replaceable::go_on`], and does
-    /// `then`. Told to end meanwhile, it says so in a file.
+    /// Begins an upgrade to a program that waits for [`Replaceable::go_on`], and then runs `then`.
+    /// If that gets SIGTERM meanwhile, it creates the file `told`.
     fn upgrade(&self, then: &str) {
         let script = format!(
             "#!/bin/sh\ncd '{}'\ntrap 'touch told; exit 0' TERM\ntouch begun\ntries=0\n\

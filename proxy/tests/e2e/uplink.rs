@@ -1,4 +1,4 @@
-//! The paced uplink over real sockets: order, integrity, bounds.
+//! Tests of the paced uplink over real sockets: order, integrity, bounds.
 
 use std::io::Read as _;
 use std::net::{Shutdown, TcpStream};
@@ -13,7 +13,7 @@ use sprat_scheduler::{Cutoffs, Discipline};
 
 const LARGE: usize = 1_000_000;
 
-/// `/SIZE`: so many bytes, in a pattern.
+/// Starts an origin that answers `/SIZE` with so many bytes, in a pattern.
 fn farm() -> Origin {
     Origin::http(|request| {
         let path = request.start.split(' ').nth(1).unwrap();
@@ -32,8 +32,7 @@ fn paced(origin: &Origin, rate: Rate, policy: Discipline) -> Config {
     config
 }
 
-/// Which of a large response and a small one asked for after it is complete
-/// first.
+/// Returns which is complete first: a large response, or a small one asked for after it.
 fn first_complete(policy: Discipline) -> &'static str {
     let origin = farm();
     let proxy = Proxy::start(&paced(&origin, Rate::Fixed(8_000_000), policy));
@@ -208,8 +207,8 @@ fn a_response_over_the_bound_on_flows_is_refused() {
     proxy.assert_no_leak();
 }
 
-/// Checks that the refusal of an answer of Sprat's own is whole, in the log as well, and that
-/// its connection serves on.
+/// Checks that the refusal of one of Sprat's own answers is whole, in the log as well, and that its
+/// connection serves on.
 #[test]
 fn a_page_that_finds_no_place_is_refused_in_whole() {
     let origin = farm();
@@ -254,8 +253,8 @@ fn a_client_that_leaves_gives_its_place_up() {
     proxy.assert_no_leak();
 }
 
-/// Connections that ask for one empty response after another, more than the
-/// link carries: what goes ahead of all responses leaves them their turns.
+/// Checks that connections with one empty response after another, more than the link carries, leave
+/// all responses their turns. Empty responses go ahead of the others.
 #[test]
 fn a_flood_of_empty_responses_starves_no_one() {
     for policy in [Discipline::Srpt, Discipline::Fair] {
@@ -290,7 +289,7 @@ fn a_flood_of_empty_responses_starves_no_one() {
     }
 }
 
-/// Bytes on the wire that the uplink has counted.
+/// Returns the wire bytes that the uplink has counted.
 fn wire_bytes(proxy: &Proxy) -> f64 {
     proxy.metric(&["sprat_uplink_wire_bytes_total"])
 }
@@ -427,7 +426,7 @@ fn without_a_rate_nothing_is_held_back_where_nothing_is_shared() {
     proxy.stop();
 }
 
-/// A download that takes more than the time of a test, with its client.
+/// Starts a download that takes longer than the test, and returns its client.
 fn endless(proxy: &Proxy) -> Peer {
     let mut client = proxy.connect();
     client.send(get("/20000000"));
@@ -435,7 +434,7 @@ fn endless(proxy: &Proxy) -> Peer {
     client
 }
 
-/// A link of 1 Mbit/s with an endless download on it.
+/// Starts a proxy with a link of 1 Mbit/s and an endless download on it.
 fn busy_link(change: impl FnOnce(&mut Config)) -> (Origin, Proxy, Peer) {
     let origin = farm();
     let mut config = paced(&origin, Rate::Fixed(1_000_000), Discipline::Srpt);
@@ -498,7 +497,7 @@ fn a_class_may_bound_the_wait_for_the_link() {
     proxy.wait_metric(&["sprat_uplink_open_flows"], 1.0);
 }
 
-/// Checks that the length of a refusal is not taken for that of what was asked for.
+/// Checks that the length of a refusal is not learnt as the size of the resource asked for.
 #[test]
 fn a_refusal_teaches_no_size() {
     let origin = Origin::http(|request| match request.start.contains("/chunked") {
@@ -578,8 +577,8 @@ fn an_event_goes_ahead_of_downloads_whatever_its_stream_has_had() {
     drop(go);
 }
 
-/// `/SIZE`: so many bytes, not all of them at once in memory; `/tunnel`: bytes without
-/// end in a tunnel.
+/// Starts an origin that answers `/SIZE` with so many bytes, never all of them in memory, and
+/// `/tunnel` with endless bytes in a tunnel.
 fn flood() -> Origin {
     const CHUNK: usize = 64 << 10;
     let chunk = "x".repeat(CHUNK);
@@ -604,7 +603,7 @@ fn flood() -> Origin {
     })
 }
 
-/// A client's downloads, which last as long as it does.
+/// The downloads of one client, which end when this is dropped.
 #[derive(Default)]
 struct Downloads {
     read_bytes: Arc<AtomicUsize>,
@@ -639,7 +638,7 @@ impl Drop for Downloads {
 
 const ENDLESS: &str = "/1000000000";
 
-/// A link of 20 Mbit/s, shared as said.
+/// Returns a configuration with a link of 20 Mbit/s, shared as given.
 fn link_shared_by(origin: &Origin, share: Option<ClientBy>) -> Config {
     let mut config = paced(origin, Rate::Fixed(20_000_000), Discipline::Srpt);
     config.uplink.adapt = false;
@@ -648,8 +647,8 @@ fn link_shared_by(origin: &Origin, share: Option<ClientBy>) -> Config {
     config
 }
 
-/// What part of the link one download has beside twenty of another client, if the two
-/// connect and ask so: of 4 MB in all.
+/// Returns the part of the link that one client's download has beside twenty of another client, out
+/// of 4 MB in all. The function `open` connects each and says what it asks for.
 fn part_of_one_beside_twenty<'a>(
     proxy: &Proxy,
     open: impl Fn(&Proxy, bool) -> (Peer, &'a str),
@@ -676,7 +675,7 @@ fn assert_half(part: f64) {
     assert!((0.4..0.6).contains(&part), "{part}");
 }
 
-/// A connection from an address of the client's own.
+/// Connects from an address of the client's own.
 fn by_address(proxy: &Proxy, is_one: bool) -> Peer {
     proxy.connect_from([127, 0, 0, if is_one { 3 } else { 2 }])
 }

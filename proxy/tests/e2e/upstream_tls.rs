@@ -1,4 +1,4 @@
-//! TLS towards backends, over real sockets.
+//! Tests of TLS towards backends, over real sockets.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -25,11 +25,11 @@ use sprat_config::resolved::*;
 
 static BOTH: [&SupportedProtocolVersion; 2] = [&TLS13, &TLS12];
 
-/// What a backend shows, and whom it wants to see.
+/// The certificate that a backend shows, and the clients that it accepts.
 struct Backend<'a> {
     shown: &'a Issued,
     clients: Option<&'a Authority>,
-    /// It goes on with those that show none.
+    /// Whether the backend also accepts clients that show no certificate.
     asks_only: bool,
     versions: &'a [&'static SupportedProtocolVersion],
     protocols: &'a [&'a str],
@@ -74,8 +74,8 @@ impl<'a> Backend<'a> {
         config
     }
 
-    /// Reads a request on each connection, and ends it with an alert; having sent
-    /// so many tickets.
+    /// Starts a backend that reads a request on each connection and ends it with an alert, after
+    /// sending so many tickets.
     fn alerting(self, alert: AlertDescription, tickets: usize) -> Origin {
         let mut config = self.config(CryptoProvider {
             cipher_suites: vec![TLS13_AES_128_GCM_SHA256],
@@ -95,7 +95,7 @@ impl<'a> Backend<'a> {
         })
     }
 
-    /// Answers each request with the name that was asked for.
+    /// Starts a backend that answers each request with the server name that the client asked for.
     fn start(self) -> Origin {
         let config = Arc::new(self.config(rustls::crypto::ring::default_provider()));
         Origin::start(move |peer| {
@@ -111,7 +111,7 @@ impl<'a> Backend<'a> {
     }
 }
 
-/// What rustls says of its own accord only.
+/// Sends an alert that rustls itself would send only for reasons of its own.
 fn send_alert(session: ServerConnection, mut stream: TcpStream, alert: AlertDescription) {
     let secrets = session.dangerous_extract_secrets().unwrap();
     let (number, ConnectionTrafficSecrets::Aes128Gcm { key, iv }) = secrets.tx else {
@@ -129,7 +129,7 @@ fn send_alert(session: ServerConnection, mut stream: TcpStream, alert: AlertDesc
     stream.write_all(&message.encode()).unwrap();
 }
 
-/// A cluster of this origin, believed if `authority` says so.
+/// Returns the TLS settings of a cluster that trusts this authority.
 fn cluster_tls(authority: &Authority) -> ClusterTls {
     ClusterTls {
         http2: false,
@@ -141,7 +141,7 @@ fn cluster_tls(authority: &Authority) -> ClusterTls {
     }
 }
 
-/// By HTTP/2, where the handshake agrees on it.
+/// Returns a configuration whose cluster speaks HTTP/2 if the handshake agrees on it.
 fn over_http2(origin: SocketAddr, authority: &Authority) -> Config {
     let mut config = config(&[origin]);
     with_cluster(&mut config, |cluster| {
@@ -162,7 +162,7 @@ fn proxy(origin: &Origin, tls: ClusterTls) -> Proxy {
     Proxy::logging(config)
 }
 
-/// A request fails for this reason, and is said to.
+/// Checks that a request fails for this reason, in its answer, the log and the metrics.
 fn fails(proxy: &Proxy, reason: &str) {
     let answer = proxy.connect().ask(get("/"));
     assert_eq!(answer.status(), 502);
@@ -377,7 +377,8 @@ fn a_route_bounds_the_wait_for_a_connection_that_another_request_opens() {
     proxy.assert_no_leak();
 }
 
-/// With TLS 1.3 the backend says so when the handshake is over for the proxy.
+/// Checks that a backend that wants a certificate counts as one that cannot be reached. With TLS
+/// 1.3 it says so only when the handshake is over for the proxy.
 #[test]
 fn a_backend_that_wants_a_certificate_is_one_that_cannot_be_reached() {
     let (authority, believed) = (Authority::new(), Authority::new());
@@ -420,7 +421,8 @@ fn a_backend_that_wants_a_certificate_is_one_that_cannot_be_reached() {
     }
 }
 
-/// Whatever it says then, it may have done what it was asked for.
+/// Checks that a request that a backend has read is not sent again, whatever alert follows: the
+/// backend may have acted on it.
 #[test]
 fn what_a_backend_has_read_is_not_sent_again_for_an_alert() {
     use AlertDescription as Alert;

@@ -1,4 +1,4 @@
-//! Requests that wait for an endpoint where none can be reached.
+//! Tests of requests that wait for an endpoint while none can be reached.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::common::binary::signal;
 use crate::common::*;
 use sprat_config::resolved::*;
 
-/// A configuration that has requests wait so long.
+/// Returns a configuration in which requests wait so long for an endpoint.
 fn waiting(address: SocketAddr, time: Duration, change: impl FnOnce(&mut Cluster)) -> Config {
     let mut config = config(&[address]);
     with_cluster(&mut config, |cluster| {
@@ -55,7 +55,7 @@ fn a_request_waits_for_an_endpoint_that_comes() {
     proxy.stop();
 }
 
-/// The endpoint's time to take a body begins when it is there to take it.
+/// Checks that the endpoint's time to take a body begins only when the endpoint is there.
 #[test]
 fn an_upload_may_wait_for_longer_than_its_endpoint_may_be_idle() {
     let address = free_address();
@@ -162,7 +162,7 @@ fn attempts_while_a_request_waits_are_no_repetitions() {
     proxy.stop();
 }
 
-/// A real nginx; its end is the caller's.
+/// Starts a real nginx, which the caller must end. Returns none if there is no nginx.
 fn nginx(directory: &Path, address: SocketAddr) -> Option<Child> {
     let at = directory.display();
     let config = format!(

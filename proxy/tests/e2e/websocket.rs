@@ -1,5 +1,5 @@
-//! Connections that switch to another protocol (RFC 9110 7.8): WebSocket by a
-//! real client and server, anything else over raw sockets.
+//! Tests of connections that switch to another protocol (RFC 9110 7.8): WebSocket by a real client
+//! and server, others over raw sockets.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use crate::common::*;
 use sprat_config::resolved::*;
 use tungstenite::{Message as Frame, WebSocket};
 
-/// Sends every message back until the client closes.
+/// Starts an origin that sends every message back until the client closes.
 fn echo() -> Origin {
     Origin::start(|peer| {
         let stream = peer.reader.into_inner();

@@ -16,7 +16,7 @@ use crate::tunnel;
 use crate::wire::{Halves, Over, Reader, Wire, Writer};
 use crate::world::World;
 
-/// Longer than the proxy waits for an answer, or for more of it.
+/// A time longer than the proxy waits for an answer, or for more of it.
 pub(crate) const SILENCE: Duration = Duration::from_secs(200);
 
 /// Serves a connection to its end, in the protocol that it begins with.
@@ -47,7 +47,7 @@ struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// Whether the connection goes on.
+    /// Serves one request, and returns whether the connection goes on.
     async fn serve_one(&mut self) -> Result<bool, Over> {
         let Some(head) = http::head(&mut self.reader).await? else {
             return Ok(false);
@@ -118,7 +118,7 @@ impl Connection<'_> {
         Ok(is_well)
     }
 
-    /// Switches protocols, and sends back what comes to the end.
+    /// Switches protocols, and sends the bytes that come back, to the conversation's end.
     async fn converse(&mut self, id: u64, fault: Option<BackendFault>) -> Result<bool, Over> {
         let head = format!(
             "HTTP/1.1 101 Planned\r\nX-Id: {id}\r\n\
@@ -150,7 +150,7 @@ impl Connection<'_> {
         taken
     }
 
-    /// Says nothing until nobody waits any more.
+    /// Says nothing until the proxy waits no longer.
     async fn silence(&mut self) -> Result<bool, Over> {
         let gone = async {
             while self.reader.fill().await.is_ok() {}
@@ -162,7 +162,7 @@ impl Connection<'_> {
     }
 }
 
-/// Whether a connection begins as HTTP/2 does.
+/// Returns whether a connection begins as HTTP/2 does.
 async fn is_http2(reader: &mut Reader<'_>) -> bool {
     while reader.buffered().len() < 4 {
         if reader.fill().await.is_err() {
@@ -172,7 +172,7 @@ async fn is_http2(reader: &mut Reader<'_>) -> bool {
     reader.buffered().starts_with(b"PRI ")
 }
 
-/// The number of a request, which is in its target.
+/// Returns the number of a request, which is in its target.
 pub(crate) fn number(path: &str) -> u64 {
     path.rsplit('/').next().unwrap().parse().unwrap()
 }

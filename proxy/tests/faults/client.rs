@@ -1,4 +1,4 @@
-//! A simulated client, and its judgement of what it gets.
+//! A simulated client, which judges the answers that it gets.
 
 use std::cell::{Cell, RefCell};
 use std::future::pending;
@@ -19,27 +19,27 @@ use crate::tunnel;
 use crate::wire::{Halves, Over, Reader, Writer, pair};
 use crate::world::World;
 
-/// Longer than any answer takes.
+/// A time longer than any answer takes.
 const HANGS: Duration = Duration::from_secs(1_800);
 
-/// A client that sends on is not cut off sooner.
+/// The time for which the proxy must not reset a client that goes on sending.
 const NO_RESET: Duration = Duration::from_millis(900);
 
-/// What one direction of a client knows of the other.
+/// The progress of a client's sending and receiving, which each direction tells the other.
 #[derive(Default)]
 struct Progress {
-    /// When each request began.
+    /// The time at which each request began.
     begun_ms: RefCell<Vec<u64>>,
     opened_ms: u64,
-    /// When the last answer was read.
+    /// The time at which the last answer was read.
     answered_ms: Cell<u64>,
-    /// Messages of a conversation that have come back.
+    /// The messages of a conversation that have come back.
     heard: Cell<usize>,
     answered: Cell<usize>,
     changed: Notify,
 }
 
-/// Connects, sends its requests and judges the answers.
+/// Connects a client, sends its requests, and judges the answers.
 pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan) {
     sleep(Duration::from_millis(plan.at_ms)).await;
     let mut rng = world.plan.rng("client wire", plan.number);
@@ -65,7 +65,7 @@ pub(crate) async fn run(world: Rc<World>, proxy: Rc<Simulated>, plan: ClientPlan
     world.trace(&name, "closes");
 }
 
-/// As a client of HTTP/1.1.
+/// Plays a client of HTTP/1.1 on a connection.
 async fn speak((world, name): (&World, &str), plan: &ClientPlan, halves: Halves<'_>) {
     let client = Client {
         world,
@@ -92,7 +92,7 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Ends with the connection's fault, and not otherwise.
+    /// Sends all requests of the plan. Returns only when the connection's fault has come.
     async fn send_all(&self, mut writer: Writer<'_>) {
         for (index, request) in self.plan.requests.iter().enumerate() {
             while index >= self.progress.answered.get() + self.plan.pipelined {
@@ -114,7 +114,7 @@ impl Client<'_> {
         pending::<()>().await;
     }
 
-    /// Sends a conversation's messages once the protocol is switched.
+    /// Sends the messages of a conversation once the protocol is switched.
     async fn say_all(&self, writer: &mut Writer<'_>, index: usize) -> Result<(), Over> {
         let request = &self.plan.requests[index];
         while self.progress.answered.get() <= index {
@@ -130,7 +130,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Hears a conversation to its end.
+    /// Reads the messages of a conversation to its end, and compares each with the one sent.
     async fn hear_all(&self, reader: &mut Reader<'_>, request: &RequestPlan) {
         for number in 0..request.messages.len() {
             let sent = tunnel::message(request, number);
@@ -195,8 +195,8 @@ impl Client<'_> {
         }
     }
 
-    /// After an answer that came before the request's end the proxy may close,
-    /// but not at once: TCP would throw away what the client has not yet read.
+    /// Checks that the proxy does not reset the connection soon after an answer that came before
+    /// the request's end. TCP would discard the bytes that the client has not read yet.
     async fn has_time_to_read(&self, reader: &mut Reader<'_>, request: &RequestPlan) {
         let read_at = self.world.mark();
         let over = timeout(NO_RESET, async { while reader.fill().await.is_ok() {} }).await;

@@ -1,10 +1,10 @@
-//! What must be true of the metrics when all is over.
+//! The properties of the metrics that must hold when a run is over.
 
 use sprat_server::simulation::Simulated;
 
 use crate::world::World;
 
-/// What of each of these was taken has been given back.
+/// The gauges that must be 0 at the end, when all that was taken has been given back.
 pub(crate) const NOTHING_LEFT: [&str; 9] = [
     "sprat_open_requests",
     "sprat_open_connections",
@@ -17,8 +17,8 @@ pub(crate) const NOTHING_LEFT: [&str; 9] = [
     "sprat_uplink_class_flows",
 ];
 
-/// Whatever was taken has been given back, and the uplink has paid for what went
-/// out, `sent` bytes of the wire.
+/// Checks that all that was taken has been given back, and that the uplink was debited for the
+/// `sent` bytes that went out on the wire.
 pub(crate) fn check(world: &World, proxy: &Simulated, sent: u64) {
     let metrics = &proxy.metrics();
     for name in NOTHING_LEFT {
@@ -45,7 +45,7 @@ pub(crate) fn check(world: &World, proxy: &Simulated, sent: u64) {
     }
 }
 
-/// A metric with these values among its labels'.
+/// Returns the value of a metric that has these values among its labels'.
 pub(crate) fn labelled(metrics: &str, name: &str, labels: &[&str]) -> Option<f64> {
     let mut own = lines(metrics, name);
     let has = |line: &str| {
@@ -56,7 +56,7 @@ pub(crate) fn labelled(metrics: &str, name: &str, labels: &[&str]) -> Option<f64
     own.find_map(|(line, value)| has(line).then_some(value))
 }
 
-/// A metric over all its labels, if there is such.
+/// Returns the sum of a metric over all its labels, if it exists.
 pub(crate) fn total(metrics: &str, name: &str) -> Option<f64> {
     let values = lines(metrics, name).map(|(_, value)| value);
     values.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
@@ -66,7 +66,7 @@ fn sum(world: &World, metrics: &str, name: &str) -> Option<f64> {
     total(metrics, name).map(|sum| world.plant.counted(name, sum))
 }
 
-/// A metric's lines, and what they say.
+/// Returns the lines of a metric, each with its value.
 fn lines<'a>(metrics: &'a str, name: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
     let own = metrics.lines().filter(move |line| {
         let rest = line.strip_prefix(name);

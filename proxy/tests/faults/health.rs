@@ -1,4 +1,4 @@
-//! Endpoints that die and return, and a proxy that looks after them.
+//! Endpoints that fail and return, and a proxy that checks their health.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -14,19 +14,19 @@ use crate::wire::{Halves, pair};
 use crate::world::World;
 use crate::{counts, http};
 
-/// What the proxy asks endpoints for to see whether they are well.
+/// The path of the proxy's health checks.
 const CHECK: &str = "/health";
 
-/// What the simulation asks for in the end to see who answers.
+/// The path that the simulation asks for in the end, to see which endpoints answer.
 const PROBE: &str = "/probe";
 
-/// By then all that was out of use is in use again.
+/// The time after which all endpoints that were out of use are in use again.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// So many that each of three endpoints gets some, at random, too.
+/// The number of probes: enough for each of three endpoints to get some, even at random.
 const PROBES: usize = 60;
 
-/// How the proxy looks after a cluster's endpoints, and repeats requests.
+/// The health checks of a cluster's endpoints, and the repetition of requests.
 #[derive(Debug, Clone)]
 pub(crate) struct Health {
     outliers: Option<&'static str>,
@@ -36,7 +36,7 @@ pub(crate) struct Health {
     pub(crate) repeats_unsafe: bool,
 }
 
-/// An endpoint is away for a while.
+/// A time in which an endpoint is away.
 #[derive(Debug, Clone)]
 pub(crate) struct Outage {
     endpoint: IpAddr,
@@ -47,11 +47,11 @@ pub(crate) struct Outage {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Away {
-    /// Nobody listens any more, and connections are closed when they are used.
+    /// The endpoint refuses connections, and closes those that are used.
     Refuses,
-    /// Nobody answers.
+    /// The endpoint answers no attempt to connect.
     Unanswered,
-    /// It answers with 503.
+    /// The endpoint answers every request with 503.
     Fails,
 }
 
@@ -77,7 +77,7 @@ impl Health {
         }
     }
 
-    /// Of the cluster, as the proxy reads it.
+    /// Returns the settings of the cluster, as the proxy reads them.
     pub(crate) fn cluster(&self) -> String {
         let mut text = ", circuit_breakers: {retry_budget: {budget_percent: 20, \
                         min_retry_concurrency: 3}}"
@@ -91,7 +91,7 @@ impl Health {
         text
     }
 
-    /// Of its route.
+    /// Returns the settings of the cluster's route, as the proxy reads them.
     pub(crate) fn route(&self) -> String {
         let Self {
             retry_on,
@@ -117,22 +117,22 @@ impl Outage {
         }
     }
 
-    /// Whether it keeps this endpoint away then.
+    /// Returns whether the outage concerns this endpoint at that time.
     pub(crate) fn is_of(&self, endpoint: IpAddr, now_ms: u64) -> bool {
         self.endpoint == endpoint && (self.from_ms..self.until_ms).contains(&now_ms)
     }
 }
 
-/// What a backend does with a request in place of what is planned.
+/// The treatment of a request by a backend, in place of the planned one.
 pub(crate) enum Instead {
-    /// Answers with this status.
+    /// The backend answers with this status.
     Answer(u16),
-    /// Ends the connection.
+    /// The backend closes the connection.
     Close,
 }
 
-/// What becomes of a request that comes while its endpoint is away, or that is
-/// none of the clients'.
+/// Returns the treatment of a request that comes while its endpoint is away, or that no client has
+/// sent.
 pub(crate) fn instead(world: &World, name: &str, endpoint: IpAddr, path: &str) -> Option<Instead> {
     let is_ours = [CHECK, PROBE].contains(&path);
     let instead = match world.away(endpoint) {
@@ -150,8 +150,8 @@ pub(crate) fn instead(world: &World, name: &str, endpoint: IpAddr, path: &str) -
     Some(instead)
 }
 
-/// When all faults are over, and some time has passed, every endpoint of the
-/// farm is used again.
+/// Checks that every endpoint of the farm is used again when all faults are over and some time has
+/// passed.
 pub(crate) async fn check(world: &Rc<World>, proxy: &Simulated) {
     let settings = world.plan.all_settings().last().unwrap();
     let Some(endpoints) = settings.kept_endpoints() else {
@@ -187,7 +187,7 @@ pub(crate) async fn check(world: &Rc<World>, proxy: &Simulated) {
     }
 }
 
-/// Asks the farm for something often enough for each endpoint to have its turn.
+/// Sends so many probes to the farm that each endpoint has its turn.
 async fn probe(world: &Rc<World>, proxy: &Simulated) {
     world.moved_ms.set(world.mark());
     let mut rng = world.plan.rng("probe", 0);

@@ -1,13 +1,13 @@
-//! As much of HTTP/1.1 as the simulated peers speak, and no more lenient.
+//! The part of HTTP/1.1 that the simulated peers speak; they are no more lenient than that.
 
 use crate::plan::Framing;
 use crate::wire::{Over, Reader};
 
-/// A message's head.
+/// The head of a message.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) start: String,
-    /// Names in lower case.
+    /// The fields, with names in lower case.
     fields: Vec<(String, String)>,
 }
 
@@ -23,18 +23,18 @@ impl Head {
         value
     }
 
-    /// Of a response.
+    /// Returns the status of a response.
     pub(crate) fn status(&self) -> u16 {
         self.start.split(' ').nth(1).unwrap().parse().unwrap()
     }
 
-    /// The connection ends with it.
+    /// Returns whether the connection ends with this message.
     pub(crate) fn is_last(&self) -> bool {
         self.field("connection")
             .is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 
-    /// How its body's end is told, and its length if that is how.
+    /// Returns the way in which the end of the body is told, and its length if that is the way.
     pub(crate) fn framing(&self) -> (Framing, usize) {
         let length = self.field("content-length");
         match self.field("transfer-encoding") {
@@ -50,7 +50,7 @@ impl Head {
     }
 }
 
-/// The next message's head; none if the connection ends before its first byte.
+/// Reads the head of the next message; none if the connection ends before its first byte.
 pub(crate) async fn head(reader: &mut Reader<'_>) -> Result<Option<Head>, Over> {
     loop {
         let bytes = reader.buffered();
@@ -76,7 +76,7 @@ pub(crate) async fn head(reader: &mut Reader<'_>) -> Result<Option<Head>, Over> 
     }
 }
 
-/// Reads a body into `body`, which keeps what there was if it is cut.
+/// Reads a body into `body`. If the body is cut short, that keeps the part that came.
 pub(crate) async fn body(
     reader: &mut Reader<'_>,
     (framing, mut length): (Framing, usize),
@@ -131,7 +131,7 @@ async fn line(reader: &mut Reader<'_>) -> Result<String, Over> {
     }
 }
 
-/// A body as it is sent.
+/// Returns a body in the form in which it is sent.
 pub(crate) fn framed(body: &[u8], framing: Framing) -> Vec<u8> {
     if framing != Framing::Chunked {
         return body.to_vec();
@@ -146,7 +146,7 @@ pub(crate) fn framed(body: &[u8], framing: Framing) -> Vec<u8> {
     framed
 }
 
-/// The field that tells a body's end, if one does.
+/// Returns the field that tells the end of a body, if one does.
 pub(crate) fn framing_field(framing: Framing, length: usize) -> String {
     match framing {
         Framing::Length => format!("Content-Length: {length}\r\n"),

@@ -1,5 +1,5 @@
-//! HTTP/2 as the simulated peers speak it: the library's, on a connection that
-//! is as slow, and cut as often, as any other.
+//! HTTP/2 as the simulated peers speak it: by a library, on a connection that is as slow, and as
+//! often cut, as any other.
 
 pub(crate) mod backend;
 pub(crate) mod client;
@@ -14,10 +14,10 @@ use h2::{RecvStream, SendStream};
 
 use crate::http::Head;
 
-/// Streams, or rows of them, until each has ended.
+/// The tasks of streams, or of rows of them, until each has ended.
 type Tasks<'a, T> = Vec<Pin<Box<dyn Future<Output = T> + 'a>>>;
 
-/// Lets all have their turn, and takes those out that have ended.
+/// Polls all tasks, removes those that have ended, and returns their outputs.
 fn advance<T>(tasks: &mut Tasks<'_, T>, cx: &mut Context<'_>) -> Vec<T> {
     let mut ended = Vec::new();
     tasks.retain_mut(|task| match task.as_mut().poll(cx) {
@@ -30,7 +30,7 @@ fn advance<T>(tasks: &mut Tasks<'_, T>, cx: &mut Context<'_>) -> Vec<T> {
     ended
 }
 
-/// Sends a body as far as the other end has room for it.
+/// Sends a body as far as the other end's window allows.
 async fn send(stream: &mut SendStream<Bytes>, body: &[u8], ends: bool) -> Result<(), h2::Error> {
     let mut left = Bytes::copy_from_slice(body);
     while !left.is_empty() {
@@ -47,7 +47,7 @@ async fn send(stream: &mut SendStream<Bytes>, body: &[u8], ends: bool) -> Result
     }
 }
 
-/// Reads a body into `body`, which keeps what there was if it is cut.
+/// Reads a body into `body`. If the body is cut short, that keeps the part that came.
 async fn receive(stream: &mut RecvStream, body: &mut Vec<u8>) -> Result<(), h2::Error> {
     while let Some(piece) = stream.data().await {
         let piece = piece?;
@@ -57,7 +57,7 @@ async fn receive(stream: &mut RecvStream, body: &mut Vec<u8>) -> Result<(), h2::
     Ok(())
 }
 
-/// A response's head, as HTTP/1.1 would have it.
+/// Returns the head of a response in the form of HTTP/1.1.
 fn head(parts: &http::response::Parts) -> Head {
     let fields = parts.headers.iter().map(|(name, value)| {
         let value = value.to_str().expect("a field's value");

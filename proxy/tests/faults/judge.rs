@@ -1,29 +1,29 @@
-//! What a client got, and whether that is what it must be.
+//! The judgement of the answers that clients get.
 
 use crate::http::Head;
 use crate::plan::{self, Framing, RequestPlan};
 use crate::world::World;
 
-/// What became of a request.
+/// The answer to a request, as far as it came.
 #[derive(Debug)]
 pub(crate) enum Got {
-    /// A whole answer.
+    /// The whole answer has come.
     Answer(Head, Vec<u8>),
-    /// Its beginning.
+    /// The beginning of an answer has come.
     Part(Head, Vec<u8>),
-    /// The connection's end, or the stream's.
+    /// The connection or the stream ended without an answer.
     Nothing,
 }
 
 impl Got {
-    /// More of the body has come.
+    /// Adds bytes to the body of an answer that has begun.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         if let Self::Part(_, body) = self {
             body.extend_from_slice(bytes);
         }
     }
 
-    /// All of it has.
+    /// Marks an answer that has begun as whole.
     pub(crate) fn complete(&mut self) {
         *self = match std::mem::replace(self, Self::Nothing) {
             Self::Part(head, body) => Self::Answer(head, body),
@@ -31,8 +31,8 @@ impl Got {
         };
     }
 
-    /// Notes it if it is wrong: `begun` is when the request was begun with, and
-    /// what went wrong on purpose has `excused` it or not.
+    /// Reports the answer if it is wrong. The time `begun` is that of the request's beginning, and
+    /// `excused` says whether a planned fault explains the answer.
     pub(crate) fn judge(
         &self,
         (world, name): (&World, &str),

@@ -1,8 +1,8 @@
-//! The proxy among clients and backends that fail, in virtual time.
+//! Tests of the proxy among clients and backends that fail, in virtual time.
 //!
-//! All that a run does follows from its seed: what is configured, asked,
-//! answered, delayed, cut. The proxy's own code runs, on sockets of the kernel;
-//! what stands for the network is in [`wire`], for time in [`time`].
+//! The whole run follows from its seed: the configuration, the requests, the answers, the delays
+//! and the cuts. The proxy's own code runs, on sockets of the kernel. The network is simulated in
+//! [`wire`], and time in [`time`].
 //!
 //! ```text
 //! SEED=17 cargo test -p sprat --test faults        # one run, its trace printed
@@ -29,7 +29,7 @@ mod world;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Runs without a word in the environment.
+/// The number of runs, if the environment does not say otherwise.
 const SEEDS: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
@@ -90,38 +90,38 @@ fn assert_faultless(seeds: &[u64]) {
     }
 }
 
-/// A deadline that had passed and stayed was looked at again without a pause, so
-/// that no time passed.
+/// Guards against a deadline that has passed and is looked at again without a pause, so that no
+/// time passes.
 #[test]
 fn a_deadline_that_has_passed_does_not_keep_a_worker_busy() {
     assert_faultless(&[999, 1374]);
 }
 
-/// What came byte by byte went on in as many small frames. Whoever reads late
-/// takes them for a flood, and ends a connection that others share: backends in
-/// the first of these, clients in the others.
+/// Guards against sending bytes that come one by one in as many small frames. A late reader takes
+/// these for a flood, and ends a connection that others share: backends in the first seed, clients
+/// in the others.
 #[test]
 fn what_comes_in_small_pieces_is_no_flood() {
     assert_faultless(&[7508, 33452, 45325]);
 }
 
-/// What had been read ahead of a response that its backend cut was taken for the whole
-/// before its head was written: one with a length that was not its own, and one with
-/// no length that seemed whole.
+/// Guards against taking a response that its backend cut for a whole one, before its head is
+/// written. One had been given a wrong length, and one without a length seemed whole.
 #[test]
 fn what_a_backend_cuts_is_never_whole() {
     assert_faultless(&[537, 9519]);
 }
 
-/// What was promised to a response that never went out is taken back. The metrics, which
-/// had been read meanwhile, do not fall; the uplink's own sum does.
+/// Checks that a grant to a response that never went out is refunded. The metrics, which had been
+/// read meanwhile, do not fall; the uplink's own sum does.
 #[test]
 fn what_was_taken_back_is_not_taken_for_sent() {
     assert_faultless(&[9205]);
 }
 
-/// Of HTTP/2, when the requests are over that waited when another configuration
-/// came; of HTTP/1.1, when the endpoint reads nothing of a request that is over.
+/// Checks that unused connections to backends end. With HTTP/2 that is when the requests are over
+/// that waited at a reload. With HTTP/1.1 it is when the endpoint reads nothing of a request that
+/// is over.
 #[test]
 fn connections_that_nobody_wants_end() {
     assert_faultless(&[123_269, 141_227, 313_135]);

@@ -1,4 +1,4 @@
-//! A client that asks again before it has the answer.
+//! Tests of a client that sends its next request before it has the answer to the last.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,11 +15,11 @@ use tokio::time::sleep;
 
 use crate::time;
 
-/// What the proxy's socket holds for a client.
+/// The bytes that the proxy's socket holds for a client.
 const SOCKET_BYTES: usize = 200_000;
 const REQUEST: &[u8] = b"GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n";
 
-/// A head has a second, an answer takes nine.
+/// The configuration: a request's head has a second, and an answer takes nine.
 const CONFIG: &str = "
 version: 1
 admin: off
@@ -30,7 +30,7 @@ clusters: {farm: {endpoints: [10.0.0.1:80]}}
 routes: [{cluster: farm}]
 ";
 
-/// The proxy's end of a connection, and the other.
+/// Returns the proxy's end of a connection, and the other end.
 fn pair() -> io::Result<(TcpStream, UnixStream)> {
     let (ours, theirs) = Pair::pair()?;
     SockRef::from(&theirs).set_send_buffer_size(SOCKET_BYTES)?;
@@ -40,8 +40,8 @@ fn pair() -> io::Result<(TcpStream, UnixStream)> {
     Ok((TcpStream::from_std(theirs)?, UnixStream::from_std(ours)?))
 }
 
-/// A proxy and a client of it; each answer has so many bytes, and comes after a
-/// while.
+/// Starts a proxy and its client, whose first request is sent. Each answer has `body_bytes` bytes,
+/// and comes after `delay`.
 async fn meet(body_bytes: usize, delay: Duration) -> (Simulated, UnixStream) {
     let config = sprat_config::parse(CONFIG, "pipelined", &|_| None);
     let config = config.unwrap_or_else(|errors| panic!("{errors}")).config;
@@ -81,7 +81,7 @@ async fn backend(mut stream: UnixStream, body_bytes: usize, delay: Duration) {
     }
 }
 
-/// Reads a kilobyte each 20 ms until so many bytes have come, or the end.
+/// Reads a kilobyte every 20 ms, until so many bytes have come, or the end.
 async fn read_slowly(stream: &mut UnixStream, until: usize, total: &mut usize) {
     let mut piece = [0; 1_000];
     while *total < until {
@@ -114,8 +114,8 @@ fn who_has_not_all_of_an_answer_is_not_late_with_the_next_request() {
     }
 }
 
-/// Who closes with something unread resets the connection, and the answer may
-/// be lost with it.
+/// Checks that the proxy does not close a connection with unread bytes, which would reset it and
+/// could lose the answer.
 #[test]
 fn who_is_told_that_the_connection_ends_is_not_reset() {
     let (answer, _) = time::run(async {

@@ -1,4 +1,4 @@
-//! What happens in a run: all of it follows from the seed.
+//! The plan of a run, all of which follows from the seed.
 
 use fastrand::Rng;
 
@@ -6,74 +6,75 @@ use crate::health::{Health, Outage};
 use crate::settings::Settings;
 use crate::wire::Fault;
 
-/// A run.
+/// The plan of one run.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
-    /// What the proxy begins with.
+    /// The settings with which the proxy begins.
     pub(crate) settings: Settings,
-    /// In order.
+    /// The reloads, in the order of their times.
     pub(crate) reloads: Vec<ReloadPlan>,
     pub(crate) clients: Vec<ClientPlan>,
-    /// Endpoints that die and return.
+    /// The outages of endpoints that fail and return.
     pub(crate) outages: Vec<Outage>,
-    /// Of 100 things that can go wrong, so many do.
+    /// The number of faults that occur, out of 100 that could.
     faults: u8,
 }
 
-/// Another configuration in the middle of the run.
+/// A reload in the middle of the run.
 #[derive(Debug, Clone)]
 pub(crate) struct ReloadPlan {
     pub(crate) at_ms: u64,
     pub(crate) settings: Settings,
-    /// Another uplink takes the place of the one before: connections end with
-    /// their present request.
+    /// Whether another uplink replaces the one before, so that connections end with their present
+    /// request.
     pub(crate) drains: bool,
 }
 
-/// A client and its connection.
+/// The plan of a client, and of its connection.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientPlan {
     pub(crate) number: u64,
     pub(crate) at_ms: u64,
-    /// That it is accepted by.
+    /// The worker that accepts the client.
     pub(crate) worker: usize,
     pub(crate) requests: Vec<RequestPlan>,
-    /// Requests sent before the first is answered.
+    /// The number of requests that are sent before the first is answered.
     pub(crate) pipelined: usize,
     pub(crate) fault: Option<Fault>,
-    /// None: it speaks HTTP/1.1.
+    /// The plan for HTTP/2; none if the client speaks HTTP/1.1.
     pub(crate) http2: Option<Http2Plan>,
 }
 
-/// A client that has several requests at a time on its connection.
+/// The plan of a client that has several requests at a time on its connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Http2Plan {
     pub(crate) at_a_time: usize,
-    /// Bytes of an answer, and of all, before it has taken them.
+    /// The bytes of one answer, and of all answers, that the client accepts before it has taken
+    /// them.
     pub(crate) stream_window_bytes: u32,
     pub(crate) connection_window_bytes: u32,
-    /// By request: how long after its beginning the client has enough of it.
+    /// The time after which the client resets each request, if it does.
     pub(crate) resets_ms: Vec<Option<u64>>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct RequestPlan {
-    /// No other request of the run has it.
+    /// The number of the request, which no other of the run has.
     pub(crate) id: u64,
     pub(crate) method: &'static str,
-    /// Bytes of its body.
+    /// The bytes of the request's body.
     pub(crate) upload: usize,
     pub(crate) is_chunked: bool,
-    /// After the answer before.
+    /// The pause after the answer before.
     pub(crate) pause_ms: u64,
     pub(crate) is_last: bool,
-    /// Not empty: it asks for another protocol, and for these to be sent back.
-    /// Bytes of each.
+    /// The bytes of each message of a conversation. If there are any, the request asks for another
+    /// protocol, and the backend sends them back.
     pub(crate) messages: Vec<usize>,
 }
 
-/// How a body's end is told.
+/// The way in which the end of a body is told.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Framing {
     Length,
@@ -81,39 +82,39 @@ pub(crate) enum Framing {
     Close,
 }
 
-/// A backend's answer to a request.
+/// The answer of a backend to a request.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) length: usize,
     pub(crate) framing: Framing,
     pub(crate) delay_ms: u64,
-    /// A 103 comes first.
+    /// Whether a 103 comes first.
     pub(crate) has_hints: bool,
 }
 
-/// What a backend does instead.
+/// The fault of a backend, in place of its planned answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum BackendFault {
-    /// Closes when it has the request's head.
+    /// The backend closes when it has the request's head.
     CloseAtHead,
-    /// Closes when it has all of the request.
+    /// The backend closes when it has the whole request.
     CloseAtEnd,
-    /// Closes after so many thousandths of the answer.
+    /// The backend closes after so many thousandths of the answer.
     CutAnswer(u64),
-    /// Stops in the middle of it.
+    /// The backend stops after so many thousandths of the answer, and does not close.
     StallAnswer(u64),
-    /// Does not speak HTTP.
+    /// The backend answers with something else than HTTP.
     Garbage,
-    /// Never answers.
+    /// The backend never answers.
     Silent,
-    /// Answers before it has read the body, and closes.
+    /// The backend answers before it has read the body, and closes.
     Early,
-    /// Answers and closes, without a word of that.
+    /// The backend answers and then closes, without announcing that.
     CloseAfter,
 }
 
-/// What a connection to an endpoint comes to.
+/// The outcome of an attempt to connect to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Dial {
     Open { after_ms: u64 },
@@ -157,7 +158,7 @@ impl Plan {
         plan
     }
 
-    /// Has the proxy look after the farm's endpoints, some of which die.
+    /// Adds health checks of the farm's endpoints, and outages if the run has faults.
     fn keep_health(&mut self) {
         let mut rng = self.rng("health", 0);
         let health = Health::random(&mut rng);
@@ -172,7 +173,7 @@ impl Plan {
         }
     }
 
-    /// Has some of the clients, and some of the backends, speak HTTP/2.
+    /// Makes some of the clients, and some of the backends, speak HTTP/2.
     fn speak_http2(&mut self) {
         let mut rng = self.rng("http2", 0);
         let mut which = [rng.bool(), rng.bool()];
@@ -196,23 +197,23 @@ impl Plan {
         }
     }
 
-    /// All that the proxy is configured by, in order.
+    /// Returns all settings of the proxy, in the order of their times.
     pub(crate) fn all_settings(&self) -> impl Iterator<Item = &Settings> {
         let later = self.reloads.iter().map(|reload| &reload.settings);
         std::iter::once(&self.settings).chain(later)
     }
 
-    /// Whether the proxy turns requests away though nothing is wrong.
+    /// Returns whether the proxy may refuse requests without a fault.
     pub(crate) fn is_narrow(&self) -> bool {
         self.all_settings().any(Settings::is_narrow)
     }
 
-    /// Whether all must be well.
+    /// Returns whether the run has no faults.
     pub(crate) fn is_without_faults(&self) -> bool {
         self.faults == 0
     }
 
-    /// A generator for one thing, whatever happens to the others.
+    /// Returns a generator for one thing, which does not depend on the use of others.
     pub(crate) fn rng(&self, what: &str, number: u64) -> Rng {
         let mut hash = self.seed ^ 0xcbf2_9ce4_8422_2325;
         for byte in what.bytes().chain(number.to_le_bytes()) {
@@ -221,7 +222,7 @@ impl Plan {
         Rng::with_seed(hash)
     }
 
-    /// The request with this number.
+    /// Returns the plan of the request with this number.
     pub(crate) fn request(&self, id: u64) -> &RequestPlan {
         &self.clients[(id / 100) as usize].requests[(id % 100) as usize]
     }
@@ -258,7 +259,7 @@ impl Plan {
         }
     }
 
-    /// What a backend does at the given attempt at a request.
+    /// Returns the backend's fault at the given attempt at a request, if there is one.
     pub(crate) fn backend_fault(&self, id: u64, attempt: u64) -> Option<BackendFault> {
         let mut rng = self.rng("backend", id * 1_000 + attempt);
         if rng.u8(..100) >= self.faults {
@@ -372,7 +373,7 @@ fn http2(rng: &mut Rng, requests: usize, faults: u8) -> Http2Plan {
     }
 }
 
-/// Makes a request one for a conversation.
+/// Turns a request into one for a conversation.
 fn converse(rng: &mut Rng, request: &mut RequestPlan) {
     request.method = "GET";
     request.upload = 0;
@@ -382,7 +383,7 @@ fn converse(rng: &mut Rng, request: &mut RequestPlan) {
     request.messages = messages.collect();
 }
 
-/// The bytes of the body that belongs to a request, or to its answer.
+/// Returns the bytes of the body that belongs to a request, or to its answer.
 pub(crate) fn body(id: u64, is_answer: bool, length: usize) -> Vec<u8> {
     let salt = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(is_answer);
     let byte = |index: usize| {

@@ -1,5 +1,4 @@
-//! What a run is made to do wrong on purpose, so that it must be found: a check
-//! that cannot fail says nothing.
+//! Faults that are planted in a run and must be found: a check that cannot fail says nothing.
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -7,20 +6,20 @@ use std::net::IpAddr;
 use crate::plan::{Plan, RequestPlan};
 use crate::{counts, number, world};
 
-/// A fault that no run may have.
+/// A planted fault, which no real run may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Planted {
     /// The responses to two requests are exchanged.
     Responses,
-    /// Their bodies are, and nothing else.
+    /// The bodies of the responses to two requests are exchanged, and nothing else.
     Bodies,
     /// A byte that the proxy has sent is missing.
     Lost(Way),
-    /// It comes twice.
+    /// A byte that the proxy has sent comes twice.
     Doubled(Way),
-    /// At the end one is left of what this metric counts.
+    /// The metric of this name is 1 too high at the end.
     Left(&'static str),
-    /// The uplink was debited for so much more than went out, or so much less.
+    /// The uplink was debited for so many bytes more, or less, than went out.
     Debited(i8),
     /// A request that is not safe comes to a backend twice.
     Repeated,
@@ -28,7 +27,7 @@ pub(crate) enum Planted {
     Gone,
 }
 
-/// Where the proxy sends bytes.
+/// The direction in which the proxy sends bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
     ToClient,
@@ -38,9 +37,9 @@ pub(crate) enum Way {
 /// The planted fault of a run, which happens once, if there is one.
 pub(crate) struct Plant {
     what: Option<Planted>,
-    /// Of a connection's bytes.
+    /// The byte of a connection at which the fault happens.
     at: u64,
-    /// Requests whose responses are exchanged.
+    /// The two requests whose responses are exchanged.
     pair: Option<(u64, u64)>,
     is_done: Cell<bool>,
 }
@@ -62,8 +61,8 @@ impl Plant {
         }
     }
 
-    /// The requests whose response, and whose response's body, is sent to this
-    /// one.
+    /// Returns the request whose response is sent to this one, and the request whose response's
+    /// body is.
     pub(crate) fn answered(&self, id: u64) -> (u64, u64) {
         let other = match self.pair {
             Some((one, other)) if id == one => other,
@@ -77,7 +76,8 @@ impl Plant {
         }
     }
 
-    /// Bytes have come, the first of which is the connection's byte `from`.
+    /// Spoils the bytes that have come, if the fault is among them. The first of them is the
+    /// connection's byte `from`.
     pub(crate) fn spoil(&self, way: Way, from: u64, bytes: &mut Vec<u8>) {
         let Some(index) = self.at.checked_sub(from) else {
             return;
@@ -94,7 +94,7 @@ impl Plant {
         self.is_done.set(true);
     }
 
-    /// Whether a request is taken for one that has come before.
+    /// Returns whether a request is treated as one that has come before.
     pub(crate) fn repeats(&self, is_safe: bool) -> bool {
         self.what == Some(Planted::Repeated) && !is_safe && !self.is_done.replace(true)
     }
@@ -103,7 +103,7 @@ impl Plant {
         self.what == Some(Planted::Gone) && endpoint == IpAddr::from([10, 0, 0, 1])
     }
 
-    /// What a metric says at the end, and what it is taken for.
+    /// Returns the value of a metric at the end, with the fault added.
     pub(crate) fn counted(&self, name: &str, value: f64) -> f64 {
         match self.what {
             Some(Planted::Left(own)) if own == name => value + 1.0,
@@ -111,7 +111,7 @@ impl Plant {
         }
     }
 
-    /// Bytes that the uplink was debited for at the end, and what they are taken for.
+    /// Returns the bytes that the uplink was debited for at the end, with the fault added.
     pub(crate) fn debited(&self, bytes: u64) -> u64 {
         match self.what {
             Some(Planted::Debited(more)) => bytes.saturating_add_signed(more.into()),
@@ -120,10 +120,11 @@ impl Plant {
     }
 }
 
-/// Runs within which a planted fault must be found.
+/// The number of runs within which a planted fault must be found.
 const WITHIN: u64 = 16;
 
-/// Finds a fault within [`WITHIN`] runs, or counts how many of `SEEDS` find it.
+/// Checks that a fault is found within [`WITHIN`] runs. If `SEEDS` is set, prints instead how many
+/// of so many runs find it.
 fn is_found(planted: Planted) {
     let finds = |seed: &u64| !world::run_with(*seed, Some(planted)).wrong.is_empty();
     if let Some(seeds) = number("SEEDS") {
@@ -153,7 +154,7 @@ fn doubled_bytes_are_found() {
     is_found(Planted::Doubled(Way::ToBackend));
 }
 
-/// Flows, requests, connections, places: by the names that they have.
+/// Checks that what is left is found for each gauge, by the gauge's name.
 #[test]
 fn what_is_left_is_found() {
     for name in counts::NOTHING_LEFT {
@@ -161,7 +162,8 @@ fn what_is_left_is_found() {
     }
 }
 
-/// A refund of a segment's headers that is lost; a byte that costs nothing.
+/// Checks that wrong debits are found: a lost refund of a segment's headers, and a byte that costs
+/// nothing.
 #[test]
 fn wrong_debits_are_found() {
     is_found(Planted::Debited(66));

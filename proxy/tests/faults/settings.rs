@@ -1,29 +1,29 @@
-//! What the proxy is configured by, and what a reload may change of it.
+//! The settings of the proxy in a run, and the changes that a reload may make.
 
 use fastrand::Rng;
 
 use crate::health::Health;
 
-/// What a run's configuration says; the rest is left at its defaults.
+/// The settings of a run's configuration; all others have their defaults.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
-    /// No reload changes that.
+    /// The number of workers, which no reload changes.
     workers: usize,
     rate: &'static str,
     policy: &'static str,
-    /// What the class says that some requests belong to.
+    /// The settings of the class that some requests belong to.
     class: &'static str,
-    /// Which requests those are.
+    /// The rule for the requests of that class.
     class_match: &'static str,
-    /// Longer than a healthy client takes for what a socket may hold of the
-    /// answer before.
+    /// The time-out of idle connections. It is longer than a healthy client takes to read what a
+    /// socket may hold of the answer before.
     idle_timeout: &'static str,
     stream_idle_timeout: &'static str,
-    /// All requests go to `farm`, or some to `barn`.
+    /// Whether some requests go to `barn`; otherwise all go to `farm`.
     has_barn_route: bool,
     barn: Cluster,
     farm: Cluster,
-    /// Of the farm's endpoints.
+    /// The health checks of the farm's endpoints.
     health: Option<Health>,
 }
 
@@ -35,7 +35,7 @@ struct Cluster {
     waiting: &'static str,
     max_connections: &'static str,
     idle_timeout: &'static str,
-    /// Whether its endpoints are spoken to in HTTP/2.
+    /// Whether the cluster's endpoints speak HTTP/2.
     http2: bool,
 }
 
@@ -60,7 +60,7 @@ impl Settings {
         }
     }
 
-    /// The same but for some of it.
+    /// Returns these settings with some of them changed.
     pub(crate) fn changed(&self, rng: &mut Rng) -> Self {
         let mut next = self.clone();
         for _ in 0..rng.u8(1..=3) {
@@ -84,49 +84,49 @@ impl Settings {
         next
     }
 
-    /// Has the farm's endpoints, and the barn's, speak HTTP/2 or not.
+    /// Sets whether the farm's endpoints, and the barn's, speak HTTP/2.
     pub(crate) fn speak_http2(&mut self, which: [bool; 2]) {
         [self.farm.http2, self.barn.http2] = which;
     }
 
-    /// Has the farm's endpoints looked after.
+    /// Sets the health checks of the farm's endpoints.
     pub(crate) fn keep_health(&mut self, health: &Health) {
         self.health = Some(health.clone());
     }
 
-    /// The farm's endpoints, if they are looked after.
+    /// Returns the farm's endpoints, if they have health checks.
     pub(crate) fn kept_endpoints(&self) -> Option<&[&'static str]> {
         self.health.as_ref().map(|_| &*self.farm.endpoints)
     }
 
-    /// Whether requests may be repeated that are not safe.
+    /// Returns whether unsafe requests may be repeated.
     pub(crate) fn repeats_unsafe(&self) -> bool {
         let health = self.health.as_ref();
         health.is_some_and(|health| health.repeats_unsafe)
     }
 
-    /// Whether every endpoint of the farm has its turn, sooner or later.
+    /// Returns whether every endpoint of the farm has its turn, sooner or later.
     pub(crate) fn takes_turns(&self) -> bool {
         ["round_robin", "random", "p2c"].contains(&self.farm.dispatch)
     }
 
-    /// Whether some do.
+    /// Returns whether any endpoint speaks HTTP/2.
     pub(crate) fn speaks_http2(&self) -> bool {
         self.farm.http2 || self.barn.http2
     }
 
-    /// Whether requests are turned away for want of room.
+    /// Returns whether requests may be refused for want of room.
     pub(crate) fn is_narrow(&self) -> bool {
         self.farm.is_narrow() || self.barn.is_narrow()
     }
 
-    /// Whether nothing is paced.
+    /// Returns whether responses are not paced.
     pub(crate) fn is_unlimited(&self) -> bool {
         self.rate == "unlimited"
     }
 
-    /// As the proxy reads it. How fast a client takes a response is what
-    /// `TCP_INFO` tells, which a simulated connection has not.
+    /// Returns the configuration as the proxy reads it. Minimum rates for responses are off: they
+    /// need `TCP_INFO`, which a simulated connection does not have.
     pub(crate) fn text(&self) -> String {
         let Self {
             workers,
@@ -228,7 +228,8 @@ fn policy(rng: &mut Rng) -> &'static str {
     one(rng, &all)
 }
 
-/// On the uplink alone: before a backend a class's requests may be refused.
+/// Returns the settings of a class on the uplink alone: before a backend its requests may be
+/// refused.
 fn class(rng: &mut Rng) -> &'static str {
     let all = [
         "level: 0",

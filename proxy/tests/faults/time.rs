@@ -1,8 +1,7 @@
-//! Time that passes when nothing else can happen.
+//! Virtual time, which passes only when nothing else can happen.
 //!
-//! tokio's paused clock jumps to the next timer as soon as no task can run,
-//! though a socket may have become readable. Here it jumps only after a look
-//! at the sockets that has woken nobody.
+//! The paused clock of tokio jumps to the next timer as soon as no task can run, even if a socket
+//! has become readable. Here it jumps only after a look at the sockets that has woken no task.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,15 +14,15 @@ use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 use tokio::time::timeout;
 
-/// How long tasks get to end when all is over.
+/// The time that tasks get to end when all is over.
 const AFTERWARDS: Duration = Duration::from_secs(3600);
 
-/// What the event loop's thread and its tasks tell one another.
+/// The state that the event loop's thread and its tasks share.
 #[derive(Default)]
 struct Watch {
-    /// A task is to be polled.
+    /// Whether a task is to be polled.
     woken: AtomicBool,
-    /// Tasks were polled since the last look at the sockets.
+    /// Whether tasks were polled since the last look at the sockets.
     moved: AtomicBool,
     root: Mutex<Option<Waker>>,
 }
@@ -43,8 +42,8 @@ impl Wake for Watch {
     }
 }
 
-/// Runs `main` and all tasks that it spawns, in virtual time; its output, and
-/// whether every task has ended.
+/// Runs `main`, and all tasks that it spawns, in virtual time. Returns its output, and whether
+/// every task has ended.
 pub(crate) fn run<T>(main: impl Future<Output = T>) -> (T, bool) {
     let watch = Arc::new(Watch::default());
     watch.woken.store(true, SeqCst);

@@ -1,13 +1,13 @@
-//! A conversation on a connection that has switched protocols: the client sends
-//! messages, the backend sends each back.
+//! Conversations on connections that have switched protocols: the client sends messages, and the
+//! backend sends each back.
 
 use crate::plan::{self, RequestPlan};
 use crate::wire::{Over, Reader, Writer};
 
-/// Messages sent before the first has come back.
+/// The number of messages that are sent before the first has come back.
 pub(crate) const AHEAD: usize = 2;
 
-/// A message: its length, and bytes that no other has.
+/// Returns a message: its length, and bytes that no other message has.
 pub(crate) fn message(request: &RequestPlan, index: usize) -> Vec<u8> {
     let length = request.messages[index];
     let number = (index as u64 + 1) * 1_000_000 + request.id;
@@ -16,13 +16,13 @@ pub(crate) fn message(request: &RequestPlan, index: usize) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of the whole conversation in one direction.
+/// Returns the bytes of the whole conversation in one direction.
 pub(crate) fn total(request: &RequestPlan) -> u64 {
     let lengths = request.messages.iter().map(|length| 4 + *length as u64);
     lengths.sum()
 }
 
-/// Sends back what comes, but no more than so many bytes.
+/// Sends back the bytes that come, but no more than `left`.
 pub(crate) async fn echo(
     reader: &mut Reader<'_>,
     writer: &mut Writer<'_>,
@@ -42,7 +42,7 @@ pub(crate) async fn echo(
     Ok(())
 }
 
-/// The next bytes, as many as were sent.
+/// Reads as many bytes as were sent.
 pub(crate) async fn hear(reader: &mut Reader<'_>, sent: &[u8]) -> Result<Vec<u8>, Over> {
     while reader.buffered().len() < sent.len() {
         reader.fill().await?;

@@ -1,5 +1,4 @@
-//! One end of a simulated connection: slow, in pieces, and cut where its fault
-//! says.
+//! The simulation's end of a connection: slow, in pieces, and cut where its fault says.
 
 use std::cell::Cell;
 use std::io;
@@ -15,31 +14,30 @@ use tokio::time::sleep;
 use crate::planted::Way;
 use crate::world::World;
 
-/// What goes wrong on a connection, and after how many bytes of a direction.
+/// The fault of a connection, and the bytes of a direction after which it comes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Fault {
-    /// It is closed when so many bytes were read.
+    /// The connection is closed when so many bytes were read.
     CutReading(u64),
-    /// It is closed when so many bytes were written.
+    /// The connection is closed when so many bytes were written.
     CutWriting(u64),
-    /// Nothing is read any more, nor written: whoever is there has gone
-    /// without a word.
+    /// The peer is gone without a word after so many bytes read: it reads and writes nothing more.
     SilentReading(u64),
-    /// The same after so many bytes written.
+    /// The peer is gone without a word after so many bytes written.
     SilentWriting(u64),
 }
 
-/// Longer than any bound of the proxy's.
+/// A time longer than any bound of the proxy's.
 const SILENCE: Duration = Duration::from_secs(400);
 
-/// How the bytes come and go.
+/// The pace at which bytes come and go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Bytes at once.
+    /// The most bytes at once.
     piece: usize,
-    /// Of 100 pieces, so many have to wait,
+    /// The number of pieces that wait, out of 100.
     waits: u8,
-    /// for so long at most.
+    /// The longest time that a piece waits.
     wait_ms: u64,
 }
 
@@ -59,7 +57,7 @@ impl Pace {
         }
     }
 
-    /// Every byte at once, and no faster than one must.
+    /// Waits as the pace demands, and returns the bytes of the next piece.
     async fn piece(self, rng: &mut Rng, bytes_so_far: u64) -> usize {
         // Small pieces for the head, where they matter; a large body in pieces
         // of seven bytes would say nothing more.
@@ -86,7 +84,7 @@ pub(crate) struct Wire {
     output: Output,
 }
 
-/// The way to the peer.
+/// The state of the direction to the peer.
 struct Input {
     rng: Rng,
     pace: Pace,
@@ -95,14 +93,14 @@ struct Input {
     was_reset: bool,
 }
 
-/// The way from the peer.
+/// The state of the direction from the peer.
 struct Output {
     rng: Rng,
     pace: Pace,
     bytes: u64,
 }
 
-/// Two ends of a connection: the proxy's, and the simulation's.
+/// Creates a connection, and returns the proxy's end and the simulation's.
 pub(crate) fn pair(
     world: &Rc<World>,
     name: String,
@@ -167,8 +165,8 @@ impl Wire {
         }
     }
 
-    /// Bytes that the other end has written, whether they were read or not.
-    /// To be called at the end.
+    /// Returns the bytes that the other end has written, read or not. It is called when the
+    /// connection is over.
     pub(crate) fn taken(&self) -> u64 {
         let mut rest = vec![std::mem::MaybeUninit::uninit(); 1 << 20];
         let unread = SockRef::from(&self.stream).peek(&mut rest);
@@ -186,48 +184,49 @@ struct Ends<'a> {
     has_failed: &'a Cell<bool>,
 }
 
-/// The connection is over.
+/// The reason why a connection is over.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Over {
-    /// The proxy has closed it, or reset it.
+    /// The proxy has closed or reset the connection.
     Closed,
-    /// Its own fault has come.
+    /// The connection's own fault has come.
     Fault,
 }
 
-/// Reads a connection.
+/// The reading direction of a connection.
 pub(crate) struct Reader<'a> {
     ends: Ends<'a>,
     input: &'a mut Input,
 }
 
 impl<'a> Reader<'a> {
-    /// Whether the connection's fault has come.
+    /// Returns whether the connection's fault has come.
     pub(crate) fn has_failed(&self) -> bool {
         self.ends.has_failed.get()
     }
 
-    /// The same for whoever does not read himself.
+    /// Returns the flag that tells whether the connection's fault has come, for tasks without the
+    /// reader.
     pub(crate) fn failure(&self) -> &'a Cell<bool> {
         self.ends.has_failed
     }
 
-    /// Whether the other end closed with bytes unread.
+    /// Returns whether the other end closed with bytes unread.
     pub(crate) fn was_reset(&self) -> bool {
         self.input.was_reset
     }
 
-    /// What has been read and not used.
+    /// Returns the bytes that were read and not used.
     pub(crate) fn buffered(&self) -> &[u8] {
         &self.input.buffer
     }
 
-    /// So many bytes have been used.
+    /// Removes bytes that have been used.
     pub(crate) fn consume(&mut self, bytes: usize) {
         self.input.buffer.drain(..bytes);
     }
 
-    /// Reads some more.
+    /// Reads some more bytes into the buffer.
     pub(crate) async fn fill(&mut self) -> Result<(), Over> {
         let Ends {
             world,
@@ -276,14 +275,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes to a connection.
+/// The writing direction of a connection.
 pub(crate) struct Writer<'a> {
     ends: Ends<'a>,
     output: &'a mut Output,
 }
 
 impl Writer<'_> {
-    /// Writes all of it, in pieces.
+    /// Writes all bytes, in pieces.
     pub(crate) async fn send(&mut self, mut bytes: &[u8]) -> Result<(), Over> {
         let Ends {
             world,
@@ -321,7 +320,7 @@ impl Writer<'_> {
 }
 
 impl Ends<'_> {
-    /// What the fault does, before the connection is closed.
+    /// Carries out the fault, before the connection is closed.
     async fn fail(&self) -> Over {
         self.has_failed.set(true);
         self.world.trace(self.name, &format!("{:?}", self.fault));

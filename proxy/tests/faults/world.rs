@@ -1,5 +1,4 @@
-//! A run: the proxy, its clients and its backends, and what is known of them
-//! all at the end.
+//! A run: the proxy, its clients and its backends, and the record of them all.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,19 +25,19 @@ use crate::planted::{Plant, Planted, Way};
 use crate::settings::Settings;
 use crate::{backend, client, counts, health, time, wire};
 
-/// Longer than anything takes.
+/// A time longer than anything takes.
 const HANGS: Duration = Duration::from_secs(3_600);
 
-/// Bytes that a connection costs beside its segments: the SYN-ACK with its
-/// options, two ACKs and the FIN.
+/// The bytes that a connection costs beside its segments: the SYN-ACK with its options, two ACKs
+/// and the FIN.
 const BARE_BYTES: u64 = 4 * 66 + 8;
 
-/// Without a fault a client does not do nothing for so long: longer than any
-/// pause, and shorter than any time-out, after which what waits is looked at
-/// again whether it was woken or not.
+/// The longest time in which no client does anything, in a run without faults. It is longer than
+/// any pause, and shorter than any time-out: after a time-out the proxy looks at what waits,
+/// whether that was woken or not.
 const QUIET_MS: u64 = 20_000;
 
-/// What a request's first bytes take to the proxy at most.
+/// The longest time that the first bytes of a request take to the proxy.
 const ON_THE_WAY_MS: u64 = 500;
 
 pub(crate) struct World {
@@ -46,27 +45,27 @@ pub(crate) struct World {
     pub(crate) plant: Plant,
     began: Instant,
     trace: RefCell<Vec<String>>,
-    /// When a client last did something.
+    /// The time at which a client last did something.
     pub(crate) moved_ms: Cell<u64>,
-    /// When, and which request it concerns if it concerns one.
+    /// The faults: the time of each, and the request that it concerns, if it concerns one.
     faults: RefCell<Vec<(u64, Option<u64>)>>,
     attempts: RefCell<BTreeMap<u64, u64>>,
-    /// Requests that a backend has taken, and not refused.
+    /// The requests that a backend has taken, and not refused.
     taken: RefCell<BTreeSet<u64>>,
-    /// Requests of whose body a backend has read something.
+    /// The requests of whose body a backend has read a part.
     read: RefCell<BTreeSet<u64>>,
-    /// Nothing goes wrong any more.
+    /// Whether all faults are over.
     pub(crate) is_calm: Cell<bool>,
-    /// Endpoints that have answered a probe.
+    /// The endpoints that have answered a probe.
     pub(crate) probed: RefCell<BTreeSet<IpAddr>>,
     dials: Cell<u64>,
-    /// What should not have happened.
+    /// The events that should not have happened.
     pub(crate) wrong: RefCell<Vec<String>>,
-    /// What clients' connections cost on the wire.
+    /// The cost of the clients' connections on the wire, in bytes.
     wire_bytes: Cell<u64>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) trace: Vec<String>,
@@ -74,7 +73,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The same only if every event was.
+    /// Returns a hash of the trace, which is equal only if every event was.
     pub(crate) fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.trace.hash(&mut hasher);
@@ -92,7 +91,7 @@ impl World {
         self.trace.borrow_mut().push(line);
     }
 
-    /// A client has read or written something.
+    /// Notes that a client has read or written bytes.
     pub(crate) fn moved(&self, who: &str) {
         let now = self.now_ms();
         let quiet = now - self.moved_ms.replace(now);
@@ -101,24 +100,24 @@ impl World {
         }
     }
 
-    /// Something has gone wrong on purpose.
+    /// Notes a fault that was planned.
     pub(crate) fn fault(&self, who: &str, id: Option<u64>, what: &str) {
         self.trace(who, &format!("FAULT {what}"));
         self.faults.borrow_mut().push((self.now_ms(), id));
     }
 
-    /// Something has gone wrong.
+    /// Notes an event that should not have happened.
     pub(crate) fn wrong(&self, who: &str, what: &str) {
         self.trace(who, &format!("WRONG {what}"));
         self.wrong.borrow_mut().push(format!("{who}: {what}"));
     }
 
-    /// When a request begins.
+    /// Returns the present time, to mark the beginning of a request.
     pub(crate) fn mark(&self) -> u64 {
         self.now_ms()
     }
 
-    /// Whether a fault explains what became of a request that began then.
+    /// Returns whether a fault explains the outcome of a request that began then.
     pub(crate) fn explains(&self, id: u64, began_ms: u64) -> bool {
         self.faults.borrow().iter().any(|&(at, whose)| match whose {
             Some(own) => own == id,
@@ -127,15 +126,15 @@ impl World {
         })
     }
 
-    /// Whether the proxy may have closed a connection, opened at the one time,
-    /// before a request that it could have begun with at the other: a reload
-    /// has it end with the request that is in progress.
+    /// Returns whether a reload may have closed a connection before a request. The connection was
+    /// opened at `opened_ms`, and the request could begin at `ready_ms`. A reload that drains ends
+    /// a connection with its present request.
     pub(crate) fn drained(&self, opened_ms: u64, ready_ms: u64) -> bool {
         let mut reloads = self.plan.reloads.iter().filter(|reload| reload.drains);
         reloads.any(|reload| (opened_ms..=ready_ms + ON_THE_WAY_MS).contains(&reload.at_ms))
     }
 
-    /// What becomes of a connection to an endpoint.
+    /// Returns the outcome of an attempt to connect to an endpoint.
     fn dial(&self, number: u64, to: IpAddr) -> Dial {
         match self.away(to) {
             Some(Away::Refuses) => Dial::Refused { after_ms: 1 },
@@ -146,7 +145,7 @@ impl World {
         }
     }
 
-    /// What is wrong with an endpoint at present.
+    /// Returns the state of an endpoint that is away at present.
     pub(crate) fn away(&self, endpoint: IpAddr) -> Option<Away> {
         if self.plant.keeps_away(endpoint) {
             return Some(Away::Refuses);
@@ -157,7 +156,7 @@ impl World {
         Some(outage.how)
     }
 
-    /// How often a request had come to a backend before.
+    /// Counts an attempt at a request, and returns how many came to backends before.
     pub(crate) fn attempt(&self, id: u64) -> u64 {
         let mut attempts = self.attempts.borrow_mut();
         let count = attempts.entry(id).or_default();
@@ -165,7 +164,8 @@ impl World {
         *count - 1
     }
 
-    /// A backend takes a request, which may be `repeated` or not.
+    /// Notes that a backend takes a request. A request that is not safe may come twice only if the
+    /// settings allow that.
     pub(crate) fn take(&self, who: &str, id: u64, is_safe: bool) {
         let repeated = is_safe || self.plan.all_settings().any(Settings::repeats_unsafe);
         let is_new = self.taken.borrow_mut().insert(id) && !self.plant.repeats(is_safe);
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// The body of a request, or as much of it as came.
+    /// Checks the body of a request, or as much of it as came.
     pub(crate) fn uploaded(&self, who: &str, id: u64, body: &[u8], is_whole: bool) {
         if !body.is_empty() {
             self.read.borrow_mut().insert(id);
@@ -195,20 +195,21 @@ impl World {
         }
     }
 
-    /// A client's connection is over, and has taken so many bytes.
+    /// Adds the cost of a client's connection that is over, and on which the client took so many
+    /// bytes.
     pub(crate) fn client_closed(&self, taken: u64) {
         let cost = WireCost::ETHERNET_IPV4.segment_bytes(taken) + BARE_BYTES;
         self.wire_bytes.set(self.wire_bytes.get() + cost);
     }
 }
 
-/// The proxy wants a connection.
+/// The proxy's wish for a connection to an endpoint.
 struct Call {
     address: SocketAddr,
     answer: oneshot::Sender<io::Result<TcpStream>>,
 }
 
-/// Has the proxy's connections end at simulated backends.
+/// Makes the proxy's connections end at simulated backends.
 fn network(world: &Rc<World>) -> impl Fn(SocketAddr) -> Connecting + Send + Sync + 'static {
     let (caller, mut calls) = mpsc::unbounded_channel();
     let world = Rc::clone(world);
@@ -259,16 +260,16 @@ fn accept(world: &Rc<World>, number: u64, address: SocketAddr) -> io::Result<Tcp
 }
 
 thread_local! {
-    /// What this thread's tasks have panicked with, while a run is on.
+    /// The messages of this thread's panics, while a run is on.
     static PANICS: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Runs a plan to its end.
+/// Runs the plan of a seed to its end.
 pub(crate) fn run(seed: u64) -> Outcome {
     run_with(seed, None)
 }
 
-/// The same with a fault that must be found.
+/// Runs the plan of a seed, with a planted fault that must be found.
 pub(crate) fn run_with(seed: u64, planted: Option<Planted>) -> Outcome {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -345,7 +346,7 @@ fn parsed(settings: &Settings) -> Config {
     config.unwrap_or_else(|errors| panic!("{errors}")).config
 }
 
-/// Has the proxy serve by the plan's other configurations, each at its time.
+/// Reloads the proxy with the plan's other settings, each at its time.
 async fn reload(world: Rc<World>, proxy: Rc<Simulated>) {
     for plan in &world.plan.reloads {
         sleep_until(world.began + Duration::from_millis(plan.at_ms)).await;
@@ -356,7 +357,7 @@ async fn reload(world: Rc<World>, proxy: Rc<Simulated>) {
     }
 }
 
-/// Waits for a task's end, which must come.
+/// Waits for the end of a task, which must come.
 async fn bounded<T>(world: &World, what: &str, task: impl Future<Output = T>) -> Option<T> {
     let ended = timeout(HANGS, task).await.ok();
     if ended.is_none() {

@@ -1,4 +1,5 @@
-//! Requests to the collector: one connection, bounded in time and in what is read.
+//! Requests to the collector, over one connection, with bounds on their time and on the answer's
+//! bytes.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::retry::{Outcome, retry_after};
 
-/// Bytes of an answer that are read.
+/// The most bytes of an answer that are read.
 const MAX_ANSWER: usize = 64 << 10;
 
 type Failure = Box<dyn StdError + Send + Sync>;
@@ -42,11 +43,11 @@ pub(crate) struct Answer {
 }
 
 impl Collector {
-    /// Returns the collector of a configuration.
+    /// Creates the collector of a configuration, without a connection.
     ///
     /// # Errors
     ///
-    /// The authorities that are to be believed cannot be read.
+    /// The trusted authorities cannot be read.
     pub(crate) fn new(config: &Otlp) -> anyhow::Result<Self> {
         let endpoint = config.endpoint.clone();
         let tls = match endpoint.is_secure {
@@ -81,7 +82,7 @@ impl Collector {
         })
     }
 
-    /// Posts what is encoded in `body`.
+    /// Posts an encoded `ExportTraceServiceRequest`, and returns the collector's answer.
     ///
     /// # Errors
     ///

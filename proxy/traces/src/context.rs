@@ -1,5 +1,5 @@
-//! W3C Trace Context: what a request's `traceparent` and `tracestate` say, read as the
-//! standard's level 1 demands.
+//! W3C Trace Context: a request's `traceparent` and `tracestate`, read as the standard's level 1
+//! demands.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::state;
 /// The field that names the trace and the span that a request came from.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// The field in which systems pass on what they know of the trace.
+/// The field in which each system passes on its own data about the trace.
 pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// The flag of a trace that is recorded.
@@ -19,14 +19,14 @@ const SAMPLED: u8 = 1;
 /// The flag of a trace whose identifier was drawn at random (level 2).
 const RANDOM: u8 = 2;
 
-/// Bytes of a `traceparent` of version 00: `00-32HEX-16HEX-2HEX`.
+/// The bytes of a `traceparent` of version 00: `00-32HEX-16HEX-2HEX`.
 const LENGTH: usize = 55;
 
-/// A trace's identifier, which is not zero.
+/// A trace's identifier: 128 bits, never zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct TraceId(u128);
 
-/// A span's identifier, which is not zero.
+/// A span's identifier: 64 bits, never zero.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SpanId(u64);
 
@@ -36,12 +36,12 @@ impl TraceId {
         Self(fastrand::u128(1..))
     }
 
-    /// Returns its bytes, the first of the text first.
+    /// Returns the identifier's bytes, the most significant first, as in its text.
     pub fn bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
-    /// Returns its text, in ASCII.
+    /// Returns the identifier's text, as hexadecimal digits in ASCII.
     pub fn digits(self) -> [u8; 32] {
         let mut text = [0; 32];
         let (first, last) = text.split_at_mut(16);
@@ -57,12 +57,12 @@ impl SpanId {
         Self(fastrand::u64(1..))
     }
 
-    /// Returns its bytes, the first of the text first.
+    /// Returns the identifier's bytes, the most significant first, as in its text.
     pub fn bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Returns its text, in ASCII.
+    /// Returns the identifier's text, as hexadecimal digits in ASCII.
     pub fn digits(self) -> [u8; 16] {
         digits(self.0)
     }
@@ -92,12 +92,12 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// A span and its trace, as they are passed on.
+/// A span and its trace, as they are passed on to other systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace that the span is of.
+    /// The trace that the span belongs to.
     pub trace: TraceId,
-    /// The span in it.
+    /// The span's own identifier.
     pub span: SpanId,
     /// Whether spans of the trace are recorded.
     pub is_sampled: bool,
@@ -106,7 +106,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// Returns the value of `traceparent` for who is asked under a span.
+    /// Returns the value of `traceparent` for a request that is made under `span`.
     pub fn traceparent(&self, span: SpanId) -> HeaderValue {
         let flags = u8::from(self.is_sampled) | (u8::from(self.is_random) * RANDOM);
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
@@ -129,8 +129,8 @@ pub(crate) struct Parent {
 }
 
 impl Parent {
-    /// Returns the trace that a request came with; none if its `traceparent` is absent,
-    /// there twice, or malformed: what `tracestate` says is not looked at then.
+    /// Reads the trace context that a request came with. Returns none if its `traceparent` is
+    /// absent, there twice, or malformed; `tracestate` is not looked at then.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let mut values = headers.get_all(TRACEPARENT).iter();
         let (Some(value), None) = (values.next(), values.next()) else {
@@ -146,8 +146,8 @@ impl Parent {
         Some(own)
     }
 
-    /// Reads a `traceparent`. Of a version that is not known yet, what is known of this
-    /// one is read (3.2.3 "Versioning of traceparent").
+    /// Reads the value of a `traceparent`. A later version is read as far as version 00 defines it
+    /// (3.2.3 "Versioning of traceparent").
     fn read(text: &[u8]) -> Option<Self> {
         let hyphens = |at: &usize| text.get(*at) == Some(&b'-');
         if text.len() < LENGTH || ![2, 35, 52].iter().all(hyphens) {
@@ -172,8 +172,8 @@ impl Parent {
     }
 }
 
-/// Returns hexadecimal digits, the highest first, eight at a time: each four bits become a
-/// byte, and a byte above nine becomes a letter.
+/// Returns the hexadecimal digits of a value, the highest first. Eight digits are made at a time:
+/// each four bits become a byte, and a byte above nine becomes a letter.
 fn digits(value: u64) -> [u8; 16] {
     const ONES: u64 = u64::MAX / 255;
     let half = |value: u64| {
@@ -187,7 +187,7 @@ fn digits(value: u64) -> [u8; 16] {
     both.to_be_bytes()
 }
 
-/// Reads digits, of which those above nine are lower case.
+/// Reads hexadecimal digits; letters must be in lower case.
 fn hex(text: &[u8]) -> Option<u128> {
     text.iter().try_fold(0_u128, |all, byte| {
         let digit = match byte {

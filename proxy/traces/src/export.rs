@@ -1,4 +1,4 @@
-//! The thread that sends spans, and the queue that it takes them from.
+//! The thread that sends spans to the collector, and the queue before it.
 
 use std::io;
 use std::pin::pin;
@@ -18,38 +18,38 @@ use crate::protobuf;
 use crate::retry::{Outcome, Pauses};
 use crate::span::{Attributes, Spans};
 
-/// The longest that spans are sent for when there are no more to come.
+/// The longest time in which the last spans are sent, once no more can come.
 const MAX_FLUSH: Duration = Duration::from_secs(10);
 
-/// The time beyond that until the thread is given up, at the end of the process.
+/// The time after the last flush at which the thread is given up, at the end of the process.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// The end of the queue where spans come in. When all of them are dropped, what waits is
-/// sent, and the thread ends.
+/// The workers' end of the queue of spans. Once all clones are dropped, the thread sends the spans
+/// that wait, and ends.
 #[derive(Clone, Debug)]
 pub struct Queue {
     spans: mpsc::UnboundedSender<WaitingSpans>,
     room: Arc<Room>,
-    /// Held for its end, which tells the thread even while it sends.
+    /// The sender whose drop tells the thread that no more spans come, even while it sends.
     #[expect(dead_code, reason = "to be dropped")]
     open: Arc<watch::Sender<()>>,
 }
 
-/// The room for spans that wait, and the number that do.
+/// The bound on waiting spans, the number of them, and the signals to the thread.
 #[derive(Debug)]
 struct Room {
     most: usize,
-    /// So many are sent together, and wait for no others.
+    /// The number of spans in a full batch, which is sent without waiting for more.
     max_batch: usize,
     waiting: Permits,
-    /// Tells the thread that spans have come.
+    /// Wakes the thread when spans have come.
     come: Notify,
-    /// Tells the thread that a batch has come.
+    /// Wakes the thread when there are enough spans for a batch.
     full: Notify,
     stats: Arc<TraceStats>,
 }
 
-/// The spans of a request that wait, and take room until they are dropped.
+/// The waiting spans of a request, which take room until they are dropped.
 struct WaitingSpans {
     spans: Spans,
     place: Permit,
@@ -63,7 +63,7 @@ impl Drop for WaitingSpans {
 }
 
 impl Room {
-    /// Gives spans the room that they take, if there is so much.
+    /// Gives spans the room that they take; none if there is too little.
     fn take(&self, spans: Spans) -> Option<WaitingSpans> {
         let place = self.waiting.take(spans.count(), self.most)?;
         self.stats.queued(place.amount());
@@ -74,14 +74,14 @@ impl Room {
         })
     }
 
-    /// Returns whether there is enough for a batch.
+    /// Returns whether enough spans wait to fill a batch.
     fn is_full(&self) -> bool {
         self.waiting.used() >= self.max_batch
     }
 }
 
 impl Queue {
-    /// Queues the spans of a request; drops them if not all have room.
+    /// Queues the spans of a request. Drops and counts them if not all have room.
     pub(crate) fn send(&self, spans: Spans) {
         let count = spans.count();
         let Some(waiting) = self.room.take(spans) else {
@@ -97,21 +97,20 @@ impl Queue {
     }
 }
 
-/// The thread that sends spans. It ends by itself once no [`Queue`] is left, in a bounded
-/// time.
+/// The thread that sends spans. It ends by itself in a bounded time once no [`Queue`] is left.
 #[derive(Debug)]
 pub struct Exporter {
     thread: JoinHandle<()>,
-    /// The time that it sends for once no more spans can come.
+    /// The time that the thread may send for once no more spans can come.
     flush: Duration,
 }
 
 impl Exporter {
-    /// Starts a thread that sends to this collector.
+    /// Starts a thread that sends spans to the configured collector.
     ///
     /// # Errors
     ///
-    /// The authorities that are to be believed cannot be read, or no thread can be had.
+    /// The trusted authorities cannot be read, or no thread can be had.
     pub(crate) fn start(config: &Otlp, stats: &Arc<TraceStats>) -> anyhow::Result<(Queue, Self)> {
         let (spans, queued) = mpsc::unbounded_channel();
         let (open, closed) = watch::channel(());
@@ -152,12 +151,12 @@ impl Exporter {
         self.thread.is_finished()
     }
 
-    /// Waits for the thread's end, for no longer than it may take from now on.
+    /// Waits for the thread's end, for a bounded time.
     ///
     /// # Errors
     ///
-    /// The thread has panicked, or goes on: something holds a [`Queue`], such as a reload that
-    /// does not come to its end.
+    /// The thread has panicked, or goes on because a [`Queue`] is still held, such as by a reload
+    /// that does not come to its end.
     pub fn join(self) -> io::Result<()> {
         let until = Instant::now() + self.flush + ENDS_WITHIN;
         while !self.thread.is_finished() {
@@ -173,24 +172,24 @@ impl Exporter {
     }
 }
 
-/// The state of the thread that sends.
+/// The state of the thread that sends spans.
 struct Sending {
     collector: Collector,
     queued: mpsc::UnboundedReceiver<WaitingSpans>,
     closed: watch::Receiver<()>,
     room: Arc<Room>,
-    /// `ResourceSpans.resource` and what else is the same in each request.
+    /// The encoded field `ResourceSpans.resource`, which is the same in each request.
     resource: Vec<u8>,
     delay: Duration,
-    /// Spans that are taken from the queue and not yet with the collector.
+    /// The number of spans that were taken from the queue and are not yet with the collector.
     in_hand: usize,
-    /// Whether the log was told that spans cannot be sent.
+    /// Whether the last attempt to send failed, and the log says so.
     is_failing: bool,
 }
 
 impl Sending {
-    /// Sends until there is nothing more to send, and no longer than `flush` once no more
-    /// can come.
+    /// Sends spans until no more come and all are sent, but no longer than `flush` once no more can
+    /// come. Counts the rest as dropped.
     async fn run(mut self, flush: Duration) {
         let mut closed = self.closed.clone();
         let overdue = async {
@@ -219,10 +218,11 @@ impl Sending {
         }
     }
 
-    /// Waits for spans, and takes those that are sent together; none when no more come.
+    /// Waits for spans, and returns a request with those that are sent together; none once no more
+    /// come.
     ///
-    /// The thread is woken by the first of them, and by the one that fills the batch: to be
-    /// woken by each costs more than to make them.
+    /// The first waiting span wakes the thread, and so does the one that fills the batch: waking it
+    /// for each costs more than making the spans.
     async fn gather(&mut self) -> Option<Vec<u8>> {
         let mut encoded = Vec::new();
         while self.in_hand == 0 {
@@ -240,8 +240,8 @@ impl Sending {
         Some(self.envelope(&encoded))
     }
 
-    /// Waits until there is something to send, and others need not be waited for; returns
-    /// whether no more come.
+    /// Waits until there are spans to send, and either a batch is full or the delay is over.
+    /// Returns whether no more come.
     async fn wait(&mut self) -> bool {
         // What is told never changes, but ends.
         let mut is_closed = self.closed.has_changed().is_err();
@@ -263,7 +263,7 @@ impl Sending {
         is_closed
     }
 
-    /// Returns an `ExportTraceServiceRequest` with these spans.
+    /// Returns an encoded `ExportTraceServiceRequest` with these spans.
     fn envelope(&self, spans: &[u8]) -> Vec<u8> {
         let mut scope = Vec::new();
         // InstrumentationScope: its name and version.
@@ -282,7 +282,7 @@ impl Sending {
         out
     }
 
-    /// Sends a batch, again and again if need be.
+    /// Sends a batch, again after a pause if the collector may take it later.
     async fn deliver(&mut self, body: Bytes) {
         let mut pauses = Pauses::default();
         let stats = Arc::clone(&self.room.stats);
@@ -325,14 +325,15 @@ impl Sending {
         }
     }
 
-    /// Tells the log, once for as long as it goes on.
+    /// Logs that spans cannot be sent, once until they can be sent again.
     fn complain(&mut self, why: &str) {
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::warn!(error = why, "traces cannot be sent to the collector");
         }
     }
 
-    /// Waits before a batch is sent again; no longer once no more spans can come.
+    /// Waits before a batch is sent again. Cuts the wait short at the moment when no more spans can
+    /// come.
     async fn pause(&mut self, pause: Duration) {
         if self.closed.has_changed().is_err() {
             return sleep(pause).await;
@@ -344,7 +345,7 @@ impl Sending {
     }
 }
 
-/// Encodes what is the same in each request: `ResourceSpans.resource`.
+/// Encodes the field `ResourceSpans.resource`, which is the same in each request.
 fn resource(config: &Otlp) -> Vec<u8> {
     let mut out = Vec::new();
     protobuf::message(1, &mut out, |out| {

@@ -1,7 +1,7 @@
-//! Traces of requests: which one a request takes part in (W3C Trace Context), what its
-//! spans tell, and how a collector gets them (OTLP over HTTP).
+//! Traces of requests: their context (W3C Trace Context), their spans, and the way of the spans to
+//! a collector (OTLP over HTTP).
 //!
-//! A worker encodes the spans of a sampled request when that is over, and leaves them in a
+//! A worker encodes the spans of a sampled request when the request is over, and leaves them in a
 //! bounded queue. A thread sends them: no request waits for the collector.
 
 #![forbid(unsafe_code)]
@@ -29,7 +29,7 @@ pub use span::{Attributes, Kind, Span, Spans, bounded};
 
 use context::Parent;
 
-/// Gives requests their place in traces, as one configuration says.
+/// The means to give requests their place in traces, under one configuration.
 #[derive(Clone, Debug)]
 pub struct Tracer(Arc<Shared>);
 
@@ -55,11 +55,11 @@ pub struct Begun {
 const MILLION: u32 = 1_000_000;
 
 impl Tracer {
-    /// Starts to send what is sampled to the collector of a configuration.
+    /// Starts a tracer, and the thread that sends sampled spans to the configured collector.
     ///
     /// # Errors
     ///
-    /// The authorities that are to be believed cannot be read, or no thread can be had.
+    /// The trusted authorities cannot be read, or no thread can be had.
     pub fn start(config: &Tracing, stats: &Arc<TraceStats>) -> anyhow::Result<(Self, Exporter)> {
         let (queue, exporter) = Exporter::start(&config.otlp, stats)?;
         let own = Shared {
@@ -70,8 +70,8 @@ impl Tracer {
         Ok((Self(Arc::new(own)), exporter))
     }
 
-    /// Gives a request with these fields its place: in the trace that it came with, or at
-    /// the beginning of one.
+    /// Gives a request with these header fields its place: in the trace that it came with, or at
+    /// the beginning of a new one.
     pub fn begin(&self, headers: &HeaderMap) -> Begun {
         let parent = Parent::of(headers);
         let sampled = match &parent {
@@ -103,26 +103,25 @@ impl Tracer {
         }
     }
 
-    /// Queues a request's spans to be sent; they are dropped, and counted, if there is no
-    /// room.
+    /// Queues a request's spans to be sent. Drops and counts them if there is no room.
     pub fn send(&self, spans: Spans) {
         self.0.queue.send(spans);
     }
 }
 
-/// Returns whether a request with these fields would be sampled, and what of it decides:
-/// none if chance does.
+/// Returns whether the trace context of a request with these header fields has it sampled; none if
+/// chance decides.
 pub fn is_sampled_by_parent(config: &Tracing, headers: &HeaderMap) -> Option<bool> {
     let parent = Parent::of(headers).filter(|_| config.parent_based);
     parent.map(|own| own.is_sampled)
 }
 
-/// Returns the trace that a request with these fields came with.
+/// Returns the trace that a request with these header fields came with.
 pub fn parent_trace(headers: &HeaderMap) -> Option<TraceId> {
     Parent::of(headers).map(|own| own.trace)
 }
 
-/// Tells what is wrong with what a configuration says of traces.
+/// Returns the problems of a configuration's `tracing`: a file of authorities that cannot be read.
 pub fn inspect(config: &Config) -> Vec<Problem> {
     let file = config
         .tracing

@@ -1,4 +1,4 @@
-//! What is counted of spans on their way to the collector.
+//! Counters of the spans on their way to the collector.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use sprat_net::metrics::{Labels, Row, Topic};
 pub(crate) enum Dropped {
     /// The queue was full.
     QueueFull,
-    /// The collector refused them.
+    /// The collector refused the spans.
     Rejected,
-    /// The collector could not be asked, or asked for patience, for too long.
+    /// The collector could not be reached, or put the spans off, for too long.
     Failed,
-    /// The process, or the configuration, ended before they were sent.
+    /// The process ended, or its configuration was replaced, before the spans were sent.
     Shutdown,
 }
 
@@ -36,7 +36,7 @@ impl Dropped {
     }
 }
 
-/// Counts of spans, which go on when a reload changes where spans go.
+/// Counts of spans, kept through reloads even if a reload changes the collector.
 #[derive(Debug, Default)]
 pub struct TraceStats {
     exported: AtomicU64,

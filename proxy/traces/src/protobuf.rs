@@ -1,12 +1,12 @@
 //! The few forms of protobuf that spans need, written by hand: numbers, bytes, messages.
 
-/// The wire types: how a field's value is encoded.
+/// The wire types, which say how a field's value is encoded.
 const VARINT: u64 = 0;
 const FIXED64: u64 = 1;
 const BYTES: u64 = 2;
 const FIXED32: u64 = 5;
 
-/// Writes a number, seven bits a byte, the lowest first.
+/// Writes a number as a varint: seven bits a byte, the lowest first.
 pub(crate) fn varint(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value.to_le_bytes()[0] | 0x80);
@@ -15,7 +15,7 @@ pub(crate) fn varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value.to_le_bytes()[0]);
 }
 
-/// Returns how many bytes [`varint`] writes.
+/// Returns the number of bytes that [`varint`] writes.
 pub(crate) fn varint_len(value: u64) -> usize {
     let bits = 64 - (value | 1).leading_zeros() as usize;
     bits.div_ceil(7)
@@ -25,19 +25,19 @@ fn tag(field: u64, form: u64, out: &mut Vec<u8>) {
     varint((field << 3) | form, out);
 }
 
-/// Writes a field that is a number.
+/// Writes a field that is a number, as a varint.
 pub(crate) fn number(field: u64, value: u64, out: &mut Vec<u8>) {
     tag(field, VARINT, out);
     varint(value, out);
 }
 
-/// Writes a field of eight bytes.
+/// Writes a field of eight bytes, little-endian.
 pub(crate) fn fixed64(field: u64, value: u64, out: &mut Vec<u8>) {
     tag(field, FIXED64, out);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// Writes a field of four bytes.
+/// Writes a field of four bytes, little-endian.
 pub(crate) fn fixed32(field: u64, value: u32, out: &mut Vec<u8>) {
     tag(field, FIXED32, out);
     out.extend_from_slice(&value.to_le_bytes());
@@ -50,32 +50,32 @@ pub(crate) fn bytes(field: u64, value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// Begins a field that is a message of so many bytes, which follow.
+/// Writes the beginning of a field that is a message of `len` bytes; the caller appends these.
 pub(crate) fn begin(field: u64, len: usize, out: &mut Vec<u8>) {
     tag(field, BYTES, out);
     varint(len as u64, out);
 }
 
-/// Returns how many bytes a field is that is a message of so many.
+/// Returns the bytes of a whole field that is a message of `len` bytes.
 pub(crate) fn message_len(field: u64, len: usize) -> usize {
     varint_len(field << 3) + varint_len(len as u64) + len
 }
 
-/// Writes a field that is a message.
+/// Writes a field that is a message, whose contents `write` appends.
 pub(crate) fn message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let mut own = Vec::with_capacity(64);
     write(&mut own);
     bytes(field, &own, out);
 }
 
-/// A field that was read.
+/// The value of a field that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Number(u64),
     Bytes(&'a [u8]),
 }
 
-/// Reads the next field of a message; none at its end, or where it makes no sense.
+/// Reads the number and value of a message's next field; none at its end, or if it is malformed.
 pub(crate) fn next<'a>(text: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
     let tag = read_varint(text)?;
     let value = match tag & 7 {

@@ -1,37 +1,37 @@
-//! The fate of spans that were sent: taken, sent again after a while, or lost, as the OTLP
+//! The decision about spans that were sent: taken, sent again after a pause, or lost, as the OTLP
 //! specification says (1.x, "OTLP/HTTP Response"). Pure.
 
 use std::time::Duration;
 
 use crate::protobuf::{Value, next};
 
-/// The first pause before spans are sent again; each is twice the one before.
+/// The longest first pause before spans are sent again; each later one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest pause that no collector asks for.
+/// The longest pause of Sprat's own; the collector may ask for a longer one.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// Pauses that spans are sent again after, together; the collector's own default.
+/// The sum of a batch's pauses beyond which it is given up; the OpenTelemetry Collector's default.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(300);
 
 /// The meaning of a collector's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The spans are taken, all but a few.
+    /// The spans are taken, except for those that the collector rejected.
     Taken {
         /// The number of spans that were not taken.
         rejected: u64,
-        /// The reason, as the collector says it.
+        /// The collector's reason for the rejection, or its warning.
         message: String,
     },
-    /// The spans may be sent again, after what the collector asks for.
+    /// The spans may be sent again, after the pause that the collector asks for, if any.
     Later(Option<Duration>),
-    /// The spans would be refused again.
+    /// The spans are refused, and would be again.
     Refused,
 }
 
 impl Outcome {
-    /// Returns what a status means, with `after` from `Retry-After`, and the body.
+    /// Returns the outcome of a status, with the pause `after` from `Retry-After` and the body.
     pub(crate) fn of(status: u16, after: Option<Duration>, body: &[u8]) -> Self {
         match status {
             200..=299 => {
@@ -44,7 +44,7 @@ impl Outcome {
     }
 }
 
-/// Reads what a collector says in `ExportTraceServiceResponse.partial_success`.
+/// Reads the rejected spans and the message of `ExportTraceServiceResponse.partial_success`.
 fn rejected(mut body: &[u8]) -> Option<(u64, String)> {
     let mut told = (0, String::new());
     while let Some((field, value)) = next(&mut body) {
@@ -64,7 +64,7 @@ fn rejected(mut body: &[u8]) -> Option<(u64, String)> {
     Some(told)
 }
 
-/// Reads `Retry-After`: seconds, or a date (RFC 9110 10.2.3).
+/// Reads the pause that `Retry-After` asks for, in seconds or until a date (RFC 9110 10.2.3).
 pub(crate) fn retry_after(text: &str, now: jiff::Timestamp) -> Option<Duration> {
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
@@ -73,7 +73,7 @@ pub(crate) fn retry_after(text: &str, now: jiff::Timestamp) -> Option<Duration> 
     Some(Duration::try_from(at.duration_since(now)).unwrap_or_default())
 }
 
-/// The pauses of spans that are sent again and again.
+/// The pauses between the attempts to send one batch.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     count: u32,
@@ -81,8 +81,8 @@ pub(crate) struct Pauses {
 }
 
 impl Pauses {
-    /// Returns how long to wait before the spans are sent again; none if they are given
-    /// up. A `random` number has those that failed together not come together again.
+    /// Returns the pause before the spans are sent again; none if they are given up. A `random`
+    /// number spreads batches that failed together.
     pub(crate) fn next(&mut self, asked: Option<Duration>, random: u64) -> Option<Duration> {
         let bound = FIRST_PAUSE
             .saturating_mul(1 << self.count.min(5))

@@ -1,14 +1,14 @@
-//! Spans, encoded as they are sent: `opentelemetry.proto.trace.v1`, of which the numbers of
-//! fields are.
+//! Spans in the encoding in which they are sent: `opentelemetry.proto.trace.v1`, whose field
+//! numbers stand here.
 
 use crate::context::{SpanId, TraceContext};
 use crate::protobuf;
 
-/// Bytes of a text in a span; what is longer is cut.
+/// The most bytes of a text in a span; a longer one is cut.
 const MAX_TEXT: usize = 1024;
 
-/// The flags for a span that says whether its parent is in another process, and for one whose
-/// parent is.
+/// The flags of spans about their parent: whether it is known where it is, and whether it is in
+/// another process.
 const HAS_IS_REMOTE: u32 = 0x100;
 const IS_REMOTE: u32 = 0x200;
 
@@ -20,9 +20,9 @@ const STATUS_ERROR: u64 = 2;
 pub enum Kind {
     /// Work within the process.
     Internal,
-    /// A request that was served.
+    /// A request that Sprat served.
     Server,
-    /// A request that was made.
+    /// A request that Sprat made.
     Client,
 }
 
@@ -36,30 +36,30 @@ impl Kind {
     }
 }
 
-/// A span without its attributes.
+/// A span of a trace, without its attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Span<'a> {
     /// The identifier of the span.
     pub id: SpanId,
-    /// The span that it is within.
+    /// The span that this one is within, if there is one.
     pub parent: Option<SpanId>,
-    /// Whether that is of another process.
+    /// Whether the parent is a span of another process.
     pub is_parent_remote: bool,
-    /// The span's name, which is one of few.
+    /// The span's name, which is one of a few.
     pub name: &'a str,
-    /// The part that it has in the trace.
+    /// The part that the span has in the trace.
     pub kind: Kind,
-    /// Nanoseconds since 1970 when it began.
+    /// The span's begin, in nanoseconds since 1970.
     pub began_unix_ns: u64,
-    /// Nanoseconds since 1970 when it ended.
+    /// The span's end, in nanoseconds since 1970.
     pub ended_unix_ns: u64,
     /// The `tracestate` of other systems.
     pub state: Option<&'a str>,
-    /// Whether what it stands for failed.
+    /// Whether the span's work failed.
     pub is_error: bool,
 }
 
-/// The spans of a request, encoded.
+/// The encoded spans of one request.
 #[derive(Clone, Debug, Default)]
 pub struct Spans {
     encoded: Vec<u8>,
@@ -67,7 +67,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Adds a span of the trace in `context`, with what `tell` tells of it.
+    /// Adds a span of the trace in `context`, with the attributes that `tell` writes.
     pub fn add(
         &mut self,
         context: &TraceContext,
@@ -99,7 +99,7 @@ impl Spans {
         });
     }
 
-    /// Returns how many there are.
+    /// Returns the number of spans.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -109,10 +109,10 @@ impl Spans {
     }
 }
 
-/// Takes what is told of a span, or of a resource.
+/// The writer of the attributes of a span or a resource.
 #[derive(Debug)]
 pub struct Attributes<'a> {
-    /// The number of the field that holds them.
+    /// The number of the field that holds the attributes.
     field: u64,
     out: &'a mut Vec<u8>,
 }
@@ -122,27 +122,27 @@ impl<'a> Attributes<'a> {
         Self { field: 1, out }
     }
 
-    /// Tells an attribute that is text.
+    /// Writes an attribute that is text.
     pub fn text(&mut self, key: &str, value: &str) {
         let value = bounded(value);
         self.put(key, |out| protobuf::bytes(1, value.as_bytes(), out));
     }
 
-    /// Tells a text that may be none of UTF-8.
+    /// Writes an attribute that is text, with each sequence that is not UTF-8 replaced.
     pub fn bytes(&mut self, key: &str, value: &[u8]) {
         // What is cut off has no say in it.
         let value = &value[..value.len().min(MAX_TEXT + 4)];
         self.text(key, &String::from_utf8_lossy(value));
     }
 
-    /// Tells a whole number.
+    /// Writes an attribute that is a whole number.
     pub fn number(&mut self, key: &str, value: u64) {
         self.put(key, |out| {
             protobuf::number(3, value.min(i64::MAX as u64), out);
         });
     }
 
-    /// Tells a number with a fraction.
+    /// Writes an attribute that is a number with a fraction.
     pub fn real(&mut self, key: &str, value: f64) {
         self.put(key, |out| protobuf::fixed64(4, value.to_bits(), out));
     }
@@ -155,7 +155,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Returns a text, cut where it is longer than a span's may be.
+/// Returns a text, cut between characters to the 1024 bytes that a span's text may have.
 pub fn bounded(text: &str) -> &str {
     if text.len() <= MAX_TEXT {
         return text;
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// Returns what OpenTelemetry's own decoder reads.
+    /// Returns the spans as OpenTelemetry's own decoder reads them.
     fn decoded(spans: &Spans) -> Vec<Decoded> {
         ScopeSpans::decode(spans.encoded()).unwrap().spans
     }

@@ -1,16 +1,16 @@
-//! `tracestate`: a list of what systems say of a trace, which is passed on as it came if it
-//! is one (W3C Trace Context 3.3).
+//! The field `tracestate`, in which each system has a member about the trace; a valid list is
+//! passed on as it came (W3C Trace Context 3.3).
 
-/// Members that a list may have.
+/// The most members that a list may have.
 const MAX_MEMBERS: usize = 32;
 
-/// Bytes of a list that is passed on; 512 must be.
+/// The most bytes of a list that is passed on; the standard asks for at least 512.
 const MAX_BYTES: usize = 4096;
 
-/// Bytes of a key and of a value.
+/// The most bytes of a key, and of a value.
 const MAX_PART: usize = 256;
 
-/// Puts the values of the field together; none if there are none, or they make no list.
+/// Joins the values of the field to one list; none if it is empty or malformed.
 pub(crate) fn read<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     let mut all = String::new();
     let mut keys: Vec<&str> = Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn read<'a>(values: impl Iterator<Item = &'a [u8]>) -> Option<String>
     (!keys.is_empty()).then_some(all)
 }
 
-/// Returns whether this is a key of one system, or of a tenant (`TENANT@SYSTEM`).
+/// Returns whether this is a valid key, of one system or of a tenant (`TENANT@SYSTEM`).
 fn is_key(key: &str) -> bool {
     let fits = |part: &str, most: usize, first: fn(u8) -> bool| {
         let rest = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-*/".contains(&b);
@@ -56,8 +56,8 @@ fn is_key(key: &str) -> bool {
     }
 }
 
-/// Returns whether these are visible characters and spaces, the last of them visible, and neither
-/// `,` nor `=` is among them.
+/// Returns whether this is a valid value: visible characters without `,` and `=`, and spaces except
+/// at its end.
 fn is_value(value: &str) -> bool {
     let is_plain = |b: u8| (b' '..=b'~').contains(&b) && b != b',' && b != b'=';
     (1..=MAX_PART).contains(&value.len()) && value.bytes().all(is_plain) && !value.ends_with(' ')

@@ -1,4 +1,4 @@
-//! A request's way to its pool, or to a refusal.
+//! The way of a request to its pool, or to a refusal.
 
 use sprat_scheduler::station::{Arrival, Refusal};
 use sprat_scheduler::{Size, Time};
@@ -70,7 +70,7 @@ impl Filter {
         self.place(now, id, false, host)
     }
 
-    /// Returns what is known of the response's size, and the source of it.
+    /// Returns the size of the response as far as it is known, and the source of it.
     fn look_up(&mut self, now: Time, read: &Read, host: &mut dyn Host) -> (Size, Source) {
         let (Some(sizes), Some(asked)) = (&mut self.sizes, &read.asked) else {
             return (Size::Unknown, Source::Unknown);
@@ -93,7 +93,8 @@ impl Filter {
         }
     }
 
-    /// Asks the station to decide about a request, which the host holds already or not.
+    /// Asks the station for a decision about a request; `held` says whether the host holds it
+    /// already.
     pub(super) fn place(
         &mut self,
         now: Time,
@@ -129,7 +130,7 @@ impl Filter {
         step
     }
 
-    /// Does what a station has decided.
+    /// Carries out a station's decision about one request.
     fn decided(
         &mut self,
         now: Time,

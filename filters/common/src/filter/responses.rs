@@ -1,4 +1,4 @@
-//! What a response tells, and when it is let go.
+//! The way of a response: the sizes learnt from it, and its release.
 
 use sprat_config::fields::announced_length;
 use sprat_scheduler::{Size, Time};
@@ -9,7 +9,7 @@ use crate::response::{ResponseHead, ResponseSpec};
 use crate::stream::{Method, Phase, Stream};
 
 impl Filter {
-    /// Takes the head of a response; returns whether it is to be held.
+    /// Takes the head of a response, and returns whether the host must hold it.
     pub fn response_head(
         &mut self,
         now: Time,
@@ -34,8 +34,8 @@ impl Filter {
     }
 
     /// Takes a head as [`Filter::response_head`] does, for a host that orders responses by itself.
-    /// Returns what the response's turn goes by; none if it is no response to a request that went
-    /// on.
+    /// Returns the response's class and size, which its turn depends on. Returns none if it answers
+    /// no request that the filter let pass.
     pub fn response(
         &mut self,
         now: Time,
@@ -77,7 +77,7 @@ impl Filter {
         Some(ResponseSpec { class, size })
     }
 
-    /// Tells a client, if it is to be told.
+    /// Adds the configured header field with class, size and wait to a response.
     fn mark(&self, id: StreamId, stream: &Stream, host: &mut dyn Host) {
         let Some(name) = &self.response_header else {
             return;
@@ -93,7 +93,7 @@ impl Filter {
         host.set_response_field(id, name, &value);
     }
 
-    /// Learns from a response's head, and returns what is known of its size then.
+    /// Learns from a response's head, and returns the size as it is known then.
     fn learn_head(
         &mut self,
         now: Time,
@@ -123,8 +123,8 @@ impl Filter {
         }
     }
 
-    /// Takes a part of a response's body; `end` if it is the last. Returns whether it is to be
-    /// held, with what was held before.
+    /// Takes a part of a response's body, the last if `end`. Returns whether the host must hold it,
+    /// with the parts held before.
     pub fn response_body(
         &mut self,
         now: Time,
@@ -147,7 +147,7 @@ impl Filter {
         held
     }
 
-    /// Takes the trailers of a response; returns whether they are to be held.
+    /// Takes the trailers of a response, and returns whether the host must hold them.
     pub fn response_trailers(&mut self, now: Time, id: StreamId, host: &mut dyn Host) -> bool {
         let held = match &mut self.uplink {
             Some(uplink) => uplink.trailers(now, id, host),
@@ -157,8 +157,8 @@ impl Filter {
         held
     }
 
-    /// Notes that a response has come to its end, with trailers or without: its pool is free for
-    /// another.
+    /// Notes that a response has ended, with trailers or without. Its place at the pool is free for
+    /// another request.
     pub fn ended(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;

@@ -1,10 +1,9 @@
-//! The link that workers share which have no lock and no memory in common: a
-//! record of when it is free, and of how urgent the first is that waits in each
-//! worker.
+//! The link that workers share without a lock or memory in common. A shared record has the time at
+//! which the link is free, and the urgency of the first response that waits in each worker.
 //!
-//! A worker that changes the record writes it back if no other has in the
-//! meantime, or else begins again. What is in it is believed for a moment only,
-//! so that a worker that is gone holds no other up.
+//! A worker that changes the record writes it back if no other has in the meantime, or else begins
+//! again. Its entries are believed for a moment only, so that a worker that is gone holds no other
+//! up.
 
 use std::time::Duration;
 
@@ -14,25 +13,25 @@ use crate::clock::{is_recent, latest};
 use crate::host::Host;
 use crate::metrics::Counter;
 
-/// The lateness of a host's tick, or of what makes up for it: there are more callbacks than ticks.
+/// The lateness that the pacer allows for: of a host's tick, or of the callbacks between ticks.
 const LATENESS: Duration = Duration::from_millis(4);
 
-/// The time for which a worker believes what another worker said of itself.
+/// The time for which a worker believes another worker's entry.
 const BELIEVED: Duration = Duration::from_millis(30);
 
-/// The time after which a worker that waits says so again.
+/// The time after which a worker with a waiting response renews its entry.
 const REPEATED: Duration = Duration::from_millis(10);
 
-/// The least time between two wakings by one worker.
+/// The least time between two calls of other workers by one worker.
 const RUNG: Duration = Duration::from_millis(1);
 
-/// Workers that are listed; those beyond go by the link alone.
+/// The most workers in the record; those beyond are ordered by the link alone.
 const WORKERS: usize = 64;
 
-/// Attempts at a write that other workers come before.
+/// The most attempts at one write, while other workers' writes come before it.
 const ATTEMPTS: usize = 4;
 
-/// The key that the record is shared under, and below it the bytes of an entry.
+/// The key that the record is shared under.
 const KEY: &str = "sprat.link";
 const ENTRY_BYTES: usize = 8 + 4 + 1 + 1 + 8 + 8;
 
@@ -41,16 +40,16 @@ const ENTRY_BYTES: usize = 8 + 4 + 1 + 1 + 8 + 8;
 pub(super) struct Link {
     clock: Pacer,
     worker: u64,
-    /// The number by which other workers wake this one.
+    /// The number by which other workers have this one called.
     bell: Option<u32>,
-    /// The records of the other workers.
+    /// The entries of the other workers, as last read.
     peers: Vec<Peer>,
-    /// The urgency that this worker last told the others, and when.
+    /// The urgency in this worker's last entry, and the time of it.
     said: Option<(Urgency, Time)>,
     rung: Time,
 }
 
-/// A worker's entry in the record: what it has said of itself.
+/// A worker's entry in the record: the urgency of its first waiting response, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Peer {
     worker: u64,
@@ -75,13 +74,14 @@ impl Link {
         &self.clock
     }
 
-    /// Returns whether something may go, as far as this worker knows: what it does not know are the
-    /// others' debits, which only make it later. If the clock has been set back, it knows nothing.
+    /// Returns whether the link may be free, as far as this worker knows. Debits of others that it
+    /// does not know only make that later. If the clock has been set back, this worker knows
+    /// nothing.
     pub(super) fn may_be_free(&self, now: Time) -> bool {
         self.clock.next_grant_at() <= now || self.clock.free_at() > latest(&self.clock, now)
     }
 
-    /// Reads what the others have said.
+    /// Reads the record of all workers, and returns its version.
     pub(super) fn look(&mut self, now: Time, host: &mut dyn Host) -> u32 {
         let (record, version) = host.shared(KEY);
         self.read(&record.unwrap_or_default());
@@ -90,8 +90,7 @@ impl Link {
         version
     }
 
-    /// Returns whether a more urgent response waits in another worker, which is woken if the link
-    /// is free.
+    /// Returns whether another worker has a more urgent response. If so, that worker is called.
     pub(super) fn yields(&mut self, now: Time, own: Urgency, host: &mut dyn Host) -> bool {
         let believed = |peer: &&Peer| is_recent(now, peer.since, BELIEVED);
         let first = self
@@ -109,7 +108,7 @@ impl Link {
         true
     }
 
-    /// Debits what goes, and says how urgent the next is that waits here.
+    /// Debits the bytes that go, and records the urgency of the next response that waits here.
     pub(super) fn send(
         &mut self,
         now: Time,
@@ -132,7 +131,7 @@ impl Link {
         self.clock.debit(now, wire_bytes);
     }
 
-    /// Says how urgent the first is that waits here, if the others do not know.
+    /// Records the urgency of the first response that waits here, unless the record has it.
     pub(super) fn tell(&mut self, now: Time, first: Option<Urgency>, host: &mut dyn Host) {
         let known = match (first, self.said) {
             (None, None) => true,
@@ -144,7 +143,7 @@ impl Link {
         }
     }
 
-    /// Takes over a record; what is cut short ends it.
+    /// Takes over the entries of a record, up to one that is cut short.
     fn read(&mut self, record: &[u8]) {
         let mut rest = Rest(record);
         self.peers.clear();

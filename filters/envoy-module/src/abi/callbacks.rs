@@ -1,6 +1,5 @@
-//! Envoy's functions, looked up by name when the module is loaded. Where one is
-//! missing, it is refused with an error that says so, rather than crash in the
-//! middle of a request.
+//! Envoy's functions, looked up by name when the module is loaded. If one is missing, the module
+//! refuses to load with an error that names it, rather than crash in the middle of a request.
 
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
@@ -20,10 +19,10 @@ macro_rules! callbacks {
         }
 
         impl Callbacks {
-            /// Looks them up in the program that loaded us.
+            /// Looks the functions up in the program that loaded the module.
             ///
             /// # Errors
-            /// The name of the first that is not there.
+            /// The name of the first function that is missing.
             pub(super) fn find() -> Result<Self, &'static str> {
                 Ok(Self {
                     $($field: {
@@ -74,7 +73,7 @@ pub(super) fn symbol(name: &'static str) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// Returns the functions that were found.
+/// Returns Envoy's functions, found when the module was loaded.
 pub(super) fn callbacks() -> &'static Callbacks {
     CALLBACKS
         .get()
@@ -88,8 +87,8 @@ pub(super) fn log(level: u32, text: &str) {
     }
 }
 
-/// Returns whether Envoy notes for requests and responses apart whether they are held: 1.38 does
-/// not, and has no such function.
+/// Returns whether Envoy notes apart for requests and for responses whether they are held. Envoy
+/// 1.38 does not; it lacks a function that later versions have.
 pub(super) fn holds_apart() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     const LATER: &str = "envoy_dynamic_module_callback_http_filter_config_increment_counter\0";

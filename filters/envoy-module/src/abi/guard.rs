@@ -1,5 +1,5 @@
-//! Our objects as Envoy has them, and how they are called: a panic ends here, and never crosses
-//! the boundary.
+//! The objects that Envoy holds for the module, and the guard around their calls: a panic ends
+//! here, and never crosses the boundary.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,24 +14,24 @@ use crate::host::{Host, Metric};
 use crate::module::Config;
 use crate::timer;
 
-/// The object that Envoy has for a configuration.
+/// The module's object for a configuration, which Envoy holds.
 pub(super) struct OurConfig {
     pub(super) config: Arc<Config>,
     pub(super) metrics: Arc<Metrics>,
 }
 
-/// The object that Envoy has for a stream's filter.
+/// The module's object for a stream's filter, which Envoy holds.
 pub(super) struct OurFilter {
     pub(super) filter: Filter,
     pub(super) metrics: Arc<Metrics>,
     pub(super) waker: Option<Arc<Scheduler>>,
 }
 
-/// Runs a hook of a stream. After a panic the filter gives up and is left out
-/// of its stream, and the answer is what is to be let go of that was held.
+/// Runs a hook of a stream. After a panic the filter gives up, the stream goes on without it, and
+/// the error says what Envoy must release.
 ///
 /// # Safety
-/// `ours` is a filter's, as Envoy passes it to hooks.
+/// The pointer `ours` is a filter's, as Envoy passes it to hooks.
 pub(super) unsafe fn hook<T>(
     envoy: Envoy,
     ours: Ours,
@@ -58,7 +58,7 @@ pub(super) unsafe fn hook<T>(
     })
 }
 
-/// Runs what is of no stream; none after a panic.
+/// Runs a function that belongs to no stream; returns none after a panic.
 pub(super) fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(run));
     if done.is_err() {

@@ -1,6 +1,6 @@
-//! The functions that Envoy calls. It refuses a module that lacks one of those
-//! of an HTTP filter, so that all are here, needed or not. Each is safe to call
-//! with what Envoy's ABI says, as [`super`] sums it up.
+//! The functions that Envoy calls. Envoy refuses a module that lacks one of an HTTP filter's, so
+//! all are here, even those without use. Each is safe to call with arguments that Envoy's ABI
+//! allows, as [`super`] sums up.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write as _;
@@ -21,14 +21,14 @@ use crate::filter::{Filter, Step, Woken};
 use crate::module::configure;
 use crate::timer;
 
-/// The status of every hook that lets the stream go on.
+/// The status of a hook that lets the stream go on.
 pub(super) const CONTINUE: u32 = 0;
-/// The status of heads and trailers that are held back.
+/// The status of a hook that holds a head or trailers.
 pub(super) const STOP_ITERATION: u32 = 1;
-/// The answer that holds a body back, and the upstream is read no further than the buffer's
+/// The status of a hook that holds a body. Envoy reads the upstream no further than the buffer's
 /// limit.
 pub(super) const STOP_ITERATION_AND_WATERMARK: u32 = 2;
-/// The answer that holds a request's head back, and the client is read no further than the
+/// The status of a hook that holds a request's head. Envoy reads the client no further than the
 /// buffer's limit.
 pub(super) const STOP_ALL_AND_WATERMARK: u32 = 4;
 
@@ -59,8 +59,8 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_program_init() -> *const
     }
 }
 
-/// Keeps this library in memory: its thread and its uplinks outlive the
-/// configuration that loaded it.
+/// Keeps this library in memory: its thread and its uplinks outlive the configuration that loaded
+/// it.
 fn stay_loaded() {
     let here: unsafe extern "C" fn() -> *const c_char = envoy_dynamic_module_on_program_init;
     // SAFETY: zero is a value of these pointers; dladdr fills them in.
@@ -74,7 +74,7 @@ fn stay_loaded() {
     }
 }
 
-/// Loads a configuration; null refuses it.
+/// Loads a configuration for Envoy; null refuses it.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
     envoy: Envoy,
@@ -112,7 +112,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_new(
     }
 }
 
-/// Gives up a configuration that Envoy has done with.
+/// Frees a configuration that Envoy no longer uses.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destroy(ours: Ours) {
     // SAFETY: made by config_new, and given back once.
@@ -120,7 +120,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_config_destr
     guarded(|| drop(config));
 }
 
-/// Takes note that a stream begins.
+/// Creates the filter of a new stream.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
     config: Ours,
@@ -137,7 +137,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_new(
     Box::into_raw(Box::new(ours)).cast()
 }
 
-/// Gives up the filter of a stream.
+/// Frees the filter of a stream.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_destroy(ours: Ours) {
     // SAFETY: made by filter_new, and given back once.
@@ -170,7 +170,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_head
     }
 }
 
-/// Handles more of the request's body.
+/// Handles a part of a request's body.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_request_body(
     envoy: Envoy,
@@ -217,7 +217,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_hea
     })
 }
 
-/// Handles more of the response's body.
+/// Handles a part of a response's body.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_body(
     envoy: Envoy,
@@ -250,10 +250,10 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_response_tra
     })
 }
 
-/// Lets a stream go on, as the last thing that a hook does.
+/// Lets a stream go on. A hook calls this last, since the stream may end within.
 ///
 /// # Safety
-/// The stream is there.
+/// The stream exists when this is called.
 unsafe fn let_go(envoy: Envoy, what: Woken) {
     // SAFETY: the stream is there; what it does to our filter is none of our
     // concern any more.
@@ -267,7 +267,7 @@ unsafe fn let_go(envoy: Envoy, what: Woken) {
     }
 }
 
-/// Handles a wake-up by [`Scheduler::wake`].
+/// Handles a wake-up of the stream by [`Scheduler::wake`].
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_scheduled(
     envoy: Envoy,
@@ -307,7 +307,7 @@ impl AnswerHead<'_> {
     }
 }
 
-/// Handles the answer to a callout, or its failure.
+/// Handles the answer to a callout, or the callout's failure.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout_done(
     envoy: Envoy,
@@ -337,7 +337,7 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout
     }
 }
 
-/// Notes that the stream is over.
+/// Notes that the stream has ended.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_complete(
     envoy: Envoy,
@@ -351,11 +351,11 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_stream_compl
     };
 }
 
-/// Defines hooks that Envoy asks for and this filter has no use of: they change nothing.
+/// Defines hooks that Envoy asks for and this filter does not need; they change nothing.
 macro_rules! unused {
     ($($name:ident($($argument:ty),*) $(-> $result:ty = $value:expr)?;)*) => {
         $(
-            /// Answers that nothing is changed.
+            /// Lets Envoy go on, without any change.
             #[unsafe(no_mangle)]
             pub(super) unsafe extern "C" fn $name($(_: $argument),*) $(-> $result)? {
                 $($value)?
@@ -364,7 +364,7 @@ macro_rules! unused {
     };
 }
 
-/// Refuses a configuration for a route: an uplink is not a route's.
+/// Refuses a configuration for a route: an uplink belongs to no route.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_per_route_config_new(
     _: Buffer,

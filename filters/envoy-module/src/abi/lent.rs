@@ -1,9 +1,9 @@
-//! Objects and bytes that the two sides hand each other.
+//! The objects and bytes that Envoy and the module hand each other.
 
 use std::ffi::{c_char, c_void};
 use std::slice;
 
-/// Bytes lent by one side to the other.
+/// Bytes that one side lends to the other, as a pointer and a length.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Buffer {
@@ -25,8 +25,10 @@ impl Buffer {
         }
     }
 
+    /// Returns the bytes that were lent; none for a null pointer.
+    ///
     /// # Safety
-    /// The bytes are there, unchanged, for `'a`.
+    /// The bytes exist, unchanged, for `'a`.
     pub(super) unsafe fn bytes<'a>(self) -> &'a [u8] {
         if self.ptr.is_null() || self.length == 0 {
             return &[];
@@ -63,16 +65,20 @@ impl Field {
         }
     }
 
+    /// Returns the name of the field.
+    ///
     /// # Safety
-    /// As of [`Buffer::bytes`].
+    /// The name is lent for `'a`, as for [`Buffer::bytes`].
     pub(super) unsafe fn key<'a>(self) -> &'a [u8] {
         let (ptr, length) = (self.key_ptr, self.key_length);
         // SAFETY: the caller vouches for it.
         unsafe { Buffer { ptr, length }.bytes() }
     }
 
+    /// Returns the value of the field.
+    ///
     /// # Safety
-    /// As of [`Buffer::bytes`].
+    /// The value is lent for `'a`, as for [`Buffer::bytes`].
     pub(super) unsafe fn value<'a>(self) -> &'a [u8] {
         let (ptr, length) = (self.value_ptr, self.value_length);
         // SAFETY: the caller vouches for it.
@@ -80,7 +86,7 @@ impl Field {
     }
 }
 
-/// One of Envoy's objects.
+/// A pointer to one of Envoy's objects.
 pub(super) type Envoy = *mut c_void;
-/// A pointer to an object of this module.
+/// A pointer to one of this module's objects.
 pub(super) type Ours = *const c_void;

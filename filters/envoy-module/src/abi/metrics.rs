@@ -1,4 +1,4 @@
-//! The metrics of a configuration, by Envoy's numbers.
+//! The metrics of a configuration, under the numbers that Envoy gives them.
 
 use sprat_filter::Source;
 use sprat_filter::metrics::{Counter, Gauge};
@@ -7,7 +7,7 @@ use super::callbacks::{SUCCESS, callbacks};
 use super::lent::{Buffer, Envoy};
 use crate::host::Metric;
 
-/// The numbers of metrics in Envoy, none for one that could not be had.
+/// The metrics' numbers in Envoy; none for one that Envoy refused.
 pub(super) struct Metrics {
     pub(super) own: [Option<usize>; Metric::ALL.len()],
     pub(super) classes: usize,
@@ -17,8 +17,10 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
+    /// Defines the metrics of a configuration in Envoy.
+    ///
     /// # Safety
-    /// The configuration is being made.
+    /// Envoy is creating the configuration.
     pub(super) unsafe fn define(envoy: Envoy, classes: &[String]) -> Self {
         let (counter, gauge) = (callbacks().define_counter, callbacks().define_gauge);
         let define = |define: Define, name: &str| {
@@ -42,8 +44,8 @@ impl Metrics {
     }
 }
 
-/// Returns whether a counter is of something that happens here: sizes are not shared, and responses
-/// are the link's.
+/// Returns whether the module counts this event at all: sizes are not shared between workers, and
+/// the link paces responses.
 fn is_ours(counter: Counter) -> bool {
     use Counter::{Conflicts, Held, Shared, Size, Unscheduled};
     let elsewhere = [Conflicts, Held, Shared, Unscheduled, Size(Source::Shared)];

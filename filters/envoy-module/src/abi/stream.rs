@@ -1,4 +1,4 @@
-//! A stream during a hook, and how one is let go on.
+//! A stream as hooks see it, and the calls that let it go on.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -25,7 +25,7 @@ const ATTRIBUTE_CONNECTION_ID: u32 = 28;
 const LOAD_BALANCING: &str = "envoy.lb";
 
 thread_local! {
-    /// The stream whose request Envoy is being told to let go on.
+    /// The stream whose request Envoy is being told to release.
     static RESUMING: Cell<Envoy> = const { Cell::new(std::ptr::null_mut()) };
 }
 
@@ -36,7 +36,7 @@ const fn map(fields: Fields) -> u32 {
     }
 }
 
-/// Wakes a filter on its worker.
+/// The handle that wakes a stream's filter on its worker.
 pub(super) struct Scheduler(Envoy);
 
 // SAFETY: Envoy's scheduler may be committed to and deleted by any thread.
@@ -58,7 +58,7 @@ impl Drop for Scheduler {
     }
 }
 
-/// A stream, during a hook.
+/// A stream of Envoy, during a hook.
 pub(super) struct Stream<'a> {
     pub(super) envoy: Envoy,
     pub(super) metrics: &'a Metrics,
@@ -82,7 +82,7 @@ impl Stream<'_> {
         unsafe { (callbacks().attribute_string)(self.envoy, id, found).then(|| text.bytes()) }
     }
 
-    /// Shows all fields of a head, and says how many there are.
+    /// Shows each field of a head to `see`, and returns the number of fields.
     fn each_field(&self, map: u32, mut see: impl FnMut(&[u8], &[u8])) -> usize {
         const FEW: usize = 64;
         // SAFETY: the stream is there during a hook.
@@ -238,11 +238,11 @@ impl Host for Stream<'_> {
     }
 }
 
-/// Lets a stream's request go on. It may end the stream before it returns: no
-/// reference to its filter is left.
+/// Lets a stream's request go on. That may end the stream before this returns, so no reference to
+/// its filter may be left.
 ///
 /// # Safety
-/// The stream is there, and its request is held.
+/// The stream exists, and its request is held.
 pub(super) unsafe fn resume(envoy: Envoy) {
     let outer = RESUMING.replace(envoy);
     // SAFETY: as above.
@@ -250,10 +250,10 @@ pub(super) unsafe fn resume(envoy: Envoy) {
     RESUMING.set(outer);
 }
 
-/// Answers a stream's request. As [`resume`], it may end the stream.
+/// Answers a stream's request. Like [`resume`], that may end the stream before this returns.
 ///
 /// # Safety
-/// The stream is there, and has had no response yet.
+/// The stream exists, and has had no response yet.
 pub(super) unsafe fn answer(envoy: Envoy, answer: &Answer) {
     let fields = answer.fields.iter();
     let mut fields: Vec<Field> = fields.map(|(n, v)| Field::of(n, v)).collect();

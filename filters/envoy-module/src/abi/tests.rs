@@ -1,4 +1,4 @@
-//! The boundary against functions that stand in for Envoy's.
+//! Tests of the boundary, with functions that stand in for Envoy's.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -11,7 +11,7 @@ use super::stream::{RECEIVED_RESPONSE_BODY, RESPONSE_HEADERS};
 use crate::filter::{Step, Woken};
 use crate::host::Metric;
 
-/// The stand-in for all that Envoy has: whatever is asked of it is noted.
+/// A record of the calls to the functions that stand in for Envoy's.
 #[derive(Default)]
 struct Noted {
     counted: Vec<(usize, u64)>,
@@ -20,11 +20,11 @@ struct Noted {
     schedulers: i64,
     commits: usize,
     received: usize,
-    /// Fields that were set in requests' heads.
+    /// The fields that were set in requests' heads.
     set: Vec<(String, String)>,
     resumed: usize,
-    /// A stream whose response comes while its request is let go on, and what
-    /// its head is answered.
+    /// The filter of a stream whose response comes while its request is released, if there is one.
+    /// The next field has the status that its head's hook returns.
     replies: Option<usize>,
     replied: Option<u32>,
     answered: Vec<(u32, String)>,
@@ -219,7 +219,7 @@ fn stand_in() {
     });
 }
 
-/// An address that is never read.
+/// An address that stands for a stream of Envoy, and is never read.
 const STREAM: Envoy = std::ptr::dangling_mut::<u8>().cast();
 
 fn configured(text: &str) -> Ours {
@@ -302,7 +302,7 @@ const ONE_PLACE: &str = r#"{"uplink": {"rate": "10mbit"}, "catalogue": "off", "c
     {"pools": ["one"], "metadata_key": "pool", "max_requests": 1,
      "wait_queue": {"max_requests": 1}}}}"#;
 
-/// Begins streams of such a configuration; returns each with the status of its request.
+/// Creates streams of such a configuration. Returns each with the status of its request.
 fn asking<const N: usize>(config: Ours) -> [(Ours, u32); N] {
     // SAFETY: the configuration is there.
     std::array::from_fn(|_| unsafe {

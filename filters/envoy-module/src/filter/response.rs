@@ -1,4 +1,4 @@
-//! A response, held back until its turn comes.
+//! The response of a stream, held until its turn comes.
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use crate::timer::Ticking;
 /// The progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// The response has not begun, or is over.
+    /// The response has not begun, or has ended.
     Absent,
-    /// The response is none of the scheduler's business: a tunnel, or nothing is paced.
+    /// The response is not scheduled: it is a tunnel, or there is no uplink.
     Unscheduled,
-    /// The response goes at once, and is debited: as many are open as may be, or nothing may be
+    /// The response goes at once, and is debited: too many are open already, or nothing may be
     /// held.
     Unpaced,
-    /// The response's head is held back for the first bytes of its body.
+    /// The head is held until the first bytes of the body come.
     Head,
-    /// Something is held back, and waits for its turn.
+    /// A part of the response is held, and waits for its turn.
     Waiting,
-    /// All that came has gone.
+    /// All parts that came have gone.
     Flowing,
 }
 
-/// The response of one stream.
+/// The response of one stream, under the uplink.
 pub(super) struct Response {
     uplink: Option<Arc<Ticking<Link>>>,
     phase: Phase,
     flow: Option<FlowId>,
-    /// Bytes of the head, while it is held back.
+    /// The bytes of the head, while it is held.
     head: u64,
-    /// Bytes added to each chunk on the wire.
+    /// The bytes that the wire adds to each chunk.
     framing: u64,
-    /// Whether nothing comes after what is here.
+    /// Whether nothing comes after the parts in hand.
     ended: bool,
-    /// Whether what is held can be let go.
+    /// Whether the response may be held, because Envoy could release it later.
     pub(super) may_hold: bool,
 }
 
 impl Response {
-    /// Makes a response under that uplink; none paces nothing.
+    /// Creates a response under an uplink; without one it is not scheduled.
     pub(super) fn new(uplink: Option<Arc<Ticking<Link>>>) -> Self {
         Self {
             phase: match uplink {
@@ -71,7 +71,8 @@ impl Response {
         }
     }
 
-    /// Takes the head; `end` if it is all of the response. What is known of it is its `spec`.
+    /// Takes the head, which is the whole response if `end`. The `spec` is its class and size, as
+    /// far as they are known.
     pub(super) fn on_head(
         &mut self,
         host: &impl Host,
@@ -126,7 +127,7 @@ impl Response {
         }
     }
 
-    /// Takes more of the response's body.
+    /// Takes a part of the response's body.
     pub(super) fn on_body(&mut self, host: &impl Host, now: Time, end: bool) -> Step {
         let received = host.received_bytes();
         self.ended |= end;
@@ -160,7 +161,8 @@ impl Response {
         }
     }
 
-    /// Handles a wake-up: [`Step::Continue`] lets go of everything that is held back.
+    /// Takes the response's turn after a wake-up, if it has one. [`Step::Continue`] releases
+    /// everything that is held.
     pub(super) fn on_woken(&mut self, host: &impl Host, now: Time) -> Step {
         let (Phase::Head | Phase::Waiting, Some(uplink), Some(flow)) =
             (self.phase, &self.uplink, self.flow)
@@ -177,14 +179,13 @@ impl Response {
         Step::Continue
     }
 
-    /// Notes that the stream is over, however it ended.
+    /// Notes that the stream has ended, in whatever way.
     pub(super) fn on_complete(&mut self, now: Time) {
         self.close(now);
         self.phase = Phase::Absent;
     }
 
-    /// Gives the response up, as the filter cannot be trusted any more: its stream goes on without
-    /// it.
+    /// Gives up the response after a panic: its stream goes on without pacing.
     pub(super) fn give_up(&mut self, now: Time) {
         self.phase = Phase::Unscheduled;
         self.close(now);
@@ -195,7 +196,8 @@ impl Response {
         self.enter(host, flow, head)
     }
 
-    /// Takes a flow for its own, if there was room for one.
+    /// Takes over the flow that was opened for the response. Returns none if there was no room for
+    /// one.
     fn enter(&mut self, host: &impl Host, flow: Option<FlowId>, head: u64) -> Option<()> {
         self.flow = flow;
         self.head = head;
@@ -207,7 +209,7 @@ impl Response {
         self.flow.map(drop)
     }
 
-    /// Lets bytes pass that no flow stands for.
+    /// Debits bytes that belong to no flow, and lets them pass.
     fn pass(&mut self, now: Time, bytes: u64) -> Step {
         if let Some(uplink) = &self.uplink {
             uplink.debit(now, bytes);
@@ -243,7 +245,7 @@ impl Response {
         }
     }
 
-    /// Returns the bytes of all that is held back, as it goes out.
+    /// Returns the bytes of all that is held, with its framing.
     fn in_hand(&self, host: &impl Host) -> u64 {
         let body = host.held_bytes();
         let framing = if body > 0 || self.phase == Phase::Head {

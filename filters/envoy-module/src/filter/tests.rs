@@ -23,7 +23,7 @@ fn uplink() -> Arc<Ticking<Link>> {
     Ticking::new(Link::new(settings, 1)).unwrap()
 }
 
-/// Keeps the link busy for 13 ms.
+/// Keeps the link busy for 13 ms, by a response that stays open.
 fn occupy(uplink: &Arc<Ticking<Link>>) -> Filter {
     occupy_at(uplink, at(0))
 }

@@ -28,7 +28,7 @@ fn waker(bell: &Arc<Bell>) -> Arc<dyn Wake> {
     Arc::clone(bell) as Arc<dyn Wake>
 }
 
-/// Asks with a bell of its own, which must not ring yet.
+/// Asks for the link with a new bell, which must not have rung yet, and returns that.
 fn must_wait(link: &Link, now: Time, flow: FlowId, bytes: u64) -> Arc<Bell> {
     let bell = bell();
     let (asked, due) = link.ask(now, flow, bytes, || waker(&bell));
@@ -38,8 +38,8 @@ fn must_wait(link: &Link, now: Time, flow: FlowId, bytes: u64) -> Arc<Bell> {
     bell
 }
 
-/// Ticks whenever the link says, until it says nothing, and answers who rang
-/// in which order.
+/// Ticks whenever the link asks for it, until it asks no more. Returns the bells in the order in
+/// which they rang.
 fn order(link: &Link, from: Time, bells: &[&Arc<Bell>], flows: &[(FlowId, u64)]) -> Vec<usize> {
     let mut order = Vec::new();
     let mut now = from;

@@ -1,17 +1,17 @@
-//! What Envoy does with the responses of one worker around this filter, which
-//! is the only one in their chain: `filter_manager.cc` of its source, `Context`
-//! of its wasm extension, and `ContextBase` of proxy-wasm-cpp-host. Only what
-//! matters to what is held, and by Envoy's names.
+//! A model of Envoy's handling of one worker's responses, with this filter as the only one in the
+//! chain. It follows `filter_manager.cc` of Envoy, `Context` of its wasm extension, and
+//! `ContextBase` of proxy-wasm-cpp-host, by their names. Only what matters for held responses is
+//! modelled.
 
 use std::collections::BTreeMap;
 
 use super::fake::Fake;
 use super::*;
 
-/// The time that a callback takes: the clock goes on.
+/// The time that a callback takes on the model's clock.
 const CALLBACK_NS: u64 = 100_000;
 
-/// The worker, with its event loop.
+/// A model of one worker of Envoy, with its event loop.
 #[derive(Debug, Default)]
 pub(super) struct Envoy {
     streams: BTreeMap<u32, Stream>,
@@ -23,12 +23,12 @@ struct Stream {
     iterate_from_current: bool,
     headers_continued: bool,
     buffered: Option<u64>,
-    /// The upstream has said all.
+    /// Whether the upstream has sent the whole response.
     local_complete: bool,
     has_trailers: bool,
-    /// The filter has been told all.
+    /// Whether the filter has seen the whole response.
     end_stream: bool,
-    /// The client has been told all, or is gone.
+    /// Whether the client has the whole response, or has gone.
     is_over: bool,
     sent: Sent,
 }
@@ -39,7 +39,7 @@ enum Iteration {
     Continue,
     /// The filter has held a part of the body, or the trailers.
     StopSingle,
-    /// The filter has held the head: it is told of nothing that comes after it.
+    /// The filter has held the head, and sees nothing that comes after it.
     StopAll,
 }
 
@@ -70,13 +70,13 @@ impl Envoy {
         Self::default()
     }
 
-    /// Makes a request whose response is to come.
+    /// Sends a request whose response is to come.
     pub(super) fn request(&mut self, id: u32) {
         self.streams.insert(id, Stream::default());
         assert_eq!(self.call(id, || request(id, "/")), CONTINUE);
     }
 
-    /// Begins the response with a head, with a length or without.
+    /// Begins the response with a head, with a content length or without.
     pub(super) fn head(&mut self, id: u32, length: Option<u64>) {
         let length = length.map(|length| length.to_string());
         let mut fields = vec![(":status", "200")];
@@ -93,27 +93,27 @@ impl Envoy {
         }
     }
 
-    /// Takes a part of the response's body.
+    /// Takes a part of the response's body from the upstream.
     pub(super) fn body(&mut self, id: u32, bytes: u64, end: bool) {
         self.stream(id).local_complete = end;
         self.encode_data(id, Data::New(bytes), end, true);
     }
 
-    /// Ends stream `id` with trailers.
+    /// Ends the response of stream `id` with trailers.
     pub(super) fn trailers(&mut self, id: u32) {
         let stream = self.stream(id);
         (stream.has_trailers, stream.local_complete) = (true, true);
         self.encode_trailers(id, true);
     }
 
-    /// Ends stream `id` as its client goes, unless the response is over.
+    /// Ends stream `id` because its client has gone, unless the response is over.
     pub(super) fn leave(&mut self, id: u32) {
         if !self.stream(id).is_over {
             self.destroy(id);
         }
     }
 
-    /// Turns the event loop once, so much later.
+    /// Turns the event loop once, `later_ns` later.
     pub(super) fn turn(&mut self, later_ns: u64) {
         host(|host| host.now_ns += later_ns);
         if host(|host| host.queues[0] > 0) {
@@ -124,7 +124,7 @@ impl Envoy {
         }
     }
 
-    /// Returns what the client has of a response.
+    /// Returns the parts of a response that the client has.
     pub(super) fn sent(&self, id: u32) -> Sent {
         self.streams[&id].sent
     }
@@ -133,8 +133,8 @@ impl Envoy {
         self.streams.get_mut(&id).expect("it was requested")
     }
 
-    /// Makes a callback. What it lets go goes on as soon as it has returned, and before its caller
-    /// looks at what it has returned.
+    /// Makes a callback to the filter. The streams that it continues go on as soon as it has
+    /// returned, and before the caller looks at its answer.
     fn call<T>(&mut self, context: u32, callback: impl FnOnce() -> T) -> T {
         host(|host| {
             host.now_ns += CALLBACK_NS;

@@ -1,5 +1,4 @@
-//! A host that is made up: the functions that the SDK calls, and what they have
-//! noted.
+//! A stand-in for the host: the functions that the SDK calls, and a record of the calls.
 
 // As many as the ABI has.
 #![allow(clippy::too_many_arguments)]
@@ -19,32 +18,32 @@ const BAD_ARGUMENT: u32 = 2;
 const EMPTY: u32 = 7;
 const CAS_MISMATCH: u32 = 8;
 
-/// The state of the host, and what it was told.
+/// The state of the stand-in, and the record of calls to it.
 #[derive(Debug, Default)]
 pub(crate) struct Fake {
     pub(crate) now_ns: u64,
     pub(crate) configuration: String,
     /// The heads of messages, by context and map.
     pub(crate) heads: BTreeMap<(u32, u32), Vec<(String, String)>>,
-    /// The client of the effective context's stream.
+    /// The address of the client of the effective context's stream.
     pub(crate) client: Option<String>,
-    /// The context that calls are about. The host sets it for a callback.
+    /// The context that calls are about, which the host sets for a callback.
     pub(crate) effective: u32,
     pub(crate) log: Vec<(u32, String)>,
     pub(crate) tick_ms: u32,
-    /// Contexts and halves that were continued.
+    /// The contexts and halves that the filter has continued.
     pub(crate) continued: Vec<(u32, u32)>,
-    /// Contexts, statuses and bodies of local answers.
+    /// The contexts, statuses and bodies of local answers.
     pub(crate) answered: Vec<(u32, u32, String)>,
-    /// Clusters and heads of calls.
+    /// The clusters and heads of calls.
     pub(crate) calls: Vec<(String, Vec<(String, String)>)>,
-    /// Names and values of metrics.
+    /// The names and values of metrics.
     pub(crate) metrics: Vec<(String, u64)>,
-    /// Messages in each queue.
+    /// The number of messages in each queue.
     pub(crate) queues: Vec<usize>,
-    /// Their names: who registers one that is known shares it.
+    /// The names of the queues. A worker that registers a known name shares its queue.
     pub(crate) queue_names: Vec<String>,
-    /// Contexts that are no more.
+    /// The contexts that no longer exist.
     pub(crate) gone: Vec<u32>,
     shared: BTreeMap<String, (Vec<u8>, u32)>,
 }
@@ -61,21 +60,25 @@ thread_local! {
     static FAKE: RefCell<Fake> = RefCell::default();
 }
 
-/// Reads or changes the host of this thread.
+/// Reads or changes this thread's stand-in for the host.
 pub(crate) fn host<T>(act: impl FnOnce(&mut Fake) -> T) -> T {
     FAKE.with_borrow_mut(act)
 }
 
+/// Returns lent bytes as text.
+///
 /// # Safety
-/// The bytes are there during the call.
+/// The bytes exist during the call.
 unsafe fn text(bytes: *const u8, length: usize) -> String {
     // SAFETY: the caller vouches for them.
     let bytes = unsafe { slice(bytes, length) };
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Returns lent bytes as a slice; none for a null pointer.
+///
 /// # Safety
-/// The bytes are there for `'a`.
+/// The bytes exist for `'a`.
 unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
     if bytes.is_null() {
         return &[];
@@ -87,7 +90,7 @@ unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
 /// Returns bytes as a host does: in memory that it asks the filter for.
 ///
 /// # Safety
-/// Both are places for an answer.
+/// Both pointers are places for an answer.
 unsafe fn give(found: Option<Vec<u8>>, bytes: *mut *mut u8, length: *mut usize) -> u32 {
     let Some(found) = found else {
         return NOT_FOUND;
@@ -104,8 +107,10 @@ unsafe fn give(found: Option<Vec<u8>>, bytes: *mut *mut u8, length: *mut usize) 
     OK
 }
 
+/// Writes an answer to its place, and returns success.
+///
 /// # Safety
-/// A place for an answer.
+/// The pointer is a place for an answer.
 unsafe fn set<T>(place: *mut T, value: T) -> u32 {
     // SAFETY: the caller vouches for it.
     unsafe { *place = value };
@@ -115,8 +120,10 @@ unsafe fn set<T>(place: *mut T, value: T) -> u32 {
 macro_rules! host_functions {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {
         $(
+            /// Stands in for the host's function of this name.
+            ///
             /// # Safety
-            /// As the ABI says: what is lent is there during the call.
+            /// As the ABI demands: what is lent exists during the call.
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
                 // SAFETY: the caller vouches for all pointers.
@@ -334,8 +341,9 @@ host_functions! {
     }
 }
 
-/// Writes header fields as the ABI passes them: how many, the lengths of each name and value, then
-/// those, each with a zero after it; numbers of 32 bits, the least significant byte first.
+/// Encodes header fields as the ABI passes them. First comes their number, then the lengths of each
+/// name and value, then those, each followed by a zero. Numbers have 32 bits, the least significant
+/// byte first.
 fn serialize(fields: &[(&str, &str)]) -> Vec<u8> {
     let number = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     let mut bytes = number(fields.len()).to_vec();
@@ -350,7 +358,7 @@ fn serialize(fields: &[(&str, &str)]) -> Vec<u8> {
     bytes
 }
 
-/// Reads the header fields that [`serialize`] has written.
+/// Decodes the header fields that [`serialize`] has encoded.
 fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let count = number(0);
@@ -367,7 +375,7 @@ fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
     (0..count).map(pair).collect()
 }
 
-/// Functions that the SDK could call, and the filter does not.
+/// Defines functions that the SDK could call, and this filter does not.
 macro_rules! not_called {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]

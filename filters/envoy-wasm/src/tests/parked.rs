@@ -1,5 +1,5 @@
-//! Whatever is held, and whatever else happens meanwhile, a client gets all of
-//! its response, once and in order.
+//! The property that a client gets all of its response, once and in order, whatever is held and
+//! whatever else happens.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ struct Response {
     parts: Vec<u64>,
     has_length: bool,
     has_trailers: bool,
-    /// The client goes after so many of its events.
+    /// The number of events after which the client goes, if it does.
     leaves_after: Option<usize>,
 }
 
@@ -23,12 +23,12 @@ impl Response {
         self.parts.iter().sum()
     }
 
-    /// Returns the number of events: head, parts, and an end of its own or trailers.
+    /// Returns the number of events: the head, the parts, and an end or trailers.
     fn events(&self) -> usize {
         self.parts.len() + 2
     }
 
-    /// Makes the event of this number happen, or the client go.
+    /// Makes the event of this number happen, or the client leave.
     fn happens(&self, envoy: &mut Envoy, id: u32, event: usize) {
         if self.leaves_after.is_some_and(|after| event >= after) {
             envoy.leave(id);
@@ -45,8 +45,9 @@ impl Response {
     }
 }
 
-/// Runs all events in this order, each by the number of its response, and turns of the event loop
-/// among them, where the number is none's. Then what is left.
+/// Runs all events in this order, each given by the number of its response. A number that belongs
+/// to no response is a turn of the event loop. Then it runs the remaining events, and checks what
+/// each client has.
 fn run(responses: &[Response], order: &[usize]) {
     let mut envoy = Envoy::new(PACED);
     let mut happened = vec![0; responses.len()];

@@ -1,4 +1,4 @@
-//! What holds of any bytes given as a manifest.
+//! Properties of the manifest's reader that hold for any bytes; the fuzzer runs them too.
 
 use super::lines::{Lines, ManifestLine};
 use super::wrong::Wrong;
@@ -12,7 +12,7 @@ fn read(csv: bool, text: &[u8]) -> Result<Vec<ManifestLine>, Vec<Wrong>> {
     lines.finish()
 }
 
-/// Checks what holds of any bytes as a manifest; the first says which of the formats it is.
+/// Checks the reader on any bytes: the first byte chooses CSV or JSON, the rest are the manifest.
 pub(super) fn run(data: &[u8]) {
     let Some((&format, text)) = data.split_first() else {
         return;

@@ -1,4 +1,4 @@
-//! The lines of a manifest, as CSV or as a JSON object each.
+//! The lines of a manifest: CSV, or a JSON object a line.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -6,13 +6,13 @@ use serde::Deserialize;
 
 use super::wrong::Wrong;
 
-/// Errors of a file that are told at most.
+/// The most errors of one file that are told one by one.
 const MAX_ERRORS: usize = 10;
 
-/// Bytes of a line in JSON at most.
+/// The most bytes of a line in JSON.
 const MAX_LINE: u64 = 64 << 10;
 
-/// A line of a manifest.
+/// A line of a manifest: the size of one resource.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ManifestLine {
@@ -22,7 +22,7 @@ pub(super) struct ManifestLine {
     pub(super) host: String,
 }
 
-/// Lines of a file, and what is wrong with others.
+/// The good lines of a file, and the errors of the others.
 #[derive(Default)]
 pub(super) struct Lines {
     good: Vec<ManifestLine>,
@@ -101,11 +101,11 @@ impl Lines {
         }
     }
 
-    /// Returns all lines, in the file's order.
+    /// Returns all lines of the file, in its order.
     ///
     /// # Errors
     ///
-    /// What is wrong with the file, each with its place.
+    /// The errors of the file, each with its place.
     pub(super) fn finish(mut self) -> Result<Vec<ManifestLine>, Vec<Wrong>> {
         if self.more_errors > 0 {
             let more = format!("{} more errors", self.more_errors);
@@ -118,7 +118,7 @@ impl Lines {
     }
 }
 
-/// Finds the columns that the first line names.
+/// Finds the columns that the first line of a file in CSV names.
 fn columns(named: &csv::StringRecord, line: u64) -> Result<Columns, Wrong> {
     let help = "write `path,bytes` or `host,path,bytes` there";
     for (index, name) in named.iter().enumerate() {
@@ -146,7 +146,7 @@ fn columns(named: &csv::StringRecord, line: u64) -> Result<Columns, Wrong> {
 }
 
 impl Columns {
-    /// Reads what a line says; it has as many values as the first.
+    /// Reads the values of a record, which has as many as the first line.
     fn line(&self, record: &csv::StringRecord, number: u64) -> Result<ManifestLine, Wrong> {
         let value = |index: usize| record.get(index).unwrap_or_default();
         let (path, bytes) = (value(self.path), value(self.bytes));
@@ -189,7 +189,7 @@ fn of_csv(line: u64, error: &csv::Error) -> Wrong {
     }
 }
 
-/// Describes an error without the library's place: each line is read by itself.
+/// Describes an error in a line of JSON, without the library's place: each line is read by itself.
 fn of_json(line: u64, error: &serde_json::Error) -> Wrong {
     let text = error.to_string();
     let cause = text.rsplit_once(" at line ").map(|(cause, _)| cause);

@@ -1,20 +1,20 @@
-//! What is wrong with a manifest, and where.
+//! An error in a manifest, and its place.
 
 use std::fmt;
 
-/// A fault in a manifest, and its place.
+/// An error in a manifest, and its place.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wrong {
-    /// Such as `line 5, column 2`; none for the file as a whole.
+    /// The place of the error, such as `line 5, column 2`; none for the file as a whole.
     pub(super) place: Option<String>,
-    /// A description of the fault, without its line.
+    /// A description of the error, without its place.
     pub(super) message: String,
-    /// Advice on what to do about it.
+    /// Advice on how to mend the error.
     pub(super) help: Option<String>,
 }
 
 impl Wrong {
-    /// Creates a fault in the file as a whole.
+    /// Creates an error of the file as a whole.
     pub(super) fn whole(message: impl fmt::Display) -> Self {
         Self {
             place: None,
@@ -23,7 +23,7 @@ impl Wrong {
         }
     }
 
-    /// Creates a fault in a line, counted from 1.
+    /// Creates an error in a line, counted from 1.
     pub(super) fn line(line: u64, message: impl fmt::Display) -> Self {
         Self {
             place: Some(format!("line {line}")),
@@ -31,8 +31,8 @@ impl Wrong {
         }
     }
 
-    /// Creates a fault in a column of a line, both counted from 1: in CSV a value's, in JSON a
-    /// character's.
+    /// Creates an error at a column of a line, both counted from 1. A column is a value's in CSV, a
+    /// character's in JSON.
     pub(super) fn column(line: u64, column: usize, message: impl fmt::Display) -> Self {
         Self {
             place: Some(format!("line {line}, column {column}")),
@@ -40,7 +40,7 @@ impl Wrong {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds advice on how to mend the error.
     pub(super) fn help(self, help: impl Into<String>) -> Self {
         Self {
             help: Some(help.into()),

@@ -1,4 +1,4 @@
-//! The command lines of the documents are command lines of Sprat.
+//! The test that the command lines in the documents are valid command lines of Sprat.
 
 // Clippy's exception for tests does not reach the functions that they call.
 #![allow(clippy::unwrap_used)]
@@ -29,7 +29,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Returns the commands of a shell's line, as words without quotes: up to a pipe, a redirection
+/// Returns the commands of a shell's line as words without quotes, each up to a pipe, a redirection
 /// or a comment.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];
@@ -63,7 +63,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     commands
 }
 
-/// Returns the commands of a page that call `sprat`: in its blocks of code, and in its sentences.
+/// Returns the calls of `sprat` on a page, in its blocks of code and in its sentences.
 fn lines(page: &Path) -> Vec<Line> {
     let name = page.file_name().unwrap().to_string_lossy().into_owned();
     let text = std::fs::read_to_string(page).unwrap();
@@ -97,7 +97,7 @@ fn lines(page: &Path) -> Vec<Line> {
     found
 }
 
-/// Returns what is wrong with a command line, if anything is.
+/// Returns the error of a command line, if it has one.
 fn complaint(line: &Line) -> Option<String> {
     let error = Arguments::try_parse_from(&line.words).err()?;
     match error.kind() {

@@ -1,4 +1,4 @@
-//! What `sprat explain` tells of a request's route, and of what the route does.
+//! The part of `sprat explain` that describes a request's route, and what that does.
 
 use std::net::IpAddr;
 
@@ -15,11 +15,11 @@ use sprat_config::units::format_bytes;
 use sprat_server::decide::Way;
 use sprat_server::routing::{self, Verdict};
 
-/// A request, as far as what becomes of it by its route depends on it.
+/// The properties of a request that its route's treatment depends on.
 pub(super) struct Asking<'a> {
     pub(super) client: IpAddr,
     pub(super) authority: &'a str,
-    /// The host asked for, without port.
+    /// The host that the client asks for, without port.
     pub(super) host: &'a str,
     pub(super) uri: &'a Uri,
     pub(super) headers: &'a HeaderMap,
@@ -78,7 +78,7 @@ pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) ->
     })
 }
 
-/// Describes Sprat's own answer; null where the request goes to a cluster.
+/// Describes the answer that Sprat gives by itself; null if the request goes to a cluster.
 fn answer(own: &routing::Route, asking: &Asking<'_>) -> Value {
     if let Some(closed) = own.closed_to(asking.client) {
         let after_s = closed.retry_after.as_secs();
@@ -99,7 +99,7 @@ fn answer(own: &routing::Route, asking: &Asking<'_>) -> Value {
     }
 }
 
-/// Describes what is kept of bodies for slow clients: of requests, then of responses.
+/// Describes how much of bodies is buffered for slow clients: of requests, then of responses.
 fn buffer(route: &Route, cluster: Option<&Cluster>) -> Vec<String> {
     let Some(cluster) = cluster else {
         return Vec::new();
@@ -126,7 +126,7 @@ fn buffer(route: &Route, cluster: Option<&Cluster>) -> Vec<String> {
     request.into_iter().chain(response).collect()
 }
 
-/// Describes what a client must be, in the order in which that is asked.
+/// Describes the route's checks of a client, in the order in which they are made.
 fn access(access: &Access) -> Vec<String> {
     let cors = access.cors.as_ref().map(|own| {
         let origins = own.origins.len();
@@ -141,7 +141,7 @@ fn access(access: &Access) -> Vec<String> {
     [cors, rbac, basic, authz].into_iter().flatten().collect()
 }
 
-/// Says whether the route's rules let a request pass; null where it has none.
+/// Returns the verdict of the route's `rbac` rules on a request; null if it has none.
 pub(super) fn verdict<F: Fields + ?Sized>(
     route: &routing::Route,
     asked: &Asked<'_, F>,
@@ -157,7 +157,7 @@ pub(super) fn verdict<F: Fields + ?Sized>(
     }
 }
 
-/// Describes changes of a head, one a line.
+/// Describes the edits of a head, one a line.
 fn edits(edits: &HeaderEdits) -> Vec<String> {
     let pair = |verb: &'static str| {
         move |(name, value): &(String, Template)| format!("{verb} {name}: {}", value.as_str())
@@ -168,7 +168,7 @@ fn edits(edits: &HeaderEdits) -> Vec<String> {
     removed.chain(set).chain(added).collect()
 }
 
-/// Describes a route in lines, each with its name.
+/// Describes a route in lines, each with the name that stands before it.
 pub(super) fn lines(route: &Value) -> Vec<(&'static str, String)> {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let hosts = route["hosts"].as_array().map(Vec::as_slice);

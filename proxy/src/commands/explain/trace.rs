@@ -1,10 +1,10 @@
-//! The trace that a request would be part of, and what decides whether it is sampled.
+//! The part of `sprat explain` that names a request's trace, and tells whether it is sampled.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use sprat_config::Config;
 
-/// Explains the trace of a request with these fields; null where requests have none.
+/// Describes the trace of a request with these fields; null if tracing is not configured.
 pub(super) fn value(config: &Config, fields: &[(HeaderName, HeaderValue)]) -> Value {
     let Some(tracing) = &config.tracing else {
         return Value::Null;

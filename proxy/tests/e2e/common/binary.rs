@@ -1,4 +1,4 @@
-//! The `sprat` binary as a process.
+//! The program `sprat` as a process.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -7,14 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// `sprat` with these arguments.
+/// Returns a command that runs `sprat` with these arguments.
 pub(crate) fn sprat(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sprat"));
     command.args(arguments).stdin(Stdio::null());
     command
 }
 
-/// A configuration of one listener, one route and one cluster.
+/// Writes a configuration of one listener, one route and one cluster, with further keys.
 pub(crate) fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf {
     let path = directory.join("sprat.yaml");
     let text = format!(
@@ -26,7 +26,7 @@ pub(crate) fn write(directory: &Path, origin: SocketAddr, more: &str) -> PathBuf
     path
 }
 
-/// Has the listener of [`write`] stand on this address.
+/// Replaces the listener's address in a configuration of [`write`].
 pub(crate) fn stand_on(configuration: &Path, address: SocketAddr) {
     let text = std::fs::read_to_string(configuration).unwrap();
     let listener = format!("listeners: [{{address: '{address}'}}]");
@@ -34,17 +34,17 @@ pub(crate) fn stand_on(configuration: &Path, address: SocketAddr) {
     std::fs::write(configuration, text).unwrap();
 }
 
-/// `sprat run` with two workers.
+/// Returns a command that runs `sprat run` with two workers.
 pub(crate) fn run(configuration: &Path) -> Command {
     let configuration = configuration.to_str().unwrap();
     sprat(&["run", "-c", configuration, "--workers", "2"])
 }
 
-/// A running `sprat`; killed when dropped.
+/// A running `sprat`, which is killed when this is dropped.
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
-    /// What it has said.
+    /// The log that the process has written so far.
     said: Arc<Mutex<String>>,
 }
 
@@ -53,7 +53,7 @@ impl Running {
         Self::of(&mut run(configuration))
     }
 
-    /// A command that runs it.
+    /// Starts a command that runs `sprat`, and waits until it listens.
     pub(crate) fn of(command: &mut Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -84,7 +84,7 @@ impl Running {
         }
     }
 
-    /// One whose log nobody reads.
+    /// Returns a running process whose log this test does not read.
     pub(crate) fn with(child: Child, address: SocketAddr) -> Self {
         Self {
             child,
@@ -93,7 +93,7 @@ impl Running {
         }
     }
 
-    /// Waits until it has said this.
+    /// Waits until the process's log has this text.
     pub(crate) fn says(&self, text: &str) {
         let start = Instant::now();
         while !self.said.lock().unwrap().contains(text) {
@@ -104,7 +104,7 @@ impl Running {
         }
     }
 
-    /// The lines that it has said.
+    /// Returns the lines of the process's log.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.said
             .lock()
@@ -114,13 +114,13 @@ impl Running {
             .collect()
     }
 
-    /// The first of them that has this in it.
+    /// Returns the first line of the log that has this text.
     pub(crate) fn line_with(&self, text: &str) -> String {
         let found = self.lines().into_iter().find(|line| line.contains(text));
         found.expect("it has said so")
     }
 
-    /// How often it has said this.
+    /// Returns how often the log has this text.
     pub(crate) fn has_said(&self, text: &str) -> usize {
         self.said.lock().unwrap().matches(text).count()
     }

@@ -1,4 +1,4 @@
-//! A name server whose answers a test changes.
+//! A name server whose answers a test can change.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -12,8 +12,8 @@ use sprat_config::resolved::{Dns, DnsType, LookupFamily};
 
 use super::*;
 
-/// A name server on UDP. It knows what it is told, and answers `NXDOMAIN` to
-/// all else.
+/// A name server on UDP. It answers with the records that a test has set, and with `NXDOMAIN` to
+/// all other questions.
 pub(crate) struct NameServer {
     pub(crate) address: SocketAddr,
     zone: Arc<Mutex<Zone>>,
@@ -21,13 +21,13 @@ pub(crate) struct NameServer {
 
 #[derive(Default)]
 struct Zone {
-    /// With their time to live, in seconds.
+    /// The addresses of names, each with its time to live in seconds.
     names: HashMap<Name, (u32, Vec<IpAddr>)>,
     fails: bool,
-    /// Questions for this it answers `SERVFAIL`.
+    /// The type of records for which questions are answered with `SERVFAIL`.
     fails_for: Option<RecordType>,
     questions: usize,
-    /// Has a file for each name with texts, a line for each.
+    /// The directory that has a file for each name with texts, a text a line.
     texts: Option<PathBuf>,
 }
 
@@ -50,7 +50,7 @@ impl NameServer {
         Self { address, zone }
     }
 
-    /// Answers on TCP, too, at the same port.
+    /// Starts to answer on TCP too, at the same port.
     pub(crate) fn serve_tcp(&self) {
         let listener = TcpListener::bind(self.address).unwrap();
         let zone = Arc::clone(&self.zone);
@@ -62,34 +62,34 @@ impl NameServer {
         });
     }
 
-    /// A name has these addresses from now on.
+    /// Sets the addresses of a name.
     pub(crate) fn set(&self, name: &str, ttl_s: u32, addresses: &[IpAddr]) {
         let name = Name::from_ascii(format!("{name}.")).unwrap();
         let mut zone = self.zone.lock().unwrap();
         zone.names.insert(name, (ttl_s, addresses.to_vec()));
     }
 
-    /// Names with a file in this directory have its lines as texts (TXT) from now on.
+    /// Sets the directory of texts (TXT): a name with a file there has the file's lines.
     pub(crate) fn set_texts(&self, directory: &Path) {
         self.zone.lock().unwrap().texts = Some(directory.to_owned());
     }
 
-    /// Whether it answers `SERVFAIL` to everything.
+    /// Sets whether the server answers `SERVFAIL` to everything.
     pub(crate) fn fail(&self, fails: bool) {
         self.zone.lock().unwrap().fails = fails;
     }
 
-    /// Whether it answers `SERVFAIL` to questions for addresses of IPv6.
+    /// Sets whether the server answers `SERVFAIL` to questions for addresses of IPv6.
     pub(crate) fn fail_v6(&self, fails: bool) {
         self.zone.lock().unwrap().fails_for = fails.then_some(RecordType::AAAA);
     }
 
-    /// How many questions it has been asked.
+    /// Returns the number of questions that were asked.
     pub(crate) fn questions(&self) -> usize {
         self.zone.lock().unwrap().questions
     }
 
-    /// Asked of this server alone, as often as a test can wish.
+    /// Returns the settings of a resolver that asks this server alone, as often as it likes.
     pub(crate) fn dns(&self) -> Dns {
         Dns {
             resolvers: Some(vec![self.address]),
@@ -102,7 +102,7 @@ impl NameServer {
     }
 }
 
-/// Answers questions on a connection, each after its length (RFC 1035 4.2.2).
+/// Answers the questions on a connection, each of which follows its length (RFC 1035 4.2.2).
 fn answer_all(mut stream: TcpStream, zone: &Mutex<Zone>) -> std::io::Result<()> {
     loop {
         let mut length = [0; 2];
@@ -156,7 +156,7 @@ impl Zone {
     }
 }
 
-/// What a configuration has that says nothing of names.
+/// Returns the settings of a cluster whose configuration says nothing of names.
 pub(crate) fn dns() -> Dns {
     Dns {
         discovery: DnsType::Strict,
@@ -175,12 +175,12 @@ pub(crate) fn dns() -> Dns {
     }
 }
 
-/// `127.0.0.number`.
+/// Returns the address 127.0.0.`number`.
 pub(crate) fn loopback(number: u8) -> IpAddr {
     IpAddr::from([127, 0, 0, number])
 }
 
-/// Sockets on the same port of 127.0.0.1, 127.0.0.2 and so on.
+/// Opens listening sockets on the same port of 127.0.0.1, 127.0.0.2 and so on.
 pub(crate) fn listeners(count: u8) -> Vec<TcpListener> {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();

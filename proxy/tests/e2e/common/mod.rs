@@ -16,10 +16,10 @@ use sprat_scheduler::Discipline;
 use sprat_scheduler::health::Thresholds;
 use sprat_server::server::Server;
 
-/// For what must happen, but at no particular time.
+/// The longest wait for an event that must happen, but at no particular time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An origin: each connection is given to `serve` on a thread of its own.
+/// An origin, which gives each connection to `serve` on a thread of its own.
 pub(crate) struct Origin {
     pub(crate) address: SocketAddr,
     pub(crate) connections: Arc<AtomicUsize>,
@@ -30,7 +30,7 @@ impl Origin {
         Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), serve)
     }
 
-    /// On a socket that is there already.
+    /// Starts an origin on a socket that listens already.
     pub(crate) fn on(listener: TcpListener, serve: impl Fn(Peer) + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
@@ -49,7 +49,7 @@ impl Origin {
         }
     }
 
-    /// Answers every request with what `answer` makes of it.
+    /// Starts an origin that answers every request with the text that `answer` returns.
     pub(crate) fn http(answer: impl Fn(&Message) -> String + Send + Sync + 'static) -> Self {
         Self::start(move |mut peer| {
             while let Some(request) = peer.try_message(true) {
@@ -63,11 +63,11 @@ impl Origin {
     }
 }
 
-/// A head and a body as they came over the wire.
+/// A head and a body, as they came over the wire.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Message {
     pub(crate) start: String,
-    /// Names in lower case.
+    /// The fields, with names in lower case.
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
     pub(crate) trailers: Vec<(String, String)>,
@@ -90,7 +90,7 @@ impl Message {
     }
 }
 
-/// One end of a connection.
+/// The test's end of a connection.
 pub(crate) struct Peer<S: Read + Write = TcpStream> {
     pub(crate) reader: BufReader<S>,
 }
@@ -122,7 +122,7 @@ impl<S: Read + Write> Peer<S> {
         }
     }
 
-    /// Sends; a peer that has gone is no error here.
+    /// Sends bytes to the peer. Returns false if the peer has gone, which is no error here.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.reader.get_mut().write_all(bytes.as_ref()).is_ok()
     }
@@ -155,8 +155,8 @@ impl<S: Read + Write> Peer<S> {
         })
     }
 
-    /// A whole message, interim responses before it left out; `None` if the
-    /// connection ends before its end.
+    /// Reads a whole message, without interim responses before it. Returns none if the connection
+    /// ends before the message does.
     pub(crate) fn try_message(&mut self, has_body: bool) -> Option<Message> {
         let mut message = self.head()?;
         while message.start.starts_with("HTTP/1.1 10") && !message.start.contains(" 101 ") {
@@ -196,18 +196,18 @@ impl<S: Read + Write> Peer<S> {
         Some(message)
     }
 
-    /// A whole message.
+    /// Reads a whole message, which must come.
     pub(crate) fn message(&mut self) -> Message {
         self.try_message(true).expect("a whole message")
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request, and reads its answer.
     pub(crate) fn ask(&mut self, request: impl AsRef<[u8]>) -> Message {
         assert!(self.send(request));
         self.message()
     }
 
-    /// Whether the connection has been closed, once all is read.
+    /// Reads to the end, and returns whether the connection has been closed.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut rest = Vec::new();
         // A reset is a close, a time-out is not.
@@ -236,9 +236,8 @@ pub(crate) fn ok(body: &str) -> String {
     )
 }
 
-/// An address on which no socket is, and none comes by chance: the port is below those
-/// that the kernel chooses from, for a connection may have one of these before a test
-/// listens there.
+/// Returns an address that no socket uses, and that none gets by chance. Its port is below those
+/// that the kernel chooses from: otherwise a connection could get it before a test listens there.
 pub(crate) fn free_address() -> SocketAddr {
     const LOWEST: u32 = 10_000;
     const PORTS: u32 = 20_000;
@@ -255,8 +254,8 @@ pub(crate) fn free_address() -> SocketAddr {
     }
 }
 
-/// Has an address take no further connection: what is sent there is lost. The
-/// sockets that hold it so.
+/// Makes an address take no further connection, so that what is sent there is lost. Returns the
+/// sockets that keep it so.
 pub(crate) fn black_hole(listener: &TcpListener) -> Vec<TcpStream> {
     // The shortest queue there is, of those that wait to be accepted.
     socket2::SockRef::from(listener).listen(0).unwrap();
@@ -275,7 +274,8 @@ pub(crate) fn endpoint(address: SocketAddr) -> Endpoint {
     }
 }
 
-/// One listener, one route, one cluster of these origins; generous bounds.
+/// Returns a configuration of one listener, one route and one cluster of these origins, with
+/// generous bounds.
 pub(crate) fn config(origins: &[SocketAddr]) -> Config {
     let cluster = Arc::new(Cluster {
         name: "farm".to_owned(),
@@ -387,7 +387,7 @@ pub(crate) fn config(origins: &[SocketAddr]) -> Config {
     }
 }
 
-/// An admin listener that may be asked as [`get`] does.
+/// Returns an admin listener that accepts requests as [`get`] makes them.
 pub(crate) fn admin() -> Admin {
     Admin {
         address: "127.0.0.1:0".parse().unwrap(),
@@ -422,7 +422,7 @@ pub(crate) fn with_cluster(config: &mut Config, change: impl FnOnce(&mut Cluster
     config.clusters = vec![cluster];
 }
 
-/// Checks of `/healthz` at every turn, one of which settles what an endpoint is.
+/// Returns frequent checks of `/healthz`, one of which decides about an endpoint.
 pub(crate) fn health_checks(timeout: Duration) -> HealthChecks {
     HealthChecks {
         http: Some(HttpHealthCheck {
@@ -441,7 +441,7 @@ pub(crate) fn health_checks(timeout: Duration) -> HealthChecks {
     }
 }
 
-/// A server in operation; stopped when dropped.
+/// A running server, which is stopped when this is dropped.
 pub(crate) struct Proxy {
     pub(crate) server: Option<Server>,
     pub(crate) address: SocketAddr,
@@ -460,7 +460,7 @@ impl Proxy {
         }
     }
 
-    /// With an access log in JSON.
+    /// Starts a server with an access log in JSON.
     pub(crate) fn logging(mut config: Config) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("access.log");
@@ -486,7 +486,7 @@ impl Proxy {
         Peer::connect(self.address)
     }
 
-    /// A connection from another address of this host.
+    /// Connects from another address of this host.
     pub(crate) fn connect_from(&self, address: [u8; 4]) -> Peer {
         use socket2::{Domain, Socket, Type};
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
@@ -495,19 +495,19 @@ impl Proxy {
         Peer::new(socket.into())
     }
 
-    /// The sum of the samples whose name and labels hold all of `parts`.
+    /// Returns the sum of the samples whose name and labels hold all of `parts`.
     pub(crate) fn metric(&self, parts: &[&str]) -> f64 {
         metric(&self.server.as_ref().unwrap().metrics(), parts)
     }
 
-    /// Waits until a metric has a value.
+    /// Waits until a metric has this value.
     pub(crate) fn wait_metric(&self, parts: &[&str], value: f64) {
         wait_for(&format!("{parts:?} to be {value}"), || {
             self.metric(parts) == value
         });
     }
 
-    /// Every gauge is back at zero: nothing has leaked.
+    /// Checks that every gauge is back at zero, so that nothing has leaked.
     pub(crate) fn assert_no_leak(&self) {
         for gauge in [
             "sprat_open_connections",
@@ -522,8 +522,8 @@ impl Proxy {
         });
     }
 
-    /// Says what went wrong in the log's only line and in the metric, and nothing
-    /// has leaked.
+    /// Checks that the log's only line and the metric have this reason, and that nothing has
+    /// leaked.
     pub(crate) fn assert_told(&self, metric: &str, reason: &str, status: Option<u16>) {
         self.wait_metric(&[metric, &format!("reason=\"{reason}\"")], 1.0);
         let line = self.log_lines(1).remove(0);
@@ -534,14 +534,14 @@ impl Proxy {
         self.assert_no_leak();
     }
 
-    /// Waits for so many lines of the log.
+    /// Waits for exactly so many lines of the log, and returns them.
     pub(crate) fn log_lines(&self, count: usize) -> Vec<serde_json::Value> {
         let lines = self.log_lines_at_least(count);
         assert_eq!(lines.len(), count, "{lines:?}");
         lines
     }
 
-    /// Waits for so many lines of the log, or more.
+    /// Waits for at least so many lines of the log, and returns all.
     pub(crate) fn log_lines_at_least(&self, count: usize) -> Vec<serde_json::Value> {
         let path = self.log.as_ref().unwrap();
         let read = || -> Vec<serde_json::Value> {
@@ -556,7 +556,7 @@ impl Proxy {
         read()
     }
 
-    /// Stops at once, and fails if anything in it had failed.
+    /// Stops the server at once, and fails if the server has failed.
     pub(crate) fn stop(mut self) {
         let server = self.server.take().unwrap();
         server.control().cut();

@@ -1,4 +1,4 @@
-//! A real authority for ACME: Pebble, as Let's Encrypt tests clients with it.
+//! A real authority for ACME: Pebble, which Let's Encrypt provides for tests of clients.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,18 +8,19 @@ use super::dns::{NameServer, loopback};
 use super::tls::Authority;
 use super::*;
 
-/// An authority in operation; stopped when dropped.
+/// A running authority, which is stopped when this is dropped.
 pub(crate) struct Pebble {
     child: Child,
     pub(crate) directory_url: String,
-    /// Vouches for the directory.
+    /// The authority that signed the certificate of Pebble's own server.
     pub(crate) authority: Authority,
-    /// Says where names are, and what texts they have.
+    /// The name server that Pebble asks, for addresses and texts.
     pub(crate) names: NameServer,
 }
 
 impl Pebble {
-    /// Asks for proofs at these ports of 127.0.0.1; `0` for a port that nothing is asked at.
+    /// Starts Pebble, which asks for proofs at these ports of 127.0.0.1. A port of 0 is never
+    /// asked.
     pub(crate) fn start(http: SocketAddr, tls: SocketAddr) -> Self {
         let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.tools/bin/pebble");
         assert!(

@@ -17,13 +17,13 @@ use sprat_config::resolved::*;
 
 use super::{PATIENCE, Peer};
 
-/// An authority, and a directory for its certificates.
+/// An authority, with a directory for its certificates.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: tempfile::TempDir,
 }
 
-/// A certificate and its key in files.
+/// The files of a certificate and its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Issued {
     pub(crate) chain: PathBuf,
@@ -46,7 +46,7 @@ impl Authority {
         own
     }
 
-    /// Its own certificate.
+    /// Returns the file of the authority's own certificate.
     pub(crate) fn file(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
     }
@@ -55,12 +55,12 @@ impl Authority {
         self.directory.path()
     }
 
-    /// A certificate for these names, in files called `label`.
+    /// Issues a certificate for these names, in files called `label`.
     pub(crate) fn issue(&self, label: &str, names: &[&str]) -> Issued {
         self.issue_with(label, names, |_| ())
     }
 
-    /// The same, changed.
+    /// Issues a certificate for these names, with changes to its parameters.
     pub(crate) fn issue_with(
         &self,
         label: &str,
@@ -88,8 +88,8 @@ impl Authority {
         issued
     }
 
-    /// A certificate that has signed itself and may sign others, as
-    /// `openssl req -x509` makes it, in files called `label`.
+    /// Creates a certificate that has signed itself and may sign others, as `openssl req -x509`
+    /// makes it, in files called `label`.
     pub(crate) fn self_signed(
         &self,
         label: &str,
@@ -109,7 +109,7 @@ impl Authority {
         issued
     }
 
-    /// A client's certificate.
+    /// Issues a client's certificate, with a common name and a URI.
     pub(crate) fn client(&self, label: &str, common_name: &str, uri: &str) -> Issued {
         self.issue_with(label, &[], |parameters| {
             let name = &mut parameters.distinguished_name;
@@ -119,13 +119,13 @@ impl Authority {
         })
     }
 
-    /// A list of what is revoked, by serial numbers, in a file called `label`.
+    /// Writes a list of revoked serial numbers to a file called `label`, valid for an hour.
     pub(crate) fn revoke(&self, label: &str, serials: &[u64]) -> PathBuf {
         let now = SystemTime::now();
         self.revoke_until(label, serials, now + Duration::from_secs(3600))
     }
 
-    /// The same, believed until then.
+    /// Writes a list of revoked serial numbers that is valid until this time.
     pub(crate) fn revoke_until(&self, label: &str, serials: &[u64], until: SystemTime) -> PathBuf {
         let revoked = serials.iter().map(|serial| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
@@ -156,7 +156,7 @@ impl Authority {
     }
 }
 
-/// A listener that shows these certificates.
+/// Returns the TLS settings of a listener that shows these certificates.
 pub(crate) fn listener_tls(certificates: &[&Issued]) -> ListenerTls {
     ListenerTls {
         certificates: certificates
@@ -185,7 +185,7 @@ pub(crate) fn file(path: &Path) -> FileAt {
     }
 }
 
-/// Speaks TLS with whoever shows a certificate of an authority.
+/// A client that speaks TLS with servers whose certificates an authority has issued.
 #[derive(Clone)]
 pub(crate) struct TlsClient {
     pub(crate) config: Arc<ClientConfig>,
@@ -226,13 +226,13 @@ impl TlsClient {
         }
     }
 
-    /// Connects and does the handshake, asking for `name`.
+    /// Connects and does the handshake, with `name` as the server's.
     pub(crate) fn try_connect(&self, address: SocketAddr, name: &str) -> io::Result<TlsPeer> {
         let stream = TcpStream::connect(address)?;
         self.try_over(stream, name)
     }
 
-    /// Does the handshake on a connection.
+    /// Does the handshake on an open connection.
     pub(crate) fn try_over(&self, stream: TcpStream, name: &str) -> io::Result<TlsPeer> {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -255,14 +255,14 @@ impl TlsPeer {
         &self.reader.get_ref().conn
     }
 
-    /// The certificate that was shown.
+    /// Returns the certificate that the server has shown.
     pub(crate) fn shown(&self) -> CertificateDer<'static> {
         self.session().peer_certificates().unwrap()[0]
             .clone()
             .into_owned()
     }
 
-    /// Bytes, to the end of the stream; whether the end was said.
+    /// Reads to the end of the stream, and returns whether TLS announced that end.
     pub(crate) fn ends_cleanly(&mut self) -> bool {
         use std::io::Read as _;
         let socket = &self.reader.get_ref().sock;
@@ -274,7 +274,7 @@ impl TlsPeer {
     }
 }
 
-/// The first certificate in a file.
+/// Returns the first certificate in a file.
 pub(crate) fn first_in(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).unwrap()
 }

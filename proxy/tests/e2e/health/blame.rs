@@ -1,8 +1,8 @@
-//! What is an endpoint's failure, and what its client's.
+//! Tests that tell an endpoint's failures from its client's.
 
 use super::*;
 
-/// A request whose body comes in parts of 100 ms.
+/// Sends a request whose body comes in parts, one every 100 ms.
 fn upload(client: &mut Peer, parts: usize) {
     let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ";
     client.send(format!("{head}{parts}\r\n\r\n"));
@@ -197,11 +197,11 @@ fn an_endpoint_that_has_enough_of_a_body_that_does_not_come_is_well() {
     proxy.assert_no_leak();
 }
 
-/// The beginning of a response.
+/// The beginning of a response, which is cut short.
 const PART: &str = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf";
 
-/// Two endpoints that do this with each request, in front of which one failure in
-/// `in_a_row` is one too many.
+/// Starts a proxy before two endpoints that treat each request so. One of them is ejected after
+/// `in_a_row` failures.
 fn doing(
     in_a_row: u32,
     change: impl FnOnce(&mut Config),
@@ -226,7 +226,7 @@ fn doing(
     (origin, Proxy::logging(config))
 }
 
-/// Does what is asked for: the whole, the half, or nothing.
+/// Answers as the path asks: with the whole response, the half, or none.
 fn as_asked(peer: &mut Peer, request: &Message) -> bool {
     if request.start.contains("/whole") {
         return peer.send(ok("a"));
@@ -237,7 +237,7 @@ fn as_asked(peer: &mut Peer, request: &Message) -> bool {
     false
 }
 
-/// Asks the first endpoint, then lets the other have its turn.
+/// Sends a request to the first endpoint, then gives the other its turn.
 fn ask_first(proxy: &Proxy, path: &str) {
     let mut client = proxy.connect();
     client.send(get(path));

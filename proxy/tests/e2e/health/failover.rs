@@ -1,4 +1,4 @@
-//! One of four endpoints fails under load, and comes back.
+//! A test in which one of four endpoints fails under load, and comes back.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::JoinHandle;
@@ -102,8 +102,8 @@ enum Fault {
     In(Mood),
 }
 
-/// Clients that ask without a pause, for what may be repeated, until they are
-/// told to stop; how many answers they got, and those that were not 200.
+/// Clients that send requests without a pause until told to stop. The requests may be repeated.
+/// They count their answers, and keep those that were not 200.
 struct Load {
     over: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -135,7 +135,7 @@ impl Load {
         }
     }
 
-    /// Waits for so many answers more.
+    /// Waits for so many further answers.
     fn more(&self, count: usize) {
         let until = self.answered.load(SeqCst) + count;
         wait_for("answers", || self.answered.load(SeqCst) >= until);

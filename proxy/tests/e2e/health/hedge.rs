@@ -1,4 +1,4 @@
-//! What a hedge shows of the endpoint that it was quicker than.
+//! Tests of what a hedge tells about the endpoint that it was quicker than.
 
 use super::*;
 
@@ -73,7 +73,7 @@ fn nor_is_one_that_is_slower_than_an_error() {
     proxy.assert_no_leak();
 }
 
-/// Where nobody answers: as many connections wait there as may.
+/// Returns the sockets of an address that accepts no connection: as many wait there as may.
 fn silent_address() -> (Vec<std::net::TcpStream>, socket2::Socket) {
     use socket2::{Domain, Socket, Type};
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

@@ -1,10 +1,9 @@
-//! Kept connections that end: closed between two requests, or by the endpoint in
-//! the midst of one.
+//! Tests of kept connections that end: closed between two requests, or by the endpoint during one.
 
 use super::*;
 
-/// An endpoint that answers the first request on each connection, and does
-/// `then` with the second; how many requests it has got.
+/// Starts an endpoint that answers the first request on each connection, and does `then` with the
+/// second. Also returns the number of its requests.
 fn second(then: impl Fn(&mut Peer) + Send + Sync + 'static) -> (Origin, Arc<AtomicUsize>) {
     let requests = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&requests);

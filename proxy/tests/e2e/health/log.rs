@@ -1,9 +1,10 @@
-//! What the log says of endpoints that are out of use.
+//! Tests of the log lines about endpoints that are out of use.
 
 use super::*;
 use crate::common::binary::{Running, write};
 
-/// A running proxy before an endpoint, with these settings of its cluster.
+/// Starts a proxy before this endpoint and one that is not there, with these settings of the
+/// cluster.
 fn before(origin: std::net::SocketAddr, settings: &str) -> (tempfile::TempDir, Running) {
     let directory = tempfile::tempdir().unwrap();
     let path = write(directory.path(), origin, "");

@@ -1,4 +1,4 @@
-//! What another configuration leaves of endpoints' health.
+//! Tests of what a reload keeps of endpoints' health.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn with_endpoints(config: &Config, origins: &[&Moody]) -> Config {
     config
 }
 
-/// Names of those that answer so many requests.
+/// Returns the names of the endpoints that answer so many requests.
 fn answers(proxy: &Proxy, count: usize) -> Vec<String> {
     let mut client = proxy.connect();
     let mut names: Vec<_> = (0..count).map(|_| client.ask(get("/")).text()).collect();

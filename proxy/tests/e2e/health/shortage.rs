@@ -1,4 +1,4 @@
-//! What the proxy has no connection for is no endpoint's failure.
+//! Tests that a shortage of connections at the proxy is no failure of an endpoint.
 
 use std::fs;
 
@@ -36,8 +36,8 @@ fn an_endpoint_whose_connections_are_all_busy_does_not_start_slowly() {
     proxy.assert_no_leak();
 }
 
-/// `sprat` with few descriptors in front of two origins, all of them taken by
-/// clients, of whom the first has been served before.
+/// Starts `sprat` with few descriptors in front of two origins. Clients take all descriptors, and
+/// the first of them has been served before.
 fn out_of_descriptors(cluster: &str) -> (tempfile::TempDir, Running, Peer, Vec<Peer>) {
     let directory = tempfile::tempdir().unwrap();
     let origins = [(); 2].map(|()| Origin::http(|_| ok("a")).address);

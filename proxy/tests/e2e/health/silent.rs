@@ -1,11 +1,11 @@
-//! Checks of endpoints that say nothing keep no others waiting.
+//! Tests that checks of silent endpoints keep no other checks waiting.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use super::*;
 
-/// Endpoints that take connections and say nothing, each an address of this
-/// machine: what listens on all of them has to be kept.
+/// Returns endpoints that accept connections and say nothing, each on an address of this machine.
+/// The caller must keep the socket that listens on all of them.
 fn silent(count: u16) -> (TcpListener, Vec<Endpoint>) {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -17,7 +17,7 @@ fn silent(count: u16) -> (TcpListener, Vec<Endpoint>) {
     (listener, endpoints.collect())
 }
 
-/// Waits for so many checks more.
+/// Waits for so many further checks.
 fn wait_checks(well: &Moody, more: usize) {
     let before = well.checks();
     wait_for("checks", || well.checks() >= before + more);

@@ -7,27 +7,26 @@ mod lengths;
 mod request_line;
 mod targets;
 
-/// One message.
+/// One hostile message, and Sprat's answers to it.
 pub(crate) struct Case {
     pub(crate) group: &'static str,
-    /// Unique; what is wrong with it.
+    /// The message's unique name, which says what is wrong with it.
     pub(crate) name: &'static str,
     pub(crate) bytes: Vec<u8>,
-    /// The status of each answer that Sprat gives; the last one is that of a
-    /// harmless request that follows on the same connection, if the message
-    /// leaves it usable.
+    /// The status of each of Sprat's answers. If the message leaves the connection usable, the last
+    /// is that of a harmless request that follows on it.
     pub(crate) answers: &'static [u16],
-    /// Why it answers so.
+    /// The reason for Sprat's answers.
     pub(crate) why: &'static str,
 }
 
-/// Refused, and the connection is closed: what follows is not believed.
+/// The message is refused, and the connection is closed: what follows is not trusted.
 const REFUSED: &[u16] = &[400];
-/// Served, and so is what follows.
+/// The message is served, and so is the request that follows.
 const SERVED: &[u16] = &[200, 200];
-/// Served; then the connection is closed.
+/// The message is served, and then the connection is closed.
 const ONCE: &[u16] = &[200];
-/// Closed without an answer.
+/// The connection is closed without an answer.
 const CLOSED: &[u16] = &[];
 
 const LENGTHS: &str =
@@ -75,7 +74,7 @@ impl Table {
         self.extend(group, answers, why, messages);
     }
 
-    /// Messages that are a POST with these fields, and then this.
+    /// Adds messages that are a POST with these fields, each followed by these bytes.
     fn posts(
         &mut self,
         group: &'static str,
@@ -89,7 +88,7 @@ impl Table {
         self.extend(group, answers, why, messages.iter().map(message));
     }
 
-    /// Messages that are a GET with this field.
+    /// Adds messages that are a GET with one of these fields.
     fn fields(
         &mut self,
         group: &'static str,
@@ -103,7 +102,7 @@ impl Table {
     }
 }
 
-/// All of them.
+/// Returns all messages of the test.
 pub(crate) fn all() -> Vec<Case> {
     let mut table = Table(Vec::new());
     lengths::both_lengths(&mut table);

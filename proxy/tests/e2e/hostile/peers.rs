@@ -1,4 +1,4 @@
-//! The document: what Sprat answers and why, beside nginx and HAProxy.
+//! The document of hostile requests: Sprat's answers and their reasons, beside nginx and HAProxy.
 
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use crate::hostile::cases::Case;
 use crate::hostile::strict::{Reached, StrictOrigin};
 use crate::hostile::{Outcome, send};
 
-/// Another proxy in front of a strict origin.
+/// Another proxy, in front of a strict origin.
 struct Peer {
     name: String,
     process: Child,
@@ -113,8 +113,8 @@ fn text(answers: &[u16]) -> String {
     }
 }
 
-/// What a peer does; in bold if its origin could not read what reached it in
-/// one way only, or was asked for what nobody meant.
+/// Returns the cell for a peer's outcome. It is in bold if the origin got bytes that can be read in
+/// several ways, or a request that the client did not mean.
 fn peer_text(outcome: &Outcome) -> String {
     let answers = text(&outcome.answers);
     let bad = outcome.reached.iter().any(|reached| match reached {
@@ -127,7 +127,7 @@ fn peer_text(outcome: &Outcome) -> String {
     }
 }
 
-/// How the row of a case begins.
+/// Returns the beginning of a case's row.
 pub(crate) fn row_start(case: &Case) -> String {
     let cell = |text: &str| text.replace('|', "\\|");
     let (group, name) = (cell(case.group), cell(case.name));
@@ -135,7 +135,7 @@ pub(crate) fn row_start(case: &Case) -> String {
     format!("| {group} | {name} | {answers} | {} |", cell(case.why))
 }
 
-/// The whole document.
+/// Returns the text of the whole document.
 pub(crate) fn document(cases: &[Case]) -> String {
     let peers = peers();
     let mut out = format!(

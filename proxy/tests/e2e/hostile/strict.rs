@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// What came to the origin.
+/// A message that came to the origin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reached {
     Request {
@@ -78,8 +78,8 @@ fn serve(mut stream: TcpStream, reached: &Mutex<Vec<Reached>>) {
 
 type Parsed = Option<(bool, String, usize)>;
 
-/// One request at the start of `bytes`: whether it is a HEAD, its target, and
-/// how long it is; `None` if it is not whole.
+/// Parses one request at the start of `bytes`. Returns whether it is a HEAD, its target and its
+/// length; none if it is not whole.
 fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let Some(end) = find(bytes, b"\r\n\r\n") else {
         return match bytes.contains(&0) {
@@ -155,8 +155,8 @@ fn field(line: &str) -> Result<(&str, &str), String> {
     Ok((name, value))
 }
 
-/// How long a chunked body is; `None` if it is not whole. No extensions, for
-/// none is passed on.
+/// Returns the length of a chunked body; none if it is not whole. Extensions are refused, for Sprat
+/// passes none on.
 fn chunks(body: &[u8]) -> Result<Option<usize>, String> {
     let mut at = 0;
     loop {
@@ -203,7 +203,7 @@ fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
     bytes.windows(what.len()).position(|window| window == what)
 }
 
-/// RFC 9110 5.6.2.
+/// Returns whether a byte may be in a token (RFC 9110 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,4 +1,4 @@
-//! HTTP/2 for tests: a client of a library's, and frames by hand.
+//! HTTP/2 for tests: a library's client, and frames written by hand.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use crate::common::PATIENCE;
 pub(crate) type AnyBody = BoxBody<Bytes, Infallible>;
 pub(crate) type Sender = SendRequest<AnyBody>;
 
-/// Runs a test that has many things going on, within a bound.
+/// Runs an asynchronous test, and fails if it takes too long.
 pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -33,7 +33,7 @@ pub(crate) fn run<T>(test: impl Future<Output = T>) -> T {
         .expect("the test takes too long")
 }
 
-/// A connection with prior knowledge.
+/// Connects with prior knowledge of HTTP/2.
 pub(crate) async fn connect(address: SocketAddr) -> Sender {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
@@ -47,7 +47,7 @@ pub(crate) async fn connect(address: SocketAddr) -> Sender {
     sender
 }
 
-/// A connection over TLS, whose configuration offers HTTP/2 alone.
+/// Connects over TLS, with a configuration that offers HTTP/2 alone.
 pub(crate) async fn connect_tls(
     address: SocketAddr,
     name: &str,
@@ -73,13 +73,13 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> AnyBody {
     Full::new(bytes.into()).boxed()
 }
 
-/// A body in these pieces, with trailers.
+/// Returns a body of these pieces, with trailers.
 pub(crate) fn pieces(pieces: &[&'static str], trailers: HeaderMap) -> AnyBody {
     let data = pieces.iter().map(|piece| Frame::data(Bytes::from(*piece)));
     Pieces(data.chain([Frame::trailers(trailers)]).collect()).boxed()
 }
 
-/// A body that has what is sent to it, until that is dropped.
+/// Returns a body, and the sender of its pieces; the body ends when that is dropped.
 pub(crate) fn fed() -> (UnboundedSender<Bytes>, AnyBody) {
     let (feed, fed) = unbounded_channel();
     (feed, Fed(fed).boxed())
@@ -120,7 +120,7 @@ pub(crate) fn request(path: &str) -> Request<AnyBody> {
     Request::get(uri).body(empty()).unwrap()
 }
 
-/// A response as a whole.
+/// A response with its whole body.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -147,7 +147,7 @@ pub(crate) async fn whole(response: Response<hyper::body::Incoming>) -> Answer {
     }
 }
 
-/// Sends a request and reads its answer.
+/// Sends a request, and reads its whole answer.
 pub(crate) async fn ask(sender: &Sender, request: Request<AnyBody>) -> Answer {
     let mut sender = sender.clone();
     sender.ready().await.unwrap();
@@ -171,7 +171,7 @@ pub(crate) const END_HEADERS: u8 = 0x4;
 pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// A frame as it came.
+/// A frame of HTTP/2, as it came.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RawFrame {
     pub(crate) kind: u8,
@@ -181,7 +181,7 @@ pub(crate) struct RawFrame {
 }
 
 impl RawFrame {
-    /// The error of a RST_STREAM or a GOAWAY.
+    /// Returns the error code of a RST_STREAM or a GOAWAY.
     pub(crate) fn error(&self) -> u32 {
         let at = if self.kind == GOAWAY { 4 } else { 0 };
         u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
@@ -191,7 +191,7 @@ impl RawFrame {
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
     }
 
-    /// The status of a head that has one of HPACK's static table.
+    /// Returns the status of a head, if it is one of HPACK's static table.
     pub(crate) fn status(&self) -> Option<u16> {
         const STATIC: [u16; 7] = [200, 204, 206, 304, 400, 404, 500];
         let index = self.payload.first()?.checked_sub(0x88)?;
@@ -199,7 +199,7 @@ impl RawFrame {
     }
 }
 
-/// A header block of literals, none of them indexed (RFC 7541 6.2.2).
+/// Returns a header block of literals, none of them indexed (RFC 7541 6.2.2).
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     let string = |text: &str, block: &mut Vec<u8>| {
@@ -226,7 +226,7 @@ pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     block
 }
 
-/// The fields of a plain request, and more.
+/// Returns the header block of a GET for a path, with further fields.
 pub(crate) fn get_fields<'a>(path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<u8> {
     let mut fields = vec![
         (":method", "GET"),
@@ -246,13 +246,13 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
     frame
 }
 
-/// A connection whose frames are written by hand.
+/// A connection whose frames a test writes by hand.
 pub(crate) struct Raw {
     pub(crate) stream: TcpStream,
 }
 
 impl Raw {
-    /// Sends the preface and these settings.
+    /// Connects, and sends the preface and these settings.
     pub(crate) fn connect(address: SocketAddr, settings: &[(u16, u32)]) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
@@ -268,7 +268,7 @@ impl Raw {
         raw
     }
 
-    /// False if the server has closed.
+    /// Sends bytes to the server. Returns false if the server has closed the connection.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
@@ -277,13 +277,13 @@ impl Raw {
         self.send(&frame(kind, flags, stream, payload))
     }
 
-    /// Asks for a path.
+    /// Sends a GET for a path on this stream.
     pub(crate) fn get(&mut self, stream: u32, path: &str) -> bool {
         let block = get_fields(path, &[]);
         self.frame(HEADERS, END_HEADERS | END_STREAM, stream, &block)
     }
 
-    /// The next frame; none when the server has closed.
+    /// Reads the next frame; none if the server has closed the connection.
     pub(crate) fn read(&mut self) -> Option<RawFrame> {
         let mut header = [0; 9];
         if let Err(error) = self.stream.read_exact(&mut header) {
@@ -306,7 +306,7 @@ impl Raw {
         })
     }
 
-    /// The next frame of interest.
+    /// Reads up to the next frame that is wanted.
     pub(crate) fn find(&mut self, mut wanted: impl FnMut(&RawFrame) -> bool) -> Option<RawFrame> {
         loop {
             let frame = self.read()?;
@@ -316,7 +316,7 @@ impl Raw {
         }
     }
 
-    /// Reads a stream to its end; the frame that ends it.
+    /// Reads a stream to its end, and returns the frame that ends it.
     pub(crate) fn end_of(&mut self, stream: u32) -> Option<RawFrame> {
         self.find(|frame| {
             frame.stream == stream && (frame.ends_stream() || frame.kind == RST_STREAM)

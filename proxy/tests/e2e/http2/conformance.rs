@@ -1,4 +1,4 @@
-//! h2spec, which tells whether a server keeps to RFC 9113 and RFC 7541.
+//! Tests by h2spec, which checks a server's conformance to RFC 9113 and RFC 7541.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::common::tls::{Authority, listener_tls};
 use crate::common::*;
 
-/// `scripts/setup-test.sh` puts it there.
+/// Returns the path of h2spec, where `scripts/setup-test.sh` puts it.
 fn h2spec() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let path = root.join(".tools/bin/h2spec");
@@ -17,11 +17,11 @@ fn h2spec() -> PathBuf {
     path
 }
 
-/// How a client comes to speak HTTP/2.
+/// The way in which a client comes to speak HTTP/2.
 #[derive(Clone, Copy, PartialEq)]
 enum By {
     Preface,
-    /// On a listener that takes nothing else.
+    /// The preface, on a listener that accepts nothing else.
     RequiredPreface,
     Tls,
 }

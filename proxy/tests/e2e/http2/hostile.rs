@@ -1,4 +1,4 @@
-//! Clients that mean harm, frame by frame.
+//! Tests of hostile clients, frame by frame.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,15 +9,15 @@ use super::farm;
 use crate::common::*;
 use sprat_scheduler::limits::MinRate;
 
-/// RFC 9113 7.
+/// The error codes of RFC 9113 7.
 const PROTOCOL_ERROR: u32 = 1;
 const REFUSED_STREAM: u32 = 7;
 const CANCEL: u32 = 8;
 
-/// More frames than any flood gets to send.
+/// More frames than any flood may send before it is ended.
 const FRAMES: usize = 200_000;
 
-/// Sends a flood of `frame` until the server closes; fails if it does not.
+/// Sends a flood of `frame` until the server closes the connection, and fails if it does not.
 fn flood(mut raw: Raw, mut frame: impl FnMut(usize) -> Vec<u8>) {
     let mut reader = Raw {
         stream: raw.stream.try_clone().unwrap(),
@@ -80,7 +80,8 @@ fn requests_that_are_cancelled_end_the_connection() {
     proxy.stop();
 }
 
-/// As above, but by errors that have the server reset them (CVE-2025-8671).
+/// Checks that a flood of requests that the server must reset for their errors ends the connection
+/// (CVE-2025-8671).
 #[test]
 fn requests_that_are_broken_end_the_connection() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -379,13 +380,13 @@ fn a_head_that_comes_byte_by_byte_is_late_however_steadily() {
     proxy.stop();
 }
 
-/// What is made of a head.
+/// The server's treatment of a head.
 #[derive(Debug, PartialEq)]
 enum Verdict {
     Reset,
-    /// Answered 400.
+    /// The request is answered with 400.
     Bad,
-    /// Answered something else that is no success.
+    /// The request is answered with another status that is no success.
     Refused,
     Served,
 }
@@ -498,8 +499,8 @@ fn a_body_is_as_long_as_was_said() {
     proxy.stop();
 }
 
-/// A stream is not reset at once behind the answer to a request whose body nobody
-/// wants: some clients forget the answer for it.
+/// Checks that a stream is not reset right after the answer to a request whose body is unwanted:
+/// some clients would forget the answer.
 #[test]
 fn a_client_has_time_for_an_answer_before_its_body_is_refused() {
     let proxy = Proxy::of(&[]);

@@ -1,4 +1,4 @@
-//! Interim responses (RFC 9110 15.2), whichever version of HTTP either side speaks.
+//! Tests of interim responses (RFC 9110 15.2), with each version of HTTP on either side.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -24,12 +24,13 @@ const NAME: &str = "test.example";
 /// An interim response: its status and its `Link`.
 type Hint = (u16, Option<String>);
 
-/// A link of so many octets.
+/// Returns the value of a `Link` with so many bytes.
 fn link(id: &str, bytes: usize) -> String {
     format!("</{id}-{}.css>; rel=preload", "x".repeat(bytes))
 }
 
-/// What `/COUNT/BYTES/ID` asks for: so many hints with a link of so many octets.
+/// Returns what the path `/COUNT/BYTES/ID` asks for: so many hints, each with a link of so many
+/// bytes.
 fn asked(path: &str) -> (usize, usize, &str) {
     let mut parts = path[1..].splitn(3, '/');
     let mut number = || parts.next().unwrap().parse().unwrap();
@@ -44,10 +45,10 @@ fn hints(path: &str) -> Vec<Hint> {
         .collect()
 }
 
-/// How origins of both versions behave.
+/// The behaviour of an origin, of either version.
 #[derive(Clone, Default)]
 struct Behaviour {
-    /// The answer to `/held` waits for a word of this.
+    /// The receiver that the answer to `/held` waits for.
     held: Option<Arc<Mutex<mpsc::Receiver<()>>>>,
 }
 
@@ -59,7 +60,7 @@ impl Behaviour {
     }
 }
 
-/// An origin of HTTP/1.1.
+/// Starts an origin that speaks HTTP/1.1.
 fn old_origin(behaviour: Behaviour) -> Origin {
     Origin::start(move |mut peer| {
         while let Some(request) = peer.head() {
@@ -96,7 +97,8 @@ fn old_origin(behaviour: Behaviour) -> Origin {
     })
 }
 
-/// An origin of HTTP/2 that takes so many streams at a time.
+/// Starts an origin that speaks HTTP/2, with at most so many streams at a time. Also returns the
+/// number of its connections.
 fn new_origin(behaviour: Behaviour, max_streams: u32) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -168,7 +170,7 @@ async fn answer(
     send.send_data(text.into(), true).ok()
 }
 
-/// A client of the library, which tells of interim responses.
+/// Connects a client of the h2 library, which reports interim responses.
 async fn new_client(address: SocketAddr) -> h2::client::SendRequest<Bytes> {
     let stream = tokio::net::TcpStream::connect(address).await.unwrap();
     stream.set_nodelay(true).unwrap();
@@ -183,7 +185,7 @@ async fn new_client_over(
     client.ready().await.unwrap()
 }
 
-/// The same over TLS.
+/// Connects a client of the h2 library over TLS.
 async fn new_tls_client(address: SocketAddr, tls: &TlsClient) -> h2::client::SendRequest<Bytes> {
     let mut config = (*tls.config).clone();
     config.alpn_protocols = vec![b"h2".to_vec()];
@@ -193,7 +195,7 @@ async fn new_tls_client(address: SocketAddr, tls: &TlsClient) -> h2::client::Sen
     new_client_over(handshake.await.unwrap()).await
 }
 
-/// What a request got.
+/// The responses to one request.
 #[derive(Debug)]
 struct Got {
     hints: Vec<Hint>,
@@ -202,7 +204,7 @@ struct Got {
     text: String,
 }
 
-/// Asks over HTTP/2; a body goes after a 100, if there is one.
+/// Sends a request over HTTP/2. Its body, if there is one, is sent after a 100.
 async fn ask_new(
     client: &h2::client::SendRequest<Bytes>,
     path: &str,
@@ -264,7 +266,7 @@ async fn ask_new_at(
     }
 }
 
-/// The same over HTTP/1.1.
+/// Sends a request over HTTP/1.1. Its body, if there is one, is sent after a 100.
 fn ask_old<S: Read + Write>(
     client: &mut Peer<S>,
     path: &str,
@@ -309,12 +311,12 @@ fn ask_old<S: Read + Write>(
     }
 }
 
-/// A proxy before an origin of either version.
+/// Runs a test on a proxy before an origin of each version.
 fn proxies(behaviour: impl Fn() -> Behaviour, each: impl FnMut(Proxy, &str)) {
     proxies_with(|_| (), behaviour, each);
 }
 
-/// The same with a change to its configuration.
+/// Runs a test on a proxy before an origin of each version, with a change to the configuration.
 fn proxies_with(
     change: impl Fn(&mut Config),
     behaviour: impl Fn() -> Behaviour,
@@ -396,7 +398,8 @@ fn an_interim_response_comes_before_there_is_an_answer() {
     });
 }
 
-/// Over TLS the one who passes them writes records, beside those of the library.
+/// Checks interim responses over TLS, where they are written as records of their own beside the
+/// library's.
 #[test]
 fn interim_responses_pass_over_tls() {
     let (heard, hears) = mpsc::channel();
@@ -488,8 +491,8 @@ fn a_client_is_asked_for_its_body_once_and_only_if_its_backend_asks() {
     });
 }
 
-/// Each stream gets its own, whatever its neighbours do: some have none, some are given up
-/// by their client, before or after they have a stream to the backend.
+/// Checks that each stream gets its own interim responses, whatever its neighbours do: some have
+/// none, and some are given up by their client, before or after they have a stream to the backend.
 #[test]
 fn interim_responses_go_to_their_own_streams() {
     // The backend takes fewer streams than are given to the library.
@@ -553,7 +556,8 @@ fn interim_responses_of_http2_are_bounded() {
     proxy.stop();
 }
 
-/// RFC 7541 4.2: whichever block is the first after the client's word has to say so.
+/// Checks that the first header block after a client's setting of a small table announces the
+/// table's size, whichever block that is (RFC 7541 4.2).
 #[test]
 fn a_client_with_a_small_table_is_told_of_it_by_the_first_block() {
     let origin = old_origin(Behaviour::default());
@@ -576,7 +580,7 @@ fn a_client_with_a_small_table_is_told_of_it_by_the_first_block() {
     proxy.stop();
 }
 
-/// What is no interim response of HTTP/2 ends its stream, or goes no further.
+/// Checks that an invalid interim response of HTTP/2 ends its stream, or is not passed on.
 #[test]
 fn interim_responses_that_are_none_do_not_pass() {
     let origin = raw_origin(|_, mut raw| {

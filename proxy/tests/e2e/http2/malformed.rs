@@ -1,4 +1,4 @@
-//! Malformed messages (RFC 9113 8.1.1): they end their own stream, and nothing beside it.
+//! Tests of malformed messages (RFC 9113 8.1.1), which end their own stream and no other.
 
 use super::client::*;
 use super::origin::*;
@@ -10,7 +10,8 @@ type Field<'a> = (&'a [u8], &'a [u8]);
 
 const PROTOCOL_ERROR: u32 = 1;
 
-/// A request with fields of any octets, which enter the table or do not.
+/// Returns the head of a request with fields of any bytes. The `is_indexed` says whether they enter
+/// the dynamic table.
 fn head(path: &[u8], fields: &[Field<'_>], is_indexed: bool) -> Vec<u8> {
     let own: [(&[u8], &[u8]); 4] = [
         (b":method", b"GET"),
@@ -96,7 +97,8 @@ fn a_malformed_request_leaves_its_neighbours_alone() {
     proxy.stop();
 }
 
-/// Each costs as much as one that is cancelled.
+/// Checks that a flood of malformed requests ends the connection: each costs as much as a cancelled
+/// one.
 #[test]
 fn a_flood_of_malformed_requests_ends_the_connection() {
     let origin = farm();
@@ -170,8 +172,8 @@ fn pseudo_header_fields_in_a_requests_trailers_reset_it() {
     proxy.stop();
 }
 
-/// Two requests on one connection, of which `answer` spoils the first: what becomes of
-/// both, and of one more.
+/// Sends two requests on one connection, of which `answer` spoils the first. Returns the outcomes
+/// of both, and of one more.
 fn beside(answer: impl Fn(&mut Raw, u32) + Send + Sync + 'static) -> [Result<u16, ()>; 3] {
     let origin = raw_origin(move |_, mut raw| {
         let [first, second] = [(); 2].map(|()| raw.find(is_request).unwrap().stream);
@@ -262,21 +264,21 @@ fn a_response_that_is_longer_than_it_said_is_a_502() {
     }
 }
 
-/// A response that says five octets, and has more.
+/// The five bytes that a response announces, before it sends more.
 const SAID: &[u8] = b"whole";
 
-/// How an endpoint sends what is too much.
+/// The way in which an endpoint sends more than it announced.
 #[derive(Clone, Copy, Debug)]
 enum Excess {
-    /// With its head.
+    /// The excess comes in the first frame of the body.
     AtOnce,
-    /// After some of what it said.
+    /// The excess comes after a part of the announced bytes.
     AfterPart,
-    /// After all of what it said.
+    /// The excess comes after all announced bytes.
     AfterAll,
 }
 
-/// An endpoint whose streams have too much, with `alternates` every second one.
+/// Starts an endpoint whose streams send too much; with `alternates` every second one does.
 fn exceeding(excess: Excess, alternates: bool) -> Origin {
     raw_origin(move |_, mut raw| {
         while let Some(request) = raw.find(is_request) {
@@ -302,7 +304,7 @@ fn exceeding(excess: Excess, alternates: bool) -> Origin {
     })
 }
 
-/// So often in a row.
+/// The number of runs in a row.
 const RUNS: usize = 20;
 
 #[test]

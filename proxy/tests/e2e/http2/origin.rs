@@ -62,7 +62,7 @@ impl Http2Origin {
     }
 }
 
-/// Answers with what reached it, trailers included.
+/// Answers with the request that reached the origin, trailers included.
 pub(super) async fn mirror(request: Request<Incoming>) -> Response<AnyBody> {
     let (parts, body) = request.into_parts();
     let mut text = format!("{} {} {:?}\n", parts.method, parts.uri, parts.version);
@@ -87,8 +87,8 @@ pub(super) fn over_http2(origin: SocketAddr, max_streams: usize) -> Config {
     config
 }
 
-/// An origin whose frames are written by hand: each connection is given to
-/// `serve` with its number, after the preface and both sides' settings.
+/// Starts an origin whose frames a test writes by hand. Each connection is given to `serve` with
+/// its number, after the preface and both sides' settings.
 pub(super) fn raw_origin(serve: impl Fn(usize, Raw) + Send + Sync + 'static) -> Origin {
     let count = AtomicUsize::new(0);
     Origin::start(move |peer| {
@@ -109,7 +109,7 @@ pub(super) fn is_request(frame: &RawFrame) -> bool {
     frame.kind == HEADERS
 }
 
-/// `:status: 200`, by the static table.
+/// The header block of `:status: 200`, by the static table.
 pub(super) const OK: &[u8] = &[0x88];
 
 pub(super) const REFUSED_STREAM: u32 = 7;

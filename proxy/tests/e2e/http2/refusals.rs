@@ -1,5 +1,4 @@
-//! What backends over HTTP/2 refuse, reset or leave undone, and what then becomes
-//! of the request.
+//! Tests of requests that backends over HTTP/2 refuse, reset or leave undone.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -54,7 +53,7 @@ fn what_was_not_looked_at_is_sent_again() {
     }
 }
 
-/// Refuses all; and tells of each request.
+/// Starts an origin that refuses every request. Also returns their number.
 fn refusing() -> (Origin, Arc<AtomicUsize>) {
     let requests = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&requests);

@@ -1,4 +1,4 @@
-//! Connections to backends over which nothing is heard any more.
+//! Tests of connections to backends that have fallen silent.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -15,8 +15,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Answers the first request of its first connection and no other there; all of
-/// any other connection.
+/// Starts an origin that answers only the first request on its first connection, and every request
+/// on later ones.
 fn falls_silent() -> Origin {
     raw_origin(|connection, mut raw| {
         let mut requests = 0;
@@ -93,7 +93,8 @@ fn a_repetition_does_not_go_the_same_way() {
     proxy.stop();
 }
 
-/// The time of its client is shorter than that of the route.
+/// Checks that a silent connection is left even if its client gave up earlier than the route's
+/// time.
 #[test]
 fn one_whose_client_did_not_wait_is_left_too() {
     let origin = falls_silent();
@@ -155,7 +156,8 @@ fn one_that_is_heard_again_is_used_again() {
     proxy.stop();
 }
 
-/// Others are answered there: it is the endpoint that is slow.
+/// Checks that a connection stays on which other requests are answered meanwhile: the endpoint is
+/// slow, not silent.
 #[test]
 fn one_that_is_heard_meanwhile_stays() {
     let origin = raw_origin(|_, mut raw| {

@@ -1,4 +1,4 @@
-//! What of a message passes between a client and a backend over HTTP/2.
+//! Tests of the parts of a message that pass between a client and a backend over HTTP/2.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -83,7 +83,7 @@ fn response_trailers_reach_http_1() {
     proxy.stop();
 }
 
-/// A body that gives what is polled from a function.
+/// A body whose frames a function returns when it is polled.
 struct Polled<F>(F);
 
 impl<F> Body for Polled<F>
@@ -101,7 +101,7 @@ where
     }
 }
 
-/// A body that gives what is sent to it.
+/// Returns a body, and the sender of its pieces.
 fn channel() -> (UnboundedSender<&'static str>, AnyBody) {
     let (sender, mut receiver) = unbounded_channel();
     let told = move |cx: &mut Context<'_>| {
@@ -111,7 +111,7 @@ fn channel() -> (UnboundedSender<&'static str>, AnyBody) {
     (sender, Polled(told).boxed())
 }
 
-/// Gives back what it gets, then a status.
+/// Returns a body that gives back the request's, followed by a status as trailers.
 fn echo(mut said: Incoming) -> AnyBody {
     let answer = move |cx: &mut Context<'_>| {
         let frame = match said.is_end_stream() {
@@ -128,8 +128,8 @@ fn echo(mut said: Incoming) -> AnyBody {
     Polled(answer).boxed()
 }
 
-/// What gRPC asks of a proxy: messages in both directions while neither has
-/// ended, trailers, and trailers alone.
+/// Checks what gRPC needs from a proxy: messages in both directions while neither side has ended,
+/// trailers, and trailers alone.
 #[test]
 fn grpc_passes() {
     let origin = Http2Origin::start(|request: Request<Incoming>| async move {
@@ -239,8 +239,8 @@ fn a_response_without_a_body_may_end_after_its_head() {
     proxy.stop();
 }
 
-/// Fields of one connection have no place on another, nor in HTTP/2 at all: there
-/// they would cost the end of the stream.
+/// Checks that trailers pass without fields that belong to one connection. In HTTP/2 such fields
+/// would cost the end of the stream.
 #[test]
 fn trailers_pass_without_what_has_no_place_there() {
     let origin = Http2Origin::start(mirror);

@@ -1,5 +1,5 @@
-//! Connections to backends over HTTP/2: how many, for how long, and whether the
-//! backend is well.
+//! Tests of connections to backends over HTTP/2: their number, their lifetime, and the backend's
+//! health.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,9 +67,8 @@ fn another_configuration_serves_the_streams_to_come() {
     proxy.stop();
 }
 
-/// Requests that waited when another configuration came are served by the old one:
-/// on the connections that it has, or on one that goes with them, so that requests
-/// of the new one have room.
+/// Checks that requests that wait at a reload are served under the old configuration. They use its
+/// connections, or one that ends with them, so that requests of the new one have room.
 #[test]
 fn what_still_waits_leaves_no_connection_behind() {
     for max_streams in [1, 10] {

@@ -1,10 +1,10 @@
-//! Grafana's dashboard: that Grafana can read it, and what its panels ask for.
+//! Tests of Grafana's dashboard: that Grafana can read it, and that its panels' queries are valid.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// How Grafana calls the time that a rate is taken over; it puts a time in its place.
+/// The variable that Grafana replaces by the time that a rate is taken over.
 const INTERVAL: &str = "$__rate_interval";
 
 fn read(file: &str) -> String {
@@ -17,7 +17,7 @@ fn panels() -> Vec<Value> {
     dashboard["panels"].as_array().unwrap().clone()
 }
 
-/// The queries of all panels, as Prometheus is asked them.
+/// Returns the queries of all panels, in the form in which Prometheus gets them.
 pub(crate) fn queries() -> Vec<String> {
     let panels = panels();
     let targets = panels
@@ -27,7 +27,7 @@ pub(crate) fn queries() -> Vec<String> {
     queries.collect()
 }
 
-/// The cells of the grid that a panel takes.
+/// Returns the cells of the grid that a panel takes.
 fn cells(panel: &Value) -> impl Iterator<Item = (u64, u64)> {
     let of = |name: &str| panel["gridPos"][name].as_u64().unwrap();
     let (left, top, width, height) = (of("x"), of("y"), of("w"), of("h"));

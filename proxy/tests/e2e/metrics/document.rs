@@ -1,4 +1,4 @@
-//! `docs/metrics.md`, made from the table.
+//! The document `docs/metrics.md`, made from the table of metrics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -65,7 +65,8 @@ fn tables() -> String {
     out
 }
 
-/// How many series there are for each of these together; of nothing, in any case.
+/// Returns the number of series for each combination of things; the empty one has the series that
+/// always exist.
 fn coefficients() -> BTreeMap<Vec<Per>, usize> {
     let mut all = BTreeMap::new();
     for row in rows() {

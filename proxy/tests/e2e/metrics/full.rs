@@ -1,4 +1,4 @@
-//! Configurations that have every metric between them.
+//! Configurations that together have every metric.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::common::dns::{NameServer, loopback};
 use crate::common::tls::{Authority, file, listener_tls};
 use crate::common::*;
 
-/// A proxy with all that there are metrics of, and what it needs.
+/// A proxy with everything that there are metrics of, and all that it needs.
 pub(crate) struct Full {
     proxy: Proxy,
     counts: [usize; Per::ALL.len()],
@@ -23,12 +23,12 @@ pub(crate) struct Full {
 }
 
 impl Full {
-    /// One whose clients share the link.
+    /// Starts a proxy whose clients share the link.
     pub(crate) fn sharing() -> Self {
         Self::start(|uplink| uplink.share = Some(ClientBy::Client))
     }
 
-    /// One whose responses stand in queues.
+    /// Starts a proxy whose responses stand in queues.
     pub(crate) fn with_queues() -> Self {
         Self::start(|uplink| uplink.policy = Discipline::Srq(Box::new(srq::Config::bytes())))
     }
@@ -93,23 +93,23 @@ impl Full {
         }
     }
 
-    /// The proxy that serves it.
+    /// Returns the running proxy.
     pub(crate) fn proxy(&self) -> &Proxy {
         &self.proxy
     }
 
-    /// How many of these the configuration has.
+    /// Returns how many of these things the configuration has.
     pub(crate) fn count(&self, per: Per) -> usize {
         self.counts[per as usize]
     }
 
-    /// What is scraped of it, as text.
+    /// Returns the text of a scrape.
     pub(crate) fn scrape(&self) -> String {
         self.proxy.server.as_ref().unwrap().metrics()
     }
 }
 
-/// A collector that is not there.
+/// Returns the tracing settings for a collector that is not there.
 fn tracing() -> Tracing {
     let address = free_address();
     Tracing {
@@ -148,7 +148,8 @@ fn add_listener(config: &mut Config, authority: &Authority, directory: &Path) {
     config.listeners.push(listener);
 }
 
-/// Certificates that an authority has issued, which need not be asked for now.
+/// Adds certificates that an authority has issued, and that are not due for renewal. Returns the
+/// TLS settings of a listener that shows them.
 fn issued(config: &mut Config, authority: &Authority, directory: &Path) -> ListenerTls {
     let acme = Acme {
         directory_url: format!("https://{}/directory", free_address()),
@@ -172,7 +173,8 @@ fn issued(config: &mut Config, authority: &Authority, directory: &Path) -> Liste
     }
 }
 
-/// A cluster whose endpoint is not there, for `/dead/`, one by name, and one of a file.
+/// Adds three clusters: one whose endpoint is not there, for `/dead/`, one by name, and one of a
+/// file.
 fn add_clusters(config: &mut Config, names: &NameServer, directory: &Path) {
     let farm = Cluster::clone(&config.clusters[0]);
     let endpoint = |address| Endpoint {
@@ -212,7 +214,7 @@ fn add_clusters(config: &mut Config, names: &NameServer, directory: &Path) {
     config.clusters.extend([dead, named, listed]);
 }
 
-/// Manifests, and a shared store that is not there.
+/// Adds manifests, and a shared store that is not there.
 fn add_stores(config: &mut Config, directory: &Path) {
     let manifest = |name| {
         let path = directory.join(name);

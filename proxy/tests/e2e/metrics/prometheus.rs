@@ -1,4 +1,4 @@
-//! What a real Prometheus makes of the metrics, and of the documents' queries.
+//! Tests that a real Prometheus accepts the metrics and the documents' queries.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use crate::common::*;
 use crate::metrics::full::Full;
 use crate::metrics::{dashboard, queries, rows, series_names};
 
-/// `scripts/setup-test.sh` puts it there.
+/// Returns the path of a program of Prometheus, where `scripts/setup-test.sh` puts it.
 fn tool(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let path = root.join(".tools/prometheus").join(name);
@@ -42,7 +42,7 @@ fn promtool_finds_nothing_to_complain_of() {
     }
 }
 
-/// A Prometheus that scrapes the admin listener; killed when dropped.
+/// A Prometheus that scrapes the admin listener, and is killed when this is dropped.
 struct Prometheus {
     child: Child,
     address: SocketAddr,
@@ -80,7 +80,7 @@ impl Prometheus {
         }
     }
 
-    /// What it answers to a query; none while it cannot be asked.
+    /// Returns the answer to a query; none while Prometheus does not answer.
     fn answer(&self, query: &str) -> Option<serde_json::Value> {
         let code = |byte: u8| format!("%{byte:02X}");
         let query: String = query.bytes().map(code).collect();
@@ -91,7 +91,7 @@ impl Prometheus {
         serde_json::from_slice(&answer.body).ok()
     }
 
-    /// The numbers that a query answers; none if it has an error.
+    /// Returns the numbers in the answer to a query; none while Prometheus does not answer.
     fn numbers(&self, query: &str) -> Option<Vec<f64>> {
         let answer = self.answer(query)?;
         assert_eq!(answer["status"], "success", "{query}: {answer}");
@@ -101,7 +101,7 @@ impl Prometheus {
         Some(numbers.filter(|number: &f64| number.is_finite()).collect())
     }
 
-    /// Waits until a query answers a number, while `meanwhile` goes on.
+    /// Waits until the answer to a query has a number, while `meanwhile` is called.
     fn wait_number(&self, query: &str, mut meanwhile: impl FnMut()) -> f64 {
         let patience = Instant::now() + 3 * PATIENCE;
         loop {
@@ -128,7 +128,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// The metric that a text names and there is not.
+/// Returns the first metric that a text names and that does not exist.
 fn unknown(text: &str) -> Option<&str> {
     let is_known = |name: &str| {
         rows().any(|row| {

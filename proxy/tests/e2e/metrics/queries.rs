@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Query {
     /// The name of the document's file.
     pub(crate) page: String,
-    /// What Prometheus is to be asked.
+    /// The text that Prometheus is asked.
     pub(crate) text: String,
 }
 
-/// Pages about Envoy's filters, which count under names of their own in Envoy's statistics.
+/// The pages about Envoy's filters, whose counters have other names in Envoy's statistics.
 const OF_FILTERS: [&str; 3] = ["envoy.md", "envoy-module.md", "filter.md"];
 
 pub(crate) fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// The queries of all documents.
+/// Returns the queries of all documents.
 pub(crate) fn quoted() -> Vec<Query> {
     let mut directories = vec![documents()];
     let mut all = Vec::new();
@@ -40,8 +40,8 @@ pub(crate) fn quoted() -> Vec<Query> {
     all
 }
 
-/// What of a page's code names metrics: a paragraph of a block, a line of an indented one,
-/// what is between backticks.
+/// Returns the pieces of a page's code that name metrics: paragraphs of blocks, indented lines, and
+/// texts between backticks.
 fn in_page(page: &str) -> Vec<String> {
     let (mut all, mut block) = (Vec::new(), None::<String>);
     for line in page.lines() {
@@ -69,7 +69,8 @@ fn in_page(page: &str) -> Vec<String> {
     all.filter(|text| names(text).next().is_some()).collect()
 }
 
-/// The metrics that a text names. `sprat_net::tls` names a crate, and `sprat_` none.
+/// Returns the metrics that a text names. The text `sprat_net::tls` names a crate, and `sprat_`
+/// nothing.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
     let words = text.split(move |c| !is_of_word(c));

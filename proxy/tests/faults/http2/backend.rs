@@ -1,4 +1,4 @@
-//! A simulated backend that has several requests at a time.
+//! A simulated backend that serves several requests at a time.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -20,12 +20,12 @@ use crate::plan::{self, BackendFault, Framing};
 use crate::wire::Halves;
 use crate::world::World;
 
-/// What follows for the connection when a request is done with.
+/// The effect of a finished request on the connection.
 enum Then {
     Nothing,
-    /// It takes no more requests, and ends with those that it has.
+    /// The connection takes no more requests, and ends with those that it has.
     Leaves,
-    /// It is cut, with all that is on it.
+    /// The connection is cut, with all requests on it.
     Dies,
 }
 
@@ -35,7 +35,7 @@ struct Backend<'a> {
     endpoint: IpAddr,
 }
 
-/// Serves a connection to its end.
+/// Serves a connection of HTTP/2 to its end.
 pub(crate) async fn serve((world, name): (&World, &str), endpoint: IpAddr, halves: Halves<'_>) {
     let backend = Backend {
         world,
@@ -168,7 +168,7 @@ impl Backend<'_> {
         }
     }
 
-    /// Sends the answer's body, or as much of it as the fault allows.
+    /// Sends the body of an answer, or as much of it as the fault allows.
     async fn send(&self, stream: &mut SendStream<Bytes>, body: &[u8], fault: Option<BackendFault>) {
         let part = |thousandths: u64| &body[..body.len() * thousandths as usize / 1_000];
         // An error: nobody wants it any more.

@@ -1,4 +1,4 @@
-//! A simulated client with several requests at a time, of which it resets some.
+//! A simulated client that sends several requests at a time, and resets some of them.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -23,13 +23,13 @@ struct Client<'a> {
     requests: &'a [RequestPlan],
     resets: &'a [Option<u64>],
     opened_ms: u64,
-    /// The connection's fault has come.
+    /// Whether the connection's fault has come.
     has_failed: &'a Cell<bool>,
-    /// Requests that have been begun with.
+    /// The number of requests that were begun.
     begun: Cell<usize>,
 }
 
-/// Sends a client's requests and judges the answers.
+/// Sends a client's requests, and judges the answers.
 pub(crate) async fn speak(
     (world, name): (&World, &str),
     plan: &ClientPlan,
@@ -76,7 +76,7 @@ pub(crate) async fn speak(
 }
 
 impl Client<'_> {
-    /// Makes one request after the other.
+    /// Makes one request after another, until none is left.
     async fn row(&self, sender: SendRequest<Bytes>) {
         loop {
             let index = self.begun.replace(self.begun.get() + 1);
@@ -115,7 +115,7 @@ impl Client<'_> {
     }
 }
 
-/// Makes a request; what has come of the answer is in `got` all the time.
+/// Makes a request of the plan. The part of the answer that has come is in `got` at all times.
 async fn ask(request: &RequestPlan, sender: SendRequest<Bytes>, got: &RefCell<Got>) {
     let asked = Request::builder()
         .method(request.method)

@@ -1,4 +1,4 @@
-//! A simulated connection as a stream that a library reads and writes.
+//! A simulated connection in the form of a stream that a library reads and writes.
 
 use std::future::pending;
 
@@ -6,11 +6,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, split};
 
 use crate::wire::{Halves, Over};
 
-/// Bytes on their way between the two, in each direction.
+/// The most bytes on their way between the two, in each direction.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
-/// Does what there is to do on a stream, over a connection, to the end of
-/// either.
+/// Runs `work`, which uses a stream, and passes the stream's bytes over a connection. Ends when the
+/// connection does.
 pub(super) async fn serve(
     halves: Halves<'_>,
     stream: DuplexStream,
@@ -28,8 +28,8 @@ pub(super) async fn serve(
     }
 }
 
-/// Passes bytes on between a connection and a stream; ends with the
-/// connection's fault, or when all that was written to the stream is on its way.
+/// Passes bytes between a connection and a stream. Ends with the connection's fault, or when all
+/// bytes written to the stream are on their way.
 async fn run(halves: Halves<'_>, stream: DuplexStream) {
     let Halves {
         mut reader,

@@ -1,4 +1,4 @@
-//! Requests at the desk.
+//! Tests of requests at the desk.
 
 use super::*;
 use crate::host::Fields::{Request, Response as Answered};
@@ -23,14 +23,14 @@ fn request(path: &str) -> FakeHost {
         .asked(":path", path)
 }
 
-/// Makes a request; returns its stream and the desk's decision.
+/// Makes a request, and returns its stream with the desk's decision.
 fn ask(config: &Config, host: &mut FakeHost, now: Time) -> (Filter, Verdict) {
     let mut filter = config.filter();
     let verdict = filter.on_request_head(host, now, true);
     (filter, verdict)
 }
 
-/// Serves the whole response, and ends the stream.
+/// Serves a request's whole response, and ends the stream.
 fn serve(filter: &mut Filter, host: &mut FakeHost, now: Time) {
     assert_eq!(filter.on_response_head(host, now, false), Step::Continue);
     host.received.set(500);

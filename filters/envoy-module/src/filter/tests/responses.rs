@@ -1,4 +1,4 @@
-//! Responses under an uplink.
+//! Tests of responses under an uplink.
 
 use super::*;
 use crate::head::head_bytes;

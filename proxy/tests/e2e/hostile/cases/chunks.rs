@@ -1,4 +1,4 @@
-//! Bodies in chunks that cannot be read, or hold what looks like a request.
+//! Messages with chunked bodies that cannot be parsed, or that hold the likeness of a request.
 
 use super::{CHUNK_LINES, CHUNKS, FINE, REFUSED, SERVED, Table};
 

@@ -1,4 +1,4 @@
-//! Transfer codings that are none, hidden, or more than one.
+//! Messages with transfer codings that are unknown, hidden, or more than one.
 
 use super::{CODINGS, FINE, REFUSED, SERVED, SMUGGLED, Table};
 

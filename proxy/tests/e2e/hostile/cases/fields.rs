@@ -1,4 +1,4 @@
-//! Names and values of fields, and those that are of the connection.
+//! Messages with odd names and values of fields, and with fields of the connection.
 
 use super::{CLOSED, FINE, FOLDS, LINES, NAMES, ONCE, REFUSED, SERVED, Table, VALUES};
 

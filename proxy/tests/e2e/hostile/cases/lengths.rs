@@ -1,4 +1,4 @@
-//! Messages whose length is told twice, or not as a number.
+//! Messages whose length is given twice, or not as a number.
 
 use super::{FINE, LENGTHS, NUMBER, REFUSED, SERVED, SMUGGLED, Table};
 

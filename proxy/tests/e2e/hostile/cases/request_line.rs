@@ -1,4 +1,4 @@
-//! Lines that others would read in another way, methods and versions.
+//! Messages with lines that others would read differently, and with odd methods and versions.
 
 use super::{FINE, LENGTHS, LINES, ONCE, REFUSED, SERVED, Table};
 

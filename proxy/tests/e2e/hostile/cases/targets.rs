@@ -1,4 +1,4 @@
-//! Who is asked, and for what.
+//! Messages with odd hosts and targets.
 
 use super::{FINE, HOSTS, REFUSED, SERVED, TARGETS, Table};
 

@@ -145,13 +145,13 @@ pub struct Listener {
     /// The most open connections; one over it is closed at once.
     pub max_connections: usize,
     /// The most bytes of a request's head (request line and header section).
-    pub max_header_bytes: usize,
+    pub max_request_headers: usize,
     /// The most header fields of a request.
-    pub max_header_fields: usize,
+    pub max_headers_count: usize,
     /// The most bytes of a request's body; `None` is without bound (it is streamed).
-    pub max_body_bytes: Option<u64>,
+    pub max_request_body: Option<u64>,
     /// The time from the first byte (or the accept) to the end of the head.
-    pub header_timeout: Duration,
+    pub request_headers_timeout: Duration,
     /// The time between two requests on a kept connection.
     pub idle_timeout: Duration,
     /// The longest time without a byte of progress in either direction, while a request is open and
@@ -174,7 +174,7 @@ pub struct Listener {
     /// The rules that bring paths into normal form before routes and classes are matched.
     pub paths: PathRules,
     /// The treatment of header fields with an underscore in their name.
-    pub underscores: HeadersWithUnderscores,
+    pub headers_with_underscores: HeadersWithUnderscores,
     /// The bounds of HTTP/2 with clients; none if it is off.
     pub http2: Option<Http2>,
     /// The TLS that Sprat speaks with clients; none for plain text.

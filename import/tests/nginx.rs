@@ -133,7 +133,7 @@ fn a_server_that_is_asked_is_asked_here_too() {
     );
     assert_eq!((&*asked.path, asked.timeout.as_secs()), ("/check", 3));
     assert_eq!(asked.told, ["authorization", "cookie", "x-key"]);
-    assert_eq!(asked.passed_on, ["x-user"]);
+    assert_eq!(asked.allowed_upstream_headers, ["x-user"]);
     assert_eq!(asked.added.len(), 1);
     assert_eq!(imported.summary.count(Outcome::Not), 0, "{}", imported.yaml);
     // What cannot be asked so is refused.

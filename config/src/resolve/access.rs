@@ -83,9 +83,9 @@ fn ext_authz(
         timeout: time(&raw.timeout)?,
         told,
         added: header_values(&raw.headers_to_add, true, reporter)?,
-        passed_on: each(&raw.allowed_upstream_headers, |name| Some(name.0.clone()))?,
+        allowed_upstream_headers: each(&raw.allowed_upstream_headers, |name| Some(name.0.clone()))?,
         user_header: raw.user_header.optional()?.and_then(lower),
-        fails_open: raw.failure_mode_allow.copied()?.0,
+        failure_mode_allow: raw.failure_mode_allow.copied()?.0,
     })
 }
 

@@ -82,7 +82,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         max_connections,
         max_idle_connections: max_idle?.min(max_connections),
         idle_timeout: time(&raw.idle_timeout)?,
-        max_header_bytes: bytes(&raw.max_response_headers)?,
+        max_response_headers: bytes(&raw.max_response_headers)?,
         http2: maybe(raw.http2.get()?.value(), |http2| {
             Some(UpstreamHttp2 {
                 max_streams: count(&http2.max_concurrent_streams)?,

@@ -22,7 +22,7 @@ pub(super) fn resilience(raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Opt
     Some(Resilience {
         outlier_detection,
         health_checks,
-        panic_percent: percent(&raw.healthy_panic_threshold)?,
+        healthy_panic_percent: percent(&raw.healthy_panic_threshold)?,
         max_connections: bound(&breakers.max_connections)?,
         max_pending_requests: bound(&breakers.max_pending_requests)?,
         max_requests: bound(&breakers.max_requests)?,

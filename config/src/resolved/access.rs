@@ -89,11 +89,11 @@ pub struct ExtAuthz {
     /// The fields that the server is told besides, with their values.
     pub added: Vec<(String, Template)>,
     /// The fields of the server's answer that the backend gets, in lower case.
-    pub passed_on: Vec<String>,
+    pub allowed_upstream_headers: Vec<String>,
     /// The field of the server's answer that names the user, in lower case.
     pub user_header: Option<String>,
     /// Whether requests are served while the server cannot be asked.
-    pub fails_open: bool,
+    pub failure_mode_allow: bool,
 }
 
 /// The pages of other origins that may use a route (CORS).

@@ -50,7 +50,7 @@ pub struct Cluster {
     /// The time for which an idle connection is kept.
     pub idle_timeout: Duration,
     /// The most bytes of a response's head.
-    pub max_header_bytes: usize,
+    pub max_response_headers: usize,
     /// The TLS that Sprat speaks with the endpoints; none for plain text.
     pub tls: Option<ClusterTls>,
     /// The version of the PROXY protocol's header at the beginning of each connection; none if

@@ -15,7 +15,7 @@ pub struct Resilience {
     /// The checks of endpoints; `None` if there are none.
     pub health_checks: Option<HealthChecks>,
     /// The percent of usable endpoints below which all are used.
-    pub panic_percent: u8,
+    pub healthy_panic_percent: u8,
     /// The most connections to all endpoints; `usize::MAX` is without bound, here and in the next
     /// two.
     pub max_connections: usize,
@@ -33,7 +33,7 @@ impl Default for Resilience {
         Self {
             outlier_detection: None,
             health_checks: None,
-            panic_percent: 50,
+            healthy_panic_percent: 50,
             max_connections: usize::MAX,
             max_pending_requests: usize::MAX,
             max_requests: usize::MAX,

@@ -72,7 +72,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
         Ok(()) if stream.is_http2() => http2::admit(stream.connection(), &mut parts),
         checked => checked,
     };
-    let underscores = stream.connection().listener.config.underscores;
+    let underscores = stream.connection().listener.config.headers_with_underscores;
     let checked = checked.and_then(|()| headers::names::admit(&mut parts.headers, underscores));
     let admitted = checked
         .map_err(Denial::from)

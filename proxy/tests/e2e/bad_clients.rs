@@ -129,7 +129,7 @@ fn a_missing_or_repeated_or_invalid_host_is_400() {
 fn a_target_that_is_too_long_is_414() {
     let origin = Origin::http(|_| ok("fine"));
     let mut config = config(&[origin.address]);
-    config.listeners[0].max_header_bytes = 1 << 20;
+    config.listeners[0].max_request_headers = 1 << 20;
     let proxy = Proxy::logging(config);
     let target = "x".repeat(70 << 10);
     let request = format!("GET /{target} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -167,7 +167,7 @@ fn a_truncated_head_is_closed_and_told() {
 fn a_head_that_never_ends_is_408() {
     let origin = Origin::http(|_| ok("fine"));
     let mut config = config(&[origin.address]);
-    config.listeners[0].header_timeout = Duration::from_millis(200);
+    config.listeners[0].request_headers_timeout = Duration::from_millis(200);
     let proxy = Proxy::logging(config);
     let mut client = proxy.connect();
     let answer = client.ask("GET / HTTP/1.1\r\nHost: a");
@@ -186,7 +186,7 @@ fn a_head_that_never_ends_is_408() {
 fn a_head_that_has_begun_behind_a_request_and_never_ends_is_408() {
     let origin = Origin::http(|_| ok("fine"));
     let mut config = config(&[origin.address]);
-    config.listeners[0].header_timeout = Duration::from_millis(200);
+    config.listeners[0].request_headers_timeout = Duration::from_millis(200);
     let proxy = Proxy::logging(config);
     let mut client = proxy.connect();
     let answer = client.ask(get("/") + "GET / HTTP/1.1\r\nHost: a");
@@ -301,7 +301,7 @@ fn a_bare_line_feed_in_trailers_that_come_later_ends_the_request() {
 fn a_body_over_the_bound_is_413() {
     let origin = Origin::http(|request| ok(&request.text()));
     let mut config = config(&[origin.address]);
-    config.listeners[0].max_body_bytes = Some(1000);
+    config.listeners[0].max_request_body = Some(1000);
     let proxy = Proxy::logging(config);
     let body = "x".repeat(100_000);
     let mut announced = proxy.connect();
@@ -518,7 +518,7 @@ fn a_refusal_reaches_a_client_that_goes_on_sending() {
     });
     for bound in [Some(1000), None] {
         let mut config = config(&[origin.address]);
-        config.listeners[0].max_body_bytes = bound;
+        config.listeners[0].max_request_body = bound;
         let proxy = Proxy::logging(config);
         let mut client = proxy.connect();
         client.send(format!(
@@ -546,7 +546,7 @@ fn a_client_that_fails_its_body_after_the_response_has_begun_is_told_of() {
     });
     let mut config = config(&[origin.address]);
     config.routes[0].idle_timeout = Duration::from_millis(300);
-    config.listeners[0].max_body_bytes = Some(1000);
+    config.listeners[0].max_request_body = Some(1000);
     let rest = "x".repeat(2000);
     for (more, reason) in [("", "body_timeout"), (&*rest, "body_too_large")] {
         let proxy = Proxy::logging(config.clone());

@@ -592,7 +592,7 @@ fn addresses_that_come_are_checked_and_those_that_go_are_not() {
     server.set(NAME, 0, &is(&[1]));
     let mut config = farm.config(&server);
     with_cluster(&mut config, |cluster| {
-        cluster.resilience.panic_percent = 0;
+        cluster.resilience.healthy_panic_percent = 0;
         cluster.resilience.health_checks = Some(health_checks(PATIENCE));
     });
     let proxy = Proxy::start(&config);

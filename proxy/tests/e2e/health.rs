@@ -478,7 +478,7 @@ fn a_connection_may_be_check_enough_and_a_panic_uses_all() {
     let mut config = config(&[free_address(), good.origin.address]);
     with_cluster(&mut config, |cluster| {
         cluster.resilience.health_checks = Some(checks(false));
-        cluster.resilience.panic_percent = 60;
+        cluster.resilience.healthy_panic_percent = 60;
     });
     let proxy = Proxy::logging(config);
     proxy.wait_metric(&["sprat_endpoint_unhealthy"], 1.0);
@@ -495,7 +495,7 @@ fn with_no_healthy_endpoint_and_no_panic_requests_are_refused() {
     let mut config = farm([&a, &b]);
     with_cluster(&mut config, |cluster| {
         cluster.resilience.health_checks = Some(checks(true));
-        cluster.resilience.panic_percent = 0;
+        cluster.resilience.healthy_panic_percent = 0;
     });
     a.is(Mood::Status(500));
     b.is(Mood::Status(500));

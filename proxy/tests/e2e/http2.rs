@@ -626,7 +626,7 @@ fn streams_are_of_the_client_that_their_request_names() {
 fn a_refusal_concerns_its_stream_alone() {
     let origin = farm();
     let mut config = config(&[origin.address]);
-    config.listeners[0].max_body_bytes = Some(10);
+    config.listeners[0].max_request_body = Some(10);
     let proxy = Proxy::logging(config);
     run(async {
         let client = connect(proxy.address).await;

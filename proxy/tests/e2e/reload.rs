@@ -55,7 +55,7 @@ fn a_kept_connection_is_served_by_the_new_configuration_and_a_request_by_its_own
         cluster.endpoints = vec![endpoint(fast.address)];
     });
     // Another listener, for connections to come.
-    after.listeners[0].max_body_bytes = Some(1 << 20);
+    after.listeners[0].max_request_body = Some(1 << 20);
     reload(&proxy, &after);
     assert_eq!(kept.ask(get("/")).text(), "new");
     go.send(()).unwrap();
@@ -112,7 +112,7 @@ fn listeners_come_and_go() {
         ..before.listeners[0].clone()
     });
     // Its bounds change for connections to come.
-    both.listeners[0].max_body_bytes = Some(1);
+    both.listeners[0].max_request_body = Some(1);
     reload(&proxy, &both);
     let mut second = Peer::connect(both.listeners[1].address.ip().unwrap());
     assert_eq!(second.ask(get("/")).status(), 200);

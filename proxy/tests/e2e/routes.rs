@@ -272,7 +272,7 @@ fn a_cluster_without_endpoints_that_are_well_leaves_its_requests_to_the_fallback
     let mut cluster = Cluster::clone(&config.clusters[0]);
     cluster.endpoints[0].address = EndpointAddress::Ip(dead);
     cluster.resilience.health_checks = Some(health_checks(Duration::from_millis(200)));
-    cluster.resilience.panic_percent = 0;
+    cluster.resilience.healthy_panic_percent = 0;
     let cluster = Arc::new(cluster);
     config.clusters[0] = Arc::clone(&cluster);
     if let Action::Forward(forward) = &mut config.routes[0].action {
@@ -358,7 +358,7 @@ fn a_route_bounds_the_bodies_of_its_requests() {
         "- {match: {path: /large}, cluster: a, max_request_body: 100}\n\
          - {match: {path: /any}, cluster: a, max_request_body: unlimited}\n- cluster: a",
     );
-    config.listeners[0].max_body_bytes = Some(10);
+    config.listeners[0].max_request_body = Some(10);
     let proxy = Proxy::start(&config);
     let status = |path: &str, length: usize| {
         let body = "x".repeat(length);

@@ -277,7 +277,7 @@ const SPELT: [&str; 7] = [
 fn reached(action: HeadersWithUnderscores) -> [Option<Vec<String>>; 2] {
     let origin = naming();
     let mut config = config(&[origin.address]);
-    config.listeners[0].underscores = action;
+    config.listeners[0].headers_with_underscores = action;
     let proxy = Proxy::start(&config);
     let fields: String = SPELT.map(|name| format!("{name}: 1\r\n")).concat();
     // What comes after the body is announced, or the library leaves it out.

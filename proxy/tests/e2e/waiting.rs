@@ -119,7 +119,7 @@ fn a_request_waits_for_checks_to_pass() {
     });
     let proxy = Proxy::start(&waiting(checked.address, PATIENCE, |cluster| {
         cluster.resilience.health_checks = Some(health_checks(PATIENCE));
-        cluster.resilience.panic_percent = 0;
+        cluster.resilience.healthy_panic_percent = 0;
     }));
     proxy.wait_metric(&["sprat_endpoint_unhealthy"], 1.0);
     let mut client = proxy.connect();

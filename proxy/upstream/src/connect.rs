@@ -154,7 +154,7 @@ pub(super) fn http2<E: Clone>(
     builder
         .initial_stream_window_size(config.stream_window_bytes)
         .initial_connection_window_size(all.min(WINDOW_MAX))
-        .max_header_list_size(u32::try_from(cluster.max_header_bytes).unwrap_or(u32::MAX));
+        .max_header_list_size(u32::try_from(cluster.max_response_headers).unwrap_or(u32::MAX));
     builder
 }
 
@@ -210,7 +210,7 @@ async fn connect_one(
     let (wanted, until) = watch::channel(());
     if let Some(http2) = &upstream.config.http2 {
         let http2 = self::http2(ConnectionTasks(until.clone()), &upstream.config, http2);
-        let list_max = upstream.config.max_header_bytes;
+        let list_max = upstream.config.max_response_headers;
         let hears = Arc::new(Hears::default());
         let stream = Screened::endpoint(HearOut::new(stream), list_max, Arc::clone(&hears));
         let handshake = http2.handshake(TokioIo::new(stream)).await;

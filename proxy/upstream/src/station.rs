@@ -324,7 +324,7 @@ pub fn station_config(
     );
     let resilience = &cluster.resilience;
     StationConfig {
-        panic_percent: resilience.panic_percent,
+        healthy_panic_percent: resilience.healthy_panic_percent,
         max_active: resilience.max_requests,
         max_pending: resilience.max_pending_requests,
         retry_budget: resilience.retry_budget,

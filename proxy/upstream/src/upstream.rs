@@ -70,7 +70,7 @@ impl Upstream {
     ) -> Self {
         let config = Arc::clone(&shared.config);
         let mut http = http1::Builder::new();
-        http.max_header_size(config.max_header_bytes);
+        http.max_header_size(config.max_response_headers);
         let own = Self {
             worker,
             endpoints: RefCell::default(),
@@ -160,8 +160,8 @@ impl Upstream {
     }
 
     /// Returns the most bytes that the head of a response may have.
-    pub fn max_header_bytes(&self) -> usize {
-        self.config.max_header_bytes
+    pub fn max_response_headers(&self) -> usize {
+        self.config.max_response_headers
     }
 
     /// Returns whether HTTP/2 is spoken with the endpoints.

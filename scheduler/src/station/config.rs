@@ -31,7 +31,7 @@ pub struct StationConfig {
     pub admission: Admission,
     /// The share of endpoints that are not out, in percent, below which all are
     /// used: those that are left would be overrun.
-    pub panic_percent: u8,
+    pub healthy_panic_percent: u8,
     /// The most requests in service, waiting or between two attempts, together.
     pub max_active: usize,
     /// The most requests that wait, in all queues together.
@@ -59,7 +59,7 @@ impl StationConfig {
             max_waiting,
             slow_start: Duration::ZERO,
             admission: Admission::default(),
-            panic_percent: 0,
+            healthy_panic_percent: 0,
             max_active: usize::MAX,
             max_pending: usize::MAX,
             retry_budget: RetryBudget::default(),

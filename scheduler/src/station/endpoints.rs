@@ -77,7 +77,7 @@ pub(super) struct Endpoints {
     by_work: bool,
     /// The share of the endpoints that are not out, in percent, below which all
     /// are used.
-    panic_percent: u8,
+    healthy_panic_percent: u8,
     panics: bool,
     priorities: Priorities,
     max_requests: usize,
@@ -95,7 +95,7 @@ impl Endpoints {
             endpoints: specs.map(|spec| Endpoint::new(spec, by_work)).collect(),
             present: (0..config.endpoints.len()).collect(),
             by_work,
-            panic_percent: config.panic_percent,
+            healthy_panic_percent: config.healthy_panic_percent,
             panics: false,
             priorities: Priorities::default(),
             max_requests: config.max_requests,
@@ -216,7 +216,7 @@ impl Endpoints {
             present.filter(|endpoint| !endpoint.drains)
         };
         let healthy = staying().filter(|endpoint| !endpoint.out).count();
-        let is_short = healthy * 100 < staying().count() * usize::from(self.panic_percent);
+        let is_short = healthy * 100 < staying().count() * usize::from(self.healthy_panic_percent);
         let present = self.present.iter().map(|&slot| &self.endpoints[slot]);
         let each = present.map(|own| (own.priority, !own.out && !own.drains));
         self.priorities = Priorities::of(each);

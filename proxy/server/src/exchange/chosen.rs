@@ -222,7 +222,7 @@ fn admit(connection: &Connection, route: &Route, parts: &Parts) -> Result<(), De
     if let Some(rate) = &route.rate {
         bounds::admit_by_route(connection, rate, &parts.headers)?;
     }
-    match max_body_bytes(connection, route) {
+    match max_request_body(connection, route) {
         Some(bound) if content_length(&parts.headers).is_some_and(|length| length > bound) => {
             Err(Reason::BodyTooLarge.into())
         }
@@ -231,9 +231,9 @@ fn admit(connection: &Connection, route: &Route, parts: &Parts) -> Result<(), De
 }
 
 /// Returns the most bytes that a request's body may have; none if there is no bound.
-pub(super) fn max_body_bytes(connection: &Connection, route: &Route) -> Option<u64> {
+pub(super) fn max_request_body(connection: &Connection, route: &Route) -> Option<u64> {
     match route.max_request_body {
-        None => connection.listener.config.max_body_bytes,
+        None => connection.listener.config.max_request_body,
         Some(BodyBound::Unlimited) => None,
         Some(BodyBound::Bytes(bytes)) => Some(bytes),
     }

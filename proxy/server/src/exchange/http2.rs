@@ -14,7 +14,7 @@ pub(super) fn admit(connection: &Connection, parts: &mut Parts) -> Result<(), Re
     let headers = &mut parts.headers;
     // First: a browser with many cookies has a field for each.
     join_cookies(headers);
-    if headers.len() > connection.listener.config.max_header_fields {
+    if headers.len() > connection.listener.config.max_headers_count {
         return Err(Reason::HeadTooLarge);
     }
     // RFC 9113 8.2.1: a value neither begins nor ends with white space.

@@ -12,7 +12,7 @@ use sprat_net::upload::{GateOpener, LeastRate, RequestBody, Upload};
 use sprat_scheduler::retries::History;
 use sprat_uplink::Course as _;
 
-use super::chosen::max_body_bytes;
+use super::chosen::max_request_body;
 use super::interim::{self, Interims};
 use super::plan::Plan;
 use super::{buffering, mirror};
@@ -52,9 +52,9 @@ impl<'a> Exchange<'a> {
                 },
             });
             let mut expects = request.headers().contains_key(EXPECT);
-            let max_bytes = max_body_bytes(plan.connection, plan.route);
+            let max_bytes = max_request_body(plan.connection, plan.route);
             let (body, progress) =
-                RequestBody::streaming(body, expects, max_bytes, rule, config.underscores);
+                RequestBody::streaming(body, expects, max_bytes, rule, config.headers_with_underscores);
             *request.body_mut() = body;
             upload = Some(progress);
             if is_kept {
@@ -76,7 +76,7 @@ impl<'a> Exchange<'a> {
             mirror::copy(&plan, plan.forward, &request, upload.as_ref());
         }
         // HTTP/1.0 has none.
-        let bytes_max = plan.upstream.max_header_bytes();
+        let bytes_max = plan.upstream.max_response_headers();
         let interims = (!plan.is_old).then(|| Interims::new(bytes_max));
         // Over HTTP/1.1 the library asks for a body that is waited for.
         if let (true, Some(upload), Some(interims)) = (plan.stream.is_http2(), &upload, &interims) {

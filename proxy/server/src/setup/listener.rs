@@ -128,9 +128,9 @@ impl ListenerState {
         let mut http = http1::Builder::new();
         // The connection has a timer of its own.
         http.header_read_timeout(None);
-        http.max_header_size(config.max_header_bytes);
-        if config.max_header_fields != DEFAULT_MAX_HEADERS {
-            http.max_headers(config.max_header_fields);
+        http.max_header_size(config.max_request_headers);
+        if config.max_headers_count != DEFAULT_MAX_HEADERS {
+            http.max_headers(config.max_headers_count);
         }
         Ok(Arc::new(Self {
             id,

@@ -203,7 +203,7 @@ fn streams_are_bounded() {
 fn impatient(origin: &Origin) -> Proxy {
     let mut config = config(&[origin.address]);
     config.listeners[0].stream_idle_timeout = Duration::from_millis(300);
-    config.listeners[0].header_timeout = Duration::from_millis(300);
+    config.listeners[0].request_headers_timeout = Duration::from_millis(300);
     config.listeners[0].idle_timeout = Duration::from_millis(300);
     Proxy::logging(config)
 }
@@ -363,7 +363,7 @@ fn a_client_that_stops_in_the_middle_is_closed() {
 fn a_head_that_comes_byte_by_byte_is_late_however_steadily() {
     let origin = farm();
     let mut config = config(&[origin.address]);
-    config.listeners[0].header_timeout = Duration::from_millis(300);
+    config.listeners[0].request_headers_timeout = Duration::from_millis(300);
     let proxy = Proxy::logging(config);
     // In one frame, whose bytes keep the connection from being idle.
     let value = "v".repeat(4000);

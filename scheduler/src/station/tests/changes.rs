@@ -74,7 +74,7 @@ fn in_one_queue_who_waits_is_started_when_an_endpoint_returns() {
 fn with_too_few_left_all_are_used() {
     for scope in [Scope::Cluster, Scope::Endpoint] {
         let mut station = Station::new(StationConfig {
-            panic_percent: 50,
+            healthy_panic_percent: 50,
             max_requests: 10,
             scope,
             ..config(4)
@@ -290,10 +290,10 @@ fn who_has_tried_all_that_are_left_does_not_wait_for_them() {
 #[test]
 fn who_waits_hears_as_who_comes_that_no_endpoint_is_left() {
     for scope in [Scope::Cluster, Scope::Endpoint] {
-        let full = |panic_percent| {
+        let full = |healthy_panic_percent| {
             let mut station = Station::new(StationConfig {
                 scope,
-                panic_percent,
+                healthy_panic_percent,
                 ..config(2)
             });
             started(station.arrive(at(0), &sized(1)));

@@ -66,7 +66,7 @@ fn any_config() -> impl Strategy<Value = StationConfig> {
             scope,
             max_requests,
             max_waiting,
-            panic_percent: if max_waiting % 2 == 0 { 50 } else { 0 },
+            healthy_panic_percent: if max_waiting % 2 == 0 { 50 } else { 0 },
             classes: vec![
                 ClassSpec {
                     deadline: Some(ms(300)),

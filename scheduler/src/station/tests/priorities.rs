@@ -6,7 +6,7 @@ use super::*;
 fn station(change: impl FnOnce(&mut StationConfig)) -> Station {
     let mut config = config(4);
     config.max_requests = usize::MAX;
-    config.panic_percent = 60;
+    config.healthy_panic_percent = 60;
     for (index, spec) in config.endpoints.iter_mut().enumerate() {
         spec.priority = u8::from(index >= 2);
     }

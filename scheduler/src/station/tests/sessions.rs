@@ -154,7 +154,7 @@ fn one_that_drains_keeps_strict_sessions_alone() {
 #[test]
 fn no_panic_uses_or_counts_one_that_drains() {
     let mut station = Station::new(StationConfig {
-        panic_percent: 60,
+        healthy_panic_percent: 60,
         ..config(3)
     });
     station.set_draining(at(0), 0, true);

@@ -167,7 +167,7 @@ fn sizes_that_are_known_are_learnt_when_requests_come() {
 #[test]
 fn with_one_priority_too_few_that_are_well_are_a_panic() {
     let mut station = Station::new(StationConfig {
-        panic_percent: 90,
+        healthy_panic_percent: 90,
         ..config(10)
     });
     station.set_out(at(0), 0, true);

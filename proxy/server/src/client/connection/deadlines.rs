@@ -60,7 +60,7 @@ impl Connection {
             Http2Phase::Answering { .. } => None,
             Http2Phase::Idle { since } => Some(since + self.idle_bound()),
         };
-        let head = http2.next_deadline(self.listener.config.header_timeout);
+        let head = http2.next_deadline(self.listener.config.request_headers_timeout);
         [idle, head].into_iter().flatten().min()
     }
 
@@ -75,7 +75,7 @@ impl Connection {
     /// Returns how long a head may take. A client that is new when the server drains is
     /// sending its head already, or does not mean to send one.
     fn head_bound(&self, begun: bool) -> Duration {
-        let bound = self.listener.config.header_timeout;
+        let bound = self.listener.config.request_headers_timeout;
         match self.is_ending() && !begun {
             true => bound.min(NEW_WHILE_DRAINING),
             false => bound,
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     fn expired_http2(&self, http2: &Http2, now: Instant) -> Option<End> {
-        if let Some(reason) = http2.overdue(now, self.listener.config.header_timeout) {
+        if let Some(reason) = http2.overdue(now, self.listener.config.request_headers_timeout) {
             return Some(End::Cut(reason));
         }
         match http2.phase.get() {

@@ -55,7 +55,7 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
             Box::pin(async move { Ok::<_, Infallible>(answer::<S>(own, request).await) })
         }
     });
-    let list_max = u32::try_from(listener.max_header_bytes).unwrap_or(u32::MAX);
+    let list_max = u32::try_from(listener.max_request_headers).unwrap_or(u32::MAX);
     let io = Screened::client(
         io,
         list_max as usize,

@@ -44,7 +44,7 @@ pub(super) async fn check(
     terms: &mut Routing,
 ) -> Result<(), NotForwarded> {
     let request = question(authz, chosen, parts);
-    for name in &authz.passed_on {
+    for name in &authz.allowed_upstream_headers {
         headers::remove_alike(&mut parts.headers, name);
     }
     let started = Instant::now();
@@ -61,7 +61,7 @@ pub(super) async fn check(
     };
     chosen.stream.wait();
     let Some((lease, answer)) = side.send().await else {
-        return match authz.fails_open {
+        return match authz.failure_mode_allow {
             true => Ok(()),
             false => Err(Reason::AuthzUnavailable.into()),
         };
@@ -71,7 +71,7 @@ pub(super) async fn check(
             refusal(lease, answer).await,
         )));
     }
-    for name in &authz.passed_on {
+    for name in &authz.allowed_upstream_headers {
         for value in answer.headers().get_all(name) {
             parts.headers.append(name, value.clone());
         }

@@ -56,11 +56,11 @@ pub(crate) struct Authz {
     /// none if there are no more.
     pub(crate) added: Option<(Edits, EditNeeds)>,
     /// The fields of the server's answer that the endpoint gets.
-    pub(crate) passed_on: Vec<HeaderName>,
+    pub(crate) allowed_upstream_headers: Vec<HeaderName>,
     /// The field of the server's answer that names the user.
     pub(crate) user_header: Option<HeaderName>,
     /// Whether requests are served while the server cannot be asked.
-    pub(crate) fails_open: bool,
+    pub(crate) failure_mode_allow: bool,
 }
 
 impl Access {
@@ -100,7 +100,7 @@ impl Access {
     /// Returns the fields of a head that Sprat has put there to tell the endpoint of the user.
     pub(crate) fn vouched_for(&self, head: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
         let of_basic = self.basic.iter().flat_map(|own| &own.username_header);
-        let of_authz = self.authz.iter().flat_map(|own| &own.passed_on);
+        let of_authz = self.authz.iter().flat_map(|own| &own.allowed_upstream_headers);
         let values = |name: &HeaderName| {
             let values = head.get_all(name).iter();
             let fields = values.map(|value| (name.clone(), value.clone()));
@@ -157,9 +157,9 @@ impl Authz {
             timeout: own.timeout,
             told: names(&own.told)?,
             added: added(&own.added)?,
-            passed_on: names(&own.passed_on)?,
+            allowed_upstream_headers: names(&own.allowed_upstream_headers)?,
             user_header: name(own.user_header.as_ref())?,
-            fails_open: own.fails_open,
+            failure_mode_allow: own.failure_mode_allow,
         })
     }
 }

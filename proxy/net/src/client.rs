@@ -1,4 +1,4 @@
-//! What makes a client: the first bits of an address, or the value of a header field.
+//! The key of a client: the first bits of its address, or the value of a header field.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};

@@ -142,7 +142,7 @@ pub enum Reason {
     Displaced,
     /// The cluster has as many requests in progress as it may.
     MaxRequests,
-    /// The cluster has no endpoint that is in use and healthy.
+    /// Every endpoint of the cluster is out of use.
     NoHealthyEndpoint,
     /// The request has waited for as long as it may, and no endpoint became free.
     QueueTimeout,

@@ -33,7 +33,7 @@ pub use outcome::{HandshakeStats, Outcome, PlainHttp, Secured, TlsTerms};
 pub use shown::EndpointStream;
 
 /// Starts a thread that looks at the TLS files of these listeners and clusters, and reads them
-/// again when they change. Returns `None` if there are none.
+/// again when they change. Returns `None` if there is neither a listener nor a cluster.
 ///
 /// # Errors
 ///

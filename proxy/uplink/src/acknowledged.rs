@@ -4,14 +4,13 @@
 //! is what a queue on the way costs. The client's TCP acknowledges what has come, and the kernel
 //! knows how much of what was written is not acknowledged yet.
 //!
-//! The kernel is asked when the client sends something, when the connection ends, and between
-//! times that grow with a response's age, so that what is found late is late by an eighth at
-//! most. It is not asked about a small response to a client near by that takes turns and has
-//! sent its next request. Such a client has its answer, and the question costs a hundredth of
-//! all that a small response does. If nothing else was written since, the kernel also knows when
-//! the last acknowledgement came, to a tick of its clock (1 to 10 ms). It is asked for that if
-//! some of the response was missing a tick ago.
-//! that where some of the response was missing a tick ago.
+//! The kernel is asked when the client sends something, and when the connection ends. It is also
+//! asked between times that grow with a response's age, so that what is found late is late by an
+//! eighth at most. It is not asked about a small response to a client near by that takes turns
+//! and has sent its next request. Such a client has its answer, and the question costs a
+//! hundredth of all that a small response does. If nothing else was written since, the kernel
+//! also knows when the last acknowledgement came, to a tick of its clock (1 to 10 ms). It is
+//! asked for that if some of the response was missing a tick ago.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};

@@ -180,7 +180,7 @@ where
     Ok(Response::from_parts(parts, paced))
 }
 
-/// Sends a response of `bytes` ahead of all others, for which they no longer wait then.
+/// Lets a response of `bytes` go ahead of all others, and takes its announcement back.
 pub async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     go_ahead(gauge, class, bytes).await;
     gauge.retract();

@@ -30,8 +30,8 @@ pub(super) struct Pool {
 #[derive(Default)]
 struct Open {
     carriers: RefCell<Vec<Rc<Carrier>>>,
-    /// Whether a connection that carries nothing is not kept. No further request comes then, but
-    /// those that wait already.
+    /// Whether a connection is dropped once it carries nothing. No further request comes then,
+    /// but those that wait already.
     retired: Cell<bool>,
 }
 

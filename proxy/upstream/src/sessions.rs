@@ -136,7 +136,7 @@ impl Sessions {
         (proof == self.proof(id)).then_some(SessionId(id))
     }
 
-    /// Returns the value of `Set-Cookie` for a session, which names its endpoint.
+    /// Returns the value of `Set-Cookie` for a session.
     pub(super) fn set_cookie(&self, id: SessionId) -> Option<HeaderValue> {
         let (name, attributes) = (&self.config.cookie, &self.config.attributes);
         let (id, proof) = (id.0, self.proof(id.0));

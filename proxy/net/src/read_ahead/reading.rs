@@ -208,7 +208,7 @@ impl<B: Body> Reading<B> {
             || (!is_over && self.front.bytes + bytes < self.bound && self.room.has_room())
     }
 
-    /// Counts, once, that no more of the body is kept for now.
+    /// Counts that no more of the body is kept for now, once for each body.
     fn fall_back(&mut self, reason: Fallback) {
         if let (Some(buffers), false) = (&self.buffers, self.has_fallen_back) {
             self.has_fallen_back = true;

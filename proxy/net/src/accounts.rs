@@ -1,9 +1,9 @@
 //! The numbers of this machine's users and groups, as `/etc/passwd` and `/etc/group` have
 //! them.
 //!
-//! The C library would ask other sources, too, such as a directory service, by code that it
-//! loads at run time; a program that has the library in itself cannot. Users from there go by
-//! number.
+//! The C library would also ask other sources, such as a directory service, with code that it
+//! loads at run time. A program that is linked with it statically cannot. Users from such a
+//! source are configured by number.
 
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ impl AccountKind {
         }
     }
 
-    /// Returns the number of a user or a group.
+    /// Returns the number of a user or a group: the one given, or that of its name in the file.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl AccountKind {
         find(&String::from_utf8_lossy(&text), name).ok_or_else(unknown)
     }
 
-    /// Returns what is wrong with a user or a group that the configuration names.
+    /// Returns the problem with the user or group that the configuration names, if there is one.
     fn inspect(self, named: Option<&AccountAt>) -> Option<Problem> {
         let AccountAt { account, span } = named?;
         let error = self.number(account).err()?;
@@ -67,14 +67,14 @@ impl AccountKind {
     }
 }
 
-/// Returns what is wrong with the owners that the configuration names.
+/// Returns the problems with a socket's owners, as the configuration names them.
 pub(crate) fn inspect(owner: &SocketOwner) -> impl Iterator<Item = Problem> {
     let user = AccountKind::User.inspect(owner.user.as_ref());
     user.into_iter()
         .chain(AccountKind::Group.inspect(owner.group.as_ref()))
 }
 
-/// Returns the number in a line `NAME:PASSWORD:NUMBER:...`, the first of that name.
+/// Returns the number in the first line `NAME:PASSWORD:NUMBER:...` of that name.
 fn find(text: &str, name: &str) -> Option<u32> {
     text.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,4 +1,4 @@
-//! What is done at an interval: saving, looking for changes.
+//! Threads that work at an interval: they save, or look for changes.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// A thread that does something at an interval. Dropped, it ends.
+/// A thread that works at an interval, and ends when this is dropped.
 #[derive(Debug)]
 pub struct Background {
     thread: JoinHandle<()>,
-    /// Dropped when the task is to end.
+    /// The sender whose drop tells the thread to end.
     end: ThreadEnd,
 }
 
-/// The thread listens at the other end.
+/// The sending end of a channel: the thread ends when it is dropped.
 #[derive(Debug)]
 enum ThreadEnd {
     Blocking(#[expect(dead_code, reason = "to be dropped")] Sender<()>),
@@ -22,12 +22,12 @@ enum ThreadEnd {
 }
 
 impl Background {
-    /// Starts a thread with this name that calls `work` at each `interval`, and `end` when it
-    /// is over.
+    /// Starts a thread of this name that calls `work` at each `interval`, and `end` once it is
+    /// told to end.
     ///
     /// # Errors
     ///
-    /// No thread can be had.
+    /// The system can start no thread.
     pub fn start(
         name: &str,
         interval: Duration,

@@ -1,5 +1,5 @@
-//! A response's body whose first frame may have been waited for, while the head can
-//! still be another.
+//! A response's body whose first frame can be awaited while the response's head may still
+//! change.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::timeout;
 
-/// A body and the first frame of it, if that has been read.
+/// A body, and its first frame if that has been read.
 #[derive(Debug)]
 pub struct Begun<B> {
     inner: B,
@@ -19,7 +19,7 @@ pub struct Begun<B> {
 }
 
 impl<B: Body<Data = Bytes> + Unpin> Begun<B> {
-    /// Takes a body that nothing has been read of.
+    /// Wraps a body of which nothing has been read.
     pub fn new(inner: B) -> Self {
         Self { inner, first: None }
     }
@@ -28,7 +28,7 @@ impl<B: Body<Data = Bytes> + Unpin> Begun<B> {
     ///
     /// # Errors
     ///
-    /// The body fails before anything of it has come.
+    /// The body fails before its first frame.
     pub async fn begin(&mut self, within: Duration) -> Result<(), B::Error> {
         let read = poll_fn(|cx| match Pin::new(&mut self.inner).poll_frame(cx) {
             Poll::Ready(read) => Poll::Ready(Some(read)),
@@ -78,7 +78,8 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Begun<B> {
     }
 }
 
-/// Returns the size of a body of which so many bytes were read and not passed on.
+/// Returns the size hint of a body of which `held_bytes` were read and not passed on; `rest` is
+/// the hint of what was not read.
 pub fn with_held(mut rest: SizeHint, held_bytes: u64) -> SizeHint {
     if let Some(upper) = rest.upper() {
         rest.set_upper(upper + held_bytes);
@@ -97,7 +98,7 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(2);
 
-    /// Never comes, or fails at once.
+    /// A body that never yields a frame; `Failing` fails at once.
     struct Silent;
     struct Failing;
 

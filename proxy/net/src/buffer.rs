@@ -15,23 +15,23 @@ pub use self::scratch::{Batch, Scratch};
 use crate::permit::{Permit, Permits};
 use crate::problem::Problem;
 
-/// The reason why no more of a body is kept: it goes on as its client takes it, or sends it.
+/// The reason why no more of a body is buffered: the rest passes at its client's pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
     /// The route's `memory` is full, and there is no file.
     Memory,
-    /// The body's file has `max_size`.
+    /// The body's file has reached `max_size`.
     MaxSize,
-    /// All bodies have `max_total_memory`, and there is no file.
+    /// All bodies together have reached `max_total_memory`, and there is no file.
     TotalMemory,
-    /// All files have `max_total_file`.
+    /// All files together have reached `max_total_file`.
     TotalFile,
     /// The file cannot be made or written.
     Io,
 }
 
 impl Fallback {
-    /// Every one of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [Self; 5] = [
         Self::Memory,
         Self::MaxSize,
@@ -40,7 +40,7 @@ impl Fallback {
         Self::Io,
     ];
 
-    /// Returns its name in metrics: the key of what is full.
+    /// Returns the reason's name in metrics: the configuration's key of the bound, or `io`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -52,7 +52,7 @@ impl Fallback {
     }
 }
 
-/// The room for buffered bodies of a process, and what is counted of its use.
+/// The room for a process's buffered bodies, and the counts of its use.
 #[derive(Debug, Default)]
 pub struct Buffers {
     memory: Permits,
@@ -61,68 +61,69 @@ pub struct Buffers {
     file_max: AtomicUsize,
     early: AtomicU64,
     fallbacks: [AtomicU64; Fallback::ALL.len()],
-    /// The log knows that files cannot be written.
+    /// Whether the log was warned that files cannot be written, and no file was written since.
     has_warned: AtomicBool,
-    /// Started for the first file.
+    /// The threads that read and write files, started for the first file.
     files: OnceLock<FileThreads>,
 }
 
 impl Buffers {
-    /// Returns room of this extent, all of it free.
+    /// Returns room with these bounds, all of it free.
     pub fn new(totals: BufferTotals) -> Arc<Self> {
         let own = Self::default();
         own.resize(totals);
         Arc::new(own)
     }
 
-    /// Makes the room of this extent. What is held beyond it stays until it is passed on.
+    /// Sets the bounds of the room. Bytes held beyond them stay until they are passed on.
     pub fn resize(&self, totals: BufferTotals) {
         self.memory_max.store(totals.memory_bytes, Relaxed);
         let file_bytes = usize::try_from(totals.file_bytes).unwrap_or(usize::MAX);
         self.file_max.store(file_bytes, Relaxed);
     }
 
-    /// Returns a share of nothing so far of the memory.
+    /// Returns a permit for memory that holds no bytes yet.
     pub fn memory(&self) -> Permit {
         self.memory.none(self.memory_max.load(Relaxed))
     }
 
-    /// Returns a share of nothing so far of the files.
+    /// Returns a permit for room in files that holds no bytes yet.
     fn files_share(&self) -> Permit {
         self.file.none(self.file_max.load(Relaxed))
     }
 
-    /// Returns the bytes in memory.
+    /// Returns how many bytes of bodies are in memory.
     pub fn memory_bytes(&self) -> usize {
         self.memory.used()
     }
 
-    /// Returns the bytes in files.
+    /// Returns how many bytes the files of bodies take.
     pub fn file_bytes(&self) -> usize {
         self.file.used()
     }
 
-    /// Returns how many responses an endpoint had done with before their clients had.
+    /// Returns how many responses were finished by their endpoints before their clients had
+    /// them.
     pub fn early(&self) -> u64 {
         self.early.load(Relaxed)
     }
 
-    /// Returns how many bodies went on as they come for this reason.
+    /// Returns how many bodies were buffered no further for this reason.
     pub fn fallbacks(&self, reason: Fallback) -> u64 {
         self.fallbacks[reason as usize].load(Relaxed)
     }
 
-    /// Counts a response that its endpoint has done with before its client.
+    /// Counts a response that its endpoint has finished before its client has it.
     pub fn ends_early(&self) {
         self.early.fetch_add(1, Relaxed);
     }
 
-    /// Counts a body of which no more is kept.
+    /// Counts a body that is buffered no further, by its reason.
     pub fn falls_back(&self, reason: Fallback) {
         self.fallbacks[reason as usize].fetch_add(1, Relaxed);
     }
 
-    /// Tells the log, once until a file could be written again.
+    /// Warns in the log that a file cannot be written, once until a file is written again.
     fn warn(&self, directory: &Path, error: &std::io::Error) {
         if !self.has_warned.swap(true, Relaxed) {
             let path = directory.display();
@@ -139,7 +140,7 @@ impl Buffers {
     }
 }
 
-/// Returns what is wrong with the directories that routes buffer in.
+/// Returns a problem for each buffer directory of a route in which no file can be made.
 pub fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     let files = config.routes.iter().flat_map(|route| {
         let response = match &route.buffer.response {

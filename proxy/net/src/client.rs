@@ -1,4 +1,4 @@
-//! Which addresses, or which values of a field, are one client.
+//! The key of a client: the first bits of its address, or the value of a header field.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,15 +7,15 @@ use http::{HeaderMap, HeaderName};
 use sprat_config::resolved::{ClientBy, PerClient};
 use sprat_scheduler::counterfactual::Network;
 
-/// The most bits of an IPv4 and of an IPv6 address that tell of a network: what is read by
-/// those who watch, and kept by those who scrape, says of no single client who it is.
+/// The most bits of an IPv4 and of an IPv6 address that name a network. The operator's pages and
+/// metrics show networks, from which no single client can be identified.
 const NETWORK_PREFIXES: (u8, u8) = (24, 48);
 
 /// A client: the first bits of its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientKey {
     is_ipv4: bool,
-    /// The bits that count, the rest zero.
+    /// The address's bits that count; the others are zero.
     bits: u128,
 }
 
@@ -27,7 +27,7 @@ pub struct Prefixes {
 }
 
 impl Prefixes {
-    /// Creates the limits as configured.
+    /// Returns the prefixes as configured.
     pub fn new(config: &PerClient) -> Self {
         Self {
             ipv4: config.ipv4_prefix,
@@ -35,8 +35,8 @@ impl Prefixes {
         }
     }
 
-    /// Returns the client that an address belongs to; an IPv4-mapped IPv6 address is the IPv4
-    /// one.
+    /// Returns the client that an address belongs to. An IPv4-mapped IPv6 address counts as
+    /// IPv4.
     pub fn key(self, ip: IpAddr) -> ClientKey {
         let (is_ipv4, bits, prefix) = match ip.to_canonical() {
             IpAddr::V4(v4) => (true, u128::from(v4.to_bits()) << 96, self.ipv4),
@@ -52,8 +52,8 @@ impl Prefixes {
     }
 }
 
-/// Returns the network of a client's address: cut as clients are, and shorter where that
-/// would tell single ones.
+/// Returns the network of a client's address: its configured prefix, shortened where that would
+/// identify single clients.
 pub fn network(config: &PerClient, ip: IpAddr) -> Network {
     let (ipv4, ipv6) = NETWORK_PREFIXES;
     let (prefix, address, beyond) = match ip.to_canonical() {
@@ -73,17 +73,17 @@ pub fn network_name(Network(bytes): Network) -> String {
     format!("{}/{prefix}", Ipv6Addr::from(address).to_canonical())
 }
 
-/// Numbers that tell clients apart.
+/// The rule that gives each client a number, by its address or by a header field.
 #[derive(Debug)]
 pub struct ClientNumbers {
-    /// The field that tells them apart; their address if `None`.
+    /// The header field that tells clients apart; if `None`, their address does.
     header: Option<HeaderName>,
-    /// The hasher's secret keeps clients from aiming at each other's numbers.
+    /// The hasher of clients. Its secret keeps them from aiming at each other's numbers.
     hasher: RandomState,
 }
 
 impl ClientNumbers {
-    /// Creates the numbers as configured. Those with one hasher give a client one number.
+    /// Creates the rule as configured. Rules with the same hasher give a client the same number.
     pub fn new(by: &ClientBy, hasher: RandomState) -> Self {
         let header = match by {
             ClientBy::Client => None,
@@ -93,8 +93,8 @@ impl ClientNumbers {
         Self { header, hasher }
     }
 
-    /// Returns the number of the client that has sent a request with these fields from
-    /// there.
+    /// Returns the number of the client that sent a request: of the header field's value, if it
+    /// is there, else of `client`.
     pub fn number(&self, client: impl FnOnce() -> ClientKey, headers: &HeaderMap) -> u64 {
         let value = self.header.as_ref().and_then(|name| headers.get(name));
         match value {

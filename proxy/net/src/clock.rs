@@ -1,8 +1,8 @@
-//! The time, read once while a connection is driven.
+//! A clock that is read once while a connection is driven.
 //!
-//! A request asks for it some twenty times, of which most are within microseconds: together
-//! they would cost 2% of its CPU time. What runs in a [`turn`] sees the time at which that
-//! began; all else sees the time as it is.
+//! A request asks for the time some twenty times, mostly within microseconds; reading it each
+//! time would cost 2% of the request's CPU time. Work that runs in a [`turn`] sees the time at
+//! which the turn began. All else sees the present time.
 
 use std::cell::Cell;
 
@@ -13,19 +13,21 @@ thread_local! {
     static BEGUN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Returns the time, or when the turn began.
+/// Returns the time at which this thread's turn began, or the present time outside turns.
 pub fn now() -> Instant {
     BEGUN.get().unwrap_or_else(Instant::now)
 }
 
-/// Runs work, such as a task's poll, that does not wait for anything.
+/// Runs work as a turn, during which [`now`] stays the same. The work, such as a task's poll,
+/// must not wait for anything.
 pub fn turn<T>(work: impl FnOnce() -> T) -> T {
     // Of turns within each other the inner ones are later.
     let _turn = Turn(BEGUN.replace(Some(Instant::now())));
     work()
 }
 
-/// Ends a turn when it is dropped, by a panic as well.
+/// A guard that ends a turn when it is dropped, by a panic as well; it holds the outer turn's
+/// time.
 struct Turn(Option<Instant>);
 
 impl Drop for Turn {

@@ -15,8 +15,8 @@ pub use sprat_encoder::Encoder;
 use crate::begun::with_held;
 use crate::places::Place;
 
-/// Returns the coding that a client likes best, of those that are offered; the first of
-/// those that it likes the same. None if it takes none of them (RFC 9110 12.5.3).
+/// Returns the offered coding that a client prefers, the first among equals. Returns `None` if
+/// the client takes none of them (RFC 9110 12.5.3).
 pub fn negotiate(request: &HeaderMap, offered: &[Algorithm]) -> Option<Algorithm> {
     let mut best = None;
     for &algorithm in offered {
@@ -28,7 +28,7 @@ pub fn negotiate(request: &HeaderMap, offered: &[Algorithm]) -> Option<Algorithm
     best.map(|(_, algorithm)| algorithm)
 }
 
-/// Returns how much a client likes a coding, in thousandths; 0 if it does not take it.
+/// Returns a client's weight for a coding, in thousandths; 0 if the client does not take it.
 fn weight(request: &HeaderMap, name: &str) -> u32 {
     let (mut own, mut any) = (None, None);
     let fields = request.get_all(ACCEPT_ENCODING).iter();
@@ -58,13 +58,13 @@ fn weight(request: &HeaderMap, name: &str) -> u32 {
     own.or(any).unwrap_or(0)
 }
 
-/// A body as it came, or encoded.
+/// A response's body, passed on as it came or encoded on its way.
 pub enum Coded<B> {
     /// The body as it comes.
     Plain(B),
     /// A body of which some was read already.
     Held(VecDeque<Bytes>, B),
-    /// The whole of a body, and its trailers.
+    /// The whole of a body, already read, and its trailers.
     Whole(Option<Bytes>, Option<HeaderMap>),
     /// The body is encoded as it comes.
     Encoding(Box<Encoding<B>>),
@@ -77,25 +77,25 @@ pub struct Encoding<B> {
     held: VecDeque<Bytes>,
     /// The encoder; none once the body has ended or failed.
     encoder: Option<Encoder>,
-    /// Something was encoded that has not been put out.
+    /// Whether bytes were encoded that have not been put out.
     is_dirty: bool,
     trailers: Option<HeaderMap>,
-    /// Bytes before and after.
+    /// The callback that hears of bytes taken in, and of encoded bytes put out.
     told: Box<dyn FnMut(usize, usize)>,
     _place: Place,
 }
 
-/// Bytes that are put out at a time, unless the body pauses.
+/// The least bytes that are put out at a time, unless the body pauses or ends.
 const CHUNK_BYTES: usize = 16 << 10;
 
 impl<B: Body<Data = Bytes> + Unpin> Coded<B> {
-    /// Returns a body as it comes, of which some was `held` already.
+    /// Returns a body that passes as it comes, after its parts that are `held` already.
     pub fn held(inner: B, held: VecDeque<Bytes>) -> Self {
         Self::Held(held, inner)
     }
 
-    /// Returns a body that is encoded as it comes, of which some was `held` already;
-    /// `told` hears of bytes before and after.
+    /// Returns a body that is encoded as it comes, after its parts that are `held` already.
+    /// `told` hears of the bytes before and after encoding.
     pub fn encoding(
         inner: B,
         held: VecDeque<Bytes>,
@@ -124,7 +124,7 @@ impl<B: Body<Data = Bytes> + Unpin> Encoding<B> {
         }
     }
 
-    /// Takes what is encoded, if there is enough.
+    /// Takes the encoded bytes, if there are at least `least`.
     fn take(&mut self, least: usize) -> Option<Bytes> {
         let out = self.encoder.as_mut()?.take(least)?;
         (self.told)(0, out.len());
@@ -167,7 +167,7 @@ impl<B: Body<Data = Bytes> + Unpin> Encoding<B> {
         Poll::Ready(trailers.map(|own| Ok(Frame::trailers(own))))
     }
 
-    /// Puts out what is left.
+    /// Ends the encoding, and returns its last bytes, or the trailers if there are none.
     fn finish(&mut self) -> Option<Frame<Bytes>> {
         let out = self.encoder.take().map(Encoder::finish).unwrap_or_default();
         (self.told)(0, out.len());

@@ -14,19 +14,19 @@ use crate::error::Reason;
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds; by the owning worker only.
+    /// Adds an amount to the counter. Only the owning worker may call this.
     pub fn add(&self, amount: u64) {
         // One writer, so no read-modify-write across threads is needed.
         self.0
             .store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
-    /// Adds one; by the owning worker only.
+    /// Adds one to the counter. Only the owning worker may call this.
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// Takes one away, for a gauge; by the owning worker only.
+    /// Takes one from the counter, which is a gauge then. Only the owning worker may call this.
     pub fn decrement(&self) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
     }
@@ -37,7 +37,7 @@ impl Counter {
     }
 }
 
-/// Size classes of responses, by upper bound in bytes; one more lies above.
+/// The size classes of responses: their names, and upper bounds in bytes. One more lies above.
 pub const SIZE_CLASSES: [(&str, u64); 4] = [
     ("<=1K", 1 << 10),
     ("<=10K", 10 << 10),
@@ -64,7 +64,7 @@ pub fn size_class(bytes: u64) -> usize {
 
 /// The quantity that a histogram measures, and where its buckets end.
 pub trait Scale {
-    /// Upper bounds of the buckets, ascending: at most [`MOST_BOUNDS`].
+    /// The upper bounds of the buckets, ascending: at most [`MOST_BOUNDS`].
     const BOUNDS: &'static [f64];
 }
 
@@ -82,8 +82,8 @@ impl Scale for Seconds {
     ];
 }
 
-/// The scale of durations where there may be many histograms: some of the bounds of
-/// [`Seconds`].
+/// A coarser scale of durations, in seconds, for uses with many histograms. Its bounds are some
+/// of those of [`Seconds`].
 #[derive(Debug, Default)]
 pub struct CoarseSeconds;
 
@@ -91,7 +91,8 @@ impl Scale for CoarseSeconds {
     const BOUNDS: &'static [f64] = &[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0];
 }
 
-/// The scale of durations over the time that the uplink alone needs.
+/// The scale of slowdowns: response time over the time that the response alone would take on the
+/// uplink.
 #[derive(Debug, Default)]
 pub struct Slowdowns;
 
@@ -105,15 +106,15 @@ impl Scale for Slowdowns {
 /// A histogram with fixed bounds; its counts are not cumulative.
 #[derive(Debug, Default)]
 pub struct Histogram<S> {
-    /// One for each bound, and one for what lies above.
+    /// The counts of the buckets: one for each bound, and one for what lies above.
     counts: [Counter; MOST_BOUNDS + 1],
-    /// Sum of the values in millionths.
+    /// The sum of the values, in millionths.
     sum_millionths: Counter,
     scale: PhantomData<S>,
 }
 
 impl<S: Scale> Histogram<S> {
-    /// Adds a value; by the owning worker only.
+    /// Adds a value to its bucket and to the sum. Only the owning worker may call this.
     pub fn observe(&self, value: f64) {
         const { assert!(S::BOUNDS.len() <= MOST_BOUNDS) }
         let bucket = S::BOUNDS.partition_point(|&bound| bound < value);
@@ -121,7 +122,7 @@ impl<S: Scale> Histogram<S> {
         self.sum_millionths.add((value * 1e6) as u64);
     }
 
-    /// Adds a duration in seconds; by the owning worker only.
+    /// Adds a duration, as seconds. Only the owning worker may call this.
     pub fn took(&self, duration: Duration) {
         self.observe(duration.as_secs_f64());
     }
@@ -130,7 +131,8 @@ impl<S: Scale> Histogram<S> {
 /// A histogram summed up over the workers.
 #[derive(Clone, Debug)]
 pub struct Total {
-    /// The bounds and their counts, which are not cumulative; the last has no bound.
+    /// The buckets' upper bounds and counts, which are not cumulative; the last bound is
+    /// infinite.
     buckets: Vec<(f64, u64)>,
     sum_millionths: u64,
 }
@@ -153,12 +155,12 @@ impl Total {
         own
     }
 
-    /// Returns the bounds and their counts, which are not cumulative.
+    /// Returns the buckets' upper bounds and counts, which are not cumulative.
     pub(crate) fn buckets(&self) -> &[(f64, u64)] {
         &self.buckets
     }
 
-    /// Returns whether the buckets end at these bounds, and the last of them at infinity.
+    /// Returns whether the buckets end at these bounds, and one more at infinity.
     pub(crate) fn is_of(&self, bounds: &[f64]) -> bool {
         let own = self.buckets.iter().map(|&(bound, _)| bound);
         own.eq(bounds.iter().copied().chain([f64::INFINITY]))
@@ -169,18 +171,18 @@ impl Total {
         self.buckets.iter().map(|&(_, count)| count)
     }
 
-    /// Returns the sum of the values.
+    /// Returns the sum of the observed values.
     pub fn sum(&self) -> f64 {
         self.sum_millionths as f64 / 1e6
     }
 
-    /// Returns how many values there were.
+    /// Returns how many values were observed.
     pub(crate) fn count(&self) -> u64 {
         self.counts().sum()
     }
 }
 
-/// A counter for each [`Reason::index`].
+/// A counter for each reason, found by [`Reason::index`].
 #[derive(Debug)]
 pub struct ByReason([Counter; Reason::ALL.len()]);
 

@@ -1,7 +1,7 @@
 //! Values that are freed on a thread of their own.
 //!
 //! A table of 10,000 routes is some hundred thousand allocations, and takes milliseconds to
-//! free. Its last holder is a worker, whose connections are not to wait for that.
+//! free. The last to hold it is a worker, whose connections must not wait for that.
 
 use std::any::Any;
 use std::fmt;
@@ -10,19 +10,19 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::Builder;
 
-/// Values that wait to be freed; what finds no place is freed where it is dropped.
+/// The most values that wait to be freed. A value beyond them is freed where it is dropped.
 const WAITING: usize = 64;
 
-/// The name of the thread.
+/// The name of the thread that frees values.
 const NAME: &str = "disposal";
 
 type Refuse = Box<dyn Any + Send>;
 
-/// A value that a thread of its own frees, once it is dropped.
+/// A value that is freed on another thread once it is dropped.
 pub struct FreedAside<T: Send + 'static>(Option<Box<T>>);
 
 impl<T: Send + 'static> FreedAside<T> {
-    /// Returns the value, to be freed elsewhere.
+    /// Wraps a value, so that the other thread frees it.
     pub fn new(value: T) -> Self {
         Self(Some(Box::new(value)))
     }
@@ -51,8 +51,7 @@ impl<T: Send + 'static> Drop for FreedAside<T> {
     }
 }
 
-/// Returns where values are handed to the thread, which is started by the first; none if
-/// no thread can be had.
+/// Returns the queue of values to free. The first call starts its thread; `None` if that fails.
 fn bin() -> Option<&'static SyncSender<Refuse>> {
     static BIN: OnceLock<Option<SyncSender<Refuse>>> = OnceLock::new();
     let start = || {

@@ -1,4 +1,4 @@
-//! Why Sprat answered by itself, or ended a response before its end.
+//! The reasons why Sprat answers a request by itself, or ends a response before its end.
 //!
 //! Every failure of a request has a [`Reason`]; what the client, the log and
 //! the metrics are told about it stands in one table, [`Reason::facts`].
@@ -15,10 +15,10 @@ use sprat_scheduler::station::RefusalReason;
 pub use advice::{Advice, RateStatus};
 pub use denial::Denial;
 
-/// The field of RFC 9209.
+/// The name of the field `Proxy-Status` (RFC 9209).
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// Methods that are passed on; `Allow` of a 405 (RFC 9110 10.2.1).
+/// The methods that are passed on: the value of `Allow` in a 405 (RFC 9110 10.2.1).
 pub const ALLOWED_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
 /// The reason why a request was not served, or not to its end.
@@ -46,7 +46,7 @@ pub enum Reason {
     BodyTooLarge,
     /// The request has no `Host`, or more than one, or one that is no host.
     InvalidHost,
-    /// A target in a form that is not served.
+    /// The target has a form that is not served.
     InvalidTarget,
     /// The path's dot segments lead above the root.
     PathAboveRoot,
@@ -54,40 +54,40 @@ pub enum Reason {
     EscapedSlash,
     /// The client is to ask for the path with its encoded slashes decoded.
     PathRedirect,
-    /// `Transfer-Encoding` and `Content-Length` in one request.
+    /// The request has both `Transfer-Encoding` and `Content-Length`.
     ConflictingFraming,
-    /// A line of the head that ends in a bare LF.
+    /// A line of the head ends in a bare LF.
     BareLineFeed,
-    /// A chunk's line that is none.
+    /// The line before a chunk of the body is malformed.
     MalformedChunk,
-    /// A major version of HTTP that is not spoken.
+    /// The request's major version of HTTP is not spoken.
     VersionNotSupported,
-    /// HTTP in plain text where TLS is spoken.
+    /// The client sends HTTP in plain text where TLS is spoken.
     PlainHttp,
-    /// A field whose name has an underscore.
+    /// A field's name has an underscore.
     UnderscoreInName,
-    /// An `Expect` other than 100-continue.
+    /// The request has an `Expect` other than 100-continue.
     UnknownExpectation,
-    /// A transfer coding other than chunked.
+    /// The request has a transfer coding other than chunked.
     UnknownTransferCoding,
     /// The method is `CONNECT` or `TRACE`.
     MethodRefused,
-    /// Frames of HTTP/2 that cost work and bring nothing, too many of them.
+    /// The connection has too many HTTP/2 frames that cost work and bring nothing.
     Http2Flood,
     // Nothing is configured for it.
     /// The request matches no route.
     NoRoute,
-    /// The route serves a few clients alone.
+    /// The route is in maintenance, and serves a few clients alone.
     Maintenance,
-    /// The client has not said who asks, or not with the right password.
+    /// The client has sent no credentials, or wrong ones.
     Unauthenticated,
-    /// The route's rules are against it.
+    /// The route's access rules deny the request.
     Forbidden,
-    /// The server that is asked about requests has refused it.
+    /// The authorization server has refused the request.
     AuthzDenied,
-    /// The server that is asked about requests does not answer.
+    /// The authorization server does not answer.
     AuthzUnavailable,
-    /// The proxy has as many passwords to hash as it may.
+    /// The proxy has as many passwords to check as it may.
     AuthBusy,
     // The upstream could not be reached.
     /// The endpoint refused the connection.
@@ -102,11 +102,11 @@ pub enum Reason {
     ConnectionLimit,
     /// The system has no descriptor, port or memory for a connection.
     NoSocket,
-    /// The endpoint's certificate is not believed.
+    /// The endpoint's certificate is not trusted.
     TlsCertificateError,
     /// The endpoint ended the TLS handshake.
     TlsAlertReceived,
-    /// The endpoint does not speak TLS as we do.
+    /// The endpoint does not speak TLS, or no kind of it that the proxy speaks.
     TlsProtocolError,
     // The upstream misbehaved.
     /// The upstream closed the connection before it answered.
@@ -125,16 +125,16 @@ pub enum Reason {
     UpstreamWriteTimeout,
     /// The upstream stopped sending in the middle of the body.
     UpstreamIdleTimeout,
-    /// The route's bound on the whole exchange passed.
+    /// The exchange took longer than the route allows.
     RouteTimeout,
     /// The upstream ended the body before its end.
     ResponseIncomplete,
     // This proxy.
-    /// The uplink has as many responses in progress as it takes.
+    /// The uplink has as many responses in progress as it may.
     UplinkFull,
-    /// The response has not had a turn on the uplink for as long as its class waits.
+    /// The response got no turn on the uplink within the time that its class waits.
     UplinkTimeout,
-    /// The wait queue of the cluster is long: its lower classes are discarded.
+    /// The cluster's wait queue is long, and the request is of a low class.
     EarlyDiscard,
     /// The wait queue of the cluster is full.
     QueueFull,
@@ -152,13 +152,13 @@ pub enum Reason {
     ChannelOverload,
     /// The listener has as many tunnels open as it may.
     TunnelLimit,
-    /// The tunnel had nothing to pass on for too long.
+    /// The tunnel carried nothing, in either direction, for too long.
     TunnelIdle,
     /// The client went away.
     ClientClosed,
     /// The client stopped reading.
     ClientStalled,
-    /// The bound on a graceful shutdown passed.
+    /// The time allowed for a graceful shutdown has passed.
     Shutdown,
     // Bounds on what one client may take.
     /// The client sends its body too slowly.
@@ -178,11 +178,11 @@ pub enum Reason {
 /// The party that is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request or the client.
+    /// The request or the client is at fault.
     Client,
     /// An endpoint is at fault.
     Upstream,
-    /// The proxy's configuration or state.
+    /// The proxy's configuration or state is at fault.
     Proxy,
 }
 
@@ -202,7 +202,7 @@ impl Fault {
 pub struct Facts {
     /// The name in logs and labels.
     pub name: &'static str,
-    /// The client's status, or the one logged where none can be sent.
+    /// The status of the answer, or the one that is logged where none can be sent.
     pub status: StatusCode,
     /// The party that is at fault.
     pub fault: Fault,
@@ -212,7 +212,7 @@ pub struct Facts {
     pub detail: &'static str,
 }
 
-/// Logged for a client that went away (it cannot be sent).
+/// Returns status 499, which is logged for a client that went away, and is never sent.
 fn client_closed_request() -> StatusCode {
     StatusCode::from_u16(499).expect("499 is a valid status code")
 }
@@ -230,7 +230,7 @@ macro_rules! facts {
 }
 
 impl Reason {
-    /// All of them, in the order of their numbers.
+    /// All reasons, in the order of their numbers.
     pub const ALL: [Self; 71] = [
         Self::MalformedHead,
         Self::MalformedHttp2,

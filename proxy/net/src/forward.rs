@@ -1,7 +1,7 @@
-//! Streams around other streams, which do most as those do.
+//! A macro for streams that wrap another stream and pass most calls on to it.
 
-/// Writes the named methods of a stream in an `impl` of `AsyncRead` or `AsyncWrite`: each does
-/// what it does of the stream in that field.
+/// Writes the named methods into an `impl` of `AsyncRead` or `AsyncWrite`: each calls the same
+/// method of the stream in the named field.
 #[macro_export]
 macro_rules! forward_stream {
     ($field:ident: $($method:ident),+) => {

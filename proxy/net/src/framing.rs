@@ -1,12 +1,11 @@
-//! Watches requests on their way in for what hyper silently corrects.
+//! A watch over incoming requests for faults that hyper silently corrects.
 //!
-//! hyper takes a request with both `Transfer-Encoding` and `Content-Length`
-//! and drops the latter, takes a line that ends in a bare LF (in a head, and in
-//! trailers), drops a target's fragment, and passes over whatever follows a
-//! chunk's size. Others read such messages in another way, which is how
-//! requests are smuggled (RFC 9112 11.2): this proxy refuses them. For that it
-//! has to see the bytes itself, and to know where each head begins, the ones
-//! behind a body included.
+//! hyper takes a request with both `Transfer-Encoding` and `Content-Length` and drops the
+//! latter, takes a line that ends in a bare LF (in a head, and in trailers), drops a target's
+//! fragment, and passes over whatever follows a chunk's size. Other servers read such messages
+//! in another way, which is how requests are smuggled (RFC 9112 11.2): this proxy refuses them.
+//! The watch therefore sees the bytes itself, and knows where each head begins, also behind a
+//! body.
 
 // The paths are for the fuzz target, which takes this file by its own.
 #[path = "framing/chunk_line.rs"]
@@ -21,14 +20,15 @@ use memchr::{memchr, memchr_iter};
 use self::chunk_line::ChunkLine;
 use self::version::VersionWatch;
 
-/// Heads that have been read and not yet been asked for. More cannot be:
-/// hyper's buffer holds no more heads than that.
+/// The most heads that have been read and not yet been asked for: hyper's buffer holds no more
+/// heads than that.
 const HEADS_MAX: usize = 64 * 1024;
 
-/// A field's name that is looked for, or a value that is kept, is no longer.
+/// The most bytes that are kept of a field's name or value. No name that is looked for is
+/// longer, nor a valid length.
 const KEPT_MAX: usize = 32;
 
-/// Bytes of a request line that are kept for the log.
+/// The most bytes of a request line that are kept for the log.
 const LINE_KEPT_MAX: usize = 256;
 
 /// The error that hyper gets in the place of a body's rest, so that it does not read on.
@@ -40,13 +40,13 @@ const BAD_CHUNK: &str = "a chunk's line is not what RFC 9112 7.1.1 has";
 pub struct Slips {
     /// Whether the head has both `Transfer-Encoding` and `Content-Length`.
     pub both_lengths: bool,
-    /// A line that ends in a bare LF, of the head or of trailers that came with it.
+    /// Whether a line of the head, or of trailers that came with it, ends in a bare LF.
     pub bare_line_feed: bool,
-    /// A fragment in the target (RFC 9112 3.2 has none).
+    /// Whether the target has a fragment, which RFC 9112 3.2 does not allow.
     pub fragment: bool,
-    /// A chunk's line, of a body that came with the head, that is none.
+    /// Whether a chunk's line is malformed, in a body that came with the head.
     pub bad_chunk: bool,
-    /// A major version that is not 1.
+    /// Whether the major version is not 1.
     pub other_version: bool,
     /// Whether the request line has three slashes, which is no fault. A target in absolute form
     /// has no path then, which the URI library makes `/`.
@@ -67,18 +67,18 @@ enum MessagePlace {
         left: u64,
         chunked: bool,
     },
-    /// The line before a chunk, and its size so far.
+    /// The line before a chunk, and the size as read so far.
     ChunkSize {
         size: u64,
         line: ChunkLine,
     },
-    /// Trailer fields; whether the line has anything on it so far.
+    /// The trailer fields. `empty` says that the present line has no byte so far.
     Trailer {
         empty: bool,
     },
 }
 
-/// The place before a chunk.
+/// The beginning of a chunk's line.
 const CHUNK: MessagePlace = MessagePlace::ChunkSize {
     size: 0,
     line: ChunkLine::Size,
@@ -91,29 +91,29 @@ enum FramingField {
     Other,
 }
 
-/// The state of a watch over a connection.
+/// The watch over one connection's requests.
 #[derive(Clone, Debug, Default)]
 pub struct RequestWatch {
     place: MessagePlace,
-    /// The byte before was a CR.
+    /// Whether the byte before was a CR.
     after_cr: bool,
-    /// The name or the value so far, in lower case.
+    /// A field's name or value so far, in lower case.
     kept: Vec<u8>,
     version: VersionWatch,
     /// The number of slashes in the request line so far.
     slashes: usize,
-    /// The request line whose head is to be asked for next.
+    /// The beginning of the request line whose head is to be asked for next.
     line: Vec<u8>,
     slips: Slips,
     length: Option<u64>,
     codings: bool,
     heads: VecDeque<Slips>,
-    /// The fault of a body that is not to be read on, whose head has been asked for already.
+    /// The fault of a body that must not be read on, and whose head has been asked for already.
     broken: Option<&'static str>,
 }
 
 impl RequestWatch {
-    /// Takes the next bytes from the socket. A minor version that is later than 1.1 is made
+    /// Reads the next bytes from the socket. A minor version later than 1.1 is overwritten with
     /// 1.1.
     pub fn read(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() {
@@ -131,7 +131,7 @@ impl RequestWatch {
         }
     }
 
-    /// Notes that the bytes that come from now on are no requests.
+    /// Ends the watch: the bytes that come from now on are no requests.
     pub fn stop(&mut self) {
         self.place = MessagePlace::Data {
             left: u64::MAX,
@@ -139,20 +139,20 @@ impl RequestWatch {
         };
     }
 
-    /// Takes the faults of the next head, which has been read.
+    /// Takes the slips of the next head that was read.
     pub fn next_head(&mut self) -> Slips {
         self.line.clear();
         self.heads.pop_front().unwrap_or_default()
     }
 
-    /// Returns the fault of the body that is being read, which hyper would take and others read
-    /// in another way.
+    /// Returns the fault of the body that is being read, if it has one that hyper would accept
+    /// and other servers read in another way.
     pub fn broken(&self) -> Option<&'static str> {
         self.broken
     }
 
-    /// Returns the beginning of the request line that no head was made of; empty if there is
-    /// none, or if it came behind another request.
+    /// Returns the beginning of the request line that became no head. It is empty if there is
+    /// none, or if the line came behind another request.
     pub fn unread_line(&self) -> &[u8] {
         self.line.strip_suffix(b"\r").unwrap_or(&self.line)
     }
@@ -165,12 +165,12 @@ impl RequestWatch {
         )
     }
 
-    /// Returns whether a head was read that has not been asked for.
+    /// Returns whether a head was read and not yet asked for.
     pub fn has_head(&self) -> bool {
         !self.heads.is_empty()
     }
 
-    /// Returns whether all that was read is whole requests.
+    /// Returns whether the bytes read so far are whole requests.
     pub fn is_between(&self) -> bool {
         self.place == MessagePlace::Between
     }
@@ -186,7 +186,8 @@ impl RequestWatch {
         used as usize
     }
 
-    /// Reads to the line's end what needs no look at each byte; returns how many bytes that were.
+    /// Reads on to the line's end, where not every byte counts; returns how many bytes were
+    /// read.
     fn rest_of_line(&mut self, bytes: &mut [u8]) -> usize {
         let end = memchr(b'\n', bytes);
         let length = end.unwrap_or(bytes.len());
@@ -220,7 +221,7 @@ impl RequestWatch {
         }
     }
 
-    /// Ends the line, at an LF.
+    /// Ends a line at its LF, and notes if the CR is missing.
     fn line_end(&mut self) {
         if !std::mem::take(&mut self.after_cr) {
             self.slips.bare_line_feed = true;
@@ -304,7 +305,8 @@ impl RequestWatch {
         }
     }
 
-    /// More than is kept is a value that is refused, or a name of no interest.
+    /// Keeps a byte of a name or value, in lower case, up to [`KEPT_MAX`]. A value with more is
+    /// refused, and a name with more is of no interest.
     fn keep(&mut self, byte: u8) {
         self.after_cr = false;
         if self.kept.len() < KEPT_MAX {
@@ -331,8 +333,8 @@ impl RequestWatch {
         };
     }
 
-    /// hyper takes a bare LF for a part of the line, and may so read the next
-    /// request for trailers.
+    /// Reads a byte of the trailers. hyper takes a bare LF for a part of the line, and may so
+    /// read the next request for trailers.
     fn trailer(&mut self, empty: bool, byte: u8) {
         if byte == b'\n' && !self.after_cr {
             match self.heads.back_mut() {

@@ -1,10 +1,10 @@
-//! A body's small pieces, put together where others share the connection.
+//! Small pieces of a body, put together where several requests share the connection.
 //!
-//! HTTP/2 peers count small DATA frames that wait to be read, and end the
-//! connection, with all that is on it, when there are too many (Rust's h2 after
-//! about a hundred, where the window is the protocol's own). A client that sends
-//! byte by byte must not be able to do that to others, nor a backend. A peer that
-//! reads at once counts few, but one may stall, or the way to it.
+//! An HTTP/2 peer counts small DATA frames that wait to be read. If there are too many, it ends
+//! the connection, with all requests on it (Rust's h2 after about a hundred, where the window is
+//! the protocol's own). Neither a client nor an endpoint that sends byte by byte may do that to
+//! others. A peer that reads at once counts few, but the peer may stall, or the network on the
+//! way to it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,30 +19,31 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::begun::with_held;
 
-/// Pieces of so many bytes pass as they are.
+/// The size from which a piece passes at once, in bytes.
 const LARGE_BYTES: usize = 1_024;
 
-/// So long after a small piece the next one passes at the soonest.
+/// The least time between two small pieces of a body.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The number of small pieces after which a peer that has said nothing meanwhile may have stalled.
+/// The number of small pieces after which a peer that has sent nothing meanwhile may have
+/// stalled.
 const UNHEARD_MAX: u32 = 32;
 
-/// So long after a small piece the next one passes then.
+/// The least time between two small pieces of a body while the peer may have stalled.
 const LONG_PAUSE: Duration = Duration::from_millis(100);
 
-/// Small pieces that have passed over a connection, of whichever bodies, since its
-/// peer has said anything.
+/// The number of small pieces that have passed over a connection, of all its bodies, since its
+/// peer last sent anything.
 #[derive(Debug, Default)]
 pub struct Unheard(AtomicU32);
 
 impl Unheard {
-    /// Notes that the peer has said something.
+    /// Notes that the peer has sent something.
     pub fn end(&self) {
         self.0.store(0, Relaxed);
     }
 
-    /// One passes: when the next one of the same body may.
+    /// Counts a small piece that passes; returns the time until the body's next one may.
     pub fn pass(&self) -> Duration {
         let before = self.0.load(Relaxed);
         self.0.store(before.saturating_add(1), Relaxed);
@@ -60,26 +61,26 @@ pub struct Gathered<B: Body> {
     small: Option<Box<Small<B::Error>>>,
 }
 
-/// Small pieces that have not been passed on.
+/// Small pieces of a body that wait to pass.
 #[derive(Debug)]
 struct Small<E> {
     bytes: BytesMut,
-    /// The frame, the error or the end that came after them.
+    /// The frame, the error or the end that came after the small pieces.
     next: Option<Option<Result<Frame<Bytes>, E>>>,
     /// The wait until a small piece may pass again.
     pause: Option<Pin<Box<Sleep>>>,
-    /// The connection's watch, if it is known.
+    /// The connection's count of small pieces since its peer was heard, if it is known.
     unheard: Option<Arc<Unheard>>,
 }
 
 impl<B: Body> Gathered<B> {
-    /// Takes a body that passes as it comes.
+    /// Wraps a body that passes as it comes.
     pub fn as_it_comes(inner: B) -> Self {
         Self { inner, small: None }
     }
 
-    /// Puts small pieces together from now on; they pass more slowly while they are
-    /// many of the `unheard`.
+    /// Puts small pieces together from now on. They pass more slowly while `unheard` counts
+    /// many.
     pub fn gather(&mut self, unheard: Option<&Arc<Unheard>>) {
         self.small.get_or_insert_with(|| {
             Box::new(Small {
@@ -94,7 +95,7 @@ impl<B: Body> Gathered<B> {
         }
     }
 
-    /// Returns the body itself.
+    /// Returns the body that is wrapped.
     pub(crate) fn inner_mut(&mut self) -> &mut B {
         &mut self.inner
     }
@@ -130,7 +131,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin> Body for Gathered<B> {
 }
 
 impl<E> Small<E> {
-    /// Bytes that were read and not passed on.
+    /// Returns how many bytes were read and not passed on.
     fn held_bytes(&self) -> u64 {
         let data = match &self.next {
             Some(Some(Ok(frame))) => frame.data_ref(),
@@ -139,7 +140,7 @@ impl<E> Small<E> {
         (self.bytes.len() + data.map_or(0, Bytes::len)) as u64
     }
 
-    /// Returns the body's next frame, small pieces put together.
+    /// Returns the body's next frame, with small pieces put together.
     fn poll<B: Body<Data = Bytes, Error = E> + Unpin>(
         &mut self,
         cx: &mut Context<'_>,
@@ -167,7 +168,7 @@ impl<E> Small<E> {
         Poll::Ready(Some(Ok(self.pass())))
     }
 
-    /// There is nothing more to read for now.
+    /// Passes the small pieces on after the pause, since the body has no more to read for now.
     fn poll_pause(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, E>>> {
         if self.bytes.is_empty() {
             return Poll::Pending;
@@ -202,7 +203,7 @@ mod tests {
     use std::future::poll_fn;
     use tokio::time::sleep;
 
-    /// Pieces of a body, each after some milliseconds; none is an error.
+    /// A body whose pieces come each after some milliseconds; `None` is an error.
     struct Source {
         pieces: VecDeque<(u64, Option<Frame<Bytes>>)>,
         wait: Option<Pin<Box<Sleep>>>,

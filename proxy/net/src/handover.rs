@@ -1,10 +1,9 @@
-//! Listening sockets from elsewhere: from systemd (`LISTEN_FDS`,
-//! sd_listen_fds(3)), or from the process that this one is to replace.
+//! Listening sockets that were opened elsewhere: by systemd (`LISTEN_FDS`, sd_listen_fds(3)), or
+//! by the process that this one is to replace.
 //!
-//! A process hands its sockets to the next one by number, in the environment.
-//! Both accept from the same queues, so that no connection is refused while
-//! one takes over from the other. The next one says through a pipe that it
-//! serves; if the pipe ends without a word, it has failed.
+//! A process hands its sockets to the next one by number, in the environment. Both accept from
+//! the same queues, so that no connection is refused while the next one takes over. Through a
+//! pipe the next one says that it serves; if the pipe ends without a word, it has failed.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -26,19 +25,21 @@ use sprat_config::resolved::ListenAddress;
 use crate::listening::ListeningSocket;
 use crate::sys;
 
-/// The variable by which a process hands over to the next, in JSON.
+/// The environment variable by which a process hands over to the next, in JSON.
 const HANDOVER: &str = "SPRAT_HANDOVER";
 
-/// systemd's, in the order of sd_listen_fds(3).
+/// The environment variables of systemd's sockets (sd_listen_fds(3)): the process that they are
+/// for, their number and their names.
 const SYSTEMD: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
 
-/// The variable with the process that systemd's watchdog is for: any of the service without it.
+/// The environment variable with the process that systemd's watchdog expects to hear from.
+/// Without it, that is any process of the service.
 const WATCHDOG_PID: &str = "WATCHDOG_PID";
 
 /// The first descriptor that systemd passes (sd_listen_fds(3)).
 const FIRST_FD: RawFd = 3;
 
-/// Descriptors that are taken at most.
+/// The most descriptors that are taken from systemd.
 const MAX_FDS: usize = 4096;
 
 /// The time that a new process which has failed gets to say why.
@@ -47,18 +48,18 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Handover {
-    /// The number of the process that hands over, whose own child alone is meant.
+    /// The number of the process that hands over; its own child alone takes the sockets.
     parent: u32,
-    /// The pipe to say in that all is well.
+    /// The pipe through which the next process says that it serves.
     ready: RawFd,
     admin: Option<RawFd>,
     /// The descriptors of the sockets, by the listener's name.
     listeners: BTreeMap<String, Vec<RawFd>>,
-    /// The addresses that these listeners are configured with, as text.
+    /// The addresses that these listeners are configured with, as text, by the listener's name.
     #[serde(default)]
     addresses: BTreeMap<String, String>,
-    /// The names of those Unix sockets whose files the next process is to remove at its
-    /// end; the admin listener goes by no name.
+    /// The listeners with Unix sockets whose files the next process is to remove at its end. The
+    /// admin listener goes by [`ADMIN`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     files: Vec<String>,
 }
@@ -66,15 +67,15 @@ struct Handover {
 /// The name of the admin listener among the files, which no listener can have.
 const ADMIN: &str = "";
 
-/// A socket for a process that is to replace this one.
+/// A listener's socket for the process that is to replace this one.
 pub struct Lent {
     /// The name of the socket's listener.
     pub name: String,
-    /// The one that the listener is configured with.
+    /// The address that the listener is configured with.
     pub address: ListenAddress,
     /// The socket, which this process holds as well.
     pub socket: OwnedFd,
-    /// Whether this process has made the file of a Unix socket.
+    /// Whether it is a Unix socket whose file this process has made.
     pub has_file: bool,
 }
 
@@ -82,16 +83,16 @@ pub struct Lent {
 pub struct LentAdmin {
     /// The socket, which this process holds as well.
     pub socket: OwnedFd,
-    /// Whether this process has made the file of a Unix socket.
+    /// Whether it is a Unix socket whose file this process has made.
     pub has_file: bool,
 }
 
-/// A socket that is there already.
+/// An inherited socket that no listener has taken so far.
 struct Waiting {
-    /// Empty if it has none.
+    /// The name of the socket's listener; empty if it has none.
     name: String,
-    /// Handed over by ourselves: the address that its listener was configured
-    /// with. A socket from systemd may stand on another.
+    /// The address that the listener was configured with, if the process before handed the
+    /// socket over. `None` for a socket from systemd, which may stand on another.
     address: Option<ListenAddress>,
     socket: ListeningSocket,
 }
@@ -102,7 +103,7 @@ impl Waiting {
     }
 }
 
-/// Sockets that are there already.
+/// The sockets that this process has inherited.
 #[derive(Default)]
 pub struct Inherited {
     sockets: Vec<Waiting>,
@@ -113,11 +114,11 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Takes the sockets that the environment tells of, to be called once in a process.
+    /// Takes the sockets that the environment names. To be called once in a process.
     ///
     /// # Errors
     ///
-    /// It tells of a descriptor that is no listening socket.
+    /// The environment cannot be read, or names a descriptor that is no listening socket.
     pub fn from_environment() -> anyhow::Result<Self> {
         if let Ok(text) = env::var(HANDOVER) {
             let handed: Handover = serde_json::from_str(&text)
@@ -194,10 +195,10 @@ impl Inherited {
         all.filter_map(|own| own.socket.address().ok()?.ip())
     }
 
-    /// Takes the sockets of a listener: those with its name, or else with its address. Of those
-    /// that this program has had before the address alone says whose they are: the
-    /// configuration may have changed since. Only a port of the kernel's choosing goes by the
-    /// name.
+    /// Takes the sockets of a listener. A socket from systemd is found by the listener's name. A
+    /// socket from the process before is found by its configured address alone, since names may
+    /// have changed; if the kernel chose the port, by the name as well. If there is none, the
+    /// sockets that stand on the address are taken.
     pub fn take(&mut self, name: &str, address: &ListenAddress) -> Vec<ListeningSocket> {
         let named = |own: &Waiting| own.name == name;
         let configured = |own: &Waiting| {
@@ -233,8 +234,8 @@ impl Inherited {
         self.admin.take()
     }
 
-    /// Tells the process that is to be replaced that this one serves. The log
-    /// says which sockets no listener wanted; they are closed.
+    /// Tells the process that is to be replaced that this one serves. Sockets that no listener
+    /// has taken are logged and closed.
     pub fn settle(self) {
         for own in self.sockets {
             let (name, address) = (own.name, own.socket.address().ok());
@@ -253,13 +254,13 @@ fn listening(fd: RawFd) -> anyhow::Result<ListeningSocket> {
     inherited.with_context(|| format!("the inherited descriptor {fd} is of no use"))
 }
 
-/// The program and the arguments of this process, for the next one.
+/// The program and the arguments that the next process is started with.
 pub struct Launch {
     program: PathBuf,
     arguments: Vec<OsString>,
 }
 
-/// The next process, from which nothing has been heard yet.
+/// The next process, which has not said yet that it serves.
 pub struct Successor {
     /// The process, a child of this one.
     pub process: Child,
@@ -267,11 +268,11 @@ pub struct Successor {
 }
 
 impl Launch {
-    /// Returns how this process was started; to be asked before its file is replaced.
+    /// Returns how this process was started. To be called before the program's file is replaced.
     ///
     /// # Errors
     ///
-    /// The kernel does not tell.
+    /// The kernel does not tell the program's path.
     pub fn of_this() -> io::Result<Self> {
         let program = match path_as_given() {
             Some(program) => program,
@@ -283,12 +284,11 @@ impl Launch {
         })
     }
 
-    /// Starts the program that now stands under the same path, with these
-    /// sockets.
+    /// Starts the program that now stands under the same path, and hands it these sockets.
     ///
     /// # Errors
     ///
-    /// It does not start.
+    /// The program does not start, or a descriptor cannot be duplicated.
     pub fn successor(&self, sockets: &[Lent], admin: Option<&LentAdmin>) -> io::Result<Successor> {
         let (reader, writer) = io::pipe()?;
         // Duplicates that an exec leaves open; closed here once it is done.
@@ -331,8 +331,8 @@ impl Launch {
     }
 }
 
-/// Returns the path that this process was started by, with its symbolic links as they are: a
-/// link that leads to another program by then is how some replace one. None if this program does
+/// Returns the path that this process was started by, with its symbolic links as they are: some
+/// operators replace a program by leading a link to another. Returns `None` if this program does
 /// not stand there.
 fn path_as_given() -> Option<PathBuf> {
     let file = |path: &Path| {
@@ -355,7 +355,8 @@ fn path_as_given() -> Option<PathBuf> {
 }
 
 impl Successor {
-    /// Waits until it serves, on the calling thread; false if it never will.
+    /// Returns a function that waits, on its thread, until the process serves, and returns false
+    /// if it never will.
     pub fn waiting(&mut self) -> impl FnOnce() -> bool + Send + 'static {
         let ready = self.ready.take();
         move || {
@@ -364,8 +365,8 @@ impl Successor {
         }
     }
 
-    /// Sends it a signal. It has not been waited for, so that its number is its own,
-    /// even if it has ended by itself.
+    /// Sends a signal to the process. Its number is its own even if it has ended, for it has not
+    /// been waited for.
     pub fn tell(&self, signal: Signal) {
         let pid = self.process.id();
         tracing::info!(pid, ?signal, "telling the new process");

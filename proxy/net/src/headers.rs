@@ -20,7 +20,7 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
-/// Returns whether a field is always between two neighbours only (RFC 9110 7.6.1).
+/// Returns whether a field is always meant for the next hop only (RFC 9110 7.6.1).
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     *name == CONNECTION
         || *name == TE
@@ -30,10 +30,10 @@ fn is_hop_by_hop(name: &HeaderName) -> bool {
         || *name == PROXY_CONNECTION
 }
 
-/// Returns whether a field tells of a client, and is the client's own word if it sends one:
-/// `Forwarded`, every `X-Forwarded-` (frameworks believe `-Port` and `-Prefix`, too), and what
-/// nginx has taught backends to believe. With underscores as well: what backends get by CGI's
-/// rules (RFC 3875 4.1.18; so do WSGI's and PHP's) has the same name then.
+/// Returns whether a field tells of a client, so that a client that sends it speaks for itself:
+/// `Forwarded`, every `X-Forwarded-` (frameworks believe `-Port` and `-Prefix`, too), and
+/// `X-Real-IP`, which nginx has taught backends to believe. An underscore counts as a hyphen:
+/// backends that follow CGI's rules (RFC 3875 4.1.18; so do WSGI's and PHP's) see the same name.
 fn is_of_a_client(name: &HeaderName) -> bool {
     let name = name.as_str().as_bytes();
     if !matches!(name.first(), Some(b'f' | b'x')) {
@@ -48,10 +48,10 @@ fn is_of_a_client(name: &HeaderName) -> bool {
         || (begins(X_REAL_IP.as_str()) && name.len() == X_REAL_IP.as_str().len())
 }
 
-/// Up to so many fields, to compare names costs less than to hash one.
+/// The most fields in a head with which comparing names costs less than hashing one.
 const FEW_FIELDS: usize = 12;
 
-/// A map's fields, for what the filters share.
+/// A map of header fields, as the code that is shared with the filters reads it.
 pub struct Head<'a>(pub &'a HeaderMap);
 
 impl Fields for Head<'_> {
@@ -76,19 +76,19 @@ impl Fields for Head<'_> {
     }
 }
 
-/// The framing of a message on the connection that it came from.
+/// The facts about a message that its hop-by-hop fields tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HopByHop {
     /// Whether there is `Transfer-Encoding: chunked`.
     pub chunked: bool,
-    /// A transfer coding other than chunked.
+    /// Whether there is a transfer coding other than chunked, or chunked twice.
     pub unknown_coding: bool,
     /// Whether there is `TE: trailers`.
     pub takes_trailers: bool,
 }
 
-/// Removes what is meant for this hop: the fields above, and those that
-/// `Connection` names.
+/// Removes the fields that are meant for this hop: the hop-by-hop ones, and those that
+/// `Connection` names. Returns what they told.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) -> HopByHop {
     let mut found = HopByHop::default();
     if !headers.keys().any(is_hop_by_hop) {
@@ -124,7 +124,7 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) -> HopByHop {
     found
 }
 
-/// Returns whether a message has a transfer coding other than chunked, or that one twice.
+/// Returns whether a message has a transfer coding other than chunked, or chunked twice.
 pub fn has_unknown_coding(headers: &HeaderMap) -> bool {
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
     codings.next().is_some_and(|first| !is_chunked(first)) || codings.next().is_some()
@@ -134,10 +134,9 @@ fn is_chunked(coding: &HeaderValue) -> bool {
     coding.as_bytes().eq_ignore_ascii_case(b"chunked")
 }
 
-/// Takes from trailers what has no place there (RFC 9110 6.5.1, RFC 9113 8.2.2):
-/// fields of the connection, which an HTTP/2 peer does not take, those that frame or
-/// route a message, what tells of a client, which was said in the head, and names that
-/// backends take for others.
+/// Removes from trailers what has no place there (RFC 9110 6.5.1, RFC 9113 8.2.2): fields of the
+/// connection, which an HTTP/2 peer does not take; fields that frame or route a message; fields
+/// that tell of a client, which belong in the head; and names that backends take for others.
 pub fn clean_trailers(trailers: &mut HeaderMap, underscores: HeadersWithUnderscores) {
     strip_hop_by_hop(trailers);
     names::remove_mistaken(trailers, underscores);
@@ -147,8 +146,8 @@ pub fn clean_trailers(trailers: &mut HeaderMap, underscores: HeadersWithUndersco
     remove_all(trailers, has_no_place);
 }
 
-/// Removes a field, and all whose names backends take for its own: WSGI, Rack and PHP read
-/// `X_User` as `X-User`.
+/// Removes a field, and all fields whose names backends take for the same: WSGI, Rack and PHP
+/// read `X_User` as `X-User`.
 pub fn remove_alike(headers: &mut HeaderMap, name: &HeaderName) {
     let same = |(own, known): (u8, u8)| own == known || (own == b'_' && known == b'-');
     remove_all(headers, |own| {
@@ -188,11 +187,11 @@ pub struct Client<'a> {
     pub ip: IpAddr,
     /// The address as text.
     pub text: &'a HeaderValue,
-    /// The `Host` it asked for.
+    /// The `Host` that the client asked for.
     pub host: Option<&'a HeaderValue>,
-    /// The version of HTTP it speaks.
+    /// The version of HTTP that the client speaks.
     pub version: Version,
-    /// Whether it speaks TLS.
+    /// Whether the client speaks TLS.
     pub secure: bool,
 }
 
@@ -205,7 +204,7 @@ impl Client<'_> {
     }
 }
 
-/// Tells backends about clients.
+/// The writer of the fields that tell backends about clients.
 #[derive(Debug)]
 pub struct Forwarder {
     config: Forwarding,
@@ -214,11 +213,11 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Makes a forwarder as `config` wants it.
+    /// Creates a forwarder as configured.
     ///
     /// # Errors
     ///
-    /// A pseudonym that no header field can hold.
+    /// The configured pseudonym cannot stand in a header field.
     pub fn new(config: &Forwarding) -> Result<Self, InvalidHeaderValue> {
         let via = match &config.via {
             Some(pseudonym) => Some([
@@ -234,7 +233,8 @@ impl Forwarder {
         })
     }
 
-    /// Returns whether a request came over TLS to what is before Sprat, if that is trusted.
+    /// Returns whether the client spoke TLS to the proxy before Sprat, if that proxy is trusted
+    /// and says so.
     pub fn was_secure(&self, headers: &HeaderMap, client: IpAddr) -> bool {
         let trusted = &self.config.trusted;
         let is_trusted = || trusted.iter().any(|network| network.contains(client));
@@ -245,8 +245,8 @@ impl Forwarder {
         proto.is_some_and(|own| own.as_bytes().eq_ignore_ascii_case(b"https"))
     }
 
-    /// Replaces what an untrusted client says about itself, appends to what a
-    /// trusted one says.
+    /// Adds the fields that tell of a client. They replace what an untrusted client says about
+    /// itself, and follow what a trusted one says.
     pub fn add(&self, headers: &mut HeaderMap, client: &Client<'_>) {
         let trusted = &self.config.trusted;
         if headers.keys().any(is_of_a_client)
@@ -281,7 +281,8 @@ impl Forwarder {
     }
 }
 
-/// `for=192.0.2.1;host="example.org:80";proto=http` (RFC 7239 4).
+/// Returns an element of `Forwarded` (RFC 7239 4), such as
+/// `for=192.0.2.1;host="example.org:80";proto=http`.
 fn forwarded_element(client: &Client<'_>) -> Option<HeaderValue> {
     let mut element = String::with_capacity(64);
     // Writing to a string does not fail.
@@ -306,7 +307,7 @@ fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Adds a member to a list, in one field line.
+/// Adds a member to a field that is a list, in one field line.
 fn append(headers: &mut HeaderMap, name: HeaderName, value: &HeaderValue) {
     let mut known = match headers.entry(name) {
         Entry::Vacant(place) => {

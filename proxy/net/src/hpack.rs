@@ -1,6 +1,5 @@
-//! Header blocks of HTTP/2 as their sender means them (HPACK, RFC 7541): a decoder
-//! that makes no difference between fields that are valid and those that are not,
-//! and an encoder that leaves the table of its reader alone.
+//! HPACK (RFC 7541), the coding of HTTP/2's header blocks: a decoder that yields valid and
+//! invalid fields alike, and an encoder that leaves the reader's table alone.
 
 // The paths are for the fuzz target, which takes this file by its own.
 #[path = "hpack/fixed.rs"]
@@ -14,16 +13,16 @@ use http::StatusCode;
 
 use self::fixed::FIELDS;
 
-/// Octets of the table, where no setting says otherwise (RFC 9113 6.5.2).
+/// The octets of the dynamic table, if no setting says otherwise (RFC 9113 6.5.2).
 pub(crate) const TABLE_BYTES: usize = 4096;
 
-/// The octets that a field counts beside its name and its value (RFC 7541 4.1).
+/// The octets that a field counts for beside its name and its value (RFC 7541 4.1).
 pub const FIELD_OVERHEAD: usize = 32;
 
-/// Octets that follow the first of an integer, at most: no length or index needs more.
+/// The most octets that follow the first of an integer: no length or index needs more.
 const INTEGER_MORE: u32 = 4;
 
-/// A header block is no HPACK, or was not read to its end: what its sender has in its table
+/// The error of a header block that is no HPACK, or was not read to its end. The sender's table
 /// is unknown from here on, and the connection must end (RFC 9113 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BrokenBlock;
@@ -33,12 +32,12 @@ pub(crate) struct BrokenBlock;
 pub(crate) struct Field<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) value: &'a [u8],
-    /// Whether it is in the table, found sound when it was entered.
+    /// Whether the field is in a table, and was found sound when it was entered.
     pub(crate) is_known_sound: bool,
 }
 
 impl Field<'_> {
-    /// Returns the octets that the field counts of a list's size.
+    /// Returns the octets that the field counts for in a list's size.
     pub(crate) fn bytes(&self) -> usize {
         self.name.len() + self.value.len() + FIELD_OVERHEAD
     }
@@ -68,7 +67,7 @@ impl Entry {
     }
 }
 
-/// Fields that were sent before, the newest first.
+/// The dynamic table: fields that were sent before, the newest first.
 #[derive(Debug)]
 struct Table {
     entries: VecDeque<Entry>,
@@ -111,17 +110,17 @@ impl Table {
     }
 }
 
-/// Reads the header blocks of one direction of a connection, in their order.
+/// A decoder of the header blocks of one direction of a connection, in their order.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     table: Table,
-    /// A literal's name and value, where they have to be put together.
+    /// The room in which a literal's name is put together, and then its value.
     name: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl Decoder {
-    /// Makes the decoder of a connection that nothing has been read from.
+    /// Creates the decoder of a connection from which nothing has been read.
     pub(crate) fn new() -> Self {
         Self {
             table: Table {
@@ -134,14 +133,14 @@ impl Decoder {
         }
     }
 
-    /// Gives every field of a block to `each`, which says whether it is sound by
-    /// itself. Nothing is read beyond `list_max` octets of fields: a few octets of a block
-    /// can stand for all of the table, again and again.
+    /// Gives every field of a block to `each`, which returns whether the field is sound by
+    /// itself. No more than `list_max` octets of fields are read: a few octets of a block can
+    /// stand for all of the table, again and again.
     ///
     /// # Errors
     ///
-    /// The block is broken, or its list is longer than that; some of its fields may have been
-    /// given.
+    /// The block is broken, or its list is longer than `list_max`; some of its fields may have
+    /// been given.
     pub(crate) fn decode(
         &mut self,
         block: &[u8],
@@ -206,7 +205,7 @@ impl Decoder {
     }
 }
 
-/// Takes an integer whose first octet has so many bits of it (RFC 7541 5.1).
+/// Takes an integer that begins in the last `bits` bits of the first octet (RFC 7541 5.1).
 fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, BrokenBlock> {
     let mask = (1 << bits) - 1;
     let mut number = usize::from(octet(rest)?) & mask;
@@ -229,7 +228,7 @@ fn octet(rest: &mut &[u8]) -> Result<u8, BrokenBlock> {
     Ok(*first)
 }
 
-/// Takes a string, which is put together in `room` if it is compressed.
+/// Takes a string; if it is compressed, it is decoded into `room`.
 fn string<'a, 'b: 'a>(rest: &mut &'b [u8], room: &'a mut Vec<u8>) -> Result<&'a [u8], BrokenBlock> {
     let is_compressed = rest.first().is_some_and(|first| first & 0x80 != 0);
     let bytes = integer(rest, 7)?;
@@ -248,21 +247,21 @@ fn string<'a, 'b: 'a>(rest: &mut &'b [u8], room: &'a mut Vec<u8>) -> Result<&'a 
 /// The index of `:status` in the static table.
 const STATUS_INDEX: u8 = 8;
 
-/// Appends a field that its reader enters into no table (RFC 7541 6.2.2).
+/// Appends a field as a literal, which the reader enters into no table (RFC 7541 6.2.2).
 pub fn encode_literal(name: &[u8], value: &[u8], block: &mut Vec<u8>) {
     block.push(0);
     encode_string(name, block);
     encode_string(value, block);
 }
 
-/// Appends a response's status, which enters no table either.
+/// Appends a response's status, which the reader enters into no table.
 pub fn encode_status(status: StatusCode, block: &mut Vec<u8>) {
     block.push(STATUS_INDEX);
     encode_string(status.as_str().as_bytes(), block);
 }
 
-/// Appends the size that its reader is to make its table, which is said before any
-/// field (RFC 7541 6.3).
+/// Appends the size that the reader is to give its table; it must stand before any field (RFC
+/// 7541 6.3).
 pub(crate) fn encode_table_size(bytes: usize, block: &mut Vec<u8>) {
     encode_integer(bytes, 0x20, 5, block);
 }
@@ -272,8 +271,8 @@ fn encode_string(text: &[u8], block: &mut Vec<u8>) {
     block.extend_from_slice(text);
 }
 
-/// Appends an integer behind what the first octet has beside so many bits of it (RFC
-/// 7541 5.1).
+/// Appends an integer that begins in the last `bits` bits of an octet, whose other bits are
+/// those of `first` (RFC 7541 5.1).
 fn encode_integer(number: usize, first: u8, bits: u32, block: &mut Vec<u8>) {
     let mask = (1 << bits) - 1;
     if number < mask {

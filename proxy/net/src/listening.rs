@@ -1,7 +1,7 @@
 //! Sockets that clients connect to: on an IP address, or with a path.
 //!
-//! A connection over a Unix socket is handed on as a stream like any other: what is read
-//! and written is the same, and what only TCP has is an error that callers expect.
+//! A connection over a Unix socket is handed on as a stream like any other. It is read and
+//! written in the same way; calls that only TCP has return an error, which callers expect.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
@@ -21,13 +21,13 @@ use crate::accounts::{self, AccountKind};
 use crate::network;
 use crate::problem::Problem;
 
-/// Connections that the kernel holds until they are accepted.
+/// The most connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 4096;
 
-/// The address of those who connect over a Unix socket: they are on this machine.
+/// The address that stands for clients over a Unix socket, which are on this machine.
 pub const LOCAL_CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Whose a Unix socket's file is, and who may use it.
+/// The owner and the permissions of a Unix socket's file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileRights {
     mode: u32,
@@ -36,7 +36,7 @@ pub struct FileRights {
 }
 
 impl FileRights {
-    /// Returns the rights that the configuration wants.
+    /// Returns the rights as configured.
     ///
     /// # Errors
     ///
@@ -54,11 +54,11 @@ impl FileRights {
         })
     }
 
-    /// Gives them to a socket's file. An owner that is not wanted stays as it is.
+    /// Gives the rights to a socket's file. An owner that is not configured stays as it is.
     ///
     /// # Errors
     ///
-    /// The file is not there, or this process may not.
+    /// The file is not there, or this process may not change it.
     pub fn give(&self, path: &Path) -> io::Result<()> {
         if self.user.is_some() || self.group.is_some() {
             lchown(path, self.user, self.group).map_err(|error| self.refused(&error))?;
@@ -79,29 +79,30 @@ impl FileRights {
     }
 }
 
-/// Returns what is wrong with the owners of sockets' files in a configuration.
+/// Returns the problems with the owners of sockets' files in a configuration.
 pub fn inspect(config: &Config) -> Vec<Problem> {
     let listeners = config.listeners.iter().map(|own| &own.owner);
     let admin = config.admin.iter().map(|own| &own.owner);
     listeners.chain(admin).flat_map(accounts::inspect).collect()
 }
 
-/// A socket that listens.
+/// A socket that listens for connections.
 #[derive(Debug)]
 pub enum ListeningSocket {
     /// The socket listens on an IP address.
     Tcp(StdTcp),
-    /// The socket listens at a path. The file is removed with the last hold on it, if it is ours.
+    /// The socket listens at a path. The file, if this process owns it, is removed with the last
+    /// hold on it.
     Unix(StdUnix, Option<Arc<SocketFile>>),
 }
 
 impl ListeningSocket {
-    /// Opens a Unix socket whose file has these rights before it listens. A file that no
-    /// process listens at any more makes way.
+    /// Opens a Unix socket, whose file gets these rights before it listens. A file at which no
+    /// process listens any more is replaced.
     ///
     /// # Errors
     ///
-    /// The path cannot be had.
+    /// The path is in use or cannot be used.
     pub fn unix(path: &Path, rights: FileRights) -> io::Result<Self> {
         remove_stale(path)?;
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -120,11 +121,11 @@ impl ListeningSocket {
         Ok(Self::Unix(listener, Some(Arc::new(file))))
     }
 
-    /// Takes a socket that another process has opened.
+    /// Takes over a socket that another process has opened.
     ///
     /// # Errors
     ///
-    /// It does not listen, or is of another kind.
+    /// The socket does not listen, or is neither TCP's nor a Unix one.
     pub(crate) fn inherited(descriptor: OwnedFd) -> io::Result<Self> {
         let socket = SockRef::from(&descriptor);
         let listens = socket.is_listener()?;
@@ -142,7 +143,7 @@ impl ListeningSocket {
         }
     }
 
-    /// Returns where it stands.
+    /// Returns the address that the socket listens on.
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ impl ListeningSocket {
         }
     }
 
-    /// Returns a second hold on it.
+    /// Returns a second hold on the socket.
     ///
     /// # Errors
     ///
@@ -171,7 +172,7 @@ impl ListeningSocket {
         })
     }
 
-    /// Returns the file of a Unix socket, if it is ours.
+    /// Returns a Unix socket's file, if this process owns it.
     pub fn file(&self) -> Option<&Arc<SocketFile>> {
         match self {
             Self::Tcp(_) => None,
@@ -179,8 +180,8 @@ impl ListeningSocket {
         }
     }
 
-    /// Takes the file of a Unix socket for this process's, which removes it at the end.
-    /// Holds on one socket have one `file`.
+    /// Makes this process the owner of a Unix socket's file, which it removes at the end. All
+    /// holds on one socket share one `file`.
     pub(crate) fn adopt(&mut self, file: &mut Option<Arc<SocketFile>>) {
         if let Ok(ListenAddress::Unix(path)) = self.address()
             && let Self::Unix(_, own) = self
@@ -203,7 +204,7 @@ impl AsFd for ListeningSocket {
     }
 }
 
-/// Removes a socket's file at which no process listens.
+/// Removes the file of a Unix socket at which no process listens.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -220,8 +221,8 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The file of a Unix socket that this process has made. It is removed when the last
-/// hold on its socket is given up, unless another process goes on with it.
+/// The file of a Unix socket, which this process has made or taken over. It is removed when the
+/// last hold on its socket is given up, unless another process goes on with it.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -238,13 +239,13 @@ impl SocketFile {
         })
     }
 
-    /// Leaves the file to another process.
+    /// Leaves the file to another process: this one no longer removes it.
     pub fn leave(&self) {
         self.is_left.store(true, Relaxed);
     }
 }
 
-/// Returns what tells a file from others, even from a later one with the same number.
+/// Returns what tells a file from others, even from a later one with the same inode number.
 fn identity(file: &Metadata) -> (u64, u64, i64) {
     (file.dev(), file.ino(), file.mtime_nsec())
 }
@@ -259,12 +260,12 @@ impl Drop for SocketFile {
     }
 }
 
-/// A socket that connections are accepted from in an event loop.
+/// A socket from which an event loop accepts connections.
 #[derive(Debug)]
 pub enum Accepting {
-    /// Listens on an IP address.
+    /// The socket listens on an IP address.
     Tcp(TcpListener),
-    /// Listens at a path.
+    /// The socket listens at a path.
     Unix(UnixListener, Option<Arc<SocketFile>>),
 }
 
@@ -273,7 +274,7 @@ impl Accepting {
     ///
     /// # Errors
     ///
-    /// It does not take it.
+    /// The event loop does not take the socket.
     pub fn from_socket(socket: ListeningSocket) -> io::Result<Self> {
         Ok(match socket {
             ListeningSocket::Tcp(socket) => Self::Tcp(TcpListener::from_std(socket)?),
@@ -283,12 +284,12 @@ impl Accepting {
         })
     }
 
-    /// Waits for a connection; returns it, and the client's address. Cancelled, it has
-    /// accepted none.
+    /// Waits for a connection; returns it, and the client's address. If the wait is cancelled,
+    /// no connection has been accepted.
     ///
     /// # Errors
     ///
-    /// The kernel has no descriptor for it, say.
+    /// The kernel cannot accept the connection: it has no descriptor for it, for example.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         match self {
             Self::Tcp(socket) => socket.accept().await,
@@ -299,7 +300,7 @@ impl Accepting {
         }
     }
 
-    /// Returns the file of a Unix socket, if it is ours.
+    /// Returns a Unix socket's file, if this process owns it.
     pub fn file(&self) -> Option<&Arc<SocketFile>> {
         match self {
             Self::Tcp(_) => None,

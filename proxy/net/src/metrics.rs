@@ -1,7 +1,7 @@
-//! The table of metrics: what each is called and tells, and how its values are read.
+//! The table of metrics: the name and meaning of each, and how its values are read.
 //!
-//! Each crate that counts has [`Topic`]s of its own, which the proxy puts together.
-//! Samples are encoded here alone: what has no row cannot be scraped.
+//! Each crate that counts has [`Topic`]s of its own, which the proxy puts together. Samples are
+//! encoded here alone: a value without a row in the table cannot be scraped.
 
 mod labels;
 
@@ -17,7 +17,7 @@ use self::labels::MOST_LABELS;
 pub use self::labels::{Labels, Per};
 use crate::counters::{Scale, Total};
 
-/// Units that names end in. What has none of them counts things.
+/// The units that names end in. A metric whose name has none of them counts things.
 const UNITS: [&str; 5] = ["bytes_per_second", "seconds", "bytes", "ratio", "doublings"];
 
 /// The type of a metric.
@@ -25,14 +25,14 @@ const UNITS: [&str; 5] = ["bytes_per_second", "seconds", "bytes", "ratio", "doub
 pub enum Kind {
     /// A number that only grows.
     Counter,
-    /// A number of this moment.
+    /// A number that rises and falls.
     Gauge,
-    /// The number of values within each of these bounds.
+    /// The counts of values within each of these bounds.
     Histogram(&'static [f64]),
 }
 
 impl Kind {
-    /// Returns the word for it in Prometheus' formats.
+    /// Returns the type's name in Prometheus' formats.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -56,7 +56,7 @@ pub struct About {
 }
 
 impl About {
-    /// Returns the name without what its type and its unit add, and the unit.
+    /// Returns the name without the endings for its type and its unit, and the unit.
     fn stem_and_unit(&self) -> (&'static str, Option<&'static str>) {
         let name = match self.kind {
             Kind::Counter => self.name.strip_suffix("_total").unwrap_or(self.name),
@@ -70,12 +70,12 @@ impl About {
         }
     }
 
-    /// Returns the unit, by the name's end; none for what counts things.
+    /// Returns the unit, as the name ends in it; `None` for a metric that counts things.
     pub fn unit(&self) -> Option<&'static str> {
         self.stem_and_unit().1
     }
 
-    /// Returns how many series each combination of the labels' values is.
+    /// Returns how many series there are for each combination of the labels' values.
     pub fn series_each(&self) -> usize {
         match self.kind {
             Kind::Counter | Kind::Gauge => 1,
@@ -85,14 +85,14 @@ impl About {
     }
 }
 
-/// A metric: what it is, and how it is read from a view.
+/// A metric: the facts about it, and how it is read from a view.
 #[derive(Debug)]
 pub struct Row<V: 'static> {
     about: About,
     read: Read<V>,
 }
 
-/// Adds a metric's samples, as a view has them.
+/// A function that adds a metric's samples, as a view has them.
 type Read<V> = fn(&V, &mut Series<'_, '_>);
 
 impl<V: 'static> Row<V> {
@@ -148,11 +148,11 @@ impl<V: 'static> Row<V> {
 pub struct Topic<V: 'static> {
     /// The heading in the document.
     pub title: &'static str,
-    /// The metrics, in the order in which they are told.
+    /// The metrics, in the order in which they are scraped.
     pub rows: &'static [Row<V>],
 }
 
-/// A topic without the way to read it.
+/// A topic as the document has it, without the way to read it.
 #[derive(Clone, Debug)]
 pub struct Chapter {
     /// The heading in the document.
@@ -162,7 +162,7 @@ pub struct Chapter {
 }
 
 impl<V> Topic<V> {
-    /// Returns what the document says of it.
+    /// Returns the topic as the document has it.
     pub fn chapter(&'static self) -> Chapter {
         Chapter {
             title: self.title,
@@ -202,8 +202,8 @@ pub struct Series<'a, 'e> {
 }
 
 impl Series<'_, '_> {
-    /// Adds the sample with these values of the row's labels. All fails if they are not
-    /// as many, or the value is not of the row's type.
+    /// Adds the sample with these values of the row's labels. The whole encoding fails if there
+    /// are not as many values as labels, or if the value is not of the row's type.
     pub fn put(&mut self, labels: &[&str], value: impl Into<Value>) {
         if self.outcome.is_ok() {
             self.outcome = self.try_put(labels, &value.into());
@@ -240,7 +240,7 @@ impl Series<'_, '_> {
     }
 }
 
-/// The value of a sample, of one type of metric or another.
+/// The value of a sample, of whichever type of metric.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// A number of things.
@@ -312,8 +312,8 @@ impl From<Total> for Value {
 pub struct Scraped(Registry);
 
 impl Scraped {
-    /// Adds topics, read from what `view` returns at each scrape; from nothing if that is
-    /// none.
+    /// Adds topics, read from what `view` returns at each scrape. If it returns `None`, they
+    /// have no samples.
     pub fn add<V: 'static>(
         &mut self,
         topics: impl IntoIterator<Item = &'static Topic<V>>,
@@ -329,7 +329,7 @@ impl Scraped {
     ///
     /// # Errors
     ///
-    /// A row that reads something else than it says, or a writer that fails.
+    /// A row reads something other than its type or its labels say, or the writer fails.
     pub fn encode(&self, out: &mut impl fmt::Write) -> fmt::Result {
         text::encode_registry(out, &self.0)?;
         text::encode_eof(out)

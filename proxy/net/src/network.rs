@@ -14,24 +14,24 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::sleep;
 
-/// Between two attempts at a Unix socket whose queue is full.
+/// The wait between two attempts at a Unix socket whose queue is full.
 const AGAIN_AFTER: Duration = Duration::from_millis(10);
 
 /// The future of a connection to an address.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
-/// Opens a connection in a simulation.
+/// A function by which a simulation opens a connection.
 pub(crate) type Connect = dyn Fn(SocketAddr) -> Connecting + Send + Sync;
 
 thread_local! {
-    /// The network of a simulation; none is the kernel's.
+    /// The network of a simulation; `None` for the kernel's.
     static SIMULATED: RefCell<Option<Arc<Connect>>> = const { RefCell::new(None) };
 }
 
 /// A guard: while it lives, this thread's connections are made by a simulation.
 pub struct Simulated(());
 
-/// Lets `connect` make this thread's connections, while the result lives.
+/// Lets `connect` make this thread's connections while the returned guard lives.
 pub fn simulate(connect: Arc<Connect>) -> Simulated {
     SIMULATED.set(Some(connect));
     Simulated(())
@@ -43,16 +43,17 @@ impl Drop for Simulated {
     }
 }
 
-/// Returns whether neither the network nor time is the kernel's.
+/// Returns whether this thread runs in a simulation, where neither the network nor time is the
+/// kernel's.
 pub fn is_simulated() -> bool {
     SIMULATED.with_borrow(Option::is_some)
 }
 
-/// Connects to an address.
+/// Connects to an address, over the kernel's network or a simulation's.
 ///
 /// # Errors
 ///
-/// As the kernel, or the simulation, says.
+/// The connection cannot be made, as the kernel or the simulation says.
 pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     match SIMULATED.with_borrow(Clone::clone) {
         None => TcpStream::connect(address).await,
@@ -75,8 +76,8 @@ pub async fn connect_unix(path: &Path) -> io::Result<TcpStream> {
     }
 }
 
-/// Returns a connection over a Unix socket as one that is read and written like TCP's.
-/// What only TCP has is an error on it: addresses, options, `TCP_INFO`.
+/// Returns a connection over a Unix socket as one that is read and written like TCP's. Calls
+/// that only TCP has return an error: addresses, options, `TCP_INFO`.
 ///
 /// # Errors
 ///
@@ -86,7 +87,7 @@ pub fn as_stream(stream: UnixStream) -> io::Result<TcpStream> {
     TcpStream::from_std(StdStream::from(descriptor))
 }
 
-/// Asks the kernel to send what is written at once, whatever is on its way already.
+/// Asks the kernel to send what is written at once, even while earlier data is not acknowledged.
 ///
 /// # Errors
 ///

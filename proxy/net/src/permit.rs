@@ -1,17 +1,17 @@
-//! Counts that have a bound, over all threads: of connections, of handshakes, of bytes.
+//! Counts with a bound, over all threads: of connections, of handshakes, of bytes.
 //!
-//! The bound comes with each question, for a reload may change it; what is taken beyond it
-//! stays taken until it is given back.
+//! The bound comes with each call, for a reload may change it. What was taken beyond a lower
+//! bound stays taken until it is given back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The amount of something that is taken. A [`Permit`] alone takes of it and gives back.
+/// The amount of something that is taken. Only a [`Permit`] takes more or gives back.
 #[derive(Debug, Default)]
 pub struct Count(AtomicUsize);
 
 impl Count {
-    /// Takes so much, if no more than `bound` is taken then; false if it would be.
+    /// Takes an amount, if no more than `bound` is taken then; returns whether it did.
     fn take(&self, amount: usize, bound: usize) -> bool {
         let taken = self.0.fetch_update(Relaxed, Relaxed, |used| {
             used.checked_add(amount).filter(|sum| *sum <= bound)
@@ -27,13 +27,13 @@ impl Count {
         self.0.fetch_sub(amount, Relaxed);
     }
 
-    /// Returns how much is taken.
+    /// Returns the amount that is taken.
     pub fn used(&self) -> usize {
         self.0.load(Relaxed)
     }
 }
 
-/// A handle on a count, which stands by itself or is a part of something that is shared.
+/// A handle on a count, which stands by itself or is a part of something shared.
 pub trait Counted {
     /// Returns the count that this is a handle on.
     fn count(&self) -> &Count;
@@ -45,39 +45,39 @@ impl Counted for Arc<Count> {
     }
 }
 
-/// Something of which there is a bounded amount.
+/// Something of which a bounded amount can be taken.
 #[derive(Clone, Debug, Default)]
 pub struct Permits(Arc<Count>);
 
 impl Permits {
-    /// Takes so much, if no more than `bound` is taken then.
+    /// Takes an amount, if no more than `bound` is taken then.
     pub fn take(&self, amount: usize, bound: usize) -> Option<Permit> {
         Permit::take(self.count(), amount, bound)
     }
 
-    /// Takes so much, whatever is taken.
+    /// Takes an amount, without a bound.
     pub fn add(&self, amount: usize) -> Permit {
         Permit::add(self.count(), amount)
     }
 
-    /// Returns a permit for nothing so far, which takes more as long as no more than `bound`
-    /// is taken.
+    /// Returns a permit that holds nothing so far. It can take more as long as no more than
+    /// `bound` is taken.
     pub fn none(&self, bound: usize) -> Permit {
         Permit::none(self.count(), bound)
     }
 
-    /// Returns how much is taken.
+    /// Returns the amount that is taken.
     pub fn used(&self) -> usize {
         self.0.used()
     }
 
-    /// Returns the count itself.
+    /// Returns a handle on the count.
     pub fn count(&self) -> Arc<Count> {
         Arc::clone(&self.0)
     }
 }
 
-/// An amount that is taken, until this is dropped.
+/// An amount that stays taken until this is dropped.
 #[derive(Debug)]
 pub struct Permit<C: Counted = Arc<Count>> {
     of: C,
@@ -86,13 +86,13 @@ pub struct Permit<C: Counted = Arc<Count>> {
 }
 
 impl<C: Counted> Permit<C> {
-    /// Takes so much of a count, if no more than `bound` is taken then.
+    /// Takes an amount of a count, if no more than `bound` is taken then.
     pub fn take(of: C, amount: usize, bound: usize) -> Option<Self> {
         let mut permit = Self::none(of, bound);
         permit.extend(amount).then_some(permit)
     }
 
-    /// Takes so much of a count, whatever is taken.
+    /// Takes an amount of a count, without a bound.
     pub fn add(of: C, amount: usize) -> Self {
         let mut permit = Self::none(of, usize::MAX);
         permit.grow(amount);
@@ -104,7 +104,7 @@ impl<C: Counted> Permit<C> {
         Self { of, bound, amount }
     }
 
-    /// Takes so much more; false if that would be beyond the bound.
+    /// Takes more; returns false, and takes nothing, if that would go beyond the bound.
     pub fn extend(&mut self, amount: usize) -> bool {
         let is_taken = self.of.count().take(amount, self.bound);
         if is_taken {
@@ -113,29 +113,29 @@ impl<C: Counted> Permit<C> {
         is_taken
     }
 
-    /// Takes so much more, whatever is taken.
+    /// Takes more, without a bound.
     pub fn grow(&mut self, amount: usize) {
         self.of.count().add(amount);
         self.amount += amount;
     }
 
-    /// Gives back a part of it.
+    /// Gives back a part of the amount.
     pub fn shrink(&mut self, amount: usize) {
         self.of.count().give_back(amount);
         self.amount -= amount;
     }
 
-    /// Takes over what is another's share of the same.
+    /// Takes over the amount of another permit of the same count.
     pub fn join(&mut self, mut other: Self) {
         self.amount += std::mem::take(&mut other.amount);
     }
 
-    /// Returns the handle on what this is taken of.
+    /// Returns the handle on the count that this permit is taken from.
     pub fn of(&self) -> &C {
         &self.of
     }
 
-    /// Returns how much this has taken.
+    /// Returns the amount that this permit holds.
     pub fn amount(&self) -> usize {
         self.amount
     }
@@ -147,7 +147,7 @@ impl<C: Counted> Permit<C> {
 }
 
 impl<C: Counted + Clone> Permit<C> {
-    /// Parts with so much of it, which stays taken.
+    /// Splits off a permit for a part of the amount, which stays taken.
     pub fn split(&mut self, amount: usize) -> Self {
         self.amount -= amount;
         Self {

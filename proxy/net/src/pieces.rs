@@ -1,12 +1,13 @@
-//! Small pieces of a body that waits, put together: each by itself costs more memory than the
-//! bytes that it is counted by.
+//! Small pieces of a body that waits, put together. A piece by itself costs more memory than the
+//! bytes that are counted for it.
 
 use bytes::{Bytes, BytesMut};
 
-/// Bytes of pieces that are put together at most.
+/// The most bytes of pieces that are put together.
 const JOINED_BYTES: usize = 4096;
 
-/// Puts a piece together with the one before it, if both are small; returns it if they are not.
+/// Appends a piece to the one before it, if both together are small; returns the piece
+/// otherwise.
 pub(crate) fn join(before: &mut Bytes, data: Bytes) -> Option<Bytes> {
     if before.len() + data.len() > JOINED_BYTES {
         return Some(data);

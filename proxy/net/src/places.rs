@@ -3,11 +3,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Places, of which some are taken.
+/// A number of places, some of which are taken.
 #[derive(Clone, Debug, Default)]
 pub struct Places(Rc<Cell<usize>>);
 
-/// A place that is taken, until it is dropped.
+/// A place that stays taken until this is dropped.
 #[derive(Debug)]
 pub struct Place(Rc<Cell<usize>>);
 

@@ -1,8 +1,8 @@
-//! Futures that are looked at once.
+//! Futures that are polled once.
 
 use std::future::Future;
 
-/// Returns the future's output if it has one at once.
+/// Returns the future's output if it is ready at once.
 pub async fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;

@@ -1,13 +1,13 @@
-//! What is wrong with something that the configuration names.
+//! Problems with something that the configuration names.
 
 use std::fmt;
 
 use sprat_config::resolved::{FileAt, Span};
 
-/// The purpose for which a configuration is looked at.
+/// The purpose for which a configuration is inspected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The operator is to be told all that is wrong.
+    /// The operator is to be told all problems.
     Check,
     /// The proxy is to serve by the configuration.
     Serve,
@@ -18,8 +18,8 @@ pub enum Purpose {
 pub enum Gravity {
     /// The configuration cannot be served.
     Fatal,
-    /// The configuration can be served without it, for it may come later; a check
-    /// refuses it.
+    /// The configuration can be served without the thing that is missing, for it may come later.
+    /// A check refuses the configuration.
     Missing,
     /// The configuration can be used, but is surely not as it was meant.
     Doubtful,
@@ -28,13 +28,13 @@ pub enum Gravity {
 /// A fault of something that the configuration names.
 #[derive(Debug)]
 pub struct Problem {
-    /// Whether the configuration can be served all the same.
+    /// The consequences for the configuration.
     pub gravity: Gravity,
-    /// The place of its name in the configuration.
+    /// The place in the configuration that names the faulty thing.
     pub span: Span,
     /// The fault in one line, with the file's name.
     pub message: String,
-    /// The advice on what to do about it.
+    /// The advice on what to do about the fault.
     pub help: Option<String>,
 }
 
@@ -78,7 +78,7 @@ impl Problem {
         }
     }
 
-    /// Adds the advice on what to do about it.
+    /// Adds the advice on what to do about the fault.
     pub fn help(self, help: impl Into<String>) -> Self {
         Self {
             help: Some(help.into()),

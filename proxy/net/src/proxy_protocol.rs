@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: whose connection it is that a load
-//! balancer passes on (haproxy.org/download/3.2/doc/proxy-protocol.txt).
+//! The PROXY protocol, versions 1 and 2, by which a load balancer says whose connection it
+//! passes on (haproxy.org/download/3.2/doc/proxy-protocol.txt).
 
 mod header;
 
@@ -14,7 +14,7 @@ pub use self::header::{Ends, header};
 use self::header::{LINE_MAX, SIGNATURE};
 use crate::counters::Counter;
 
-/// Bytes of version 2's head, whose last two are the length of the rest.
+/// The bytes of version 2's head; the last two of them are the length of the rest.
 const HEAD: usize = 16;
 
 /// The outcome of reading a header.
@@ -23,7 +23,7 @@ const HEAD: usize = 16;
 enum HeaderOutcome {
     /// The header tells of a client.
     Proxied,
-    /// The load balancer speaks for itself, or does not tell.
+    /// The load balancer speaks for itself, or names no client.
     Local,
     /// The peer may not send a header.
     Untrusted,
@@ -54,14 +54,14 @@ impl HeaderStats {
         self.0[outcome as usize].increment();
     }
 
-    /// Returns the counter of a result.
+    /// Returns the counter of an outcome, by its index in [`HEADER_RESULTS`].
     pub fn of(&self, result: usize) -> &Counter {
         &self.0[result]
     }
 }
 
-/// Reads the header at the start of a connection between `ends`; those that it
-/// is for, or none if the connection is to be closed.
+/// Reads the header at the start of a connection between `ends`. Returns the ends that it names,
+/// or `None` if the connection is to be closed.
 pub async fn receive(
     config: &ProxyProtocol,
     stats: &HeaderStats,
@@ -90,7 +90,7 @@ pub async fn receive(
     told
 }
 
-/// Reads a header, to its last byte and no further.
+/// Reads a header, and no byte beyond it.
 async fn read(stream: &mut TcpStream, max_bytes: usize) -> io::Result<Option<Ends>> {
     let mut header = vec![0; SIGNATURE.len()];
     stream.read_exact(&mut header).await?;
@@ -111,8 +111,8 @@ async fn read(stream: &mut TcpStream, max_bytes: usize) -> io::Result<Option<End
     header::told(&header).map_err(|_| malformed())
 }
 
-/// Reads on to the end of version 1's line, and no further: looks first, and
-/// takes what belongs to the line.
+/// Reads on to the end of version 1's line, and no byte beyond it: peeks, then takes what
+/// belongs to the line.
 async fn read_line(stream: &mut TcpStream, line: &mut Vec<u8>) -> io::Result<()> {
     let mut ahead = [0; LINE_MAX];
     while !line.ends_with(b"\r\n") {

@@ -1,6 +1,5 @@
-//! A response's body that is read ahead of its client, as far as there is room: an
-//! endpoint's place is held as long as the endpoint needs it, not as long as the
-//! client does.
+//! A response's body that is read ahead of its client, as far as there is room. The endpoint's
+//! place is then held as long as the endpoint needs it, not as long as the client does.
 
 mod reading;
 #[cfg(test)]
@@ -26,10 +25,10 @@ use crate::permit::Permit;
 /// The reason why the rest of a body does not come.
 #[derive(Debug, thiserror::Error)]
 pub enum Broken<E> {
-    /// The sender has not sent it.
+    /// The sender's body failed or ended early.
     #[error(transparent)]
     Body(E),
-    /// Something of it was in a file, which cannot be read.
+    /// A part of the body was in a file that cannot be read.
     #[error("a buffered body cannot be read: {0}")]
     File(io::Error),
 }
@@ -38,7 +37,7 @@ pub enum Broken<E> {
 pub enum ReadAhead<B: Body> {
     /// The body is read as it is asked for.
     Direct(B),
-    /// The body is read ahead; by a task, where it was not there at once.
+    /// The body is read ahead; by a task, if it was not there at once.
     Ahead(Rc<RefCell<Reading<B>>>, Option<AbortHandle>),
 }
 
@@ -48,14 +47,14 @@ impl<B: Body<Data = Bytes> + Unpin + 'static> ReadAhead<B> {
         Self::Direct(body)
     }
 
-    /// Returns a body of which at most `bound` bytes are read ahead, and no more than
-    /// `room` takes. When all of it has been read, `at_end` is told its length.
+    /// Returns a body of which at most `bound` bytes are read ahead, and no more than `room`
+    /// allows. When all of it has been read, `at_end` is told its length.
     pub fn new(body: B, bound: usize, room: Permit, at_end: impl FnOnce(u64) + 'static) -> Self {
         Self::start(Reading::new(body, bound, room, Box::new(at_end)))
     }
 
-    /// Returns a body that is read ahead into memory, and then into a file, as its route
-    /// says. When all of it has been read, `at_end` is told its length.
+    /// Returns a body that is read ahead into memory, and then into a file, as its route is
+    /// configured. When all of it has been read, `at_end` is told its length.
     pub fn buffered(
         body: B,
         rules: &BufferedBody,
@@ -133,7 +132,7 @@ mod tests {
     use super::*;
     use crate::permit::Permits;
 
-    /// A body of frames that come one for each turn of the runtime, if `slow`.
+    /// A body of frames, which come one for each turn of the runtime if it is `slow`.
     struct Script {
         frames: VecDeque<Result<Frame<Bytes>, &'static str>>,
         slow: bool,

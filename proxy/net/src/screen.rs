@@ -1,17 +1,17 @@
-//! A screen between a connection of HTTP/2 and the library that speaks it, which takes
-//! one malformed message for the end of the connection, and of all that go on beside it:
-//! its decoder of header blocks knows no field that is invalid. RFC 9113 8.1.1 has that
-//! message's stream end alone.
+//! A screen between a connection of HTTP/2 and the library that speaks it. For the library, one
+//! malformed message ends the connection, and all that go on beside it, since its decoder of
+//! header blocks knows no field that is invalid. RFC 9113 8.1.1 has that message's stream end
+//! alone.
 //!
-//! Header blocks are read on their way to the library (`frames`, `message`). They mean
-//! what they did, up to the first that is malformed: in its place the library gets one
-//! that it refuses as it should. From there on the library's table is not the sender's any
-//! more, so that it gets blocks of that connection written anew, which need no table.
+//! Header blocks are read on their way to the library (`frames`, `message`). They keep their
+//! meaning, up to the first that is malformed: in its place the library gets one that it refuses
+//! as it should. From there on the library's table is not the sender's any more. It then gets
+//! the blocks of that connection written anew, in a form that needs no table.
 //!
-//! The library's server sends no interim responses, and its client tells of none (RFC 9110
-//! 15.2). An endpoint's are seen here as they pass. A client's are written here, between
-//! the library's frames (`outgoing`); a request has the number of its stream added to its
-//! fields for that, which the library tells of in no other way.
+//! The library's server sends no interim responses (RFC 9110 15.2), and its client tells of
+//! none. An endpoint's are seen here as they pass. A client's are written here, between the
+//! library's frames (`outgoing`). For that, a request has the number of its stream added to its
+//! fields, since the library tells of it in no other way.
 
 // The paths are for the fuzz target, which takes this file by its own.
 #[path = "screen/frames.rs"]
@@ -36,10 +36,11 @@ use self::frames::{Event, Frames, Side};
 pub use self::message::Malformed;
 use self::outgoing::Outgoing;
 
-/// Octets that a client begins with (RFC 9113 3.4).
+/// The octets of the preface that a client begins with (RFC 9113 3.4).
 const PREFACE_BYTES: usize = 24;
 
-/// The field that tells the number of a request's stream. It is the last of its name.
+/// The name of the field with the number of a request's stream. Sprat's is the last of this
+/// name; others are the client's own.
 const STREAM_FIELD: &str = "sprat-stream";
 
 /// The head of an interim response.
@@ -51,8 +52,8 @@ pub struct Interim {
     pub headers: HeaderMap,
 }
 
-/// Takes the number of a request's stream from its fields; none if the list had no room
-/// for it.
+/// Takes the number of a request's stream from its fields; `None` if the list had no room for
+/// it.
 pub fn take_stream(headers: &mut HeaderMap) -> Option<u32> {
     let mut values = headers.get_all(STREAM_FIELD).iter();
     let number = values.next_back()?.to_str().ok()?.parse().ok();
@@ -69,7 +70,8 @@ pub fn take_stream(headers: &mut HeaderMap) -> Option<u32> {
     number
 }
 
-/// The party that hears what a connection brings, and may have something to send beside it.
+/// The receiver of what a screen finds on a connection, which may have interim responses to
+/// send.
 pub trait Peer {
     /// Notes that a request is malformed, and that its stream is reset.
     fn malformed(&self, _request: Malformed) {}
@@ -83,7 +85,8 @@ pub trait Peer {
         None
     }
 
-    /// Notes that the socket has the interim response that was asked for last, or will not get it.
+    /// Notes that the socket has taken the interim response that was returned last, or will not
+    /// get it.
     fn interim_written(&self) {}
 
     /// Notes that the library has reset a stream.
@@ -112,11 +115,11 @@ impl<T: Peer + ?Sized> Peer for Arc<T> {
     }
 }
 
-/// A connection whose malformed messages the library can take.
+/// A connection with a screen, so that a malformed message ends its stream alone.
 pub struct Screened<S, T> {
     pub(crate) stream: S,
     frames: Box<Frames>,
-    /// The frames towards a client.
+    /// The frames towards a client; `None` for an endpoint's connection.
     outgoing: Option<Box<Outgoing>>,
     told: T,
 }
@@ -161,7 +164,7 @@ impl<S, T: Peer> Screened<S, T> {
 }
 
 impl<S: AsyncWrite + Unpin, T: Peer> Screened<S, T> {
-    /// Writes what goes between the library's frames; ready if nothing keeps these back.
+    /// Writes what goes between the library's frames; ready once the library may write.
     fn poll_between(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(outgoing) = &mut self.outgoing else {
             return Poll::Ready(Ok(()));
@@ -297,7 +300,7 @@ mod tests {
         crate::corpus::each("http2", oracle::run);
     }
 
-    /// Frames that are none, and header blocks that are.
+    /// Generates frames, sound and malformed, some of which hold header blocks.
     fn frame() -> impl Strategy<Value = Vec<u8>> {
         let block = prop_oneof![
             prop::collection::vec(any::<u8>(), 0..40),

@@ -1,5 +1,5 @@
-//! Slices that are written together: small ones as one, for the kernel takes one buffer with
-//! less ado than a list of them.
+//! Slices that are written together: small ones as one buffer, which costs the kernel less than
+//! a list of them.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 
-/// Bytes that are put together at most: a head and a small body. To copy them takes some 20 ns;
-/// `writev` takes 150 to 200 ns more than `send` does.
+/// The most bytes that are put together: a head and a small body. Copying them takes some 20 ns;
+/// `writev` takes 150 to 200 ns more than `send`.
 const JOINED_BYTES: usize = 1024;
 
-/// Writes the beginning of these slices.
+/// Writes the first bytes of these slices, as many as the stream takes.
 ///
 /// # Errors
-/// Those of the stream.
+/// The stream cannot be written.
 pub fn poll_write_slices<S: AsyncWrite>(
     stream: Pin<&mut S>,
     cx: &mut Context<'_>,
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// The lengths of what is written, together or in a list, and all bytes.
+    /// The lengths of single writes and of lists of slices, and all bytes.
     #[derive(Default)]
     struct Writes {
         single: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Whether a file is still the one that was looked at.
+//! The stamp of a file, which shows whether it is still the one that was looked at.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,7 +17,7 @@ impl Stamp {
     ///
     /// # Errors
     ///
-    /// There is none, or it cannot be looked at.
+    /// There is no such file, or it cannot be looked at.
     pub fn of(path: &Path) -> io::Result<Self> {
         let data = path.metadata()?;
         Ok(Self {

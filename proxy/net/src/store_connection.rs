@@ -1,5 +1,5 @@
-//! The connection to a shared store, which need be neither alive nor friendly:
-//! what it says is bounded, and silence ends it.
+//! The connection to a shared store, which may be dead or hostile: the length of its replies is
+//! bounded, and its silence ends the connection.
 
 use std::io;
 use std::pin::Pin;
@@ -15,21 +15,21 @@ use tokio::time::{Instant, timeout};
 
 use crate::forward_stream;
 
-/// The time for opening a connection.
+/// The time within which a connection must open.
 const CONNECT_BOUND: Duration = Duration::from_secs(1);
 
-/// A store that has let questions wait for so long, and answered none since, has
-/// its connection closed: it may be one that no longer leads anywhere.
+/// The time after which a store that has answered no waiting question has its connection closed:
+/// it may no longer lead anywhere.
 const SILENCE_BOUND: Duration = Duration::from_secs(5);
 
-/// The most bytes that a store may say after we have written: a reply to the longest question
-/// has some 10,000.
+/// The most bytes that a store may send after a write. The reply to the longest question has
+/// some 10,000.
 const REPLY_MAX: usize = 256 << 10;
 
-/// A connection that is open; closed when dropped.
+/// An open connection, which is closed when this is dropped.
 pub struct StoreConnection {
     sender: MultiplexedConnection,
-    /// Since when the store has answered nothing that it was asked.
+    /// The time since which the store has answered nothing that it was asked.
     silent_since: Option<Instant>,
     driver: AbortHandle,
 }
@@ -39,7 +39,7 @@ impl StoreConnection {
     ///
     /// # Errors
     ///
-    /// The store is not there, or does not take who we say we are.
+    /// The store is not there, or refuses our credentials.
     pub async fn open(client: &Client) -> Result<Self, RedisError> {
         match timeout(CONNECT_BOUND, Self::try_open(client)).await {
             Ok(opened) => opened,
@@ -65,7 +65,7 @@ impl StoreConnection {
         })
     }
 
-    /// Returns the handle that questions are asked with.
+    /// Returns a handle for asking the store.
     pub fn sender(&self) -> MultiplexedConnection {
         self.sender.clone()
     }
@@ -75,7 +75,7 @@ impl StoreConnection {
         self.silent_since = None;
     }
 
-    /// Notes that what was asked at `since` has had no answer in its time; returns whether the
+    /// Notes that a question asked at `since` got no answer in its time; returns whether the
     /// connection is to be given up.
     pub fn is_silent(&mut self, since: Instant) -> bool {
         let since = *self.silent_since.get_or_insert(since);
@@ -108,8 +108,8 @@ async fn connect(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
     }
 }
 
-/// A stream that fails once the other end has said too much since we wrote: the
-/// library keeps a reply until it is whole.
+/// A stream that fails once the other end has sent too much since the last write: the library
+/// keeps a reply in memory until it is whole.
 struct ReplyBound {
     inner: Box<dyn Stream>,
     /// Bytes that may be read before the next write.

@@ -1,5 +1,5 @@
-//! The one module with unsafe code: what the kernel says of a TCP connection,
-//! and descriptors of our own on tokio's reactor.
+//! The one module with unsafe code: the kernel's answers about TCP connections, and descriptors
+//! of our own on tokio's reactor.
 
 #![allow(unsafe_code)]
 
@@ -51,7 +51,7 @@ pub struct TcpInfo {
     pub rtt_us: u32,
     pub rttvar_us: u32,
     pub snd_ssthresh: u32,
-    /// Congestion window in segments.
+    /// The congestion window, in segments.
     pub snd_cwnd: u32,
     pub advmss: u32,
     pub reordering: u32,
@@ -69,14 +69,14 @@ pub struct TcpInfo {
     pub segs_in: u32,
     /// Bytes written and not yet sent.
     pub notsent_bytes: u32,
-    /// The least round-trip time of late.
+    /// The least round-trip time of late, in microseconds.
     pub min_rtt_us: u32,
     pub data_segs_in: u32,
     /// Segments sent that carried payload (RFC 4898 tcpEStatsPerfDataSegsOut).
     pub data_segs_out: u32,
     pub delivery_rate: u64,
     pub busy_time_us: u64,
-    /// The time that the peer's window kept bytes from being sent.
+    /// The time in which the peer's window kept bytes from being sent, in microseconds.
     pub rwnd_limited_us: u64,
     pub sndbuf_limited_us: u64,
     pub delivered: u32,
@@ -87,8 +87,8 @@ pub struct TcpInfo {
     pub bytes_retrans: u64,
 }
 
-/// Takes over a descriptor that this process was started with, which it does not pass on. To be
-/// called once for each.
+/// Takes over a descriptor that this process was started with, and does not let it be inherited
+/// further. To be called once for each.
 pub(crate) fn inherit(fd: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_SETFD takes any number; one that is no descriptor is an error.
     if unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == -1 {
@@ -148,10 +148,10 @@ pub fn unsent(socket: &impl AsRawFd) -> io::Result<u32> {
     }
 }
 
-/// Linux's include/uapi/linux/sockios.h; the libc crate lacks it.
+/// The `ioctl` request of Linux's include/uapi/linux/sockios.h, which the libc crate lacks.
 const SIOCOUTQNSD: libc::Ioctl = 0x894b;
 
-/// Asks whether a socket is writable now; if not, the kernel tells when it is.
+/// Returns whether a socket is writable now; if not, the kernel tells the reactor once it is.
 pub fn is_writable(socket: &impl AsRawFd) -> io::Result<bool> {
     let mut asked = libc::pollfd {
         fd: socket.as_raw_fd(),
@@ -189,8 +189,8 @@ pub fn set_max_pacing_rate(socket: BorrowedFd<'_>, bytes_per_s: u64) -> io::Resu
     }
 }
 
-/// Returns the traffic class octet of the packets that opened a TCP connection: what
-/// `IP_RECVTOS` tells of one, by `IP_PKTOPTIONS` (ip(7)), and their like for IPv6.
+/// Returns the traffic class octet of the packets that opened a TCP connection. `IP_RECVTOS` and
+/// `IP_PKTOPTIONS` (ip(7)) tell it, and their like for IPv6.
 pub fn received_tos(socket: BorrowedFd<'_>, is_ipv6: bool) -> io::Result<u8> {
     let (level, receive, options) = match is_ipv6 {
         false => (libc::IPPROTO_IP, libc::IP_RECVTOS, IP_PKTOPTIONS),
@@ -234,19 +234,19 @@ pub fn received_tos(socket: BorrowedFd<'_>, is_ipv6: bool) -> io::Result<u8> {
     traffic_class(told).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
-/// Linux's include/uapi/linux/in.h and in6.h; the libc crate lacks them.
+/// The socket options of Linux's include/uapi/linux/in.h and in6.h, which the libc crate lacks.
 const IP_PKTOPTIONS: libc::c_int = 9;
 const IPV6_2292PKTOPTIONS: libc::c_int = 6;
 
-/// Room for the control messages that a TCP socket has.
+/// The room for a TCP socket's control messages, in bytes.
 const CONTROL_BYTES: usize = 256;
 
-/// Aligned as `struct cmsghdr` is.
+/// A buffer aligned as `struct cmsghdr` is.
 #[repr(align(8))]
 struct ControlBuffer([u8; CONTROL_BYTES]);
 
-/// Finds the traffic class among control messages: each is a length, a level and a type, then
-/// data, aligned to a word.
+/// Finds the traffic class among control messages. Each message is a length, a level and a type,
+/// then data, aligned to a word.
 fn traffic_class(mut told: &[u8]) -> Option<u8> {
     const WORD: usize = size_of::<usize>();
     const HEAD: usize = WORD + 8;
@@ -264,14 +264,14 @@ fn traffic_class(mut told: &[u8]) -> Option<u8> {
     }
 }
 
-/// Makes the allocator give memory that this thread has freed back to the kernel, now rather
-/// than when it comes by it again.
+/// Makes the allocator return memory that this thread has freed to the kernel now, rather than
+/// when it comes by it again.
 pub fn release_free_memory() {
     // SAFETY: it takes a flag, and looks at nothing but the allocator's own structures.
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
-/// Puts a descriptor on the reactor of the runtime that this is called on.
+/// Registers a descriptor for reading with the reactor of the calling task's runtime.
 pub fn watch_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is the same open descriptor for as long as it
     // lives, and it lives as long as the `AsyncFd` that takes it.

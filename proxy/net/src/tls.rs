@@ -1,5 +1,5 @@
-//! TLS: what is shown to clients and backends, whom they are believed to be,
-//! handshakes, and files that change while Sprat runs.
+//! TLS: the certificates that Sprat shows and those that it trusts, handshakes, and files that
+//! change while Sprat runs.
 //!
 //! rustls does the protocol, with the algorithms of ring. Its default cipher
 //! suites are those of Mozilla's "intermediate" with forward secrecy and AEAD.
@@ -32,12 +32,12 @@ pub use metrics::{TLS, TlsView};
 pub use outcome::{HandshakeStats, Outcome, PlainHttp, Secured, TlsTerms};
 pub use shown::EndpointStream;
 
-/// Starts a thread that looks at the files of all of these, and reads them again when they
-/// change; returns none if there are none of these.
+/// Starts a thread that looks at the TLS files of these listeners and clusters, and reads them
+/// again when they change. Returns `None` if there is neither a listener nor a cluster.
 ///
 /// # Errors
 ///
-/// No thread can be had.
+/// The system can start no thread.
 pub fn watch(
     listeners: &[Arc<ListenerTls>],
     clusters: &[Arc<ClusterTls>],
@@ -45,8 +45,8 @@ pub fn watch(
     files::watch(all(listeners, clusters).collect())
 }
 
-/// Reads files again that have changed, and the authorities that this system believes, when the
-/// configuration is read anew. An operator who has just put a certificate in its place need not
+/// Reads files again that have changed, and the authorities that this system trusts, when the
+/// configuration is reloaded. An operator who has just put a certificate in its place need not
 /// wait for the thread.
 pub fn look(listeners: &[Arc<ListenerTls>], clusters: &[Arc<ClusterTls>]) {
     all(listeners, clusters).for_each(|of| files::look(&*of, Occasion::Reload));
@@ -60,7 +60,7 @@ fn all(
     listeners.chain(clusters.iter().map(|own| Arc::clone(own) as _))
 }
 
-/// Returns what is wrong with the files of `config` that have to do with TLS.
+/// Returns the problems with a configuration's files for TLS.
 pub fn inspect(config: &Config) -> Vec<Problem> {
     let listeners = config.listeners.iter().filter_map(|listener| {
         let made = ListenerTls::new(&listener.name, listener.tls.as_ref()?);

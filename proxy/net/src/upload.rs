@@ -31,25 +31,26 @@ use crate::error::Reason;
 use crate::gather::{Gathered, Unheard};
 use crate::headers::clean_trailers;
 
-/// The state of a body on its way, shared by the request's handler and the task that sends it
-/// upstream.
+/// The state of a request's body on its way, shared by the request's handler and the task that
+/// sends the body upstream.
 #[derive(Debug)]
 pub struct Upload {
     /// The body as the client sends it.
     body: RefCell<Incoming>,
-    /// Something of it has been read.
+    /// Whether anything of the body has been read.
     is_read: Cell<bool>,
     /// The part that was taken from the client before the body was sent anywhere.
     kept: RefCell<Option<Box<Kept>>>,
-    /// All of it has been taken so.
+    /// Whether all of the body was taken before it was sent.
     has_come: Cell<bool>,
-    /// The number of the present turn at sending it: senders of earlier turns get nothing any more.
+    /// The number of the present turn at sending the body. Senders of earlier turns get nothing
+    /// more.
     turn: Cell<u32>,
-    /// Bytes that may still come; more is an error.
+    /// The bytes that may still come; more are an error.
     budget: Cell<Option<u64>>,
-    /// The client may wait for a 100 before it sends anything.
+    /// Whether the client may wait for a 100 before it sends anything.
     expects: bool,
-    /// Says that 100, unless the endpoint does.
+    /// The way to send that 100; `None` once it was sent, or the body has begun to come.
     ask: RefCell<Option<Ask>>,
     progress: Cell<Progress>,
     failure: Cell<Option<Reason>>,
@@ -73,11 +74,11 @@ pub struct Upload {
 pub struct LeastRate {
     /// The rates with and without load.
     pub rules: MinRateRules,
-    /// Whether others need the place of its request.
+    /// Whether other requests need this one's place.
     pub is_pressed: Box<dyn Fn() -> bool>,
 }
 
-/// A frame of the client's, and whether it is the last.
+/// A frame from the client, and whether it is the body's last.
 type Next = (Frame<Bytes>, bool);
 
 impl LeastRate {
@@ -92,11 +93,11 @@ impl fmt::Debug for LeastRate {
     }
 }
 
-/// Tells a client that it may send a request's body.
+/// A call that tells a client to send a request's body.
 pub struct Ask(Box<dyn FnOnce()>);
 
 impl Ask {
-    /// One that does this.
+    /// Wraps a function that tells the client.
     pub fn new(ask: impl FnOnce() + 'static) -> Self {
         Self(Box::new(ask))
     }
@@ -108,22 +109,22 @@ impl fmt::Debug for Ask {
     }
 }
 
-/// The stage of a body on its way, and since when.
+/// The stage of a body on its way, and the time since which it has lasted.
 #[derive(Clone, Copy, Debug)]
 pub enum Progress {
     /// The client owes the next chunk.
     ClientOwes {
-        /// Since when this holds.
+        /// The time since which the client has been waited for.
         since: Instant,
     },
     /// The upstream has not taken the last chunk yet.
     UpstreamOwes {
-        /// Since when this holds.
+        /// The time since which the upstream has been waited for.
         since: Instant,
     },
-    /// All of it is with the upstream.
+    /// All of the body is with the upstream.
     Done {
-        /// The moment that this holds from.
+        /// The time at which the last of the body was passed on.
         at: Instant,
     },
 }
@@ -138,7 +139,8 @@ impl Upload {
         })))
     }
 
-    /// Returns the body to be sent again, if nothing of it has been read yet, or all of it is here.
+    /// Returns the body to be sent again, if nothing of it has been read yet, or all of it was
+    /// kept.
     pub fn again(self: &Rc<Self>) -> Option<RequestBody> {
         let is_there = !self.is_read.get() || self.is_repeatable();
         if !is_there || self.failure.get().is_some() || self.over.get() {
@@ -153,8 +155,8 @@ impl Upload {
         Some(self.in_turn())
     }
 
-    /// Reads as much of it as is there already, which no endpoint wants. True if that was
-    /// the rest, so that another request can follow.
+    /// Reads and drops as much of the body as has come, since no endpoint wants it. Returns
+    /// whether that was the rest, so that another request can follow.
     pub async fn discard(self: &Rc<Self>) -> bool {
         if self.has_come() {
             return true;
@@ -167,15 +169,15 @@ impl Upload {
         discard(self.in_turn()).await
     }
 
-    /// Sets how a client that waits for a 100 is asked, once the body is wanted and does not
-    /// come by itself.
+    /// Sets how a client that waits for a 100 is asked. That happens once the body is wanted and
+    /// does not come by itself.
     pub fn ask_with(&self, ask: Ask) {
         if self.expects {
             *self.ask.borrow_mut() = Some(ask);
         }
     }
 
-    /// Returns a body that will have what this one has, from now on.
+    /// Returns a copy of the body, which gets all that comes from now on.
     pub fn copied(&self) -> RequestBody {
         let (copier, copied) = copy();
         self.copiers.borrow_mut().push(copier);
@@ -187,8 +189,8 @@ impl Upload {
         self.progress.get()
     }
 
-    /// Notes that an endpoint's connection gets the request now. What the upstream owes it owes
-    /// from here on: before, the request may have waited for its place for any time.
+    /// Notes that an endpoint's connection gets the request now. The upstream's delay counts
+    /// from here: before, the request may have waited for its place for any time.
     pub fn hand_over(&self) {
         if let Progress::UpstreamOwes { .. } = self.progress.get() {
             let since = Instant::now();
@@ -196,7 +198,7 @@ impl Upload {
         }
     }
 
-    /// Returns whether all of it is with the upstream.
+    /// Returns whether all of the body is with the upstream.
     pub fn is_done(&self) -> bool {
         matches!(self.progress.get(), Progress::Done { .. })
     }
@@ -205,7 +207,8 @@ impl Upload {
         Time::ZERO + at.saturating_duration_since(self.epoch)
     }
 
-    /// Returns when a client that is waited for will have been too slow; `now` if it has been.
+    /// Returns the time at which a client that is waited for will have been too slow; `now` if
+    /// it has been.
     pub fn judged_at(&self, now: Instant) -> Option<Instant> {
         let rule = self.rule.as_ref()?;
         let mut patience = self.patience.get();
@@ -217,14 +220,14 @@ impl Upload {
         Some(self.epoch + patience.due(rule)?.since(Time::ZERO))
     }
 
-    /// Notes that the client is waited for.
+    /// Notes that the client is waited for from now on.
     fn wait(&self, now: Instant) {
         let mut patience = self.patience.get();
         patience.wait(self.time(now));
         self.patience.set(patience);
     }
 
-    /// Returns whether so many bytes were too few for the time they took.
+    /// Returns whether the bytes so far, with these, were too few for the time that they took.
     fn is_too_slow(&self, now: Instant, bytes: usize) -> bool {
         let Some(rule) = &self.rule else { return false };
         let mut patience = self.patience.get();
@@ -237,7 +240,7 @@ impl Upload {
         slow
     }
 
-    /// Wakes a task when all of it is with the upstream.
+    /// Wakes a task once all of the body is with the upstream.
     pub fn tell_when_done(&self, waker: &Waker) {
         let mut waiting = self.waits_for_end.borrow_mut();
         if !waiting.as_ref().is_some_and(|known| known.will_wake(waker)) {
@@ -245,7 +248,7 @@ impl Upload {
         }
     }
 
-    /// Ends the exchange: what was not sent will not be, and the upstream's connection ends.
+    /// Ends the exchange: the rest of the body is not sent, and the upstream's connection ends.
     pub fn end(&self) {
         self.over.set(true);
         self.copiers.take();
@@ -312,7 +315,7 @@ impl Upload {
         Poll::Ready(Some(Ok((frame, is_last))))
     }
 
-    /// Copies of the body are whole.
+    /// Marks the body's copies as whole.
     fn copies_end(&self) {
         let copiers = self.copiers.take().into_iter();
         copiers.for_each(Copier::finish);
@@ -324,7 +327,7 @@ impl Upload {
         UploadError(reason)
     }
 
-    /// Returns why the body failed, if it did.
+    /// Returns the reason why the body failed, if it did.
     pub fn failure(&self) -> Option<Reason> {
         self.failure.get()
     }
@@ -335,9 +338,9 @@ impl Upload {
 pub enum RequestBody {
     /// There is no body.
     Empty,
-    /// Passed on as the client sends it.
+    /// The body is passed on as the client sends it.
     Streaming(Box<Gathered<Streaming>>),
-    /// A copy of what another request has.
+    /// A copy of another request's body.
     Copied(Copied),
 }
 
@@ -345,16 +348,16 @@ pub enum RequestBody {
 #[derive(Debug)]
 pub struct Streaming {
     upload: Rc<Upload>,
-    /// The number of the [`Upload::turn`] that this body is for.
+    /// The turn that this body is sent in, a number of [`Upload::turn`].
     turn: u32,
     gate: Option<Gate>,
-    /// The upstream has answered without asking for it.
+    /// Whether the upstream has answered without asking for the body.
     unwanted: bool,
 }
 
 impl RequestBody {
-    /// Returns a body of at most `max_bytes`, which comes no slower than `rule` has it, and its
-    /// state; `expects` says whether the client waits for a 100.
+    /// Returns a body of at most `max_bytes`, and its state. The client must send it no slower
+    /// than `rule` says. `expects` says whether the client waits for a 100.
     pub fn streaming(
         body: Incoming,
         expects: bool,
@@ -386,7 +389,7 @@ impl RequestBody {
         (upload.in_turn(), upload)
     }
 
-    /// Holds the body back until the opener is used, or the bound passes.
+    /// Holds the body back until the returned opener is used, or the gate's bound passes.
     pub fn hold(&mut self) -> Option<GateOpener> {
         let Self::Streaming(streaming) = self else {
             return None;
@@ -396,7 +399,8 @@ impl RequestBody {
         Some(opener)
     }
 
-    /// Puts small pieces together: others share the upstream's connection.
+    /// Puts small pieces of the body together, since other requests share the upstream's
+    /// connection.
     pub fn gather(&mut self, unheard: &Arc<Unheard>) {
         if let Self::Streaming(streaming) = self {
             streaming.gather(Some(unheard));
@@ -466,7 +470,7 @@ impl Streaming {
     }
 }
 
-/// The body could not be passed on.
+/// The error of a body that could not be passed on.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.facts().detail)]
 pub struct UploadError(Reason);

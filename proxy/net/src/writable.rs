@@ -1,4 +1,4 @@
-//! Whether files could be written, found out by looking alone.
+//! Checks whether files could be written, which write nothing.
 
 use std::fs;
 use std::io;
@@ -6,11 +6,11 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
-/// Looks whether a file can be appended to, or created where there is none.
+/// Checks that a file can be appended to, or created where there is none.
 ///
 /// # Errors
 ///
-/// It cannot; the text says what stands in the way.
+/// The file cannot be written; the text says why.
 pub fn appendable(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {
         Ok(data) if data.is_dir() => Err("it is a directory".to_owned()),
@@ -20,11 +20,11 @@ pub fn appendable(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Looks whether a file can be put in the place of one, or where there is none.
+/// Checks that a file can be replaced by another, or created where there is none.
 ///
 /// # Errors
 ///
-/// It cannot; the text says what stands in the way.
+/// The file cannot be replaced; the text says why.
 pub fn replaceable(path: &Path) -> Result<(), String> {
     match fs::metadata(path) {
         Ok(data) if data.is_dir() => Err("it is a directory".to_owned()),
@@ -32,7 +32,7 @@ pub fn replaceable(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Looks whether files can be created beside this one.
+/// Checks that files can be created in this one's directory.
 fn directory_writable(path: &Path) -> Result<(), String> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     let parent = parent.unwrap_or(Path::new("."));
@@ -41,7 +41,7 @@ fn directory_writable(path: &Path) -> Result<(), String> {
     entered.map_err(|error| format!("its directory {}: {error}", parent.display()))
 }
 
-/// Looks whether this process may do something, with the rights that it acts by.
+/// Checks that this process has access to a path, with the rights that it acts by.
 fn may(path: &Path, access: Access) -> io::Result<()> {
     Ok(accessat(CWD, path, access, AtFlags::EACCESS)?)
 }

@@ -1,16 +1,16 @@
-//! When clients have the whole of a response.
+//! The time at which a client has the whole of a response.
 //!
-//! The last byte of a response is in the socket long before its client has it, and the
-//! time until then is what a queue on the way costs. The client's TCP acknowledges what
-//! has come, and the kernel knows how much of what was written is not acknowledged yet.
-//! It is asked when the client sends something, when the connection ends, and between
-//! times that grow with what a response has taken already, so that what is found late is
-//! late by an eighth at most. It is not asked about a small response to a client near by
-//! that takes turns and has sent its next request: a client that asks again has its answer,
-//! and the question costs a hundredth of all that a small response does. Where nothing else
-//! was written since, the kernel also knows
-//! when the last acknowledgement came, to a tick of its clock (1 to 10 ms): it is asked for
-//! that where some of the response was missing a tick ago.
+//! The last byte of a response is in the socket long before its client has it; the time between
+//! is what a queue on the way costs. The client's TCP acknowledges what has come, and the kernel
+//! knows how much of what was written is not acknowledged yet.
+//!
+//! The kernel is asked when the client sends something, and when the connection ends. It is also
+//! asked between times that grow with a response's age, so that what is found late is late by an
+//! eighth at most. It is not asked about a small response to a client near by that takes turns
+//! and has sent its next request. Such a client has its answer, and the question costs a
+//! hundredth of all that a small response does. If nothing else was written since, the kernel
+//! also knows when the last acknowledgement came, to a tick of its clock (1 to 10 ms). It is
+//! asked for that if some of the response was missing a tick ago.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -32,37 +32,37 @@ use tokio::time::{Instant, sleep_until};
 /// The least time between the last byte's writing and the first question, and between questions.
 const LEAST_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A response of so many bytes goes out at once: the initial window of a connection
+/// The size of a response that goes out at once, in bytes: the initial window of a connection
 /// (RFC 6928), where segments are no smaller than usual.
 const SMALL_BYTES: u64 = 10 * 1400;
 
-/// A response that has not been acknowledged for so long is given up.
+/// The time after which a response that was not acknowledged is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Responses of a connection that are waited for; the oldest is given up for another.
+/// The most responses of a connection that are waited for; the oldest is given up for another.
 const RESPONSES_MAX: usize = 128;
 
-/// Connections of a worker that have ended and are waited for: each costs a descriptor.
+/// The most connections of a worker that have ended and are waited for: each costs a descriptor.
 const ENDED_MAX: usize = 256;
 
-/// A record that waits until its response is acknowledged. If it is dropped before, the time of
-/// that is not known.
+/// A record that waits until its response is acknowledged. If it is dropped before, that time
+/// stays unknown.
 pub trait Delivery {
     /// Notes that the client has had the response's last byte since `at`.
     fn acknowledged(self: Box<Self>, at: Instant);
 }
 
-/// Responses that a connection's client has not acknowledged as a whole.
+/// The responses that a connection's client has not acknowledged as a whole.
 pub(super) struct Unacknowledged {
     socket: RefCell<Descriptor>,
-    /// Bytes that the socket has taken.
+    /// The bytes that the socket has taken.
     written: Cell<u64>,
     /// The bytes of these that are known to be acknowledged.
     acknowledged: Cell<u64>,
-    /// The least time from here to the client and back, once the kernel has been asked for it.
+    /// The least round-trip time to the client, once the kernel has been asked for it.
     round_trip: Cell<Option<Duration>>,
     responses: RefCell<VecDeque<Response>>,
-    /// Whether an [`AckWatch`] has it.
+    /// Whether an [`AckWatch`] looks after the connection.
     is_watched: Cell<bool>,
 }
 
@@ -72,13 +72,13 @@ enum Descriptor {
     Lent(RawFd),
     /// A duplicate, after the socket has been closed.
     Own(OwnedFd),
-    /// The connection's end is over, and nothing is asked any more.
+    /// The connection has ended, and nothing is asked any more.
     Gone,
 }
 
-/// A response that has been written.
+/// A response that has been written and is waited for.
 struct Response {
-    /// The number of bytes that had been written with its last.
+    /// The number of bytes that the socket had taken with this response's last.
     end: u64,
     written_at: Instant,
     /// The time at which some of it was last known not to be acknowledged.
@@ -134,9 +134,9 @@ impl Unacknowledged {
         }
     }
 
-    /// Notes that something has come from the client. What the client has by then is
-    /// acknowledged; the kernel says what that is, unless it is the next request of a client
-    /// that `takes_turns`.
+    /// Notes that something has come from the client, whose TCP thereby acknowledges what it
+    /// has. The kernel is asked what that is, unless it is the next request of a client that
+    /// `takes_turns`.
     pub(super) fn heard(&self, takes_turns: bool) {
         if self.responses.borrow().is_empty() {
             return;
@@ -148,10 +148,11 @@ impl Unacknowledged {
         }
     }
 
-    /// Returns whether a client that takes turns has a response, as it sends its next request.
-    /// One that does not wait for its answers is taken for one that does at times: so what is
-    /// on its way is all of this response and no more, may not wait for acknowledgements
-    /// itself, and is there within the time in which the kernel would not have been asked.
+    /// Returns whether a client that takes turns has a response, since it sends its next
+    /// request. A client that does not wait for its answers is at times taken for one that does.
+    /// So the response must be the last that was written. What is on its way must be too little
+    /// to wait for acknowledgements itself. And it must arrive within the time in which the
+    /// kernel would not have been asked.
     fn is_answered(&self, response: &Response, now: Instant) -> bool {
         response.end == self.written.get()
             && response.end - self.acknowledged.get() <= SMALL_BYTES
@@ -179,7 +180,7 @@ impl Unacknowledged {
         response.delivery.acknowledged(at);
     }
 
-    /// Notes that the connection ends. While its client has some of a response still to come, a
+    /// Notes that the connection ends. If its client has some of a response still to come, a
     /// duplicate of the socket stays open.
     pub(super) fn close(&self, socket: BorrowedFd<'_>, watch: &AckWatch) {
         self.heard(false);
@@ -203,8 +204,8 @@ impl Unacknowledged {
         }
     }
 
-    /// Tells the responses that the kernel says are acknowledged, and gives up those that never
-    /// will be, or have not been for too long.
+    /// Tells of the responses that are acknowledged, as the kernel says. Gives up those that
+    /// never will be, or have not been for too long.
     fn look(&self, now: Instant) {
         let (socket, has_ended) = match &*self.socket.borrow() {
             Descriptor::Lent(socket) => (*socket, false),
@@ -239,7 +240,7 @@ impl Unacknowledged {
         }
     }
 
-    /// Takes the oldest response, if it is one of these.
+    /// Takes the oldest response, if `is_one` holds for it.
     fn pop_if(&self, is_one: impl FnOnce(&Response) -> bool) -> Option<Response> {
         let mut responses = self.responses.borrow_mut();
         match responses.front() {
@@ -253,7 +254,7 @@ impl Unacknowledged {
         drop(responses);
     }
 
-    /// Returns when to look next, if anything is waited for.
+    /// Returns when to look next, if a response is waited for.
     fn next_look(&self, now: Instant) -> Option<Instant> {
         let responses = self.responses.borrow();
         let age = now - responses.front()?.written_at;
@@ -278,22 +279,22 @@ fn heard_at(socket: RawFd, now: Instant) -> Instant {
     at.unwrap_or(now)
 }
 
-/// Returns whether nothing will come any more: the connection was reset, or given up.
+/// Returns whether the connection was reset or given up, so that nothing will come any more.
 fn is_closed(socket: RawFd) -> bool {
-    /// `TCP_CLOSE`, in include/net/tcp_states.h of Linux.
+    /// The state `TCP_CLOSE`, in include/net/tcp_states.h of Linux.
     const CLOSED: u8 = 7;
     sys::tcp_info(&socket).map_or(true, |info| info.state == CLOSED)
 }
 
-/// Looks after connections whose clients have not acknowledged all responses: a worker's.
+/// A worker's watch over connections whose clients have not acknowledged all responses.
 #[derive(Default)]
 pub(super) struct AckWatch {
-    /// The connections by when they are to be looked at, and a number.
+    /// The connections by the time at which they are to be looked at, and by a number.
     due: RefCell<BTreeMap<(Instant, u64), Rc<Unacknowledged>>>,
     added: Cell<u64>,
-    /// The number of these connections that have ended.
+    /// The number of watched connections that have ended.
     ended: Cell<usize>,
-    /// Wakes the watching task when a connection is due before all others.
+    /// The signal that wakes the watching task when a connection is due before all others.
     is_first: Notify,
 }
 
@@ -308,7 +309,7 @@ impl AckWatch {
         }
     }
 
-    /// Looks whenever it is time; runs as long as the worker.
+    /// Looks at connections whenever they are due; runs as long as the worker.
     pub(super) async fn run(&self) {
         loop {
             let next = self.due.borrow().first_key_value().map(|((at, _), _)| *at);
@@ -364,7 +365,8 @@ mod tests {
 
     use super::*;
 
-    /// Sends when its response is acknowledged, or none where that stays unknown.
+    /// A delivery that sends when its response was acknowledged, or `None` if that stays
+    /// unknown.
     struct Told(Sender<Option<Instant>>);
 
     impl Delivery for Told {
@@ -379,7 +381,7 @@ mod tests {
         }
     }
 
-    /// A connection whose client has little room for what it does not read.
+    /// A connection whose client has little room for bytes that it does not read.
     struct Link {
         watch: Rc<AckWatch>,
         unacknowledged: Rc<Unacknowledged>,
@@ -429,7 +431,7 @@ mod tests {
         }
     }
 
-    /// More than a client's buffer takes, and less than the server's.
+    /// A number of bytes that a client's buffer does not take, and the server's does.
     const MANY: usize = 100_000;
 
     async fn read(client: &mut TcpStream, bytes: usize) {
@@ -472,7 +474,7 @@ mod tests {
         });
     }
 
-    /// Reads the client's request, whose kernel has acknowledged all before it.
+    /// Reads the client's request, with which its kernel has acknowledged all before it.
     async fn ask(link: &mut Link, takes_turns: bool) {
         link.client.write_all(b"next").await.unwrap();
         read(&mut link.server, 4).await;

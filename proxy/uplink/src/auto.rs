@@ -1,5 +1,6 @@
-//! Asks the kernel what has left the host and how far the clients have come, and sets
-//! the uplink's rate by it. The core's [`Gate`] decides; this thread asks.
+//! The search for the uplink's rate: a thread that asks the kernel what has left the host and
+//! how far the clients have come, and sets the rate by it. The core's [`Gate`] decides; this
+//! thread asks.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,64 +19,63 @@ use super::ledger::left;
 use super::link::PacedLink;
 use super::watch::Watch;
 
-/// Between two polls while anything is unacknowledged.
+/// The time between two polls while anything is unacknowledged.
 const POLL_INTERVAL: Duration = Duration::from_micros(700);
 
 /// The longest time that the thread sleeps before it looks whether the uplink is still there.
 const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Sockets followed at a time; each costs a second descriptor while it is. A
+/// The most sockets that are followed at a time; each costs a second descriptor while it is. A
 /// socket beyond them is not evidence, and is served all the same.
 const SOCKETS_MAX: usize = 1024;
 
-/// Sockets asked about in a poll beside those that the gate wants to know of.
+/// The most sockets asked about in a poll, beside those that the gate wants to know of.
 const OTHERS_MAX: usize = 32;
 
-/// A socket not written to for so long is asked about in its turn: all that was written
-/// to it may have arrived.
+/// The time since its last write from which a socket is asked about in its turn: all that was
+/// written to it may have arrived.
 const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
 
-/// Events that are kept between two polls at most; of what is over only the bytes count.
+/// The most events that are kept between two polls; of what is over only the bytes count.
 const EVENTS_MAX: usize = 4096;
 
-/// The number of writes in a row after which sockets are asked about while no link has been
-/// found. One more may be each [`ASK_EVERY`]: to ask after each of 20,000 a second costs a
-/// tenth of the CPU time, and delays are as well told by some of them.
+/// The most writes in a row after each of which the kernel is asked about the socket, while no
+/// link has been found. One more may be each [`ASK_EVERY`]. To ask after each of 20,000 a second
+/// costs a tenth of the CPU time, and some of them tell delays as well.
 const ASKS_MAX: u32 = 64;
 
-/// The time that one of [`ASKS_MAX`] takes to come back.
+/// The time after which one more of the [`ASKS_MAX`] questions may be asked.
 const ASK_EVERY: Duration = Duration::from_micros(200);
 
-/// Bytes that the kernel is not asked about, written so soon after others, count as sent with
-/// them.
+/// The time within which bytes that the kernel is not asked about count as sent with those
+/// before.
 const TOGETHER: Duration = Duration::from_micros(100);
 
-/// A socket that has acknowledged nothing for so long is given up.
+/// The time since its last write after which a socket with unacknowledged bytes is given up.
 const GIVE_UP: Duration = Duration::from_secs(5);
 
-/// The sockets with bytes on the way, and what has happened to them since the thread
-/// last looked.
+/// The state of the search: the sockets with bytes on the way, and what has happened to them
+/// since the thread last looked.
 pub(crate) struct AutoRate {
-    /// Counts up each time that a search is begun or ended: one is on while
-    /// it is odd.
+    /// The number of times that a search was begun or ended: one is on while this is odd.
     searches: AtomicU64,
-    /// Zero if it is not known.
+    /// The rate that the link is known to carry; zero if that is not known.
     effective_rate_bits_per_s: AtomicU64,
     queue_us: AtomicU64,
-    /// Whether the search rests: nothing is late, and nothing is to be told.
+    /// Whether the search rests: nothing is late, and it is to be told of nothing.
     rests: AtomicBool,
-    /// A link has been found: its rate is searched for by all that is sent on it.
+    /// Whether a link has been found, whose rate all that is sent on it helps to find.
     is_engaged: AtomicBool,
     followed: Mutex<Followed>,
     written: Condvar,
 }
 
-/// A search whose thread waits for its beginning; dropped, it comes to nothing.
+/// A search whose thread waits for the beginning; if this is dropped, the search never begins.
 pub(crate) struct PreparedSearch {
     config: GateConfig,
-    /// The rate that it begins with.
+    /// The rate that the search begins with.
     rate_bits_per_s: u64,
-    /// Tells the thread the search's number.
+    /// The sender of the search's number to its thread, which begins then.
     begin: Sender<u64>,
 }
 
@@ -86,9 +86,9 @@ struct Followed {
     sockets: BTreeMap<u64, Socket>,
     /// Events of the sockets since the last poll, oldest first.
     events: Vec<(Time, Event)>,
-    /// The socket at which the turns go on of those that the gate does not ask about.
+    /// The socket at which the turns go on among those that the gate does not ask about.
     turn: u64,
-    /// The time at which all of [`ASKS_MAX`] will have come back.
+    /// The time at which all of the [`ASKS_MAX`] questions may be asked again.
     asks_whole_at: Time,
 }
 
@@ -97,21 +97,21 @@ struct Followed {
 enum Event {
     Wrote(Write),
     Sent(Sent),
-    /// Packets of no stream's bytes.
+    /// Wire bytes that count for no followed socket, such as packets without payload.
     Overhead(u64),
 }
 
 struct Socket {
-    /// A duplicate: the client may have been served, and the socket closed,
-    /// before the last bytes are acknowledged.
+    /// A duplicate of the socket's descriptor: the client may have been served, and the socket
+    /// closed, before the last bytes are acknowledged.
     fd: Arc<OwnedFd>,
     network: u64,
     cost: WireCost,
     written: u64,
     written_at: Time,
-    /// Wire bytes that the gate was told of.
+    /// The wire bytes that the gate was told of.
     told: u64,
-    /// Bytes were waiting in it when the kernel was last asked.
+    /// Whether bytes were waiting in the socket when the kernel was last asked.
     is_held: bool,
 }
 
@@ -122,9 +122,9 @@ pub(crate) struct Writer<'a> {
     pub(super) socket: u64,
     /// The client's network, as in [`Write::network`].
     pub(super) network: u64,
-    /// Bytes that it has taken so far.
+    /// The bytes that the socket has taken so far.
     pub(super) written: u64,
-    /// The bytes of these that it has just taken.
+    /// The bytes of these that the socket has just taken.
     pub(super) bytes: u64,
     pub(super) cost: WireCost,
     pub(super) fd: BorrowedFd<'a>,
@@ -181,7 +181,7 @@ impl AutoRate {
         }
     }
 
-    /// Notes that a connection is set up, or has ended, with packets that carry nothing.
+    /// Notes the packets without payload by which a connection is set up or ends.
     pub(crate) fn on_overhead(&self, now: Time, wire_bytes: u64) {
         if !self.rests.load(Relaxed) {
             self.lock().tell(now, Event::Overhead(wire_bytes));
@@ -193,7 +193,7 @@ impl AutoRate {
         self.searches.load(Relaxed) % 2 == 1
     }
 
-    /// Returns whether there is a search that wants to be told of what happens.
+    /// Returns whether there is a search that wants to be told of events.
     pub(super) fn is_watching(&self) -> bool {
         self.is_on() && !self.rests.load(Relaxed)
     }
@@ -203,11 +203,11 @@ impl AutoRate {
         self.searches.load(Relaxed) == search
     }
 
-    /// Makes a search ready, if there is none like it.
+    /// Prepares a search; returns `None` if one with this configuration is on.
     ///
     /// # Errors
     ///
-    /// No thread can be had.
+    /// The system can start no thread.
     pub(crate) fn prepare(
         link: &Arc<PacedLink>,
         config: GateConfig,
@@ -234,7 +234,7 @@ impl AutoRate {
         }))
     }
 
-    /// Begins a search in the place of the present one; its thread ends with the uplink, or
+    /// Begins a search in the place of the present one. Its thread ends with the uplink, or with
     /// the search.
     pub(crate) fn commit(link: &PacedLink, prepared: PreparedSearch) {
         let own = link.auto();
@@ -247,7 +247,7 @@ impl AutoRate {
         let _ = prepared.begin.send(search);
     }
 
-    /// Ends the search, if there is one: the rate is given.
+    /// Ends the search, if there is one, since the rate is given.
     pub(crate) fn stop(&self) {
         if self.is_on() {
             self.searches.fetch_add(1, Relaxed);
@@ -322,7 +322,7 @@ impl AutoRate {
         control
     }
 
-    /// Follows nothing until [`Self::resume`].
+    /// Lets the search rest: nothing is followed until [`Self::resume`].
     fn rest(&self, gate: &mut Gate) {
         self.rests.store(true, Relaxed);
         for socket in self.forget().into_keys() {
@@ -330,7 +330,8 @@ impl AutoRate {
         }
     }
 
-    /// Begins anew: a worker that wrote when the rest began may have told of it.
+    /// Ends a rest. All that was followed is forgotten, for a worker that wrote when the rest
+    /// began may have told of it.
     fn resume(&self) {
         if self.rests.load(Relaxed) {
             drop(self.forget());
@@ -344,7 +345,8 @@ impl AutoRate {
         mem::take(&mut followed.sockets)
     }
 
-    /// Tells a gate what has happened. It is not told under the lock, for which the workers wait.
+    /// Tells a gate of the events so far. That is done without the lock, for which the workers
+    /// wait.
     fn tell(&self, gate: &mut Gate) {
         let events = mem::take(&mut self.lock().events);
         for (at, event) in events {
@@ -358,7 +360,8 @@ impl AutoRate {
 }
 
 impl Followed {
-    /// Returns whether a socket may be asked about after a write; one fewer may after that.
+    /// Returns whether the kernel may be asked about a socket after a write; if so, one fewer
+    /// question is left.
     fn may_ask(&mut self, now: Time) -> bool {
         let whole_at = self.asks_whole_at.max(now);
         let may = whole_at.since(now) <= ASK_EVERY * (ASKS_MAX - 1);
@@ -368,7 +371,7 @@ impl Followed {
         may
     }
 
-    /// Notes what a socket has taken that is not asked about: as if it had left at once.
+    /// Notes what a socket has taken that is not asked about, as if it had left at once.
     fn pass_over(&mut self, now: Time, writer: &Writer<'_>) {
         let wire_bytes = writer.cost.segment_bytes(writer.bytes);
         if let Some(socket) = self.sockets.get_mut(&writer.socket) {
@@ -413,7 +416,7 @@ impl Followed {
         true
     }
 
-    /// Notes what of a socket has left since it was last asked.
+    /// Notes what has left a socket since it was last asked about.
     fn report(&mut self, now: Time, socket: u64, info: &TcpInfo) {
         let Some(followed) = self.sockets.get_mut(&socket) else {
             return;
@@ -472,8 +475,8 @@ impl Followed {
         asked
     }
 
-    /// Lets go of sockets that have acknowledged everything, and of those that have been
-    /// silent for long.
+    /// Lets go of sockets that have acknowledged everything, and of those that were not written
+    /// to for [`GIVE_UP`].
     fn let_go(&mut self, now: Time, gate: &mut Gate, samples: &[GateSample]) {
         for sample in samples {
             let socket = self.sockets.get(&sample.socket);
@@ -559,7 +562,7 @@ mod tests {
         (listener.accept().unwrap().0, client)
     }
 
-    /// Writes `bytes` to a socket in place of a connection's gauge.
+    /// Writes `bytes` to a socket, and notes them as a connection's gauge would.
     fn write(auto: &AutoRate, now: Time, key: u64, socket: &mut TcpStream, bytes: u64, all: u64) {
         socket.write_all(&vec![b'x'; bytes as usize]).unwrap();
         let writer = Writer {
@@ -573,7 +576,7 @@ mod tests {
         auto.on_write(now, all, &writer);
     }
 
-    /// Asks about all that are due, and lets go of those that have arrived.
+    /// Asks about all sockets that are due, and lets go of those whose bytes have arrived.
     fn ask(auto: &AutoRate, now: Time) -> usize {
         let mut followed = auto.lock();
         let asked = followed.asked(now, &[]);
@@ -713,7 +716,7 @@ mod tests {
         assert_eq!(told(&auto), 3 * EVENTS_MAX as u64 * 66);
     }
 
-    /// Begins a search, if there is none like it.
+    /// Begins a search, unless one with this configuration is on.
     fn begin_search(link: &Arc<PacedLink>, config: GateConfig) {
         if let Some(prepared) = AutoRate::prepare(link, config).unwrap() {
             AutoRate::commit(link, prepared);

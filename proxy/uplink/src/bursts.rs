@@ -1,8 +1,7 @@
-//! Bytes that are no response: a tunnel's, of which nothing is known.
+//! The bytes of tunnels, which are no responses, and of which nothing is known.
 //!
-//! What comes without a pause is a flow of unknown size, which is ranked by
-//! what it has had: a message goes ahead of a download, whatever went through
-//! the tunnel before.
+//! Bytes that come without a pause are a flow of unknown size, which is ranked by what it has
+//! had. So a message goes ahead of a download, whatever went through the tunnel before.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -16,21 +15,21 @@ use super::{Outlet, WireMarks};
 pub struct Bursts<'a> {
     outlet: &'a Outlet,
     class: usize,
-    /// The client whose tunnel it is, where clients share the uplink.
+    /// The client whose tunnel it is, if clients share the uplink.
     client: Option<u64>,
-    /// The number by which a survey tells whence they come.
+    /// The number by which a survey tells where the bytes come from.
     origin: u32,
-    /// The flow of the burst that is going on, if the uplink is paced and has room.
+    /// The flow of the present burst, if the uplink is paced and has room.
     flow: Option<Flow>,
-    /// Bytes of the burst that have had their turn.
+    /// The bytes of the present burst that have had their turn.
     attained: u64,
     waited: Duration,
-    /// The code points of its packets, if they bear any.
+    /// The marks of the tunnel's packets, if they bear code points.
     marks: Option<WireMarks>,
 }
 
 impl<'a> Bursts<'a> {
-    /// Returns those of a tunnel in this class, of this client.
+    /// Returns the bursts of a tunnel in this class, of this client.
     pub fn new(outlet: &'a Outlet, class: usize, client: Option<u64>) -> Self {
         Self {
             outlet,
@@ -44,13 +43,13 @@ impl<'a> Bursts<'a> {
         }
     }
 
-    /// Notes the number by which a survey tells whence they come.
+    /// Sets the number by which a survey tells where the bytes come from.
     #[must_use]
     pub fn of_origin(self, origin: u32) -> Self {
         Self { origin, ..self }
     }
 
-    /// Lets its packets bear code points, if there are any.
+    /// Sets the marks of the tunnel's packets, if they bear code points.
     #[must_use]
     pub fn marked(self, marks: Option<WireMarks>) -> Self {
         Self { marks, ..self }
@@ -90,7 +89,7 @@ impl<'a> Bursts<'a> {
         bytes
     }
 
-    /// Ends the burst, for nothing more is there for now.
+    /// Ends the burst, since the tunnel has nothing more for now.
     pub fn pause(&mut self) {
         if let Some(flow) = self.flow.take() {
             self.waited += flow.waited();

@@ -1,8 +1,10 @@
-//! Code points on clients' sockets: which packets are IN, and which are OUT (SFD02).
+//! Code points on clients' sockets, which tell routers which packets are IN and which are OUT
+//! (SFD02).
 //!
-//! A packet has the code point that its socket has when it leaves. So a connection's next
-//! mark waits until what was given before in another is in the socket ([`WireMark`]), and
-//! the socket's code point until all that it holds was sent (`poll_mark` of the socket).
+//! A packet has the code point that its socket has when the packet leaves. So a connection's
+//! next mark waits until all bytes of the mark before are in the socket ([`WireMark`]). The
+//! socket's code point waits until all that the socket holds was sent (`poll_mark` of the
+//! socket).
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -21,17 +23,17 @@ use tokio::time::Instant;
 
 use sprat_net::sys;
 
-/// A write of a response beyond the threshold, at most, where some of these are promoted:
+/// The most bytes of a write of a response beyond the threshold, if some of these are promoted:
 /// what is a packet to a router is a write here.
 const PACKET_BYTES: u64 = 16 << 10;
 
-/// The least that `TCP_NOTSENT_LOWAT` takes: a socket is writable once all was sent.
+/// The least value that `TCP_NOTSENT_LOWAT` takes: a socket is writable once all was sent.
 const NOTHING_UNSENT: u32 = 1;
 
 /// The number of the next response.
 static NEXT_RESPONSE: AtomicU64 = AtomicU64::new(0);
 
-/// Whether it was said that a socket refuses a code point.
+/// Whether the log was told that a socket refuses a code point.
 static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
 
 /// A mark and its code point.
@@ -44,28 +46,28 @@ struct Point {
 /// A connection's mark: what its next bytes want, and what its socket has.
 #[derive(Default)]
 pub struct WireMark {
-    /// The mark and code point of the next bytes; none if they want none.
+    /// The mark and code point of the next bytes; `None` if they want none.
     wanted: Cell<Option<Point>>,
     current: Cell<Option<Point>>,
     /// The traffic class that the socket had before it was marked.
     unmarked: Cell<Option<u32>>,
     /// The socket's `TCP_NOTSENT_LOWAT`, while it is lowered.
     lowered: Cell<Option<u32>>,
-    /// HTTP/2: chunks given that the socket does not have.
+    /// The chunks given over HTTP/2 that the socket does not have.
     chunks: Cell<usize>,
-    /// HTTP/1.1: a head or a frame was given that the socket may not have.
+    /// Whether a head or a frame was given over HTTP/1.1 that the socket may not have.
     has_frame: Cell<bool>,
-    /// HTTP/2: a head was given that the socket may not have. It holds up no other stream,
-    /// for a head that was given up is never told of.
+    /// Whether a head was given over HTTP/2 that the socket may not have. It holds up no other
+    /// stream, for the connection never hears of a head that was given up.
     has_head: Cell<bool>,
-    /// Responses that are on their way.
+    /// The number of responses that are on their way.
     responses: Cell<usize>,
     /// The tasks that wait until another mark may be given.
     waiting: RefCell<Vec<Waker>>,
 }
 
 impl WireMark {
-    /// Ready once bytes of this mark may be given, which they are then.
+    /// Waits until bytes of this mark may be given; they are the next bytes then.
     fn poll_turn(&self, cx: &Context<'_>, point: Point) -> Poll<()> {
         let mut waiting = self.waiting.borrow_mut();
         let joins = self.wanted.get() == Some(point) && waiting.is_empty();
@@ -83,7 +85,8 @@ impl WireMark {
         self.chunks.get() == 0 && !self.has_frame.get()
     }
 
-    /// Lets the tasks go on that wait for another mark, and ends the marks with the last response.
+    /// Wakes the tasks that wait for another mark, once all that was given is in the socket.
+    /// Ends the marks with the last response.
     fn look(&self) {
         if !self.is_clear() {
             return;
@@ -114,22 +117,22 @@ impl WireMark {
         self.look();
     }
 
-    /// Returns whether the socket has another mark than its next bytes want.
+    /// Returns whether the socket's mark is another than its next bytes want.
     pub fn is_stale(&self) -> bool {
         self.wanted.get() != self.current.get()
     }
 
-    /// Returns whether the socket's mark is only to be taken off.
+    /// Returns whether the socket's mark is to be taken off, and no other set.
     pub fn is_over(&self) -> bool {
         self.wanted.get().is_none() && self.current.get().is_some()
     }
 
-    /// Returns the mark of what is written now.
+    /// Returns the mark of the bytes that are written now.
     pub fn current(&self) -> Option<Mark> {
         self.current.get().map(|point| point.mark)
     }
 
-    /// Says whether all that was written has been sent; if not, the socket is writable as
+    /// Checks that all that was written has been sent. If not, the socket becomes writable as
     /// soon as it has.
     ///
     /// # Errors
@@ -172,10 +175,10 @@ impl WireMark {
     }
 
     /// Sets a socket's code point, or takes it off. The kernel keeps the two bits of ECN, which
-    /// are TCP's own (RFC 3168). With the type of service it also sets the socket's priority,
-    /// by a table that is older than code points: for it `af13` is more urgent than `af11`.
-    /// That is undone, or the host's own queue would have OUT overtake IN, and an order by
-    /// `SO_PRIORITY` would be lost.
+    /// are TCP's own (RFC 3168). With the type of service the kernel also sets the socket's
+    /// priority, by a table that is older than code points: for it `af13` is more urgent than
+    /// `af11`. The priority is therefore set back. Otherwise the host's own queue would let OUT
+    /// overtake IN, and an order by `SO_PRIORITY` would be lost.
     fn set_code_point(
         &self,
         socket: &SockRef<'_>,
@@ -198,25 +201,25 @@ impl WireMark {
     }
 }
 
-/// Returns whether a socket's packets are of IPv4, as those of some clients of `[::]` are.
+/// Returns whether a socket's packets are of IPv4, as for some clients of `[::]`.
 fn is_ipv4(stream: &TcpStream) -> bool {
     let address = stream.peer_addr();
     address.is_ok_and(|address| address.ip().to_canonical().is_ipv4())
 }
 
-/// The marks of what goes to a client: a response's, or a tunnel's.
+/// The marks of the bytes of a response or a tunnel.
 pub struct WireMarks {
     wire: Rc<WireMark>,
     marking: Marking,
     began: Instant,
-    /// The marks that are given here, and the response's number. Under the uplink's scheduler
-    /// grants bear the marks.
+    /// The response's number and its marks, if they are given here. Under the uplink's
+    /// scheduler, grants bear the marks.
     own: Option<(u64, FlowMarks)>,
 }
 
 impl WireMarks {
-    /// Returns the marks of something whose grants bear them, or that is marked here after
-    /// `head` bytes of its own.
+    /// Returns the marks of a response or a tunnel. If `is_granted`, its grants bear them; if
+    /// not, they are given here, after `head` bytes of its own.
     pub fn new(wire: &Rc<WireMark>, marking: Marking, is_granted: bool, head: u64) -> Self {
         wire.responses.set(wire.responses.get() + 1);
         let mut own = FlowMarks::default();
@@ -239,8 +242,8 @@ impl WireMarks {
         }
     }
 
-    /// Marks the next of `available` bytes, which are `granted` with a mark or are marked
-    /// here: their mark, and how many have it.
+    /// Marks the next of `available` bytes; returns their mark, and how many have it. They are
+    /// `granted` with a mark, or marked here.
     fn next(&mut self, granted: Option<Mark>, available: u64) -> (Mark, u64) {
         let rule = &self.marking.rule;
         let Some((number, own)) = &mut self.own else {
@@ -282,18 +285,18 @@ impl Drop for WireMarks {
     }
 }
 
-/// A response's bytes on their way through its marks.
+/// A response's bytes that wait to be given with their marks.
 pub struct MarkedBytes {
     marks: WireMarks,
-    /// Whether other streams share its connection.
+    /// Whether the connection is of HTTP/2, so that other streams share it.
     is_http2: bool,
     held: Bytes,
-    /// The mark of the next of them, and how many have it.
+    /// The mark of the next held bytes, and how many have it.
     next: Option<(Mark, u64)>,
 }
 
 impl MarkedBytes {
-    /// Returns a response of which no byte of the body has come.
+    /// Returns the state for a response, of whose body no byte has come.
     pub fn new(marks: WireMarks, is_http2: bool) -> Self {
         Self {
             marks,
@@ -303,18 +306,18 @@ impl MarkedBytes {
         }
     }
 
-    /// Counts the bytes that are held here.
+    /// Returns how many bytes are held here.
     pub fn held(&self) -> u64 {
         self.held.len() as u64
     }
 
-    /// Takes a chunk, of which nothing is held any more.
+    /// Takes a chunk, with the mark that it was granted. Nothing may be held any more.
     pub fn hold(&mut self, data: Bytes, granted: Option<Mark>) {
         self.next = Some(self.marks.next(granted, data.len() as u64));
         self.held = data;
     }
 
-    /// Gives what is held and has one mark, as soon as that may be given.
+    /// Gives the next held bytes that have one mark, as soon as that mark may be given.
     pub fn poll_give(&mut self, cx: &Context<'_>) -> Poll<Bytes> {
         let available = self.held();
         let (mark, bytes) = match self.next {

@@ -1,24 +1,23 @@
-//! What `/metrics` is told of the scheduler's counters: that none falls.
+//! The scheduler's counters as `/metrics` has them: none of them falls.
 //!
-//! The scheduler takes back what was debited and not sent, so that its sums are
-//! exact at any time. A counter that falls is taken for a restart, though: what
-//! was taken back since it was last told is set against what comes next.
+//! The scheduler takes back what was debited and not sent, so that its sums are exact at any
+//! time. But a scraper takes a counter that falls for a restart. What was taken back since the
+//! last scrape is therefore set against what comes next.
 
 use sprat_scheduler::{EgressClassStats, EgressStats};
 
-/// The highest that was told of each counter.
+/// The highest values of the counters that were published.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// Bytes on the wire that became known long after they had left; negative
-    /// if too much was debited then.
+    /// The bytes on the wire that became known long after they had left; negative if too much
+    /// was debited then.
     past_bytes: i64,
-    /// Bytes on the wire outside grants that the scheduler's clock had no room
-    /// for.
+    /// The bytes on the wire, outside grants, for which the scheduler's clock had no room.
     forgotten_bytes: u64,
     told: EgressStats,
-    /// Bytes granted in each class.
+    /// The bytes granted in each class, as published.
     told_classes: Vec<u64>,
-    /// Bytes granted by mark.
+    /// The bytes granted by mark, as published.
     told_marks: [u64; 2],
 }
 
@@ -33,7 +32,7 @@ impl Counters {
         self.forgotten_bytes = self.forgotten_bytes.saturating_add(wire_bytes);
     }
 
-    /// Returns the sums at this moment: they fall where something is taken back.
+    /// Returns the exact sums at this moment, which fall if something is taken back.
     pub(super) fn exact(&self, stats: EgressStats) -> EgressStats {
         let past = self.past_bytes;
         let wire_bytes = stats.wire_bytes.saturating_add(self.forgotten_bytes);
@@ -44,7 +43,7 @@ impl Counters {
         }
     }
 
-    /// Returns the counters as they are to be told.
+    /// Returns the counters as they are published: none falls.
     pub(super) fn publish(&mut self, stats: EgressStats) -> EgressStats {
         let exact = self.exact(stats);
         let told = &self.told;
@@ -57,7 +56,7 @@ impl Counters {
         self.told
     }
 
-    /// Returns the marks' counters as they are to be told.
+    /// Returns the marks' counters as they are published: none falls.
     pub(super) fn publish_marks(&mut self, bytes: [u64; 2]) -> [u64; 2] {
         for (told, bytes) in self.told_marks.iter_mut().zip(bytes) {
             *told = bytes.max(*told);
@@ -65,7 +64,7 @@ impl Counters {
         self.told_marks
     }
 
-    /// Returns the classes' counters as they are to be told.
+    /// Returns the classes' counters as they are published: none falls.
     pub(super) fn publish_classes(
         &mut self,
         mut classes: Vec<EgressClassStats>,

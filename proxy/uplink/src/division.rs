@@ -1,11 +1,12 @@
-//! The rate of a link that several instances send on, divided among those that live.
+//! The division of a link's rate among the instances that send on it.
 //!
-//! Each tells a store at an interval that it lives and how much it has to send, and hears
-//! the same of the others. [`portion`] says what that makes. A share shrinks at once, and
-//! grows when it has been found twice: by then those who have to give have heard of it.
+//! Each instance tells a store at an interval that it lives and how much it has to send, and
+//! hears the same of the others. [`portion`] makes its share of that. A share shrinks at once,
+//! and grows when it has been found twice: by then the instances that have to give have heard of
+//! it.
 //!
-//! An instance that the store does not answer keeps its share for a lease, as the others
-//! know of it for so long, and has an even one from then on.
+//! An instance that the store does not answer keeps its share for a lease, since the others know
+//! of it for so long. From then on it takes an even share.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,20 +24,20 @@ use tokio::time::{Instant, sleep, timeout};
 use super::link::PacedLink;
 use super::portions::portion;
 
-/// Reports of an instance in the time of its lease.
+/// The number of an instance's reports in the time of its lease.
 const REPORTS_PER_LEASE: u32 = 3;
 
-/// The time for the store's answer, and for a farewell.
+/// The time allowed for the store's answer; [`FAREWELL_BOUND`] is that for a farewell.
 const ANSWER_BOUND: Duration = Duration::from_secs(1);
 const FAREWELL_BOUND: Duration = Duration::from_millis(200);
 
-/// Instances that are heard of at most; the store forgets those above.
+/// The most instances that are heard of; the store forgets those beyond.
 const INSTANCES_MAX: usize = 1000;
 
-/// Notes that an instance lives, and tells of all that do. Its clock is the store's: those of
-/// the instances may differ. `KEYS[1]` is a hash that has of each when it is gone, in ms, and
-/// what it asks for; `ARGV` are the instance, its lease in ms, what it asks for, and how many
-/// may be told of.
+/// The store's script that notes that an instance lives, and returns what the others ask for.
+/// Its clock is the store's: those of the instances may differ. `KEYS[1]` is a hash with, for
+/// each instance, the time at which it is gone, in ms, and what it asks for. `ARGV` are the
+/// instance, its lease in ms, what it asks for, and how many may be told of.
 const REPORT: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -54,7 +55,7 @@ end
 return asked
 ";
 
-/// The thread that divides a link's rate; its end is that of the division.
+/// A link's division: its thread, which ends when this is dropped.
 pub(crate) struct Division {
     total_bits_per_s: u64,
     config: Config,
@@ -62,7 +63,7 @@ pub(crate) struct Division {
     _thread: Background,
 }
 
-/// The thread's counts: of the instances, and of its failures.
+/// The thread's counts of the instances, and of its failures.
 struct Told {
     instances: AtomicU64,
     failures: AtomicU64,
@@ -73,13 +74,13 @@ struct Told {
 pub(crate) struct Divided {
     /// The number of instances, this one among them.
     pub(crate) instances: u64,
-    /// Reports that the store did not answer.
+    /// The number of reports that the store did not answer.
     pub(crate) failures: u64,
 }
 
 /// The division that a link is to have.
 pub(crate) enum PreparedDivision {
-    /// The present one goes on, or there is none.
+    /// The present division goes on, or there is none.
     Same,
     /// The rate is not divided any more.
     None,
@@ -87,20 +88,21 @@ pub(crate) enum PreparedDivision {
     Fresh(Waiting),
 }
 
-/// A division whose thread waits for its beginning; dropped, it comes to nothing.
+/// A division whose thread waits for the beginning; if this is dropped, the division never
+/// begins.
 pub(crate) struct Waiting {
     begin: oneshot::Sender<()>,
-    /// The share that it begins with.
+    /// The share that the instance begins with.
     share_bits_per_s: u64,
     division: Division,
 }
 
 impl Division {
-    /// Makes ready that a link's rate, in bits per second, is divided, or no longer.
+    /// Prepares the division of a link's rate, in bits per second, or its end.
     ///
     /// # Errors
     ///
-    /// The store's address makes no sense, or no thread can be had.
+    /// The store's address makes no sense, or the system can start no thread.
     pub(crate) fn prepare(
         link: &Arc<PacedLink>,
         wanted: Option<(u64, &Config)>,
@@ -119,7 +121,8 @@ impl Division {
         Ok(PreparedDivision::Fresh(fresh))
     }
 
-    /// Divides a link's rate from now on, or no longer. A division that is as it was goes on.
+    /// Begins a prepared division, or ends the present one. A division that is as it was goes
+    /// on.
     pub(crate) fn commit(link: &PacedLink, prepared: PreparedDivision) {
         let fresh = match prepared {
             PreparedDivision::Same => return,
@@ -200,7 +203,7 @@ struct Member {
     link: Weak<PacedLink>,
     client: Client,
     key: String,
-    /// The instance's name, which no other has: an instance that is started anew is another.
+    /// The instance's name, which no other has: an instance that is started anew has another.
     name: String,
     lease: Duration,
     total_bits_per_s: u64,
@@ -261,8 +264,9 @@ impl Member {
         goes_on
     }
 
-    /// Returns what the instance has to send, in bits per second: all that there is, if
-    /// responses wait; none if the uplink is gone.
+    /// Returns what the instance asks for, in bits per second: the whole rate if responses wait
+    /// or it uses nine tenths of its share, and what it uses otherwise. Returns `None` if the
+    /// uplink is gone.
     fn asked(&self, usage: &mut Usage, share_bits_per_s: u64) -> Option<u64> {
         let link = self.link.upgrade()?;
         let used = usage.bits_per_s(link.debited_wire_bytes());
@@ -274,7 +278,7 @@ impl Member {
         })
     }
 
-    /// Tells the store that this one lives; returns what the others ask for.
+    /// Tells the store that this instance lives; returns what each of the others asks for.
     async fn report(
         &self,
         connection: &mut Option<StoreConnection>,
@@ -300,7 +304,7 @@ impl Member {
         }
     }
 
-    /// Tells the store that this one is gone.
+    /// Tells the store that this instance is gone.
     async fn part(&self, connection: Option<StoreConnection>) {
         let Some(opened) = connection else { return };
         let mut part = redis::cmd("HDEL");
@@ -318,11 +322,11 @@ fn reason(failed: Result<Result<Vec<u64>, RedisError>, Elapsed>) -> String {
     }
 }
 
-/// A share of the link, as it changes.
+/// An instance's share of the link, as it changes.
 struct Share {
     /// The rate at which the instance may send.
     bits_per_s: u64,
-    /// The rate that was found for it last.
+    /// The rate that was found for the instance last.
     found_bits_per_s: u64,
     total_bits_per_s: u64,
 }
@@ -336,7 +340,7 @@ impl Share {
         }
     }
 
-    /// Takes a share that was found: less at once, more when it is found again.
+    /// Takes a share that was found: a smaller one at once, a larger one when it is found again.
     fn find(&mut self, bits_per_s: u64) {
         let found = bits_per_s.clamp(1, self.total_bits_per_s.max(1));
         self.bits_per_s = found.min(self.found_bits_per_s.max(self.bits_per_s.min(found)));
@@ -351,7 +355,7 @@ struct Usage {
 }
 
 impl Usage {
-    /// Returns the rate since it was asked for before, in bits per second.
+    /// Returns the rate since the last call, in bits per second.
     fn bits_per_s(&mut self, bytes: u64) -> u64 {
         let now = Instant::now();
         let Some((at, before)) = self.last.replace((now, bytes)) else {
@@ -378,7 +382,7 @@ mod tests {
     const TOTAL: u64 = 24_000_000;
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A `redis-server` of its own, on a socket; killed when dropped.
+    /// A `redis-server` of the test's own, on a socket, killed when this is dropped.
     struct Redis {
         child: Child,
         directory: std::path::PathBuf,
@@ -451,7 +455,7 @@ mod tests {
         }
     }
 
-    /// Divides a link's rate from now on, or no longer.
+    /// Divides a link's rate from now on, or ends its division.
     fn divide(link: &Arc<PacedLink>, wanted: Option<(u64, &Config)>) {
         let prepared = Division::prepare(link, wanted).unwrap();
         Division::commit(link, prepared);

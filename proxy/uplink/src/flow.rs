@@ -1,4 +1,4 @@
-//! A response's place on the uplink.
+//! Flows: the claims of responses on the uplink.
 
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -8,17 +8,18 @@ use sprat_scheduler::{AtCapacity, FlowId, FlowSpec, Mark, Size};
 
 use super::link::WorkerLink;
 
-/// A response's place on the uplink, given up when dropped.
+/// A response's claim on the uplink, given up when this is dropped.
 pub(crate) struct Flow {
     worker: Rc<WorkerLink>,
-    /// The flow's name; none before it is open, nor if its response was served at once.
+    /// The flow's number at the desk; `None` before it is open, and if its response was served
+    /// at once.
     id: Option<FlowId>,
     waited: Duration,
-    /// Bytes that it was granted.
+    /// The bytes that the flow was granted.
     granted: u64,
-    /// The number of times that it was granted bytes.
+    /// The number of grants that the flow had.
     grants: u64,
-    /// The mark of what it was granted last, where flows are marked.
+    /// The mark of the last grant, if flows are marked.
     mark: Option<Mark>,
     /// Whether all of the response has been asked for.
     is_complete: bool,
@@ -27,16 +28,16 @@ pub(crate) struct Flow {
 /// The grants that a response had on the uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// The number of times that it was granted bytes.
+    /// The number of grants that the response had.
     pub grants: u64,
-    /// The bytes, with those of its head unless that went ahead.
+    /// The bytes of the grants, with those of the response's head unless that went ahead.
     pub bytes: u64,
     /// The time that the bytes waited for their turns.
     pub waited: Duration,
 }
 
 impl Flow {
-    /// Returns a place that is still to be taken.
+    /// Returns a flow that is still to be opened.
     pub(crate) fn new(worker: &Rc<WorkerLink>) -> Self {
         Self {
             worker: Rc::clone(worker),
@@ -49,7 +50,7 @@ impl Flow {
         }
     }
 
-    /// Returns a place that is taken by a flow with nothing to send yet.
+    /// Returns an open flow, which has nothing to send yet.
     pub(crate) fn opened(worker: &Rc<WorkerLink>, spec: FlowSpec) -> Result<Self, AtCapacity> {
         let mut flow = Self::new(worker);
         flow.open(spec)?;
@@ -63,8 +64,8 @@ impl Flow {
         Ok(())
     }
 
-    /// Serves the response at once with all of its `bytes`, if it needs no flow; returns
-    /// whether it was.
+    /// Serves the response at once with all of its `bytes`, if it needs no flow; returns whether
+    /// that was done.
     pub(crate) fn serve_at_once(&mut self, spec: FlowSpec, bytes: u64) -> bool {
         let now = self.worker.now();
         let mut state = self.worker.link.lock();
@@ -76,8 +77,8 @@ impl Flow {
         is_served
     }
 
-    /// Asks for the link with `available` bytes to send; ready with how many
-    /// of them may be written now. What was served at once has nothing to wait for.
+    /// Asks for the link with `available` bytes to send; ready with how many of them may be
+    /// written now. A response that was served at once does not wait.
     pub(crate) fn poll_grant(&mut self, cx: &mut Context<'_>, available: u64) -> Poll<u64> {
         let Some(id) = self.id else {
             return Poll::Ready(available);
@@ -107,21 +108,21 @@ impl Flow {
         Poll::Ready(turn.bytes)
     }
 
-    /// Notes that the backend has nothing more for now.
+    /// Notes that the endpoint has nothing more for now.
     pub(crate) fn pause(&mut self) {
         let Some(id) = self.id else { return };
         let now = self.worker.now();
         self.worker.link.lock().desk.pause(now, id);
     }
 
-    /// Notes that all of the response has been asked for. It matters when the flow ends, and
-    /// the uplink is told then.
+    /// Notes that all of the response has been asked for. The uplink is told when the flow ends,
+    /// which is when it matters.
     pub(crate) fn complete(&mut self) {
         self.is_complete = true;
     }
 
-    /// Notes that `bytes` are left of the response, beside what was granted: its size is known
-    /// exactly now.
+    /// Notes that `bytes` of the response are left beside what was granted, so that its size is
+    /// now known exactly.
     pub(crate) fn has_left(&mut self, bytes: u64) {
         let Some(id) = self.id else { return };
         let (now, size) = (self.worker.now(), Size::Exact(self.granted + bytes));
@@ -129,12 +130,12 @@ impl Flow {
         state.desk.egress_mut().resize(now, id, size);
     }
 
-    /// Returns the mark of what it was granted last, where flows are marked.
+    /// Returns the mark of the last grant, if flows are marked.
     pub(crate) fn mark(&self) -> Option<Mark> {
         self.mark
     }
 
-    /// Counts bytes of its response that went ahead of it towards its mark.
+    /// Counts, towards the flow's mark, bytes of its response that went ahead of it.
     pub(crate) fn count_ahead(&self, bytes: u64) {
         let Some(id) = self.id else { return };
         let now = self.worker.now();
@@ -142,12 +143,12 @@ impl Flow {
         state.desk.egress_mut().count_ahead(now, id, bytes);
     }
 
-    /// Returns how long its bytes have waited for the uplink.
+    /// Returns how long the flow's bytes have waited for the uplink.
     pub(crate) fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// Returns what it was granted so far.
+    /// Returns the grants that the flow had so far.
     pub(crate) fn granted(&self) -> Granted {
         Granted {
             grants: self.grants,

@@ -1,16 +1,16 @@
-//! A body waits here until the socket has taken what it gave before.
+//! A gate at which a body waits until the socket has taken what it gave before.
 
 use std::cell::{Cell, RefCell};
 use std::task::{Context, Poll, Waker};
 
-/// Tells the body on a connection how far its socket has come: a connection
-/// that TCP holds back is not given more.
+/// A connection's gate for its bodies, which opens when its socket has taken what they gave: a
+/// connection that TCP holds back is not given more.
 #[derive(Default)]
 pub struct FlushGate {
-    /// A frame has been handed to the HTTP layer and is not all written.
+    /// Whether a frame has been handed to the HTTP layer and is not all written.
     unflushed: Cell<bool>,
     on_flush: RefCell<Option<Waker>>,
-    /// Others, on a connection that has more than one body at a time.
+    /// The wakers of other bodies, on a connection that has more than one at a time.
     others: RefCell<Vec<Waker>>,
 }
 
@@ -20,7 +20,7 @@ impl FlushGate {
         self.unflushed.set(true);
     }
 
-    /// Ready once all that was given is in the socket.
+    /// Waits until all that was given is in the socket.
     pub(crate) fn poll_flushed(&self, cx: &Context<'_>) -> Poll<()> {
         if !self.unflushed.get() {
             return Poll::Ready(());

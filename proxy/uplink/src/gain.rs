@@ -1,4 +1,4 @@
-//! What the uplink's order gains over `fair`: the core's counterfactual, as JSON and in the
+//! The gain of the uplink's order over `fair`: the core's counterfactual, as JSON and in the
 //! table of metrics.
 
 use std::cmp::Reverse;
@@ -17,7 +17,7 @@ use super::metrics::LinkView;
 /// The gain of the uplink's order: how much longer responses would have taken under `fair`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Gain {
-    /// The factor of all responses of the last ten minutes.
+    /// The gain over all responses of the last ten minutes.
     ratio: Option<f64>,
     /// The policy that the uplink's is compared with.
     against: &'static str,
@@ -27,15 +27,15 @@ pub struct Gain {
     left_out: NotCompared,
 }
 
-/// Mean response times in a span.
+/// Mean response times in a span of time.
 #[derive(Clone, Debug, Serialize)]
 struct Compared {
     #[serde(flatten)]
     total: Means,
-    /// The same by size of the response, the smallest first.
+    /// The means by size of the response, the smallest first.
     sizes: Vec<SizeMeans>,
-    /// The same by the clients' networks, the one with the most responses first, and all
-    /// others at the end.
+    /// The means by the clients' networks: the one with the most responses first, and all others
+    /// at the end.
     networks: Vec<NetworkMeans>,
 }
 
@@ -67,7 +67,7 @@ struct Means {
     gain: Option<f64>,
 }
 
-/// The number of responses that are in no mean, by what kept them out.
+/// The number of responses that are in no mean, by the reason.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct NotCompared {
     cut: u64,
@@ -105,8 +105,8 @@ impl From<LeftOut> for NotCompared {
 
 /// The comparison with `fair`, if there is one.
 impl PacedLink {
-    /// Begins or ends the comparison of the order with `fair`: there is one if it is wanted and
-    /// makes a difference.
+    /// Begins the comparison of the order with `fair` if it is wanted and makes a difference,
+    /// and ends it if not.
     pub(super) fn compare(&self, uplink: &config::Uplink) {
         let is_wanted = uplink.counterfactual;
         let now = self.now();
@@ -126,8 +126,8 @@ impl PacedLink {
         }
     }
 
-    /// Returns what the order gains over `fair`; none where nothing is compared, or held
-    /// back.
+    /// Returns the gain of the order over `fair`; `None` if nothing is compared, or nothing is
+    /// held back.
     pub fn gain(&self) -> Option<Gain> {
         self.effective_rate_bits_per_s()?;
         let now = self.now();
@@ -156,7 +156,7 @@ impl PacedLink {
         })
     }
 
-    /// Returns why there is no gain to tell; none where there is one.
+    /// Returns the reason why there is no gain; `None` if there is one.
     pub fn nothing_to_compare(&self) -> Option<&'static str> {
         if self.effective_rate_bits_per_s().is_none() {
             return Some("no link is known to be full: nothing is held back, or ordered");
@@ -165,7 +165,7 @@ impl PacedLink {
         (!is_compared).then_some("the policy is fair or fcfs, or counterfactual is off")
     }
 
-    /// Returns the sums up to now, outside the lock.
+    /// Returns a copy of the comparison's sums up to now, to be read outside the lock.
     pub(super) fn tally(&self) -> Option<Tally> {
         let now = self.now();
         let mut state = self.lock();
@@ -193,13 +193,14 @@ fn by_rank(tally: &Tally, now: Time, span: Span) -> Vec<NetworkMeans> {
     .collect()
 }
 
-/// The networks that are not told of apart.
+/// The name for all networks that are not told of apart.
 const OTHER: &str = "other";
 
 const SIZE: Labels = Labels::NONE.and("size", SIZE_CLASS_NAMES.len());
 const NETWORK: Labels = Labels::NONE.per("network", Per::Network);
 
-/// The policy compared with `fair`; no sample where there is nothing to compare.
+/// The metrics of the policy compared with `fair`; they have no samples if there is nothing to
+/// compare.
 #[rustfmt::skip]
 pub(super) static COMPARED: Topic<LinkView> = Topic { title: "What the uplink's policy gains", rows: &[
     Row::counter("sprat_uplink_compared_responses_total", SIZE,

@@ -1,4 +1,4 @@
-//! What one client connection has put on the wire.
+//! The gauge of a client's connection: its account of what it has put on the wire.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,24 +17,25 @@ use super::flush::FlushGate;
 use super::ledger::{Ledger, SYN_ACK_OPTIONS, counted};
 use super::link::WorkerLink;
 
-/// Segments that end a connection: the FIN and the ACK of the client's.
+/// The segments that end a connection: the FIN, and the ACK of the client's.
 const CLOSING_SEGMENTS: u64 = 2;
 
-/// Segments that begin one: the SYN-ACK and the ACK of the first request.
+/// The segments that begin a connection: the SYN-ACK, and the ACK of the first request.
 const OPENING_SEGMENTS: u64 = 2;
 
-/// Shared by a connection's socket and the bodies that are written to it: how
-/// far the writing has come, and what the uplink has been debited for.
+/// A connection's account of what it put on the wire, shared by its socket and the bodies that
+/// are written to it. It holds how far the writing has come, and what the uplink has been
+/// debited for.
 pub struct SocketGauge {
     worker: Rc<WorkerLink>,
     cost: Cell<WireCost>,
-    /// Bytes debited by grants and still to come out of the socket's end,
-    /// TLS records' overhead included.
+    /// The bytes that grants have debited and the socket has yet to take, TLS records' overhead
+    /// included.
     promised: Cell<u64>,
     /// The bytes of these that were promised last.
     promised_last: Cell<u64>,
     ledger: RefCell<Ledger>,
-    /// Holds a body back until the socket has taken what it gave before.
+    /// The gate that holds a body back until the socket has taken what it gave before.
     pub(crate) gate: FlushGate,
     /// The socket's number on the uplink.
     socket: u64,
@@ -42,18 +43,18 @@ pub struct SocketGauge {
     network: u64,
     /// The bytes that the socket has taken, and the responses that are still on their way.
     unacknowledged: Rc<Unacknowledged>,
-    /// HTTP/2: its streams' group on the uplink.
+    /// The group of an HTTP/2 connection's streams on the uplink.
     group: OnceCell<GroupId>,
-    /// HTTP/2: chunks given that the socket does not have.
+    /// The chunks given over HTTP/2 that the socket does not have.
     chunks: Cell<usize>,
-    /// A response is to come that others wait for.
+    /// Whether a response is to come that others wait for.
     announced: Cell<bool>,
-    /// The socket is gone.
+    /// Whether the socket is gone.
     closed: Cell<bool>,
 }
 
 impl SocketGauge {
-    /// Creates the gauge of a connection that has just been accepted: its set-up is debited.
+    /// Creates the gauge of a connection that has just been accepted, and debits its set-up.
     pub(crate) fn new(worker: &Rc<WorkerLink>, stream: &TcpStream) -> Rc<Self> {
         let cost = wire_cost(stream);
         let gauge = Rc::new(Self {
@@ -99,7 +100,7 @@ impl SocketGauge {
         }
     }
 
-    /// Notes that the response that was expected has come, or will not.
+    /// Notes that the expected response has come, or will not.
     pub(crate) fn retract(&self) {
         if self.announced.replace(false) {
             self.worker.retract();
@@ -110,7 +111,8 @@ impl SocketGauge {
         self.cost.get()
     }
 
-    /// Notes that what is written goes in TLS records from now on.
+    /// Notes that what is written goes in TLS records from now on, whose overhead this is in
+    /// bytes.
     pub fn seal(&self, record_overhead: u32) {
         self.cost.set(WireCost {
             record_overhead,
@@ -137,8 +139,8 @@ impl SocketGauge {
         self.ledger.borrow_mut().debit(cost.bytes(bytes));
     }
 
-    /// Notes that the kernel has handed over `bytes` of the client's, which it acknowledges.
-    /// One that `takes_turns` waits for its answer before it asks for more.
+    /// Notes that the kernel has handed over `bytes` from the client, which acknowledge what it
+    /// has. A client that `takes_turns` waits for its answer before it asks for more.
     pub fn read(&self, bytes: usize, takes_turns: bool, socket: BorrowedFd<'_>) {
         self.unacknowledged.heard(takes_turns && bytes > 0);
         self.moved(bytes as u64, socket);
@@ -176,7 +178,7 @@ impl SocketGauge {
         self.gate.flushed();
     }
 
-    /// Returns the group of its streams.
+    /// Returns the group of the connection's streams.
     pub(crate) fn group(&self) -> GroupId {
         *self.group.get_or_init(|| self.worker.open_group())
     }
@@ -192,8 +194,8 @@ impl SocketGauge {
         self.forgive();
     }
 
-    /// Gives back what is still promised when nothing is on its way to the socket: it was an
-    /// over-estimate of a head's length.
+    /// Gives back what is still promised if nothing is on its way to the socket: a head's length
+    /// was over-estimated.
     fn forgive(&self) {
         if self.chunks.get() > 0 || self.promised.get() == 0 {
             return;
@@ -214,8 +216,7 @@ impl SocketGauge {
         self.ledger.borrow_mut().refund(wire_bytes);
     }
 
-    /// Asks the kernel what has left, if enough has come and gone since it was
-    /// asked.
+    /// Asks the kernel what has left, if enough bytes and time have passed since it was asked.
     fn moved(&self, bytes: u64, socket: BorrowedFd<'_>) {
         if !self.ledger.borrow_mut().moved(bytes) {
             return;
@@ -239,7 +240,8 @@ impl SocketGauge {
         self.worker.settle(settled);
     }
 
-    /// Settles what was debited by the model with what the kernel counted, for the connection ends.
+    /// Settles what was debited by the model with what the kernel counted, since the connection
+    /// ends.
     pub fn close(&self, socket: BorrowedFd<'_>) {
         if self.worker.is_auto() {
             // A duplicate of the descriptor may live on for a while: what it
@@ -284,8 +286,8 @@ fn network(stream: &TcpStream) -> u64 {
     hasher.finish()
 }
 
-/// Returns what a connection's bytes cost. To a client on this host the link is taken to be
-/// Ethernet: loopback's segments of 64 KB would pace nothing.
+/// Returns what a connection's bytes cost on the wire. To a client on this host the link is
+/// taken to be Ethernet: loopback's segments of 64 KB would pace nothing.
 fn wire_cost(stream: &TcpStream) -> WireCost {
     let usual = WireCost::ETHERNET_IPV4;
     let Ok(peer) = stream.peer_addr().map(|peer| peer.ip().to_canonical()) else {
@@ -316,7 +318,8 @@ mod tests {
     const SEGMENT: u64 = WireCost::ETHERNET_IPV4.segment_overhead as u64;
     const OPENING: u64 = OPENING_SEGMENTS * SEGMENT + SYN_ACK_OPTIONS;
 
-    /// Makes a connection on an uplink of its own: its gauge, its socket, its client's.
+    /// Makes a connection on an uplink of its own; returns its gauge, its socket and its
+    /// client's.
     async fn connected() -> (Rc<SocketGauge>, TcpStream, TcpStream) {
         let link = PacedLink::new(
             Pacer::exact(1_000_000),

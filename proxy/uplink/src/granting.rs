@@ -1,4 +1,4 @@
-//! A worker's task that makes the grants that are due.
+//! The task of a worker that makes the grants that are due.
 
 use std::rc::Rc;
 
@@ -7,7 +7,8 @@ use tokio::task::{AbortHandle, spawn_local};
 use super::Uplink;
 use super::link::LinkDriver;
 
-/// The task that grants what is due, if the uplink has one; it ends when this is dropped.
+/// A worker's task that makes the grants that are due, if its uplink needs one. The task ends
+/// when this is dropped.
 pub struct Granting(Option<Driving>);
 
 struct Driving {
@@ -30,7 +31,7 @@ impl Drop for Driving {
 }
 
 impl Uplink {
-    /// Grants whenever the link gets free, in a task of its own.
+    /// Starts the task that grants whenever the link gets free.
     pub fn start(&self) -> Granting {
         Granting(match self {
             Self::Unlimited | Self::Kernel(_) => None,

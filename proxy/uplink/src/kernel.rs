@@ -1,8 +1,8 @@
-//! Engine `kernel`: the order is the queueing discipline's, told by
-//! `SO_PRIORITY` (TOCS03 2.1, 2.2).
+//! The engine `kernel`: responses go in the order of the kernel's queueing discipline, which
+//! `SO_PRIORITY` tells (TOCS03 2.1, 2.2).
 //!
-//! A response's socket has the priority of its remaining size, set anew each
-//! time that crosses a cutoff. What has no size yet keeps the priority of an
+//! A response's socket has the priority of the response's remaining size. It is set anew each
+//! time that the size crosses a cutoff. Bytes without a known size keep the priority of an
 //! unmarked packet, the highest: SYN-ACKs, acknowledgements, heads.
 
 use std::os::fd::BorrowedFd;
@@ -23,25 +23,25 @@ use sprat_scheduler::{Cutoffs, Size, SizeClasses};
 use super::Course;
 use super::flush::FlushGate;
 
-/// A write waits until the kernel has sent all that was written before: a
-/// packet has the priority that its socket has when it is sent, so what is
-/// still unsent when the class changes would go in a class too high.
+/// The least `TCP_NOTSENT_LOWAT`, with which a write waits until the kernel has sent all that
+/// was written before. A packet has the priority that its socket has when the packet is sent.
+/// Bytes that are still unsent when the class changes would go in a class too high.
 pub(crate) const MAX_UNSENT_BYTES: u32 = 1;
 
-/// A frame at most: what the kernel holds beyond the order for a connection.
+/// The most bytes of a frame, which the kernel holds for a connection beyond the order.
 const FRAME_BYTES: usize = 16 << 10;
 
-/// A connection may send at this multiple of the link's rate: more than the
-/// link, so that one alone fills it.
+/// The multiple of the link's rate at which a connection may send: more than one, so that one
+/// connection alone fills the link.
 const PACING_GAIN: u64 = 2;
 
-/// The priority of what is not marked.
+/// The priority of packets that are not marked.
 const UNMARKED: u32 = 0;
 
-/// The HTB class that unmarked packets take; size classes follow it.
+/// The HTB class that unmarked packets take; those of size classes follow it.
 pub const HTB_FAST_CLASS: u32 = 0x10;
 
-/// Major number of the queueing discipline's handle.
+/// The major number of the queueing discipline's handle.
 pub const HANDLE: u32 = 1;
 
 /// Returns the `SO_PRIORITY` of the first size class.
@@ -53,7 +53,7 @@ fn first_priority(qdisc: Qdisc) -> u32 {
     }
 }
 
-/// Assigns priorities, for all workers.
+/// The assignment of priorities to responses, for all workers.
 pub struct KernelLink {
     first: u32,
     /// The link's rate, if it is known.
@@ -75,9 +75,9 @@ impl KernelLink {
 
     /// Prepares a client's socket that has just been accepted.
     ///
-    /// A connection paced by TCP at little more than the link's rate has two
-    /// segments in the queueing discipline, rather than its whole window: they
-    /// are what a change of class cannot reach, and what is overtaken by it.
+    /// If TCP paces a connection at little more than the link's rate, the queueing discipline
+    /// holds two of its segments, rather than its whole window. A change of class cannot reach
+    /// those segments, and segments after it overtake them.
     pub(crate) fn accept(&self, socket: BorrowedFd<'_>) {
         let Some(rate) = self.rate_bits_per_s else {
             return;
@@ -91,8 +91,8 @@ impl KernelLink {
         self.classes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the priority of a response with `remaining` bytes, and how many of them it has
-    /// in its class.
+    /// Returns the priority of a response with `remaining` bytes, and how many of these are in
+    /// its class.
     fn priority(&self, remaining: u64) -> (u32, u64) {
         let classes = self.lock();
         let class = classes.class(remaining);
@@ -111,7 +111,7 @@ impl KernelLink {
     }
 }
 
-/// A connection's priority: what its response wants and what its socket has.
+/// A connection's priority: the one that its response wants, and the one that its socket has.
 pub struct SocketMark {
     link: Arc<KernelLink>,
     wanted: std::cell::Cell<u32>,
@@ -153,8 +153,8 @@ impl SocketMark {
         self.gate.flushed();
     }
 
-    /// Marks what follows, of a response with `remaining` bytes; returns how many of them may
-    /// go before it is to be marked anew.
+    /// Marks the next bytes of a response with `remaining` bytes; returns how many of them may
+    /// go before the rest is marked anew.
     pub(crate) fn next_class(&self, remaining: u64) -> usize {
         let (priority, bytes) = self.link.priority(remaining);
         self.wanted.set(priority);
@@ -162,13 +162,13 @@ impl SocketMark {
         in_class.min(FRAME_BYTES)
     }
 
-    /// Notes that what comes next has no size yet.
+    /// Notes that the next bytes have no known size.
     pub fn unmark(&self) {
         self.wanted.set(UNMARKED);
     }
 }
 
-/// A body whose bytes have the priority of what is left of it.
+/// A body whose bytes have the priority of its remaining size.
 pub struct Marked<B, C> {
     inner: B,
     mark: Rc<SocketMark>,
@@ -199,7 +199,7 @@ impl<B: Body<Data = Bytes> + Unpin, C: Course> Marked<B, C> {
         body
     }
 
-    /// Marks what follows; returns how many bytes of it may go so.
+    /// Marks the next bytes of the body; returns how many of them may go with that priority.
     fn next_class(&self) -> usize {
         let remaining = match self.size.bytes() {
             Some(bytes) if self.sent < bytes => bytes - self.sent,

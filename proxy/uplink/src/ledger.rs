@@ -1,29 +1,29 @@
-//! A connection's account with the uplink: what it was debited for, set against
-//! what the kernel says has left.
+//! A connection's account with the uplink: what was debited for it, set against what the kernel
+//! says has left.
 //!
-//! Grants are debited by a model of what they cost on the wire. Pure
-//! acknowledgements of an upload, retransmissions and writes that share a
-//! segment are known to the kernel alone, which is asked every so many bytes:
-//! the difference is small each time. What left long before it became known
-//! counts, and delays no response: the link has had the time to carry it.
+//! Grants are debited by a model of what they cost on the wire. Pure acknowledgements of an
+//! upload, retransmissions and writes that share a segment are known to the kernel alone. The
+//! kernel is asked every so many bytes, so that the difference is small each time. Bytes that
+//! left long before they became known count, and delay no response: the link has had the time to
+//! carry them.
 
 use std::time::Duration;
 
 use sprat_net::sys::TcpInfo;
 use sprat_scheduler::{Time, WireCost};
 
-/// Bytes of a SYN-ACK with Linux's options beyond a segment's overhead.
+/// The bytes of a SYN-ACK with Linux's options, beyond a segment's overhead.
 pub(super) const SYN_ACK_OPTIONS: u64 = 8;
 
 /// The time for which bytes that have left may still be on their way when that becomes known.
 pub(super) const HORIZON: Duration = Duration::from_millis(250);
 
-/// The kernel is asked after so many bytes read or written, at the latest:
-/// their acknowledgements come to 3 KB.
+/// The bytes read or written after which the kernel is asked at the latest: their
+/// acknowledgements come to 3 KB.
 const MOVED_MAX: u64 = 64 << 10;
 
-/// The kernel is asked after fewer once [`HORIZON`] is over, but not for less
-/// than this: small requests make no system call of their own.
+/// The bytes read or written after which the kernel is asked if [`HORIZON`] is over. It is not
+/// asked for fewer, so that small requests make no system call of their own.
 const MOVED_LEAST: u64 = 16 << 10;
 
 /// A connection's account, in bytes on the wire.
@@ -31,16 +31,16 @@ const MOVED_LEAST: u64 = 16 << 10;
 pub(super) struct Ledger {
     debited: u64,
     settled_at: Time,
-    /// Bytes read and written since.
+    /// The bytes read and written since the last settlement.
     moved: u64,
 }
 
-/// The corrections of a settlement, in bytes on the wire; negative where too much was debited.
+/// The corrections of a settlement, in bytes on the wire; negative if too much was debited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settled {
-    /// Left just now: the link is busy with it.
+    /// The bytes that left just now, with which the link is busy.
     pub(super) present: i64,
-    /// Left long ago, or more than the link can have carried since.
+    /// The bytes that left long ago, or beyond what the link can have carried since.
     pub(super) past: i64,
 }
 
@@ -59,13 +59,13 @@ impl Ledger {
         self.debited = self.debited.saturating_add(wire_bytes);
     }
 
-    /// Notes that the uplink was given back what it was debited for.
+    /// Notes that the uplink was given back a part of what was debited.
     pub(super) fn refund(&mut self, wire_bytes: u64) {
         self.debited = self.debited.saturating_sub(wire_bytes);
     }
 
-    /// Notes that bytes were read or written; returns whether [`Ledger::is_due`] is worth a
-    /// look at the clock.
+    /// Notes that bytes were read or written; returns whether [`Ledger::is_due`], which needs
+    /// the time, is worth a call.
     pub(super) fn moved(&mut self, bytes: u64) -> bool {
         self.moved = self.moved.saturating_add(bytes);
         self.moved >= MOVED_LEAST
@@ -77,11 +77,11 @@ impl Ledger {
         self.moved >= MOVED_MAX || (self.moved >= MOVED_LEAST && is_old)
     }
 
-    /// Sets what was debited to `counted`, and answers by how much that was off.
+    /// Sets what was debited to `counted`; returns the difference.
     ///
-    /// The difference is taken to have left evenly since the last settlement:
-    /// the part within [`HORIZON`] is present, though never more than
-    /// `link_bytes`, which the link carries in that time.
+    /// The difference is taken to have left evenly since the last settlement. The part within
+    /// [`HORIZON`] is present, but no more than `link_bytes`, which the link carries in that
+    /// time.
     pub(super) fn settle(&mut self, now: Time, counted: u64, link_bytes: u64) -> Settled {
         let since = now.since(self.settled_at);
         let all = counted.abs_diff(self.debited);
@@ -107,13 +107,13 @@ impl Ledger {
     }
 }
 
-/// Returns the bytes on the wire that an accepted connection has sent by the kernel's count,
-/// acknowledgements and retransmissions included, and what it has yet to send.
+/// Returns the wire bytes that an accepted connection has sent by the kernel's count,
+/// acknowledgements and retransmissions included, and those that it has yet to send.
 pub(super) fn counted(cost: WireCost, info: &TcpInfo) -> u64 {
     left(cost, info) + cost.segment_bytes(info.notsent_bytes.into())
 }
 
-/// Returns the bytes of these that have left.
+/// Returns the wire bytes that have left a connection, by the kernel's count.
 pub(super) fn left(cost: WireCost, info: &TcpInfo) -> u64 {
     // `segs_out` leaves the SYN-ACK out.
     let bare = u64::from(info.segs_out.wrapping_sub(info.data_segs_out)) + 1;
@@ -160,7 +160,7 @@ mod tests {
             }
         }
 
-        /// Moves `bytes`; the kernel has counted what it did meanwhile.
+        /// Moves `bytes`, and asks the kernel if that is due.
         fn moved(&mut self, bytes: u64) {
             if self.ledger.moved(bytes) && self.ledger.is_due(self.now) {
                 self.look();

@@ -1,4 +1,4 @@
-//! The way out: responses go to clients in the scheduler's order.
+//! The uplink: responses go to clients in the scheduler's order.
 
 #![forbid(unsafe_code)]
 
@@ -56,17 +56,18 @@ pub use paced::{Paced, head_bytes, pace, send_ahead};
 pub use shared::{PreparedUplink, SharedUplink};
 pub use survey::{ClassFigures, Figures, Surveyed};
 
-/// The stream that a response goes out on, as far as the uplink asks and tells it.
+/// The stream that a response goes out on, as the uplink sees it.
 pub trait Course: Clone {
-    /// Returns whether it is one of several on its connection, in frames.
+    /// Returns whether the stream is one of several on its connection, in frames.
     fn is_http2(&self) -> bool;
-    /// Returns what its client says of it (RFC 9218), if that counts.
+    /// Returns the precedence that the client gives the response (RFC 9218), if that counts.
     fn precedence(&self, response: &HeaderMap) -> Option<Precedence>;
-    /// Returns what tells that its frames are in the socket, if not its connection does.
+    /// Returns the gate that opens once the stream's frames are in the socket; `None` if its
+    /// connection's gate does.
     fn gate(&self) -> Option<&FlushGate>;
-    /// Notes that the backend has something to send.
+    /// Notes that the endpoint has something to send.
     fn upstream_sent(&self);
-    /// Notes that the backend is waited for.
+    /// Notes that the endpoint is waited for.
     fn upstream_silent(&self);
 }
 
@@ -80,7 +81,7 @@ pub enum Outlet {
     Marked(Rc<SocketMark>),
 }
 
-/// The uplink as a worker sends responses through it.
+/// A worker's hold on the uplink, through which it sends responses.
 #[derive(Clone)]
 pub enum Uplink {
     /// Everything is sent at once.
@@ -92,11 +93,11 @@ pub enum Uplink {
 }
 
 impl Uplink {
-    /// Takes a worker's hold on the uplink; to be called on the worker's runtime.
+    /// Takes a worker's hold on the uplink. To be called on the worker's runtime.
     ///
     /// # Errors
     ///
-    /// No timer can be had from the kernel.
+    /// The kernel has no timer to give.
     pub fn new(shared: &SharedUplink) -> std::io::Result<Self> {
         Ok(match shared {
             SharedUplink::Unlimited => Self::Unlimited,
@@ -105,7 +106,7 @@ impl Uplink {
         })
     }
 
-    /// Returns whether it is a hold on this one.
+    /// Returns whether this is a hold on `shared`.
     pub fn is_of(&self, shared: &SharedUplink) -> bool {
         match (self, shared) {
             (Self::Unlimited, SharedUplink::Unlimited) => true,
@@ -115,7 +116,8 @@ impl Uplink {
         }
     }
 
-    /// Returns how clients that share the uplink are told apart; none if they do not.
+    /// Returns the numbers by which clients that share the uplink are told apart; `None` if they
+    /// do not share it.
     pub fn sharing(&self, by: Option<&ClientBy>) -> Option<ClientNumbers> {
         match self {
             Self::Unlimited | Self::Kernel(_) => None,
@@ -123,7 +125,7 @@ impl Uplink {
         }
     }
 
-    /// Makes the grants that are due, for the order is another.
+    /// Makes the grants that are due, since the order has changed.
     pub fn look(&self) {
         if let Self::Paced(worker) = self {
             worker.look();
@@ -132,13 +134,13 @@ impl Uplink {
 
     /// Prepares a client's socket that has just been accepted.
     ///
-    /// The kernel holds little that it cannot send yet, `max_unsent_bytes` where the
-    /// order does not ask for less: so a connection that TCP holds back soon
-    /// stops being ready, and the order is decided here; and clients that do
-    /// not read cannot fill the kernel's memory, which is everybody's.
+    /// The kernel holds little that it cannot send yet: `max_unsent_bytes`, or less if the order
+    /// asks for that. So a connection that TCP holds back soon stops being ready, and the order
+    /// is decided here. Nor can clients that do not read fill the kernel's memory, which all
+    /// processes share.
     ///
-    /// It is not left to what a listening socket hands down: connections may
-    /// have come before it could be prepared, or while the rate was another.
+    /// The bound is not left to what a listening socket hands down: connections may have come
+    /// before that socket could be prepared, or while the rate was another.
     pub fn accept(&self, stream: &TcpStream, max_unsent_bytes: u32) -> Outlet {
         let (max_unsent_bytes, outlet) = match self {
             Self::Unlimited => (max_unsent_bytes, Outlet::Plain),
@@ -157,7 +159,7 @@ impl Uplink {
         outlet
     }
 
-    /// Returns the link's rate, if it is known.
+    /// Returns the link's rate in bits per second, if it is known.
     pub fn rate_bits_per_s(&self) -> Option<f64> {
         match self {
             Self::Unlimited | Self::Kernel(_) => None,
@@ -165,8 +167,8 @@ impl Uplink {
         }
     }
 
-    /// Returns how long what open responses have left would occupy the link, and the part of
-    /// that which goes before a class or with it.
+    /// Returns how long the link would be occupied by what open responses have left, and the
+    /// part of that time for what goes before a class or with it.
     pub fn backlog(&self, class: usize) -> (Duration, Duration) {
         match self {
             Self::Unlimited | Self::Kernel(_) => Default::default(),

@@ -29,18 +29,18 @@ use crate::seldom::Seldom;
 /// The uplink's scheduler and the tasks that wait for it.
 pub struct PacedLink {
     epoch: Instant,
-    /// Gives clients numbers, the same in all workers.
+    /// The hasher that gives clients numbers, the same in all workers.
     client_hasher: RandomState,
     next_socket: AtomicU64,
-    /// The pacer's, to be read without the lock.
+    /// The pacer's rate, to be read without the lock.
     rate_bits_per_s: AtomicU64,
-    /// A bit for each class, if one takes what the others leave: whether its
-    /// responses are waited for.
+    /// A bit for each class: whether its responses are waited for by classes that take what the
+    /// others leave.
     awaited: AtomicU32,
     state: Mutex<State>,
-    /// Finds the rate, if it is not given.
+    /// The search for the rate, which is on if the rate is not given.
     auto: AutoRate,
-    /// Divides the rate, if other instances send on the link.
+    /// The division of the rate, if other instances send on the link.
     division: Mutex<Option<Division>>,
 }
 
@@ -48,22 +48,22 @@ pub(super) struct State {
     pub(super) desk: Desk<Waker>,
     /// The time at which the earliest timer of any worker fires.
     pub(super) timer_at: Option<Time>,
-    /// The scheduler's counters as they are told.
+    /// The scheduler's counters as they are published.
     counters: Counters,
     /// The bound on how often the log tells that the guard has tripped.
     floods: Seldom,
 }
 
 impl State {
-    /// Debits what no grant covers.
+    /// Debits wire bytes that no grant covers.
     fn debit(&mut self, now: Time, wire_bytes: u64) {
         let before = self.desk.egress().stats();
         self.desk.debit(now, wire_bytes);
         self.count_forgotten(before);
     }
 
-    /// Counts what was debited outside grants since `before` and found no room on
-    /// the scheduler's clock: it has gone out all the same.
+    /// Counts what was debited outside grants since `before` and found no room on the
+    /// scheduler's clock. It has gone out all the same.
     fn count_forgotten(&mut self, before: EgressStats) {
         let now = self.desk.egress().stats();
         let debited = now.overhead_bytes.saturating_sub(before.overhead_bytes);
@@ -78,34 +78,34 @@ pub(crate) struct QueueStatus {
     /// The quantum of each queue but the last, in bytes.
     pub(crate) quanta: Vec<u64>,
     pub(crate) stats: srq::Stats,
-    /// Whether the queues order, or `fair` does.
+    /// Whether the queues give the order; if not, `fair` does.
     pub(crate) is_on: bool,
 }
 
-/// A moment's view of the uplink, for metrics.
+/// The uplink's state at a moment, for metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LinkStatus {
     /// The number of responses in progress.
     pub(crate) open_flows: usize,
     /// The number of these that wait for their turn.
     pub(crate) waiting_flows: usize,
-    /// Clients that share the link, once in each class; none if they do not.
+    /// The clients that share the link, once in each class; `None` if they do not share it.
     pub(crate) clients: Option<usize>,
-    /// Bits per second on the wire, unless nothing is held back.
+    /// The pacer's rate, in bits per second on the wire; `None` if nothing is held back.
     pub(crate) rate_bits_per_s: Option<u64>,
     /// The rate that the link is known to carry, in bits per second on the wire.
     pub(crate) effective_rate_bits_per_s: Option<u64>,
     /// The queue on the link behind the pacer, as a time, as far as the search knows.
     pub(crate) queue: Duration,
-    /// Bytes of responses that were given a turn marked IN, and OUT.
+    /// The bytes of responses that were granted with the mark IN, and with OUT.
     pub(crate) marked_bytes: [u64; 2],
-    /// The instances that share the link; none if it is not shared.
+    /// The instances that share the link; `None` if it is not shared.
     pub(crate) divided: Option<Divided>,
     /// Counters, none of which ever falls.
     pub(crate) stats: EgressStats,
 }
 
-/// A moment's view of the uplink's classes.
+/// The counters of each class of the uplink at a moment.
 pub(crate) type ClassStatus = Vec<EgressClassStats>;
 
 impl fmt::Debug for PacedLink {
@@ -155,14 +155,14 @@ impl PacedLink {
         }
     }
 
-    /// Returns how many bytes on the wire have been debited and not taken back, in all.
+    /// Returns how many bytes on the wire have been debited in all, and not taken back.
     pub fn debited_wire_bytes(&self) -> u64 {
         let state = self.lock();
         let stats = state.desk.egress().stats();
         state.counters.exact(stats).wire_bytes
     }
 
-    /// Returns the state of each class.
+    /// Returns the counters of each class.
     pub(crate) fn class_status(&self) -> ClassStatus {
         let mut state = self.lock();
         let stats = state.desk.egress().class_stats().to_vec();
@@ -180,17 +180,17 @@ impl PacedLink {
         })
     }
 
-    /// Returns the search for the rate, which is off where the rate is given.
+    /// Returns the search for the rate, which is off if the rate is given.
     pub(crate) fn auto(&self) -> &AutoRate {
         &self.auto
     }
 
-    /// Locks the division of the rate; none if the rate is not divided.
+    /// Locks the division of the rate, which is `None` if the rate is not divided.
     pub(super) fn division(&self) -> MutexGuard<'_, Option<Division>> {
         self.division.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Orders by another policy from now on.
+    /// Puts another policy in force from now on.
     pub(crate) fn change(&self, policy: EgressPolicy) {
         let bits = awaited(&policy.classes);
         self.awaited.store(bits, Ordering::Relaxed);
@@ -198,7 +198,7 @@ impl PacedLink {
         self.lock().desk.reconfigure(now, policy);
     }
 
-    /// Returns how long the response of each class that has gone longest without a turn has
+    /// Returns, for each class, how long the response that has gone longest without a turn has
     /// waited for one.
     pub(crate) fn longest_waits(&self) -> Vec<Duration> {
         let now = self.now();
@@ -215,8 +215,8 @@ impl PacedLink {
         self.apply_rate(&mut self.lock(), rate_bits_per_s);
     }
 
-    /// Changes the link's rate to what the search numbered so has found. A
-    /// search that is over changes nothing, and is told so.
+    /// Changes the link's rate to what a search, by its number, has found; returns whether that
+    /// search goes on. A search that is over changes nothing.
     pub(super) fn set_found_rate(&self, search: u64, rate_bits_per_s: u64) -> bool {
         // One who gives a rate ends the search first, and sets the rate under
         // this lock: whichever of the two is here first, the given rate stays.
@@ -240,8 +240,8 @@ impl PacedLink {
         self.rate_bits_per_s.load(Ordering::Relaxed)
     }
 
-    /// Returns the rate that the link is known to carry, in bits per second on the wire: as it
-    /// is named, or as it was found. None while a search has found no link.
+    /// Returns the rate that the link is known to carry, in bits per second on the wire, as it
+    /// is named or was found. Returns `None` while a search has found no link.
     pub(super) fn effective_rate_bits_per_s(&self) -> Option<u64> {
         match self.auto.is_on() {
             true => self.auto.effective_rate_bits_per_s(),
@@ -264,8 +264,8 @@ impl PacedLink {
     }
 }
 
-/// Returns a bit for each class whose responses are waited for by those that take what others
-/// leave.
+/// Returns a bit for each class whose responses are waited for by classes that take what the
+/// others leave.
 fn awaited(classes: &[ClassSpec]) -> u32 {
     let waiting = classes.iter().any(|class| class.idle_only);
     let awaited = |class: &ClassSpec| !class.idle_only && class.rate_bits_per_s.is_none();
@@ -274,18 +274,18 @@ fn awaited(classes: &[ClassSpec]) -> u32 {
     bits.sum()
 }
 
-/// A worker's hold on the uplink, which all share that send through it there. Dropped, it
-/// tells the driver that none does any more.
+/// A worker's hold on the uplink, shared by all that send through it there. When it is dropped,
+/// the driver knows that none does any more.
 pub struct WorkerLink(Rc<LinkDriver>);
 
 impl WorkerLink {
-    /// Takes a worker's hold; must be called on the worker's runtime, whose reactor the timer
+    /// Takes a worker's hold. Must be called on the worker's runtime, whose reactor the timer
     /// joins.
     pub(crate) fn new(link: Arc<PacedLink>) -> std::io::Result<Rc<Self>> {
         Ok(Rc::new(Self(Rc::new(LinkDriver::new(link)?))))
     }
 
-    /// Returns what makes the grants of this worker.
+    /// Returns the driver that makes this worker's grants.
     pub(crate) fn driver(&self) -> Rc<LinkDriver> {
         Rc::clone(&self.0)
     }
@@ -310,9 +310,9 @@ pub struct LinkDriver {
     pub(super) link: Arc<PacedLink>,
     pub(super) ack_watch: AckWatch,
     timer: Timer,
-    /// The time that was asked for last, as both clocks have it.
+    /// The time that was asked for last, by the machine's clock and the uplink's.
     asked: Cell<(Instant, Time)>,
-    /// Whether the worker's hold is gone.
+    /// Whether the worker's hold was dropped.
     is_left: Cell<bool>,
 }
 
@@ -328,8 +328,8 @@ impl LinkDriver {
         })
     }
 
-    /// Returns the time on the uplink's clock. A response asks for it some ten times, and
-    /// nearly always for the same.
+    /// Returns the time on the uplink's clock. A response asks for it some ten times, nearly
+    /// always at the same instant.
     pub(crate) fn now(&self) -> Time {
         let instant = clock::now();
         let (known, time) = self.asked.get();
@@ -341,12 +341,12 @@ impl LinkDriver {
         time
     }
 
-    /// Returns whether it is a hold on this uplink.
+    /// Returns whether this drives the uplink `link`.
     pub(crate) fn is_of(&self, link: &Arc<PacedLink>) -> bool {
         Arc::ptr_eq(&self.link, link)
     }
 
-    /// Returns whether no worker sends through it, nor could.
+    /// Returns whether the worker's hold was dropped, and no flow is open on the uplink.
     pub(crate) fn is_unused(&self) -> bool {
         self.is_left.get() && self.link.lock().desk.egress().open_flows() == 0
     }
@@ -359,7 +359,8 @@ impl LinkDriver {
         granted.into_iter().for_each(Waker::wake);
     }
 
-    /// Grants whenever the link gets free; runs as long as the worker.
+    /// Makes grants whenever the link gets free, and looks after acknowledgements; runs as long
+    /// as the worker.
     pub(crate) async fn run(self: Rc<Self>) {
         tokio::select! {
             () = self.ack_watch.run() => {}
@@ -379,7 +380,8 @@ impl LinkDriver {
         self.link.rate_bits_per_s()
     }
 
-    /// Returns what [`PacedLink::effective_rate_bits_per_s`] does.
+    /// Returns the rate that the link is known to carry, as
+    /// [`PacedLink::effective_rate_bits_per_s`] does.
     pub(crate) fn effective_rate_bits_per_s(&self) -> Option<u64> {
         self.link.effective_rate_bits_per_s()
     }
@@ -401,14 +403,14 @@ impl LinkDriver {
         }
     }
 
-    /// Tells the search that a connection is set up, or ends, with packets that carry nothing.
+    /// Tells the search of the packets without payload by which a connection is set up or ends.
     pub(super) fn on_overhead(&self, wire_bytes: u64) {
         if self.link.auto.is_watching() {
             self.link.auto.on_overhead(self.now(), wire_bytes);
         }
     }
 
-    /// Gives the link's clients their numbers.
+    /// Returns the hasher that gives the link's clients their numbers.
     pub(crate) fn client_hasher(&self) -> RandomState {
         self.link.client_hasher.clone()
     }
@@ -428,15 +430,14 @@ impl LinkDriver {
         self.link.lock().debit(self.now(), wire_bytes);
     }
 
-    /// Takes back `wire_bytes` of what was debited, which never went out.
+    /// Takes back `wire_bytes` that were debited and never went out.
     pub(crate) fn refund(&self, wire_bytes: u64) {
         let now = self.now();
         self.link.lock().desk.refund(now, wire_bytes);
     }
 
-    /// Puts right what was debited for a connection. What left long ago is
-    /// counted, and neither holds grants up nor is taken for the link's present
-    /// progress.
+    /// Corrects what was debited for a connection. Bytes that left long ago are counted; they
+    /// neither hold grants up nor count as the link's present progress.
     pub(super) fn settle(&self, settled: Settled) {
         let mut state = self.link.lock();
         state.counters.count_past(settled.past);
@@ -448,21 +449,22 @@ impl LinkDriver {
         }
     }
 
-    /// Returns how many bytes the link carries in the time that a settlement looks back.
+    /// Returns how many bytes the link carries in [`HORIZON`], the time that a settlement looks
+    /// back.
     pub(super) fn horizon_bytes(&self) -> u64 {
         let bits = u128::from(self.rate_bits_per_s()) * HORIZON.as_millis() / 1000;
         u64::try_from(bits / 8).unwrap_or(u64::MAX)
     }
 
-    /// Returns whether a class's responses are waited for by those that take what others leave,
-    /// so that they are to be announced.
+    /// Returns whether a class's responses are to be announced, since they are waited for by
+    /// classes that take what the others leave.
     pub(crate) fn is_awaited(&self, class: usize) -> bool {
         let awaited = self.link.awaited.load(Ordering::Relaxed);
         1u32.checked_shl(class as u32)
             .is_some_and(|bit| awaited & bit != 0)
     }
 
-    /// Returns whether any class's responses are waited for so.
+    /// Returns whether any class's responses are to be announced.
     pub(crate) fn awaits_any(&self) -> bool {
         self.link.awaited.load(Ordering::Relaxed) != 0
     }
@@ -495,7 +497,8 @@ impl LinkDriver {
         self.link.lock().desk.close_group(now, group);
     }
 
-    /// Returns what [`Egress::backlog`] and [`Egress::backlog_ahead`] do.
+    /// Returns how long the link would be occupied by all that is left, and by what goes before
+    /// a class or with it, as [`Egress::backlog`] and [`Egress::backlog_ahead`] do.
     pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
         let now = self.now();
         let state = self.link.lock();
@@ -503,17 +506,18 @@ impl LinkDriver {
         (egress.backlog(now), egress.backlog_ahead(now, class))
     }
 
-    /// Takes the fast path, as [`Egress::fast_path`] does.
+    /// Takes the fast path for `wire_bytes`, if they may have it, as [`Egress::fast_path`] does.
     pub(crate) fn fast_path(&self, wire_bytes: u64) -> bool {
         self.arrive(|desk, now| desk.fast_path(now, wire_bytes))
     }
 
-    /// Debits a connection, as [`Egress::connect`] does.
+    /// Debits a connection's set-up, as [`Egress::connect`] does.
     pub(crate) fn connect(&self, wire_bytes: u64) {
         self.arrive(|desk, now| desk.connect(now, wire_bytes));
     }
 
-    /// Lets something small arrive; the log says if that trips the guard, once a minute at most.
+    /// Lets something small arrive at the desk. If that trips the guard, the log says so, once a
+    /// minute at most.
     fn arrive<T>(&self, arrival: impl FnOnce(&mut Desk<Waker>, Time) -> T) -> T {
         let now = self.now();
         let mut state = self.link.lock();
@@ -533,8 +537,8 @@ impl LinkDriver {
         outcome
     }
 
-    /// Makes all grants that are due and arms the timer for the next. The tasks that got one
-    /// are to be woken once the lock is released.
+    /// Makes all grants that are due, and arms the timer for the next. The caller must wake the
+    /// tasks that got one once the lock is released.
     #[must_use]
     pub(super) fn grant_due(&self, state: &mut State, now: Time) -> Vec<Waker> {
         let mut granted = Vec::new();

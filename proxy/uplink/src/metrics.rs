@@ -11,20 +11,20 @@ use sprat_scheduler::{EgressClassStats, Mark};
 use super::gain::COMPARED;
 use super::link::{LinkStatus, PacedLink, QueueStatus};
 
-/// A paced uplink at the moment of a scrape.
+/// The state of a paced uplink at the moment of a scrape.
 #[derive(Debug)]
 pub struct LinkView {
     status: LinkStatus,
-    /// Each priority class, by name, and the longest wait in it.
+    /// Each priority class: its name, its counters, and the longest wait in it.
     classes: Vec<(String, EgressClassStats, Duration)>,
-    /// The state of SRQ's queues; none unless the policy is `srq`.
+    /// The state of SRQ's queues; `None` unless the policy is `srq`.
     queues: Option<QueueStatus>,
-    /// The policy compared with `fair`, if it is.
+    /// The sums of the policy's comparison with `fair`, if it is compared.
     pub(super) tally: Option<Tally>,
 }
 
 impl LinkView {
-    /// Returns what goes on at an uplink with these classes.
+    /// Returns the present state of an uplink with these classes.
     pub fn new(link: &Arc<PacedLink>, classes: &[String]) -> Self {
         let waits = link.longest_waits();
         let each = classes.iter().cloned().zip(link.class_status()).zip(waits);
@@ -40,7 +40,7 @@ impl LinkView {
 const CLASS: Labels = Labels::NONE.per("class", Per::Class);
 const QUEUE: Labels = Labels::NONE.and("queue", MAX_QUEUES);
 
-/// The uplink's metrics; no sample where nothing is paced.
+/// The topics of the uplink's metrics, which have no sample if nothing is paced.
 pub static TOPICS: [&Topic<LinkView>; 4] = [&UPLINK, &COMPARED, &CLASSES, &QUEUES];
 
 #[rustfmt::skip]

@@ -22,18 +22,18 @@ use super::flow::{Flow, Granted};
 use super::flush::FlushGate;
 use super::gauge::SocketGauge;
 
-/// The time that a head waits for the first turn of its response: what is over sooner costs no
-/// segment more, and a client that hears nothing for longer may think the server gone.
+/// The time that a head waits for the first turn of its response. A head that waits less costs
+/// no segment more. A client that hears nothing for longer may think the server gone.
 const HEAD_TURN_WAIT: Duration = Duration::from_millis(100);
 
-/// Framing of one chunk in chunked coding: the size in hex, two line ends.
+/// The bytes of a chunk's framing in chunked coding: the size in hex, and two line ends.
 const CHUNK_FRAMING: u64 = 12;
 
-/// A frame's header in HTTP/2 (RFC 9113 4.1).
+/// The bytes of a frame's header in HTTP/2 (RFC 9113 4.1).
 const FRAME_HEADER: u64 = 9;
 
-/// Chunks of the upstream's held back at most, so that a segment need not be
-/// cut where a chunk ends.
+/// The most chunks of the endpoint's that are held back, so that a segment need not be cut where
+/// a chunk ends.
 const CHUNKS_HELD: usize = 2;
 
 /// A body under the uplink's scheduler.
@@ -42,11 +42,11 @@ pub struct Paced<B: Body, C> {
     flow: Flow,
     gauge: Rc<SocketGauge>,
     stream: C,
-    /// Read from upstream and not yet granted.
+    /// The chunks that were read from the endpoint and not given to the HTTP layer yet.
     chunks: [Bytes; CHUNKS_HELD],
     trailers: Option<HeaderMap>,
     ended: bool,
-    /// The error of the upstream from before the head went out. It is told once.
+    /// The endpoint's error from before the head went out, which is told once.
     failed: Option<B::Error>,
     /// Bytes that may be given to the HTTP layer now.
     credit: u64,
@@ -54,55 +54,55 @@ pub struct Paced<B: Body, C> {
     head_granted: u64,
     /// Bytes that the HTTP layer adds to each frame.
     framing: u64,
-    /// Whether the uplink is told of pauses: its size is not known exactly.
+    /// Whether the uplink is told of pauses, since the body's size is not known exactly.
     may_pause: bool,
-    /// The uplink has been told of the present one.
+    /// Whether the uplink has been told of the present pause.
     has_paused: bool,
 }
 
 impl<B: Body, C> Paced<B, C> {
-    /// Returns how long its bytes have waited for the uplink.
+    /// Returns how long the body's bytes have waited for the uplink.
     pub fn waited(&self) -> Duration {
         self.flow.waited()
     }
 
-    /// Returns what it was granted so far.
+    /// Returns the grants that the response had so far.
     pub fn granted(&self) -> Granted {
         self.flow.granted()
     }
 
-    /// Returns the mark of what was granted last, where responses are marked.
+    /// Returns the mark of the last grant, if responses are marked.
     pub fn mark(&self) -> Option<Mark> {
         self.flow.mark()
     }
 }
 
-/// The terms of a response's first turn, which its class gives, and whose it is.
+/// The terms of a response's first turn, which its class gives, and the response's client.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstTurn {
     /// The index of the class.
     pub class: usize,
-    /// The client's number, where clients share the uplink.
+    /// The client's number, if clients share the uplink.
     pub client: Option<u64>,
-    /// The client's network, where the gain is told by that.
+    /// The client's network, if the gain is told by networks.
     pub network: Option<Network>,
-    /// The number by which a survey tells whence it comes.
+    /// The number by which a survey tells where the response comes from.
     pub origin: u32,
-    /// The response is refused after so long.
+    /// The time after which the response is refused if it had no turn.
     pub timeout: Option<Duration>,
-    /// The class takes what others leave, and its heads do, too.
+    /// Whether the class, its heads included, takes only what others leave.
     pub idle_only: bool,
 }
 
-/// Puts a response under the uplink's scheduler: ready when its head, and the
-/// first bytes of its body if they are there, may go.
+/// Puts a response under the uplink's scheduler. Ready when its head may go, with the first
+/// bytes of its body if they are there.
 ///
-/// `size` is what is known of the body's.
+/// `size` is what is known of the body's size.
 ///
 /// # Errors
 ///
-/// As many flows are open as may be, or the response has waited for its first turn for as
-/// long as its class lets it.
+/// As many flows are open as may be, or the response has waited for its first turn as long as
+/// its class allows.
 pub async fn pace<B, C>(
     stream: &C,
     gauge: &Rc<SocketGauge>,
@@ -180,13 +180,14 @@ where
     Ok(Response::from_parts(parts, paced))
 }
 
-/// Sends a response of `bytes` ahead of everything.
+/// Lets a response of `bytes` go ahead of all others, and takes its announcement back.
 pub async fn send_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     go_ahead(gauge, class, bytes).await;
     gauge.retract();
 }
 
-/// Lets `bytes` go ahead of everything, or in their turn while too much wants to go ahead.
+/// Lets `bytes` go ahead of all others. While too much wants to go ahead, they wait for their
+/// turn.
 pub async fn go_ahead(gauge: &Rc<SocketGauge>, class: usize, bytes: u64) {
     let worker = gauge.worker();
     let wire_bytes = gauge.cost().bytes(bytes);
@@ -229,8 +230,8 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         is_served
     }
 
-    /// Waits for the first bytes of the body, for as long as a head may. Most
-    /// are here already, and need no timer.
+    /// Waits for the first bytes of the body, for as long as a head may. Most bodies have them
+    /// already, and need no timer.
     async fn first(&mut self) -> Result<Result<(), B::Error>, Elapsed> {
         let filled = poll_fn(|cx| match self.poll_fill(cx) {
             Poll::Ready(filled) => Poll::Ready(Some(filled)),
@@ -242,8 +243,8 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         }
     }
 
-    /// Sends the head with the first bytes of the body, or ahead of them where these
-    /// have long to wait.
+    /// Sends the head with the first bytes of the body, or ahead of them if they have long to
+    /// wait.
     async fn send_head(&mut self, head: u64, turn: FirstTurn) -> Result<(), Reason> {
         let bound = match turn.timeout {
             Some(bound) => bound,
@@ -265,7 +266,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         Ok(())
     }
 
-    /// Waits for the head's turn, but no longer than `bound`.
+    /// Waits for the head's turn, but no longer than `bound`; returns whether it came.
     async fn is_granted_within(&mut self, head: u64, bound: Duration) -> bool {
         let mut granting = pin!(self.grant_head(head));
         // The common case: it is its turn, and needs no timer.
@@ -273,7 +274,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         is_granted || timeout(bound, granting).await.is_ok()
     }
 
-    /// Waits for grants that cover the head; what is over is for the body.
+    /// Waits for grants that cover the head; what they have over is credit for the body.
     async fn grant_head(&mut self, head: u64) {
         while self.head_granted < head {
             let wanted = head - self.head_granted + self.framing + self.held();
@@ -338,8 +339,8 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         }
     }
 
-    /// Tells the uplink how much is left, as soon as all of the body has come: what was
-    /// buffered is of exact size then.
+    /// Tells the uplink how much is left as soon as all of the body has come: what was buffered
+    /// is of exact size then.
     fn settle_size(&mut self) {
         if !self.may_pause {
             return;
@@ -354,7 +355,7 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course> Paced<B, C> {
         self.flow.has_left(left.saturating_sub(self.credit));
     }
 
-    /// Takes the next frame within the credit.
+    /// Takes the next frame, within the credit.
     fn give(&mut self) -> Bytes {
         let first = &mut self.chunks[0];
         let bytes = first
@@ -420,9 +421,9 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course + Unpin> Body for Pa
     }
 }
 
-/// Estimates the bytes of the head, a few over rather than under. HTTP/2 writes a field that it
-/// has written before in a byte or two, others with about three quarters of their length
-/// (RFC 7541); what it comes to is known when it is written.
+/// Estimates the bytes of a response's head, a few over rather than under. HTTP/2 writes a field
+/// that it has written before in a byte or two, and others in about three quarters of their
+/// length (RFC 7541). The exact number is known when the head is written.
 pub fn head_bytes<B>(stream: &impl Course, response: &Response<B>) -> u64 {
     let bytes = text_bytes(response);
     match stream.is_http2() {
@@ -431,11 +432,11 @@ pub fn head_bytes<B>(stream: &impl Course, response: &Response<B>) -> u64 {
     }
 }
 
-/// Counts the bytes of the head as HTTP/1.1 writes it.
+/// Counts the bytes of a response's head as HTTP/1.1 writes it.
 fn text_bytes<B>(response: &Response<B>) -> u64 {
-    /// `HTTP/1.1 200 ` and two line ends.
+    /// The bytes of `HTTP/1.1 200 ` and two line ends.
     const STATUS_LINE: usize = 17;
-    /// `transfer-encoding: chunked`, or a length.
+    /// The bytes of `transfer-encoding: chunked`, or of a length, and a line end.
     const FRAMING_FIELD: usize = 28;
     const DATE_FIELD: usize = 37;
     let reason = response.status().canonical_reason().unwrap_or("").len();

@@ -1,16 +1,17 @@
-//! How instances divide the rate of a link that they share: each has what it asks for,
+//! The division of a link's rate among the instances that share it. Each has what it asks for,
 //! or as much as any other that asks for more; what is left over is divided evenly.
 
-/// An instance has at least this part of what it would have if all had the same, however
-/// little it asks for: what comes to it next has a rate to begin with.
+/// The part of an even share, one in so many, that an instance has at least, however little it
+/// asks for: what comes to it next has a rate to begin with.
 const IDLE_PART: u64 = 4;
 
-/// The part, one in so many, that an instance is given beside what it sends: room to grow.
+/// The part of what an instance asks for, one in so many, that it is given in addition: room to
+/// grow.
 const ROOM_PART: u64 = 4;
 
-/// Returns the rate, in bits per second, of the instance that asks for `own`, in a link of
-/// `total` that it shares with `others`, by what they ask for. All who know the same come
-/// to shares whose sum is `total` at most.
+/// Returns the rate, in bits per second, of the instance that asks for `own`, on a link of
+/// `total` that it shares with instances that ask for `others`. All instances that know the same
+/// come to shares whose sum is `total` at most.
 pub(crate) fn portion(total: u64, own: u64, others: &[u64]) -> u64 {
     let count = others.len() as u64 + 1;
     let least = total / count / IDLE_PART;
@@ -36,7 +37,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns what each of them has.
+    /// Returns the rate that each of these instances has.
     fn portions(total: u64, asked: &[u64]) -> Vec<u64> {
         let others = |index: usize| [&asked[..index], &asked[index + 1..]].concat();
         let each = asked.iter().enumerate();

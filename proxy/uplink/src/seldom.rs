@@ -1,23 +1,23 @@
-//! What may happen many times a second, and is said once a minute.
+//! Events that may come many times a second, and that the log tells of once a minute.
 
 use std::time::Duration;
 
 use sprat_scheduler::Time;
 
-/// The shortest time between two lines of the log about one thing.
+/// The least time between two lines of the log about one kind of event.
 const INTERVAL: Duration = Duration::from_secs(60);
 
-/// A thing that the log tells of once a minute at most.
+/// A kind of event that the log tells of once a minute at most.
 #[derive(Debug, Default)]
 pub(crate) struct Seldom {
     said_at: Option<Time>,
-    /// The number of times that it has happened since, or since the start.
+    /// The number of events since the last line, or since the start.
     unsaid: u64,
 }
 
 impl Seldom {
-    /// Notes that it happens; returns how often it has since the line before, if a line
-    /// is due now. What no line tells of is counted for the next one.
+    /// Notes an event. If a line is due now, returns how many events there were since the line
+    /// before; if not, the event counts for the next line.
     #[must_use]
     pub(crate) fn note(&mut self, now: Time) -> Option<u64> {
         self.unsaid += 1;
@@ -37,7 +37,7 @@ pub(crate) mod said {
 
     use tracing::subscriber::{DefaultGuard, set_default};
 
-    /// The lines so far.
+    /// The lines that were logged so far.
     #[derive(Clone, Default)]
     pub(crate) struct Said(Arc<Mutex<Vec<u8>>>);
 
@@ -57,7 +57,7 @@ pub(crate) mod said {
         }
     }
 
-    /// Listens to this thread until the guard is dropped.
+    /// Captures this thread's log until the guard is dropped.
     pub(crate) fn listen() -> (Said, DefaultGuard) {
         let said = Said::default();
         let writer = said.clone();

@@ -25,11 +25,11 @@ pub enum SharedUplink {
 }
 
 impl SharedUplink {
-    /// Creates the uplink that the configuration wants.
+    /// Creates the uplink as configured.
     ///
     /// # Errors
     ///
-    /// No thread can be had that searches for the rate.
+    /// A thread cannot be started, or the address of a store makes no sense.
     pub fn new(uplink: &config::Uplink, classes: &config::Classes) -> io::Result<Self> {
         if let (Engine::Kernel(engine), Discipline::Bands(cutoffs)) =
             (&uplink.engine, &uplink.policy)
@@ -53,12 +53,12 @@ impl SharedUplink {
         Ok(own)
     }
 
-    /// Returns the uplink for another configuration than its `own`: itself, if
+    /// Returns the uplink for a configuration that replaces `own`: this one, if
     /// [`SharedUplink::commit`] can change it, or a new one.
     ///
     /// # Errors
     ///
-    /// As [`SharedUplink::new`].
+    /// A thread cannot be started, or the address of a store makes no sense.
     pub fn successor(
         &self,
         own: &config::Uplink,
@@ -76,7 +76,7 @@ impl SharedUplink {
         Self::new(wanted, classes)
     }
 
-    /// Returns what the order gains over `fair`; none where there is nothing to compare.
+    /// Returns the gain of the order over `fair`; `None` if there is nothing to compare.
     pub fn gain(&self) -> Option<Gain> {
         match self {
             Self::Paced(link) => link.gain(),
@@ -84,7 +84,7 @@ impl SharedUplink {
         }
     }
 
-    /// Returns why there is no gain to tell, for people; none where there is one.
+    /// Returns the reason, for people, why there is no gain to tell; `None` if there is one.
     pub fn nothing_to_compare(&self) -> Option<&'static str> {
         match self {
             Self::Paced(link) => link.nothing_to_compare(),
@@ -93,11 +93,11 @@ impl SharedUplink {
         }
     }
 
-    /// Makes ready what a configuration wants of the uplink. Nothing changes yet.
+    /// Prepares the change of the uplink to a configuration; nothing changes yet.
     ///
     /// # Errors
     ///
-    /// No thread can be had, or the address of a store makes no sense.
+    /// A thread cannot be started, or the address of a store makes no sense.
     pub fn prepare(
         &self,
         uplink: &config::Uplink,
@@ -118,7 +118,7 @@ impl SharedUplink {
         })))
     }
 
-    /// Changes the uplink to what was made ready.
+    /// Changes the uplink as it was prepared.
     pub fn commit(&self, prepared: PreparedUplink) {
         let (Self::Paced(link), PreparedUplink(Some(change))) = (self, prepared) else {
             return;
@@ -140,7 +140,7 @@ impl SharedUplink {
     }
 }
 
-/// The change of an uplink that a configuration wants, made ready.
+/// The change of an uplink to a configuration, prepared and not yet made.
 pub struct PreparedUplink(Option<Change>);
 
 struct Change {

@@ -1,4 +1,4 @@
-//! What people who watch the uplink are shown.
+//! Surveys of the uplink, for people who watch it.
 
 use std::time::Duration;
 
@@ -7,34 +7,35 @@ use sprat_scheduler::{Survey, SurveyedFlow, Time};
 use super::link::PacedLink;
 use super::shared::SharedUplink;
 
-/// The queue of a paced uplink at a time.
+/// The responses on a paced uplink at a moment.
 #[derive(Clone, Debug)]
 pub struct Surveyed {
-    /// The time of the look, by the uplink's clock.
+    /// The time of the survey, by the uplink's clock.
     pub at: Time,
-    /// Responses that are in progress.
+    /// The number of responses in progress.
     pub open_flows: usize,
     /// The number of these that wait for their turn.
     pub waiting_flows: usize,
-    /// The first of them, as [`Survey::finish`] orders them.
+    /// The first of the responses, as [`Survey::finish`] orders them.
     pub flows: Vec<SurveyedFlow>,
 }
 
-/// A paced uplink's figures at a time.
+/// A paced uplink's figures at a moment.
 #[derive(Clone, Debug)]
 pub struct Figures {
-    /// Responses that are in progress.
+    /// The number of responses in progress.
     pub open_flows: usize,
     /// The number of these that wait for their turn.
     pub waiting_flows: usize,
-    /// The rate at which responses are sent, in bits per second on the wire; none while nothing
+    /// The rate at which responses are sent, in bits per second on the wire; `None` if nothing
     /// is held back.
     pub rate_bits_per_s: Option<u64>,
     /// The queue on the link behind the pacer, as a time, as far as the search for the rate knows.
     pub queue: Duration,
-    /// The time for which what the responses in progress have left would occupy the link.
+    /// The time for which the link would be occupied by what the responses in progress have
+    /// left.
     pub backlog: Duration,
-    /// Bytes on the wire so far.
+    /// The bytes on the wire so far.
     pub wire_bytes: u64,
     /// The figures of each class, in the order of the configuration.
     pub classes: Vec<ClassFigures>,
@@ -43,20 +44,20 @@ pub struct Figures {
 /// A class's figures on a paced uplink.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassFigures {
-    /// Responses that are in progress.
+    /// The number of responses in progress.
     pub open_flows: usize,
     /// Payload bytes that were given a turn so far.
     pub granted_bytes: u64,
 }
 
 impl SharedUplink {
-    /// Looks at the responses in progress, of which it keeps `most`; none where responses
-    /// are not paced. The order of responses waits for a small part of it at a time.
+    /// Surveys the responses in progress, and keeps `most` of them; `None` if responses are not
+    /// paced. The scheduler's lock is taken for a small part of the survey at a time.
     pub fn survey(&self, most: usize) -> Option<Surveyed> {
         self.paced().map(|link| link.survey(most))
     }
 
-    /// Returns the figures at present; none where responses are not paced.
+    /// Returns the figures at present; `None` if responses are not paced.
     pub fn figures(&self) -> Option<Figures> {
         self.paced().map(|link| link.figures())
     }

@@ -1,8 +1,8 @@
 //! A timer fine enough for a segment's time on the link.
 //!
-//! tokio's timers have a grain of 1 ms, about what a full segment takes at
-//! 10 Mbit/s; a timerfd on the worker's reactor fires within some 10 us. In a
-//! simulation, where time is not the kernel's, tokio's is the one there is.
+//! tokio's timers have a grain of 1 ms, about what a full segment takes at 10 Mbit/s; a timerfd
+//! on the worker's reactor fires within some 10 us. A simulation, where time is not the
+//! kernel's, has tokio's alone.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -36,7 +36,7 @@ impl Timer {
         Ok(Self::Kernel(sys::watch_readable(fd)?))
     }
 
-    /// Fires after `delay`, in place of what was set before.
+    /// Sets the timer to fire after `delay`, in place of what was set before.
     pub(crate) fn arm(&self, delay: Duration) {
         const OFF: Timespec = Timespec {
             tv_sec: 0,
@@ -58,7 +58,7 @@ impl Timer {
             .expect("a timerfd takes any time in range");
     }
 
-    /// Waits until it has fired.
+    /// Waits until the timer has fired.
     pub(crate) async fn fired(&self) -> io::Result<()> {
         let fd = match self {
             Self::Kernel(fd) => fd,
@@ -75,11 +75,11 @@ impl Timer {
     }
 }
 
-/// Milliseconds by which a simulated timer is late, less than.
+/// The bound below which a simulated timer is late, in milliseconds.
 const LATE_MS: u64 = 3;
 
-/// One on tokio's clock. It is late as the kernel's are, so that others may look
-/// at what is due before it does.
+/// A timer on tokio's clock. It is late as the kernel's timers are, so that others may look at
+/// what is due before it fires.
 #[derive(Default)]
 pub(crate) struct Simulated {
     at: Cell<Option<Instant>>,

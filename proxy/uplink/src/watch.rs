@@ -1,10 +1,10 @@
-//! Says in the log when the link is not what its name says.
+//! A watch that says in the log when a link's rate is not what its name says.
 
 use std::time::Duration;
 
 use sprat_scheduler::Time;
 
-/// A link that differs from its name by less than this part of it is as it is named.
+/// The part of its named rate by which a link may fall short and still count as it is named.
 const TOLERATED: f64 = 0.03;
 
 /// The least time that a difference lasts before the log tells of it.
@@ -14,23 +14,24 @@ const LASTS: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Watch {
     named_bits_per_s: u64,
-    /// Whether the last remark said that the link is slower than its name.
+    /// Whether the last remark was that the link is slower than its name.
     is_slower: bool,
-    /// The time since which it has been the other way round.
+    /// The time since which the opposite of the last remark has held.
     changed_at: Option<Time>,
 }
 
 /// A remark on the link, for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remark {
-    /// The link carries so much less than its name says, in bits per second.
+    /// The link carries this many bits per second, less than its name says.
     Slower(u64),
     /// The link carries what its name says again.
     AsNamed,
 }
 
 impl Watch {
-    /// Creates the watch of a link of this name, in bits per second, of which nothing is said yet.
+    /// Creates the watch of a link of this named rate, in bits per second, with no remark so
+    /// far.
     pub(super) fn new(named_bits_per_s: u64) -> Self {
         Self {
             named_bits_per_s,
@@ -39,8 +40,8 @@ impl Watch {
         }
     }
 
-    /// Notes that the link was found to carry so many bits per second, or as much as it is
-    /// named; returns what is to be said of it.
+    /// Notes the rate that the link was found to carry, in bits per second; `None` if that is as
+    /// it is named. Returns the remark that is due.
     pub(super) fn on_rate(&mut self, now: Time, found_bits_per_s: Option<u64>) -> Option<Remark> {
         let named = self.named_bits_per_s as f64;
         let slower = found_bits_per_s.filter(|&found| (found as f64) < (1.0 - TOLERATED) * named);

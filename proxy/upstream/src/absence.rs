@@ -1,5 +1,4 @@
-//! Requests that wait for an endpoint of a cluster whose all are away: one that is started
-//! anew, say.
+//! Requests that wait while all endpoints of their cluster are away, as during a restart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,14 +9,14 @@ use sprat_scheduler::health::Backoff;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// The pauses between two attempts of one request: short at first, for a restart takes little
+/// The pauses between two attempts of one request: short at first, since a restart takes little
 /// time, and a few a second later.
 const AGAIN: Backoff = Backoff {
     base: Duration::from_millis(20),
     max: Duration::from_millis(250),
 };
 
-/// The shortest pause between two attempts.
+/// The least pause between two attempts.
 const LEAST: Duration = Duration::from_millis(5);
 
 /// The ways in which waiting may end, in the order in which [`Absence::ends`] counts them.
@@ -27,7 +26,7 @@ pub const WAIT_RESULTS: [&str; 2] = ["served", "given_up"];
 #[derive(Debug, Default)]
 pub struct Absence {
     waiting: Permits,
-    /// Wakes the requests that wait when an endpoint may be back.
+    /// The signal that wakes the requests that wait, when an endpoint may be back.
     returned: Notify,
     /// The number of waits that have ended, by [`WAIT_RESULTS`].
     pub ends: [AtomicU64; WAIT_RESULTS.len()],
@@ -39,7 +38,8 @@ impl Absence {
         self.waiting.used()
     }
 
-    /// Returns a place among the requests that wait until then; none if `bound` wait already.
+    /// Returns a place among the requests that wait, which lasts to `until`; `None` if `bound`
+    /// wait already.
     pub(super) fn join(self: &Arc<Self>, bound: usize, until: Instant) -> Option<Awaiting> {
         let place = self.waiting.take(1, bound)?;
         Some(Awaiting {
@@ -51,7 +51,7 @@ impl Absence {
         })
     }
 
-    /// Wakes the requests that wait, for an endpoint may be back.
+    /// Wakes the requests that wait, since an endpoint may be back.
     pub(super) fn end(&self) {
         if self.waiting.used() > 0 {
             self.returned.notify_waiters();
@@ -59,7 +59,7 @@ impl Absence {
     }
 }
 
-/// A request's place among those that wait, until it is dropped.
+/// A request's place among those that wait, given back when this is dropped.
 pub struct Awaiting {
     absence: Arc<Absence>,
     until: Instant,
@@ -69,8 +69,8 @@ pub struct Awaiting {
 }
 
 impl Awaiting {
-    /// Waits until an endpoint is worth another attempt; false if the time is up, the
-    /// cluster's or what the request has until `deadline`.
+    /// Waits until an endpoint is worth another attempt. Returns false if the time is up: the
+    /// cluster's, or the request's own, which ends at `deadline`.
     pub async fn pause(&mut self, deadline: Option<Instant>) -> bool {
         let until = deadline.map_or(self.until, |at| at.min(self.until));
         let now = Instant::now();
@@ -84,7 +84,7 @@ impl Awaiting {
         true
     }
 
-    /// Notes that an endpoint has answered.
+    /// Notes that an endpoint has answered the request.
     pub fn served(&mut self) {
         self.is_served = true;
     }

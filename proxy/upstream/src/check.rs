@@ -1,4 +1,4 @@
-//! A question to an endpoint: is it well?
+//! Health checks, which ask an endpoint whether it is well.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -29,11 +29,11 @@ use super::shared::SharedCluster;
 use super::transport::Transport;
 use super::{connect, sender};
 
-/// The first checks spread over this much time, or an interval if that is less.
+/// The time over which the first checks are spread, or an interval if that is less.
 const FIRST_WITHIN: Duration = Duration::from_secs(1);
 
-/// Checks of a cluster's endpoints at a time. Each holds a socket, for all of its time-out
-/// where no endpoint answers.
+/// The most checks of a cluster's endpoints at a time. Each holds a socket, for all of its
+/// time-out if the endpoint does not answer.
 const CHECKS_MAX: usize = 256;
 
 /// The `User-Agent` of every check.
@@ -42,9 +42,9 @@ const AGENT: HeaderValue = HeaderValue::from_static("sprat-health-check");
 /// The reason why a check failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Failure {
-    /// An answer that is none of a well endpoint.
+    /// The endpoint answered with a status that no well endpoint has.
     Status(StatusCode),
-    /// The endpoint gave no response at all.
+    /// The endpoint gave no answer, for this reason.
     Reason(Reason),
 }
 
@@ -79,8 +79,8 @@ impl From<hyper::Error> for Failure {
     }
 }
 
-/// Room for the checks of a cluster: one that waits for endpoints which do not
-/// answer keeps neither another cluster waiting nor those of its own that do.
+/// The places for a cluster's checks. A check of an endpoint that does not answer keeps neither
+/// another cluster's checks waiting, nor those of endpoints that do answer.
 struct Places {
     /// Places for endpoints whose last check did not time out, or that had none yet.
     heard: Semaphore,
@@ -97,7 +97,7 @@ impl Places {
     }
 }
 
-/// An endpoint that is asked.
+/// An endpoint that is checked.
 pub(super) struct Checked {
     cluster: Arc<SharedCluster>,
     checks: HealthChecks,
@@ -235,7 +235,7 @@ async fn status(
     Ok(answered?.status())
 }
 
-/// Makes the request of a check; none if the configuration's words make none, which its own
+/// Makes the request of a check; `None` if the configuration's words make none, which its own
 /// validation excludes.
 fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request<Empty<Bytes>>> {
     let host = check.host.clone().unwrap_or_else(|| address.authority());
@@ -248,7 +248,7 @@ fn request(check: &HttpHealthCheck, address: &EndpointAddress) -> Option<Request
         .ok()
 }
 
-/// The tasks that an HTTP/2 connection has beside its own; they end with the check.
+/// The tasks of an HTTP/2 connection beside its own, which end with the check.
 #[derive(Default)]
 struct CheckTasks(Rc<RefCell<JoinSet<()>>>);
 

@@ -1,5 +1,4 @@
-//! What a cluster's station is told of its endpoints' health, and what it
-//! tells of its own.
+//! The health of a cluster's endpoints: what the station is told of it, and what it tells.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -26,21 +25,21 @@ impl Drop for SharedStation {
 pub struct Condition {
     /// The endpoints that are present, in the order of the configuration.
     pub endpoints: Vec<(Arc<Member>, EndpointCondition)>,
-    /// So few are well that all are used.
+    /// Whether so few endpoints are well that all are used.
     pub panics: bool,
-    /// Ejections by cause, at [`Ejection::index`].
+    /// The number of ejections by cause, at [`Ejection::index`].
     pub ejections: [u64; Ejection::ALL.len()],
-    /// Ejections that the bound on their number has prevented.
+    /// The number of ejections that the bound on them has prevented.
     pub ejections_prevented: u64,
-    /// Requests in service and waiting.
+    /// The number of requests in service and waiting.
     pub active: usize,
     /// The number of requests that wait.
     pub waiting: usize,
-    /// Requests that are being repeated.
+    /// The number of requests that are being repeated.
     pub repeated: usize,
     /// Whether one more request may be repeated.
     pub may_repeat: bool,
-    /// Repetitions that the budget did not allow.
+    /// The number of repetitions that the budget did not allow.
     pub repeats_denied: u64,
 }
 
@@ -62,8 +61,8 @@ pub struct EndpointCondition {
 }
 
 impl SharedStation {
-    /// Goes on with what another knows of endpoints that both have; those that
-    /// are new start slowly.
+    /// Takes over what another station knows of endpoints that both have. Endpoints that are new
+    /// start slowly.
     pub(super) fn take_over(&mut self, before: &Self) {
         let now = Time::ZERO + self.epoch.elapsed();
         let name = self.name.clone();
@@ -95,9 +94,9 @@ impl SharedStation {
         tell_panic(&name, panicked, decisions.station.panics());
     }
 
-    /// Begins or ends the drain of the endpoint with this label; false if there is none. In a
-    /// drain it gets no requests but those of strict sessions. That stays while the endpoint
-    /// does, over reloads and changes of the others.
+    /// Begins or ends the drain of the endpoint with this label; returns false if there is none.
+    /// An endpoint that drains gets no requests but those of strict sessions. The drain lasts as
+    /// long as the endpoint is there, over reloads and changes of the others.
     pub fn set_draining(&self, endpoint: &str, drains: bool) -> bool {
         let found = self.judge_by(None, |decisions, now| {
             let mut present = decisions.members.present();
@@ -120,7 +119,7 @@ impl SharedStation {
         found.is_some()
     }
 
-    /// Returns whether the outcomes of requests are of use here.
+    /// Returns whether this station has a use for the outcomes of requests.
     pub(super) fn observes(&self) -> bool {
         self.observes
     }
@@ -131,8 +130,8 @@ impl SharedStation {
         self.judge(|health, now| health.observe(now, endpoint, outcome, random));
     }
 
-    /// Notes the outcome of a check of the endpoint in a slot. Another endpoint may have the
-    /// slot by now, of which the outcome says nothing.
+    /// Notes the outcome of a check of the endpoint in a slot. If another endpoint has the slot
+    /// by now, the outcome says nothing of it, and is dropped.
     pub(super) fn checked(&self, slot: usize, member: &Arc<Member>, outcome: Result<(), Failure>) {
         let (passed, failure) = (outcome.is_ok(), outcome.err());
         self.judge_by(failure, |decisions, _| {
@@ -143,7 +142,8 @@ impl SharedStation {
         });
     }
 
-    /// Does what is due for the endpoints' health; returns when something is due next.
+    /// Does what is due for the endpoints' health; returns the time at which something is due
+    /// next.
     pub(super) fn tend(&self) -> Option<Instant> {
         let random = fastrand::u64(..);
         let next = self.judge(|health, now| {
@@ -158,7 +158,8 @@ impl SharedStation {
         self.judge_by(None, |decisions, now| judge(&mut decisions.health, now))
     }
 
-    /// Applies `judge` to the decisions, and carries out what follows; `failure` is a check's.
+    /// Applies `judge` to the decisions, and carries out what follows from it. `failure` is that
+    /// of a check, if one has led here.
     fn judge_by<T>(
         &self,
         failure: Option<Failure>,
@@ -224,7 +225,7 @@ impl SharedStation {
     }
 }
 
-/// Says that an endpoint is out of use since `now`, and why; or in use again.
+/// Logs that an endpoint is out of use since `now`, and why, or that it is in use again.
 fn tell(cluster: &str, endpoint: &str, cause: Option<Cause>, failure: Option<Failure>, now: Time) {
     let out = "an endpoint is out of use";
     match cause {
@@ -241,7 +242,7 @@ fn tell(cluster: &str, endpoint: &str, cause: Option<Cause>, failure: Option<Fai
     }
 }
 
-/// Says so if a panic has begun, or is over.
+/// Logs that a panic has begun or is over, if it has.
 pub(super) fn tell_panic(cluster: &str, before: bool, now: bool) {
     match (before, now) {
         (false, true) => tracing::warn!(

@@ -37,7 +37,7 @@ use super::upstream::Upstream;
 /// The interval at which a request asks the other workers for an idle connection.
 const ASK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The time that a connection has to end once it is not wanted any more.
+/// The time in which a connection must end once it is not wanted any more.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// A connection's place among those that the cluster allows.
@@ -45,11 +45,11 @@ pub struct Slot {
     _of_endpoint: Permit,
     _of_cluster: Permit,
     _tunnel: Option<Permit>,
-    /// The last to be dropped: the place is free then.
+    /// The guard that wakes a waiting request; it is dropped last, when the place is free.
     _freed: Freed,
 }
 
-/// Wakes a request that wants a connection, when it is dropped.
+/// A guard that, when it is dropped, wakes a request that waits for a connection.
 struct Freed(Arc<EndpointCounts>);
 
 impl Slot {
@@ -63,8 +63,8 @@ impl Slot {
         })
     }
 
-    /// Takes a place for a connection that is no longer a request's but a tunnel's: it is open,
-    /// whatever the bound.
+    /// Takes a place for a connection that is no longer a request's but a tunnel's. It is open
+    /// already, whatever the bound.
     pub(super) fn keep(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Self {
         Self {
             _of_endpoint: shared.connections.add(1),
@@ -74,9 +74,9 @@ impl Slot {
         }
     }
 
-    /// Takes the place of a connection that is idle in another worker, or at
-    /// another endpoint if the cluster has as many as it may; none if all are
-    /// busy. The caller bounds the wait.
+    /// Takes the place of a connection that is idle in another worker, or at another endpoint if
+    /// the cluster has as many as it may. Returns `None` if all are busy. The caller bounds the
+    /// wait.
     async fn reclaim(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Option<Self> {
         let bound = upstream.config.max_connections;
         let _wanted = shared.wanted.add(1);
@@ -114,8 +114,8 @@ impl Drop for Freed {
     }
 }
 
-/// Runs what an HTTP/2 connection has to do, the most of it here, as long as it is
-/// wanted.
+/// The executor of an HTTP/2 connection's tasks, which do most of its work, as long as the
+/// connection is wanted.
 #[derive(Clone)]
 struct ConnectionTasks(watch::Receiver<()>);
 
@@ -132,17 +132,17 @@ impl<F: Future<Output = ()> + 'static> Executor<F> for ConnectionTasks {
     }
 }
 
-/// Waits until the connection is not wanted and had its time to end. It says good-bye by
-/// itself, but not while the endpoint takes nothing: hyper waits for that before it looks
-/// at a body that is over, or ends.
+/// Waits until a connection is not wanted any more, and has had its time to end. By itself it
+/// ends with a good-bye, but not while the endpoint takes nothing: hyper waits for that before
+/// it looks at a body that is over, or ends.
 async fn abandoned(mut wanted: watch::Receiver<()>) {
     while wanted.changed().await.is_ok() {}
     sleep(ENDS_WITHIN).await;
 }
 
-/// Returns a builder of HTTP/2 connections to a cluster; `executor` runs what a connection has
-/// to do beside it. All streams together may hold the sum of what each may: responses that wait
-/// for their clients take nothing from the others.
+/// Returns a builder of HTTP/2 connections to a cluster; `executor` runs a connection's tasks.
+/// All streams together may hold the sum of what each may, so that responses that wait for their
+/// clients take nothing from the others.
 pub(super) fn http2<E: Clone>(
     executor: E,
     cluster: &Cluster,
@@ -158,13 +158,13 @@ pub(super) fn http2<E: Clone>(
     builder
 }
 
-/// The largest window of RFC 9113 6.9.1.
+/// The largest window of a stream or a connection (RFC 9113 6.9.1).
 const WINDOW_MAX: u32 = 0x7fff_ffff;
 
 /// Opens a connection, or takes room on one that another request has opened meanwhile.
 ///
-/// An endpoint that is told of `ends` gets a connection for them alone; HTTP/2
-/// is not combined with that.
+/// An endpoint that is told of `ends` gets a connection for them alone. HTTP/2 is not combined
+/// with that.
 pub(super) async fn connect(
     upstream: &Upstream,
     endpoint: &Endpoint,
@@ -182,8 +182,8 @@ pub(super) async fn connect(
     }
 }
 
-/// Opens a connection within the cluster's bounds on number and time, and has
-/// a task of its own drive it.
+/// Opens a connection within the cluster's bounds on number and time, and starts a task that
+/// drives it.
 async fn connect_one(
     upstream: &Upstream,
     endpoint: &Endpoint,
@@ -231,7 +231,7 @@ async fn connect_one(
     Ok(Sender::Http1(Single::new(sender, heard, wanted)))
 }
 
-/// Runs a connection to its end, which is not far once it is not wanted any more.
+/// Drives a connection to its end, which comes soon once it is not wanted any more.
 async fn drive(
     _slot: Slot,
     connection: impl Future<Output = hyper::Result<()>>,
@@ -248,8 +248,8 @@ async fn drive(
     }
 }
 
-/// Opens a connection over which HTTP can be spoken, for requests of `ends`. The caller bounds
-/// the time to `within`, which the addresses of a name share.
+/// Opens a connection on which HTTP can be spoken, for requests of `ends`. The caller bounds the
+/// time to `within`, which the addresses of a name share.
 pub(super) async fn transport(
     cluster: &Cluster,
     tls: Option<&ClusterTls>,
@@ -294,8 +294,8 @@ async fn open(target: &Target, within: Duration) -> Result<TcpStream, Reason> {
     Ok(stream)
 }
 
-/// Connects to the first of a name's addresses that accepts. Each gets its share of what is
-/// left of the time, so that one that says nothing leaves some to the others.
+/// Connects to the first of a name's addresses that accepts. Each address gets its share of the
+/// time that is left, so that one that does not answer leaves some to the others.
 async fn open_first(name: &Logical, within: Duration) -> Result<TcpStream, Reason> {
     let until = Instant::now() + within;
     let mut failure = Reason::NameNotFound;
@@ -321,8 +321,8 @@ fn failed(error: &io::Error, address: SocketAddr) -> Reason {
     }
 }
 
-/// Returns whether this system has nothing to connect with, so that the endpoint was not even
-/// asked: no descriptor, no memory, or no port.
+/// Returns whether this system lacks a descriptor, memory or a port for a connection, so that
+/// the endpoint was not even asked.
 fn is_shortage(error: &io::Error, address: SocketAddr) -> bool {
     match error.raw_os_error() {
         // Of ports, unless it is that this system has no address to go there from.
@@ -339,7 +339,7 @@ fn lacks_means(error: &io::Error) -> bool {
         .is_some_and(|code| means.contains(&code))
 }
 
-/// Returns whether this system has an address from which to go there. Nothing is sent.
+/// Returns whether this system has an address from which to reach another. Nothing is sent.
 fn is_routed(address: SocketAddr) -> bool {
     let any = match address {
         SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),

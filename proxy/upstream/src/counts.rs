@@ -1,4 +1,4 @@
-//! What all workers count of an endpoint.
+//! Counts of an endpoint over all workers: requests, connections and checks.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -11,25 +11,25 @@ use tokio::sync::Notify;
 pub struct EndpointCounts {
     /// The number of requests in progress.
     pub outstanding: Count,
-    /// Open connections, idle ones included.
+    /// The open connections, idle ones included.
     pub connections: Permits,
-    /// The connections of these that have switched to another protocol: they are no
-    /// request's any more.
+    /// The open connections that have switched to another protocol, and are no request's any
+    /// more.
     pub(super) tunnels: Permits,
     /// The number of idle connections.
     pub idle: Count,
-    /// Active checks that passed, and that failed.
+    /// The number of active checks that passed, and of those that failed.
     pub checks: [AtomicU64; 2],
-    /// Requests that wait for another worker's idle connection to be closed,
-    /// because no further one may be opened.
+    /// The requests that wait for another worker's idle connection to be closed, because no
+    /// further one may be opened.
     pub(super) wanted: Permits,
-    /// Wakes a request that wants a connection, when one is closed.
+    /// The signal that wakes a waiting request when a connection is closed.
     pub(super) freed: Notify,
 }
 
 impl EndpointCounts {
-    /// Returns whether fewer than `bound` connections are in use: the others are idle, or being
-    /// closed.
+    /// Returns whether fewer than `bound` connections are in use, so that the others are idle or
+    /// being closed.
     pub(super) fn is_closing(&self, bound: usize) -> bool {
         self.busy() < bound
     }
@@ -39,8 +39,8 @@ impl EndpointCounts {
         self.idle.used() > 0 || self.connections.used() > self.busy()
     }
 
-    /// Counts the connections in use, or streams where one carries several: by requests that do
-    /// not wait for one.
+    /// Counts the connections in use by requests and tunnels, or streams if one carries several.
+    /// Requests that wait for a connection use none.
     fn busy(&self) -> usize {
         let outstanding = self.outstanding.used();
         let waiting = self.wanted.used();

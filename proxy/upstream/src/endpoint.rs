@@ -1,4 +1,4 @@
-//! An endpoint as one worker sees it: the connections that it keeps there.
+//! An endpoint as one worker sees it, with the connections that the worker keeps there.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -28,11 +28,11 @@ struct Idle {
 pub struct Endpoint {
     /// The endpoint as all workers know it.
     pub member: Arc<Member>,
-    /// The counters of this worker.
+    /// This worker's counters of the endpoint.
     pub stats: Arc<EndpointStats>,
-    /// The most recently used at the back.
+    /// The idle connections of HTTP/1.1, the most recently used at the back.
     idle: RefCell<VecDeque<Idle>>,
-    /// Idle connections; with HTTP/2, all of them.
+    /// The connections of HTTP/2, idle or not.
     pub(super) pool: Pool,
 }
 
@@ -47,8 +47,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes the most recently used connection that still lives, of those for `ends`, or a
-    /// stream of an HTTP/2 connection.
+    /// Takes the most recently used idle connection for `ends` that still lives, or a stream of
+    /// an HTTP/2 connection.
     pub(super) fn take_idle(
         &self,
         config: &Cluster,
@@ -69,7 +69,7 @@ impl Endpoint {
         None
     }
 
-    /// Keeps a connection for another request.
+    /// Keeps a connection for another request, if there is room for it.
     pub(super) fn keep(
         &self,
         config: &Cluster,
@@ -102,7 +102,7 @@ impl Endpoint {
         }
     }
 
-    /// Closes connections that were idle for too long or are dead.
+    /// Closes connections that have been idle for too long, or are dead.
     pub(super) fn reap(&self, config: &Cluster, now: Instant) {
         if self.pool.is_retired() {
             // Those that have become idle since.
@@ -126,8 +126,8 @@ impl Endpoint {
         self.pool.close_idle();
     }
 
-    /// Sets whether the endpoint is retired: no further requests come then, and no connection
-    /// is kept for them.
+    /// Sets whether the endpoint is retired. A retired endpoint gets no further requests, and no
+    /// connection is kept for them.
     pub(super) fn set_retired(&self, retired: bool) {
         self.pool.set_retired(retired);
         if retired {

@@ -1,8 +1,8 @@
-//! An endpoint that takes nothing more is heard out.
+//! A connection to an endpoint that is heard out when it takes nothing more.
 //!
-//! A server of HTTP/2 that leaves (`GOAWAY`) may close when it has sent its last
-//! response, while we still tell it of room for more. The library ends a
-//! connection that it can't write to, with what has arrived and was not read yet.
+//! A server of HTTP/2 that leaves (`GOAWAY`) may close when it has sent its last response, while
+//! we still tell it of room for more. If the library cannot write to a connection, it ends the
+//! connection, and loses what has arrived and was not read yet.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,10 +11,10 @@ use std::task::{Context, Poll};
 use sprat_net::forward_stream;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A connection whose end is where nothing more can be read.
+/// A connection that ends when nothing more can be read, even if nothing can be written.
 pub(super) struct HearOut<S> {
     stream: S,
-    /// Whether it takes nothing more: what is written is lost.
+    /// Whether the endpoint takes nothing more, so that what is written is lost.
     is_deaf: bool,
 }
 
@@ -28,8 +28,7 @@ impl<S> HearOut<S> {
 }
 
 impl<S: AsyncWrite + Unpin> HearOut<S> {
-    /// Writes, or takes note that nothing can be written: then all of it has
-    /// been, `lost`.
+    /// Writes to the stream. Once that has failed, returns `lost`, as if all had been written.
     fn write<T>(
         &mut self,
         lost: T,

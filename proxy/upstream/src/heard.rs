@@ -1,4 +1,4 @@
-//! What has been heard from an endpoint: whether it can have looked at a request
+//! A record of what an endpoint has said, which shows whether it can have looked at a request
 //! whose connection has ended.
 
 use std::io;
@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use super::members::Member;
 
-/// The time within which a worker sees that the endpoint had closed a connection before it got
-/// a request. What is sent there is answered with a reset, or meets the end that is on its way
-/// already, so within a round trip. Later the endpoint has had the time to read the request,
-/// and may have done what it asks for.
+/// The time within which a worker sees that the endpoint had closed a connection before it got a
+/// request. A request that is sent there is answered with a reset, or meets the end that is on
+/// its way already, so within a round trip. Later the endpoint has had the time to read the
+/// request, and may have done what it asks for.
 const END_IS_SEEN_WITHIN: Duration = Duration::from_millis(250);
 
 /// A record of what the endpoint has said over a connection.
@@ -28,7 +28,7 @@ const END_IS_SEEN_WITHIN: Duration = Duration::from_millis(250);
 pub(super) struct Heard {
     bytes: AtomicU64,
     unheard: Arc<Unheard>,
-    /// Whether the endpoint has refused our certificate, or that there is none.
+    /// Whether the endpoint has refused our certificate, or the lack of one.
     refused: AtomicBool,
 }
 
@@ -38,7 +38,7 @@ impl Heard {
         &self.unheard
     }
 
-    /// Begins the silence of a request that is sent now; it ends with anything that is read.
+    /// Begins the silence after a request that is sent now; it ends with anything that is read.
     pub(super) fn silence(self: &Arc<Self>) -> Silence {
         Silence {
             heard: Arc::clone(self),
@@ -57,19 +57,19 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// Returns whether the silence goes on.
+    /// Returns whether nothing was heard since the request was sent.
     pub fn has_heard_nothing(&self) -> bool {
         self.heard.bytes.load(Relaxed) == self.bytes
     }
 
-    /// Returns whether the first that was heard is a refusal: that the endpoint does not take
-    /// our certificate, or wants one. With TLS 1.3 it sees that when the handshake is over for
-    /// us, and reads no request before.
+    /// Returns whether the first thing that was heard is a refusal: the endpoint does not take
+    /// our certificate, or wants one. With TLS 1.3 it looks at that when the handshake is over
+    /// for us, and reads no request before.
     pub fn is_refused(&self) -> bool {
         self.heard.refused.load(Relaxed)
     }
 
-    /// Returns whether the silence goes on, and has for longer than a round trip takes.
+    /// Returns whether the silence goes on, and has lasted longer than a round trip takes.
     pub(super) fn is_long(&self) -> bool {
         self.has_heard_nothing() && clock::now() - self.since > END_IS_SEEN_WITHIN
     }
@@ -81,21 +81,21 @@ impl Silence {
     }
 }
 
-/// A connection that takes note of what is read.
+/// A connection that records what is read from it.
 pub(super) struct Listening<S> {
     stream: S,
     heard: Arc<Heard>,
-    /// The TLS connection that is told of the first read; none after that, and without TLS.
+    /// The TLS connection that is told of the first read; `None` after that, and without TLS.
     unproven: Option<Box<Unproven>>,
 }
 
-/// A stream that an endpoint may end because it does not take our certificate.
+/// A stream that an endpoint may end because it refuses our certificate.
 pub(super) trait MayRefuse {
-    /// Returns whether the endpoint may still do so.
+    /// Returns whether the endpoint may still refuse our certificate.
     fn may_refuse(&self) -> bool;
 }
 
-/// A connection by TLS whose endpoint has yet to go on after the handshake.
+/// A TLS connection whose endpoint was not heard since the handshake.
 pub(super) struct Unproven {
     tls: Arc<ClusterTls>,
     member: Arc<Member>,
@@ -109,8 +109,8 @@ impl Unproven {
         })
     }
 
-    /// Notes the first read, of so many bytes; returns whether the endpoint, which `may_refuse`
-    /// our certificate, does so.
+    /// Notes the first read, of so many bytes. Returns whether it is a refusal of our
+    /// certificate, if the endpoint `may_refuse` that still.
     fn is_refused(&self, read: &io::Result<()>, bytes: usize, may_refuse: bool) -> bool {
         if bytes > 0 {
             self.tls.proven();

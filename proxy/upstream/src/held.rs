@@ -1,5 +1,4 @@
-//! A lease that ends when the endpoint has sent all of its response, be the client
-//! as slow as it may.
+//! A lease that ends when the endpoint has sent all of its response, however slow the client is.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -24,12 +23,12 @@ pub struct Held {
 }
 
 impl Held {
-    /// Returns whether other requests need the place that it holds, if it still holds one.
+    /// Returns whether other requests need the lease's place, if it still holds one.
     pub fn is_wanted(&self) -> bool {
         self.lease.borrow().as_ref().is_some_and(Lease::is_wanted)
     }
 
-    /// Frees the place, for the endpoint has sent a body of `bytes` bytes.
+    /// Ends the lease and frees its place, since the endpoint has sent a body of `bytes` bytes.
     pub fn release(&self, now: Instant, bytes: u64) {
         if let Some(lease) = self.lease.take() {
             lease.release(now, bytes);
@@ -39,7 +38,7 @@ impl Held {
         }
     }
 
-    /// Wakes a task when the endpoint has sent all, if it has not.
+    /// Wakes a task when the endpoint has sent all, unless it has already.
     pub fn tell_end(&self, waker: &Waker) {
         let is_held = self.lease.borrow().is_some();
         let mut waits = self.waits.borrow_mut();
@@ -48,14 +47,14 @@ impl Held {
         }
     }
 
-    /// Ends the lease as [`Lease::ends_badly`] says.
+    /// Notes that the endpoint has broken off the response, as [`Lease::ends_badly`] does.
     pub fn ends_badly(&self) {
         if let Some(lease) = &mut *self.lease.borrow_mut() {
             lease.ends_badly();
         }
     }
 
-    /// Ends the lease, and what the endpoint does for it.
+    /// Drops the lease, which cancels what the endpoint does for it.
     pub fn cancel(&self) {
         drop(self.lease.take());
     }
@@ -75,7 +74,8 @@ pub fn hold(lease: Lease) -> Rc<Held> {
     Held::new(lease)
 }
 
-/// Buffers the body that a lease gives, as its route says; the lease ends with the body.
+/// Buffers the body of a lease's response, as its route is configured. The lease ends when all
+/// of the body has been read.
 pub fn buffer<B>(
     body: B,
     lease: Lease,
@@ -94,7 +94,7 @@ where
 }
 
 impl Upstream {
-    /// Reads the body that a lease gives ahead of its client, as the cluster says.
+    /// Reads the body of a lease's response ahead of its client, as the cluster is configured.
     pub fn read_ahead<B>(&self, body: B, lease: Lease) -> (ReadAhead<B>, Rc<Held>)
     where
         B: Body<Data = Bytes> + Unpin + 'static,
@@ -114,8 +114,8 @@ impl Upstream {
         (body, held)
     }
 
-    /// Returns whether other requests need the places that requests have here, where these are
-    /// bounded.
+    /// Returns whether other requests need the places that requests hold here, if their number
+    /// is bounded.
     pub fn is_short_of_places(&self) -> bool {
         self.is_bounded() && self.station.is_short_of_places()
     }

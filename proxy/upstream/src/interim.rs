@@ -1,9 +1,10 @@
-//! Interim responses (1xx) over an endpoint's connection of HTTP/2: whose they are.
+//! Interim responses (1xx) over an endpoint's connection of HTTP/2, and the requests that they
+//! are for.
 //!
-//! The screen sees them with the number of their stream, and hyper tells no request's.
-//! But the library numbers streams in the order in which it is given requests, and
-//! drops a request's extensions as it does so. What hyper drops before that, it drops
-//! because its answer is no longer waited for.
+//! The screen sees an interim response with the number of its stream, but hyper does not tell
+//! the stream of a request. The library numbers streams in the order in which it is given
+//! requests, and drops a request's extensions as it does so. If hyper drops a request before
+//! that, its answer is no longer waited for.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -15,18 +16,18 @@ use sprat_net::screen::{Interim, Peer};
 /// The first stream that a client opens (RFC 9113 5.1.1).
 const FIRST_STREAM: u32 = 1;
 
-/// A function that takes the interim responses to a request: an extension of the request.
+/// A function that takes the interim responses to a request, which carries it as an extension.
 #[derive(Clone)]
 pub struct Hear(Arc<dyn Fn(Interim) + Send + Sync>);
 
 impl Hear {
-    /// Creates one that calls `hear`.
+    /// Wraps a function that takes interim responses.
     pub fn new(hear: impl Fn(Interim) + Send + Sync + 'static) -> Self {
         Self(Arc::new(hear))
     }
 }
 
-/// Requests of one connection that wait for their answers, by the number of the stream.
+/// The requests of one connection that wait for their answers, by the number of the stream.
 #[derive(Default)]
 pub(super) struct Hears(Mutex<OpenStreams>);
 
@@ -48,7 +49,7 @@ impl Default for OpenStreams {
 /// A request whose answer is waited for.
 struct AwaitedAnswer {
     hear: Option<Hear>,
-    /// The number of its stream; zero before it has one.
+    /// The number of the request's stream; zero before it has one.
     stream: AtomicU32,
 }
 

@@ -1,6 +1,6 @@
-//! A thread that looks after the clusters' endpoints: it lets those back that
-//! were ejected, asks those that are to be asked, and looks at files that have endpoints.
-//! One for all workers and all configurations.
+//! A thread that looks after the clusters' endpoints: it takes ejected ones back, checks those
+//! that are to be checked, and looks at files that list endpoints. There is one for all workers
+//! and all configurations.
 
 use std::io;
 use std::sync::{Arc, Weak};
@@ -22,7 +22,7 @@ use super::station::SharedStation;
 /// The longest time between two looks at a cluster that has nothing due.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Looks after the clusters that are served by at present.
+/// The keeper of the endpoints of all clusters that are served at present.
 pub struct Keeper {
     present: watch::Sender<Clusters>,
     /// Whether the thread, or the task of a simulation, has been started.
@@ -31,14 +31,14 @@ pub struct Keeper {
     thread: Option<Background>,
 }
 
-/// The thread that is to look after endpoints, if one has to begin. It waits for its
+/// The thread that is to look after endpoints, if one has to be started. It waits for its
 /// clusters, and ends if this is dropped.
 pub enum PreparedHealth {
-    /// The present one will do, or none is needed.
+    /// The present thread will do, or none is needed.
     AsItIs,
     /// A thread that has been started.
     Thread(Background),
-    /// A task, in a simulation.
+    /// A task is to be started, in a simulation.
     Task,
 }
 
@@ -49,7 +49,7 @@ impl Keeper {
     ///
     /// # Errors
     ///
-    /// There can be no thread for it.
+    /// The thread cannot be started.
     pub fn start(clusters: &[Arc<SharedCluster>]) -> io::Result<Self> {
         let mut keeper = Self {
             present: watch::Sender::new(Vec::new()),
@@ -61,11 +61,11 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Makes a thread ready if these clusters need one, and there is none.
+    /// Prepares a thread, if these clusters need one and there is none.
     ///
     /// # Errors
     ///
-    /// There can be none.
+    /// The thread cannot be started.
     pub fn prepare(&self, clusters: &[Arc<SharedCluster>]) -> io::Result<PreparedHealth> {
         if self.has_begun || !clusters.iter().any(|own| needs_keeping(own)) {
             return Ok(PreparedHealth::AsItIs);
@@ -88,8 +88,8 @@ impl Keeper {
         Ok(PreparedHealth::Thread(Background::of(thread, end)))
     }
 
-    /// Goes on with these clusters. Those that it has already are not disturbed; those
-    /// that are no longer among them are not asked any more.
+    /// Looks after these clusters from now on. Those that were looked after before are not
+    /// disturbed; those that are no longer among them are left alone.
     pub fn commit(&mut self, clusters: &[Arc<SharedCluster>], prepared: PreparedHealth) {
         self.has_begun |= !matches!(prepared, PreparedHealth::AsItIs);
         match prepared {
@@ -115,13 +115,13 @@ fn needs_keeping(cluster: &SharedCluster) -> bool {
 /// A cluster that is looked after.
 struct Kept {
     cluster: Arc<SharedCluster>,
-    /// Dropped with it, which ends them.
+    /// The tasks that check the cluster's endpoints, which end when this is dropped.
     _checks: JoinSet<()>,
-    /// The look at its file, too.
+    /// The task that looks at the cluster's file of endpoints, which ends when this is dropped.
     _file: JoinSet<()>,
 }
 
-/// Looks after clusters, whichever they are, until no server is left to say.
+/// Looks after the present clusters, whichever they are, until the keeper is gone.
 async fn keep(mut present: watch::Receiver<Clusters>) {
     let mut kept: Vec<Kept> = Vec::new();
     // A station may outlive its configuration, as long as requests wait there.
@@ -161,7 +161,7 @@ fn follow_file(cluster: &Arc<SharedCluster>) -> JoinSet<()> {
     task
 }
 
-/// Does what is due for a station's endpoints, until it is gone.
+/// Does what is due for a station's endpoints, until the station is gone.
 async fn tend(station: Weak<SharedStation>) {
     loop {
         let Some((next, changed)) = station
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::dns::Names;
 
-    /// Two endpoints that are judged, and checked with these settings.
+    /// Makes a cluster of two endpoints that are judged, and checked with these settings.
     fn clusters(checks: &str, before: &[Arc<SharedCluster>]) -> Vec<Arc<SharedCluster>> {
         let text = format!(
             "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\

@@ -1,4 +1,4 @@
-//! A request's hold on an endpoint, and between two attempts.
+//! A request's hold on an endpoint, and its state between two attempts.
 
 use std::rc::Rc;
 
@@ -18,26 +18,26 @@ use super::sessions::SessionId;
 use super::station::Placed;
 use super::upstream::Upstream;
 
-/// A request's hold on an endpoint: it counts as outstanding while this
-/// lives. Dropped, it closes the connection under it, which cancels what the
-/// upstream is doing; [`Lease::release`] keeps the connection instead.
+/// A request's hold on an endpoint, which counts the request as outstanding while this lives.
+/// When it is dropped, the connection under it closes, which cancels what the endpoint is doing.
+/// [`Lease::release`] keeps the connection instead.
 pub struct Lease {
     upstream: Rc<Upstream>,
     endpoint: Rc<Endpoint>,
     /// The request's part of what the endpoint has in progress; none once it is over.
     outstanding: Option<Permit<Outstanding>>,
-    /// The endpoint's in the station.
+    /// The endpoint's slot in the station.
     slot: usize,
     /// The class of the request.
     class: usize,
     /// The request's ticket; none once it has been given back.
     ticket: Option<Ticket>,
     sender: Option<Sender>,
-    /// Whether [`Lease::spend`] was called.
+    /// Whether the connection is good for this request only ([`Lease::spend`]).
     is_spent: bool,
     /// The client whose request it is, if the endpoint is told.
     ends: Option<Box<Ends>>,
-    /// Whether [`Lease::begins_well`] was called.
+    /// Whether the response has the head of a success ([`Lease::begins_well`]).
     began_well: bool,
 }
 
@@ -50,19 +50,19 @@ impl Counted for Outstanding {
     }
 }
 
-/// The endpoint of an attempt, for another attempt that looks on meanwhile.
+/// The endpoint of an attempt, as another attempt of the request sees it meanwhile.
 pub struct Place {
     upstream: Rc<Upstream>,
     slot: usize,
 }
 
 impl Place {
-    /// Notes the outcome of the request there.
+    /// Notes the outcome of the request at this endpoint.
     pub fn observe(&self, outcome: impl FnOnce() -> Outcome) {
         self.upstream.observe(self.slot, outcome);
     }
 
-    /// Returns whether a connection may be opened there now.
+    /// Returns whether a connection to this endpoint may be opened now.
     pub fn may_connect(&self) -> bool {
         let config = &self.upstream.config;
         let counts = &self.upstream.endpoint(self.slot).member.counts;
@@ -73,7 +73,7 @@ impl Place {
 }
 
 impl Upstream {
-    /// Finds an endpoint, or waits for one: the session's, if there is one.
+    /// Finds an endpoint for a request, or waits for one: the session's, if there is one.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Upstream {
         Ok(Lease::new(self, ticket, slot, class))
     }
 
-    /// Begins a second attempt beside the one with this ticket, if there may be one.
+    /// Begins a second attempt, a hedge, beside the one with this ticket, if there may be one.
     pub fn hedge(self: &Rc<Self>, ticket: Ticket, class: usize) -> Option<Lease> {
         let (ticket, slot) = self.station.hedge(ticket)?;
         Some(Lease::new(self, ticket, slot, class))
@@ -131,19 +131,19 @@ impl Lease {
         &self.endpoint.member.authority
     }
 
-    /// Notes the outcome of the request there.
+    /// Notes the outcome of the request at the leased endpoint.
     pub fn observe(&self, outcome: impl FnOnce() -> Outcome) {
         self.upstream.observe(self.slot, outcome);
     }
 
-    /// Notes that the response has the head of a success. Whether it is one is counted when
-    /// it is over: at its end, or when another than the endpoint ends it.
+    /// Notes that the response has the head of a success. The success is counted when the
+    /// response is over: at its end, or when a party other than the endpoint ends it.
     pub fn begins_well(&mut self) {
         self.began_well = true;
     }
 
-    /// Notes that the endpoint has ended, or left, a response in its midst. What began well
-    /// counts then as if there had been no head.
+    /// Notes that the endpoint has broken off a response. One that began well then counts as if
+    /// there had been no head.
     pub fn ends_badly(&mut self) {
         if std::mem::take(&mut self.began_well) {
             self.observe(|| Outcome::NoResponse);
@@ -156,7 +156,7 @@ impl Lease {
         }
     }
 
-    /// Returns where the request is.
+    /// Returns the place of the request's attempt.
     pub fn place(&self) -> Place {
         Place {
             upstream: Rc::clone(&self.upstream),
@@ -164,12 +164,12 @@ impl Lease {
         }
     }
 
-    /// Notes that the endpoint is to be told whose request it is.
+    /// Notes that the endpoint is to be told of the client whose request it is.
     pub fn tell(&mut self, ends: Ends) {
         self.ends = Some(Box::new(ends));
     }
 
-    /// Takes a kept connection; false if there is none.
+    /// Takes a kept connection; returns false if there is none.
     pub fn reuse(&mut self, now: Instant) -> bool {
         let config = &self.upstream.config;
         let ends = self.ends.as_deref();
@@ -177,7 +177,7 @@ impl Lease {
         self.sender.is_some()
     }
 
-    /// Opens a connection to the endpoint, if none is kept.
+    /// Opens a connection to the endpoint, in the place of any that the lease has.
     pub async fn connect(&mut self) -> Result<(), Reason> {
         self.sender = None;
         let sender = connect::connect(&self.upstream, &self.endpoint, self.ends.as_deref()).await?;
@@ -188,16 +188,17 @@ impl Lease {
         Ok(())
     }
 
-    /// Notes that the endpoint could not be reached, which is its own doing.
+    /// Notes that the endpoint could not be reached, for which it is to blame.
     pub fn unreached(&self) {
         if let Some(ticket) = self.ticket {
             self.upstream.station.unreached(ticket);
         }
     }
 
-    /// Gives the place at the endpoint back, for the attempt has failed. The request may be
-    /// tried elsewhere (true), or here after a while (false); `None` if the retry budget is
-    /// spent, or no endpoint can be reached. `sent`: the endpoint has got something of it.
+    /// Gives back the place at the endpoint, since the attempt has failed; `sent` says that the
+    /// endpoint has got something of the request. Returns the request, and whether it may be
+    /// tried elsewhere (true), or here after a while (false). Returns `None` if the retry budget
+    /// is spent, or no endpoint can be reached.
     pub fn step_back(&mut self, sent: bool) -> Option<(Away, bool)> {
         let ticket = self.ticket.take()?;
         let again = self.upstream.station.step_back(ticket, sent);
@@ -214,23 +215,23 @@ impl Lease {
         }
     }
 
-    /// Ends the request, for the connection has switched to another protocol. The endpoint's
-    /// place is for others, and what is returned counts the connection as open.
+    /// Ends the request, since the connection has switched to another protocol. The place at the
+    /// endpoint is free for others, and what is returned counts the connection as open.
     pub fn into_tunnel(self) -> ConnectionPlace {
         ConnectionPlace::keep(&self.upstream, &self.endpoint.member.counts)
     }
 
-    /// Returns what [`Upstream::hedge`] needs of the lease.
+    /// Returns the ticket and the class that [`Upstream::hedge`] needs.
     pub fn ticket(&self) -> Option<(Ticket, usize)> {
         Some((self.ticket?, self.class))
     }
 
-    /// Returns whether other requests need its place.
+    /// Returns whether other requests need this request's place.
     pub(super) fn is_wanted(&self) -> bool {
         self.ticket.is_some() && self.upstream.station.is_short_of_places()
     }
 
-    /// Tells the station the response's size, which is known now.
+    /// Tells the station the response's size, once it is known.
     pub fn resize(&self, size: Size) {
         if let Some(ticket) = self.ticket
             && self.upstream.wants_size()
@@ -244,7 +245,7 @@ impl Lease {
         self.sender.as_mut()
     }
 
-    /// Gives up the request, for the endpoint had its time to answer. A connection over which
+    /// Gives up the request, since the endpoint had its time to answer. A connection over which
     /// nothing was heard meanwhile gets no further request.
     pub fn give_up(&mut self) {
         self.sender.iter_mut().for_each(Sender::give_up);
@@ -282,7 +283,8 @@ impl Drop for Lease {
     }
 }
 
-/// A request between two attempts: it holds no place. Dropped, it is over.
+/// A request between two attempts, which holds no place. When this is dropped, the request is
+/// over.
 pub struct Away {
     upstream: Rc<Upstream>,
     class: usize,
@@ -294,7 +296,7 @@ impl Away {
     ///
     /// # Errors
     ///
-    /// There is none for it.
+    /// There is no endpoint for the request.
     pub async fn again(mut self) -> Result<Lease, Option<Refusal>> {
         let ticket = self.ticket.take().ok_or(None)?;
         let placed = self.upstream.station.again(ticket, self.class);

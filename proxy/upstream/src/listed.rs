@@ -1,8 +1,8 @@
-//! Endpoints that stand in a file, which is looked at again and again.
+//! The endpoints in a cluster's file, which is looked at again and again.
 //!
-//! A file is looked at by its number, size and time, and read when one of these is another:
-//! so it may be replaced (rename(2)) or written over. What cannot be read leaves the
-//! endpoints as they are.
+//! A file is looked at by its number, size and time, and read when one of these has changed: so
+//! it may be replaced (rename(2)) or written over. If it cannot be read, the endpoints stay as
+//! they are.
 
 use std::fs::Metadata;
 use std::io;
@@ -17,22 +17,22 @@ use sprat_net::problem::Problem;
 /// The ways in which reading a file may end, in the order in which [`Listing::reads`] counts them.
 pub const LISTING_RESULTS: [&str; 2] = ["applied", "refused"];
 
-/// The outcomes of reading a cluster's file with endpoints. All stations of the cluster share
-/// it; what was seen of the file is each station's own, for a new one may come to nothing.
+/// The outcomes of reading a cluster's file of endpoints, shared by all stations of the cluster.
+/// What was seen of the file is each station's own, since a new one may come to nothing.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// The last look has found a file that is refused, or none.
+    /// Whether the last look found a file that is refused, or none.
     is_refused: AtomicBool,
-    /// The number of times that the file was read, by [`LISTING_RESULTS`].
+    /// The number of times that the file was read, in the order of [`LISTING_RESULTS`].
     pub reads: [AtomicU64; LISTING_RESULTS.len()],
 }
 
-/// The state in which a look has found a file.
+/// The state in which a look found a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Seen {
     #[default]
     Nothing,
-    /// A file's device, number, size, and when it was changed.
+    /// The file's device, inode number, size, and time of modification (s, ns).
     File(u64, u64, u64, (i64, i64)),
 }
 
@@ -50,10 +50,10 @@ pub(super) struct Listed {
     pub(super) seen: Seen,
 }
 
-/// A file's endpoints, or what is wrong with it, as the log says it.
+/// The endpoints in a file, or what is wrong with it, as the log says it.
 pub(super) type Read = Result<Vec<Endpoint>, String>;
 
-/// Reads a file, unless it is the one that was `seen`.
+/// Reads a file, unless it is still the one that was `seen`, or is being written.
 pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, Read)> {
     let found = |path: &Path| io::Result::Ok(Seen::of(&std::fs::metadata(path)?));
     let before = match found(path) {
@@ -69,13 +69,13 @@ pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, 
 }
 
 impl Listing {
-    /// Returns whether the last look has found a file that is in use.
+    /// Returns whether the last look found a file that is in use.
     pub fn is_good(&self) -> bool {
         !self.is_refused.load(Relaxed)
     }
 
-    /// Counts a look, which found the file in another state than the one before (`is_other`)
-    /// or in the same; false if the file was refused before already, and is the same.
+    /// Counts a look at the file, which has changed since the look before if `is_other`. Returns
+    /// false, and counts nothing, if the file is refused, was before, and is the same.
     pub(super) fn note(&self, is_other: bool, is_good: bool) -> bool {
         let was_refused = self.is_refused.swap(!is_good, Relaxed);
         let is_news = is_good || !was_refused || is_other;
@@ -85,12 +85,12 @@ impl Listing {
         is_news
     }
 
-    /// Returns the endpoints that a cluster begins with. Where its file is refused they are
-    /// those of the station `before`, if there was one of the same file.
+    /// Returns the endpoints that a cluster begins with. If its file is refused, they are those
+    /// of the station `before`, if that had the same file.
     ///
     /// # Errors
     ///
-    /// The file is refused, and there are none from before.
+    /// The file is refused, and there are no endpoints from before.
     pub(super) fn first(
         &self,
         file: &EndpointsFile,
@@ -125,13 +125,13 @@ impl Listing {
     }
 }
 
-/// Says in the log that a file is refused.
+/// Warns in the log that a file is refused.
 pub(super) fn refused(cluster: &str, path: &Path, error: &str) {
     let path = path.display();
     tracing::warn!(%cluster, %path, error, "an endpoints file is refused: those before it stay");
 }
 
-/// Says what is wrong with the file of a cluster.
+/// Returns the problem with a cluster's file of endpoints, if there is one.
 pub(super) fn inspect(cluster: &Cluster) -> Option<Problem> {
     let file = cluster.endpoints_file.as_ref()?;
     let errors = sprat_config::load_endpoints(&file.at.path, cluster).err()?;

@@ -1,5 +1,5 @@
-//! A cluster's endpoints as they are at present: those of its configuration,
-//! with addresses in the place of names.
+//! The present endpoints of a cluster: those of its configuration, with addresses in the place
+//! of names.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -15,11 +15,11 @@ use super::listed::{Listed, Seen};
 use super::stats::EndpointStats;
 use crate::dns::{Name, Names};
 
-/// An endpoint at present.
+/// An endpoint of a cluster at present, shared by all workers.
 #[derive(Debug)]
 pub struct Member {
-    /// The name in metrics and logs, unique in its cluster: the endpoint's address, or its name
-    /// where that is one endpoint.
+    /// The name in metrics and logs, unique in the cluster: the endpoint's address, or its name
+    /// if that is one endpoint.
     pub label: String,
     /// The address as the configuration has it: TLS expects a certificate for it.
     pub(super) address: EndpointAddress,
@@ -42,7 +42,7 @@ pub(super) enum Target {
     Name(Logical),
 }
 
-/// A name that is one endpoint.
+/// A name that is one endpoint, however many addresses it has.
 #[derive(Debug)]
 pub(super) struct Logical {
     name: Arc<Name>,
@@ -60,8 +60,8 @@ impl Logical {
         }
     }
 
-    /// Returns the member's addresses at present, in the order in which they are tried:
-    /// first the one that has accepted the last connection.
+    /// Returns the name's present addresses, in the order in which they are tried: the one that
+    /// has accepted the last connection comes first.
     pub(super) fn addresses(&self) -> Vec<SocketAddr> {
         let accepted = *self.accepted();
         let mut found = self.name.addresses().to_vec();
@@ -84,12 +84,12 @@ impl Logical {
 #[derive(Debug)]
 pub(super) struct Source {
     cluster: Arc<Cluster>,
-    /// The endpoints that the configuration gives.
+    /// The endpoints that the configuration itself lists.
     endpoints: Vec<Configured>,
     /// The endpoints of the file that the configuration names, if it names one.
     listed: Mutex<Arc<[Configured]>>,
-    /// The state of that file at the last look for this station: another station of the
-    /// cluster may have seen another, while a reload is prepared.
+    /// The state of that file at the last look for this station. While a reload is prepared,
+    /// another station of the cluster may have seen another.
     seen: Mutex<Seen>,
     workers: usize,
 }
@@ -105,13 +105,13 @@ struct Configured {
 }
 
 impl Source {
-    /// Creates a cluster's source, for so many workers; `listed` are the endpoints of its file,
-    /// as it was seen.
+    /// Creates the source of a cluster's members, for so many workers. `listed` are the
+    /// endpoints of its file, as it was seen.
     ///
     /// # Errors
     ///
-    /// An endpoint's address stands in no header field, or there can be no
-    /// thread for names.
+    /// An endpoint's address cannot stand in a header field, or the thread that resolves names
+    /// cannot be started.
     pub(super) fn new(
         cluster: &Arc<Cluster>,
         names: &Names,
@@ -157,17 +157,17 @@ impl Source {
         listed.into_iter().map(one).collect()
     }
 
-    /// Goes on with other endpoints of the file.
+    /// Replaces the endpoints of the file.
     ///
     /// # Errors
     ///
-    /// An endpoint's address stands in no header field.
+    /// An endpoint's address cannot stand in a header field.
     pub(super) fn set_listed(&self, listed: Vec<Endpoint>) -> anyhow::Result<()> {
         *self.lock_listed() = Self::configured(listed)?;
         Ok(())
     }
 
-    /// Returns the endpoints of the file, and its state, as this station has them.
+    /// Returns the endpoints of the file, and the state in which this station saw it.
     pub(super) fn as_listed(&self) -> Listed {
         Listed {
             endpoints: self.listed(),
@@ -180,7 +180,7 @@ impl Source {
         *self.lock_seen()
     }
 
-    /// Notes the state in which a look has found the file; returns the one before.
+    /// Notes the state in which a look found the file; returns the state before.
     pub(super) fn saw(&self, seen: Seen) -> Seen {
         std::mem::replace(&mut *self.lock_seen(), seen)
     }
@@ -210,9 +210,9 @@ impl Source {
         names
     }
 
-    /// Returns where each of the configured endpoints is found at present: its index, label and
-    /// target. What two names have in common is an endpoint once, and what is given by its
-    /// address none of a name's.
+    /// Returns the present targets of the configured endpoints: for each, the endpoint's index,
+    /// its label and the target. An address that two names have is one endpoint. An address that
+    /// is configured itself is no name's.
     fn targets(&self, all: &[&Configured]) -> Vec<(usize, String, Target)> {
         let mut targets = Vec::new();
         let mut seen: HashSet<SocketAddr> = all
@@ -254,8 +254,9 @@ impl Source {
         targets
     }
 
-    /// Returns the members at present, and what a station is told of them. What is `known`
-    /// already stays what it is, or at least counts on.
+    /// Returns the present members, and what the station is told of each. A member that is
+    /// `known` stays if its address and target are the same. If only its label is, its counts go
+    /// on.
     pub(super) fn members(&self, known: &[Arc<Member>]) -> Vec<(Arc<Member>, EndpointSpec)> {
         let listed = Arc::clone(&self.lock_listed());
         let all: Vec<&Configured> = self.endpoints.iter().chain(listed.iter()).collect();
@@ -309,10 +310,10 @@ impl Target {
 /// A cluster's members in a station's slots.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    /// The members by slot. Those that are gone may still have requests, and else wait for
-    /// another to take their slot.
+    /// The members by slot. A member that is gone may still have requests; its slot waits for
+    /// another member.
     pub(super) by_slot: Vec<Arc<Member>>,
-    /// The slots of those that are present, in order.
+    /// The slots of the members that are present, in order.
     pub(super) present: Vec<usize>,
 }
 

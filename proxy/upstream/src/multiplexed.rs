@@ -21,17 +21,17 @@ use super::interim::Hears;
 #[derive(Default)]
 pub(super) struct Pool {
     open: Rc<Open>,
-    /// Held by the request that opens one; what comes meanwhile waits for it rather than
-    /// open another.
+    /// The lock of the request that opens a connection. Requests that come meanwhile wait for
+    /// that connection, rather than open another.
     pub(super) opening: Mutex<()>,
 }
 
-/// The connections that may carry a request more.
+/// The connections that may carry another request.
 #[derive(Default)]
 struct Open {
     carriers: RefCell<Vec<Rc<Carrier>>>,
-    /// Whether no connection is kept that carries nothing: no further request comes but those
-    /// that wait already.
+    /// Whether a connection is dropped once it carries nothing. No further request comes then,
+    /// but those that wait already.
     retired: Cell<bool>,
 }
 
@@ -45,13 +45,13 @@ impl Open {
 struct Carrier {
     pool: Weak<Open>,
     sender: SendRequest<RequestBody>,
-    /// The scheme of its requests' targets.
+    /// The scheme of the requests' targets.
     scheme: Scheme,
     heard: Arc<Heard>,
     /// The requests that hear interim responses.
     hears: Arc<Hears>,
-    /// The silence since a request that was given up in vain: as long as it goes on, the
-    /// connection is taken for dead.
+    /// The silence since a request that was given up in vain. While it lasts, the connection is
+    /// taken for dead.
     silence: RefCell<Option<Silence>>,
     /// The number of requests in progress.
     streams: Cell<usize>,
@@ -59,7 +59,7 @@ struct Carrier {
     /// The connection's place among the idle ones, as long as it carries no request.
     idle: Cell<Option<Permit<IdleConnections>>>,
     shared: Arc<EndpointCounts>,
-    /// Dropped, it tells that the connection is to end.
+    /// The sender whose drop tells that the connection is to end.
     _wanted: watch::Sender<()>,
 }
 
@@ -68,19 +68,19 @@ impl Carrier {
         self.streams.get() == 0
     }
 
-    /// Counts it among the idle connections.
+    /// Counts the connection among the idle ones.
     fn rest(&self) {
         let counts = IdleConnections(Arc::clone(&self.shared));
         self.idle.set(Some(Permit::add(counts, 1)));
     }
 
-    /// Returns whether nothing has been heard since a request was sent that was given up.
+    /// Returns whether nothing was heard since a request was sent that was given up.
     fn is_silent(&self) -> bool {
         let silence = self.silence.borrow();
         silence.as_ref().is_some_and(Silence::has_heard_nothing)
     }
 
-    /// Takes it into use, or for one request more.
+    /// Takes a place on the connection for one more request.
     fn enter(self: &Rc<Self>) -> StreamSender {
         self.streams.set(self.streams.get() + 1);
         self.idle.take();
@@ -92,32 +92,32 @@ impl Carrier {
     }
 }
 
-/// A request's part of a connection, until it is dropped.
+/// A request's place on a connection, given up when this is dropped.
 pub struct StreamSender {
     sender: SendRequest<RequestBody>,
     carrier: Rc<Carrier>,
-    /// The silence since its request was sent.
+    /// The silence since the request was sent.
     silence: Option<Silence>,
 }
 
 impl StreamSender {
-    /// Returns the scheme of its requests' targets.
+    /// Returns the scheme of the targets of requests on the connection.
     pub(super) fn scheme(&self) -> &Scheme {
         &self.carrier.scheme
     }
 
-    /// Returns the count of small pieces of its requests' bodies that have passed since
-    /// anything was heard.
+    /// Returns the count of small pieces that have passed on the connection since anything was
+    /// heard.
     pub(super) fn unheard(&self) -> &Arc<Unheard> {
         self.carrier.heard.unheard()
     }
 
-    /// Returns the requests on its connection that hear interim responses.
+    /// Returns the requests on the connection that hear interim responses.
     pub(super) fn hears(&self) -> &Arc<Hears> {
         &self.carrier.hears
     }
 
-    /// Begins to send its request, beside others on the connection: returns the silence that
+    /// Begins to send the request, beside others on the connection. Returns the silence that
     /// begins with it, and the sender.
     pub(super) fn begin(&mut self) -> (Silence, &mut SendRequest<RequestBody>) {
         let silence = self.carrier.heard.silence();
@@ -129,8 +129,8 @@ impl StreamSender {
         &mut self.sender
     }
 
-    /// Gives up the request, which had its time. If nothing at all was heard since it was sent,
-    /// be it of others, no further one goes the same way until something is.
+    /// Gives up the request, which had its time. If nothing was heard on the connection since it
+    /// was sent, be it of others, no further request goes there until something is.
     pub(super) fn give_up(&mut self) {
         let silence = self.silence.take();
         if let Some(silence) = silence.filter(Silence::has_heard_nothing) {
@@ -160,8 +160,8 @@ impl Drop for StreamSender {
 }
 
 impl Pool {
-    /// Takes a place on an open connection with fewer than `max_streams` requests, of those
-    /// that are not taken for dead.
+    /// Takes a place on an open connection with fewer than `max_streams` requests, unless it is
+    /// taken for dead.
     pub(super) fn take(&self, max_streams: usize) -> Option<StreamSender> {
         let open = self.open.carriers.borrow();
         let mut open = open.iter();
@@ -199,8 +199,8 @@ impl Pool {
         stream
     }
 
-    /// Forgets connections that are closed, or were idle for too long; one
-    /// with requests ends with the last of them.
+    /// Drops connections that are closed, or were idle for too long. A connection with requests
+    /// ends with the last of them.
     pub(super) fn reap(&self, now: Instant, idle_timeout: Duration) {
         self.open.retain(|own| {
             let old = own.is_idle() && now >= own.idle_since.get() + idle_timeout;
@@ -224,8 +224,8 @@ impl Pool {
         self.open.retain(|own| !own.is_idle());
     }
 
-    /// Sets whether connections that become idle are closed at once; those with requests carry
-    /// what waits already.
+    /// Sets whether connections that become idle are closed at once. Until then they carry the
+    /// requests that wait already.
     pub(super) fn set_retired(&self, retired: bool) {
         self.open.retired.set(retired);
     }

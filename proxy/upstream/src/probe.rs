@@ -1,5 +1,5 @@
-//! HEAD probes to an endpoint. They are beside the station: asking for a size
-//! is cheap, and of use when all places are taken.
+//! HEAD probes to an endpoint, which pass the station by: asking for a size is cheap, and of use
+//! when all places are taken.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use super::connect;
 use super::upstream::Upstream;
 
-/// The time that an answered connection has to be ready for the next request.
+/// The time within which an answered connection must be ready for the next request.
 const READY_BOUND: Duration = Duration::from_millis(100);
 
 impl Upstream {
@@ -22,7 +22,7 @@ impl Upstream {
     ///
     /// # Errors
     ///
-    /// The endpoint does not answer.
+    /// There is no endpoint in use, or it does not answer.
     pub async fn head(
         self: &Rc<Self>,
         number: u64,

@@ -11,8 +11,8 @@ use super::listed::{look, refused};
 use super::shared::SharedCluster;
 use super::station::SharedStation;
 
-/// Looks at a cluster's file as often as it is to be, and has the station go on with the
-/// endpoints that it finds.
+/// Looks at a cluster's file at the configured interval, and gives the station the endpoints in
+/// it.
 pub(super) async fn follow(cluster: Arc<SharedCluster>, file: EndpointsFile) {
     loop {
         sleep(file.interval).await;
@@ -20,8 +20,8 @@ pub(super) async fn follow(cluster: Arc<SharedCluster>, file: EndpointsFile) {
     }
 }
 
-/// Looks at a cluster's file, and has the station go on with the endpoints in it, if it is
-/// another than the station has seen.
+/// Looks at a cluster's file; if it is not the one that the station has seen, gives the station
+/// the endpoints in it.
 async fn look_again(cluster: &SharedCluster, path: &Path) {
     let source = &cluster.station.source;
     let (seen, at) = (source.seen(), path.to_owned());
@@ -45,7 +45,7 @@ async fn look_again(cluster: &SharedCluster, path: &Path) {
 }
 
 impl SharedStation {
-    /// Goes on with other endpoints of a file.
+    /// Replaces the station's endpoints of a file.
     fn set_listed(&self, listed: Vec<Endpoint>) -> anyhow::Result<()> {
         self.source.set_listed(listed)?;
         self.renew(self.lock());
@@ -79,7 +79,7 @@ mod tests {
         listed.iter().map(|own| own.address.to_string()).collect()
     }
 
-    /// Replaces the file; its size is to be another, too.
+    /// Replaces the file by another, whose size must differ, too.
     fn put(path: &Path, text: &str) {
         let fresh = path.with_extension("fresh");
         std::fs::write(&fresh, text).unwrap();

@@ -12,17 +12,17 @@ use super::members::Member;
 use super::station::{Decisions, SharedStation};
 use crate::dns::{Follow, Name};
 
-/// A station's endpoints at a time.
+/// A station's endpoints at a moment.
 pub(super) struct Snapshot {
     pub(super) version: u64,
     /// The members by slot; those that are gone may still have requests.
     pub(super) by_slot: Vec<Arc<Member>>,
-    /// The slots of the others.
+    /// The slots of the members that are present, in order.
     pub(super) present: Vec<usize>,
 }
 
 impl Snapshot {
-    /// Returns the members that are not gone, with their slots.
+    /// Returns the members that are present, with their slots.
     pub(super) fn present(&self) -> impl Iterator<Item = (usize, &Arc<Member>)> {
         let slots = self.present.iter();
         slots.map(|&slot| (slot, &self.by_slot[slot]))
@@ -30,7 +30,8 @@ impl Snapshot {
 }
 
 impl SharedStation {
-    /// Follows the changes of its names, and takes in what has changed meanwhile.
+    /// Follows the changes of the endpoints' names, and takes in those that there were
+    /// meanwhile.
     pub(super) fn follow_names(self: &Arc<Self>) {
         let names = self.source.names();
         for name in &names {
@@ -42,13 +43,13 @@ impl SharedStation {
         }
     }
 
-    /// Returns the names among its endpoints.
+    /// Returns the names among the station's endpoints.
     pub fn names(&self) -> Vec<&Arc<Name>> {
         self.source.names()
     }
 
-    /// Returns the version, which grows whenever the endpoints are others than before. A
-    /// request that was given a slot sees the version that it belongs to, or a later one.
+    /// Returns the version of the endpoints, which grows with every change of them. A request
+    /// that was given a slot sees the version that the slot belongs to, or a later one.
     pub(super) fn version(&self) -> u64 {
         self.version.load(Acquire)
     }
@@ -81,14 +82,14 @@ impl SharedStation {
         out.collect()
     }
 
-    /// Waits for the endpoints to change after this call.
+    /// Waits until the endpoints change after this call.
     pub(super) fn replaced(&self) -> Notified<'_> {
         self.replaced.notified()
     }
 }
 
 impl Decisions {
-    /// Goes on with these endpoints, if they are not those that there are.
+    /// Replaces the endpoints by those that the source has now, if they differ.
     fn replace(&mut self, now: Time, own: &SharedStation) -> Replaced {
         let mut found = own.source.members(&self.members.by_slot);
         self.weights.apply(&mut found);
@@ -114,13 +115,13 @@ impl Decisions {
     }
 }
 
-/// The change of a station's endpoints.
+/// The kind of a change of a station's endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replaced {
     Nothing,
-    /// They are the same, and their shares of the requests are others.
+    /// The endpoints are the same, and their shares of the requests are others.
     Shares,
-    /// Some have come, or are gone.
+    /// Some endpoints have come, or are gone.
     Endpoints,
 }
 
@@ -131,7 +132,7 @@ impl Follow for SharedStation {
 }
 
 impl SharedStation {
-    /// Goes on with the endpoints that there are now.
+    /// Replaces the endpoints by the present ones, and carries out what follows from that.
     pub(super) fn renew(&self, mut decisions: MutexGuard<'_, Decisions>) {
         let now = Time::ZERO + self.epoch.elapsed();
         let panicked = decisions.station.panics();
@@ -158,8 +159,8 @@ impl SharedStation {
         tell_panic(&self.name, panicked, panics);
     }
 
-    /// Gives the endpoint with this label another share of the requests; false if there is
-    /// none. So it stays while the endpoint does and has the same weight in the
+    /// Gives the endpoint with this label another share of the requests; returns false if there
+    /// is none. The share stays as long as the endpoint does and has the same weight in the
     /// configuration, over reloads and changes of the others.
     pub fn set_weight(&self, endpoint: &str, weight: u32) -> bool {
         let mut decisions = self.lock();

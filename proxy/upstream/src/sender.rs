@@ -1,5 +1,4 @@
-//! A connection to an endpoint as a request sees it, whichever version of HTTP
-//! is spoken there.
+//! A connection to an endpoint as a request sees it, whatever the version of HTTP.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use super::multiplexed::StreamSender;
 
 /// A sender of requests on a connection.
 pub enum Sender {
-    /// Over a connection of its own.
+    /// A connection of HTTP/1.1, which the request has for itself.
     Http1(Single),
     /// A stream beside others on an HTTP/2 connection.
     Http2(Box<StreamSender>),
@@ -32,7 +31,7 @@ pub struct Single {
 }
 
 impl Single {
-    /// Creates one that ends when `wanted` is dropped.
+    /// Creates the sender on a connection that ends when `wanted` is dropped.
     pub(super) fn new(
         sender: http1::SendRequest<RequestBody>,
         heard: Arc<Heard>,
@@ -45,23 +44,24 @@ impl Single {
         }
     }
 
-    /// Returns whether it takes another request.
+    /// Returns whether the connection takes another request.
     pub(super) fn is_ready(&self) -> bool {
         self.sender.is_ready()
     }
 
-    /// Returns whether it has ended.
+    /// Returns whether the connection has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 }
 
 impl Sender {
-    /// Makes a request what the version wants: for HTTP/1.1 it is.
+    /// Prepares a request for the connection's version of HTTP; for HTTP/1.1 it is as it should
+    /// be.
     ///
     /// # Errors
     ///
-    /// Its `Host` is no authority.
+    /// The request's `Host` is no authority, or its target is invalid.
     pub fn prepare(&self, request: &mut Request<RequestBody>) -> Result<(), Reason> {
         match self {
             Self::Http1(_) => Ok(()),
@@ -69,8 +69,8 @@ impl Sender {
         }
     }
 
-    /// Sends a request that is prepared: the endpoint's silence, which begins with
-    /// that, and its answer. Nothing of the connection is borrowed until it comes.
+    /// Sends a prepared request. Returns the endpoint's silence, which begins then, and the
+    /// future of its answer, which borrows nothing of the connection.
     pub fn try_send_request(
         &mut self,
         mut request: Request<RequestBody>,
@@ -101,19 +101,19 @@ impl Sender {
         (silence, answer)
     }
 
-    /// Gives up: the request was given an endpoint's time, in vain. A connection of its own
-    /// ends with it.
+    /// Gives up the request, which had the endpoint's time in vain. A connection of its own ends
+    /// with it.
     pub(super) fn give_up(&mut self) {
         if let Self::Http2(stream) = self {
             stream.give_up();
         }
     }
 
-    /// Waits until it could send another request.
+    /// Waits until the connection can take another request.
     ///
     /// # Errors
     ///
-    /// It cannot any more.
+    /// The connection takes no request any more.
     pub(crate) async fn ready(&mut self) -> hyper::Result<()> {
         match self {
             Self::Http1(single) => single.sender.ready().await,
@@ -122,19 +122,19 @@ impl Sender {
     }
 }
 
-/// An endpoint has said that it did nothing of a request: it may be sent
-/// again, whatever it is (RFC 9113 8.7).
+/// An endpoint's statement that it did nothing of a request, which may then be sent again,
+/// whatever it is (RFC 9113 8.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// `RST_STREAM` with `REFUSED_STREAM`: it has enough to do.
+    /// The endpoint has enough to do: `RST_STREAM` with `REFUSED_STREAM`.
     Stream,
-    /// `GOAWAY`, and the request came after the last that it serves (6.8): a
-    /// new connection will do.
+    /// The request came after the last that the connection serves: `GOAWAY` (6.8). A new
+    /// connection will do.
     Connection,
 }
 
 impl Refused {
-    /// Returns the refusal that an error tells of, if it does.
+    /// Returns the refusal that an error tells of, if it tells of one.
     pub fn of(error: &hyper::Error) -> Option<Self> {
         let error = http2_error(error).filter(|error| error.is_remote())?;
         match error.reason() {
@@ -158,7 +158,7 @@ pub fn reason(error: &hyper::Error) -> Reason {
     }
 }
 
-/// Returns the reason of an error of HTTP/2, where the connection may go on.
+/// Returns the reason that an error of HTTP/2 tells, if it tells one.
 fn http2_reason(error: &hyper::Error) -> Option<Reason> {
     let error = http2_error(error)?;
     if error.is_library() && error.reason() != Some(h2::Reason::NO_ERROR) {
@@ -179,8 +179,8 @@ fn http2_error(error: &hyper::Error) -> Option<&h2::Error> {
     None
 }
 
-/// Turns a request of HTTP/1.1 into one of HTTP/2: the target has the authority
-/// (RFC 9113 8.3.1), and there are no fields of the connection (8.2.2).
+/// Turns a request of HTTP/1.1 into one of HTTP/2: the target gets the authority (RFC 9113
+/// 8.3.1), and fields of the connection are removed (8.2.2).
 pub(super) fn translate<B>(request: &mut Request<B>, scheme: &Scheme) -> Result<(), Reason> {
     let headers = request.headers_mut();
     headers.remove(CONNECTION);

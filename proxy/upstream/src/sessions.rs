@@ -1,8 +1,8 @@
 //! Sessions: the cookie that leads a client's requests to one endpoint.
 //!
-//! Its value is two keyed hashes, each 16 hexadecimal digits: the first is of the
-//! endpoint, by which its address cannot be found; the second is of the first, so that a
-//! value which this key has not made counts as none.
+//! A cookie's value is two keyed hashes, each of 16 hexadecimal digits. The first is of the
+//! endpoint, whose address cannot be found by it. The second is of the first, so that a value
+//! which this key has not made counts as none.
 
 use std::fs::File;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -19,36 +19,36 @@ use sprat_config::resolved::{Cluster, StatefulSession};
 use sprat_scheduler::dispatch::stable_hash;
 use sprat_scheduler::station::Session;
 
-/// Bytes that a key has at least, and at most.
+/// The least bytes of a key; [`MOST_BYTES`] are the most.
 const LEAST_BYTES: usize = 16;
 const MOST_BYTES: usize = 1024;
 
-/// Digits of each half of a cookie's value.
+/// The digits of each half of a cookie's value.
 const DIGITS: usize = 16;
 
-/// The outcome of a request for its session, if it may have one.
+/// The outcome that a request has for its session, if it may have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionOutcome {
-    /// The request had none, and begins one.
+    /// The request had no session, and begins one.
     New,
     /// The endpoint of the session has answered.
     Kept,
-    /// Another has answered, and has the session from now on.
+    /// Another endpoint has answered, and has the session from now on.
     Moved,
-    /// The session is strict, and its endpoint is not to be had.
+    /// The session is strict, and its endpoint is not available.
     Refused,
 }
 
 impl SessionOutcome {
-    /// All of them, in the order of [`SessionOutcome::index`].
+    /// All outcomes, in the order of [`SessionOutcome::index`].
     pub const ALL: [Self; 4] = [Self::New, Self::Kept, Self::Moved, Self::Refused];
 
-    /// Returns a small integer for tables.
+    /// Returns the outcome's place in [`SessionOutcome::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Returns a word for metrics and logs.
+    /// Returns the outcome's name in metrics and logs.
     pub fn name(self) -> &'static str {
         match self {
             Self::New => "new",
@@ -67,13 +67,13 @@ pub struct SessionId(u64);
 #[derive(Debug, PartialEq)]
 pub struct Sessions {
     config: StatefulSession,
-    /// The name of the cluster: its sessions are none of another's.
+    /// The name of the cluster, which the hashes include: its sessions are none of another's.
     cluster: String,
     key: (u64, u64),
 }
 
 impl Sessions {
-    /// Returns a cluster's, if it has any.
+    /// Returns a cluster's sessions, if it keeps any.
     ///
     /// # Errors
     ///
@@ -101,12 +101,12 @@ impl Sessions {
         &self.config.cookie
     }
 
-    /// Returns whether a session's request is refused where its endpoint is not.
+    /// Returns whether a session's request is refused if its endpoint is not available.
     pub fn is_strict(&self) -> bool {
         self.config.strict
     }
 
-    /// Returns what an endpoint with this label goes by in a cookie.
+    /// Returns the session of the endpoint with this label, as a cookie has it.
     pub fn id(&self, label: &str) -> SessionId {
         SessionId(self.hash(&[b"endpoint", self.cluster.as_bytes(), label.as_bytes()]))
     }
@@ -136,15 +136,15 @@ impl Sessions {
         (proof == self.proof(id)).then_some(SessionId(id))
     }
 
-    /// Returns what `Set-Cookie` says for sessions of this endpoint.
+    /// Returns the value of `Set-Cookie` for a session.
     pub(super) fn set_cookie(&self, id: SessionId) -> Option<HeaderValue> {
         let (name, attributes) = (&self.config.cookie, &self.config.attributes);
         let (id, proof) = (id.0, self.proof(id.0));
         HeaderValue::try_from(format!("{name}={id:016x}{proof:016x}{attributes}")).ok()
     }
 
-    /// Returns the session for the station: `label` is its endpoint's. One of an endpoint
-    /// that is gone has the identity of none.
+    /// Returns a session as the station takes it; `label` is its endpoint's. If the endpoint is
+    /// gone, the session has the identity of none.
     pub fn session(&self, id: SessionId, label: Option<&str>) -> Session {
         Session {
             identity: label.map_or(!id.0, |label| stable_hash(&[label.as_bytes()])),
@@ -166,7 +166,7 @@ impl Sessions {
     }
 }
 
-/// Returns the key that was drawn for this process.
+/// Returns the key that this process has drawn at random.
 fn own_key() -> (u64, u64) {
     static KEY: OnceLock<(u64, u64)> = OnceLock::new();
     *KEY.get_or_init(|| {
@@ -176,7 +176,7 @@ fn own_key() -> (u64, u64) {
     })
 }
 
-/// Reads a key; all of its bytes count.
+/// Reads a key from a file; all of its bytes count.
 fn read(path: &Path) -> io::Result<(u64, u64)> {
     let mut text = String::new();
     let most = MOST_BYTES as u64 + 2;
@@ -218,7 +218,7 @@ mod tests {
         sessions.find(&headers)
     }
 
-    /// Returns a cookie's value, as it was set.
+    /// Returns the cookie's value that is set for an endpoint.
     fn value(sessions: &Sessions, label: &str) -> String {
         let set = sessions.set_cookie(sessions.id(label)).unwrap();
         let text = set.to_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! What all workers know of a cluster.
+//! The part of a cluster that all workers share.
 
 use std::sync::Arc;
 
@@ -28,29 +28,29 @@ pub struct SharedCluster {
     decides: StationConfig,
     /// The count of connections to all endpoints.
     pub breaker: Arc<Breaker>,
-    /// Bytes that are read ahead of clients.
+    /// The permits for bytes that are read ahead of clients.
     pub read_ahead: Permits,
     /// The outcomes of reading the file with its endpoints, if it has one.
     pub listing: Arc<Listing>,
     pub(super) overload_page: Option<Bytes>,
-    /// The TLS to endpoints; none for plain text.
+    /// The TLS to endpoints; `None` for plain text.
     pub tls: Option<Arc<ClusterTls>>,
-    /// The cluster's sessions; none if it keeps none.
+    /// The cluster's sessions; `None` if it keeps none.
     pub(super) sessions: Option<Sessions>,
 }
 
-/// Bytes of a page for browsers at most.
+/// The most bytes of a page for browsers.
 const PAGE_MAX_BYTES: u64 = 1 << 20;
 
 impl SharedCluster {
-    /// Creates a cluster of this configuration; what `before` has of it goes on. Its station
-    /// does if it would decide the same.
+    /// Creates a cluster of this configuration, in which the counts of `before` go on. Its
+    /// station goes on, too, if it would decide the same.
     ///
     /// # Errors
     ///
-    /// The page for browsers cannot be read, or a certificate, or a key, or an
-    /// endpoint's address stands in no header field, or the file with endpoints is
-    /// refused, or there can be no thread for names.
+    /// The page for browsers, a certificate or a key cannot be read; or an endpoint's address
+    /// cannot stand in a header field; or the file of endpoints is refused; or the thread that
+    /// resolves names cannot be started.
     pub fn new(
         cluster: &Arc<Cluster>,
         config: &Config,
@@ -96,8 +96,8 @@ impl SharedCluster {
         })
     }
 
-    /// Returns whether endpoints are found in the same way, and well under the same conditions,
-    /// as in another configuration.
+    /// Returns whether another configuration finds endpoints in the same way, and judges them by
+    /// the same conditions.
     fn finds_and_judges_as(&self, cluster: &Cluster) -> bool {
         let (own, other) = (&self.config.resilience, &cluster.resilience);
         self.config.dns == cluster.dns
@@ -106,13 +106,13 @@ impl SharedCluster {
             && own.thresholds() == other.thresholds()
     }
 
-    /// Returns whether the endpoints are of the same file as in another configuration, or of none.
+    /// Returns whether another configuration has the same file of endpoints, or neither has any.
     fn has_file_of(&self, cluster: &Cluster) -> bool {
         let path = |of: &Cluster| of.endpoints_file.as_ref().map(|own| own.at.path.clone());
         path(&self.config) == path(cluster)
     }
 
-    /// Returns whether rebuilding from the new configuration has changed nothing.
+    /// Returns whether the cluster rebuilt from a new configuration is the same.
     pub fn is_same(&self, other: &Self) -> bool {
         self.config == other.config
             && Arc::ptr_eq(&self.station, &other.station)
@@ -121,7 +121,7 @@ impl SharedCluster {
     }
 }
 
-/// Returns what is wrong with the pages, the keys and the endpoints' files of all clusters.
+/// Returns the problems with the pages, the keys and the endpoints' files of all clusters.
 pub fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     let pages = config.clusters.iter().filter_map(|cluster| {
         let page = cluster.overload_page.as_ref()?;

@@ -1,5 +1,4 @@
-//! When it matters how large a response is going to be, before it is asked
-//! for.
+//! The cases in which a response's size matters before the response is asked for.
 
 use super::upstream::Upstream;
 
@@ -9,15 +8,15 @@ impl Upstream {
         self.waits_by_size() || self.decides_by_size()
     }
 
-    /// Returns whether the size matters for a request that comes now: its endpoint depends on
-    /// it, whether it is turned away, or its place among those that wait.
+    /// Returns whether the size matters for a request that comes now: to its endpoint, to
+    /// whether it is turned away, or to its place among those that wait.
     pub fn wants_size_now(&self) -> bool {
         // A class may be at its limit where an endpoint has room.
         let may_wait = || self.station.limits_classes() || !self.station.has_room();
         self.decides_by_size() || (self.waits_by_size() && may_wait())
     }
 
-    /// Returns whether it matters how much the uplink has to do.
+    /// Returns whether the uplink's backlog matters: requests are refused if it is overloaded.
     pub fn wants_backlog(&self) -> bool {
         self.station.has_channel_rule()
     }

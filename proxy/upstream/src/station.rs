@@ -1,7 +1,8 @@
-//! A cluster's station, shared by all workers: who is served, who waits.
+//! A cluster's station, shared by all workers: it decides which requests are served, and which
+//! wait.
 //!
-//! The decisions are [`sprat_scheduler::station`]'s; here they wake tasks. The
-//! lock is held for one decision at a time.
+//! The decisions are those of [`sprat_scheduler::station`]; here they wake tasks. The lock is
+//! held for one decision at a time.
 
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
@@ -36,7 +37,7 @@ pub struct SharedStation {
     pub(super) source: Source,
     /// The version of the endpoints: it grows with every change of them.
     pub(super) version: AtomicU64,
-    /// Wakes the tasks that follow the endpoints when these have changed.
+    /// The signal that wakes the tasks that follow the endpoints, when these have changed.
     pub(super) replaced: Notify,
     /// The requests that wait while all endpoints are away.
     pub absence: Arc<Absence>,
@@ -45,9 +46,10 @@ pub struct SharedStation {
     limits_classes: bool,
     has_channel_rule: bool,
     size_use: SizeUse,
-    /// Whether it is to be told how requests went.
+    /// Whether the station is to be told how requests went.
     pub(super) observes: bool,
-    /// Wakes the task that tends the station when an endpoint's state has changed.
+    /// The signal that wakes the task that tends the station, when an endpoint's state has
+    /// changed.
     pub(super) changed: Arc<Notify>,
     decisions: Mutex<Decisions>,
 }
@@ -57,14 +59,14 @@ pub(super) struct Decisions {
     pub(super) station: Station,
     pub(super) health: Health,
     pub(super) members: Members,
-    /// The endpoints that are present as the station was told of them, in order.
+    /// The present endpoints, in order, as the station was told of them.
     pub(super) specs: Vec<EndpointSpec>,
     /// The weights that the operator gave the endpoints while they serve.
     pub(super) weights: Weights,
-    /// The requests that wait, until they have heard the decision.
+    /// The requests that wait, each until it has heard the decision.
     parked: Slab<Parked>,
-    /// The key in `parked` of the request that has a ticket, by [`Ticket::index`]. The ticket
-    /// goes to the next request as soon as one is refused, which has yet to hear of it.
+    /// The key in `parked` of the request that has a ticket, by [`Ticket::index`]. A ticket goes
+    /// to the next request as soon as its own is refused, which has yet to hear of that.
     keys: Vec<usize>,
 }
 
@@ -76,7 +78,7 @@ pub(super) enum Placed {
     Waits(Waiting),
 }
 
-/// A task that waits for a decision.
+/// A waiting request's decision, and the task to wake with it.
 #[derive(Debug, Default)]
 struct Parked {
     decided: Option<Result<usize, Refusal>>,
@@ -99,7 +101,7 @@ impl Decisions {
         wakers
     }
 
-    /// Takes note of a request that waits; returns its key in `parked`.
+    /// Parks a request that waits; returns its key in `parked`.
     fn park(&mut self, ticket: Ticket) -> usize {
         let (index, key) = (ticket.index(), self.parked.insert(Parked::default()));
         if self.keys.len() <= index {
@@ -111,8 +113,8 @@ impl Decisions {
 }
 
 impl SharedStation {
-    /// Creates the station of a cluster, whose endpoints are made of `source`; what `before`
-    /// knows of endpoints that it has, too, goes on.
+    /// Creates the station of a cluster, with the endpoints of `source`. What `before` knows of
+    /// endpoints that both have goes on.
     pub(super) fn new(
         source: Source,
         cluster: &Cluster,
@@ -194,14 +196,14 @@ impl SharedStation {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the decisions, while no other thread has them.
+    /// Returns the decisions, which no other thread has now.
     pub(super) fn decisions(&mut self) -> &mut Decisions {
         self.decisions
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one decision, and the wake-ups that follow from it.
+    /// Makes one decision, and wakes the tasks that it concerns.
     fn decide<T>(&self, decide: impl FnOnce(&mut Station, Time) -> T) -> T {
         self.change(|decisions, now| decide(&mut decisions.station, now))
     }
@@ -236,7 +238,7 @@ impl SharedStation {
         self.place(class, |station, now| station.again(now, ticket))
     }
 
-    /// Decides on a request; one that is to wait is parked before anything else is decided.
+    /// Decides on a request, and parks it if it is to wait, before anything else is decided.
     fn place(
         self: &Arc<Self>,
         class: usize,
@@ -294,13 +296,13 @@ impl SharedStation {
         self.lock().station.has_room()
     }
 
-    /// Returns what has happened so far, by class.
+    /// Returns the counts of what has happened so far, by class.
     pub fn stats(&self) -> Vec<ClassStats> {
         self.lock().station.stats().to_vec()
     }
 }
 
-/// Returns what the core is told of a cluster.
+/// Returns a cluster's station as the core is told of it.
 pub fn station_config(
     cluster: &Cluster,
     classes: &[Class],
@@ -332,7 +334,7 @@ pub fn station_config(
     }
 }
 
-/// A request that waits for an endpoint. Dropped before it has one, it gives
+/// A request that waits for an endpoint. If this is dropped before the request has one, it gives
 /// up its place.
 pub(super) struct Waiting {
     station: Arc<SharedStation>,
@@ -340,7 +342,7 @@ pub(super) struct Waiting {
     /// The key in [`Decisions::parked`].
     key: usize,
     expiry: Option<Pin<Box<Sleep>>>,
-    /// Whether the request is at an endpoint, which is its own affair from then on.
+    /// Whether the request has its endpoint, so that the ticket is no longer given up with this.
     started: bool,
 }
 
@@ -445,7 +447,7 @@ mod tests {
         }
     }
 
-    /// Returns what a request that waits hears now.
+    /// Returns the decision that a waiting request hears now, if there is one.
     async fn heard(waiting: &mut Waiting) -> Option<Result<usize, RefusalReason>> {
         poll_fn(|cx| match Pin::new(&mut *waiting).poll(cx) {
             Poll::Ready(heard) => Poll::Ready(Some(heard.map_err(|refusal| refusal.reason))),

@@ -28,7 +28,7 @@ impl MayRefuse for Transport {
     }
 }
 
-/// The same for whichever it is.
+/// Makes a call on the stream of a transport, with TLS or without.
 macro_rules! either {
     ($transport:expr, $stream:ident => $call:expr) => {
         match $transport.get_mut() {

@@ -1,4 +1,4 @@
-//! A cluster as one worker sees it.
+//! One worker's part in a cluster.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,10 +24,10 @@ use super::shared::SharedCluster;
 use super::station::SharedStation;
 use super::stats::ClusterStats;
 
-/// The outcome of a request for its session.
+/// The outcome that a request had for its session, and the cookie for the client.
 #[derive(Debug)]
 pub struct KeptSession {
-    /// Whether the endpoint has it that had it.
+    /// The outcome: the session is new, kept or moved.
     pub outcome: SessionOutcome,
     /// The `Set-Cookie` field for the client, if it is to have one.
     pub set_cookie: Option<HeaderValue>,
@@ -42,26 +42,26 @@ pub struct Upstream {
     pub(super) stats: Arc<ClusterStats>,
     /// The index of this worker.
     pub(super) worker: usize,
-    /// The endpoints by the station's slots, as of its `version`.
+    /// The endpoints by the station's slots, as of `version`.
     pub(super) endpoints: RefCell<Vec<Rc<Endpoint>>>,
     version: Cell<u64>,
-    /// The labels of the endpoints at present, by what they go by in cookies.
+    /// The labels of the present endpoints, by the sessions that cookies name.
     pub(super) sessions: RefCell<HashMap<SessionId, String>>,
     pub(super) station: Arc<SharedStation>,
     pub(super) breaker: Arc<Breaker>,
     /// The page that browsers get with a 503.
     pub overload_page: Option<Bytes>,
-    /// The TLS to endpoints; none for plain text.
+    /// The TLS to endpoints; `None` for plain text.
     pub(super) tls: Option<Arc<ClusterTls>>,
     pub(super) http: http1::Builder,
-    /// Wakes every worker to call [`Upstream::give_way`].
+    /// The signal to every worker to call [`Upstream::give_way`].
     pub(super) reclaim: Arc<Notify>,
-    /// Whether a generation has come that goes on without it.
+    /// Whether a later generation goes on without this.
     retired: Cell<bool>,
 }
 
 impl Upstream {
-    /// Creates the part in a cluster of the worker with this index.
+    /// Creates the part that the worker with this index has in a cluster.
     pub fn new(
         shared: &Arc<SharedCluster>,
         stats: Arc<ClusterStats>,
@@ -91,7 +91,7 @@ impl Upstream {
         own
     }
 
-    /// Takes over which endpoints the station has.
+    /// Takes over the endpoints that the station has now.
     fn follow_members(&self) {
         let members = self.station.members();
         let mut endpoints = self.endpoints.borrow_mut();
@@ -124,12 +124,13 @@ impl Upstream {
         Rc::clone(&self.endpoints.borrow()[slot])
     }
 
-    /// Returns what tells its cluster from others: where the part that all workers share is.
+    /// Returns the address of the part that all workers share, which tells the cluster from
+    /// others.
     pub fn shared_by(&self) -> *const SharedCluster {
         Arc::as_ptr(&self.shared)
     }
 
-    /// Notes that no further request comes, and keeps no connection for one.
+    /// Notes that no further request comes, so that no connection is kept for one.
     pub fn retire(&self) {
         self.retired.set(true);
         let endpoints = self.endpoints.borrow();
@@ -148,8 +149,8 @@ impl Upstream {
         &self.config.name
     }
 
-    /// Returns whether an endpoint is in use: there is one, and it is well, or so few are
-    /// that all are used.
+    /// Returns whether an endpoint is in use: one that is well, or any if so few are well that
+    /// all are used.
     pub fn has_endpoint(&self) -> bool {
         self.station.in_use(0).is_some()
     }
@@ -174,7 +175,7 @@ impl Upstream {
         self.tls.is_some()
     }
 
-    /// Returns what a request's hash is made of, if it matters.
+    /// Returns what a request's hash is made of, if the dispatch uses one.
     pub fn hash_key(&self) -> Option<HashKey> {
         let hashes = matches!(self.config.dispatch, Dispatch::RingHash | Dispatch::Maglev);
         hashes.then_some(self.config.hash_key)
@@ -185,7 +186,7 @@ impl Upstream {
         self.shared.sessions.as_ref()?.find(headers)
     }
 
-    /// Returns a session as the station knows it.
+    /// Returns a session as the station takes it.
     pub(super) fn session(&self, id: SessionId) -> Option<Session> {
         let sessions = self.shared.sessions.as_ref()?;
         if self.version.get() != self.station.version() {
@@ -195,8 +196,8 @@ impl Upstream {
         Some(sessions.session(id, labels.get(&id).map(String::as_str)))
     }
 
-    /// Returns what has become of a session that `endpoint` has answered a request of;
-    /// none if the cluster keeps none.
+    /// Returns the outcome for a session, a request of which `endpoint` has answered; `None` if
+    /// the cluster keeps no sessions.
     pub fn kept_session(&self, had: Option<SessionId>, endpoint: &Endpoint) -> Option<KeptSession> {
         let sessions = self.shared.sessions.as_ref()?;
         let id = sessions.id(&endpoint.member.label);
@@ -212,18 +213,18 @@ impl Upstream {
         })
     }
 
-    /// Returns whether a session's requests are refused where its endpoint is not.
+    /// Returns whether a session's requests are refused if its endpoint is not available.
     pub fn has_strict_sessions(&self) -> bool {
         let sessions = self.shared.sessions.as_ref();
         sessions.is_some_and(|own| own.is_strict())
     }
 
-    /// Returns whether requests wait for an endpoint where none can be reached.
+    /// Returns whether requests wait for an endpoint if none can be reached.
     pub fn waits_for_endpoint(&self) -> bool {
         self.config.wait_for_endpoint.is_some()
     }
 
-    /// Returns a place among the requests that wait; none if as many wait as may.
+    /// Returns a place among the requests that wait; `None` if as many wait as may.
     pub fn await_endpoint(&self, now: Instant) -> Option<Awaiting> {
         let within = self.config.wait_for_endpoint?;
         let pending = self.config.resilience.max_pending_requests;
@@ -231,7 +232,7 @@ impl Upstream {
         self.station.absence.join(bound, now + within)
     }
 
-    /// Returns whether the outcomes of requests are of use here.
+    /// Returns whether the station has a use for the outcomes of requests.
     pub fn observes(&self) -> bool {
         self.station.observes()
     }
@@ -243,14 +244,13 @@ impl Upstream {
         }
     }
 
-    /// Returns whether endpoints are told whose each connection is.
+    /// Returns whether endpoints are told which client each connection is for.
     pub fn tells_clients(&self) -> bool {
         self.config.proxy_protocol.is_some()
     }
 
-    /// Closes connections that were idle for too long or are dead, or that lead
-    /// to endpoints that are gone, or out of use: what put them out may be that
-    /// these are dead.
+    /// Closes connections that have been idle for too long or are dead, and idle ones to
+    /// endpoints that are gone or out of use: dead connections may be what put these out.
     pub fn reap(&self, now: Instant) {
         if self.version.get() != self.station.version() {
             self.follow_members();
@@ -266,8 +266,8 @@ impl Upstream {
         }
     }
 
-    /// Closes an idle connection to each endpoint where another worker wants
-    /// to open one and may not, or to each if it may open none at all.
+    /// Closes an idle connection to each endpoint to which another worker wants to open one and
+    /// may not, or to every endpoint if the cluster may have no more.
     pub fn give_way(&self) {
         for endpoint in &*self.endpoints.borrow() {
             let wanted = &endpoint.member.counts.wanted;

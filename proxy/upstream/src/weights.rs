@@ -1,4 +1,4 @@
-//! Weights that endpoints are given while they serve, in place of those of the
+//! Weights that the operator gives endpoints while they serve, in the place of those of the
 //! configuration.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use sprat_scheduler::dispatch::EndpointSpec;
 
 use super::members::Member;
 
-/// A weight, and the configuration's that it stands for.
+/// A weight that was given, and the configuration's that it replaces.
 #[derive(Clone, Debug)]
 struct Given {
     label: String,
@@ -15,7 +15,7 @@ struct Given {
     instead_of: u32,
 }
 
-/// The weights given to a cluster's endpoints: as many as there are endpoints at most.
+/// The weights given to a cluster's endpoints, one at most for each of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Weights(Vec<Given>);
 
@@ -39,8 +39,9 @@ impl Weights {
         given.map(|given| given.instead_of)
     }
 
-    /// Puts the weights in the place of the configuration's. Those are forgotten whose
-    /// endpoint is gone, or has another weight in the configuration than it had.
+    /// Puts the weights that were given in the place of the configuration's. A weight is
+    /// forgotten if its endpoint is gone, or has another weight in the configuration than it
+    /// had.
     pub(super) fn apply(&mut self, members: &mut [(Arc<Member>, EndpointSpec)]) {
         self.0.retain(|given| {
             let mut all = members.iter();

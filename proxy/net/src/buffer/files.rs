@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
-/// Threads: one may wait for a disk while another writes.
+/// The number of threads: one can write while another waits for a disk.
 const THREADS: usize = 2;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -17,7 +17,7 @@ type Job = Box<dyn FnOnce() + Send>;
 pub(super) struct FileThreads(Option<Sender<Job>>);
 
 impl FileThreads {
-    /// Starts the threads. Without one, nothing can be buffered in files.
+    /// Starts the threads. If none can be started, nothing can be buffered in files.
     pub(super) fn start() -> Self {
         let (sender, jobs) = channel();
         let jobs = Arc::new(Mutex::new(jobs));
@@ -36,12 +36,13 @@ impl FileThreads {
         Self(are_there.then_some(sender))
     }
 
-    /// Returns whether there is a thread.
+    /// Returns whether at least one thread was started.
     pub(super) fn are_there(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Gives a job to a thread; without one the job is dropped, which ends the wait for it.
+    /// Hands a job to a thread. If there is none, the job is dropped, which ends the wait for
+    /// it.
     pub(super) fn give(&self, job: impl FnOnce() + Send + 'static) {
         if let Some(sender) = &self.0 {
             // The threads end after this.

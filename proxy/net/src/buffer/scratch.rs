@@ -15,46 +15,46 @@ use tokio::sync::oneshot;
 use super::{Buffers, Fallback};
 use crate::permit::Permit;
 
-/// Bytes that are read at a time.
+/// The most bytes of one read of a file.
 const READ_BYTES: u64 = 64 << 10;
 
-/// Data on its way to a file, and the memory that it counts for until it is there.
+/// Data on its way to a file, and the memory that it holds until it is written.
 #[derive(Debug)]
 pub struct Batch {
     /// The data, in order.
     pub data: Vec<Bytes>,
-    /// The share of the memory that it has.
+    /// The data's share of the memory for all buffered bodies.
     pub share: Permit,
 }
 
 impl Batch {
-    /// Returns how many bytes it has.
+    /// Returns how many bytes the batch has.
     pub fn bytes(&self) -> u64 {
         self.data.iter().map(|own| own.len() as u64).sum()
     }
 }
 
-/// A temporary file without a name. Dropped, it is gone.
+/// A temporary file without a name, deleted when this is dropped.
 #[derive(Debug)]
 pub struct Scratch {
     buffers: Arc<Buffers>,
     rules: BufferFile,
     file: Option<Arc<File>>,
-    /// The offset at which the next batch is written.
+    /// The offset at which the next batch is written, in bytes.
     end: u64,
-    /// The offset of the next read.
+    /// The offset of the next read, in bytes.
     at: u64,
-    /// The file's share of the room for all: the most bytes that it has had.
+    /// The file's share of the room for all files: the most bytes that it has held.
     room: Permit,
     writing: Option<(oneshot::Receiver<Written>, u64)>,
     reading: Option<oneshot::Receiver<io::Result<Bytes>>>,
 }
 
-/// The batch, which is handed back, and the outcome of writing it.
+/// A batch that the thread hands back, and the outcome of writing it.
 type Written = (Batch, io::Result<Arc<File>>);
 
 impl Scratch {
-    /// Returns a file that is made when there is something to write.
+    /// Returns a file that is made on the disk with the first write.
     pub fn new(buffers: &Arc<Buffers>, rules: &BufferFile) -> Self {
         Self {
             buffers: Arc::clone(buffers),
@@ -68,32 +68,32 @@ impl Scratch {
         }
     }
 
-    /// Returns how many bytes can be read.
+    /// Returns how many bytes were written and not yet read.
     pub fn unread(&self) -> u64 {
         self.end - self.at
     }
 
-    /// Returns whether a batch is on its way.
+    /// Returns whether a batch is being written.
     pub fn is_writing(&self) -> bool {
         self.writing.is_some()
     }
 
-    /// Returns whether there is nothing to read, nor on its way.
+    /// Returns whether nothing is left to read, and nothing is being read or written.
     pub fn is_empty(&self) -> bool {
         self.unread() == 0 && self.writing.is_none() && self.reading.is_none()
     }
 
-    /// Reads from the beginning again.
+    /// Starts reading from the file's beginning again.
     pub fn rewind(&mut self) {
         self.at = 0;
         self.reading = None;
     }
 
-    /// Begins to write a batch, unless one is on its way.
+    /// Begins to write a batch at the file's end. No other batch may be under way.
     ///
     /// # Errors
     ///
-    /// There is no room: the batch stays in memory.
+    /// The file may not grow, or there is no thread: the batch is handed back, with the reason.
     pub fn write(&mut self, batch: Batch) -> Result<(), (Fallback, Batch)> {
         let bytes = batch.bytes();
         if !self.buffers.files().are_there() {
@@ -124,7 +124,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Waits for the batch that is on its way: ready with it, which is in the file then.
+    /// Waits until the batch under way is in the file, and hands it back.
     ///
     /// # Errors
     ///
@@ -151,7 +151,7 @@ impl Scratch {
         })
     }
 
-    /// Reads the next bytes, if there are any.
+    /// Reads the file's next bytes; none if all have been read.
     ///
     /// # Errors
     ///
@@ -181,8 +181,8 @@ impl Scratch {
         Poll::Ready(read)
     }
 
-    /// Writes from the beginning again, where all has been read and nothing is to be read
-    /// twice.
+    /// Lets writing start at the file's beginning again, if all of it has been read. The body
+    /// cannot be read a second time after that.
     pub fn reuse(&mut self) {
         if self.is_empty() {
             (self.at, self.end) = (0, 0);

@@ -1,10 +1,11 @@
-//! What a refused client is told beside the reason.
+//! The advice that a refused client gets beside the reason.
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
-/// draft-ietf-httpapi-ratelimit-headers, sections 3 and 4.
+/// The names of the fields for rate limits (draft-ietf-httpapi-ratelimit-headers, sections 3 and
+/// 4).
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
@@ -13,12 +14,12 @@ const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub struct RateStatus {
     /// The bucket that the client is under, as the value of `RateLimit-Policy`.
     pub policy: HeaderValue,
-    /// The rest that is left in the bucket, as the value of `RateLimit`.
+    /// The state of that bucket, as the value of `RateLimit`.
     pub state: HeaderValue,
 }
 
 impl RateStatus {
-    /// Adds it to an answer.
+    /// Adds the two fields to an answer.
     fn add(self, headers: &mut HeaderMap) {
         headers.insert(RATELIMIT_POLICY, self.policy);
         headers.insert(RATELIMIT, self.state);
@@ -28,20 +29,20 @@ impl RateStatus {
 /// The advice that a refused client is given beside the reason.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// The time after which to ask again, in seconds.
+    /// The time after which the client may ask again, in seconds.
     pub retry_after_s: Option<u64>,
     /// The target to ask for instead, as the value of `Location`.
     pub location: Option<HeaderValue>,
     /// The request for credentials, as the value of `WWW-Authenticate`.
     pub challenge: Option<HeaderValue>,
-    /// A page for a browser.
+    /// A page in HTML for a browser, which replaces the answer's body.
     pub page: Option<Bytes>,
     /// The rate limit that the client has met.
     pub rate: Option<RateStatus>,
 }
 
 impl Advice {
-    /// Returns advice on nothing but when to ask again, in seconds.
+    /// Returns advice that says only when to ask again, in seconds.
     pub fn later(retry_after_s: u64) -> Self {
         Self {
             retry_after_s: Some(retry_after_s),
@@ -52,7 +53,7 @@ impl Advice {
         }
     }
 
-    /// Returns advice on nothing but what to ask for instead.
+    /// Returns advice that names only the target to ask for instead.
     pub fn elsewhere(location: HeaderValue) -> Self {
         Self {
             retry_after_s: None,
@@ -63,7 +64,7 @@ impl Advice {
         }
     }
 
-    /// Returns advice on nothing but the credentials to send.
+    /// Returns advice that names only the credentials to send.
     pub fn challenge(challenge: HeaderValue) -> Self {
         Self {
             retry_after_s: None,
@@ -74,7 +75,7 @@ impl Advice {
         }
     }
 
-    /// Adds it to an answer.
+    /// Adds the advice to an answer: fields, and the page if there is one.
     pub fn add(self, response: &mut Response<Bytes>) {
         let headers = response.headers_mut();
         if let Some(retry_after_s) = self.retry_after_s {

@@ -3,17 +3,17 @@
 use super::Reason;
 use super::advice::Advice;
 
-/// A request that is not served: why, and what its client is to do.
+/// A request that is not served: the reason, and advice for its client.
 #[derive(Clone, Debug)]
 pub struct Denial {
     /// The reason why the request is not served.
     pub reason: Reason,
-    /// The advice that the client gets; none if there is nothing to say.
+    /// The advice that the client gets, if there is any.
     pub advice: Option<Box<Advice>>,
 }
 
 impl Denial {
-    /// Returns a denial whose client is advised.
+    /// Returns a denial for a reason, with advice for the client.
     pub fn with(reason: Reason, advice: Advice) -> Self {
         let advice = Some(Box::new(advice));
         Self { reason, advice }

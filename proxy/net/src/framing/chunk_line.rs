@@ -3,7 +3,7 @@
 //! end, and over white space behind the size; others end the line at a NUL, or take
 //! what is no extension for one.
 
-/// The part of the line that was read last.
+/// The part of a chunk's line that was read last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ChunkLine {
     /// Digits of the size.
@@ -32,7 +32,7 @@ pub(super) enum ChunkLine {
 }
 
 impl ChunkLine {
-    /// Reads a byte; none if it can't stand there.
+    /// Returns the part that a byte belongs to; `None` if it cannot stand there.
     pub(super) fn read(self, byte: u8) -> Option<Self> {
         let token = is_token_byte(byte);
         Some(match (self, byte) {
@@ -53,12 +53,12 @@ impl ChunkLine {
         })
     }
 
-    /// Returns whether another extension can come.
+    /// Returns whether a semicolon can come next, and with it another extension.
     fn may_be_followed(self) -> bool {
         self.may_end() || matches!(self, Self::Blank | Self::NameBlank)
     }
 
-    /// Returns whether the line can end.
+    /// Returns whether the line can end here.
     fn may_end(self) -> bool {
         matches!(self, Self::Size | Self::Name | Self::Token | Self::Unquoted)
     }

@@ -1,11 +1,11 @@
-//! What the watch must have seen, by hyper's own parser.
+//! A check of the watch against hyper's own parser.
 
 use crate::framing::{RequestWatch, Slips};
 
-/// Heads that are compared.
+/// The number of heads that are compared.
 const HEADS: usize = 16;
 
-/// Fields that the parser makes room for.
+/// The most fields that the parser makes room for.
 const FIELDS: usize = 100;
 
 fn watched(parts: impl Iterator<Item = impl AsRef<[u8]>>) -> [Slips; HEADS] {
@@ -14,7 +14,8 @@ fn watched(parts: impl Iterator<Item = impl AsRef<[u8]>>) -> [Slips; HEADS] {
     std::array::from_fn(|_| watch.next_head())
 }
 
-/// Checks the watch on this input, whose first byte says in which parts the others come.
+/// Checks the watch on an input. The first byte is the length of the parts in which the others
+/// come.
 pub(crate) fn run(data: &[u8]) {
     let Some((&size, bytes)) = data.split_first() else {
         return;

@@ -7,18 +7,19 @@ use memchr::memmem;
 /// The text before the digits of a version, in a request line.
 const BEFORE: &[u8] = b" HTTP/";
 
-/// The end of most lines, which have no other version in them.
+/// The end of most request lines, which hold no other version.
 const USUAL: &[u8] = b" HTTP/1.1\r";
 
-/// The beginning of HTTP/2's preface, up to its version: no request, and left as it is.
+/// The beginning of HTTP/2's preface, up to its version. It is no request, and is left as it is.
 const PREFACE: &[u8] = b"PRI * HTTP/";
 
 /// The state of reading a request line for its version.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct VersionWatch {
-    /// So many bytes of [`BEFORE`], the major digit and the dot.
+    /// The number of bytes matched so far, of [`BEFORE`], the major digit and the dot.
     matched: usize,
-    /// The line so far is that much of [`PREFACE`]; none if it is something else.
+    /// The number of bytes of [`PREFACE`] that the line so far consists of; `None` if it is
+    /// another line.
     preface: Option<usize>,
 }
 
@@ -31,8 +32,8 @@ impl VersionWatch {
         }
     }
 
-    /// Writes 1.1 over a later minor version, and 1 over another major one; true if
-    /// there was such a one.
+    /// Writes 1.1 over a later minor version, and 1 over another major one. Returns whether the
+    /// major version was another.
     pub(super) fn correct(&mut self, line: &mut [u8]) -> bool {
         const MAJOR: usize = BEFORE.len();
         const DOT: usize = MAJOR + 1;

@@ -1,9 +1,9 @@
 //! Names of fields that backends may take for other names.
 //!
-//! By CGI's rules (RFC 3875 4.1.18; those of WSGI, Rack and PHP are the same) a hyphen and
-//! an underscore in a name are one, and a field reaches the backend's program as
-//! `HTTP_` and its name. So `Transfer_Encoding` may frame a message there, and `Proxy` name
-//! the proxy that the program sends its own requests through.
+//! CGI's rules (RFC 3875 4.1.18; those of WSGI, Rack and PHP are the same) take a hyphen and an
+//! underscore in a name for one, and a field reaches the backend's program as `HTTP_` and its
+//! name. So `Transfer_Encoding` may frame a message there, and `Proxy` may name the proxy that
+//! the program sends its own requests through.
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName};
@@ -12,7 +12,7 @@ use sprat_config::resolved::HeadersWithUnderscores as Underscores;
 use super::{KEEP_ALIVE, PROXY_CONNECTION, remove_all};
 use crate::error::Reason;
 
-/// Names that a client could write with underscores, to get past what is done about them:
+/// Names that a client could write with underscores, to get past the proxy's checks of them:
 /// they frame a message, or belong to a connection.
 const OF_ONE_HOP: [HeaderName; 4] = [
     CONTENT_LENGTH,
@@ -21,12 +21,12 @@ const OF_ONE_HOP: [HeaderName; 4] = [
     PROXY_CONNECTION,
 ];
 
-/// Removes from a request's head what backends may take for something else, and does about
-/// other names with underscores what the listener says.
+/// Removes from a request's head the names that backends may take for others, and treats other
+/// names with underscores as the listener is configured to.
 ///
 /// # Errors
 ///
-/// The listener has requests with such names refused.
+/// A name has an underscore, and the listener refuses such requests.
 pub fn admit(headers: &mut HeaderMap, underscores: Underscores) -> Result<(), Reason> {
     let refuses = underscores == Underscores::RejectRequest;
     if refuses && headers.keys().any(has_underscore) {
@@ -36,7 +36,7 @@ pub fn admit(headers: &mut HeaderMap, underscores: Underscores) -> Result<(), Re
     Ok(())
 }
 
-/// Removes from a head or from trailers what backends may take for something else, and all
+/// Removes from a head or from trailers the names that backends may take for others, and all
 /// names with underscores unless they are allowed.
 pub(crate) fn remove_mistaken(headers: &mut HeaderMap, underscores: Underscores) {
     let is_wrong = |name: &HeaderName| match underscores {

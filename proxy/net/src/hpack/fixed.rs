@@ -1,6 +1,6 @@
 //! The fields that every HPACK table begins with (RFC 7541 appendix A).
 
-/// Names and values, from index 1 on.
+/// The static table's names and values, from index 1 on.
 pub(super) const FIELDS: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),

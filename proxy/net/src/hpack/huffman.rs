@@ -1,7 +1,7 @@
 //! The Huffman code of HPACK (RFC 7541 appendix B).
 
-/// Bits of each octet's code. The code is canonical: shorter codes first, and among
-/// those of one length the smaller octet first, so that the lengths say it all.
+/// The length of each octet's code, in bits. The code is canonical: shorter codes come first,
+/// and among codes of one length that of the smaller octet, so that the lengths define it.
 const LENGTHS: [u8; 256] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, //
     28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28, //
@@ -21,24 +21,24 @@ const LENGTHS: [u8; 256] = [
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, //
 ];
 
-/// Bits of the longest code. The last of them is the end of a string, which none
-/// may contain.
+/// The length of the longest code, in bits. The last such code is the end of a string, which no
+/// string may contain.
 const LONGEST: usize = 30;
 
 const CODE: Code = Code::new();
 
-/// The code as it is read.
+/// The tables by which the code is read.
 struct Code {
-    /// Octets by length of their codes, then by value.
+    /// The octets, ordered by the length of their codes, then by value.
     octets: [u8; 256],
     /// The first code of each length.
     first: [u32; LONGEST + 1],
     /// The number of codes of each length.
     count: [u32; LONGEST + 1],
-    /// The places among `octets` where those of each length begin.
+    /// The index in `octets` at which the codes of each length begin.
     begin: [usize; LONGEST + 1],
-    /// The octet and the length of its code, by the next eight bits; the length is 0 if the
-    /// code is longer.
+    /// The octet and the length of its code, for each value of the next eight bits. The length
+    /// is 0 if the code is longer.
     short: [(u8, u8); 256],
 }
 
@@ -74,7 +74,7 @@ impl Code {
         own
     }
 
-    /// Enters a short code at every place that begins with it.
+    /// Enters a short code at every index that begins with it.
     const fn fill(&mut self, code: u32, length: usize, octet: u8) {
         let free = 8 - length;
         let mut rest = 0;
@@ -84,8 +84,8 @@ impl Code {
         }
     }
 
-    /// Returns the octet whose code these 32 bits begin with, and its length; none for the end
-    /// of a string.
+    /// Returns the octet whose code these 32 bits begin with, and the code's length; `None` for
+    /// the end of a string.
     fn read(&self, bits: u32) -> Option<(u8, usize)> {
         let (octet, length) = self.short[(bits >> 24) as usize];
         if length > 0 {
@@ -99,7 +99,7 @@ impl Code {
     }
 }
 
-/// Appends what `coded` stands for to `text`; false if it is no string in this code.
+/// Appends the decoded octets to `text`; returns false if `coded` is no string in this code.
 pub(super) fn decode(coded: &[u8], text: &mut Vec<u8>) -> bool {
     // The bits to be read, from the highest down; `held` of them.
     let (mut window, mut held) = (0_u64, 0_usize);
@@ -139,7 +139,7 @@ mod tests {
         decode(&coded, &mut text).then(|| String::from_utf8(text).unwrap())
     }
 
-    /// RFC 7541 C.4 and C.6.
+    /// Decodes the strings of RFC 7541 C.4 and C.6.
     #[test]
     fn the_examples_of_the_specification_are_read() {
         for (hex, text) in [

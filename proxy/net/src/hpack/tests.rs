@@ -39,7 +39,8 @@ const GET: [(&str, &str); 4] = [
     (":authority", "www.example.com"),
 ];
 
-/// RFC 7541 C.3 and C.4: the same requests without and with Huffman's code.
+/// Reads the requests of RFC 7541 C.3 and C.4, which are the same without and with Huffman's
+/// code.
 #[test]
 fn the_requests_of_the_specification_are_read() {
     let plain = [
@@ -69,7 +70,7 @@ fn the_requests_of_the_specification_are_read() {
     }
 }
 
-/// RFC 7541 C.6, with a table of 256 octets that evicts.
+/// Reads the responses of RFC 7541 C.6, with a table of 256 octets that evicts.
 #[test]
 fn the_responses_of_the_specification_are_read() {
     let mut decoder = Decoder::new();

@@ -3,7 +3,7 @@
 /// The most labels that a metric may have.
 pub(super) const MOST_LABELS: usize = 4;
 
-/// A kind of thing that a configuration has several of, and a metric a sample for each.
+/// A kind of thing that a configuration has several of; a metric can have a sample for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Per {
     /// Each cluster of the configuration.
@@ -25,7 +25,7 @@ pub enum Per {
 }
 
 impl Per {
-    /// All of them, in order.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 8] = [
         Self::Cluster,
         Self::Endpoint,
@@ -37,7 +37,7 @@ impl Per {
         Self::Network,
     ];
 
-    /// Returns the symbol in formulas.
+    /// Returns the kind's symbol in the document's formulas.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Cluster => "C",
@@ -52,12 +52,12 @@ impl Per {
     }
 }
 
-/// Names of labels, and the bound on the combinations of their values.
+/// The names of a metric's labels, and the bound on the combinations of their values.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels {
-    /// The names that there are, before empty ones.
+    /// The names of the labels; the unused places behind them are empty.
     names: [&'static str; MOST_LABELS],
-    /// Whether the combinations are of each kind of thing, by [`Per::ALL`].
+    /// Whether there are combinations for each thing of a kind, in the order of [`Per::ALL`].
     per: [bool; Per::ALL.len()],
     times: usize,
     plus: usize,
@@ -72,8 +72,8 @@ impl Labels {
         plus: 0,
     };
 
-    /// Adds a label that has so many values beside each combination of the others: 1, if
-    /// the others tell its value.
+    /// Adds a label with `values` values for each combination of the others: 1, if the others
+    /// determine its value.
     pub const fn and(mut self, name: &'static str, values: usize) -> Self {
         let mut at = 0;
         while !self.names[at].is_empty() {
@@ -84,14 +84,14 @@ impl Labels {
         self
     }
 
-    /// Adds a label with a value for each of what the configuration has.
+    /// Adds a label with a value for each thing of a kind in the configuration.
     pub const fn per(self, name: &'static str, per: Per) -> Self {
         let mut own = self.and(name, 1);
         own.per[per as usize] = true;
         own
     }
 
-    /// Adds so many combinations that are there whatever is configured.
+    /// Adds a number of combinations that are there whatever is configured.
     pub const fn plus(mut self, more: usize) -> Self {
         self.plus += more;
         self
@@ -102,8 +102,8 @@ impl Labels {
         self.names.into_iter().filter(|name| !name.is_empty())
     }
 
-    /// Returns the bound on the combinations: so many for each of those of these things
-    /// together, and so many more.
+    /// Returns the bound on the combinations: the kinds of things whose numbers are multiplied,
+    /// the factor that goes with them, and the number that is added.
     pub fn bound(&self) -> (Vec<Per>, usize, usize) {
         let per = Per::ALL.into_iter().filter(|per| self.per[*per as usize]);
         (per.collect(), self.times, self.plus)

@@ -1,10 +1,10 @@
-//! What holds of any bytes given as a PROXY header.
+//! A property that holds for any bytes given as a PROXY header.
 
 use sprat_config::resolved::ProxyVersion;
 
 use super::header::{Ends, header, told};
 
-/// Checks that what a header tells of is the same in what would be written of it.
+/// Checks that a header that is read, written and read again tells of the same ends.
 pub(super) fn run(data: &[u8]) {
     let Ok(Some(ends)) = told(data) else {
         return;

@@ -1,4 +1,4 @@
-//! A header's bytes: what they say, and how it is said.
+//! The bytes of a PROXY header, read and written.
 
 use std::net::SocketAddr;
 
@@ -8,15 +8,15 @@ use sprat_config::resolved::ProxyVersion;
 /// The bytes that version 2 begins with; version 1's least header is longer.
 pub(super) const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Bytes of version 1 at most, its line end included.
+/// The most bytes of version 1's line, its line end included.
 pub(super) const LINE_MAX: usize = 107;
 
-/// Returns the ends of the connection that a whole header tells of; none if it tells of none,
-/// or of something else than a stream.
+/// Returns the ends of the connection that a whole header names; `None` if it names none, or the
+/// ends of something other than a stream.
 ///
 /// # Errors
 ///
-/// It is no header, or more than one.
+/// The bytes are no header, or more than one.
 pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, NoHeader> {
     if is_local(header) {
         return Ok(None);
@@ -36,8 +36,8 @@ pub(super) fn told(header: &[u8]) -> Result<Option<Ends>, NoHeader> {
     }
 }
 
-/// Returns whether it is a whole header of version 2 with the command LOCAL: whatever family
-/// and addresses it has are to be discarded (2.2).
+/// Returns whether the bytes are a whole header of version 2 with the command LOCAL. Its family
+/// and addresses are to be discarded, whatever they are (2.2).
 fn is_local(header: &[u8]) -> bool {
     const LOCAL: u8 = 0x20;
     match header.strip_prefix(SIGNATURE) {
@@ -48,9 +48,8 @@ fn is_local(header: &[u8]) -> bool {
     }
 }
 
-/// Returns whether the ports in a line of version 1, if it has any, are written as 2.1 has
-/// them: without a sign, and without zeros before them. (Addresses are: the library takes no
-/// other form.)
+/// Returns whether the ports in a line of version 1, if it has any, are written as 2.1 has them:
+/// without a sign or leading zeros. (Addresses are: the library takes no other form.)
 fn has_exact_ports(line: &[u8]) -> bool {
     let line = line.strip_suffix(b"\r\n").unwrap_or(line);
     let mut words = line.split(|&byte| byte == b' ').skip(1);
@@ -69,7 +68,7 @@ fn has_exact_ports(line: &[u8]) -> bool {
 #[derive(Debug, PartialEq)]
 pub(super) struct NoHeader;
 
-/// Whose connection it is.
+/// The two ends of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
     /// The address of the client.
@@ -78,8 +77,8 @@ pub struct Ends {
     pub local: SocketAddr,
 }
 
-/// Returns the header for a connection to a backend; without `ends` it is for the proxy's own
-/// purposes.
+/// Returns the header for a connection to an endpoint. Without `ends`, it says that the
+/// connection is for the proxy's own purposes.
 pub fn header(version: ProxyVersion, ends: Option<Ends>) -> Vec<u8> {
     let header = ends.map_or_else(ProxyHeader::with_local, |ends| {
         let (client, local) = alike(ends);

@@ -1,4 +1,4 @@
-//! What has been read of a body, and not been asked for: in memory, then in a file.
+//! The part of a body that has been read, and not been asked for: in memory, then in a file.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,63 +17,65 @@ use crate::buffer::{Batch, Buffers, Fallback, Scratch};
 use crate::permit::Permit;
 use crate::pieces;
 
-/// The part of a body that has been read, and not been asked for.
+/// A body that is read ahead, with the part of it that has not been asked for.
 pub struct Reading<B: Body> {
-    /// The body; none once the client has gone, or a part of it is lost.
+    /// The body; `None` once the client has gone, or a part of it is lost.
     body: Option<B>,
-    /// The frames that come next for the client.
+    /// The next frames for the client, in memory.
     front: Queue,
-    /// The rest that follows them, where there is a file.
+    /// The frames that follow those, and the file that takes them, if there is one.
     spill: Option<Box<Spill>>,
-    /// One frame may be held whatever the bounds, so that the body goes on.
+    /// The most bytes in memory. One frame may be held whatever the bound, so that the body goes
+    /// on.
     bound: usize,
     room: Permit,
-    /// Bytes that have been read, wherever they are, and not been asked for.
+    /// Bytes that have been read and not been asked for, in memory or in the file.
     held: u64,
-    /// Bytes that the body has had so far.
+    /// Bytes that have been read so far, in all.
     read: u64,
-    /// Trailers came with it: over HTTP/1.1 there is no place for them behind a body
-    /// whose head says its length.
+    /// Whether trailers came with the body: over HTTP/1.1 there is no place for them behind a
+    /// body whose head says its length.
     has_trailers: bool,
     end: Option<End<B::Error>>,
     at_end: Option<Box<dyn FnOnce(u64)>>,
-    /// The task that reads ahead, while there is no room.
+    /// The task that reads ahead, while it waits for room.
     reader: Option<Waker>,
-    /// The task that asks for the client, while there is nothing.
+    /// The task that serves the client, while it waits for a frame.
     client: Option<Waker>,
-    /// The buffers that count how the reading goes.
+    /// The buffers that count early ends and fallbacks, if the route has any.
     buffers: Option<Arc<Buffers>>,
-    /// Whether it has been counted that no more is kept.
+    /// Whether the body has been counted as one that fell back.
     has_fallen_back: bool,
 }
 
 /// The way in which a body has ended.
 enum End<E> {
-    /// The body has failed; the error is none once the client has been told.
+    /// The body has failed with this error; `None` once the client has been told.
     Failed(Option<E>),
-    /// Something of it was in a file, and is lost; none once the client has been told.
+    /// A part of the body was in a file and is lost, with this error; `None` once the client has
+    /// been told.
     Lost(Option<io::Error>),
     /// The body ended as it should.
     Over,
 }
 
-/// Frames that are in memory.
+/// Frames in memory, oldest first.
 #[derive(Default)]
 struct Queue {
-    /// Each with whether it counts as part of the room's: one frame that it has no place for
-    /// is on its way all the same.
+    /// The frames, each with whether its bytes are taken from the room. A frame for which there
+    /// is no room is held all the same.
     frames: VecDeque<(Frame<Bytes>, bool)>,
     bytes: usize,
     uncounted: usize,
 }
 
-/// A file, and what waits to be written to it.
+/// A file, and the frames that wait to be written to it.
 struct Spill {
     scratch: Scratch,
     back: Queue,
-    /// Bytes on their way to the file.
+    /// The bytes of the batch on its way to the file.
     writing: usize,
-    /// The file could not be written.
+    /// Whether the file could not be written.
     has_failed: bool,
 }
 
@@ -114,7 +116,7 @@ impl Spill {
         self.scratch.is_empty() && self.back.is_empty()
     }
 
-    /// Takes the data that waits, but for trailers, to be written.
+    /// Takes the waiting data, up to the trailers, as a batch to be written.
     fn batch(&mut self, room: &mut Permit) -> Batch {
         let (mut data, mut counted) = (Vec::new(), 0);
         while (self.back.frames.front()).is_some_and(|(frame, _)| frame.is_data()) {
@@ -128,8 +130,8 @@ impl Spill {
         Batch { data, share }
     }
 
-    /// Puts back what could not be written; all of it counts as what the room has no place
-    /// for, unless its share is as large.
+    /// Puts back the data of a batch that could not be written. Pieces beyond the batch's share
+    /// of the room are held without room.
     fn put_back(&mut self, batch: Batch, room: &mut Permit) {
         let mut left = batch.share.amount();
         room.join(batch.share);
@@ -146,7 +148,7 @@ impl Spill {
     }
 }
 
-/// The next of a body: a frame, or why there is none.
+/// The next frame of a body, or the reason why there is none.
 type NextFrame<E> = Result<Frame<Bytes>, Broken<E>>;
 
 impl<B: Body> Reading<B> {
@@ -169,7 +171,7 @@ impl<B: Body> Reading<B> {
         }
     }
 
-    /// Lets `buffers` count how the reading goes, and `file` take what memory does not.
+    /// Lets `buffers` count early ends and fallbacks, and `file` take what memory does not.
     pub(super) fn counted_by(mut self, buffers: &Arc<Buffers>, file: Option<&BufferFile>) -> Self {
         self.buffers = Some(Arc::clone(buffers));
         self.spill = file.map(|rules| {
@@ -206,7 +208,7 @@ impl<B: Body> Reading<B> {
             || (!is_over && self.front.bytes + bytes < self.bound && self.room.has_room())
     }
 
-    /// Counts once that no more is kept for now.
+    /// Counts that no more of the body is kept for now, once for each body.
     fn fall_back(&mut self, reason: Fallback) {
         if let (Some(buffers), false) = (&self.buffers, self.has_fallen_back) {
             self.has_fallen_back = true;
@@ -214,7 +216,8 @@ impl<B: Body> Reading<B> {
         }
     }
 
-    /// Something of the body is lost, and so is the rest.
+    /// Ends the body with an error, since a part of it is lost in the file, and the rest with
+    /// it.
     fn lose(&mut self, error: io::Error) {
         self.body = None;
         self.spill = None;
@@ -247,7 +250,7 @@ impl<B: Body> Reading<B> {
         with_held(rest, self.held)
     }
 
-    /// Keeps a frame that has come.
+    /// Keeps a frame that was read, in memory or for the file.
     fn keep(&mut self, frame: Frame<Bytes>) {
         let bytes = length(&frame);
         let is_counted = self.room.extend(bytes);
@@ -263,8 +266,8 @@ impl<B: Body> Reading<B> {
         }
     }
 
-    /// Goes on with the file: what is on its way there arrives, and more follows where
-    /// memory has no room.
+    /// Continues the writing to the file: takes back a batch that has arrived there, and starts
+    /// the next where memory has no room.
     fn write(&mut self, cx: &mut Context<'_>) {
         loop {
             let has_room = self.has_room() || self.end.is_some();
@@ -311,8 +314,8 @@ impl<B: Body> Reading<B> {
     }
 }
 
-/// Reads as much as there is room for; ready when nothing more will come, and all of it is
-/// where it is kept.
+/// Reads as much as there is room for. Ready when nothing more will come, and all of it is in
+/// its place in memory or in the file.
 pub(super) fn poll<B: Body<Data = Bytes> + Unpin>(
     reading: &RefCell<Reading<B>>,
     cx: &mut Context<'_>,

@@ -81,14 +81,14 @@ fn room(memory: usize, file: u64) -> Arc<Buffers> {
     })
 }
 
-/// Runs what is local to one thread.
+/// Runs a future, and the local tasks that it spawns, on a runtime of one thread.
 fn run<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, work)
 }
 
-/// Waits for what a thread does meanwhile.
+/// Waits until a condition holds that another thread brings about, 20 s at most.
 async fn wait_for(mut condition: impl FnMut() -> bool) {
     let wait = async {
         while !condition() {
@@ -184,8 +184,8 @@ fn a_client_that_goes_leaves_nothing_in_files() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever comes, and however it is asked for, it is what it was, and no more counts
-    /// as held than the bounds say.
+    /// Checks that bodies arrive whole, in whatever order they are read, and that no more counts
+    /// as held than the bounds allow.
     #[test]
     fn bodies_are_whole_and_within_the_bounds(
         bodies in prop::collection::vec(prop::collection::vec(0_usize..30_000, 0..20), 1..5),

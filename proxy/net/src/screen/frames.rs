@@ -14,8 +14,8 @@ use crate::hpack::{self, Decoder, FIELD_OVERHEAD, Field};
 /// Octets of a frame's header (RFC 9113 4.1).
 pub(super) const HEADER_BYTES: usize = 9;
 
-/// Octets of a frame that Sprat takes, for it asks for no more, and that everyone must
-/// take (RFC 9113 6.5.2).
+/// The most octets of a frame's payload: every peer must take so many, and Sprat asks for no
+/// more (RFC 9113 6.5.2).
 pub(super) const FRAME_BYTES: usize = 1 << 14;
 
 const DATA: u8 = 0;
@@ -25,61 +25,61 @@ pub(super) const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
 pub(super) const CONTINUATION: u8 = 9;
 
-/// The flag that answers settings.
+/// The flag of SETTINGS that answer the peer's.
 pub(super) const ACK: u8 = 0x1;
 const END_STREAM: u8 = 0x1;
 pub(super) const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
-/// A field that has the library reset its stream, and go on with the connection.
+/// A field for which the library resets the stream, and goes on with the connection.
 const REFUSED: (&[u8], &[u8]) = (b"connection", b"malformed");
 
-/// An index that no table has: the library ends the connection.
+/// A header block with an index that no table has, for which the library ends the connection.
 const NO_BLOCK: &[u8] = &[0x80];
 
-/// Lists of this many times the size that is allowed end the connection, as the
-/// library has it; up to there, they are only refused.
+/// The factor over the allowed size beyond which a list of fields ends the connection, as the
+/// library has it. Up to there, a list is only refused.
 const LIST_ABUSE: usize = 4;
 
-/// Octets that a list of fields grows by with the number of its stream.
+/// The most octets that the number of its stream adds to a list of fields.
 const STREAM_FIELD_BYTES: usize = STREAM_FIELD.len() + 10 + FIELD_OVERHEAD;
 
-/// The setting of how large the table of a sender of header blocks may be (RFC 9113
-/// 6.5.2).
+/// The identifier of the setting for the largest table that a sender of header blocks may use
+/// (RFC 9113 6.5.2).
 const HEADER_TABLE_SIZE: u16 = 1;
 
-/// Streams whose message has begun, remembered at most. Of one that is forgotten,
+/// The most streams whose message has begun that are remembered. If one is forgotten, its
 /// trailers are not told from anything else.
 const STREAMS_MAX: usize = 4096;
 
-/// The side of a connection that is read.
+/// The party whose bytes are read.
 #[derive(Debug)]
 pub(super) enum Side {
-    /// A client's: requests. The last stream that it has opened.
+    /// A client, which sends requests; `last` is the last stream that it has opened.
     Client { last: u32 },
     /// An endpoint, which sends responses.
     Endpoint,
 }
 
-/// An event among the frames that others want to know of.
+/// An event among the frames that the screen acts on.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A request is malformed, and its stream is reset.
     Malformed(Malformed),
-    /// An endpoint's word before its answer on this stream.
+    /// An endpoint has sent an interim response on this stream.
     Interim(u32, Interim),
-    /// Settings of a client, with the last size of a table that they name.
+    /// A client has sent settings, with the last size of a table that they name.
     Settings(Option<u32>),
 }
 
-/// The treatment of the next bytes.
+/// The decision about the next bytes.
 enum Step {
-    /// So many pass as they are.
+    /// So many bytes pass as they are.
     Pass(usize),
-    /// So many are replaced by what is in `Frames::rewritten`.
+    /// So many bytes are replaced by those in `Frames::rewritten`.
     Replace(usize),
-    /// More must come first.
+    /// More bytes must come before a decision.
     Wait,
 }
 
@@ -116,8 +116,8 @@ impl Header {
         frames.extend_from_slice(payload);
     }
 
-    /// Writes a header block in as many frames as it needs, the first of which this
-    /// begins.
+    /// Writes a header block in as many frames as it needs, the first of which begins with this
+    /// header.
     pub(super) fn write_block(mut self, block: &[u8], frames: &mut Vec<u8>) {
         let mut parts = block.chunks(FRAME_BYTES).peekable();
         loop {
@@ -135,18 +135,18 @@ impl Header {
     }
 }
 
-/// A header block that has come as a whole.
+/// A header block, all of whose frames have come.
 struct Block {
-    /// The header of its first frame.
+    /// The header of the block's first frame.
     header: Header,
-    /// Bytes of all frames of the block.
+    /// The bytes of all frames of the block.
     bytes: usize,
 }
 
-/// The state in which a header block was found.
+/// The judgement of a header block.
 enum Verdict {
     Sound,
-    /// Sound, and the library is told of its stream.
+    /// The block is a sound request, and the library is told of its stream.
     Request,
     Malformed,
     Broken,
@@ -156,35 +156,35 @@ enum Verdict {
 #[derive(Debug)]
 pub(super) struct Frames {
     side: Side,
-    /// Streams whose final head has come, and whose end has not.
+    /// The streams whose final head has come, and whose end has not.
     begun: BTreeSet<u32>,
     decoder: Decoder,
     message: Message,
-    /// Octets that a message's fields may have.
+    /// The most octets that a message's fields may have.
     list_max: usize,
     /// Bytes of the preface or a payload that are still to pass.
     passing: usize,
-    /// The beginning of a header block, or of a frame's header.
+    /// The beginning of a header block, or of a frame's header, that is held back.
     held: Vec<u8>,
-    /// Bytes that are to be read in the place of those that came.
+    /// Bytes that the library is to read in the place of those that came.
     ready: BytesMut,
-    /// A block in several frames, as one.
+    /// The payload of a block in several frames, put together.
     block: Vec<u8>,
-    /// Fields that the library gets in another form.
+    /// Fields that the library gets in another form, as literals.
     literals: Vec<u8>,
     rewritten: Vec<u8>,
     /// The number of a stream, as text.
     digits: Vec<u8>,
-    /// The library has not seen every block as it came, so that its table is another
-    /// than the sender's: it gets blocks that need none.
+    /// Whether the library has not seen every block as it came. Its table is then another than
+    /// the sender's, and it gets blocks that need none.
     has_diverged: bool,
-    /// The library will end the connection: nothing is looked at any more.
+    /// Whether the library will end the connection: nothing is looked at any more.
     is_over: bool,
 }
 
 impl Frames {
-    /// Makes the state of a direction of which nothing has been read, and which begins with so
-    /// many octets of a preface.
+    /// Creates the state of a direction of which nothing has been read, and which begins with a
+    /// preface of `preface_bytes`.
     pub(super) fn new(side: Side, preface_bytes: usize, list_max: usize) -> Self {
         Self {
             side,
@@ -204,20 +204,20 @@ impl Frames {
         }
     }
 
-    /// Returns the bytes that are to be read before any that come.
+    /// Returns the bytes that the library is to read before any that come.
     pub(super) fn ready(&mut self) -> &mut BytesMut {
         &mut self.ready
     }
 
-    /// Notes that the sender has ended: what was held back is all there will be.
+    /// Notes that the sender has ended. What was held back is then ready as it came.
     pub(super) fn end(&mut self) {
         self.is_over = true;
         self.ready.extend_from_slice(&self.held);
         self.held.clear();
     }
 
-    /// Takes the next bytes; so many of them pass as they are, at once. The others
-    /// are held back, or ready in another form.
+    /// Takes the next bytes; returns how many of them pass at once, as they are. The others are
+    /// held back, or ready in another form.
     pub(super) fn read(&mut self, bytes: &[u8], tell: &mut impl FnMut(Event)) -> usize {
         if self.is_over {
             return bytes.len();
@@ -243,7 +243,7 @@ impl Frames {
         0
     }
 
-    /// Goes through `bytes`, as far as there is something to decide by; up to where.
+    /// Goes through `bytes` as far as they can be decided on; returns how far that is.
     fn walk(
         &mut self,
         bytes: &[u8],
@@ -292,7 +292,7 @@ impl Frames {
         }
     }
 
-    /// Leaves what comes to the library, which will not have it.
+    /// Leaves what comes to the library, which will end the connection.
     fn leave(&mut self, rest: &[u8]) -> Step {
         self.is_over = true;
         Step::Pass(rest.len())
@@ -303,7 +303,7 @@ impl Frames {
         matches!(self.side, Side::Client { .. }) && !header.has(ACK)
     }
 
-    /// Settings, which `rest` begins with.
+    /// Reads the settings that `rest` begins with, and tells of them.
     fn settings(&mut self, header: &Header, rest: &[u8], tell: &mut impl FnMut(Event)) -> Step {
         if header.length > FRAME_BYTES {
             return self.leave(rest);
@@ -329,7 +329,8 @@ impl Frames {
         }
     }
 
-    /// Reads the frames of a header block, which `rest` begins with.
+    /// Reads the header block whose frames `rest` begins with; decides whether they pass or are
+    /// replaced.
     fn headers(&mut self, rest: &[u8], tell: &mut impl FnMut(Event)) -> Step {
         let block = match whole(rest) {
             Some(Ok(block)) => block,
@@ -366,8 +367,8 @@ impl Frames {
         }
     }
 
-    /// Writes what the library gets in the place of a block of `fields`, the frames of
-    /// which begin with `first`.
+    /// Writes what the library gets in the place of a block of `fields`, whose first frame has
+    /// the header `first`.
     fn replace(&mut self, verdict: &Verdict, first: &Header, fields: &[u8]) {
         match verdict {
             Verdict::Sound => {}
@@ -401,15 +402,15 @@ impl Frames {
         header.write_block(&self.literals, &mut self.rewritten);
     }
 
-    /// Octets that the frames of a header block may have.
+    /// Returns the most octets that the frames of a header block may have.
     fn block_max(&self) -> usize {
         let frames = (self.list_max / FRAME_BYTES).max(1);
         let frames = (frames + frames / 4).max(5) + 2;
         frames * (HEADER_BYTES + FRAME_BYTES)
     }
 
-    /// Reads a block; if its sender's table is not the library's, into `literals`.
-    /// `depends`: its stream depends on itself.
+    /// Judges a block, and writes its fields to `literals` if its sender's table is not the
+    /// library's. `depends` says that the block's stream depends on itself.
     fn judge(
         &mut self,
         header: &Header,
@@ -476,7 +477,7 @@ impl Frames {
         }
     }
 
-    /// Notes what the next block of the stream will be.
+    /// Notes what the stream's next block is to be taken for.
     fn progress(&mut self, header: &Header, part: Part, is_malformed: bool) {
         if let Side::Client { last } = &mut self.side {
             *last = header.stream.max(*last);
@@ -497,8 +498,8 @@ impl Frames {
     }
 }
 
-/// Adds a field to those of an interim response. One that is unsound, or none of a map,
-/// is the fault of the message or left out.
+/// Adds a field to those of an interim response. A field that no map can hold is left out; one
+/// that is unsound makes the message malformed.
 fn add(headers: &mut HeaderMap, field: &Field<'_>) {
     let name = HeaderName::from_lowercase(field.name);
     if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(field.value)) {
@@ -506,10 +507,10 @@ fn add(headers: &mut HeaderMap, field: &Field<'_>) {
     }
 }
 
-/// Frames that make no header block.
+/// The error of frames that make no header block.
 struct NoBlock;
 
-/// Returns the header block that these bytes begin with, once it is all there.
+/// Returns the header block that these bytes begin with; `None` until it is all there.
 fn whole(bytes: &[u8]) -> Option<Result<Block, NoBlock>> {
     let first = Header::read(bytes)?;
     let (mut header, mut at) = (first, 0);
@@ -532,8 +533,8 @@ fn whole(bytes: &[u8]) -> Option<Result<Block, NoBlock>> {
     }
 }
 
-/// Returns the part of a HEADERS frame that is of the block, and whether its stream depends on
-/// itself; none if there is no such part (RFC 9113 6.2).
+/// Returns the part of a HEADERS frame that belongs to the block, and whether its stream depends
+/// on itself; `None` if there is no such part (RFC 9113 6.2).
 fn stripped(frame: &[u8]) -> Option<(&[u8], bool)> {
     let header = Header::read(frame)?;
     let mut payload = &frame[HEADER_BYTES..];

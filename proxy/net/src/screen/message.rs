@@ -1,4 +1,4 @@
-//! What makes a message of HTTP/2 malformed (RFC 9113 8.1.1): its fields one by one,
+//! The faults that make a message of HTTP/2 malformed (RFC 9113 8.1.1), of its fields one by one
 //! and together.
 
 use http::uri::{Authority, PathAndQuery, Scheme};
@@ -6,7 +6,7 @@ use http::{Method, StatusCode};
 
 use crate::hpack::Field;
 
-/// Pseudo-header fields, a bit for each.
+/// The pseudo-header fields, a bit for each.
 const METHOD: u8 = 1;
 const SCHEME: u8 = 1 << 1;
 const AUTHORITY: u8 = 1 << 2;
@@ -17,7 +17,7 @@ const STATUS: u8 = 1 << 5;
 /// The part of a message that a header block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The head of a request; whether its stream ends with it.
+    /// The head of a request; `is_whole` if its stream ends with it.
     Request { is_whole: bool },
     /// The head of a response, final or not.
     Response,
@@ -27,17 +27,17 @@ pub(super) enum Part {
     Stray,
 }
 
-/// A message's fields as they come.
+/// The fields of one message, as they come.
 #[derive(Debug, Default)]
 pub(super) struct Message {
-    /// The first fault that has been seen in it.
+    /// The first fault that was found in the message.
     fault: Option<&'static str>,
     pseudo: u8,
-    /// A field has come that is none of those.
+    /// Whether a field has come that is no pseudo-header field.
     has_begun: bool,
     length: Option<u64>,
-    /// The method, which like the next three is checked and logged; the buffers are reused from
-    /// message to message.
+    /// The method. This text and the next three are checked and logged; their buffers are reused
+    /// from message to message.
     method: Vec<u8>,
     scheme: Vec<u8>,
     authority: Vec<u8>,
@@ -45,21 +45,21 @@ pub(super) struct Message {
     status: Option<StatusCode>,
 }
 
-/// A request that is malformed, as far as it can be told what it was.
+/// A malformed request, as far as its parts could be read.
 #[derive(Debug)]
 pub struct Malformed {
     /// The fault, in words for the log.
     pub fault: &'static str,
     /// The method, if that could be read.
     pub method: Option<Method>,
-    /// The path, with what does not belong into it as percent codes.
+    /// The path, in which octets that do not belong there are percent codes.
     pub path: Option<PathAndQuery>,
-    /// Whom it asks, if that could be read.
+    /// The authority that the request is for, if that could be read.
     pub authority: Option<Authority>,
 }
 
 impl Message {
-    /// Begins with the next message.
+    /// Begins the next message, and forgets the one before.
     pub(super) fn begin(&mut self) {
         (self.fault, self.pseudo, self.has_begun) = (None, 0, false);
         (self.length, self.status) = (None, None);
@@ -73,7 +73,7 @@ impl Message {
         }
     }
 
-    /// Takes a field; whether it is sound by itself.
+    /// Takes a field; returns whether it is sound by itself.
     pub(super) fn field(&mut self, part: Part, field: &Field<'_>) -> bool {
         let pseudo = field.name.first() == Some(&b':');
         let fault = match field.is_known_sound {
@@ -141,7 +141,7 @@ impl Message {
         }
     }
 
-    /// Returns the fault of the message, which is complete.
+    /// Returns the fault of a message that is complete, if it has one.
     pub(super) fn fault(&self, part: Part) -> Option<&'static str> {
         match (self.fault, part) {
             (None, Part::Request { is_whole }) => self.request(is_whole),
@@ -149,7 +149,8 @@ impl Message {
         }
     }
 
-    /// Returns the fault of a request of sound fields (RFC 9113 8.3.1, 8.5).
+    /// Returns the fault of a request whose fields are sound by themselves (RFC 9113 8.3.1,
+    /// 8.5).
     fn request(&self, is_whole: bool) -> Option<&'static str> {
         let has = |bits: u8| self.pseudo & bits == bits;
         let connects = self.method == b"CONNECT";
@@ -172,17 +173,17 @@ impl Message {
         (!is_target).then_some("the target is none")
     }
 
-    /// Returns the status of a response that another will follow.
+    /// Returns the status of an interim response, which another response will follow.
     pub(super) fn interim(&self) -> Option<StatusCode> {
         self.status.filter(StatusCode::is_informational)
     }
 
-    /// Returns whether the message says the status of a response.
+    /// Returns whether the message has a status, as responses have.
     pub(super) fn has_status(&self) -> bool {
         self.pseudo & STATUS != 0
     }
 
-    /// Returns what is known of a request that has this `fault`.
+    /// Returns what could be read of a request that has this `fault`.
     pub(super) fn malformed(&self, fault: &'static str) -> Malformed {
         let path = (!self.path.is_empty()).then(|| shown(&self.path));
         Malformed {
@@ -200,7 +201,7 @@ fn length(value: &[u8]) -> Option<u64> {
     text.parse().ok()
 }
 
-/// Returns a path of which every octet can be shown: others become percent codes.
+/// Returns a path in which every octet that cannot be shown is a percent code.
 fn shown(path: &[u8]) -> String {
     let mut shown = String::with_capacity(path.len());
     for &octet in path {
@@ -215,7 +216,7 @@ fn shown(path: &[u8]) -> String {
     shown
 }
 
-/// Returns what is wrong with a pseudo-header field by itself.
+/// Returns the fault of a pseudo-header field by itself.
 fn unsound_pseudo(field: &Field<'_>) -> Option<&'static str> {
     let value = field.value;
     let is_sound = match field.name {
@@ -232,7 +233,7 @@ fn unsound_pseudo(field: &Field<'_>) -> Option<&'static str> {
     (!is_sound).then_some("the value of a pseudo-header field is none")
 }
 
-/// Returns what is wrong with any other field by itself (RFC 9113 8.2.1).
+/// Returns the fault of a regular field by itself (RFC 9113 8.2.1).
 fn unsound(field: &Field<'_>) -> Option<&'static str> {
     let is_name = |octet: &u8| is_token(*octet) && !octet.is_ascii_uppercase();
     if field.name.is_empty() || field.name.len() >= NAME_MAX || !field.name.iter().all(is_name) {
@@ -243,7 +244,7 @@ fn unsound(field: &Field<'_>) -> Option<&'static str> {
     (!is_value).then_some("a field's value has a control character")
 }
 
-/// Octets of a name, which the library takes less of.
+/// The octets of a name from which on the library refuses it.
 const NAME_MAX: usize = 1 << 15;
 
 fn is_token(octet: u8) -> bool {

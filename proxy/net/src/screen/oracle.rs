@@ -1,4 +1,4 @@
-//! What holds of a screen whatever comes, for the fuzzer and the tests.
+//! Properties of a screen that hold whatever comes, for the fuzzer and the tests.
 
 use std::cell::RefCell;
 use std::io;
@@ -11,26 +11,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::hpack::{Decoder, encode_literal};
 use crate::screen::{Interim, Malformed, Peer, Screened};
 
-/// Bytes of an input that say how the others come.
+/// The number of an input's first bytes, which say how the others come.
 pub(crate) const HOW_BYTES: usize = 6;
 
-/// Octets that lists of fields may have: few, so that the bound is reached.
+/// The most octets of a list of fields: few, so that the bound is reached.
 const LIST_MAX: usize = 400;
 
-/// Octets that are held back at most: the frames of the largest header block.
+/// The most octets that are held back: the frames of the largest header block.
 const HELD_MAX: usize = 7 * (9 + (1 << 14));
 
-/// Octets of a header block that is written anew, for one that has come: its list, a field
-/// from the table that is over the bound, and their lengths.
+/// The most octets of a header block that is written anew in the place of another: its list, a
+/// field from the table that is over the bound, and their lengths.
 const REWRITTEN_MAX: usize = 2 * LIST_MAX + 4096 + 200;
 
-/// The stream of interim responses that are written in between.
+/// The stream of the interim responses that are written between frames.
 const OWN_STREAM: u32 = 0x7fff_fff1;
 
 /// A stream that gives and takes bytes in parts.
 struct Parts<'a> {
     given: &'a [u8],
-    /// Sizes of the parts, in turn.
+    /// The sizes of the parts, in turn.
     sizes: &'a [u8],
     turn: usize,
     taken: Vec<u8>,
@@ -116,8 +116,8 @@ impl Peer for &Told {
     }
 }
 
-/// Returns what is read through a screen of bytes that come in parts of these sizes, with a
-/// buffer of so many bytes; and what the screen has told.
+/// Returns what is read through a screen, and what the screen has told. The bytes come in parts
+/// of these sizes, and are read with a buffer of `buffer` bytes.
 fn read(is_client: bool, bytes: &[u8], sizes: &[u8], buffer: usize) -> (Vec<u8>, Vec<String>) {
     let (told, parts) = (Told::default(), Parts::of(bytes, sizes));
     let mut screened = match is_client {
@@ -147,7 +147,7 @@ fn read(is_client: bool, bytes: &[u8], sizes: &[u8], buffer: usize) -> (Vec<u8>,
     (out, told.events.into_inner())
 }
 
-/// Returns the places between frames in these bytes, but for those within a header block.
+/// Returns the offsets between frames in these bytes, but for those within a header block.
 fn boundaries(bytes: &[u8]) -> Vec<usize> {
     let (mut at, mut ends) = (0, vec![0]);
     while let Some([high, middle, low, kind, flags]) = bytes.get(at..at + 5) {
@@ -159,8 +159,8 @@ fn boundaries(bytes: &[u8]) -> Vec<usize> {
     ends
 }
 
-/// Checks that none of the library's bytes is lost or moved, and none of its frames cut, where
-/// interim responses are written in between.
+/// Checks that interim responses among the library's bytes leave all of these in their order,
+/// and cut none of its frames.
 fn write(bytes: &[u8], sizes: &[u8], interims: usize) {
     let told = Told::default();
     let mut screened = Screened::client(Parts::of(&[], sizes), LIST_MAX, &told);
@@ -216,7 +216,7 @@ fn again(block: &[u8]) {
     assert_eq!(list(&anew), (true, fields));
 }
 
-/// Checks a screen on this input, whose first bytes say how the others come.
+/// Checks a screen on an input, whose first bytes say how the others come.
 pub(crate) fn run(data: &[u8]) {
     let Some((how, bytes)) = data.split_first_chunk::<HOW_BYTES>() else {
         return;

@@ -1,8 +1,8 @@
 //! Frames of Sprat's own among those that the library writes to a client.
 //!
-//! They carry interim responses, for which the library has no way. A frame of a
-//! library's is never cut, nor a header block in several frames; and the header blocks
-//! leave the client's table as the library has it.
+//! Sprat's frames carry interim responses, which the library has no way to send. They never cut
+//! a frame of the library's, nor a header block in several frames. Their header blocks leave the
+//! client's table as the library has it.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,23 @@ use super::frames::{ACK, CONTINUATION, END_HEADERS, HEADER_BYTES, HEADERS, Heade
 use super::frames::{RST_STREAM, SETTINGS};
 use crate::hpack::{self, TABLE_BYTES};
 
-/// Settings of the client that the library has not answered, at most. It reads none
-/// before it has answered the last; more than a read can bring are none that it has.
+/// The most settings of a client that wait for the library's answer. The library reads no more
+/// before it has answered, so that a read of the socket bounds how many wait.
 const SETTINGS_MAX: usize = 4096;
 
-/// The state of the direction to a client, and the frames that are added to the library's.
+/// The state of the direction to a client, and Sprat's frames in it.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
     header: [u8; HEADER_BYTES],
-    /// Bytes of the header that were seen so far.
+    /// The bytes of `header` that were seen so far.
     known: usize,
-    /// Bytes of a payload that are still to come.
+    /// The bytes of a payload that are still to come.
     passing: usize,
-    /// A header block goes on in the next frame.
+    /// Whether a header block goes on in the next frame.
     in_block: bool,
     table: TableSize,
     block: Vec<u8>,
-    /// Frames that the socket does not have yet, from `written` on.
+    /// Sprat's frames that the socket does not have yet, from `written` on.
     frames: Vec<u8>,
     written: usize,
 }
@@ -71,17 +71,18 @@ impl Outgoing {
         self.table.asked(table_bytes);
     }
 
-    /// Returns whether a frame may begin.
+    /// Returns whether a frame of Sprat's may begin here.
     pub(super) fn is_between_frames(&self) -> bool {
         self.known == 0 && self.passing == 0 && !self.in_block
     }
 
-    /// Returns whether nothing can be written any more: the size of the client's table is unknown.
+    /// Returns whether the size of the client's table is unknown, so that no head can be written
+    /// any more.
     pub(super) fn is_lost(&self) -> bool {
         self.table.is_lost
     }
 
-    /// Queues a head of these fields, after which its stream goes on.
+    /// Queues a head of these fields, on a stream that goes on after it.
     pub(super) fn write(&mut self, stream: u32, fields: &[u8]) {
         self.block.clear();
         self.table.say(&mut self.block);
@@ -95,7 +96,7 @@ impl Outgoing {
         header.write_block(&self.block, &mut self.frames);
     }
 
-    /// Returns the bytes to be written before anything of the library's.
+    /// Returns the bytes to be written before the library's next.
     pub(super) fn unwritten(&self) -> &[u8] {
         &self.frames[self.written..]
     }
@@ -112,18 +113,18 @@ impl Outgoing {
     }
 }
 
-/// The size of the table that the library's header blocks go by. A client that has asked
-/// for a smaller one is told with the next block that it is (RFC 7541 4.2), be it the
-/// library's or not.
+/// The size of the client's table, as the library's header blocks have it. If the client has
+/// asked for a smaller one, the next block must begin with that change (RFC 7541 4.2), be it the
+/// library's or Sprat's.
 #[derive(Debug)]
 struct TableSize {
     /// The size that the client was told last, in octets.
     bytes: usize,
-    /// The sizes that it has asked for since: the least, and the last.
+    /// The least and the last of the sizes that the client has asked for since.
     change: Option<(usize, usize)>,
-    /// Settings that are not answered, with the size that they ask for.
+    /// The settings that are not answered, each with the size that it asks for, if any.
     asked: VecDeque<Option<usize>>,
-    /// There were too many of them.
+    /// Whether too many settings were not answered.
     is_lost: bool,
 }
 
@@ -148,7 +149,8 @@ impl TableSize {
         }
     }
 
-    /// Notes that the library now goes by the first settings that it had not answered.
+    /// Notes that the library has answered the client's oldest settings, and goes by them from
+    /// now on.
     fn answered(&mut self) {
         if let Some(Some(bytes)) = self.asked.pop_front() {
             let least = self.change.map_or(bytes, |(least, _)| least.min(bytes));
@@ -156,14 +158,15 @@ impl TableSize {
         }
     }
 
-    /// Notes that the library has written a block, and with it whatever has changed.
+    /// Notes that the library has written a block, and with it any change of the size.
     fn said(&mut self) {
         if let Some((_, last)) = self.change.take() {
             self.bytes = last;
         }
     }
 
-    /// Begins a block with what has changed. The library says it again.
+    /// Begins a block with the change of the size, if it must be told. The library tells it
+    /// again.
     fn say(&self, block: &mut Vec<u8>) {
         let Some((least, last)) = self.change.filter(|(least, _)| *least < self.bytes) else {
             return;

@@ -1,4 +1,4 @@
-//! What is shown to clients, and what they show.
+//! The certificates that are shown to clients, and those that clients show.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,23 +18,23 @@ use super::pem;
 use super::protocols::provider;
 use crate::problem::{Gravity, Problem};
 
-/// A certificate as it is shown.
+/// A certificate that is shown to clients, with its key.
 pub(super) struct Served {
     pub(super) key: Arc<CertifiedKey>,
-    /// The names of hosts, in lower case; `*.` before those that any label completes.
+    /// The names of hosts, in lower case; one that begins with `*.` is for any first label.
     names: Vec<String>,
-    /// Whether it has a subjectAltName at all.
+    /// Whether the certificate has a subjectAltName at all.
     pub(super) has_names: bool,
     /// The end of validity, in seconds since 1970.
     pub(super) not_after_s: i64,
 }
 
 impl Served {
-    /// Reads the files.
+    /// Reads the chain and the key from their files.
     ///
     /// # Errors
     ///
-    /// They cannot be used. What is doubtful is added to `warnings`.
+    /// The files cannot be used. What is doubtful but can be used is added to `warnings`.
     pub(super) fn read(
         config: &TlsCertificate,
         warnings: &mut Vec<Problem>,
@@ -49,8 +49,9 @@ impl Served {
         }
     }
 
-    /// Reads what an authority has issued; nothing if it has not yet, or the file cannot be
-    /// used, which is then a warning: it is issued anew.
+    /// Reads a certificate that an authority has issued. Returns `None` if it is not issued yet,
+    /// or its file cannot be used. The latter adds a warning, since the certificate is issued
+    /// anew.
     pub(super) fn issued(config: &IssuedCertificate, warnings: &mut Vec<Problem>) -> Option<Self> {
         let file = &config.file;
         let doubt = |mut problem: Problem| {
@@ -117,11 +118,11 @@ impl Served {
     }
 }
 
-/// Chooses a certificate by the name that a client asks for.
+/// A resolver that chooses a certificate by the name that a client asks for.
 #[derive(Debug, Default)]
 pub(super) struct Certificates {
     all: Vec<Arc<CertifiedKey>>,
-    /// Indices into `all`, in order.
+    /// The indices into `all` of the certificates for each name, in order.
     by_name: HashMap<String, Vec<usize>>,
 }
 
@@ -188,17 +189,17 @@ impl PeerNames {
         names
     }
 
-    /// Returns the identity in the certificate that a peer has shown, and that was verified.
+    /// Returns the names in the certificate that a peer has shown, and that was verified.
     pub fn of_peer(chain: Option<&[CertificateDer<'_>]>) -> Option<Self> {
         let (_, parsed) = parse_x509_certificate(chain?.first()?).ok()?;
         Some(Self::of(&parsed))
     }
 
-    /// Reads the certificate of a file in PEM.
+    /// Reads the names in the first certificate of a file in PEM.
     ///
     /// # Errors
     ///
-    /// There is none that can be read.
+    /// The file has no certificate that can be read.
     pub fn of_file(path: &Path) -> anyhow::Result<Self> {
         let file = FileAt {
             path: path.to_owned(),
@@ -210,7 +211,7 @@ impl PeerNames {
         names.map_err(|problem| anyhow::anyhow!("{problem}"))
     }
 
-    /// Returns the names as rules about classes take them.
+    /// Returns the names as the rules of classes take them.
     pub fn as_certificate(&self) -> Certificate<'_> {
         Certificate {
             dns: &self.dns,

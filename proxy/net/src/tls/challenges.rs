@@ -1,4 +1,4 @@
-//! What an authority is shown that asks whether a name is ours (RFC 8555 8, RFC 8737).
+//! The answers to an authority that asks whether a name is ours (RFC 8555 8, RFC 8737).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,13 +13,14 @@ use rustls::sign::CertifiedKey;
 use super::pem;
 use super::protocols::provider;
 
-/// The application protocol of a handshake that asks whether a name is ours.
+/// The application protocol of a handshake in which an authority asks whether a name is ours.
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// The path at which answers to requests are asked for: a token follows.
+/// The path under which an authority asks by a request; a token follows it.
 const ACME_PATH: &str = "/.well-known/acme-challenge/";
 
-/// Returns what holds an answer of this kind in PEM: a key and its certificate.
+/// Returns the certificate that answers an authority in a handshake, from a text in PEM with a
+/// key and its certificate.
 ///
 /// # Errors
 ///
@@ -43,7 +44,7 @@ impl ResolvesServerCert for ChallengeCertificate {
     }
 }
 
-/// The answers that there are at a time. Who fills them in bounds their number.
+/// The answers that there are at a time. The caller that fills them in bounds their number.
 #[derive(Default)]
 pub struct Answers {
     /// The bodies of answers to requests, by token.
@@ -63,19 +64,19 @@ impl fmt::Debug for Challenges {
 }
 
 impl Challenges {
-    /// Gives these answers from now on, and no others.
+    /// Replaces all answers by these.
     pub fn replace(&self, answers: Answers) {
         self.0.store(Arc::new(answers));
     }
 
-    /// Returns the body for a request with this path, if it is a question that is waited for.
+    /// Returns the body for a request with this path, if it is a question with a known answer.
     pub fn body(&self, path: &str) -> Option<Bytes> {
         let token = path.strip_prefix(ACME_PATH)?;
         self.0.load().tokens.get(token).cloned()
     }
 
-    /// Returns how to shake hands with a client that asks whether a name is ours; nothing
-    /// if this one does not, or the answer is not known.
+    /// Returns the settings for a handshake in which the client asks whether a name is ours.
+    /// Returns `None` if this client does not ask, or the answer is not known.
     pub fn server(&self, hello: &ClientHello<'_>) -> Option<Arc<ServerConfig>> {
         // Nothing else beside it (RFC 8737 3).
         if !hello.alpn()?.eq([ACME_TLS]) {

@@ -1,4 +1,4 @@
-//! TLS to a cluster's endpoints, as all workers share it.
+//! TLS to a cluster's endpoints, shared by all workers.
 
 use std::fmt;
 use std::io;
@@ -32,8 +32,7 @@ pub struct ClusterTls {
     config: config::ClusterTls,
     files: Files,
     current: ArcSwap<ClientConfig>,
-    /// The log has been told that a handshake failed, and none has come to be
-    /// since.
+    /// Whether the log was told that a handshake failed, and no endpoint was heard since.
     complained: AtomicBool,
 }
 
@@ -59,7 +58,7 @@ impl ClusterTls {
         }
     }
 
-    /// Reads the files of the cluster `name`; with what is doubtful.
+    /// Reads the files of the cluster `name`; returns its TLS, with warnings.
     ///
     /// # Errors
     ///
@@ -84,7 +83,7 @@ impl ClusterTls {
     ///
     /// # Errors
     ///
-    /// It cannot be believed, or talked to.
+    /// The endpoint is not trusted, or the handshake fails.
     pub async fn connect(
         &self,
         address: &EndpointAddress,
@@ -104,7 +103,8 @@ impl ClusterTls {
         })
     }
 
-    /// Once, until an endpoint is heard again: there may be many attempts.
+    /// Warns of a failed handshake in the log, once until an endpoint is heard again: there may
+    /// be many attempts.
     fn complain(&self, address: &EndpointAddress, reason: Reason, error: &io::Error) {
         if !self.complained.swap(true, Relaxed) {
             let (cluster, reason) = (&self.name, reason.name());
@@ -112,8 +112,8 @@ impl ClusterTls {
         }
     }
 
-    /// Notes that an endpoint has been heard after a handshake. (Of TLS 1.3 the handshake alone
-    /// does not say that it goes on.)
+    /// Notes that an endpoint was heard after a handshake. (With TLS 1.3, the end of the
+    /// handshake does not say that the endpoint goes on.)
     pub fn proven(&self) {
         // A read first: the line is shared by all workers.
         if self.complained.load(Relaxed) {
@@ -121,8 +121,8 @@ impl ClusterTls {
         }
     }
 
-    /// Returns whether an error in the place of an endpoint's first word says that it does not
-    /// take our certificate.
+    /// Returns whether an error in the place of an endpoint's first bytes says that it rejects
+    /// our certificate.
     pub fn is_refusal(&self, address: &EndpointAddress, error: &io::Error) -> bool {
         let is_refusal = match tls_error(error) {
             Some(Error::AlertReceived(alert)) => REFUSALS.contains(alert),
@@ -134,7 +134,8 @@ impl ClusterTls {
         is_refusal
     }
 
-    /// Refuses a connection without a protocol that both have said, unless it is to be HTTP/1.1.
+    /// Rejects a connection on which no application protocol was agreed on, unless it is to be
+    /// HTTP/1.1.
     fn checked(&self, secured: EndpointStream) -> io::Result<EndpointStream> {
         match secured.stream.get_ref().1.alpn_protocol() {
             None if self.config.http2 => {
@@ -145,7 +146,7 @@ impl ClusterTls {
         }
     }
 
-    /// Returns the name that the endpoint's certificate is to be for.
+    /// Returns the name that the endpoint's certificate must be for.
     fn server_name(&self, address: &EndpointAddress) -> Option<ServerName<'static>> {
         match (&self.config.sni, address) {
             (Some(name), _) => ServerName::try_from(name.clone()).ok(),
@@ -178,8 +179,8 @@ impl Reloadable for ClusterTls {
     }
 }
 
-/// Returns how to speak TLS, and HTTP/1.1 in it, with servers that these authorities vouch
-/// for.
+/// Returns the settings for TLS, with HTTP/1.1 in it, to servers whose certificates these
+/// authorities have signed.
 ///
 /// # Errors
 ///
@@ -198,7 +199,7 @@ pub fn client_config(trusted_ca: TrustedCa) -> Result<Arc<ClientConfig>, Problem
         .map_err(|mut problems| problems.swap_remove(0))
 }
 
-/// All files of a cluster. The system's authorities are not among them.
+/// Returns all files of a cluster's TLS; the system's authorities are not among them.
 fn files(config: &config::ClusterTls) -> impl Iterator<Item = &FileAt> {
     let own = match &config.trusted_ca {
         TrustedCa::System(_) => None,
@@ -209,7 +210,7 @@ fn files(config: &config::ClusterTls) -> impl Iterator<Item = &FileAt> {
         .chain(shown.flat_map(|shown| [&shown.chain, &shown.key]))
 }
 
-/// Reads the files; all that is wrong with them is told.
+/// Reads the files of a cluster's TLS; returns its settings with warnings, or all errors.
 fn read(config: &config::ClusterTls) -> Result<(ClientConfig, Vec<Problem>), Vec<Problem>> {
     let mut warnings = Vec::new();
     let mut errors = Vec::new();
@@ -241,12 +242,12 @@ fn read(config: &config::ClusterTls) -> Result<(ClientConfig, Vec<Problem>), Vec
     Ok((client, warnings))
 }
 
-/// Returns what there is; what is wrong is added to the others.
+/// Returns the value of a result, or adds its problem to `errors`.
 fn kept<T>(result: Result<T, Problem>, errors: &mut Vec<Problem>) -> Option<T> {
     result.map_err(|problem| errors.push(problem)).ok()
 }
 
-/// Believes the authorities in a file.
+/// Returns a verifier that trusts the authorities in a file.
 fn trusting(file: &FileAt) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
     let listed = pem::certificates(file)?;
     let trusting = Trusting::new(pem::authorities(file, &listed)?, listed);
@@ -255,7 +256,7 @@ fn trusting(file: &FileAt) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
     ))
 }
 
-/// Believes the authorities that this system believes.
+/// Returns a verifier that trusts the authorities that this system trusts.
 fn trusting_system(span: &Span) -> Result<Arc<dyn ServerCertVerifier>, Problem> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -274,7 +275,7 @@ fn trusting_system(span: &Span) -> Result<Arc<dyn ServerCertVerifier>, Problem> 
     Err(Problem::at(span, message).help(help))
 }
 
-/// Returns why a handshake failed.
+/// Returns the reason why a handshake failed.
 fn reason(error: &io::Error) -> Reason {
     match tls_error(error) {
         None => Reason::ConnectionTerminated,

@@ -1,5 +1,5 @@
-//! Certificates are renewed while Sprat runs: their files are looked at, and
-//! read again when they have changed. What is open goes on.
+//! The files of certificates, which are renewed while Sprat runs: they are looked at again and
+//! again, and read when they have changed. Open connections go on.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,31 +11,31 @@ use crate::background::Background;
 use crate::problem::Problem;
 use crate::stamp::Stamp;
 
-/// The time between two looks at the files: as for manifests.
+/// The time between two looks at the files; the same as for manifests.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Something that is made of files which may change.
+/// Something made of files that may change.
 pub(super) trait Reloadable: Send + Sync {
-    /// Returns its name for the log.
+    /// Returns the name for the log.
     fn title(&self) -> String;
 
     /// Returns the files, as they were before they were read last.
     fn files(&self) -> &Files;
 
-    /// Returns whether there is more to it than these files: what is looked at only when the
-    /// configuration is read anew.
+    /// Returns whether there is more to read than these files, which is looked at only when the
+    /// configuration is reloaded.
     fn has_more(&self) -> bool;
 
-    /// Reads them again and takes what they hold; tells what is doubtful.
+    /// Reads the files again and takes what they hold; returns warnings.
     ///
     /// # Errors
     ///
-    /// They cannot be used, and nothing changes.
+    /// The files cannot be used; nothing changes then.
     fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>>;
 }
 
-/// Files, and what each was like when it was looked at last. It is theirs through
-/// reloads of the configuration: looked at by another thread, they are not new.
+/// Files, and what each was like when it was looked at last. The lock is held while they are
+/// read, so that another thread that looks then finds nothing new.
 pub(super) struct Files(Mutex<Vec<Seen>>);
 
 /// A file and what it was like when it was looked at last.
@@ -57,7 +57,7 @@ impl Seen {
 }
 
 impl Files {
-    /// Looks at the files as they are now, before they are read.
+    /// Looks at the files as they are now. To be called before they are read.
     pub(super) fn now<'a>(all: impl Iterator<Item = &'a FileAt>) -> Self {
         Self(Mutex::new(all.map(|file| Seen::now(&file.path)).collect()))
     }
@@ -66,13 +66,13 @@ impl Files {
 /// The occasion on which files are looked at.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Occasion {
-    /// Again, after a while.
+    /// The interval since the last look is over.
     Interval,
-    /// The configuration is read anew.
+    /// The configuration is reloaded.
     Reload,
 }
 
-/// Reads the files of `of` again if one has changed, or if a reload has more to look at.
+/// Reads the files again if one has changed, or if there is more to read at a reload.
 pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
     // Held while they are read: another that looks then finds nothing new.
     let mut files = of.files().0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,8 @@ pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
     }
 }
 
-/// Starts a thread that looks at the files of all of these; returns none if there are none.
+/// Starts a thread that looks at all these files at an interval; returns `None` if there are
+/// none.
 pub(super) fn watch(all: Vec<Arc<dyn Reloadable>>) -> std::io::Result<Option<Background>> {
     if all.is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! A listener's certificates and settings, as all workers share them.
+//! A listener's certificates and settings for TLS, shared by all workers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use super::protocols::{HTTP_1, HTTP_2, provider, versions};
 use crate::permit::{Permit, Permits};
 use crate::problem::Problem;
 
-/// Sessions remembered for clients that take no tickets; about 200 bytes each.
+/// The most sessions that are remembered for clients that take no tickets; each takes about 200
+/// bytes.
 const SESSIONS_MAX: usize = 1024;
 
 /// The TLS that a listener speaks with clients.
@@ -33,7 +34,7 @@ pub struct ListenerTls {
     pub(super) config: config::ListenerTls,
     files: Files,
     current: ArcSwap<Current>,
-    /// Handshakes in progress, over all workers.
+    /// The handshakes in progress, over all workers.
     handshakes: Permits,
 }
 
@@ -45,7 +46,7 @@ struct Current {
     not_after_s: Vec<Option<i64>>,
 }
 
-/// The means of resuming sessions, which outlive the certificates.
+/// The means of resuming sessions, which outlive a change of the certificates.
 #[derive(Clone)]
 struct Resumption {
     ticketer: Option<Arc<dyn ProducesTickets>>,
@@ -53,7 +54,7 @@ struct Resumption {
 }
 
 impl Resumption {
-    /// Makes new means, by which no session can be resumed that was begun before.
+    /// Creates new means, with which no session that was begun before can be resumed.
     fn new(config: &config::ListenerTls) -> Result<Self, Vec<Problem>> {
         if config.session_tickets == 0 {
             return Ok(Self {
@@ -106,12 +107,13 @@ impl ListenerTls {
         }
     }
 
-    /// Prepares the same for a listener that had `before`: its handshakes are counted on, and
-    /// its clients' sessions resumed where that depends on nothing but the client.
+    /// Prepares the TLS of a listener that takes the place of `before`. Handshakes in progress
+    /// stay counted. Sessions can be resumed, unless one of the two asks for clients'
+    /// certificates.
     ///
     /// # Errors
     ///
-    /// As [`ListenerTls::of`].
+    /// A file cannot be used.
     pub fn prepare(
         before: &Self,
         listener: &config::Listener,
@@ -130,8 +132,9 @@ impl ListenerTls {
         }
     }
 
-    /// Returns how sessions are resumed where another configuration takes the place of this
-    /// one. A client that was believed before may not be by other authorities.
+    /// Returns the means of resuming sessions for a configuration that replaces this one. They
+    /// are new if either asks for clients' certificates: other authorities may not trust a
+    /// client that was trusted before.
     fn resumption_for(&self, config: &config::ListenerTls) -> Result<Resumption, Vec<Problem>> {
         let own = &self.config;
         let asks = own.client_certificates.is_some() || config.client_certificates.is_some();
@@ -142,7 +145,7 @@ impl ListenerTls {
         }
     }
 
-    /// Reads the files of the listener `name`; with what is doubtful.
+    /// Reads the files of the listener `name`; returns its TLS, with warnings.
     ///
     /// # Errors
     ///
@@ -185,7 +188,8 @@ impl ListenerTls {
         &self.name
     }
 
-    /// Each certificate that there is, and until when it is valid: seconds since 1970.
+    /// Returns each certificate that there is, with the end of its validity in seconds since
+    /// 1970.
     pub(super) fn expiries(&self) -> Vec<(&ListenerCertificate, i64)> {
         let expiries = self.current().not_after_s.clone();
         let all = self.config.certificates.iter().zip(expiries);
@@ -225,7 +229,7 @@ impl Reloadable for ListenerTls {
 }
 
 impl Current {
-    /// Reads the files; all that is wrong with them is told.
+    /// Reads the files; returns what they hold with warnings, or all errors.
     fn read(
         config: &config::ListenerTls,
         resumption: Resumption,
@@ -284,7 +288,8 @@ impl Current {
     }
 }
 
-/// Returns a warning if a certificate is for no host: common names do not count (RFC 9525 2).
+/// Returns a warning if a certificate has no subjectAltName, and so is for no host: common names
+/// do not count (RFC 9525 2).
 fn nameless(certificate: &TlsCertificate, served: &Served) -> Option<Problem> {
     (!served.has_names).then(|| {
         let what = "the certificate has no subjectAltName";
@@ -293,7 +298,7 @@ fn nameless(certificate: &TlsCertificate, served: &Served) -> Option<Problem> {
     })
 }
 
-/// All files of a listener.
+/// Returns all files of a listener's TLS.
 fn files(config: &config::ListenerTls) -> impl Iterator<Item = &FileAt> {
     let shown = config.certificates.iter();
     let shown = shown.flat_map(|one| [one.chain(), one.key()]);
@@ -301,7 +306,7 @@ fn files(config: &config::ListenerTls) -> impl Iterator<Item = &FileAt> {
     shown.chain(asked.flat_map(|asked| asked.crl_files.iter().chain([&asked.trusted_ca])))
 }
 
-/// Whose certificates clients may show, and which of them are revoked.
+/// The authorities that must have signed clients' certificates, and the revoked certificates.
 struct Believed<'a> {
     config: &'a config::ClientCertificates,
     roots: RootCertStore,
@@ -309,7 +314,7 @@ struct Believed<'a> {
 }
 
 impl<'a> Believed<'a> {
-    /// Reads the files; all that is wrong with them is told.
+    /// Reads the files; returns all errors if one cannot be used.
     fn read(
         config: &'a config::ClientCertificates,
         warnings: &mut Vec<Problem>,
@@ -334,7 +339,7 @@ impl<'a> Believed<'a> {
         }
     }
 
-    /// Asks clients for certificates.
+    /// Makes a listener ask clients for certificates, and verify them.
     fn verifying(
         self,
         builder: ConfigBuilder<ServerConfig, WantsVerifier>,

@@ -1,4 +1,4 @@
-//! What is counted of TLS.
+//! Metrics of TLS with clients: handshakes, and the validity of certificates.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::listener::ListenerTls;
 use super::outcome::{HandshakeStats, Outcome};
 use crate::metrics::{Labels, Per, Row, Topic};
 
-/// Handshakes, and until when certificates are valid.
+/// The values that metrics of TLS are read from.
 #[derive(Clone, Debug)]
 pub struct TlsView {
-    /// The counters of each worker.
+    /// The handshake counters of each worker.
     handshakes: Vec<Arc<HandshakeStats>>,
     listeners: Vec<Arc<ListenerTls>>,
 }

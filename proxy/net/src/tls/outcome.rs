@@ -1,4 +1,4 @@
-//! How handshakes with clients end, and what is agreed on in them.
+//! The outcomes of handshakes with clients, and what the two ends agree on in them.
 
 use std::io;
 
@@ -29,7 +29,7 @@ pub struct TlsTerms {
 }
 
 impl TlsTerms {
-    /// Returns what was agreed on in a session.
+    /// Returns the version and the cipher suite that a session agreed on.
     pub fn of(session: &ServerConnection) -> Self {
         let suite = session.negotiated_cipher_suite();
         Self {
@@ -56,23 +56,24 @@ impl Secured {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
-    /// A new session, TLS 1.2.
+    /// A new session was begun, with TLS 1.2.
     Full12,
-    /// The same, TLS 1.3.
+    /// A new session was begun, with TLS 1.3.
     Full13,
-    /// A session that the client had before, TLS 1.2.
+    /// An earlier session of the client's was resumed, with TLS 1.2.
     Resumed12,
-    /// The same, TLS 1.3.
+    /// An earlier session of the client's was resumed, with TLS 1.3.
     Resumed13,
     /// The two ends have no version, cipher suite or protocol in common.
     Incompatible,
-    /// We have no certificate yet: the first is still to be issued.
+    /// Sprat has no certificate yet: the first is still to be issued.
     NoCertificate,
     /// The client has shown no certificate where one is needed.
     CertificateRequired,
-    /// A certificate that is not believed.
+    /// The client's certificate is not trusted.
     CertificateInvalid,
-    /// The client did not go on: it does not believe us, say.
+    /// The client ended the handshake by an alert: it does not trust our certificate, for
+    /// example.
     RefusedByClient,
     /// The client has sent something other than TLS, or TLS that is malformed.
     Malformed,
@@ -89,7 +90,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// All of them, in the order of their numbers.
+    /// All outcomes, in the order of their numbers.
     pub(super) const ALL: [Self; 15] = [
         Self::Full12,
         Self::Full13,
@@ -108,7 +109,7 @@ impl Outcome {
         Self::Shutdown,
     ];
 
-    /// Labels: the version (empty if it came to none) and the result.
+    /// Returns the labels: the version (empty if the handshake failed) and the result.
     pub(super) fn labels(self) -> (&'static str, &'static str) {
         match self {
             Self::Full12 => ("1.2", "full"),
@@ -129,7 +130,7 @@ impl Outcome {
         }
     }
 
-    /// Returns how a handshake went that came to its end.
+    /// Returns the outcome of a handshake that was completed.
     pub fn of_success(session: &ServerConnection) -> Self {
         let newer = session.protocol_version() == Some(ProtocolVersion::TLSv1_3);
         let resumed = session.handshake_kind() == Some(HandshakeKind::Resumed);
@@ -141,14 +142,14 @@ impl Outcome {
         }
     }
 
-    /// Returns whether it is we who have refused, with an alert.
+    /// Returns whether the outcome is a refusal of ours, of which an alert tells the client.
     pub fn is_told(self) -> bool {
         let certificate = matches!(self, Self::CertificateRequired | Self::CertificateInvalid);
         let own = matches!(self, Self::Incompatible | Self::NoCertificate);
         certificate || own || self == Self::Malformed
     }
 
-    /// Returns why a handshake failed, as far as its error tells.
+    /// Returns the outcome of a handshake that failed, as far as its error tells.
     pub fn of_failure(error: &io::Error) -> Self {
         let inner = error.get_ref();
         if inner.is_some_and(|inner| inner.is::<PlainHttp>()) {
@@ -170,18 +171,18 @@ impl Outcome {
 pub struct HandshakeStats([Counter; Outcome::ALL.len()]);
 
 impl HandshakeStats {
-    /// Counts a handshake; by the owning worker only.
+    /// Counts a handshake. Only the owning worker may call this.
     pub fn count(&self, outcome: Outcome) {
         self.0[outcome as usize].increment();
     }
 
-    /// Returns how many ended so.
+    /// Returns how many handshakes had this outcome.
     pub(super) fn of(&self, outcome: Outcome) -> u64 {
         self.0[outcome as usize].get()
     }
 }
 
-/// HTTP has come where TLS is spoken.
+/// The error of a client that sends HTTP in plain text where TLS is spoken.
 #[derive(Debug, thiserror::Error)]
 #[error("HTTP in plain text, where TLS is spoken")]
 pub struct PlainHttp;

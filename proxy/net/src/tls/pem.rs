@@ -1,4 +1,4 @@
-//! Certificates and keys in files, and what may be wrong with them.
+//! Certificates and keys in files, and the problems that they may have.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -14,16 +14,16 @@ use x509_parser::{parse_x509_certificate, parse_x509_crl};
 
 use crate::problem::Problem;
 
-/// Bytes of a file at most: a bundle of every public authority has 220 KB.
+/// The most bytes of a file. A bundle of every public authority has 220 KB.
 const MAX_BYTES: u64 = 4 << 20;
 
-/// Returns an error that says why the TLS of a listener or cluster cannot be.
+/// Returns an error that lists the problems with the TLS of a listener or cluster.
 pub(super) fn failure(kind: &str, name: &str, problems: &[Problem]) -> anyhow::Error {
     let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
     anyhow::anyhow!("TLS of the {kind} `{name}`: {}", problems.join("; "))
 }
 
-/// Returns what a file holds.
+/// Returns the bytes of a file, of which there may be [`MAX_BYTES`].
 pub(super) fn read(file: &FileAt) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     let opened = File::open(&file.path);
@@ -42,7 +42,7 @@ fn holds(text: &[u8], label: &str) -> bool {
         .any(|part| part == label.as_bytes())
 }
 
-/// Returns what is wrong with a file's text; the library shows lines as numbers.
+/// Returns the problem with a text that is not PEM. The library would show its lines as numbers.
 fn not_pem(file: &FileAt, error: &PemError) -> Problem {
     let line = |text: &[u8]| String::from_utf8_lossy(text).trim().to_owned();
     let what = match error {
@@ -106,7 +106,7 @@ pub(super) fn private_key(file: &FileAt) -> Result<PrivateKeyDer<'static>, Probl
 ///
 /// # Errors
 ///
-/// One of them is not there, or is damaged.
+/// One of them is missing, or is damaged.
 pub(super) fn bundle(
     text: &[u8],
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
@@ -120,8 +120,8 @@ pub(super) fn bundle(
     }
 }
 
-/// Returns the lists of revoked certificates in a file: PEM, or one in DER. A warning tells
-/// if the time of one is over.
+/// Returns the lists of revoked certificates in a file: those in PEM, or one in DER. A list that
+/// is out of date adds a warning.
 pub(super) fn revocations(
     file: &FileAt,
     warnings: &mut Vec<Problem>,
@@ -155,7 +155,7 @@ pub(super) fn revocations(
     Ok(found)
 }
 
-/// Returns the authorities in a file, whose [`certificates`] these are.
+/// Returns a store of the authorities in a file, whose [`certificates`] are `listed`.
 pub(super) fn authorities(
     file: &FileAt,
     listed: &[CertificateDer<'_>],
@@ -170,7 +170,7 @@ pub(super) fn authorities(
     Ok(roots)
 }
 
-/// Returns a certificate, parsed.
+/// Parses a certificate of a file.
 pub(super) fn parsed<'a>(
     file: &FileAt,
     certificate: &'a CertificateDer<'_>,

@@ -1,4 +1,5 @@
-//! What is shown to an endpoint that asks who we are, and what it may say to that.
+//! The certificate that is shown to an endpoint that asks for one, and the endpoint's reply to
+//! it.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -15,8 +16,8 @@ tokio::task_local! {
     static ASKED: Cell<bool>;
 }
 
-/// Alerts by which an endpoint rejects a certificate, or that there is none (RFC 8446 6.2). Any
-/// other may be about a request, too.
+/// The alerts by which an endpoint rejects our certificate, or the lack of one (RFC 8446 6.2).
+/// Any other alert may be about a request, too.
 pub(super) const REFUSALS: [AlertDescription; 10] = [
     AlertDescription::BadCertificate,
     AlertDescription::UnsupportedCertificate,
@@ -30,7 +31,7 @@ pub(super) const REFUSALS: [AlertDescription; 10] = [
     AlertDescription::HandshakeFailure,
 ];
 
-/// Shows the same to each endpoint that asks, if there is anything to be shown.
+/// A resolver that shows the same certificate to each endpoint that asks, if there is one.
 #[derive(Debug)]
 pub(super) struct Shown(pub(super) Option<Arc<CertifiedKey>>);
 
@@ -46,24 +47,24 @@ impl ResolvesClientCert for Shown {
     }
 }
 
-/// Does a handshake; whether the endpoint has asked for a certificate.
+/// Does a handshake; returns its output, and whether the endpoint has asked for a certificate.
 pub(super) async fn with_asked<T>(handshake: impl Future<Output = T>) -> (T, bool) {
     let noted = async { (handshake.await, ASKED.with(Cell::get)) };
     ASKED.scope(Cell::new(false), noted).await
 }
 
-/// A connection by TLS to an endpoint, after our part of the handshake.
+/// A connection by TLS to an endpoint, once our part of the handshake is done.
 pub struct EndpointStream {
     /// The connection that records go over.
     pub stream: TlsStream<TcpStream>,
-    /// The endpoint has asked for a certificate.
+    /// Whether the endpoint has asked for a certificate.
     pub(super) asked: bool,
 }
 
 impl EndpointStream {
-    /// Returns whether the endpoint has yet to say that it takes what was shown: with TLS 1.3
-    /// it sees that when the handshake is over for us. Where it has asked, no ticket comes
-    /// before (RFC 8446 4.6.1), nor is a request read.
+    /// Returns whether the endpoint may still reject the certificate that was shown. With TLS
+    /// 1.3 it looks at that when the handshake is over for us. An endpoint that has asked for a
+    /// certificate sends no ticket before (RFC 8446 4.6.1), and reads no request.
     pub fn may_be_refused(&self) -> bool {
         let (_, session) = self.stream.get_ref();
         self.asked

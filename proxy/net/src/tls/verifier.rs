@@ -1,4 +1,4 @@
-//! Whether an endpoint is whom it should be.
+//! The check that an endpoint is the one that it should be.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use x509_parser::parse_x509_certificate;
 
 use super::protocols::provider;
 
-/// Believes what one of these authorities has signed, and the certificate of
-/// such an authority itself, which webpki does not: `openssl req -x509` makes
-/// one that may sign others where a backend's own is meant. A holder of its key
-/// could sign another anyway.
+/// A verifier that trusts what one of these authorities has signed, and the certificate of such
+/// an authority itself. webpki does not trust the latter. But `openssl req -x509` makes a
+/// certificate that may sign others, where a backend's own is meant; a holder of its key could
+/// sign another anyway.
 #[derive(Debug)]
 pub(super) struct Trusting {
     signed: Arc<WebPkiServerVerifier>,
@@ -24,11 +24,11 @@ pub(super) struct Trusting {
 }
 
 impl Trusting {
-    /// Believes these authorities, which are the `roots`.
+    /// Trusts what the `roots` have signed, and these certificates of `authorities` among them.
     ///
     /// # Errors
     ///
-    /// There are none.
+    /// There is no authority among the roots.
     pub(super) fn new(
         roots: RootCertStore,
         authorities: Vec<CertificateDer<'static>>,
@@ -41,7 +41,8 @@ impl Trusting {
     }
 }
 
-/// Checks the dates and the purpose of a certificate; its name and its signer are checked apart.
+/// Checks the dates and the purpose of an authority's certificate that an endpoint shows. Its
+/// name is checked apart.
 fn check_authority(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), Error> {
     let now_s = now.as_secs() as i64;
     let validity = certificate.validity();
@@ -101,8 +102,8 @@ impl ServerCertVerifier for Trusting {
     }
 }
 
-/// Believes any certificate, as `insecure_skip_verify` says; that its key is
-/// the endpoint's is checked all the same.
+/// A verifier that trusts any certificate, for `insecure_skip_verify`. It still checks that the
+/// endpoint has the certificate's key.
 #[derive(Debug)]
 pub(super) struct AnyCertificate(pub(super) Arc<CryptoProvider>);
 

@@ -14,14 +14,14 @@ use super::UploadError;
 use crate::error::Reason;
 use crate::pieces;
 
-/// Bytes of a copy that have not been sent at most.
+/// The most bytes of a copy that wait to be sent.
 const MAX_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 struct State {
     chunks: VecDeque<Bytes>,
     bytes: usize,
-    /// All of the body is here.
+    /// Whether all of the body has come.
     is_whole: bool,
     /// Whether no more comes, be the copy whole or not.
     has_ended: bool,
@@ -36,7 +36,7 @@ impl State {
     }
 }
 
-/// The end of a copy that gets a body's chunks as they pass.
+/// The writing end of a copy, which gets a body's chunks as they pass.
 #[derive(Debug)]
 pub(super) struct Copier(Rc<RefCell<State>>);
 
@@ -44,14 +44,15 @@ pub(super) struct Copier(Rc<RefCell<State>>);
 #[derive(Debug)]
 pub struct Copied(Rc<RefCell<State>>);
 
-/// Returns the two ends of a copy.
+/// Returns the writing end and the reading end of a copy.
 pub(super) fn copy() -> (Copier, Copied) {
     let state = Rc::default();
     (Copier(Rc::clone(&state)), Copied(state))
 }
 
 impl Copier {
-    /// Adds a chunk; false if the copy is of no use any more.
+    /// Adds a chunk; returns false if the copy is of no use any more: it is not read, or too far
+    /// behind.
     pub(super) fn add(&self, data: &Bytes) -> bool {
         let mut state = self.0.borrow_mut();
         let is_read = Rc::strong_count(&self.0) > 1;
@@ -68,7 +69,7 @@ impl Copier {
         true
     }
 
-    /// Notes that the body has come to its end.
+    /// Notes that the body has come to its end, so that the copy is whole.
     pub(super) fn finish(self) {
         self.0.borrow_mut().is_whole = true;
     }
@@ -83,7 +84,7 @@ impl Drop for Copier {
 }
 
 impl Copied {
-    /// Returns the next chunk, the body's end, or that it was cut.
+    /// Returns the next chunk, the body's end, or an error if the copy was cut.
     pub(super) fn poll_chunk(
         &self,
         cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! The rest of a body that is not wanted any more.
+//! The rest of a request's body that no endpoint wants any more.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::Poll;
 use bytes::Bytes;
 use http_body::Body;
 
-/// So much of it is read, for the connection's sake.
+/// The most bytes that are read of a body so that its connection can be kept.
 const MAX_BYTES: usize = 64 << 10;
 
-/// A piece of it counts for so much at least.
+/// The least bytes that a piece of a body counts for.
 const PIECE_BYTES: usize = 512;
 
-/// Reads as much of a body as is there already, within bounds; whether that was
-/// all of it.
+/// Reads and drops as much of a body as has come, within bounds; returns whether that was all of
+/// it.
 pub(super) async fn discard(mut body: impl Body<Data = Bytes> + Unpin) -> bool {
     let mut left = MAX_BYTES;
     let mut was_dry = false;

@@ -9,24 +9,23 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep};
 
-/// The time for which the body is held back for the upstream's `100 Continue`; an upstream that
-/// says nothing gets it then (RFC 9110 10.1.1).
+/// The time for which a body is held back for the upstream's `100 Continue`. An upstream that
+/// says nothing gets the body then (RFC 9110 10.1.1).
 const CONTINUE_BOUND: Duration = Duration::from_secs(1);
 
-/// Holds the body back until the upstream asks for it.
+/// A gate that holds a body back until the upstream asks for it.
 #[derive(Debug)]
 pub(super) struct Gate {
     asked: oneshot::Receiver<()>,
     bound: Pin<Box<Sleep>>,
 }
 
-/// Opens the gate of a body that waits for a 100; hyper calls it from its callback for
-/// 1xx responses.
+/// The opener of a gate. hyper uses it in its callback for 1xx responses.
 #[derive(Clone, Debug)]
 pub struct GateOpener(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 
 impl Gate {
-    /// One that opens when the opener is used, or the bound passes.
+    /// Returns a gate that opens when its opener is used, or the bound passes.
     pub(super) fn new() -> (Self, GateOpener) {
         let (sender, asked) = oneshot::channel();
         let gate = Self {
@@ -36,8 +35,8 @@ impl Gate {
         (gate, GateOpener(Arc::new(Mutex::new(Some(sender)))))
     }
 
-    /// Ready when it is open: false if the final answer came instead, and the body is not
-    /// wanted. Its connection ends with the exchange.
+    /// Waits until the gate opens, or yields false: the final answer has come instead, so that
+    /// the body is not wanted, and its connection ends with the exchange.
     pub(super) fn poll_wanted(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if let Poll::Ready(asked) = Pin::new(&mut self.asked).poll(cx) {
             return Poll::Ready(asked.is_ok());

@@ -16,25 +16,25 @@ use crate::error::Reason;
 use crate::permit::Permit;
 use crate::pieces;
 
-/// The part of a body that is here: in memory, then in a file, then the piece that neither had
-/// room for.
+/// The part of a body that is here: in memory, then in a file, then the piece for which neither
+/// had room.
 #[derive(Debug)]
 pub(super) struct Kept {
     first: Vec<Bytes>,
     scratch: Option<Scratch>,
     last: Option<Bytes>,
     trailers: Option<HeaderMap>,
-    /// All of the body is here.
+    /// Whether all of the body is here.
     is_whole: bool,
-    /// Memory that counts as used.
+    /// The memory that the part here counts for.
     share: Permit,
-    /// Bytes of the body that are here.
+    /// The bytes of the body that are here.
     bytes: u64,
-    /// Bytes of them that were sent, in this turn.
+    /// The bytes of them that were sent in the present turn.
     sent: u64,
-    /// The number of pieces of `first` that were sent, in this turn.
+    /// The number of pieces of `first` that were sent in the present turn.
     next: usize,
-    /// Whether what follows them was.
+    /// Whether `last` was sent in the present turn.
     has_sent_last: bool,
     has_sent_trailers: bool,
 }
@@ -62,7 +62,7 @@ impl Kept {
         self.is_whole
     }
 
-    /// Returns the body's length, if all of it is here, and nothing follows it.
+    /// Returns the body's length, if all of it is here and it has no trailers.
     pub(super) fn length(&self) -> Option<u64> {
         (self.is_whole && self.trailers.is_none()).then_some(self.bytes)
     }
@@ -77,12 +77,12 @@ impl Kept {
         self.left() == 0 && (self.trailers.is_none() || self.has_sent_trailers)
     }
 
-    /// Returns whether trailers are still to be sent, or may come.
+    /// Returns whether trailers are here.
     pub(super) fn has_trailers(&self) -> bool {
         self.trailers.is_some()
     }
 
-    /// Begins anew, from its first byte.
+    /// Begins a new turn, from the body's first byte.
     pub(super) fn rewind(&mut self) {
         (self.next, self.sent) = (0, 0);
         (self.has_sent_last, self.has_sent_trailers) = (false, false);
@@ -91,8 +91,8 @@ impl Kept {
         }
     }
 
-    /// Keeps a piece; a future for the file is to be waited for. Says why no more can be
-    /// kept, if so.
+    /// Keeps a piece, and waits until it is in the file if it goes there. Returns an error if no
+    /// more can be kept after this piece.
     async fn keep(&mut self, data: Bytes, memory_bytes: usize) -> Result<(), Fallback> {
         let before = usize::try_from(self.bytes).unwrap_or(usize::MAX);
         self.bytes += data.len() as u64;
@@ -129,7 +129,7 @@ impl Kept {
         })
     }
 
-    /// Returns the next frame of what is here; none where there is no more.
+    /// Returns the next frame of the part that is here; `None` if all of it was sent.
     pub(super) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
@@ -169,7 +169,7 @@ impl Upload {
     ///
     /// # Errors
     ///
-    /// The client does not send it, or too much.
+    /// The client does not send the body, or sends too much.
     pub async fn keep(&self, rules: &BufferedBody, buffers: &Arc<Buffers>) -> Result<(), Reason> {
         let mut kept = Kept::new(rules, buffers);
         while !kept.is_whole {
@@ -202,7 +202,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Returns whether all of it has been taken from the client, be it with the upstream or not.
+    /// Returns whether all of the body has been taken from the client, be it with the upstream
+    /// or not.
     pub fn has_come(&self) -> bool {
         self.has_come.get() || self.is_done()
     }
@@ -212,15 +213,14 @@ impl Upload {
         self.kept.borrow().as_ref()?.length()
     }
 
-    /// Returns whether it can be sent again, for all of it is here.
+    /// Returns whether the body can be sent again, since all of it is here.
     pub fn is_repeatable(&self) -> bool {
         let kept = self.kept.borrow();
         let is_whole = kept.as_ref().is_some_and(|own| own.is_whole());
         is_whole && self.failure.get().is_none() && !self.over.get()
     }
 
-    /// Frees what was kept to be sent again, if all of it is with the
-    /// upstream.
+    /// Frees what was kept to be sent again, if all of the body is with the upstream.
     pub fn forget(&self) {
         if self.is_done() {
             self.kept.take();

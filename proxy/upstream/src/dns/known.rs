@@ -1,5 +1,5 @@
-//! What is known of a name, where both kinds of its addresses are used: of each kind
-//! apart, so that one which no server can tell leaves what it was, and the other goes on.
+//! The state of a name's addresses. If both kinds of addresses are used, each has a state of its
+//! own: a kind that no server can tell stays what it was, and the other goes on.
 
 use std::net::IpAddr;
 
@@ -8,15 +8,15 @@ use sprat_scheduler::resolution::{Answer, Resolution, ResolutionConfig};
 
 /// The result of asking for a name.
 pub(super) struct Asked {
-    /// One answer, or those of either kind.
+    /// One answer, or one for each kind of address.
     pub(super) answers: Vec<Answer<IpAddr>>,
-    /// The error, if something went wrong.
+    /// The error, if a lookup failed or found nothing.
     pub(super) error: Option<String>,
 }
 
 impl Asked {
-    /// Puts together the results of asking for both kinds. That there are none of one is an
-    /// answer where there are some of the other, and as good for as long.
+    /// Combines the results of asking for both kinds. If one kind has no addresses and the other
+    /// has some, that is an answer, and good for as long.
     pub(super) fn both(mut v4: Self, mut v6: Self) -> Self {
         complete(&mut v4, &v6);
         complete(&mut v6, &v4);
@@ -30,7 +30,7 @@ impl Asked {
         }
     }
 
-    /// Returns whether no server could say, of one kind or all.
+    /// Returns whether no server could answer, for one kind or all.
     pub(super) fn is_failure(&self) -> bool {
         self.answers.contains(&Answer::Failed)
     }
@@ -42,7 +42,7 @@ impl Asked {
     }
 }
 
-/// Makes none an answer where the other kind has some.
+/// Makes the lack of addresses an answer, if the other kind has some.
 fn complete(own: &mut Asked, other: &Asked) {
     if let ([Answer::Nothing], [Answer::Addresses { ttl, .. }]) = (&*own.answers, &*other.answers) {
         let addresses = Vec::new();
@@ -54,15 +54,15 @@ fn complete(own: &mut Asked, other: &Asked) {
     }
 }
 
-/// The state of a name: its addresses, and when to ask for them.
+/// The state of a name: its addresses, and when to ask for them again.
 pub(super) struct Known {
-    /// The state of each part: there are as many as answers.
+    /// The state of each part; there are as many parts as answers.
     parts: Vec<Resolution<IpAddr>>,
     max_addresses: usize,
 }
 
 impl Known {
-    /// Creates so many parts of which nothing is known: the name is to be asked for.
+    /// Creates a state with this number of parts, of which nothing is known: the name is due.
     pub(super) fn new(now: Time, config: ResolutionConfig, parts: usize) -> Self {
         Self {
             parts: vec![Resolution::new(now, config); parts],
@@ -80,8 +80,8 @@ impl Known {
         self.parts.iter().map(Resolution::next_wakeup).min()
     }
 
-    /// Takes in what came now; `random` is a number drawn for it. Returns whether the addresses
-    /// are others than before.
+    /// Learns what the answers say that have come now; `random` is a number drawn for this.
+    /// Returns whether the addresses have changed.
     pub(super) fn learn(&mut self, now: Time, asked: Asked, random: u64) -> bool {
         let parts = self.parts.iter_mut().zip(asked.answers);
         let changed = parts.map(|(part, answer)| part.learn(now, answer, random));
@@ -102,13 +102,13 @@ impl Known {
         all
     }
 
-    /// Returns how many more addresses there were than are used.
+    /// Returns how many addresses there were beyond those that are used.
     pub(super) fn unused(&self) -> usize {
         let beyond: usize = self.parts.iter().map(Resolution::unused).sum();
         beyond + self.all().len().saturating_sub(self.max_addresses)
     }
 
-    /// Counts the answers in a row that some part was missing from.
+    /// Returns the most answers in a row that any part was missing from.
     pub(super) fn failures(&self) -> u32 {
         let failures = self.parts.iter().map(Resolution::failures);
         failures.max().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Asking for a name's addresses: the hosts file, then servers.
+//! Lookups of a name's addresses: the hosts file, then servers.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -26,7 +26,7 @@ const FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// The part of the time for an answer that a server gets: one in so many.
 const SERVER_SHARE: u32 = 4;
 
-/// The servers to ask, and for how long.
+/// The servers to ask, and the time for an answer.
 pub(super) struct Asker {
     servers: Option<Vec<SocketAddr>>,
     timeout: Duration,
@@ -37,14 +37,14 @@ pub(super) struct Asker {
 struct Built {
     stamps: [Option<Stamp>; 2],
     hosts: Hosts,
-    /// One for each server, in their order: a single one would leave all of its
-    /// time to the first, and never come to the next.
+    /// The resolvers, one for each server, in their order. A single one for all would leave all
+    /// of its time to the first server, and never come to the next.
     resolvers: Vec<TokioResolver>,
     /// The time that each server has for an answer.
     bound: Duration,
 }
 
-/// Addresses, and how long they are good for.
+/// Addresses, and the time for which they are good.
 #[derive(Default)]
 struct Found {
     addresses: Vec<IpAddr>,
@@ -53,9 +53,9 @@ struct Found {
 
 /// The reason why there are no addresses.
 enum Miss {
-    /// The name has none.
+    /// The name has no addresses.
     Nothing,
-    /// The failure of every server to answer, and its cause.
+    /// All servers have failed to answer, for this reason.
     Failed(String),
 }
 
@@ -68,12 +68,12 @@ impl Asker {
         }
     }
 
-    /// Returns whether it asks as `dns` wants it.
+    /// Returns whether this asks as `dns` is configured.
     pub(super) fn is_for(&self, dns: &Dns) -> bool {
         self.servers == dns.resolvers && self.timeout == dns.timeout
     }
 
-    /// Asks for a name; for both kinds of its addresses apart if both are wanted.
+    /// Asks for a name's addresses; if both kinds are wanted, for each kind apart.
     pub(super) async fn ask(&self, host: &str, family: LookupFamily) -> Asked {
         if family != LookupFamily::All {
             return self.ask_once(host, family).await;
@@ -180,7 +180,8 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
 }
 
 impl Built {
-    /// Finds the addresses of one kind, or of the other if the name has none of that.
+    /// Finds the addresses of the first kind, or of the second if the name has none of the
+    /// first.
     async fn either(
         &self,
         name: &Name,
@@ -193,7 +194,7 @@ impl Built {
         }
     }
 
-    /// Finds the addresses of one kind. The hosts file has the last word of what it knows.
+    /// Finds the addresses of one kind. If the hosts file knows the name, no server is asked.
     async fn of_kind(&self, name: &Name, kind: RecordType) -> Result<Found, Miss> {
         let in_hosts = |kind| {
             let query = Query::query(name.clone(), kind);
@@ -220,7 +221,7 @@ impl Built {
 }
 
 impl Built {
-    /// Asks one server after the other, until one says anything of the name.
+    /// Asks one server after the other, until one has an answer about the name.
     async fn ask_servers(&self, name: &Name, kind: RecordType) -> Result<Found, Miss> {
         let mut why = Miss::Failed("there is no name server".to_owned());
         for resolver in &self.resolvers {

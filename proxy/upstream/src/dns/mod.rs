@@ -1,8 +1,8 @@
-//! Names of endpoints, kept resolved.
+//! The names of endpoints, kept resolved.
 //!
-//! Each name has a task on a thread of its own, whichever clusters use it, that
-//! asks when `Known` says so and tells those who follow the name when its
-//! addresses have changed. No request ever waits for an answer on its way.
+//! Each name has a task, whichever clusters use it, on one thread for all names. The task asks
+//! when `Known` says so, and tells those who follow the name when its addresses have changed. No
+//! request ever waits for a lookup.
 
 mod known;
 mod lookup;
@@ -29,10 +29,10 @@ use known::{Asked, Known};
 use lookup::Asker;
 use sprat_net::background::Background;
 
-/// Names that are asked for at a time.
+/// The most names that are asked for at a time.
 const LOOKUPS_MAX: usize = 64;
 
-/// The results of asking, by the index in [`Name::lookups`].
+/// The results of a lookup, in the order of [`Name::lookups`].
 pub const RESULTS: [&str; 3] = ["answer", "no_address", "failure"];
 
 /// The names that are in use.
@@ -42,27 +42,27 @@ pub struct Names(Mutex<InUse>);
 #[derive(Default)]
 struct InUse {
     names: Vec<Weak<Name>>,
-    /// The thread that resolves names; none as long as there was no name.
+    /// The thread that resolves names; `None` until there is a name.
     thread: Option<Resolving>,
 }
 
-/// The thread that the tasks are on. Dropped, it ends.
+/// The thread that the names' tasks run on, which ends when this is dropped.
 struct Resolving {
     handle: Handle,
     places: Arc<Semaphore>,
     _thread: Background,
 }
 
-/// A name, as long as an endpoint uses it.
+/// A name that is kept resolved as long as an endpoint uses it.
 pub struct Name {
     host: String,
     dns: Dns,
     asker: Arc<Asker>,
     state: Mutex<State>,
-    /// Wakes the threads that wait for the first answer.
+    /// The signal to threads that wait for the first answer.
     first: Condvar,
     followers: Mutex<Vec<Weak<dyn Follow>>>,
-    /// The number of times that the name was asked for, by [`RESULTS`].
+    /// The number of lookups by result, in the order of [`RESULTS`].
     pub lookups: [AtomicU64; RESULTS.len()],
     task: OnceLock<AbortHandle>,
 }
@@ -76,7 +76,7 @@ struct State {
 
 /// A follower of names, which is told that a name's addresses have changed.
 pub(crate) trait Follow: Send + Sync {
-    /// Notes that some name's addresses are others now.
+    /// Notes that the addresses of a name have changed.
     fn names_changed(&self);
 }
 
@@ -91,11 +91,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Names {
-    /// Returns a name that is resolved in this way; it is asked for from now on.
+    /// Returns a name that is resolved as `dns` says. If it is new, it is asked for from now on.
     ///
     /// # Errors
     ///
-    /// There can be no thread for it.
+    /// The thread that resolves names cannot be started.
     pub(crate) fn get(&self, host: &str, dns: &Dns) -> anyhow::Result<Arc<Name>> {
         let mut in_use = lock(&self.0);
         in_use.names.retain(|name| name.strong_count() > 0);
@@ -125,13 +125,12 @@ impl Names {
 }
 
 impl Names {
-    /// Asks for all names of these clusters, and waits for as long as an answer
-    /// may take. Those that are returned are not to be dropped before they are
-    /// used.
+    /// Asks for all names of these clusters, and waits no longer than an answer may take. The
+    /// caller keeps the names that are returned until they are used.
     ///
     /// # Errors
     ///
-    /// There can be no thread for it.
+    /// The thread that resolves names cannot be started.
     pub fn resolve(&self, clusters: &[Arc<Cluster>]) -> anyhow::Result<Vec<Arc<Name>>> {
         let mut names = Vec::new();
         for cluster in clusters {
@@ -189,25 +188,24 @@ impl Name {
         &self.host
     }
 
-    /// Returns the name's present addresses, ascending; none as long as it has not been
-    /// resolved.
+    /// Returns the name's present addresses, ascending; none until it has been resolved.
     pub fn addresses(&self) -> Arc<[IpAddr]> {
         Arc::clone(&lock(&self.state).addresses)
     }
 
-    /// Counts the answers without an address in a row.
+    /// Returns how many answers in a row brought no address.
     pub fn failures(&self) -> u32 {
         lock(&self.state).failures
     }
 
-    /// Tells a follower of changes from now on.
+    /// Tells a follower of changes of the addresses from now on.
     pub(crate) fn follow(&self, follower: Weak<dyn Follow>) {
         let mut followers = lock(&self.followers);
         followers.retain(|known| known.strong_count() > 0);
         followers.push(follower);
     }
 
-    /// Waits until it has been asked for, or for so long.
+    /// Waits until the name has been asked for, but no longer than `until`.
     fn wait(&self, until: Instant) {
         let state = lock(&self.state);
         let unasked = |state: &mut State| !state.asked;
@@ -235,8 +233,8 @@ impl Name {
         }
     }
 
-    /// Logs what an answer has changed, after `before` failures in a row; with `is_part` there
-    /// was one beside the error.
+    /// Logs what an answer has changed, after `before` failures in a row. `is_part` says that
+    /// one kind of address has an answer beside the error.
     fn log(&self, known: &Known, changed: bool, before: u32, error: Option<String>, is_part: bool) {
         let (name, addresses) = (&self.host, known.addresses());
         let failed = error.is_some();

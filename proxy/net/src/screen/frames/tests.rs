@@ -56,7 +56,7 @@ fn endpoint() -> Frames {
 }
 
 /// Returns what comes out of `frames` for bytes that come in parts of `part`, and how many
-/// malformed requests were told of.
+/// requests it told of as malformed.
 fn through(frames: &mut Frames, bytes: &[u8], part: usize) -> (Vec<u8>, usize) {
     let (mut out, mut told) = (Vec::new(), 0);
     for bytes in bytes.chunks(part) {
@@ -352,7 +352,7 @@ fn a_responses_trailers_are_told_from_its_head() {
 }
 
 proptest! {
-    /// However it comes, and whatever it is.
+    /// Compares bytes that come in parts with bytes that come as one, whatever blocks they hold.
     #[test]
     fn the_parts_in_which_bytes_come_make_no_difference(
         blocks in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), any::<bool>()), 1..6),

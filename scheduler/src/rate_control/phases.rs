@@ -159,7 +159,8 @@ mod tests {
     use crate::rate_control::tests::control;
     use crate::rate_control::{RateControlConfig, Write};
 
-    /// The time of a segment at the rate of `control()`, in seconds; the next two follow from it.
+    /// The time of a segment at the rate of `control()`, in seconds; target and reaction follow
+    /// from it.
     const SEGMENT_S: f64 = 1.0 / 1024.0;
     const TARGET_S: f64 = 3.0 / 2048.0;
     const REACTION_S: f64 = 1.0 / 16.0;

@@ -7,7 +7,7 @@ pub(crate) const STEPS: usize = 8;
 /// The number of sizes at which all counts are halved.
 pub(crate) const HALVE_AT: u64 = 1 << 16;
 
-/// Counts of sizes in logarithmic steps; recent ones count more.
+/// Counts of sizes in logarithmic steps; recent sizes count more.
 #[derive(Clone, Debug)]
 pub(crate) struct SizeHistogram {
     counts: Vec<u64>,
@@ -16,7 +16,7 @@ pub(crate) struct SizeHistogram {
 }
 
 impl SizeHistogram {
-    /// Bytes of memory that the counts take.
+    /// The bytes of memory that the counts take.
     pub(crate) const BYTES: usize = 64 * STEPS * size_of::<u64>();
 
     pub(crate) fn new() -> Self {

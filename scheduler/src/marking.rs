@@ -152,7 +152,7 @@ impl Marking {
 /// The state of one flow that its marks follow from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMarks {
-    /// Bytes sent since the flow was new.
+    /// The bytes sent since the flow was new.
     sent_bytes: u64,
     /// The known size of the flow in bytes, if it counts as sent from the beginning; else 0.
     known_bytes: u64,

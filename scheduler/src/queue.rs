@@ -6,17 +6,17 @@
 /// The order of the fields *is* the policy, and `seq` makes it total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// Priority level of the flow's class; 0 is served before 1.
+    /// The priority level of the flow's class; 0 is served before 1.
     pub level: u8,
-    /// Size class, for disciplines that have them.
+    /// The size class, for disciplines that have them, or the queue of SRQ.
     pub band: u8,
     /// The number that the discipline orders by inside a level and band.
     pub key: u64,
-    /// Order of arrival, unique.
+    /// The flow's number in the order of arrival, which is unique.
     pub seq: u64,
 }
 
-/// Position of a slot that is not in the heap.
+/// The position of a slot that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
 /// The number of a node's children. Four make half the depth of a binary heap, and the four ranks
@@ -64,8 +64,8 @@ impl Positions {
     }
 }
 
-/// Slots (small integers) ordered by rank. Several heaps may share their
-/// [`Positions`]: a slot is in one of them at most.
+/// A heap of slots (small integers), ordered by rank. Several heaps may share their [`Positions`]:
+/// a slot is in one of them at most.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RankHeap(Vec<(Rank, u32)>);
 

@@ -121,7 +121,7 @@ pub struct RateControl {
     config: RateControlConfig,
     /// The rate that the link is believed to carry, in bits per second.
     anchor: f64,
-    /// [`Write::position`] of the newest write.
+    /// The [`Write::position`] of the newest write.
     position: u64,
     /// The time of the newest write.
     written_at: Time,

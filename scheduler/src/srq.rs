@@ -2,8 +2,8 @@
 //!
 //! A request begins in the first of a few queues, and goes to the next once it has used up its
 //! queue's quantum of service. Most of the service goes to the first queue, the rest to the others
-//! by their members ([`Credits`]); within a queue, the request with the least priority goes, which
-//! mixes deadline and value ([`Terms`]). Once an interval the queues are adapted to what has passed
+//! by their members ([`Credits`]); within a queue, the request with the least priority goes, a mix
+//! of deadline and value ([`Terms`]). Once an interval the queues are adapted to what has passed
 //! ([`Queues`]): a last queue in which nothing ends is merged into the one before it, one whose
 //! requests differ much is split, and quanta grow or shrink. A [`Switch`] has all of this begin
 //! when the system is busy.
@@ -43,13 +43,14 @@ pub struct Config {
     pub alpha: Weight,
     /// The time between two adaptations.
     pub interval: Duration,
-    /// The share of a queue's departures, those that go on to the next queue, above which its
-    /// quantum grows.
+    /// The bound on the share of a queue's departures that go on to the next queue; above it the
+    /// queue's quantum grows.
     pub t_fail: f64,
-    /// The deviation over the mean, of what ended in the last queue, above which that queue is
+    /// The bound on deviation over mean of what ended in the last queue; above it that queue is
     /// split.
     pub t_split: f64,
-    /// The deviation over the mean, of what ended in a queue, above which its quantum shrinks.
+    /// The bound on deviation over mean of what ended in a queue; above it the queue's quantum
+    /// shrinks.
     pub t_desc: f64,
     /// The factor by which a quantum grows; above 1.
     pub adj_i: f64,

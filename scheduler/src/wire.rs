@@ -7,15 +7,15 @@
 /// link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireCost {
-    /// Payload bytes in a full segment.
+    /// The payload bytes in a full segment.
     pub mss: u32,
-    /// Bytes of headers on each segment.
+    /// The bytes of headers on each segment.
     pub segment_overhead: u32,
-    /// Bytes that a connection costs beside its data, in the sender's
+    /// The bytes that a connection costs beside its data, in the sender's
     /// direction: SYN-ACK, ACKs and FIN.
     pub connection_overhead: u32,
-    /// Bytes that TLS adds to each record; 0 without TLS. What is granted at
-    /// once is written as one record, or as several full ones.
+    /// The bytes that TLS adds to each record; 0 without TLS. What is granted
+    /// at once is written as one record, or as several full ones.
     pub record_overhead: u32,
 }
 

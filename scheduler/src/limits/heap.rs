@@ -3,7 +3,7 @@
 /// The bounds at which memory begins to be short.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeapBounds {
-    /// Bytes that the process may use; at least 1.
+    /// The bytes that the process may use; at least 1.
     pub max_bytes: u64,
     /// The share of `max_bytes` from which new requests are refused.
     pub stop_accepting_requests: f64,

@@ -25,7 +25,7 @@ pub struct Patience {
     waited: Duration,
     /// The time since which the proxy waits for the client, if it does.
     since: Option<Time>,
-    /// Bytes moved in this window.
+    /// The bytes that the client has moved in this window.
     bytes: u64,
 }
 

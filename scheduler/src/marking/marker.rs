@@ -60,7 +60,7 @@ impl<K: Ord + Clone> Marker<K> {
         mark
     }
 
-    /// Counts the flows that are remembered.
+    /// Returns the number of flows that are remembered.
     pub fn len(&self) -> usize {
         self.flows.len()
     }

@@ -108,7 +108,7 @@ pub struct Sent {
     pub socket: u64,
     /// The client's network, as in [`Write::network`].
     pub network: u64,
-    /// The bytes of the stream that have left so far, each counted once: `tcpi_bytes_sent -
+    /// The stream's bytes that have left, each counted once: `tcpi_bytes_sent -
     /// tcpi_bytes_retrans`.
     pub first_sent: u64,
     /// The bytes acknowledged at the same moment, the kernel's `tcpi_bytes_acked`.

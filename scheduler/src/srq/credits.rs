@@ -25,7 +25,7 @@ pub struct Credits {
 pub(crate) type Members = [usize; MAX_QUEUES];
 
 impl Credits {
-    /// Returns credits of zero; the first queue's share is bounded to 1 to 100.
+    /// Returns credits of zero; the first queue's share is kept within 1 to 100 percent.
     pub fn new(first_share_percent: u8) -> Self {
         Self {
             first_share_percent: first_share_percent.clamp(1, 100),

@@ -72,7 +72,7 @@ impl Sample {
     }
 }
 
-/// Counts of what happened in the queues so far.
+/// The counts of what happened in the queues so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// The number of requests in each queue now.
@@ -190,9 +190,9 @@ impl Queues {
         true
     }
 
-    /// Ends a request that has `attained` its service. `measured` is the value that its queue's
-    /// statistics take: the same, which brings like sizes together, or the time since its arrival,
-    /// as the paper has it.
+    /// Ends a request that has had the service `attained` in all. `measured` is the value that its
+    /// queue's statistics take: the same, which brings like sizes together, or the time since its
+    /// arrival, as the paper has it.
     pub fn done(&mut self, mut progress: Progress, attained: u64, measured: u64) {
         self.renew(&mut progress);
         let queue = progress.queue();

@@ -15,7 +15,7 @@ pub(crate) struct Ranking {
     /// The terms of each class; `None` where neither the class nor the rule has a deadline.
     terms: Vec<Option<Terms>>,
     max_value: u32,
-    /// The latest time that was noted, of which the keys are.
+    /// The latest time that was noted, for which keys are computed.
     now: Time,
 }
 
@@ -60,7 +60,7 @@ impl Ranking {
         self.max_value = values.max().unwrap_or(0);
     }
 
-    /// Returns whether some classes have a deadline and others none. Flows of the others then come
+    /// Returns whether some classes have a deadline and others none. Flows of the latter then come
     /// last, however long they have waited.
     pub(crate) fn leaves_some_last(&self) -> bool {
         let with = self.terms.iter().flatten().count();

@@ -122,7 +122,7 @@ impl Server {
         self.ranking.queues().map(|(queues, _)| queues)
     }
 
-    /// Counts the requests that wait.
+    /// Returns the number of requests that wait.
     pub fn waiting(&self) -> usize {
         self.line.len()
     }
@@ -137,7 +137,7 @@ impl Server {
         }
     }
 
-    /// Counts the service that a request got, and takes back what it did not need.
+    /// Adds to the service that a request has attained, and takes back what it did not need.
     fn settle(&mut self, number: u32, used: Used) {
         let rank = self.rank(number);
         let unused_nanos = used.of_nanos.saturating_sub(used.nanos);

@@ -24,16 +24,17 @@ impl Station {
         self.endpoints.present().to_vec()
     }
 
-    /// Takes an endpoint out of use, or back into use, which it starts slowly. Requests that wait
-    /// for it go elsewhere, or are refused where none is left; those in service stay.
+    /// Takes an endpoint out of use, or back in; an endpoint that comes back starts slowly.
+    /// Requests that wait for it go elsewhere, or are refused where none is left; those in service
+    /// stay.
     pub fn set_out(&mut self, now: Time, endpoint: usize, out: bool) {
         self.endpoints.set_out(now, endpoint, out);
         self.move_waiting(now);
     }
 
-    /// Makes an endpoint drain, so that it gets no requests but those of strict sessions,
-    /// or ends its drain: then it starts slowly. Requests that wait for it go elsewhere, or
-    /// are refused where none is left; those in service stay.
+    /// Makes an endpoint drain, so that it gets no requests but those of strict sessions, or ends
+    /// its drain, after which it starts slowly. Requests that wait for it go elsewhere, or are
+    /// refused where none is left; those in service stay.
     pub fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
         self.endpoints.set_draining(now, endpoint, drains);
         self.move_waiting(now);
@@ -59,7 +60,7 @@ impl Station {
         self.endpoints.is_usable(endpoint)
     }
 
-    /// Sends requests that wait for an endpoint out of use elsewhere, and starts those that can be
+    /// Moves the requests that wait for an endpoint out of use, and starts those that can be
     /// started now.
     pub(super) fn move_waiting(&mut self, now: Time) {
         match self.scope {

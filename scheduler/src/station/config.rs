@@ -74,7 +74,7 @@ pub enum Order {
     /// The smallest expected response first. A response of unknown size is taken for the mean.
     #[default]
     Size,
-    /// First come, first served.
+    /// The first to come is the first served.
     Fcfs,
     /// The earliest soft deadline first; requests without a deadline come last.
     Edf,
@@ -88,8 +88,8 @@ pub enum Order {
 /// The endpoints that a waiting request waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Any endpoint: the first to have room takes the first in the one queue.
-    /// No endpoint idles while a request waits.
+    /// Any endpoint: the first to have room takes the first request of the one queue. No endpoint
+    /// idles while a request waits.
     #[default]
     Cluster,
     /// The endpoint that was chosen when the request came, as in SDIS02. Needed where requests

@@ -175,7 +175,7 @@ impl Endpoints {
         }
     }
 
-    /// Takes an endpoint out of use, or back into use, which it starts slowly.
+    /// Takes an endpoint out of use, or back in; an endpoint that comes back starts slowly.
     pub(super) fn set_out(&mut self, now: Time, endpoint: usize, out: bool) {
         let endpoint = &mut self.endpoints[endpoint];
         if std::mem::replace(&mut endpoint.out, out) && !out {
@@ -184,8 +184,8 @@ impl Endpoints {
         self.look_for_panic();
     }
 
-    /// Makes an endpoint drain, so that it gets no requests but those that
-    /// belong to it, or ends its drain: then it starts slowly.
+    /// Makes an endpoint drain, so that it gets no requests but those that belong to it, or ends
+    /// its drain, after which it starts slowly.
     pub(super) fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
         let endpoint = &mut self.endpoints[endpoint];
         if std::mem::replace(&mut endpoint.drains, drains) && !drains {

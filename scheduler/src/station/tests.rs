@@ -225,7 +225,7 @@ fn by_value_over_deadline_the_late_come_last() {
     assert_eq!(served_from(&mut twin, at(60), first), timely);
 }
 
-/// Ends a request, and returns the one that starts by that.
+/// Ends a request, and returns the one that starts in its place.
 fn served_from(station: &mut Station, now: Time, ticket: Ticket) -> Ticket {
     station.finish(now, ticket, 100);
     match station.poll() {

@@ -67,7 +67,7 @@ impl Station {
         }
     }
 
-    /// Starts a request or has it wait; refuses it if there is no room.
+    /// Starts a request or has it wait; refuses it if there is no endpoint or no room.
     pub(super) fn place(&mut self, now: Time, ticket: Ticket) -> Verdict {
         let class = self.slots[ticket.slot()].class;
         let in_limit = self.stats[class].running < self.classes[class].max_concurrency;

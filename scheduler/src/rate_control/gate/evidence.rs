@@ -53,7 +53,7 @@ pub(super) struct Observation<'a> {
     pub(super) clip_s: f32,
 }
 
-/// Evidence for and against each link.
+/// The evidence for and against each link.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
     all: [AgreementTally; RATES],
@@ -154,8 +154,8 @@ impl Evidence {
     }
 
     /// Returns the link from `least` to `most` bits per second that explains the delays, if one
-    /// does. It must have `needed` acknowledgements that could tell, and delays that fit of
-    /// `clients` clients, or of three. Of links that explain about as much as the best, the fastest
+    /// does. It must have `needed` acknowledgements that could tell, and delays that fit, of
+    /// `clients` clients or of three. Of links that explain about as much as the best, the fastest
     /// is returned: the search comes down from a rate too high as soon as a queue shows, and a rate
     /// too low hides itself.
     pub(super) fn best(&self, least: f64, most: f64, needed: f32, clients: usize) -> Option<usize> {

@@ -1,4 +1,4 @@
-//! Requests that are turned away: which, when, and in whose place.
+//! Tests of refusals: which requests are turned away, when, and in whose place.
 
 use super::*;
 

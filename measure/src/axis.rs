@@ -1,4 +1,4 @@
-//! Axes: where they begin and end, and where their ticks stand.
+//! The axes of charts: where they begin and end, and where their ticks stand.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub enum Scale {
 pub enum Unit {
     /// Labels are plain numbers.
     Plain,
-    /// Bytes, in powers of ten: `10 kB`.
+    /// Labels are bytes, in powers of ten: `10 kB`.
     Bytes,
 }
 
@@ -31,9 +31,9 @@ pub struct Axis {
     unit: Unit,
     low: f64,
     high: f64,
-    /// Ticks with a number.
+    /// The ticks that have a number.
     ticks: Vec<f64>,
-    /// The lines between the labelled ones.
+    /// The ticks without a number, for fainter lines; the labelled ones may be among them.
     light: Vec<f64>,
 }
 

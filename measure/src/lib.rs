@@ -1,5 +1,5 @@
-//! What measurements and predictions share: the cost of a response on the wire, how
-//! figures are written, and charts.
+//! The common ground of measurements and predictions: the cost of a response on
+//! the wire, how figures are written, and charts.
 //!
 //! The load generator measures and `sprat whatif` predicts. Both mean the same by a
 //! response's cost, and look the same on paper.

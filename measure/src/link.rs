@@ -14,24 +14,24 @@ use sprat_scheduler::{
     Time, WireCost,
 };
 
-/// The quanta of a run while another flow waits under a floor, which then gives its part
-/// in runs as long.
+/// The most quanta of a run while another flow waits under a floor, which then gives its part in
+/// runs as long.
 const RUN_BESIDE_FLOOR: u64 = 16;
 
-/// A link, and the responses on it. `T` is what a driver knows a response by.
+/// A link in virtual time, and the responses on it. `T` is what a driver knows a response by.
 #[derive(Clone, Debug)]
 pub struct VirtualLink<T> {
     egress: Egress,
     cost: WireCost,
-    /// Payload bytes of a quantum, and what they cost.
+    /// The payload bytes of a quantum; `quantum_wire_bytes` is what they cost on the wire.
     quantum_bytes: u64,
     quantum_wire_bytes: u64,
-    /// Payload bytes of a run at most while another flow waits.
+    /// The most payload bytes of a run while another flow waits.
     run_bytes: u64,
     /// Whether flows take turns, which may change who is first while it is served.
     takes_turns: bool,
     sending: Option<Sending>,
-    /// A flow that waits, alone, with more than such a run.
+    /// The flow that waits, alone, with more than `run_bytes`, if there is one.
     whole: Option<FlowId>,
     /// The open responses, by the flows' index.
     open: Vec<Open<T>>,
@@ -49,7 +49,7 @@ struct Open<T> {
 #[derive(Clone, Copy, Debug)]
 struct Sending {
     flow: FlowId,
-    /// Payload bytes of the run, and what they cost.
+    /// The payload bytes of the run; `wire_bytes` is what they cost on the wire.
     bytes: u64,
     wire_bytes: u64,
     /// The time at which the last byte leaves.
@@ -66,8 +66,8 @@ pub struct Sent<T> {
 }
 
 impl<T: Copy> VirtualLink<T> {
-    /// Returns a link of `rate_bits_per_s` on which nothing is sent. All responses cost
-    /// `cost`. What the policy says of grants does not count.
+    /// Returns a link of `rate_bits_per_s` on which nothing is sent. All responses have the wire
+    /// cost `cost`. The policy's `grants` are ignored.
     pub fn new(rate_bits_per_s: u64, policy: EgressPolicy, cost: WireCost) -> Self {
         let run_quanta = match keeps_on(&policy.discipline) {
             true if policy.floor_percent == 0 => u64::MAX,
@@ -94,13 +94,13 @@ impl<T: Copy> VirtualLink<T> {
         }
     }
 
-    /// Returns the uplink that is driven.
+    /// Returns the core's uplink, which the link drives.
     pub fn egress(&self) -> &Egress {
         &self.egress
     }
 
-    /// Returns when to call [`VirtualLink::step`]; none while nothing is to be sent.
-    /// `now` is the time of the last event.
+    /// Returns when to call [`VirtualLink::step`]; `None` while nothing is to be sent. `now` is the
+    /// time of the last event.
     pub fn next_step(&self, now: Time) -> Option<Time> {
         match &self.sending {
             Some(sending) => Some(sending.ends_at),
@@ -123,7 +123,7 @@ impl<T: Copy> VirtualLink<T> {
         self.arrive_in(now, 0, bytes, set_up_bytes, response)
     }
 
-    /// Lets a response of a class of the policy's arrive, as [`VirtualLink::arrive`] does.
+    /// Lets a response of one of the policy's classes arrive, as [`VirtualLink::arrive`] does.
     ///
     /// # Errors
     /// As many responses are open as the policy allows.
@@ -155,7 +155,7 @@ impl<T: Copy> VirtualLink<T> {
         Ok(())
     }
 
-    /// Ends what was granted, if it has left, and grants to the flow whose turn it is.
+    /// Ends the run that was granted, if it has left, and grants to the flow whose turn it is.
     /// Returns the response that is over, if one is.
     pub fn step(&mut self, now: Time) -> Option<Sent<T>> {
         let sending = self.sending.take();
@@ -166,7 +166,7 @@ impl<T: Copy> VirtualLink<T> {
         sent
     }
 
-    /// Begins a run of what was granted.
+    /// Begins a run of the `bytes` that a flow was granted.
     fn send(&mut self, flow: FlowId, bytes: u64) {
         self.whole = None;
         self.sending = Some(Sending {
@@ -252,7 +252,7 @@ impl<T: Copy> VirtualLink<T> {
 }
 
 /// Returns whether the flow that is first stays first while it is served and none arrives. Under
-/// disciplines that are not named here flows may take turns.
+/// the disciplines that are not named here, flows may take turns.
 fn keeps_on(discipline: &Discipline) -> bool {
     matches!(
         discipline,

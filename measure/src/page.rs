@@ -1,5 +1,5 @@
-//! What all pages look like: light and dark, on paper and on a telephone.
+//! The look of all pages: light and dark, on paper and on a telephone.
 
-/// The style sheet of a page. It gives the colours of [`plot`](crate::plot)'s charts
-/// others in the dark.
+/// The style sheet of a page, which replaces the colours of [`plot`](crate::plot)'s charts in the
+/// dark.
 pub const STYLE: &str = include_str!("page.css");

@@ -11,14 +11,14 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::axis::Axis;
 
-/// Units of the canvas for each pixel of the picture.
+/// The units of the canvas for each pixel of the picture.
 const OVERSAMPLING: u32 = 2;
 const PLOT_WIDTH: u32 = 1500;
 const PLOT_HEIGHT: u32 = 1000;
 /// The size of a plot that fits on a telephone, with the legend below.
 const NARROW_WIDTH: u32 = 840;
 const NARROW_HEIGHT: u32 = 760;
-/// Units of a line of the legend.
+/// The height of a line of the legend, in units of the canvas.
 const LEGEND_LINE: u32 = 52;
 
 /// The colour of text, axes and what others are compared with.
@@ -26,7 +26,7 @@ pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const GRID: RGBColor = RGBColor(0xc8, 0xc8, 0xc8);
 const LIGHT_GRID: RGBColor = RGBColor(0xec, 0xec, 0xec);
 
-/// Sizes of text, in units of the canvas.
+/// The size of a title, in units of the canvas; `TEXT_SIZE` is that of other text.
 const TITLE_SIZE: f64 = 36.0;
 const TEXT_SIZE: f64 = 28.0;
 /// The average width of a character of sans-serif text, as a share of its size; on the wide side,
@@ -61,7 +61,7 @@ pub enum Marker {
 pub struct Style {
     /// The colour of line, marker and bar.
     pub colour: RGBColor,
-    /// Lengths of dash and gap; `None` is a solid line.
+    /// The lengths of dash and gap, in units of the canvas; `None` is a solid line.
     pub dash: Option<(u32, u32)>,
     /// The marker on some of the line's points.
     pub marker: Marker,
@@ -77,8 +77,8 @@ impl Style {
         }
     }
 
-    /// Returns the style of the line of that number: [`STYLES`] in turn, and dotted where
-    /// they come round again.
+    /// Returns the style of line `index`: [`STYLES`] in turn, and dotted where they come round
+    /// again.
     pub const fn of(index: usize) -> Self {
         let style = STYLES[index % STYLES.len()];
         if index < STYLES.len() {
@@ -91,8 +91,8 @@ impl Style {
     }
 }
 
-/// Okabe and Ito's colours, which differ for the colour-blind; dashes and
-/// markers make lines differ in grey.
+/// The styles of lines: Okabe and Ito's colours, which differ for the colour-blind, with dashes and
+/// markers, which make lines differ in grey.
 pub const STYLES: [Style; 6] = [
     Style::new(RGBColor(0x00, 0x72, 0xb2), None, Marker::Square),
     Style::new(RGBColor(0xd5, 0x5e, 0x00), Some((26, 10)), Marker::Triangle),
@@ -109,11 +109,11 @@ pub struct Series {
     pub name: String,
     /// The style of the line.
     pub style: Style,
-    /// (x, y), in the axes' own values, by x.
+    /// The points (x, y), in the axes' own values, by x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Lines over two axes.
+/// A chart of lines over two axes.
 #[derive(Clone, Debug)]
 pub struct LineChart {
     /// The words above the chart.
@@ -122,7 +122,7 @@ pub struct LineChart {
     pub x: Axis,
     /// The axis along the left.
     pub y: Axis,
-    /// Drawn in order, the last on top.
+    /// The lines, drawn in order, the last on top.
     pub series: Vec<Series>,
 }
 
@@ -139,7 +139,7 @@ pub struct Bar {
     pub label: String,
 }
 
-/// Horizontal bars over one axis, and a line through them.
+/// A chart of horizontal bars over one axis, and a line through them.
 #[derive(Clone, Debug)]
 pub struct BarChart {
     /// The words above the chart.
@@ -220,7 +220,7 @@ impl LineChart {
         Ok(())
     }
 
-    /// Draws the names of the lines in so many columns, the first `top` units down.
+    /// Draws the names of the lines in `columns` columns, the first `top` units down.
     fn draw_legend(&self, legend: &Area<'_>, columns: u32, top: u32) -> Result<(), AnyError> {
         let (width, _) = legend.dim_in_pixel();
         let column_width = width / columns.max(1);
@@ -245,8 +245,8 @@ impl LineChart {
     }
 }
 
-/// Returns the points of a line that get its marker: all of a few; of many, some ten, at other
-/// places than the other lines'.
+/// Returns the points of a line that get its marker: all of a few points; of many, some ten, at
+/// other places than on the other lines.
 fn marked(pixels: &[Pixels], index: usize, lines: usize) -> impl Iterator<Item = Pixels> {
     const MARKERS: usize = 10;
     let every = (pixels.len() / MARKERS).max(1);
@@ -379,7 +379,7 @@ fn text_width(text: &str) -> u32 {
     (text.chars().count() as f64 * TEXT_SIZE * CHARACTER_WIDTH) as u32
 }
 
-/// Draws a picture with a title, on white.
+/// Draws a picture with a title, on white, and returns it as SVG.
 fn picture(
     title: &str,
     width: u32,

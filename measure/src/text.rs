@@ -1,4 +1,4 @@
-//! How figures are written for people.
+//! Figures and text, written for people to read.
 
 /// Writes three significant digits, without an exponent; `-` for what is not finite.
 pub fn significant(value: f64) -> String {
@@ -23,7 +23,7 @@ pub fn rate_text(bits_per_s: u64) -> String {
     }
 }
 
-/// Writes text as HTML has it.
+/// Escapes text for HTML, also between double quotes.
 pub fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,17 +1,17 @@
-//! What a response costs on the wire, and how long it takes alone.
+//! The cost of a response on the wire, and the time that it takes alone.
 
 use serde::{Deserialize, Serialize};
 use sprat_scheduler::WireCost;
 
-/// Bytes of a response's head, as common servers send it.
+/// The bytes of a response's head, as common servers send it.
 pub const RESPONSE_HEAD_BYTES: u64 = 220;
 
-/// Bytes that a server sends in a full handshake of TLS 1.3 with one ECDSA
-/// certificate, before the client is through with it: what `openssl s_client` reads
-/// from Sprat with the certificate of `scripts/compare.sh` (720 or 721).
+/// The bytes that a server sends in a full handshake of TLS 1.3 with one ECDSA certificate, before
+/// the client is through with it: what `openssl s_client` reads from Sprat with the certificate of
+/// `scripts/compare.sh` (720 or 721).
 pub const TLS_FLIGHT_BYTES: u64 = 720;
 
-/// Bytes that TLS 1.3 adds to each record (RFC 8446 5.2).
+/// The bytes that TLS 1.3 adds to each record (RFC 8446 5.2).
 pub const TLS_RECORD_BYTES: u32 = 22;
 
 /// Whether each request opens a connection of its own.
@@ -47,8 +47,8 @@ pub fn exchange_cost(connection: Connection) -> WireCost {
     }
 }
 
-/// Returns the bytes on the link of a connection that is one response's own: its packets
-/// without payload and, under TLS, the handshake; none if connections are kept.
+/// Returns the bytes on the link of a connection that is one response's own: its packets without
+/// payload and, under TLS, the handshake; 0 if connections are kept.
 pub fn set_up_bytes(connection: Connection) -> u64 {
     let cost = WireCost::ETHERNET_IPV4;
     match connection {
@@ -61,9 +61,9 @@ pub fn set_up_bytes(connection: Connection) -> u64 {
 }
 
 /// Returns the bytes on the link for a response with a body of `payload` bytes: head, body, the
-/// headers of each segment, and the packets of the connection if it has one of its own. Under TLS
-/// also the handshake, and one record for each full segment, or fewer: a response served a grant at
-/// a time needs a record for each.
+/// headers of each segment, and the packets of the connection if it has one of its own. Under TLS,
+/// the handshake and full records are added; a response that is served a grant at a time needs a
+/// record for each grant.
 pub fn response_bytes(payload: u64, connection: Connection) -> u64 {
     let exchange = payload.saturating_add(RESPONSE_HEAD_BYTES);
     let cost = exchange_cost(connection);

@@ -1,12 +1,10 @@
-//! Which endpoints of a cluster are to be used: as their answers show (outlier
-//! detection), and as active checks of them say.
+//! The health of a cluster's endpoints: by their answers (outlier detection), and by active checks.
 //!
-//! A driver says how requests went ([`Health::observe`]) and how checks did
-//! ([`Health::checked`]), calls [`Health::expire`] when
-//! [`Health::next_wakeup`] says so, and tells the cluster's
-//! [`Station`](crate::station::Station) what [`Health::poll`] returns.
+//! A driver reports the outcomes of requests ([`Health::observe`]) and of checks
+//! ([`Health::checked`]), calls [`Health::expire`] when [`Health::next_wakeup`] says so, and passes
+//! what [`Health::poll`] returns to the cluster's [`Station`](crate::station::Station).
 //!
-//! Endpoints go by the station's slots.
+//! An endpoint is named by its slot at the station.
 
 mod backoff;
 mod checks;
@@ -22,7 +20,7 @@ use outliers::{Outliers, Record};
 
 use crate::Time;
 
-/// A change of an endpoint: it is to be taken out of use, or back in.
+/// A change of an endpoint's health: the station is to take the endpoint out of use, or back in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// The slot of the endpoint.
@@ -43,20 +41,20 @@ pub enum Cause {
 /// The health of an endpoint, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndpointHealth {
-    /// The time until which its answers keep the endpoint out.
+    /// The end of the endpoint's ejection, if its answers have ejected it.
     pub ejected_until: Option<Time>,
     /// Whether the endpoint passes its checks; `None` before the first.
     pub passes_checks: Option<bool>,
 }
 
 impl EndpointHealth {
-    /// Returns whether the endpoint is not to be used.
+    /// Returns whether an ejection or failed checks keep the endpoint out of use.
     pub fn is_out(&self) -> bool {
         self.ejected_until.is_some() || self.passes_checks == Some(false)
     }
 }
 
-/// The health of the endpoints of a cluster, see the module.
+/// The health of a cluster's endpoints; the module says how a driver uses it.
 #[derive(Clone, Debug)]
 pub struct Health {
     outliers: Option<Outliers>,
@@ -74,8 +72,8 @@ struct MemberHealth {
 }
 
 impl Health {
-    /// Creates the health of endpoints of which nothing is known, in the slots
-    /// up to `endpoints`. A rule that is `None` is not looked at.
+    /// Creates the health of endpoints of which nothing is known, in the slots from 0 to
+    /// `endpoints` - 1. A rule that is `None` takes no endpoint out of use.
     pub fn new(
         outliers: Option<OutlierConfig>,
         thresholds: Option<Thresholds>,
@@ -93,7 +91,7 @@ impl Health {
         }
     }
 
-    /// Sets the slots that are in use now; what is known of others is forgotten.
+    /// Sets the slots that endpoints are in now, and forgets what was known of the others.
     pub fn set_endpoints(&mut self, slots: &[usize]) {
         for (slot, member) in self.members.iter_mut().enumerate() {
             if !slots.contains(&slot) {
@@ -108,9 +106,9 @@ impl Health {
         }
     }
 
-    /// Takes over what another knows; `slots` has for each slot here that of
-    /// the same endpoint there. What is not looked at here is forgotten, the
-    /// counts of ejections go on.
+    /// Takes over what `before` knew of the same endpoints. `slots` has, for each slot here, the
+    /// endpoint's slot there. What no rule here looks at is forgotten; the counts of ejections go
+    /// on.
     pub fn take_over(&mut self, before: &Self, slots: &[Option<usize>]) {
         for (slot, known) in slots.iter().enumerate() {
             let known = known.and_then(|slot| before.members.get(slot));
@@ -130,7 +128,8 @@ impl Health {
         }
     }
 
-    /// Takes in the outcome of a request at an endpoint. `random` is a number drawn for it.
+    /// Takes in the outcome of a request at an endpoint. `random` decides the jitter of an
+    /// ejection.
     pub fn observe(&mut self, now: Time, endpoint: usize, outcome: Outcome, random: u64) {
         let Some(outliers) = &mut self.outliers else {
             return;
@@ -154,8 +153,8 @@ impl Health {
         }
     }
 
-    /// Ends ejections that are over, and compares success rates at the end of an
-    /// interval. `random` is a number drawn for it.
+    /// Ends ejections that are over, and compares success rates at the end of an interval. `random`
+    /// decides the jitter of ejections.
     pub fn expire(&mut self, now: Time, random: u64) {
         for endpoint in 0..self.members.len() {
             if self.members[endpoint].record.is_over(now) {
@@ -194,12 +193,13 @@ impl Health {
         ends.chain([outliers.next_sweep()]).min()
     }
 
-    /// Returns the next change, if any. Call it until `None` after each other call.
+    /// Returns the next change, if any. A driver calls it after each other call, until it returns
+    /// `None`.
     pub fn poll(&mut self) -> Option<Change> {
         self.changes.pop_front()
     }
 
-    /// Returns what is known of an endpoint.
+    /// Returns the health of the endpoint in a slot; the default for a slot never used.
     pub fn endpoint(&self, endpoint: usize) -> EndpointHealth {
         let Some(member) = self.members.get(endpoint) else {
             return EndpointHealth::default();

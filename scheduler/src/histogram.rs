@@ -1,12 +1,13 @@
-//! How sizes are distributed, in a fixed amount of memory.
+//! A histogram of sizes, in a fixed amount of memory.
 
-/// The number of steps per doubling: a bound is at most an eighth above its sizes.
+/// The number of steps per doubling of the size: a step's bound is at most an
+/// eighth above the sizes in it.
 pub(crate) const STEPS: usize = 8;
 
-/// Sizes after which old ones count half.
+/// The number of sizes at which all counts are halved.
 pub(crate) const HALVE_AT: u64 = 1 << 16;
 
-/// Counts of sizes in logarithmic steps; recent ones count more.
+/// Counts of sizes in logarithmic steps; recent sizes count more.
 #[derive(Clone, Debug)]
 pub(crate) struct SizeHistogram {
     counts: Vec<u64>,
@@ -15,14 +16,15 @@ pub(crate) struct SizeHistogram {
 }
 
 impl SizeHistogram {
-    /// Bytes of memory that the counts take.
+    /// The bytes of memory that the counts take.
     pub(crate) const BYTES: usize = 64 * STEPS * size_of::<u64>();
 
     pub(crate) fn new() -> Self {
         Self::halving_at(HALVE_AT)
     }
 
-    /// Creates a histogram in which old sizes count half after `halve_at` new ones.
+    /// Creates a histogram whose counts are halved whenever they add up to
+    /// `halve_at`.
     pub(crate) fn halving_at(halve_at: u64) -> Self {
         Self {
             counts: vec![0; 64 * STEPS],
@@ -60,8 +62,8 @@ impl SizeHistogram {
         within as f64 / self.total.max(1) as f64
     }
 
-    /// Returns bounds that divide the bytes, with `each` more for a request, in
-    /// proportion to `shares`: as many as there are shares, less one.
+    /// Returns the sizes that divide the load in proportion to `shares`, one
+    /// fewer than shares. A request's load is its bytes and `each` more.
     pub(crate) fn equal_load(&self, shares: &[u64], each: u64) -> Vec<u64> {
         let loads = self.counts.iter().enumerate().map(|(index, &count)| {
             let bytes = upper_bound(index).saturating_add(each);
@@ -85,8 +87,8 @@ impl SizeHistogram {
     }
 }
 
-/// Returns the step of the histogram that holds `bytes`: [`STEPS`] equal ones
-/// to each doubling.
+/// Returns the step of the histogram that holds `bytes`; each doubling has
+/// [`STEPS`] of equal width.
 pub(crate) fn step(bytes: u64) -> usize {
     let bytes = bytes.max(STEPS as u64);
     let octave = bytes.ilog2() as usize;

@@ -1,10 +1,9 @@
 //! Bounds on what one client may take: pure counters and clocks.
 //!
-//! [`Patience`] tells a client that is slow from one that is made to wait;
-//! [`RateTable`] holds a token bucket for each of many clients in a fixed
-//! number of bytes; [`Tallies`] counts what each has open; [`Shortage`] says whether
-//! the places that it holds are wanted; [`HeapGuard`] says what to stop doing as memory
-//! runs short.
+//! [`Patience`] tells a client that is slow from one that is made to wait; [`RateTable`] holds a
+//! token bucket for each of many clients in a fixed number of bytes; [`Tallies`] counts what each
+//! has open; [`Shortage`] says whether requests lately found no place; [`HeapGuard`] says what to
+//! stop doing as memory runs short.
 
 mod heap;
 mod patience;

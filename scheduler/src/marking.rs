@@ -4,10 +4,9 @@
 //! though no size is known. A flow that was idle is new again. Two variants have some of
 //! the rest go IN as well, so that long flows lose less.
 //!
-//! [`Marking`] is the rule, [`FlowMarks`] what it knows of one flow, and [`Marker`] the
-//! table of a router, which meets packets of many. The discipline
-//! [`Sfd`](crate::Discipline::Sfd), the proxy's code points and the simulated routers
-//! are all driven by it.
+//! [`Marking`] is the rule, [`FlowMarks`] what it knows of one flow, and [`Marker`] the table of a
+//! router, which meets packets of many. The discipline [`Sfd`](crate::Discipline::Sfd), the proxy's
+//! code points and the simulated routers all use it.
 
 mod marker;
 
@@ -18,14 +17,13 @@ use crate::mix::mix;
 
 pub use marker::Marker;
 
-/// A packet's mark: IN of its flow's profile, or OUT (SFD02 3.2). What bears no mark is
-/// IN.
+/// A packet's mark: IN its flow's profile, or OUT (SFD02 3.2). A packet without a mark is IN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mark {
-    /// The first bytes of a flow, and what is promoted of the others.
+    /// IN: the first bytes of a flow, and packets beyond the threshold that are promoted.
     #[default]
     In,
-    /// The bytes that follow them.
+    /// OUT: the other packets beyond the threshold.
     Out,
 }
 
@@ -50,14 +48,16 @@ impl Mark {
     }
 }
 
-/// The marks of a flow's packets beyond the threshold.
+/// The rule for a flow's packets beyond the threshold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Variant {
-    /// All are OUT (SFD02 3.2).
+    /// SFD: all packets beyond the threshold are OUT (SFD02 3.2).
     Sfd,
-    /// Each is IN with the probability threshold / bytes sent (P-SFD, SFD02 3.3).
+    /// P-SFD: each packet beyond the threshold is IN with the probability threshold / bytes sent
+    /// (SFD02 3.3).
     PSfd,
-    /// One of every `k` is IN (S-SFD, SFD02 3.3; the paper's choice from 4.3 on).
+    /// S-SFD: one of every `k` packets beyond the threshold is IN (SFD02 3.3; the paper's choice
+    /// from 4.3 on).
     #[default]
     SSfd,
 }
@@ -65,14 +65,14 @@ pub enum Variant {
 /// The rule by which flows are marked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
-    /// The marks of packets beyond the threshold.
+    /// The rule for packets beyond the threshold.
     pub variant: Variant,
-    /// A packet is IN while no more bytes than this went before it: the packet that
-    /// crosses the threshold still is.
+    /// The threshold: a packet is IN if no more bytes of its flow went before it. So the packet
+    /// that crosses the threshold is still IN.
     pub threshold_bytes: u64,
-    /// A flow that has sent nothing for longer than this is new again.
+    /// The longest silence of a flow that does not make it new again.
     pub idle: Duration,
-    /// S-SFD has one of so many packets beyond the threshold go IN; 0 counts as 1.
+    /// The period of S-SFD: one of every `k` packets beyond the threshold is IN; 0 counts as 1.
     pub k: u32,
 }
 
@@ -94,7 +94,7 @@ impl Marking {
         mark
     }
 
-    /// Counts a flow that comes, or comes back, as new if it was idle for too long.
+    /// Makes a flow new again if it was idle for too long.
     pub fn wake(&self, flow: &mut FlowMarks, now: Time) {
         if flow.has_sent && now.since(flow.last) > self.idle {
             flow.sent_bytes = 0;
@@ -102,8 +102,7 @@ impl Marking {
         }
     }
 
-    /// Returns the mark of a flow's next packet, of `bytes`, if it leaves while the flow is
-    /// as it is.
+    /// Returns the mark that a packet of `bytes` would have if it were the flow's next.
     pub fn next(&self, flow: &FlowMarks, bytes: u64, draw: f64) -> Mark {
         let is_promoted = match self.variant {
             _ if self.is_within(flow) => true,
@@ -129,8 +128,8 @@ impl Marking {
         (flow.has_sent, flow.last) = (true, now);
     }
 
-    /// Takes back what did not leave of the packet that passed last; with `is_whole` that
-    /// is all of it.
+    /// Takes back `bytes` of the packet noted last, which did not leave; with `is_whole`, they are
+    /// all of the packet.
     pub fn take_back(&self, flow: &mut FlowMarks, bytes: u64, is_whole: bool) {
         flow.sent_bytes = flow.sent_bytes.saturating_sub(bytes);
         if is_whole && !self.is_within(flow) {
@@ -138,8 +137,8 @@ impl Marking {
         }
     }
 
-    /// Returns how many bytes of a flow are still to go until what follows is beyond the
-    /// threshold; none if it is already.
+    /// Returns the number of bytes after which a flow's next packet is beyond the threshold; `None`
+    /// if it is already.
     pub fn bytes_within(&self, flow: &FlowMarks) -> Option<u64> {
         let left = self.threshold_bytes.checked_sub(flow.counted_bytes())?;
         Some(left.saturating_add(1))
@@ -153,22 +152,22 @@ impl Marking {
 /// The state of one flow that its marks follow from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMarks {
-    /// Bytes sent since the flow was new.
+    /// The bytes sent since the flow was new.
     sent_bytes: u64,
-    /// Bytes that the flow is known to have, if they count as sent from its beginning.
+    /// The known size of the flow in bytes, if it counts as sent from the beginning; else 0.
     known_bytes: u64,
-    /// Packets beyond the threshold since one of them went IN (S-SFD).
+    /// The packets beyond the threshold since the last of them that went IN (S-SFD).
     demoted: u32,
-    /// Whether it has sent anything with a mark.
+    /// Whether the flow has sent anything with a mark.
     has_sent: bool,
-    /// The time at which it last sent with a mark. A flag beside it, not an option, makes a table
-    /// of flows the smaller.
+    /// The time at which the flow last sent with a mark. With a flag beside it, not as an option,
+    /// it takes less memory in a table of flows.
     last: Time,
 }
 
 impl FlowMarks {
-    /// Counts the size of a response as sent from its beginning: one above the threshold is
-    /// never within it.
+    /// Counts a response's known size as sent from its beginning, so that a response larger than
+    /// the threshold is never within it.
     pub fn know(&mut self, bytes: u64) {
         self.known_bytes = bytes;
     }

@@ -1,10 +1,10 @@
-//! When the uplink is free again.
+//! The pacer: a virtual clock that says when the uplink is free again.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// Bits of fraction in [`Pacer::nanos_per_byte`].
+/// The bits of fraction in [`Pacer::nanos_per_byte`].
 const FRACTION: u32 = 20;
 
 /// A link of a given rate, seen from its sender: everything sent is debited,
@@ -15,20 +15,20 @@ const FRACTION: u32 = 20;
 #[derive(Clone, Debug)]
 pub struct Pacer {
     rate_bits_per_s: u64,
-    /// Fixed point, [`FRACTION`] bits.
+    /// The link's time for a byte in nanoseconds: fixed point with [`FRACTION`] bits of fraction.
     nanos_per_byte: u64,
     free_at: Time,
     /// The time by which the next quantum may go before `free_at`. It keeps a link busy
     /// that would else idle while a timer fires late; what it costs is that much queue in
     /// the kernel.
     ahead: Duration,
-    /// The most unused time that is made up for when a timer fired late. More than the
+    /// The most unused time that the pacer makes up for when a timer fired late. More than the
     /// lateness of timers would let bursts queue up after idle times.
     credit: Duration,
 }
 
 impl Pacer {
-    /// Late wake-ups of a user-space timer on a busy machine stay below this.
+    /// The lateness that wake-ups of a user-space timer stay below on a busy machine.
     const TIMER_LATENESS: Duration = Duration::from_micros(200);
 
     /// Returns a link that is free now.
@@ -46,7 +46,7 @@ impl Pacer {
         pacer
     }
 
-    /// Returns a link that is granted to at the exact moment it is free, for callers whose
+    /// Returns a link whose next quantum goes at the exact moment it is free, for callers whose
     /// timers are never late (the simulator).
     pub fn exact(rate_bits_per_s: u64) -> Self {
         Self {
@@ -56,8 +56,8 @@ impl Pacer {
         }
     }
 
-    /// Returns the same link for a driver whose timers are late by so much: it may run
-    /// ahead by half of it, and makes up for all of it.
+    /// Returns the same link for a driver whose timers are late by up to `lateness`: the pacer may
+    /// run ahead by half of it, and makes up for all of it.
     #[must_use]
     pub fn with_lateness(self, lateness: Duration) -> Self {
         Self {
@@ -67,15 +67,15 @@ impl Pacer {
         }
     }
 
-    /// Returns the same link for a driver that makes up for so much of the time in which
-    /// something waited and nothing was sent.
+    /// Returns the same link, which makes up for at most `credit` of the time in which something
+    /// waited and nothing was sent.
     #[must_use]
     pub(crate) fn with_credit(self, credit: Duration) -> Self {
         Self { credit, ..self }
     }
 
-    /// Forgets time in which nothing waited, but for what is made up for when a timer fires
-    /// late.
+    /// Forgets `idle`, a time in which nothing waited, so that it is not made up for. The credit
+    /// for timers that fire late stays.
     pub(crate) fn skip(&mut self, now: Time, idle: Duration) {
         let lateness = 2 * self.ahead;
         self.free_at = (self.free_at + idle).min(now - lateness).max(self.free_at);
@@ -86,8 +86,7 @@ impl Pacer {
         self.free_at
     }
 
-    /// Takes over what others who send on the same link have debited: when all
-    /// of that will have left.
+    /// Sets when the link will be free, as another pacer of the same link has debited it.
     pub fn resume_at(&mut self, free_at: Time) {
         self.free_at = free_at;
     }
@@ -125,7 +124,7 @@ impl Pacer {
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// Takes `wire_bytes` off the link.
+    /// Debits `wire_bytes`: the link is free later by the time that they take.
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
         self.free_at = self.free_at.max(now - self.credit) + self.time_for(wire_bytes);
     }
@@ -143,8 +142,8 @@ impl Pacer {
         self.free_at - self.ahead
     }
 
-    /// Returns from when on a link that has something to send loses time for good: its driver
-    /// is later then than it may make up for.
+    /// Returns the time from which a link with something to send loses capacity for good: its
+    /// driver is then later than the pacer makes up for.
     pub fn loses_from(&self) -> Time {
         self.free_at + self.credit
     }

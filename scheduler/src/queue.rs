@@ -1,29 +1,29 @@
-//! An indexed heap: the ready flow with the least rank, in O(log n), with no
-//! allocation once it has grown to the number of flows.
+//! An indexed heap that finds the ready flow with the least rank: in O(log n), with no allocation
+//! once it has grown to the number of flows.
 
 /// The place of a flow in the order: the least goes first.
 ///
 /// The order of the fields *is* the policy, and `seq` makes it total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// Priority level of the flow's class; 0 is served before 1.
+    /// The priority level of the flow's class; 0 is served before 1.
     pub level: u8,
-    /// Size class, for disciplines that have them.
+    /// The size class, for disciplines that have them, or the queue of SRQ.
     pub band: u8,
     /// The number that the discipline orders by inside a level and band.
     pub key: u64,
-    /// Order of arrival, unique.
+    /// The flow's number in the order of arrival, which is unique.
     pub seq: u64,
 }
 
-/// Position of a slot that is not in the heap.
+/// The position of a slot that is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
-/// Children of a node. Four wide: half the depth of a binary heap, and the
-/// four ranks compared on the way down share two cache lines.
+/// The number of a node's children. Four make half the depth of a binary heap, and the four ranks
+/// compared on the way down share two cache lines.
 const WIDTH: usize = 4;
 
-/// Home of a slot that is in no heap among several.
+/// The home of a slot that is in none of its owner's heaps.
 const NO_HOME: u16 = u16::MAX;
 
 /// The place of each slot in the heap that it is in.
@@ -64,8 +64,8 @@ impl Positions {
     }
 }
 
-/// Slots (small integers) ordered by rank. Several heaps may share their
-/// [`Positions`]: a slot is in one of them at most.
+/// A heap of slots (small integers), ordered by rank. Several heaps may share their [`Positions`]:
+/// a slot is in one of them at most.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RankHeap(Vec<(Rank, u32)>);
 
@@ -78,7 +78,7 @@ impl RankHeap {
         self.0.first().copied()
     }
 
-    /// Gives memory back if it has room for far more than `most` slots.
+    /// Gives memory back if the heap has room for far more than `most` slots.
     pub(crate) fn fit(&mut self, most: usize) {
         let room = 2 * most.max(2);
         if self.0.capacity() > 2 * room {
@@ -86,7 +86,7 @@ impl RankHeap {
         }
     }
 
-    /// Puts `slot` in, or moves it to a new rank. It must be in no other heap.
+    /// Puts `slot` into the heap, or moves it to a new rank. The slot must be in no other heap.
     pub(crate) fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) {
         let Some(at) = positions.get(slot) else {
             let last = self.0.len();
@@ -103,7 +103,7 @@ impl RankHeap {
         }
     }
 
-    /// Takes `slot` out, which must be in no other heap; false if it was not
+    /// Takes `slot`, which must be in no other heap, out of this one. Returns false if it was not
     /// in.
     pub(crate) fn remove(&mut self, positions: &mut Positions, slot: u32) -> bool {
         let Some(at) = positions.get(slot) else {
@@ -155,7 +155,7 @@ impl RankHeap {
     }
 }
 
-/// A heap by itself; a slot is in it at most once.
+/// A heap with positions of its own; a slot is in it at most once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RankQueue {
     heap: RankHeap,
@@ -178,12 +178,12 @@ impl RankQueue {
         all.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    /// Puts `slot` in, or moves it to a new rank.
+    /// Puts `slot` into the queue, or moves it to a new rank.
     pub(crate) fn insert(&mut self, slot: u32, rank: Rank) {
         self.heap.insert(&mut self.positions, slot, rank);
     }
 
-    /// Makes room for `most` slots, of which the largest is `slot`, so that putting them in
+    /// Makes room for `most` slots, the largest of which is `slot`, so that inserting them
     /// allocates nothing.
     pub(crate) fn make_room(&mut self, slot: u32, most: usize) {
         let slots = slot as usize + 1;
@@ -199,7 +199,7 @@ impl RankQueue {
         }
     }
 
-    /// Takes `slot` out; false if it was not in.
+    /// Takes `slot` out of the queue. Returns false if it was not in.
     pub(crate) fn remove(&mut self, slot: u32) -> bool {
         self.heap.remove(&mut self.positions, slot)
     }
@@ -212,7 +212,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     impl RankHeap {
-        /// Returns how many slots there is memory for.
+        /// Returns the number of slots that the heap has memory for.
         pub(crate) fn room(&self) -> usize {
             self.0.capacity()
         }

@@ -2,14 +2,13 @@
 //!
 //! # The model
 //!
-//! One first-in-first-out queue that all clients share. Each write is a
-//! *probe*: it ends at a position in the bytes that the uplink was debited so
-//! far. When the kernel says that it was acknowledged, everything up to that
-//! position has left the link, a base round trip before. So the highest
-//! acknowledged position (the *frontier*) tells how far the link has come,
-//! whichever socket says it. Delayed acknowledgements, closed sockets and
-//! sockets that were not polled cost nothing but a later sight of it, and the
-//! rate is measured in the very bytes that the pacer debits. From it come
+//! The uplink is one first-in-first-out queue that all clients share. Each write is a *probe*: it
+//! ends at a position in the bytes that the uplink was debited so far. When the kernel says that it
+//! was acknowledged, everything up to that position has left the link, a base round trip before. So
+//! the highest acknowledged position (the *frontier*) tells how far the link has come, whichever
+//! socket it is of. Delayed acknowledgements, closed sockets and sockets that were not polled cost
+//! nothing but a later sight of it, and the rate is measured in the very bytes that the pacer
+//! debits. From it come
 //!
 //! - the *anchor*, the link's rate: bytes over time in spans in which each
 //!   probe was sent before the one ahead of it had left, so that the link
@@ -17,13 +16,12 @@
 //!   draft-ietf-ccwg-bbr, over all flows together);
 //! - the *queue*: the least, over the last few departures, of the round trip
 //!   less the base round trip of the client's network;
-//! - the pacer's rate: anchor x (1 + (target - queue) / reaction), which
-//!   keeps half a segment waiting, and the link busy, while there is a backlog (behind a
-//!   gate also a part of the round trip: a rate too low hides itself);
-//! - growth: a backlog that shows no queue although the link took what it was
-//!   given raises the anchor in steps, each of which waits for evidence sent
-//!   after the one before (BBR's Startup; behind a gate the longer where the anchor
-//!   was measured of late);
+//! - the pacer's rate: anchor x (1 + (target - queue) / reaction), which keeps half a segment
+//!   waiting, and the link busy, while there is a backlog (behind a gate also a part of the round
+//!   trip, for a rate too low does not show);
+//! - growth: a backlog that shows no queue although the link took what it was given raises the
+//!   anchor in steps, each of which waits for evidence that was sent after the step before (BBR's
+//!   Startup; behind a gate the wait is longer where the anchor was measured of late);
 //! - a drain every five seconds of standing queue, which shows the base round
 //!   trip (BBR's ProbeRTT) and tests the delay: what does not fall when less
 //!   is sent is not the uplink's, and is left out of account.
@@ -67,77 +65,78 @@ pub use types::{Control, RateControlConfig, SocketSample, Write};
 /// A full segment on the wire, in bits (Ethernet, MTU 1500).
 const SEGMENT_BITS: f64 = 1514.0 * 8.0;
 
-/// Sockets asked for in one poll, at most.
+/// The most sockets asked for in one poll.
 pub const POLL_MAX: usize = 16;
 
-/// Holding back, the pacer still sends this part of the anchor.
+/// The least that the pacer sends while it holds back, as a part of the anchor; a drain may halve
+/// it.
 const GAIN_MIN: f64 = 0.5;
 
 /// The most that the pacer sends, as a multiple of the anchor (BBR's ProbeBW_UP).
 const GAIN_MAX: f64 = 1.25;
 
-/// The most that it sends where a proven link is followed, as a multiple of the anchor.
+/// The most that the pacer sends where a proven link is followed, as a multiple of the anchor.
 const GAIN_MAX_CAUTIOUS: f64 = 1.1;
 
-/// The queue that is kept on a proven link beyond that on others, as a part of a round trip
-/// without a queue: a shorter one is not told from none, and a link that is held empty
-/// carries less than it could.
+/// The extra queue that is kept on a proven link, as a part of the base round trip. A shorter queue
+/// cannot be told from none, and a link that is held empty carries less than it could.
 const KEPT_OF_BASE: f64 = 0.2;
 
-/// The rate of a proven link is measured over so many round trips, and so many times the
-/// noise of delays, but over so long at least and at most, in seconds: backlogs are short where
-/// the link is fast; what is heard over a long way is late by parts of a round trip, and noise
+/// The base round trips over which a proven link's rate is measured; or, if that is longer,
+/// `SPAN_OF_NOISE` times the noise of delays; within `SPAN`, in seconds. Backlogs are short where
+/// the link is fast. Over a long way, what is heard is late by parts of a round trip, and noise
 /// looks like a short queue.
 const SPAN_OF_BASE: f64 = 4.0;
 const SPAN_OF_NOISE: f64 = 25.0;
 const SPAN: (f64, f64) = (0.01, 0.1);
 
-/// A rate that was measured so long ago takes so many times longer to outgrow, from so far
-/// below it to so far above: until a step too far shows as a queue, it has cost more than it
-/// can gain. A pulse shows sooner whether the link has got faster.
+/// The time for which a measured rate slows growth. While the anchor is within `ABOUT_MEASURED` of
+/// that rate, a step takes `MEASURED_PATIENCE` times longer: until a step too far shows as a queue,
+/// it has cost more than it can gain. A pulse shows sooner whether the link has got faster.
 const MEASURED_FOR: Duration = Duration::from_secs(5);
 const MEASURED_PATIENCE: f64 = 100.0;
 const ABOUT_MEASURED: std::ops::Range<f64> = 0.97..1.06;
 
-/// Below this gain for long, the delay that causes it is put to the test.
+/// The gain below which, if that lasts, the delay that causes it is put to the test.
 const DOUBT_GAIN: f64 = 0.9;
 
-/// Networks whose base round trip is in doubt are listened to once all others
-/// have been silent for so long.
+/// The silence of all other networks after which those whose base round trip is in doubt are
+/// listened to.
 const UNTRUSTED_AFTER: Duration = Duration::from_millis(500);
 
-/// The seconds without any acknowledgement after which the silence is a delay too: longer
-/// than clients delay them (40 ms on Linux).
+/// The seconds without any acknowledgement after which the silence counts as a delay, too; longer
+/// than clients hold acknowledgements back (40 ms on Linux).
 const SILENCE: f64 = 0.06;
 
-/// Steps taken at most while not a byte could be sent: the pacer may be in debt
-/// for set-ups alone.
+/// The most steps of growth while not a byte could be sent: the pacer may be in debt for set-ups
+/// alone.
 const UNSEEN_STEPS: u32 = 4;
 
-/// A write is not longer than this (an egress grants 256 KB at most).
+/// The most bytes that count as one write (an egress grants 256 KB at most).
 const BURST_MAX: u64 = 300_000;
 
-/// Finds the uplink's rate.
+/// The search for the uplink's rate, by what clients acknowledge.
 #[derive(Clone, Debug)]
 pub struct RateControl {
     config: RateControlConfig,
     /// The rate that the link is believed to carry, in bits per second.
     anchor: f64,
-    /// [`Write::position`] of the newest write.
+    /// The [`Write::position`] of the newest write.
     position: u64,
     /// The time of the newest write.
     written_at: Time,
     probes: WriteProbes,
     bases: BaseRtts,
     frontier: Option<Point>,
-    /// Departure, queueing delay in seconds; in the order of departure.
+    /// The departures of recent probes and their queueing delays in seconds, in the order of
+    /// departure.
     delays: VecDeque<(Time, f64)>,
     /// The time at which the newest write known to have arrived was sent.
     confirmed_sent_at: Time,
     /// The time at which any write was last seen to have arrived.
     heard_at: Time,
     span: BusySpan,
-    /// The last rate measured over a span, in bits per second.
+    /// The last rate measured over a span, in bits per second, and when that was.
     measured: Option<(Time, f64)>,
     polled_at: Time,
     poll_interval: f64,
@@ -146,17 +145,17 @@ pub struct RateControl {
     drain: Drain,
     held: HoldingBack,
     control: Control,
-    /// The round trip without a queue, on average of what was heard, in seconds.
+    /// The base round trip on average of what was heard, in seconds.
     base_s: f64,
-    /// The noise of delays without a queue that it was told of, in seconds.
+    /// The noise of delays without a queue, as the caller has noted it, in seconds.
     noise_s: f64,
 }
 
-/// The time for which the link took everything while more was waiting.
+/// The growth of the anchor, by the time for which the link took everything while more was waiting.
 #[derive(Clone, Debug, Default)]
 struct Growth {
     unqueued: f64,
-    /// The time at which that began, and the frontier then.
+    /// The time from which `unqueued` counts; `carried_from` is the frontier then.
     began_at: Time,
     carried_from: u64,
     backlogged: f64,
@@ -164,7 +163,7 @@ struct Growth {
     stepped_at: Time,
 }
 
-/// Letting the queue run empty now and then, to see the base round trip.
+/// The drains, in which the queue runs empty now and then to show the base round trip.
 #[derive(Clone, Debug, Default)]
 struct Drain {
     empty_at: Time,
@@ -172,16 +171,16 @@ struct Drain {
     found_lower: bool,
 }
 
-/// Holding back against a delay that may not be ours.
+/// The account of holding back against a delay that may not be the uplink's.
 #[derive(Clone, Debug, Default)]
 struct HoldingBack {
     /// The seconds of holding back, less the time since it ended.
     time: f64,
     /// The anchor before the holding back.
     anchor: f64,
-    /// The delay before a drain, and the end of the drain.
+    /// The delay before a drain in seconds and the end of the drain, while the delay is tested.
     test: Option<(f64, Time)>,
-    /// Delay that did not go away by holding back, in seconds.
+    /// The delay that did not go away by holding back, in seconds.
     foreign: f64,
 }
 
@@ -223,7 +222,7 @@ impl RateControl {
         }
     }
 
-    /// Returns the last answer of the rate control.
+    /// Returns the pacer's settings, as the last poll decided them.
     pub fn control(&self) -> Control {
         self.control
     }
@@ -233,12 +232,13 @@ impl RateControl {
         self.anchor as u64
     }
 
-    /// Returns what waits on the link, as far as it is known.
+    /// Returns the delay of the queue on the link, as far as it is known.
     pub fn queue(&self) -> Duration {
         Duration::try_from_secs_f64(self.queue).unwrap_or(Duration::ZERO)
     }
 
-    /// Begins again at a rate, in bits per second. Round trips that are known stay so.
+    /// Restarts the search at a rate, in bits per second. The round trips that are known stay
+    /// known.
     pub fn restart(&mut self, now: Time, rate_bits_per_s: f64) {
         self.set_anchor(rate_bits_per_s);
         self.span = BusySpan::default();
@@ -284,12 +284,13 @@ impl RateControl {
         });
     }
 
-    /// Forgets a socket that is gone, or will not be asked again.
+    /// Forgets a socket that is gone, or will not be asked about again.
     pub fn on_close(&mut self, socket: u64) {
         self.probes.forget(socket);
     }
 
-    /// Drops the writes that arrived some time ago by these samples: they say nothing of the link.
+    /// Drops the writes that these samples acknowledge. They arrived some time ago, and say nothing
+    /// of the link.
     pub fn pass_over(&mut self, samples: &[SocketSample]) {
         for sample in samples {
             self.probes.drop_until(sample.socket, sample.bytes_acked);
@@ -351,13 +352,13 @@ impl RateControl {
         }
     }
 
-    /// Returns the time that the minimum of the delays is taken over, in seconds.
+    /// Returns the time over which the minimum of the delays is taken, in seconds.
     fn delay_window(&self) -> f64 {
         (6.0 * self.segment()).max(8.0 * self.poll_interval)
     }
 
-    /// Returns about how long it takes to correct a queue off its target, in seconds: twice
-    /// the delay window or four times the frontier's age at least, or the loop would swing.
+    /// Returns the time over which a queue off its target is corrected, in seconds: at least twice
+    /// the delay window and four times the frontier's age, or the loop would swing.
     fn reaction(&self, now: Time) -> f64 {
         let stale = self
             .frontier

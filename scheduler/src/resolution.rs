@@ -1,15 +1,15 @@
-//! What is known of a name, and when to ask for it again.
+//! The addresses of a name, and when to ask for them again.
 //!
-//! A driver asks for the name when [`Resolution::is_due`], says what came of it
-//! ([`Resolution::learn`]), and looks again when [`Resolution::next_wakeup`]
-//! says so. One question at a time: until it has an answer, the name is due.
+//! A driver asks for the name when [`Resolution::is_due`] says so, reports the answer
+//! ([`Resolution::learn`]), and looks again at [`Resolution::next_wakeup`]. It asks one question at
+//! a time: until the question has an answer, the name is due.
 
 use std::time::Duration;
 
 use crate::Time;
 use crate::health::{Backoff, lengthened};
 
-/// The rules for when a name is asked for again, and how long what is known of it stands.
+/// The rules for when a name is asked for again, and how long its addresses stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolutionConfig {
     /// Whether an answer's time to live counts.
@@ -27,18 +27,19 @@ pub struct ResolutionConfig {
     /// The time for which addresses stand after the name is to be asked for
     /// again (RFC 8767 5); `None` is without bound.
     pub max_stale: Option<Duration>,
-    /// The most addresses that are used: the lowest.
+    /// The most addresses that are used; of more, the lowest are.
     pub max_addresses: usize,
 }
 
 /// The answer to a question for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer<A> {
-    /// The name has at least one address; or none, of a kind, beside some of another.
+    /// The name has addresses. The list may be empty, if the name has none of this kind (IPv4 or
+    /// IPv6) and some of the other.
     Addresses {
         /// The addresses in any order, perhaps some twice.
         addresses: Vec<A>,
-        /// The time for which they are good; `None` if the source has not said.
+        /// The time for which the addresses are good; `None` if the source has not said.
         ttl: Option<Duration>,
     },
     /// The name has no address.
@@ -57,7 +58,7 @@ pub struct Resolution<A> {
     unused: usize,
     /// The time until which the last answer that had addresses was good.
     good_until: Option<Time>,
-    /// The failures since then, in a row.
+    /// The answers without an address since then, in a row.
     failures: u32,
     due: Time,
 }
@@ -85,8 +86,8 @@ impl<A: Ord> Resolution<A> {
         self.stale_at().map_or(self.due, |at| at.min(self.due))
     }
 
-    /// Takes in an answer that came now; `random` is a number drawn for it.
-    /// Returns whether the addresses are others than before.
+    /// Takes in an answer that came at `now`, and returns whether the addresses are others than
+    /// before. `random` is a number drawn for the next wait.
     pub fn learn(&mut self, now: Time, answer: Answer<A>, random: u64) -> bool {
         let Answer::Addresses { addresses, ttl } = answer else {
             // What is known may be too old by now.

@@ -1,36 +1,36 @@
-//! What follows an attempt at a request that has failed: pure, so that it is a table.
+//! The step that follows a failed attempt at a request, as a pure function: so it is a table.
 //!
-//! An attempt that fails may be made good in two ways. A connection that was dead, or
-//! refused, before the endpoint read the request is replaced by a new one to the same
-//! endpoint, which costs the endpoint nothing. All else is a repetition: the route's
-//! policy allows it, the station finds it a place, and the budget counts it
+//! An attempt that fails may be made good in two ways. A connection that was dead, or refused,
+//! before the endpoint read the request is replaced by a new one to the same endpoint, which costs
+//! the endpoint nothing. Any other new attempt is a repetition: the route's policy must allow it,
+//! the station finds it a place, and the budget counts it
 //! ([`Station::step_back`](crate::station::Station::step_back)).
 
-/// Connections of one endpoint that may refuse a request one after the other.
+/// The number of an endpoint's connections that may refuse a request one after the other.
 pub const REFUSED_CONNECTIONS_MAX: u32 = 3;
 
-/// The failures of a route's requests that lead to a repetition, and how often they may.
+/// The rule of a route for repetitions: after which failures, and how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     /// The most repetitions of a request.
     pub repeats_max: u32,
-    /// Whether a request is repeated that found no connection.
+    /// Whether a request that found no connection is repeated.
     pub connect_failure: bool,
-    /// Whether a request is repeated that the endpoint left untouched.
+    /// Whether a request that the endpoint left unread is repeated.
     pub refused_stream: bool,
-    /// Whether a request is repeated that got no response.
+    /// Whether a request that got no response is repeated.
     pub reset: bool,
 }
 
-/// The efforts made for a request before the attempt that has failed.
+/// The history of a request before the attempt that has failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct History {
     /// The number of repetitions so far.
     pub repeats: u32,
-    /// Connections in a row that have refused it, of the present endpoint.
+    /// The connections of the present endpoint, in a row, that have refused the request.
     pub refused_connections: u32,
-    /// Whether a dead connection was replaced, once for all endpoints: one that dies of
-    /// the request must not get it over and over.
+    /// Whether a dead connection was replaced. That happens once, for all endpoints together: an
+    /// endpoint that dies of the request must not get it over and over.
     pub is_replaced: bool,
 }
 
@@ -47,7 +47,7 @@ pub enum Failure {
     RefusedStream,
     /// The connection ended before anything of the request was sent.
     Untouched,
-    /// The connection ended, or the attempt's time, without a response.
+    /// The connection or the attempt's time ended without a response.
     Reset,
     /// The response has a status after which the route repeats a request.
     Status,
@@ -55,12 +55,12 @@ pub enum Failure {
     OutOfTime,
 }
 
-/// An attempt that has failed.
+/// The facts of an attempt that has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The way in which it has failed.
+    /// The way in which the attempt has failed.
     pub failure: Failure,
-    /// Whether its connection was kept from an earlier request, and dead before the
+    /// Whether the attempt's connection was kept from an earlier request, and dead before the
     /// endpoint could read this one.
     pub was_dead: bool,
     /// Whether the request can be sent again: its body is still there, and either it is
@@ -73,18 +73,19 @@ pub struct Broken {
 pub enum Step {
     /// The request is sent again on a new connection to the same endpoint.
     Reconnect,
-    /// The request asks for another place.
+    /// The request asks the station for another place.
     Repeat {
-        /// Whether the endpoint may have worked on it, which counts towards the budget.
+        /// Whether the endpoint may have worked on the request, so that the repetition counts
+        /// towards the budget.
         sent: bool,
-        /// Whether the endpoint is to be known as one that could not be reached.
+        /// Whether the station is to know the endpoint as one that could not be reached.
         unreached: bool,
     },
     /// The request ends: the client gets the response that there is, or an error.
     End,
 }
 
-/// Decides what follows an attempt that has failed.
+/// Decides the next step of a request whose attempt has failed.
 pub fn next(allowance: Allowance, history: History, broken: Broken) -> Step {
     if broken.failure == Failure::OutOfTime || !broken.is_repeatable {
         return Step::End;
@@ -105,9 +106,9 @@ pub fn next(allowance: Allowance, history: History, broken: Broken) -> Step {
 }
 
 impl Allowance {
-    /// The failures that lead to another attempt at a request of the proxy's own: those of a
-    /// route's `retry_on` by default. There is no bound on their number but that each endpoint
-    /// gets a question once.
+    /// The allowance for the proxy's own requests: repetitions after the failures of a route's
+    /// `retry_on` by default. Their number has no bound but that each endpoint gets a question
+    /// once.
     pub const OF_QUESTIONS: Self = Self {
         repeats_max: u32::MAX,
         connect_failure: true,
@@ -130,7 +131,8 @@ impl Allowance {
 }
 
 impl Failure {
-    /// Returns the word of `retry_on` for it; none for a status, of which several words tell.
+    /// Returns the word of `retry_on` for the failure; `None` for a status, for which there are
+    /// several.
     pub fn word(self) -> Option<&'static str> {
         match self {
             Self::Unreached | Self::Shortage => Some("connect-failure"),
@@ -142,7 +144,7 @@ impl Failure {
         }
     }
 
-    /// Returns whether the endpoint has said nothing of why the connection ended.
+    /// Returns whether the connection ended without a reason from the endpoint.
     fn is_unexplained(self) -> bool {
         matches!(self, Self::Untouched | Self::Reset)
     }
@@ -207,7 +209,7 @@ mod tests {
         }
     }
 
-    /// A row: what is allowed, what went before, how each failure breaks, and its step.
+    /// A row of the table: the allowance, the history, how each failure breaks, and its step.
     type Row = (Allowance, History, fn(Failure) -> Broken, [Step; 8]);
 
     fn steps(allowance: Allowance, history: History, of: fn(Failure) -> Broken) -> [Step; 8] {

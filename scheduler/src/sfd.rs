@@ -22,7 +22,7 @@ pub struct Sfd {
 }
 
 impl Sfd {
-    /// Returns the paper's marking, with OUT's part after its section 4.3.
+    /// The paper's marking, with OUT's part after its section 4.3.
     pub const PAPER: Self = Self {
         marking: Marking::PAPER,
         out_share: 0.3,

@@ -1,8 +1,8 @@
-//! Values in slots that are used again, and keys to them that are good for one use.
+//! Values in slots that are used again, and keys that are good for one value each.
 
 use std::ops::{Index, IndexMut, Range};
 
-/// A key to a value. Once the value is removed it opens nothing any more.
+/// A key to one value in a slot. Once the value is removed, the key opens nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SlotKey {
     slot: u32,
@@ -28,12 +28,12 @@ impl SlotKey {
     }
 }
 
-/// Values by the numbers of their slots, and by keys.
+/// A table of values, by the numbers of their slots and by keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Slots<T> {
     values: Vec<T>,
-    /// Generations by slot, odd while there is a value in it. They stand beside the values,
-    /// most of which are aligned to more.
+    /// The generation of each slot, odd while the slot has a value. Generations stand beside the
+    /// values, most of which are aligned to more bytes.
     generations: Vec<u32>,
     /// The slots without a value, to be used again.
     vacant: Vec<u32>,
@@ -55,7 +55,7 @@ impl<T> Slots<T> {
         self.values.len() - self.vacant.len()
     }
 
-    /// Puts a value into a slot.
+    /// Puts a value into a vacant or new slot, and returns its key.
     pub(crate) fn insert(&mut self, value: T) -> SlotKey {
         match self.reuse() {
             Some(key) => {
@@ -66,7 +66,8 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Puts the default into a new slot, or takes one up again with what was left in it.
+    /// Takes up a vacant slot with what was left in it, or a new slot with the default; returns its
+    /// key.
     pub(crate) fn insert_left(&mut self) -> SlotKey
     where
         T: Default,
@@ -120,12 +121,12 @@ impl<T> Slots<T> {
         self.generations[slot as usize] % 2 == 1
     }
 
-    /// Returns the numbers of all slots, of those without a value too.
+    /// Returns the numbers of all slots, also of those without a value.
     pub(crate) fn numbers(&self) -> Range<u32> {
         0..self.values.len() as u32
     }
 
-    /// Iterates over what is in all slots, values and what was left of others.
+    /// Iterates over the contents of all slots: values, and what was left in the other slots.
     pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.values.iter_mut()
     }

@@ -1,16 +1,16 @@
 //! SRQ: size-adaptive queues with deadlines and values (SRQ06 III).
 //!
-//! A request begins in the first of a few queues, and goes to the next once it has used up
-//! its queue's quantum of service. Most of the service goes to the first queue, the rest to
-//! the others by their members ([`Credits`]); within a queue goes the least of a priority
-//! that mixes deadline and value ([`Terms`]). Once an interval the queues follow what has
-//! passed ([`Queues`]): a last queue in which nothing ends is merged into the one before it,
-//! one whose requests differ much is split, and quanta grow or shrink. A [`Switch`] has it
-//! all begin when the system is busy.
+//! A request begins in the first of a few queues, and goes to the next once it has used up its
+//! queue's quantum of service. Most of the service goes to the first queue, the rest to the others
+//! by their members ([`Credits`]); within a queue, the request with the least priority goes, a mix
+//! of deadline and value ([`Terms`]). Once an interval the queues are adapted to what has passed
+//! ([`Queues`]): a last queue in which nothing ends is merged into the one before it, one whose
+//! requests differ much is split, and quanta grow or shrink. A [`Switch`] has all of this begin
+//! when the system is busy.
 //!
-//! What is served, and in which unit, is the driver's: payload bytes on an uplink
-//! ([`Discipline::Srq`](crate::Discipline::Srq)), nanoseconds at a server. The same calls
-//! give the same answers: shares are credits, not chances, so that orders are exact.
+//! The driver says what is served, and in which unit: payload bytes on an uplink
+//! ([`Discipline::Srq`](crate::Discipline::Srq)), nanoseconds at a server. The same calls give the
+//! same answers: shares are credits, not chances, so that orders are exact.
 
 mod credits;
 mod line;
@@ -30,7 +30,7 @@ pub use server::{Server, Used};
 pub use switch::{Switch, Trigger};
 pub use terms::{Terms, Weight};
 
-/// The most queues that there may be.
+/// The most queues that SRQ may have.
 pub const MAX_QUEUES: usize = 16;
 
 /// The most that a quantum may grow to: 2^40, bytes or nanoseconds.
@@ -43,11 +43,14 @@ pub struct Config {
     pub alpha: Weight,
     /// The time between two adaptations.
     pub interval: Duration,
-    /// The share of those that leave a queue for the next above which its quantum grows.
+    /// The bound on the share of a queue's departures that go on to the next queue; above it the
+    /// queue's quantum grows.
     pub t_fail: f64,
-    /// Deviation over mean of what ended in the last queue above which that is split.
+    /// The bound on deviation over mean of what ended in the last queue; above it that queue is
+    /// split.
     pub t_split: f64,
-    /// Deviation over mean of what ended in a queue above which its quantum shrinks.
+    /// The bound on deviation over mean of what ended in a queue; above it the queue's quantum
+    /// shrinks.
     pub t_desc: f64,
     /// The factor by which a quantum grows; above 1.
     pub adj_i: f64,
@@ -55,9 +58,9 @@ pub struct Config {
     pub adj_d: f64,
     /// The soft deadline of a class that has no deadline of its own.
     pub soft_deadline: Duration,
-    /// The hard deadline of such a class.
+    /// The hard deadline of a class that has no deadline of its own.
     pub deadline: Duration,
-    /// The percent of service that the first queue with members ready has, from 1 to 100.
+    /// The percentage of service that the first queue with members ready has, from 1 to 100.
     pub first_share_percent: u8,
     /// The quanta to begin with, one less than queues.
     pub quanta: Vec<u64>,
@@ -66,7 +69,7 @@ pub struct Config {
     /// The least and the most that a quantum may come to; the second is [`MAX_QUANTUM`] at
     /// most.
     pub quantum_bounds: (u64, u64),
-    /// Departures from a queue below which an interval says nothing of it.
+    /// The number of departures from a queue below which an interval says nothing of the queue.
     pub samples_min: u64,
     /// The condition under which the queues order.
     pub trigger: Trigger,
@@ -106,7 +109,7 @@ impl Config {
         }
     }
 
-    /// Brings what has bounds within them.
+    /// Brings each parameter that has bounds within them.
     fn bounded(mut self) -> Self {
         let (fewest, most) = self.queues;
         let fewest = fewest.clamp(2, MAX_QUEUES);

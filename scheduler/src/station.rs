@@ -1,17 +1,16 @@
 //! A cluster's endpoints as a queueing system: which requests are served, wait
 //! or are refused.
 //!
-//! A driver says that a request has come ([`Station::arrive`]), that one is
-//! over ([`Station::finish`]), that its client has gone ([`Station::cancel`])
-//! or that it is to be tried again ([`Station::step_back`]). After each it
-//! takes the events of waiting requests from [`Station::poll`], and calls
-//! [`Station::expire`] when [`Station::next_wakeup`] says so. Endpoints come
-//! and go ([`Station::set_endpoints`]), and are taken out of use and back in
+//! A driver reports that a request has come ([`Station::arrive`]), that one is over
+//! ([`Station::finish`]), that its client has gone ([`Station::cancel`]) or that it is to be tried
+//! again ([`Station::step_back`]). After each it takes the events of waiting requests from
+//! [`Station::poll`], and calls [`Station::expire`] when [`Station::next_wakeup`] says so.
+//! Endpoints come and go ([`Station::set_endpoints`]), and are taken out of use and back in
 //! ([`Station::set_out`]).
 //!
-//! Admission is SDIS02's (section 3.2): early discard on the averaged length of
-//! the queues, lower classes first; then each endpoint's own thresholds, the
-//! others tried before a request is refused, and its client is told why.
+//! Admission is SDIS02's (section 3.2): early discard on the averaged length of the queues, lower
+//! classes first; then each endpoint's own thresholds, where other endpoints are tried before a
+//! request is refused. The client is told why.
 
 mod admission;
 mod arrival;
@@ -47,7 +46,7 @@ use crate::limits::Shortage;
 use crate::slots::{SlotKey, Slots};
 use crate::{Size, Time};
 
-/// A request at a station.
+/// A request's place at a station, from its admission to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(SlotKey);
 
@@ -58,7 +57,7 @@ impl Ticket {
         self.0.index()
     }
 
-    /// Returns the number of its slot.
+    /// Returns the number of the ticket's slot.
     fn slot(self) -> u32 {
         self.0.slot()
     }
@@ -105,7 +104,7 @@ pub enum Event {
 /// The counters of the requests of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassStats {
-    /// The number of requests that arrived.
+    /// The number of requests that have arrived.
     pub arrived: u64,
     /// The number of times that a request started without a wait.
     pub started: u64,
@@ -115,11 +114,11 @@ pub struct ClassStats {
     pub waiting: usize,
     /// The number of requests in service now.
     pub running: usize,
-    /// Requests turned away, by [`RefusalReason::index`].
+    /// The number of requests turned away, by [`RefusalReason::index`].
     pub refused: [u64; RefusalReason::ALL.len()],
 }
 
-/// The queues and endpoints of a cluster, see the module.
+/// The queues and endpoints of a cluster; the module says how a driver uses them.
 #[derive(Clone, Debug)]
 pub struct Station {
     endpoints: Endpoints,
@@ -140,7 +139,7 @@ pub struct Station {
     stats: Vec<ClassStats>,
     max_active: usize,
     repeats: Repeats,
-    /// Whether requests found no place at once a short while ago.
+    /// The shortage of places: whether requests found none at once a short while ago.
     shortage: Shortage,
 }
 
@@ -155,7 +154,8 @@ struct Slot {
     arrived: Time,
     /// The time at which the request came, or was to be tried again.
     placed: Time,
-    /// Order of coming to the queue, then of coming to the endpoint.
+    /// The order in which requests came to the queue; once at an endpoint, that in which they came
+    /// there.
     seq: u64,
     tried: Tried,
     /// The tried endpoints that gave the request no connection: it does not try them again.
@@ -164,7 +164,7 @@ struct Slot {
     session: Option<Session>,
     /// Whether the request counts towards the retry budget.
     repeated: bool,
-    /// Whether the balancer has learnt its size.
+    /// Whether the balancer has learnt the request's size.
     learnt: bool,
 }
 
@@ -212,12 +212,13 @@ impl Station {
         }
     }
 
-    /// Takes in a request that has come. Its class's index must be one of the classes'.
+    /// Takes in a request that has come, and decides on it. `arrival.class` must be the index of a
+    /// class.
     pub fn arrive(&mut self, now: Time, arrival: &Arrival) -> Verdict {
         self.arrive_in(now, arrival, None)
     }
 
-    /// Takes in a request that has come, and belongs to an endpoint if `session` says so.
+    /// Takes in a request that has come and, if `session` says so, belongs to an endpoint.
     pub fn arrive_in(&mut self, now: Time, arrival: &Arrival, session: Option<Session>) -> Verdict {
         self.stats[arrival.class].arrived += 1;
         let verdict = self.take_in(now, arrival, session);
@@ -247,7 +248,7 @@ impl Station {
         verdict
     }
 
-    /// Notes that the response is over; `bytes` is how large it was.
+    /// Notes that the response to a request, of `bytes`, is over.
     pub fn finish(&mut self, now: Time, ticket: Ticket, bytes: u64) {
         let RequestState::Running(_) = self.state(ticket) else {
             return;
@@ -258,21 +259,21 @@ impl Station {
         self.leave(now, ticket, true);
     }
 
-    /// Frees what a request holds whose client has gone, or that has failed.
+    /// Frees the place of a request that has failed, or whose client has gone.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) {
         self.leave(now, ticket, false);
     }
 
-    /// Notes that the ticket's endpoint has been reached (a connection was opened to it).
-    /// One that could not be reached before starts slowly.
+    /// Notes that the ticket's endpoint has been reached (a connection was opened to it). An
+    /// endpoint that could not be reached before starts slowly.
     pub fn reached(&mut self, now: Time, ticket: Ticket) {
         if let RequestState::Running(endpoint) = self.state(ticket) {
             self.endpoints.reached(now, endpoint);
         }
     }
 
-    /// Notes that the ticket's endpoint could not be reached: it is not there, or not well.
-    /// (That no connection may be opened to it for the moment says nothing of it.)
+    /// Notes that the ticket's endpoint could not be reached: it is not there, or not well. (If the
+    /// proxy may open no connection to it for the moment, this says nothing of the endpoint.)
     pub fn unreached(&mut self, ticket: Ticket) {
         if let RequestState::Running(endpoint) = self.state(ticket) {
             self.endpoints.failed(endpoint);
@@ -304,8 +305,8 @@ impl Station {
         self.queues.next_expiry()
     }
 
-    /// Returns the next event of a waiting request, if any. Call it until
-    /// `None` after each other call.
+    /// Returns the next event of a waiting request, if any. A driver calls it after each other
+    /// call, until it returns `None`.
     pub fn poll(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -315,13 +316,14 @@ impl Station {
         &self.stats
     }
 
-    /// Returns the load of an endpoint: requests in service, and requests and
-    /// expected bytes, waiting ones for it included.
+    /// Returns the load of an endpoint: requests in service, and all its requests and expected
+    /// bytes, those that wait for it included.
     pub fn load(&self, endpoint: usize) -> EndpointLoad {
         self.endpoints.load(endpoint)
     }
 
-    /// Returns the interval of each endpoint under size intervals: from and to, inclusive.
+    /// Returns each endpoint's interval of sizes, from and to, inclusive; `None` if dispatch has
+    /// none.
     pub fn intervals(&self) -> Option<&[(u64, u64)]> {
         self.balancer.intervals()
     }
@@ -332,8 +334,8 @@ impl Station {
         self.queues.total() == 0 && self.endpoints.present().iter().any(open)
     }
 
-    /// Returns whether requests need the places that others hold: all are taken, and
-    /// one waits, or had to wait or was turned away a short while ago.
+    /// Returns whether requests need the places that others hold: all are taken, and a request
+    /// waits, or a short while ago had to wait or was turned away.
     pub fn is_short_of_places(&self, now: Time) -> bool {
         let is_full = !self.has_room() || self.active() >= self.max_active;
         is_full && (self.shortage.lasts(now) || self.queues.total() > 0)

@@ -31,7 +31,7 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Self;
 
-    /// Saturates at the end of time.
+    /// Adds a duration; the result saturates at the end of time.
     fn add(self, rhs: Duration) -> Self {
         let nanos = u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))
@@ -41,7 +41,7 @@ impl Add<Duration> for Time {
 impl Sub<Duration> for Time {
     type Output = Self;
 
-    /// Saturates at the epoch.
+    /// Subtracts a duration; the result saturates at the epoch.
     fn sub(self, rhs: Duration) -> Self {
         let nanos = u64::try_from(rhs.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_sub(nanos))

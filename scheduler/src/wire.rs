@@ -1,4 +1,4 @@
-//! What a byte of payload costs on the wire.
+//! The cost of a byte of payload on the wire.
 
 /// The cost of payload once TCP/IP and the link have wrapped it.
 ///
@@ -7,27 +7,27 @@
 /// link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WireCost {
-    /// Payload bytes in a full segment.
+    /// The payload bytes in a full segment.
     pub mss: u32,
-    /// Bytes of headers on each segment.
+    /// The bytes of headers on each segment.
     pub segment_overhead: u32,
-    /// Bytes that a connection costs beside its data, in the sender's
+    /// The bytes that a connection costs beside its data, in the sender's
     /// direction: SYN-ACK, ACKs and FIN.
     pub connection_overhead: u32,
-    /// Bytes that TLS adds to each record; 0 without TLS. What is granted at
-    /// once is written as one record, or as several full ones.
+    /// The bytes that TLS adds to each record; 0 without TLS. What is granted
+    /// at once is written as one record, or as several full ones.
     pub record_overhead: u32,
 }
 
-/// Payload bytes of a TLS record at most (RFC 8446 5.1).
+/// The most payload bytes of a TLS record (RFC 8446 5.1).
 const RECORD_MAX: u64 = 1 << 14;
 
 impl WireCost {
-    /// TCP with timestamps over IPv4 over Ethernet with an MTU of 1500: 14 +
-    /// 20 + 32 bytes of headers, 1448 of payload. A connection with one short
-    /// exchange costs a SYN-ACK of 74 bytes and four bare packets of 66: the
-    /// ACK of the request, the FIN, the ACK of the client's FIN, and one more
-    /// ACK at times.
+    /// The cost of TCP with timestamps over IPv4 over Ethernet with an MTU of
+    /// 1500: 14 + 20 + 32 bytes of headers, 1448 of payload. A connection with
+    /// one short exchange costs a SYN-ACK of 74 bytes and four bare packets of
+    /// 66: the ACK of the request, the FIN, the ACK of the client's FIN, and
+    /// one more ACK at times.
     pub const ETHERNET_IPV4: Self = Self {
         mss: 1448,
         segment_overhead: 66,

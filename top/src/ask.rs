@@ -1,4 +1,4 @@
-//! The admin listener, as it is asked.
+//! A client that asks the admin listener for its pages.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -16,16 +16,16 @@ use crate::told::{Flows, Looked, clean};
 /// The time for each of connecting to an address, writing and reading.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Bytes of an answer that are read.
+/// The most bytes of an answer that are read.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// Bytes of a file with a token that are read.
+/// The most bytes of a token's file that are read.
 const MAX_TOKEN_BYTES: u64 = 4096;
 
 /// The prefix of the path of a Unix socket.
 const UNIX: &str = "unix:";
 
-/// An admin listener and the token it wants.
+/// An admin listener to ask, and the token that it wants.
 #[derive(Debug)]
 pub struct Listener {
     address: String,
@@ -37,7 +37,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// The token cannot be read, or may not be one.
+    /// The address is neither, or the token cannot be read or may not be one.
     pub fn new(address: &str, token_file: Option<&Path>) -> anyhow::Result<Self> {
         let address = address.strip_prefix("http://").unwrap_or(address);
         let address = address.trim_end_matches('/').to_owned();
@@ -60,12 +60,12 @@ impl Listener {
         })
     }
 
-    /// Returns the address as it was given.
+    /// Returns the address, without `http://` and the slashes at its end.
     pub fn name(&self) -> &str {
         &self.address
     }
 
-    /// Asks for the present figures, and for responses in progress if they may be seen.
+    /// Asks for the present figures, and for the responses in progress, which may be refused.
     ///
     /// # Errors
     ///
@@ -78,11 +78,12 @@ impl Listener {
         Ok(Looked { stats, flows })
     }
 
-    /// Asks for the configuration that is served by: what its file says, without secrets.
+    /// Asks for the configuration in use: what its file says, without secrets.
     ///
     /// # Errors
     ///
-    /// As `Listener::look`; or it may not be seen.
+    /// There is no answer, it is not what an admin listener of Sprat says, or the page may not be
+    /// seen.
     pub fn configuration(&self) -> anyhow::Result<Value> {
         let mut page: Value = self.read("/config")?;
         let own = page.get_mut("configuration").map(Value::take);
@@ -125,7 +126,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Returns a connection, and the `Host` to ask for.
+    /// Connects to the listener; returns the connection, and the `Host` to ask for.
     fn connect(&self) -> anyhow::Result<(TcpStream, &str)> {
         let name = &self.address;
         if let Some(path) = name.strip_prefix(UNIX) {
@@ -138,8 +139,8 @@ impl Listener {
     }
 }
 
-/// Connects to the first of these addresses that takes it: `localhost` is `::1` and 127.0.0.1,
-/// and an admin listener may stand on one of both.
+/// Connects to the first of these addresses that accepts: `localhost` is `::1` and 127.0.0.1, and
+/// an admin listener may stand on one of the two.
 fn connect_to_any(addresses: impl Iterator<Item = SocketAddr>) -> anyhow::Result<TcpStream> {
     let mut refused = None;
     for address in addresses {

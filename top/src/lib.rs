@@ -26,7 +26,7 @@ pub use self::ask::Listener;
 use self::page::{Looks, page};
 use self::watch::Watch;
 
-/// Columns and lines of what `--once` prints.
+/// The columns of what `--once` prints; `ONCE_LINES` are its lines.
 const ONCE_COLUMNS: u16 = 100;
 const ONCE_LINES: u16 = 60;
 
@@ -52,7 +52,7 @@ pub struct Args {
     once: bool,
 }
 
-/// Shows a server until it is told to end, or prints one look at it.
+/// Shows a server until the operator ends it, or prints one look at it.
 ///
 /// # Errors
 ///

@@ -7,17 +7,17 @@ use ratatui::text::{Line, Span};
 use crate::told::{Class, Endpoint, Flow, Flows, Gain, Looked, Stats};
 use crate::watch::Watch;
 
-/// Classes, and endpoints, that have a line each at most where lines are few.
+/// The lines that classes, and endpoints, may have where a third of the page is less.
 const FEW: usize = 4;
 
-/// Columns of a bar.
+/// The columns of a full bar, at most.
 const BAR: usize = 20;
 
-/// Whether there are colours.
+/// The look of a page: with colours, without them, or plain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looks {
     Colour,
-    /// Bold and reversed text alone.
+    /// Bold, dim and reversed text alone.
     Mono,
     Plain,
 }
@@ -199,8 +199,8 @@ fn figures(watch: &Watch, stats: &Stats, columns: usize, looks: Looks) -> Vec<Li
     lines
 }
 
-/// Returns lines of the gain of the last ten minutes by size and by the clients' networks,
-/// each where it is known of one, with as many as there is room for.
+/// Returns a line of the gains of the last ten minutes by size, and one by the clients' networks.
+/// Each line is there if any of its gains is known, and has as many as there is room for.
 fn gains(stats: &Stats, columns: usize) -> Vec<Line<'static>> {
     let Some(Gain {
         last_ten_minutes: told,
@@ -371,8 +371,8 @@ fn endpoints(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
     wanted.map(line).collect()
 }
 
-/// Returns an endpoint's weight, and the configuration's where it was given another; `-` of a
-/// server that does not tell.
+/// Returns an endpoint's weight, with the configured weight where that is another; `-` if the
+/// server does not tell.
 fn weight(own: &Endpoint) -> String {
     match (own.weight, own.configured_weight) {
         (0, _) => "-".to_owned(),
@@ -381,8 +381,8 @@ fn weight(own: &Endpoint) -> String {
     }
 }
 
-/// Returns classes and endpoints under headings; each has a few lines where a third of the
-/// page is not more.
+/// Returns classes and endpoints under headings. Each list has a third of the lines, or a few if
+/// that is more.
 fn lists(
     classes: Vec<Line<'static>>,
     endpoints: Vec<Line<'static>>,
@@ -413,7 +413,7 @@ fn lists(
     lines
 }
 
-/// Returns a text with no more than so many characters.
+/// Shortens a text to `most` characters at most.
 fn fit(text: &str, most: usize) -> String {
     match text.chars().count() > most {
         true => text
@@ -425,7 +425,7 @@ fn fit(text: &str, most: usize) -> String {
     }
 }
 
-/// Returns a number with the prefix that keeps it short.
+/// Writes a number with the unit that keeps it short.
 fn scaled(value: f64, step: f64, units: &[&str]) -> String {
     let (mut value, mut at) = (value, 0);
     while value >= step * 0.9995 && at + 1 < units.len() {
@@ -548,7 +548,7 @@ mod tests {
         watch
     }
 
-    /// Returns the lines of a terminal of so many columns and lines.
+    /// Returns the lines that a terminal of this size shows.
     fn shown(watch: &Watch, columns: u16, lines: u16, looks: Looks) -> Vec<String> {
         let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
         let page = page(watch, "127.0.0.1:9900", Size::new(columns, lines), looks);

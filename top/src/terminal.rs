@@ -1,4 +1,4 @@
-//! The terminal: keys in, pages out, and as it was at the end.
+//! The terminal, which takes keys and shows pages, and is restored at the end.
 
 use std::fs::File;
 use std::io::IsTerminal as _;
@@ -32,7 +32,7 @@ const LOOK_EVERY: Timespec = Timespec {
 /// The time from a signal, or the terminal's end, to the end of the program.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Shows a server until a key or a signal says otherwise, or the terminal is gone.
+/// Shows a server until a key or a signal ends it, or the terminal is gone.
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ fn looks() -> Looks {
     if is_set { Looks::Mono } else { Looks::Colour }
 }
 
-/// Starts the thread that asks, which ends when its answers are not taken any more.
+/// Starts the thread that asks the listener, which ends when its answers are not taken any more.
 fn ask(listener: Listener, interval: Duration) -> anyhow::Result<Receiver<anyhow::Result<Looked>>> {
     let (sender, answers) = sync_channel(1);
     let ask = move || {

@@ -1,11 +1,11 @@
-//! What the admin listener tells, as far as it is shown. Texts are cleaned as they come in:
+//! The answers of the admin listener, as far as they are shown. Texts are cleaned as they come in:
 //! nothing that a server says can command the terminal.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-/// One look at a server.
+/// One look at a server: its figures and its responses in progress.
 #[derive(Debug)]
 pub(crate) struct Looked {
     pub(crate) stats: Stats,
@@ -13,8 +13,8 @@ pub(crate) struct Looked {
     pub(crate) flows: Result<Flows, String>,
 }
 
-/// Returns a text with a question mark in place of each character that a terminal could
-/// obey, or that changes the direction of what follows.
+/// Returns the first 256 characters of a text, with a question mark in place of each that a
+/// terminal could obey, or that changes the direction of what follows.
 pub(crate) fn clean(text: &str) -> String {
     let is_bad = |c: char| {
         c.is_control()
@@ -92,7 +92,7 @@ pub(crate) struct Counted {
     pub(crate) count: u64,
 }
 
-/// Responses of one class of sizes.
+/// The durations of the responses of one class of sizes.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct SizeClass {
     #[serde(deserialize_with = "cleaned")]
@@ -164,7 +164,7 @@ pub(crate) struct Gain {
     pub(crate) last_ten_minutes: Apart,
 }
 
-/// The gain of some responses apart from others'.
+/// The gain of responses by their size, and by the clients' networks.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Apart {
     #[serde(default)]
@@ -194,7 +194,7 @@ pub(crate) struct Means {
     pub(crate) gain: Option<f64>,
 }
 
-/// The responses that `/flows` tells of.
+/// The responses in progress that `/flows` tells of.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Flows {
     pub(crate) is_paced: bool,

@@ -1,5 +1,5 @@
-//! What is looked at: the last two looks at a server, the order and the filter of those who
-//! watch, and what their keys do.
+//! The state of a watch: the last two looks at a server, the order and the filter that the operator
+//! has chosen, and what keys do.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -8,21 +8,21 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::told::{Flow, Looked, SizeClass, Stats, clean};
 
-/// So far back latencies reach.
+/// The time that latencies reach back, in milliseconds.
 const WINDOW_MS: u64 = 10_000;
 
-/// Looks that are kept for latencies at most.
+/// The most looks that are kept for latencies.
 const MOST_KEPT: usize = 64;
 
-/// The order of responses.
+/// The order in which responses are listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sort {
-    /// The order of their turns.
+    /// The response that is next to send comes first.
     #[default]
     Turn,
-    /// The most that is left first.
+    /// The response with the most left comes first.
     Left,
-    /// The most that was sent first.
+    /// The response that was sent the most comes first.
     Sent,
     /// The oldest response comes first.
     Age,
@@ -59,7 +59,7 @@ pub(crate) enum After {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     last: Option<Looked>,
-    /// The figures before those.
+    /// The figures of the look before the last.
     before: Option<Stats>,
     /// The sizes of earlier looks, with their times, the oldest first.
     sizes: VecDeque<(u64, Vec<SizeClass>)>,
@@ -71,12 +71,13 @@ pub(crate) struct Watch {
     /// The text that class, cluster, state or address must have in it.
     pub(crate) filter: String,
     pub(crate) is_typing: bool,
-    /// Responses that are scrolled past.
+    /// The number of responses that are scrolled past.
     pub(crate) above: usize,
 }
 
 impl Watch {
-    /// Takes a look, or why there was none. While it is paused, looks are passed over.
+    /// Takes in a look, or the error for which there was none. While the watch is paused, looks are
+    /// passed over.
     pub(crate) fn take(&mut self, looked: anyhow::Result<Looked>) {
         match looked {
             Ok(_) if self.is_paused => self.trouble = None,
@@ -107,8 +108,8 @@ impl Watch {
         }
     }
 
-    /// Returns the mean latency of each size, of the last ten seconds or since the first
-    /// look; of all time while there was one look alone.
+    /// Returns the mean latency of each size in milliseconds, over the last ten seconds or since
+    /// the first look; over all time while there was one look alone.
     pub(crate) fn latencies(&self) -> Vec<(&str, Option<f64>)> {
         let Some(last) = &self.last else {
             return Vec::new();
@@ -128,8 +129,8 @@ impl Watch {
         self.last.as_ref()
     }
 
-    /// Returns how often per second a counter has grown between the last two looks; none
-    /// if there is only one, or a server was started anew.
+    /// Returns by how much per second a counter has grown between the last two looks; `None` if
+    /// there is only one, or the server was started anew.
     pub(crate) fn rate(&self, of: impl Fn(&Stats) -> Option<u64>) -> Option<f64> {
         let (last, before) = (&self.last.as_ref()?.stats, self.before.as_ref()?);
         let past_ms = last
@@ -140,7 +141,7 @@ impl Watch {
         Some(grown as f64 * 1e3 / past_ms as f64)
     }
 
-    /// Returns whether one of these texts has what is looked for.
+    /// Returns whether one of these texts has the filter in it, in upper or lower case.
     pub(crate) fn wants(&self, texts: &[&str]) -> bool {
         let wanted = self.filter.to_lowercase();
         wanted.is_empty()
@@ -149,7 +150,7 @@ impl Watch {
                 .any(|text| text.to_lowercase().contains(&wanted))
     }
 
-    /// Returns the responses that are looked for, in order.
+    /// Returns the responses that pass the filter, in the order chosen.
     pub(crate) fn flows(&self) -> Vec<&Flow> {
         let flows = self.last.as_ref().and_then(|own| own.flows.as_ref().ok());
         let flows = flows.into_iter().flat_map(|own| &own.flows);
@@ -167,7 +168,7 @@ impl Watch {
         flows
     }
 
-    /// Does what a key says.
+    /// Carries out what a key commands.
     pub(crate) fn key(&mut self, key: KeyEvent) -> After {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Nothing here knows how a policy orders: the core's egress decides, on the link of
-//! [`sprat_measure::link`]. Which policies there are is the configuration's to say.
+//! [`sprat_measure::link`]. The configuration says which policies there are.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ use traffic::Gathering;
 /// The policy of a server that schedules nothing.
 const BASELINE: &str = "fair";
 
-/// Rates that are tried, as multiples of the log's own, as far as the link carries them.
+/// The rates that are tried, as multiples of the log's own, as far as the link carries them.
 const DEFAULT_RATES: [f64; 5] = [0.5, 0.75, 1.0, 1.5, 2.0];
 
 /// The load of a link that is all but full.
@@ -40,7 +40,7 @@ const FULL_LOAD: f64 = 0.95;
 /// The load of a link whose rate is not named.
 const ASSUMED_LOAD: f64 = 0.7;
 
-/// The rate that a log's load is first measured by.
+/// The rate of the link on which a log's load is first measured.
 const PROBED_BITS_PER_S: u64 = 1_000_000_000;
 
 /// Predict what size-based scheduling would gain on the traffic of an access log.
@@ -128,8 +128,8 @@ pub fn run(args: &Args, stdin: &mut dyn Read, out: &mut dyn Write) -> anyhow::Re
     written.context("cannot write to standard output")
 }
 
-/// Predicts what the command tells, over a link of this rate; without one, over a link that
-/// the log's traffic fills to 70%.
+/// Predicts the command's report, over a link of this rate; without a rate, over a link that the
+/// log's traffic fills to 70%.
 ///
 /// # Errors
 /// The log or an option is of no use; the message says what to do.
@@ -177,16 +177,16 @@ pub fn predict(
     ))
 }
 
-/// Returns the rate of a link that is filled to 70% by what puts this load on a link of
-/// 1 Gbit/s, in two digits, at least 1 kbit/s.
+/// Returns the rate of a link that is filled to 70% by traffic that puts `load` on a link of 1
+/// Gbit/s. The rate has two significant digits, and is 1 kbit/s at least.
 fn rate_of_load(load: f64) -> u64 {
     let rate = PROBED_BITS_PER_S as f64 * load / ASSUMED_LOAD;
     let unit = 10_f64.powf(rate.max(1000.0).log10().floor() - 1.0);
     ((rate.max(1000.0) / unit).round() * unit) as u64
 }
 
-/// Returns the policies that were asked for; or all that the configuration knows, but for those
-/// that are nothing without parameters.
+/// Returns the policies that were asked for, and the baseline. If none was, returns all that the
+/// configuration knows, but for those that need parameters.
 fn policies(asked: &[String]) -> anyhow::Result<Vec<Policy>> {
     if asked.is_empty() {
         let names = sprat_config::policy_names().iter();
@@ -227,8 +227,8 @@ fn rates(asked: Option<&[f64]>, load: f64) -> Vec<f64> {
     rates
 }
 
-/// Returns the rates of which something can be said: in the place of those that the link does not
-/// carry there is one that all but fills it.
+/// Returns the default rates that the link carries, and one that all but fills it in the place of
+/// those that it does not.
 fn default_rates(load: f64) -> Vec<f64> {
     let carried = DEFAULT_RATES.into_iter().filter(|rate| rate * load < 1.0);
     let mut rates: Vec<f64> = carried.collect();

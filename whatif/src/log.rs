@@ -1,7 +1,7 @@
 //! Access logs: which responses were sent, and when they were asked for.
 //!
-//! A log is read line by line, as a stream of any length. Its format is found by its first
-//! lines. A line that cannot be read is counted, and the first few are kept with why.
+//! A log is read line by line, as a stream of any length. Its format is found by its first lines. A
+//! line that cannot be read is counted, and the first few are kept with their faults.
 
 mod clock;
 mod common;

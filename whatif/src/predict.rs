@@ -38,7 +38,7 @@ pub struct Plan {
     pub policies: Vec<Policy>,
     /// The index of the policy that stands for what a server does today.
     pub baseline: usize,
-    /// Runs at a time, each on a thread of its own.
+    /// The number of runs at a time, each on a thread of its own.
     pub threads: usize,
 }
 
@@ -48,9 +48,9 @@ pub struct Prediction {
     /// The outcomes by policy, then by rate, in the plan's order.
     pub outcomes: Vec<Vec<Outcome>>,
     /// The worth of each policy: how many times as many clients it serves as well as the baseline
-    /// serves those of today; none if the baseline has no figures.
+    /// serves those of today; `None` if the baseline has no figures.
     pub worths: Vec<Option<Worth>>,
-    /// The number of simulated requests.
+    /// The number of requests that were simulated.
     pub simulated: u64,
 }
 
@@ -61,7 +61,7 @@ impl Plan {
         today.expect("the command adds the log's own rate")
     }
 
-    /// Predicts.
+    /// Runs the plan, and returns the outcomes and the worth of each policy.
     ///
     /// # Panics
     /// If a run breaks an invariant of the core.
@@ -109,8 +109,8 @@ impl Plan {
         })
     }
 
-    /// Does `count` pieces of work on the plan's threads, the last first: those of the
-    /// highest rates take longest. Returns what came of them in order.
+    /// Does `count` pieces of work on the plan's threads, and returns their results in order. The
+    /// last goes first: those of the highest rates take longest.
     fn spread<R: Send>(&self, count: usize, work: impl Fn(usize) -> R + Sync) -> Vec<R> {
         let next = AtomicUsize::new(0);
         let done: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(count));

@@ -19,7 +19,7 @@ pub fn json(report: &Report) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(report)? + "\n")
 }
 
-/// Returns the report as a page that needs nothing else.
+/// Returns the report as a page of HTML that needs no other file.
 ///
 /// # Errors
 /// A figure cannot be drawn.

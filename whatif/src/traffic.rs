@@ -8,35 +8,35 @@ use crate::log::{Entry, Format};
 /// A response to send, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The time at which it is asked for, after the first of the log.
+    /// The time at which the response is asked for, counted from the first of the log.
     pub at: Time,
-    /// Bytes of the response, head included.
+    /// The bytes of the response, head included.
     pub bytes: u64,
 }
 
 /// The requests of a log, in the order of their arrival.
 #[derive(Clone, Debug)]
 pub struct Traffic {
-    /// Sorted by time; there is one at least.
+    /// The requests by time, one at least.
     pub requests: Vec<Request>,
-    /// The notes that were made on the way.
+    /// The notes on the log's times.
     pub notes: Notes,
 }
 
-/// The notes on a log's times.
+/// The notes on a log's time stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     /// The time at which the first response was asked for: nanoseconds since 1970, UTC.
     pub began_ns: u64,
-    /// The unit that time stamps are rounded down to, at most, in nanoseconds.
+    /// The largest unit that time stamps are rounded down to, in nanoseconds.
     pub grain_ns: u64,
-    /// Lines with a stamp before that of the line in front.
+    /// The number of lines with a stamp before the latest in front of them.
     pub out_of_order: usize,
-    /// The time by which the furthest of those is behind the latest before it, in nanoseconds.
+    /// The time by which the furthest of those is behind that latest stamp, in nanoseconds.
     pub behind_ns: u64,
 }
 
-/// Gathers the requests of a log as they are read.
+/// The requests of a log, gathered as they are read.
 #[derive(Clone, Debug, Default)]
 pub struct Gathering {
     requests: Vec<Request>,
@@ -45,10 +45,10 @@ pub struct Gathering {
 }
 
 impl Gathering {
-    /// Takes a line of a log. Its time stamp has been rounded down, to a second perhaps:
-    /// the request is put at random within that, by a draw that its number in the log
-    /// decides. Arrivals of a Poisson process of which the second alone is known are
-    /// spread so; evenly they would queue less than they do.
+    /// Takes in a line of a log. Its time stamp has been rounded down, perhaps to a second: the
+    /// request is put at random within that unit, by a draw that its number in the log decides.
+    /// Arrivals of a Poisson process of which the second alone is known are spread so; spread
+    /// evenly, they would queue less than they do.
     pub fn take(&mut self, format: Format, entry: Entry) {
         let ordinal = self.requests.len() as u64;
         let within_ns = (u128::from(draw(ordinal)) * u128::from(entry.grain_ns)) >> 64;
@@ -70,7 +70,7 @@ impl Gathering {
         self.latest_ns = self.latest_ns.max(entry.stamp_ns);
     }
 
-    /// Returns the requests in the order of their arrival; none if there are none.
+    /// Returns the requests in the order of their arrival; `None` if there are none.
     pub fn finish(self) -> Option<Traffic> {
         let Self {
             mut requests,
@@ -89,7 +89,7 @@ impl Gathering {
     }
 }
 
-/// Draws 64 bits by a number (SplitMix64, Steele, Lea and Flood 2014, figure 19).
+/// Draws 64 bits that a number decides (SplitMix64, Steele, Lea and Flood 2014, figure 19).
 fn draw(number: u64) -> u64 {
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -102,9 +102,9 @@ fn draw(number: u64) -> u64 {
 pub struct Summary {
     /// The number of responses.
     pub requests: usize,
-    /// Seconds from the first arrival to the last.
+    /// The seconds from the first arrival to the last.
     pub span_s: f64,
-    /// Bytes of all responses with their heads.
+    /// The bytes of all responses with their heads.
     pub bytes: u64,
     /// The size that half of the responses do not exceed.
     pub median_bytes: u64,
@@ -112,25 +112,27 @@ pub struct Summary {
     pub p99_bytes: u64,
     /// The size of the largest response.
     pub max_bytes: u64,
-    /// The part of the link that all of it takes while requests arrive: 1 is all of it.
+    /// The part of the link that all responses take while requests arrive: 1 is all of it.
     pub load: f64,
-    /// The same of the busiest minute, which begins with a multiple of a minute after the
-    /// first arrival.
+    /// The load of the busiest minute, which begins a whole number of minutes after the first
+    /// arrival.
     pub peak_load: f64,
     /// The largest 1% of the requests.
     pub largest: Largest,
 }
 
-/// The largest 1% of requests: of those that are as large as the smallest of them, the last ones.
+/// The largest 1% of requests. Of those that are as large as the smallest among them, the last to
+/// arrive belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Largest {
     bytes: u64,
-    /// The first that belongs to them among those that have just as many bytes.
+    /// The index of the first request that belongs, of those that have just `bytes`.
     from: usize,
 }
 
 impl Largest {
-    /// Finds the largest 1%, one at least.
+    /// Finds the largest 1% of requests, one at least; `threshold` is their 99th percentile of
+    /// size.
     fn of(requests: &[Request], threshold: u64) -> Self {
         let wanted = requests.len() - requests.len() * 99 / 100;
         let larger = requests.iter().filter(|r| r.bytes > threshold).count();
@@ -143,17 +145,18 @@ impl Largest {
         }
     }
 
-    /// Returns whether a request belongs to them; `index` is its place in the order of arrival.
+    /// Returns whether a request belongs to the largest; `index` is its place in the order of
+    /// arrival.
     pub fn has(&self, index: usize, bytes: u64) -> bool {
         bytes > self.bytes || (bytes == self.bytes && index >= self.from)
     }
 }
 
-/// Nanoseconds of a minute.
+/// The nanoseconds of a minute.
 const MINUTE_NS: u64 = 60_000_000_000;
 
 impl Traffic {
-    /// Sums the log up, for a link of that rate.
+    /// Sums up the log, for a link of `uplink_bits_per_s`.
     pub fn summary(&self, uplink_bits_per_s: u64, connection: Connection) -> Summary {
         let requests = &self.requests;
         let wire_s = |bytes: u64| {

@@ -63,7 +63,8 @@ fn in_runs(discipline: &Discipline, floor_percent: u8, trace: &Trace) -> Vec<u64
     took
 }
 
-/// Returns the same, quantum after quantum, as the proxy drives the egress.
+/// Returns how long each response takes quantum after quantum, in microseconds, as the proxy drives
+/// the egress.
 fn in_quanta(discipline: &Discipline, floor_percent: u8, trace: &Trace) -> Vec<u64> {
     let mut egress = Egress::new(Pacer::exact(RATE), policy(discipline, floor_percent));
     let mut took = vec![0; trace.len()];
@@ -128,7 +129,8 @@ const AGED: Discipline = Discipline::SrptAged {
 };
 
 proptest! {
-    /// Checks that runs are quanta, response by response, where the flow that is first stays first.
+    /// Checks that runs come to the same times as quanta, response by response, where the flow that
+    /// is first stays first.
     #[test]
     fn runs_are_quanta_where_no_turns_are_taken(trace in traces()) {
         for discipline in [Discipline::Fcfs, Discipline::Srpt, AGED] {
@@ -137,9 +139,9 @@ proptest! {
         }
     }
 
-    /// Checks that runs are about quanta where flows take turns: of two that are under way together
-    /// each may come a turn earlier or later. No byte is lost, and the sum of all times is nearly
-    /// the same.
+    /// Checks that runs come to about the same times as quanta where flows take turns: of two that
+    /// are under way together, each may come a turn earlier or later. No byte is lost, and the sum
+    /// of all times is nearly the same.
     #[test]
     fn runs_are_about_quanta_where_turns_are_taken(trace in traces()) {
         for discipline in [Discipline::Fair, Discipline::Bands(Cutoffs::paper())] {

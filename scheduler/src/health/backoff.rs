@@ -1,39 +1,38 @@
-//! When to try again, and spreading out what would come all at once.
+//! Waits before repetitions, and jitter that spreads out what would come all at once.
 
 use std::time::Duration;
 
-/// Times before each repetition: they double, to a bound, and are drawn from
-/// zero up (full jitter), so that attempts which failed together do not come
-/// back together.
+/// The waits before repetitions. Each is drawn between zero and a time that doubles, up to a bound
+/// (full jitter), so that attempts which failed together do not come back together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// The longest time before the first repetition.
+    /// The longest wait before the first repetition.
     pub base: Duration,
-    /// The longest time before any repetition.
+    /// The longest wait before any repetition.
     pub max: Duration,
 }
 
 impl Backoff {
-    /// Returns the time before repetition `number` (from 0); `random` is a number drawn for it.
+    /// Returns the wait before repetition `number` (from 0); `random` is a number drawn for it.
     pub fn before(&self, number: u32, random: u64) -> Duration {
         let factor = 1_u32.checked_shl(number).unwrap_or(u32::MAX);
         fraction(self.base.saturating_mul(factor).min(self.max), random)
     }
 }
 
-/// Returns `time` less up to `share_percent` of it; `random` says how much.
+/// Shortens `time` by `share_percent` of it at most; `random` says by how much.
 pub fn jittered(time: Duration, share_percent: u8, random: u64) -> Duration {
     let share = time.mul_f64(f64::from(share_percent.min(100)) / 100.0);
     time.saturating_sub(fraction(share, random))
 }
 
-/// Returns `time` and up to `share_percent` of it more; `random` says how much.
+/// Lengthens `time` by `share_percent` of it at most; `random` says by how much.
 pub fn lengthened(time: Duration, share_percent: u8, random: u64) -> Duration {
     let share = time.mul_f64(f64::from(share_percent.min(100)) / 100.0);
     time.saturating_add(fraction(share, random))
 }
 
-/// Returns a part of `time`, from none to all of it, as `random` says.
+/// Returns the part `random` / 2^64 of `time`.
 pub(super) fn fraction(time: Duration, random: u64) -> Duration {
     let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     let drawn = (u128::from(nanos) * u128::from(random)) >> 64;

@@ -1,6 +1,6 @@
-//! What a series of checks says of an endpoint.
+//! The state of an endpoint, as a series of active checks shows it.
 
-/// The number of checks in a row that change an endpoint's state.
+/// The numbers of checks in a row that change an endpoint's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// The number of checks in a row that must pass before an endpoint that failed is
@@ -11,7 +11,7 @@ pub struct Thresholds {
     pub unhealthy: u32,
 }
 
-/// The checks of an endpoint.
+/// The state of an endpoint by its checks, and how many in a row speak against it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Streak {
     passes: Option<bool>,
@@ -20,8 +20,8 @@ pub(super) struct Streak {
 }
 
 impl Streak {
-    /// Takes in the result of a check. The first decides by itself; later ones as the
-    /// thresholds say.
+    /// Takes in the result of a check. The first check decides alone; a later change takes as many
+    /// in a row as the thresholds say.
     pub(super) fn observe(&mut self, thresholds: Thresholds, passed: bool) {
         let needed = match self.passes {
             None => 1,

@@ -1,4 +1,4 @@
-//! Endpoints whose answers are worse than the others': ejected for a while.
+//! Outlier detection: endpoints whose answers fail too often are ejected for a while.
 
 use std::time::Duration;
 
@@ -8,35 +8,37 @@ use crate::Time;
 /// The rules by which an endpoint is an outlier, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutlierConfig {
-    /// Responses in a row that are 5xx, or none at all; `None`: any number.
+    /// The number of 5xx or missing responses in a row that ejects; `None`: no number does.
     pub consecutive_5xx: Option<u32>,
-    /// Responses in a row that are 502, 503 or 504, or none at all; `None`: any number.
+    /// The number of responses 502, 503, 504 or missing in a row that ejects; `None`: no number
+    /// does.
     pub consecutive_gateway_failure: Option<u32>,
-    /// Requests in a row that got no response: the endpoint could not be
-    /// reached, did not answer in time, or cut the connection.
+    /// The number of missing responses in a row that ejects, as the endpoint could not be reached,
+    /// did not answer in time, or cut the connection; `None`: no number does.
     pub consecutive_local_origin_failure: Option<u32>,
     /// The rule by which a success rate is too far below the others', if there is one.
     pub success_rate: Option<SuccessRate>,
-    /// The time between two looks at success rates; an endpoint that was not
-    /// ejected for one has one ejection less to its account.
+    /// The time between two comparisons of success rates. Each interval throughout which an
+    /// endpoint is in use takes one ejection off its account.
     pub interval: Duration,
-    /// The time of an ejection, multiplied by the number of ejections on the account.
+    /// The length of an endpoint's first ejection; a later one is this times the ejections on its
+    /// account.
     pub base_ejection_time: Duration,
-    /// The longest time of an ejection, the jitter apart, but no shorter than the base.
+    /// The longest ejection before jitter is added; a value below the base counts as the base.
     pub max_ejection_time: Duration,
     /// The most that chance adds to each ejection, so that not all endpoints return at once.
     pub max_ejection_time_jitter: Duration,
-    /// The percent of the endpoints that may be ejected at a time; one of
-    /// several in any case, the last one never.
+    /// The percentage of the endpoints that may be ejected at a time. One of several always may be,
+    /// the last one in use never.
     pub max_ejection_percent: u8,
 }
 
-/// The rule by which a success rate is too low.
+/// The rule by which an endpoint's success rate is too low.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SuccessRate {
-    /// Endpoints that must have had enough requests.
+    /// The number of endpoints that must have had enough requests; below 2 it counts as 2.
     pub minimum_hosts: usize,
-    /// The number of requests in an interval that is enough.
+    /// The number of requests in an interval that is enough for an endpoint's rate to count.
     pub request_volume: u64,
     /// The distance below the mean beyond which a rate is too low, in thousandths of the
     /// standard deviation.
@@ -90,7 +92,7 @@ impl Ejection {
         Self::SuccessRate,
     ];
 
-    /// Returns a small integer for tables.
+    /// Returns the reason's place in [`Ejection::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
@@ -134,7 +136,7 @@ impl Outliers {
         }
     }
 
-    /// Takes over the counts of another, and the interval that has begun.
+    /// Takes over the counts of `before`, and its interval that has begun.
     pub(super) fn take_over(&mut self, before: &Self) {
         self.ejections = before.ejections;
         self.prevented = before.prevented;
@@ -166,7 +168,7 @@ impl Outliers {
         due
     }
 
-    /// Returns whether one more endpoint may be ejected; counts it as ejected or as prevented.
+    /// Returns whether one more endpoint may be ejected, and counts the ejection or its prevention.
     pub(super) fn allows(&mut self, cause: Ejection, ejected: usize, present: usize) -> bool {
         let share = present * usize::from(self.config.max_ejection_percent) / 100;
         let allowed = ejected < share.max(1).min(present.saturating_sub(1));
@@ -215,7 +217,7 @@ pub(super) struct Record {
     offence: Option<Offence>,
     /// The number of ejections on the account.
     ejections: u32,
-    /// Whether it was ejected in this interval.
+    /// Whether the endpoint was ejected at some time in this interval.
     was_ejected: bool,
 }
 

@@ -12,7 +12,8 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Returns rules by which three failures in a row eject for a second, at most half the endpoints.
+/// Returns rules by which five 5xx, four gateway failures or three missing responses in a row eject
+/// for a second, at most half of the endpoints.
 fn config() -> OutlierConfig {
     OutlierConfig {
         consecutive_5xx: Some(5),
@@ -442,8 +443,8 @@ fn the_interval_of_an_ejection_takes_nothing_off_the_account() {
     assert_eq!(health.endpoint(0).ejected_until, Some(at(52_000)));
 }
 
-/// Returns the endpoints that are ejected at the end of an interval in which
-/// each had so many responses, and so many of them no server error.
+/// Returns the endpoints that are ejected at the end of an interval. `answers` has, for each
+/// endpoint, its responses and how many of them were no server error.
 fn low_rates(rule: SuccessRate, answers: &[(usize, usize)]) -> Vec<usize> {
     let config = OutlierConfig {
         success_rate: Some(rule),

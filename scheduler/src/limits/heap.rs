@@ -1,21 +1,22 @@
-//! What to stop doing as memory runs short.
+//! Overload by memory: what the process stops doing as memory runs short.
 
 /// The bounds at which memory begins to be short.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeapBounds {
-    /// Bytes that the process may use; at least 1.
+    /// The bytes that the process may use; at least 1.
     pub max_bytes: u64,
-    /// The share of them from which new requests are refused.
+    /// The share of `max_bytes` from which new requests are refused.
     pub stop_accepting_requests: f64,
-    /// The share of them from which new connections are refused.
+    /// The share of `max_bytes` from which new connections are refused.
     pub stop_accepting_connections: f64,
 }
 
-/// The shortage of memory: each state does what those before it do.
+/// The degree to which memory is short; each state also does what the states
+/// before it do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum HeapState {
-    /// Memory is not short at all.
+    /// Memory is not short, and nothing is refused.
     #[default]
     Ample,
     /// New requests are refused.
@@ -48,7 +49,7 @@ pub struct HeapGuard {
 }
 
 impl HeapGuard {
-    /// Creates a guard that has memory to spare.
+    /// Creates a guard in the state [`HeapState::Ample`].
     pub fn new(bounds: HeapBounds) -> Self {
         Self {
             bounds,

@@ -1,10 +1,10 @@
-//! The least that a client must move while it is the one that is waited for.
+//! The least rate at which a client must move bytes while the proxy waits for it.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// The least that a client must move.
+/// The rate that a client must keep to while the proxy waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MinRate {
     /// The rate, averaged over a window; at least 1.
@@ -15,18 +15,17 @@ pub struct MinRate {
 
 /// The time for which a client has kept the proxy waiting, and the bytes that it moved.
 ///
-/// Only time in which the client is waited for counts, so that one that is
-/// paced, or whose backend is slow, uses nothing up. Once the waiting adds up
-/// to a window, the bytes moved since the window began are judged; then the
-/// next one begins. An average over the whole exchange would let a client that
-/// took much at first dribble for hours.
+/// Only time in which the proxy waits for the client counts, so that a client that is paced, or
+/// whose endpoint is slow, uses nothing up. Once the waiting adds up to a window, the bytes moved
+/// since the window began are judged; then the next window begins. An average over the whole
+/// exchange would let a client that took much at first dribble for hours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Patience {
     /// The time waited in this window, before `since`.
     waited: Duration,
-    /// The time since which the client is waited for, if it is.
+    /// The time since which the proxy waits for the client, if it does.
     since: Option<Time>,
-    /// Bytes moved in this window.
+    /// The bytes that the client has moved in this window.
     bytes: u64,
 }
 
@@ -53,13 +52,14 @@ impl Patience {
         self.waited + self.since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Returns when the window will be full; `None` while the client is not waited for.
+    /// Returns when the window will be full if the proxy goes on waiting; `None` while it does not
+    /// wait.
     pub fn due(&self, rule: &MinRate) -> Option<Time> {
         Some(self.since? + rule.window.saturating_sub(self.waited))
     }
 
-    /// Returns whether the client has been too slow, once the window is full;
-    /// begins the next one if it has not.
+    /// Returns whether the client has been too slow, once the window is full; begins the next
+    /// window if it has not.
     pub fn is_too_slow(&mut self, now: Time, rule: &MinRate) -> bool {
         let waited = self.waited(now);
         if waited < rule.window {
@@ -129,9 +129,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that, whatever the pattern, a client that dribbles below the
-        /// rate is found out within two windows of waiting, and one that keeps
-        /// to it in each wait never is.
+        /// Checks that a client that dribbles below the rate is found out within two windows of
+        /// waiting, and that a client that keeps to the rate in each wait never is.
         #[test]
         fn dribbling_is_found_out_and_keeping_up_is_not(
             waits in prop::collection::vec((1_u64..3_000, 0_u64..5_000), 1..200),

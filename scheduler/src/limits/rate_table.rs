@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Entries in which a key can lie.
+/// The number of entries in which a key can lie.
 const WAYS: usize = 8;
 
 /// The bound on the requests of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
-    /// Requests that may come at once; at least 1.
+    /// The number of requests that may come at once; at least 1.
     pub max_tokens: u32,
     /// The time in which one more request is allowed; not zero.
     pub interval: Duration,
@@ -35,9 +35,10 @@ struct RateEntry {
 /// Token buckets by key, as the generic cell rate algorithm has them: one
 /// instant for each.
 ///
-/// A key lies in one of eight entries that its hash points at. Where all of
-/// them are in use, the one closest to a full bucket gives way: it is forgiven
-/// little, and those in debt are not forgotten for a flood of other keys.
+/// A key lies in one of eight entries that its hash points at. Where all eight
+/// are in use, the one closest to a full bucket gives way. It is forgiven
+/// little, and a flood of other keys does not make the table forget those in
+/// debt.
 #[derive(Clone, Debug)]
 pub struct RateTable {
     bucket: Bucket,
@@ -54,8 +55,8 @@ impl RateTable {
         }
     }
 
-    /// Takes a token of a key's bucket, and returns the number that it has
-    /// left. The key is a hash that clients cannot aim.
+    /// Takes a token of a key's bucket, and returns the number of tokens left.
+    /// The key must be a hash that clients cannot aim at an entry.
     ///
     /// # Errors
     ///

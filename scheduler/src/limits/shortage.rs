@@ -6,8 +6,8 @@ use crate::Time;
 /// that were turned away ask again within seconds.
 const LASTS: Duration = Duration::from_secs(10);
 
-/// The want of places where all are taken: a request that found none comes back
-/// within a short while.
+/// A shortage of places, which lasts for a while after each request that found
+/// none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shortage {
     missed_at: Option<Time>,

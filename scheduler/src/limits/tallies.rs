@@ -1,4 +1,4 @@
-//! How much of something each of many has open.
+//! Bounded counts by key of what each client, or other owner, has open.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,9 @@ impl<K: Ord> Tallies<K> {
         }
     }
 
-    /// Counts one more of this key, unless it has as many as it may; returns
-    /// whether it was counted, and so has to be [taken away](Self::leave) again.
+    /// Counts one more of this key, unless the key has as many as it may.
+    /// Returns whether it was counted, and so has to be [taken
+    /// away](Self::leave) again.
     #[must_use]
     pub fn enter(&mut self, key: K) -> bool {
         if self.max_each == 0 {

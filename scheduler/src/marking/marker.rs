@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{FlowMarks, Mark, Marking};
 use crate::Time;
 
-/// The marks of many flows, of which a bounded number is remembered: a flow that was
-/// forgotten is new again (SFD02 3.2: edge routers need not keep flow state forever).
+/// A marker of many flows that remembers a bounded number of them. A flow that was forgotten is new
+/// again (SFD02 3.2: edge routers need not keep flow state forever).
 #[derive(Clone, Debug)]
 pub struct Marker<K> {
     marking: Marking,
@@ -14,7 +14,7 @@ pub struct Marker<K> {
     flows: BTreeMap<K, MarkedFlow>,
     /// The flows by their last packet, the oldest first.
     by_use: BTreeMap<u64, K>,
-    /// Number of the next packet.
+    /// The number of the next packet, by which `by_use` is ordered.
     next_use: u64,
 }
 
@@ -60,7 +60,7 @@ impl<K: Ord + Clone> Marker<K> {
         mark
     }
 
-    /// Counts the flows that are remembered.
+    /// Returns the number of flows that are remembered.
     pub fn len(&self) -> usize {
         self.flows.len()
     }

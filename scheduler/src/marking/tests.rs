@@ -14,7 +14,7 @@ fn at(nanos: u64) -> Time {
     Time::from_nanos(nanos)
 }
 
-/// Returns the marks of a flow that has sent so much.
+/// Returns the state of a flow that has sent `bytes` bytes.
 fn after(bytes: u64) -> FlowMarks {
     let mut flow = FlowMarks::default();
     flow.count(bytes);

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Networks remembered at most.
+/// The most networks that are remembered.
 const CAPACITY: usize = 1024;
 
-/// A minimum is believed for one to two of these (BBR's min_rtt window is 10 s:
+/// The window of a minimum, which is believed for one to two windows (BBR's min_rtt window is 10 s:
 /// draft-ietf-ccwg-bbr, MinRTTFilterLen).
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -30,7 +30,7 @@ impl Base {
     }
 }
 
-/// A windowed minimum for each network.
+/// The base round trips of networks: a windowed minimum for each.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BaseRtts {
     networks: BTreeMap<u64, Base>,
@@ -49,10 +49,10 @@ impl BaseRtts {
         self.networks.get(&network).is_some_and(|base| base.trusted)
     }
 
-    /// Notes a round trip, seen while the uplink had a queue or not. The least of a network
-    /// that was only heard of through a queue holds that queue: believed, it would hide it,
-    /// and each new network a longer one. Returns whether it is lower, by `notable` at
-    /// least, than what was believed.
+    /// Notes a round trip of a network, and returns whether it is below the one believed by
+    /// `notable` at least. `queued` says whether the uplink had a queue. The least round trip of a
+    /// network that was only heard of through a queue holds that queue: believed, it would hide the
+    /// queue, and each new network a longer one.
     pub(super) fn observe(
         &mut self,
         now: Time,
@@ -89,7 +89,7 @@ impl BaseRtts {
         }
     }
 
-    /// Lets go of the network not heard of for longest.
+    /// Forgets the network that was silent for longest, if the table is full.
     fn make_room(&mut self) {
         if self.networks.len() < CAPACITY {
             return;

@@ -1,15 +1,15 @@
-//! Lets the search for the rate act only while a shared link explains the delays.
+//! The gate, which lets the search for the rate act only while a shared link explains the delays.
 //!
-//! Queues behind clients' own links look like one of the uplink's to a control that watches
-//! delays alone: paced down to what such a client takes, all others wait for nothing.
-//! So a bank of hypothetical links is fed with what really leaves the host. Each says
-//! what delay it would have added to a packet. One that would have added more than there
-//! was is refuted: no packet passes a link sooner than the link can carry it, whatever
-//! else it meets on its way. What clients' own queues add refutes nothing, and seldom
-//! imitates the curve that one link predicts for the packets of all clients.
+//! To a control that watches delays alone, queues behind clients' own links look like a queue of
+//! the uplink's. Paced down to what one such client takes, all others would wait for nothing. So a
+//! bank of hypothetical links is fed with what really leaves the host. Each link says what delay it
+//! would have added to a packet. A link that would have added more than the packet met is refuted:
+//! no packet passes a link sooner than the link can carry it, whatever else it meets on its way.
+//! What clients' own queues add refutes nothing, and seldom imitates the curve that one link
+//! predicts for the packets of all clients.
 //!
-//! While no link explains the delays the pacer is open. Once one does the search begins
-//! at its rate, and is never let below a rate that is refuted.
+//! While no link explains the delays, the pacer is open. Once a link does, the search begins at its
+//! rate, and is never let below a rate that is refuted.
 
 mod attention;
 mod bank;
@@ -32,10 +32,10 @@ use probes::{Probe, ProbeSet};
 use pulses::Pulses;
 use windows::{DelayWindow, Delivered};
 
-/// Sockets asked for in one poll, at most.
+/// The most sockets asked for in one poll.
 pub const GATE_POLL_MAX: usize = 32;
 
-/// Sockets followed at most; others are no evidence.
+/// The most sockets that are followed; others give no evidence.
 const SOCKETS_MAX: usize = 1024;
 
 /// The pacer's rate while nothing shared is proven, in bits per second.
@@ -47,39 +47,39 @@ const CEILING_BITS_PER_S: u64 = 1_000_000_000;
 /// The number of polls from one decision to the next.
 const DECIDED_EACH: u32 = 8;
 
-/// A probe with so little of its client's under way before it is clean.
+/// The most bytes under way to its client before a probe that counts as clean.
 const CLEAN_BYTES: u64 = 3000;
 
-/// A write so long is a burst of full segments.
+/// The least wire bytes of a probe that counts as a burst of full segments.
 const BIG_BYTES: u64 = 1200;
 
-/// A link that holds less than this is idle.
+/// The queue below which a link of the bank counts as idle, in seconds.
 const IDLE_S: f32 = 0.001;
 
-/// The search goes no further below the link that explains the delays: it may be following
-/// one client's own queue.
+/// The least part of the explaining link's rate that the search may fall to: further down it may be
+/// following one client's own queue.
 const FALL_MOST: f64 = 0.25;
 
-/// Shorter queues tell nothing, in seconds.
+/// The longest queue that tells nothing, in seconds.
 const NOTABLE_S: f32 = 0.002;
 
-/// The seconds below which a queue tells nothing until so many delays were heard where no
-/// queue was to be expected: until then it is not known how far they vary by themselves,
-/// and jitter of some milliseconds looks like one link or other for a moment.
+/// The longest queue that tells nothing, in seconds, until `QUIET` delays were heard where no queue
+/// was to be expected. Until then it is not known how far delays vary by themselves, and jitter of
+/// some milliseconds looks for a moment like one link or another.
 const UNKNOWN_S: f32 = 0.012;
 const QUIET: u32 = 3;
 
-/// Acknowledgements that could tell, before a link is believed in.
+/// The number of acknowledgements that could tell, before a link is believed in.
 const NEEDED: f32 = 25.0;
 
-/// An engagement shorter than this was a mistake.
+/// The length of an engagement below which it was a mistake.
 const MISTAKE: Duration = Duration::from_secs(10);
 
-/// A poll that comes so long after the last has been kept from the CPU: what it hears of
-/// may have been there for long.
+/// The time after the last poll from which a poll is late: its thread was kept from the CPU, and
+/// what it hears of may have been there for long.
 const LATE: Duration = Duration::from_millis(3);
 
-/// The pacer is open again if there is a backlog and nothing is learnt for so long.
+/// The time without anything learnt after which the pacer is open again, if there is a backlog.
 const DEAF: Duration = Duration::from_secs(2);
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -87,7 +87,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// The operator's settings of the gate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateConfig {
-    /// A rate that the operator has named, in bits per second: never exceeded.
+    /// The rate that the operator has named, if any, in bits per second; the pacer never exceeds
+    /// it.
     pub named_bits_per_s: Option<u64>,
 }
 
@@ -100,22 +101,21 @@ pub struct Found {
     pub queue: Duration,
 }
 
-/// Bytes of a socket have left the host.
+/// A report that bytes of a socket have left the host.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// The number of the socket, as in [`Write::socket`].
     pub socket: u64,
     /// The client's network, as in [`Write::network`].
     pub network: u64,
-    /// Bytes of the stream that have left so far, each counted once:
-    /// `tcpi_bytes_sent - tcpi_bytes_retrans`.
+    /// The stream's bytes that have left, each counted once: `tcpi_bytes_sent -
+    /// tcpi_bytes_retrans`.
     pub first_sent: u64,
-    /// `tcpi_bytes_acked`, at the same moment.
+    /// The bytes acknowledged at the same moment, the kernel's `tcpi_bytes_acked`.
     pub bytes_acked: u64,
     /// The segments sent again, the kernel's `tcpi_total_retrans`.
     pub repeated: u32,
-    /// Wire bytes of what has left since the socket's last report, what was sent again
-    /// included.
+    /// The wire bytes that have left since the socket's last report, those sent again included.
     pub wire_bytes: u64,
 }
 
@@ -126,24 +126,25 @@ pub struct GateSample {
     pub socket: u64,
     /// The bytes acknowledged, the kernel's `tcpi_bytes_acked`.
     pub bytes_acked: u64,
-    /// `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
+    /// The least round trip, the kernel's `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
     pub min_rtt: Duration,
-    /// `tcpi_total_retrans`: while it rises an acknowledgement does not say of which
-    /// packet it is.
+    /// The segments sent again, the kernel's `tcpi_total_retrans`. While it rises, an
+    /// acknowledgement does not say which packet it is for.
     pub repeated: u32,
 }
 
-/// Whether a shared link is proven.
+/// The state of the gate: whether a shared link is proven.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum GateState {
     Open,
     Engaged {
         since: Time,
-        /// The anchor at first; it follows the anchor slowly.
+        /// The anchor of the search when the gate engaged, in bits per second; later it follows the
+        /// anchor slowly.
         anchor: f64,
-        /// The noise of clients' delays when it was proven, in seconds.
+        /// The noise of clients' delays when the link was proven, in seconds.
         noise_s: f32,
-        /// The time since which the anchor is as high as it may get.
+        /// The time since which the anchor has been as high as it may get, if it is.
         at_ceiling: Option<Time>,
     },
 }
@@ -157,7 +158,7 @@ struct Socket {
     reported_at: Time,
 }
 
-/// The search for the rate behind the proof that there is one.
+/// The search for the uplink's rate, which acts only while a shared link is proven.
 #[derive(Clone, Debug)]
 pub struct Gate {
     control: RateControl,
@@ -170,11 +171,11 @@ pub struct Gate {
     sockets: BTreeMap<u64, Socket>,
     delivered: Delivered,
     delays: DelayWindow,
-    /// Floors found, each with its time: the highest of ten seconds counts.
+    /// The floors found, each with its time; the highest of the last ten seconds counts.
     floors: Vec<(Time, usize)>,
     /// The noise of clients' delays without a queue, on average, in seconds.
     noise_s: f32,
-    /// Delays heard where no queue was to be expected.
+    /// The number of delays heard where no queue was to be expected.
     quiet: u32,
     /// The time at which an acknowledgement last showed a delay.
     learnt_at: Time,
@@ -236,7 +237,7 @@ impl Gate {
         })
     }
 
-    /// Returns the last answer of the gate.
+    /// Returns the pacer's settings, as the gate has them now.
     pub fn control(&self) -> Control {
         let rate = match self.state {
             GateState::Open => self.named_bits_per_s.unwrap_or(OPEN_BITS_PER_S),
@@ -252,14 +253,14 @@ impl Gate {
         self.control.on_write(now, write);
     }
 
-    /// Notes that something has left the host that is no stream's: packets of a set-up or
-    /// of an end.
+    /// Notes that wire bytes of no stream have left the host: packets of a connection's set-up or
+    /// end.
     pub fn on_overhead(&mut self, now: Time, wire_bytes: u64) {
         self.bank.send(now, wire_bytes, self.clip_s());
     }
 
-    /// Notes that bytes of a socket have left the host. To be called after each write, and
-    /// at each poll of sockets that hold bytes back.
+    /// Notes that bytes of a socket have left the host. A driver calls it after each write, and at
+    /// each poll for sockets that hold bytes back.
     pub fn on_sent(&mut self, now: Time, sent: Sent) {
         if sent.wire_bytes == 0 {
             return;
@@ -298,7 +299,7 @@ impl Gate {
             .push(probe, || self.bank.predict(sent.wire_bytes));
     }
 
-    /// Forgets a socket that is gone, or will not be asked again.
+    /// Forgets a socket that is gone, or will not be asked about again.
     pub fn on_close(&mut self, socket: u64) {
         self.control.on_close(socket);
         self.probes.forget(socket);
@@ -363,8 +364,8 @@ impl Gate {
         self.control()
     }
 
-    /// Returns how long the driver may rest, for nothing is late: it need neither report nor
-    /// ask anything. To be called after each poll. A driver that rests closes all sockets
+    /// Returns how long the driver may rest, because nothing is late; until then it need neither
+    /// report nor ask anything. A driver calls it after each poll. To rest, it closes all sockets
     /// ([`Gate::on_close`]), and reports them anew with the first writes after that.
     pub fn rest(&mut self, now: Time) -> Option<Duration> {
         if self.is_engaged() {
@@ -373,7 +374,7 @@ impl Gate {
         self.attention.rest(now)
     }
 
-    /// Takes what one socket says into account.
+    /// Takes one socket's sample into account.
     fn hear(&mut self, now: Time, sample: &GateSample, is_late: bool) {
         let Some(socket) = self.sockets.get_mut(&sample.socket) else {
             return;
@@ -446,10 +447,10 @@ impl Gate {
         self.evidence.add(now, &self.bank, &seen);
     }
 
-    /// Returns how long a queue may get before it drops, in seconds. Where delays vary
-    /// without a queue, one must get longer than that to be told from them. A pulse may make
-    /// a longer queue than any of late, and what no link is then said to hold is taken for
-    /// noise.
+    /// Returns how long a queue may get before it drops packets, in seconds. Where delays vary
+    /// without a queue, a queue must get longer than they vary to be told from noise. A pulse may
+    /// make a longer queue than any of late; bounded to those, no link would be said to hold it,
+    /// and it would be taken for noise.
     fn clip_s(&self) -> f32 {
         let clip_s = self.delays.clip_s().max(6.0 * self.noise_s);
         if self.is_engaged() {
@@ -459,8 +460,8 @@ impl Gate {
         }
     }
 
-    /// Returns the slowest link that is possible at all: above what was refuted of late,
-    /// and not below what was delivered.
+    /// Returns the index of the slowest link that is possible at all: above what was refuted of
+    /// late, and not below what was delivered.
     fn least_rate(&self, now: Time) -> usize {
         let delivered = self.delivered.most(now, Duration::from_secs(10));
         let floors = self.floors.iter().map(|(_, index)| *index);
@@ -468,7 +469,8 @@ impl Gate {
         delivered.map_or(floor, |rate| floor.max(index_of(0.95 * rate)))
     }
 
-    /// Corrects the bank by what came back soon: its errors add up while it is busy.
+    /// Shortens the bank's queues to the least delay of late, for their errors add up while they
+    /// are busy.
     fn shorten(&mut self, now: Time) {
         if now.since(self.shortened_at) < SECOND {
             return;
@@ -507,9 +509,9 @@ impl Gate {
         }
     }
 
-    /// Returns the link that explains the delays, in bits per second, if one does. None
-    /// does before it is known what was delivered: for a moment jitter looks like some link
-    /// or other, and what is then held back to it hides that it carries more.
+    /// Returns the rate of the link that explains the delays, in bits per second, if one does. No
+    /// link does before the delivery rate is known: for a moment, jitter looks like some link or
+    /// other, and holding back to that link would hide that the real one carries more.
     fn explained(&self, now: Time, needed: f32) -> Option<f64> {
         let delivered = self.delivered.most(now, Duration::from_millis(1100))?;
         let clients = self.clients.heard_since(now - 3 * SECOND);

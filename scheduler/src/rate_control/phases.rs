@@ -1,4 +1,4 @@
-//! Growing, draining, and doubting that a delay is the uplink's.
+//! The phases of the rate control: growing, draining, and doubting that a delay is the uplink's.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{
 use crate::Time;
 
 impl RateControl {
-    /// Returns what to send at, as a multiple of the anchor.
+    /// Returns the gain, which is the pacer's rate as a multiple of the anchor.
     pub(super) fn gain(&mut self, now: Time, passed: f64) -> f64 {
         let gain = 1.0 + (self.target() - self.queue) / self.reaction(now);
         self.doubt(now, passed, gain < DOUBT_GAIN);
@@ -23,8 +23,8 @@ impl RateControl {
         gain.clamp(GAIN_MIN, self.gain_most(now))
     }
 
-    /// Returns the most that the gain may be. A search behind a gate sends more than it
-    /// believes the link carries only for what it keeps waiting.
+    /// Returns the most that the gain may be. A search behind a gate exceeds the rate that it
+    /// believes in only for the queue that it keeps.
     fn gain_most(&self, now: Time) -> f64 {
         if self.config.cautious {
             (1.0 + self.kept() / self.reaction(now)).min(GAIN_MAX_CAUTIOUS)
@@ -33,9 +33,9 @@ impl RateControl {
         }
     }
 
-    /// Tests a delay that the pacer has held back against for long. A queue of ours falls
-    /// when less is sent. A delay that does not fall is another queue's (delayed
-    /// acknowledgements, the clients' own links, a new route), and is to be left out of account.
+    /// Tests a delay that the pacer has held back against for long. The uplink's queue falls when
+    /// less is sent. A delay that does not fall is another queue's (delayed acknowledgements, the
+    /// clients' own links, a new route), and is to be left out of account.
     pub(super) fn doubt(&mut self, now: Time, passed: f64, holding_back: bool) {
         let passed = passed.min(0.01);
         if holding_back {
@@ -159,7 +159,8 @@ mod tests {
     use crate::rate_control::tests::control;
     use crate::rate_control::{RateControlConfig, Write};
 
-    /// The times that follow from the rate of `control()`.
+    /// The time of a segment at the rate of `control()`, in seconds; target and reaction follow
+    /// from it.
     const SEGMENT_S: f64 = 1.0 / 1024.0;
     const TARGET_S: f64 = 3.0 / 2048.0;
     const REACTION_S: f64 = 1.0 / 16.0;
@@ -304,8 +305,8 @@ mod tests {
         assert_eq!(judged(1000, 0.06, 2.0), (false, 0.01, 1.0));
     }
 
-    /// Returns the control of a link that was unqueued for so long, in seconds, and carried so
-    /// many bytes in that time.
+    /// Returns the control of a link that was without a queue for `unqueued` seconds, and carried
+    /// `carried` bytes in that time.
     fn growing(unqueued: f64, carried: u64) -> RateControl {
         let mut control = control();
         control.frontier = Some(Point {
@@ -325,7 +326,7 @@ mod tests {
         control
     }
 
-    /// Returns the factor by which the anchor grows.
+    /// Returns the factor by which the anchor grows in one call.
     fn growth(control: &mut RateControl) -> f64 {
         let anchor = control.anchor;
         control.grow(at(5000), 0.0, true);

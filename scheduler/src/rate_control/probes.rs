@@ -1,11 +1,11 @@
-//! Which writes are out on the link.
+//! The writes that are out on the link, as probes.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::Time;
 
-/// A write whose acknowledgement will tell where the link has come to.
+/// A write whose acknowledgement will tell how far the link has come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WriteProbe {
     pub(super) socket: u64,
@@ -14,7 +14,7 @@ pub(super) struct WriteProbe {
     pub(super) written: u64,
     /// The uplink's bytes up to and with this write.
     pub(super) position: u64,
-    /// Wire bytes of the write itself, about.
+    /// The wire bytes of the write itself, about.
     pub(super) burst: u64,
     pub(super) sent_at: Time,
 }
@@ -22,17 +22,17 @@ pub(super) struct WriteProbe {
 /// The most probes. A probe is 48 bytes, and each is looked at in each poll.
 const CAPACITY: usize = 512;
 
-/// Probes are at least this far apart, twice that for each [`CROWD`] of them
-/// already out: at 0.3 ms of round trip all writes of a 10 Mbit/s link are
+/// The least time between two probes, doubled for each [`CROWD`] of them
+/// already out. At 0.3 ms of round trip all writes of a 10 Mbit/s link are
 /// probes, at 300 ms one in about two milliseconds.
 const SPACING: Duration = Duration::from_micros(100);
 const CROWD: usize = 64;
 
-/// A probe that no client acknowledged for this long tells nothing any more: the
-/// client has gone.
+/// The time after which a probe that was not acknowledged tells nothing any
+/// more: the client has gone.
 const LIFETIME: Duration = Duration::from_secs(3);
 
-/// Probes beyond the frontier, in the order of their positions.
+/// The probes beyond the frontier, in the order of their positions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WriteProbes {
     ring: VecDeque<WriteProbe>,
@@ -62,7 +62,7 @@ impl WriteProbes {
         self.ring.iter()
     }
 
-    /// Forgets those that the link has passed, and those too old.
+    /// Forgets the probes that the link has passed, and those too old.
     pub(super) fn pass(&mut self, now: Time, position: u64) {
         while let Some(first) = self.ring.front() {
             if first.position > position && now.since(first.sent_at) < LIFETIME {
@@ -72,13 +72,13 @@ impl WriteProbes {
         }
     }
 
-    /// Forgets those of a socket up to so many of its bytes.
+    /// Forgets the probes of a socket within the first `written` of its bytes.
     pub(super) fn drop_until(&mut self, socket: u64, written: u64) {
         self.ring
             .retain(|probe| probe.socket != socket || probe.written > written);
     }
 
-    /// Forgets those of a socket that is gone.
+    /// Forgets the probes of a socket that is gone.
     pub(super) fn forget(&mut self, socket: u64) {
         self.ring.retain(|probe| probe.socket != socket);
     }

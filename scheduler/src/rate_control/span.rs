@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use crate::Time;
 
-/// Points kept of a span, about.
+/// The number of points kept of a span, about.
 const POINTS: u32 = 64;
 
-/// The link had carried all bytes up to `position` at about `departed_at`.
+/// A point of the link's progress: by about `departed_at`, it had carried all bytes up to
+/// `position`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) departed_at: Time,
@@ -37,9 +38,8 @@ impl BusySpan {
     /// Notes that the link was busy up to this point. Once the span is as long as `length`,
     /// returns the rate over it in bits per second, and goes on with its second half.
     ///
-    /// A point can only be late (a poll, a delayed acknowledgement), so each
-    /// end is the earliest of a quarter of the span, as seen from a link of
-    /// `rate_bits_per_s`.
+    /// A point can only be late (a poll, a delayed acknowledgement). So each end is the earliest
+    /// point of a quarter of the span, as seen from a link of `rate_bits_per_s`.
     pub(super) fn extend(
         &mut self,
         point: Point,
@@ -101,7 +101,7 @@ mod tests {
     /// A span's length, of which 1 ms is a 64th.
     const LENGTH: Duration = Duration::from_millis(64);
 
-    /// Returns a point that departed at `us`, `late_us` later than from a link that never
+    /// Returns a point that departed at `us`, which is `late_us` later than from a link that never
     /// rests.
     fn late(us: u64, late_us: u64) -> Point {
         Point {

@@ -8,14 +8,15 @@ pub struct RateControlConfig {
     /// The rate to start at, in bits per second on the wire. Too high costs one queue in
     /// the kernel until the first measurement.
     pub initial_rate_bits_per_s: u64,
-    /// The rate that the anchor never goes below, in bits per second; where
-    /// `max_rate_bits_per_s` is the lower one, that counts.
+    /// The rate that the anchor never goes below, in bits per second. If `max_rate_bits_per_s` is
+    /// lower, that counts instead.
     pub min_rate_bits_per_s: u64,
     /// The rate that the anchor never goes above, in bits per second.
     pub max_rate_bits_per_s: u64,
-    /// Whether it sends a tenth more than the anchor at most, and grows in small steps: for a
-    /// caller that raises it on a faster link ([`RateControl::raise`](super::RateControl::raise)).
-    /// It then keeps a short queue, a part of the round trip.
+    /// Whether the rate control sends a tenth more than the anchor at most, and grows in small
+    /// steps, for a caller that raises the anchor on a faster link
+    /// ([`RateControl::raise`](super::RateControl::raise)). It then also keeps a short queue, a
+    /// part of the round trip.
     pub cautious: bool,
 }
 
@@ -38,10 +39,10 @@ pub struct Write {
     /// The client's network: a hash of its address, or of its /24 or /48 where
     /// all clients in it have about the same round trip.
     pub network: u64,
-    /// Bytes written to the socket so far, this write included, as
-    /// `tcpi_bytes_acked` counts them.
+    /// The bytes written to the socket so far, this write included, as `tcpi_bytes_acked` counts
+    /// them.
     pub written: u64,
-    /// Bytes that the uplink was debited so far, this write included
+    /// The bytes that the uplink was debited so far, this write included
     /// ([`EgressStats::wire_bytes`](crate::EgressStats::wire_bytes)).
     pub position: u64,
 }
@@ -53,13 +54,13 @@ pub struct SocketSample {
     pub socket: u64,
     /// The bytes acknowledged, the kernel's `tcpi_bytes_acked`.
     pub bytes_acked: u64,
-    /// `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
+    /// The least round trip, the kernel's `tcpi_min_rtt`; [`Duration::MAX`] if there is none.
     pub min_rtt: Duration,
 }
 
 /// The pacer's settings until the next poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// Bits per second on the wire.
+    /// The pacer's rate, in bits per second on the wire.
     pub rate_bits_per_s: u64,
 }

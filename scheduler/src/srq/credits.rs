@@ -1,23 +1,23 @@
-//! Which queue is served next: shares by credit, in place of chance.
+//! The choice of the queue that is served next: shares by credit, in place of chance.
 
 use super::MAX_QUEUES;
 
-/// Bits of fraction of a credit.
+/// The bits of fraction of a credit.
 const FRACTION: u32 = 16;
 
-/// The most that a queue may be ahead of its share or behind it. No queue comes near.
+/// The most that a queue may be ahead of its share or behind it, which no queue comes near.
 const BOUND: i128 = 1 << 80;
 
 /// The credits of some queues: what each is behind its share of the service.
 ///
-/// At each step every queue with a member ready earns its part of it, and the one with the
-/// most pays for it. So the first of them has its share (SRQ06 III-C: 90 %) and the others
-/// the rest by their members, exactly, where the paper has chances.
+/// At each step, every queue with a member ready earns its part of the service, and the queue with
+/// the most credit is served and pays for the step. So the first of them has exactly its share
+/// (SRQ06 III-C: 90 %), and the others the rest by their members, where the paper has chances.
 #[derive(Clone, Debug)]
 pub struct Credits {
     first_share_percent: u8,
     credits: [i128; MAX_QUEUES],
-    /// The amount that the last step was charged: the next one is taken to be alike.
+    /// The amount of the last step, which the next step is assumed to have as well.
     last: u64,
 }
 
@@ -25,8 +25,7 @@ pub struct Credits {
 pub(crate) type Members = [usize; MAX_QUEUES];
 
 impl Credits {
-    /// Returns credits of which none has been earned; the first queue's share is from 1 to
-    /// 100.
+    /// Returns credits of zero; the first queue's share is kept within 1 to 100 percent.
     pub fn new(first_share_percent: u8) -> Self {
         Self {
             first_share_percent: first_share_percent.clamp(1, 100),
@@ -35,8 +34,8 @@ impl Credits {
         }
     }
 
-    /// Returns each queue's part of `amount`, with so many members ready in each. The sum is
-    /// the amount.
+    /// Returns each queue's part of `amount`, by the members ready in each, in the unit of credits.
+    /// The parts add up to the amount.
     fn parts(&self, members: &Members, amount: u64) -> [i128; MAX_QUEUES] {
         let mut parts = [0; MAX_QUEUES];
         let Some(first) = members.iter().position(|&members| members > 0) else {
@@ -57,8 +56,8 @@ impl Credits {
         parts
     }
 
-    /// Returns the queue whose turn it is, with so many members ready in each: of the most
-    /// credit, the lower of equals; none if none is ready.
+    /// Returns the queue whose turn it is: of those with `members` ready, the one with the most
+    /// credit, the lower of equals. `None` if no member is ready.
     pub fn pick(&self, members: &[usize; MAX_QUEUES]) -> Option<usize> {
         let parts = self.parts(members, self.last);
         let ready = (0..MAX_QUEUES).filter(|&queue| members[queue] > 0);
@@ -67,14 +66,14 @@ impl Credits {
         ready.rev().max_by_key(|&queue| credit(queue))
     }
 
-    /// Charges a queue with a step of `amount`, of which all have earned their parts. Those
-    /// with no member ready lose their credit, and the queue that is charged counts as ready.
+    /// Charges a queue with a step of `amount`, of which every queue earns its part. Queues with no
+    /// member ready lose their credit; the queue that is charged counts as ready.
     pub fn charge(&mut self, queue: usize, members: &[usize; MAX_QUEUES], amount: u64) {
         self.last = amount.max(1);
         self.pay(queue, members, i128::from(amount), amount);
     }
 
-    /// Takes back from a queue so much of what it was charged.
+    /// Takes back `amount` of what a queue was charged.
     pub fn refund(&mut self, queue: usize, members: &[usize; MAX_QUEUES], amount: u64) {
         self.pay(queue, members, -i128::from(amount), amount);
     }
@@ -182,8 +181,7 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that shares of what is served are exact to within a step or two, whatever the
-        /// steps.
+        /// Checks that the shares of service are exact to within a step or two, whatever the steps.
         #[test]
         fn shares_are_of_amounts(
             share in 1u8..=100,

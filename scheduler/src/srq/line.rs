@@ -1,21 +1,21 @@
-//! Flows that are ready: in order of rank, or in queues that share by credit.
+//! The line of flows that are ready: in order of rank, or in queues that share by credit.
 
 use super::MAX_QUEUES;
 use super::credits::{Credits, Members};
 use crate::classes::MAX_LEVELS;
 use crate::queue::{Positions, Rank, RankHeap};
 
-/// Flows that are ready, of one class or of all.
+/// A line of flows that are ready, of one class or of all.
 #[derive(Clone, Debug)]
 pub(crate) enum Line {
-    /// The least rank first.
+    /// A line in which the least rank is first.
     Ranked(RankHeap),
-    /// The least level first; in it the queue with most credit, a rank's band, and the
-    /// least rank in that.
+    /// A line in which the least level is first; in it, the queue (a rank's band) with the most
+    /// credit; and in that, the least rank.
     Shared(Box<Shared>),
 }
 
-/// The queues of each level.
+/// The levels of a line that shares, each with its queues.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     first_share_percent: u8,
@@ -60,7 +60,7 @@ impl Home {
 }
 
 impl Line {
-    /// Returns a line in order of rank; or, if the first queue has a share, of queues.
+    /// Returns an empty line: in order of rank, or, if the first queue's share is given, of queues.
     pub(crate) fn new(first_share_percent: Option<u8>) -> Self {
         match first_share_percent {
             None => Self::Ranked(RankHeap::default()),
@@ -79,7 +79,7 @@ impl Line {
         }
     }
 
-    /// Returns the rank and the slot that are next.
+    /// Returns the rank and the slot of the flow that is next.
     pub(crate) fn first(&self) -> Option<(Rank, u32)> {
         match self {
             Self::Ranked(heap) => heap.first(),
@@ -90,7 +90,7 @@ impl Line {
         }
     }
 
-    /// Puts `slot` in, or moves it to a new rank. It must be in no other line.
+    /// Puts `slot` into the line, or moves it to a new rank. The slot must be in no other line.
     pub(crate) fn insert(&mut self, positions: &mut Positions, slot: u32, rank: Rank) {
         match self {
             Self::Ranked(heap) => heap.insert(positions, slot, rank),
@@ -98,7 +98,8 @@ impl Line {
         }
     }
 
-    /// Takes `slot` out, which must be in no other line; false if it was not in.
+    /// Takes `slot`, which must be in no other line, out of this one. Returns false if it was not
+    /// in.
     pub(crate) fn remove(&mut self, positions: &mut Positions, slot: u32) -> bool {
         match self {
             Self::Ranked(heap) => heap.remove(positions, slot),
@@ -106,14 +107,14 @@ impl Line {
         }
     }
 
-    /// Charges the queue of a flow of this rank with so many bytes.
+    /// Charges the queue of a flow of this rank with `wire_bytes`.
     pub(crate) fn charge(&mut self, rank: &Rank, wire_bytes: u64) {
         if let Some((level, queue)) = self.level(rank) {
             level.credits.charge(queue, &level.members, wire_bytes);
         }
     }
 
-    /// Takes back so much of what the queue of a flow of this rank was charged.
+    /// Takes back `wire_bytes` of what the queue of a flow of this rank was charged.
     pub(crate) fn refund(&mut self, rank: &Rank, wire_bytes: u64) {
         if let Some((level, queue)) = self.level(rank) {
             level.credits.refund(queue, &level.members, wire_bytes);
@@ -244,8 +245,8 @@ mod tests {
     }
 
     proptest! {
-        /// Checks that as many are in as were put in and not taken out, and that the first
-        /// is the least of its queue.
+        /// Checks that as many slots are in as were put in and not taken out, and that the first is
+        /// the least of its queue.
         #[test]
         fn it_holds_what_was_put_in(
             ops in prop::collection::vec((0u32..30, 0u8..3, 0u8..16, 0u64..20, 0u8..4), 1..300),

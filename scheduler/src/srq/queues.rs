@@ -1,4 +1,4 @@
-//! The queues, their quanta, and how both follow what passes (SRQ06 III-C, adaptive queue
+//! The queues, their quanta, and how both are adapted to what passes (SRQ06 III-C, adaptive queue
 //! management).
 
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::Time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     queue: u8,
-    /// The queue that it was in when the interval `epoch` began, or in which it came.
+    /// The queue that the request was in when the interval `epoch` began, or in which it came.
     began: u8,
     epoch: u32,
-    /// Service attained when it entered the queue.
+    /// The service that the request had attained when it entered the queue.
     entered: u64,
 }
 
@@ -29,11 +29,11 @@ impl Progress {
 struct Sample {
     done: u64,
     failed: u64,
-    /// The sum of what is measured of those done, and of its squares. Whole numbers, so that
-    /// what is at a threshold is not above it by a rounding.
+    /// The sum of what was measured of the requests done; `squares` is that of the squares. Both
+    /// are whole numbers, so that what is at a threshold is not above it by a rounding.
     sum: u128,
     squares: u128,
-    /// The sum of what those done were served in this queue.
+    /// The sum of the service that the requests done had in this queue.
     used: u128,
 }
 
@@ -59,45 +59,47 @@ impl Sample {
         self.done + self.failed
     }
 
-    /// Returns the share that went on to the next queue.
+    /// Returns the share of departures that went on to the next queue.
     fn fail_share(&self) -> f64 {
         self.failed as f64 / self.left().max(1) as f64
     }
 
-    /// Returns whether deviation over mean is above a threshold: both squared, times the number.
+    /// Returns whether deviation over mean is above a threshold. Both sides are squared and
+    /// multiplied, so that nothing is divided.
     fn deviates(&self, threshold: f64) -> bool {
         let (done, sum, squares) = (self.done as f64, self.sum as f64, self.squares as f64);
         done * squares - sum * sum > threshold * threshold * sum * sum
     }
 }
 
-/// Counts of what happened in the queues so far.
+/// The counts of what happened in the queues so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Requests in each queue now.
+    /// The number of requests in each queue now.
     pub members: [u64; MAX_QUEUES],
-    /// Requests that ended in each queue.
+    /// The number of requests that ended in each queue.
     pub done: [u64; MAX_QUEUES],
-    /// Requests that went from each queue to the next, those that were cancelled later too.
+    /// The number of requests that went from each queue to the next, also of those that were
+    /// cancelled later.
     pub moved: [u64; MAX_QUEUES],
-    /// Last queues that were split.
+    /// The number of times that the last queue was split.
     pub splits: u64,
-    /// Last queues that were merged.
+    /// The number of times that the last queue was merged into the one before it.
     pub merges: u64,
-    /// Quanta that were increased.
+    /// The number of times that a quantum was increased.
     pub grown: u64,
-    /// Quanta that were decreased.
+    /// The number of times that a quantum was decreased.
     pub shrunk: u64,
 }
 
-/// The queues of SRQ, without their order.
+/// The queues of SRQ: their quanta and counts, without the order of their members.
 #[derive(Clone, Debug)]
 pub struct Queues {
     config: Config,
     /// The quanta of all queues but the last, which has none.
     quanta: Vec<u64>,
     samples: [Sample; MAX_QUEUES],
-    /// The end of the present interval; none before the first call.
+    /// The end of the present interval; `None` before the first call of [`Queues::is_due`].
     until: Option<Time>,
     epoch: u32,
     stats: Stats,
@@ -117,12 +119,12 @@ impl Queues {
         }
     }
 
-    /// Returns the parameters, as they are bounded.
+    /// Returns the parameters, brought within their bounds.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Counts the queues that there are now.
+    /// Returns the number of queues at present.
     pub fn count(&self) -> usize {
         self.quanta.len() + 1
     }
@@ -132,7 +134,7 @@ impl Queues {
         &self.quanta
     }
 
-    /// Returns what happened so far.
+    /// Returns the counts of what happened so far.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -146,8 +148,8 @@ impl Queues {
         }
     }
 
-    /// Takes in a request that has had, or is known to need, so much service: into the queue
-    /// that it would have come to. No statistics count the queues before it.
+    /// Takes in a request that has had, or is known to need, the service `attained`, and puts it
+    /// into the queue that it would have come to. No statistics count the queues before that.
     pub fn place(&mut self, attained: u64) -> Progress {
         let mut entered = 0;
         let mut queue = 0;
@@ -167,10 +169,10 @@ impl Queues {
         }
     }
 
-    /// Notes that a request that goes on has attained so much service in all; returns
-    /// whether it has used up its queue's quantum by that and is in the next one. What it
-    /// had beyond the quantum does not count there. A request that ends has not moved:
-    /// [`Queues::done`] alone is called for it.
+    /// Notes the service that a request has `attained` in all if it goes on. Returns whether it has
+    /// thereby used up its queue's quantum and is in the next queue, where what it had beyond the
+    /// quantum does not count. A request that ends has not moved: [`Queues::done`] alone is called
+    /// for it.
     pub fn served(&mut self, progress: &mut Progress, attained: u64) -> bool {
         self.renew(progress);
         let queue = progress.queue();
@@ -188,8 +190,8 @@ impl Queues {
         true
     }
 
-    /// Ends a request that has attained so much service. `measured` is what its queue's
-    /// statistics take: the same, which wants like sizes together; or the time since its
+    /// Ends a request that has had the service `attained` in all. `measured` is the value that its
+    /// queue's statistics take: the same, which brings like sizes together, or the time since its
     /// arrival, as the paper has it.
     pub fn done(&mut self, mut progress: Progress, attained: u64, measured: u64) {
         self.renew(&mut progress);
@@ -200,7 +202,7 @@ impl Queues {
         self.stats.members[queue] -= 1;
     }
 
-    /// Ends a request whose client has gone: it is in no statistics of this interval.
+    /// Ends a request whose client has gone, which no statistics of this interval count.
     pub fn cancel(&mut self, mut progress: Progress) {
         self.renew(&mut progress);
         for queue in usize::from(progress.began)..progress.queue() {
@@ -224,8 +226,8 @@ impl Queues {
         self.until
     }
 
-    /// Returns whether an interval has ended, after which the next one begins. To be
-    /// followed by [`Queues::adapt`]; the first call begins the first interval.
+    /// Returns whether an interval has ended, and begins the next one if so: the caller then calls
+    /// [`Queues::adapt`]. The first call begins the first interval.
     pub fn is_due(&mut self, now: Time) -> bool {
         let interval = self.config.interval;
         let until = *self.until.get_or_insert(now + interval);
@@ -238,9 +240,9 @@ impl Queues {
         true
     }
 
-    /// Adapts the queues to what has passed in an interval, and begins the statistics of
-    /// the next. No quantum comes below `least`. Returns whether the last two queues have
-    /// become one: then each request's place is to be renewed before the next adaptation.
+    /// Adapts the queues to what has passed in an interval, and begins the statistics of the next.
+    /// No quantum comes below `least`. Returns whether the last two queues have become one: then
+    /// the caller renews each request's place ([`Queues::renew`]) before the next adaptation.
     ///
     /// An interval in which nothing left any queue changes nothing, or a quiet night would
     /// merge all of them.

@@ -1,4 +1,4 @@
-//! How an uplink's flows rank as requests with deadlines and values: `srq`, and SRQ06's
+//! The ranking of an uplink's flows as requests with deadlines and values: `srq`, and SRQ06's
 //! baselines `edf` and `vrd`.
 
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::{Discipline, Time};
 #[derive(Clone, Debug)]
 pub(crate) struct Ranking {
     rule: Rule,
-    /// The terms of each class; none where it has no deadline, and the rule no other.
+    /// The terms of each class; `None` where neither the class nor the rule has a deadline.
     terms: Vec<Option<Terms>>,
     max_value: u32,
-    /// The time of the last call: keys are those of then.
+    /// The latest time that was noted, for which keys are computed.
     now: Time,
 }
 
@@ -27,7 +27,7 @@ enum Rule {
 }
 
 impl Ranking {
-    /// Returns what a discipline ranks by, if that is terms.
+    /// Returns the ranking of a discipline, if that ranks by terms.
     pub(crate) fn new(discipline: &Discipline, classes: &[ClassSpec]) -> Option<Self> {
         let rule = match discipline {
             Discipline::Edf => Rule::Edf,
@@ -48,7 +48,7 @@ impl Ranking {
         Some(ranking)
     }
 
-    /// Goes by these classes from now on.
+    /// Sets the classes by whose terms flows are ranked.
     pub(crate) fn set_classes(&mut self, classes: &[ClassSpec]) {
         let config = match &self.rule {
             Rule::Srq { queues, .. } => Some(queues.config()),
@@ -60,8 +60,8 @@ impl Ranking {
         self.max_value = values.max().unwrap_or(0);
     }
 
-    /// Returns whether flows of some classes come after all those of others, however long they
-    /// have waited: they have no deadline, and the others have one.
+    /// Returns whether some classes have a deadline and others none. Flows of the latter then come
+    /// last, however long they have waited.
     pub(crate) fn leaves_some_last(&self) -> bool {
         let with = self.terms.iter().flatten().count();
         (1..self.terms.len()).contains(&with)
@@ -76,7 +76,7 @@ impl Ranking {
         self.terms.get(usize::from(flow.class)).copied().flatten()
     }
 
-    /// Returns a flow's key; of those of no deadline all come last.
+    /// Returns a flow's key; flows without a deadline have the greatest, and so come last.
     pub(crate) fn key(&self, flow: &FlowView) -> u64 {
         let Some(terms) = self.terms(flow) else {
             return u64::MAX;
@@ -92,7 +92,7 @@ impl Ranking {
         }
     }
 
-    /// Returns a flow's queue, while there are queues.
+    /// Returns a flow's queue; 0 while no queues order.
     pub(crate) fn band(&self, flow: &FlowView) -> u8 {
         match &self.rule {
             Rule::Srq { switch, .. } if switch.is_on() => flow.progress.queue() as u8,
@@ -100,7 +100,7 @@ impl Ranking {
         }
     }
 
-    /// Returns when a flow's key changes by itself, after the last call.
+    /// Returns when a flow's key next changes by itself, after the time noted last.
     pub(crate) fn changes_at(&self, flow: &FlowView) -> Option<Time> {
         match &self.rule {
             Rule::Edf => None,
@@ -135,7 +135,7 @@ impl Ranking {
         matches!(&self.rule, Rule::Srq { switch, .. } if switch.is_conditional())
     }
 
-    /// Notes what waits; returns whether the order is another by that.
+    /// Notes how much waits, and returns whether that changes the order.
     pub(crate) fn observe(&mut self, now: Time, backlog: Duration, waiting: usize) -> bool {
         match &mut self.rule {
             Rule::Srq { switch, .. } => switch.observe(now, backlog, waiting),
@@ -145,8 +145,8 @@ impl Ranking {
 }
 
 impl ClassSpec {
-    /// Returns the deadlines and the value of the class's requests: SRQ's where it has no
-    /// deadline of its own, and none without SRQ.
+    /// Returns the deadlines and the value of the class's requests. A class without a deadline has
+    /// SRQ's, and no terms without SRQ.
     pub(crate) fn terms(&self, srq: Option<&Config>) -> Option<Terms> {
         let hard = match (self.deadline, srq) {
             (Some(deadline), _) => deadline,

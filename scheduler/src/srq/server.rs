@@ -1,5 +1,5 @@
-//! Requests that share a server which can be preempted: what SRQ06 schedules in a kernel,
-//! and here in a simulation.
+//! A server whose requests can be preempted: what SRQ06 schedules in a kernel, and here in a
+//! simulation.
 
 use super::line::Line;
 use super::ranking::Ranking;
@@ -13,10 +13,10 @@ use crate::{Discipline, Mark, Size, Time};
 /// The order of requests at a server of one or more processors, by
 /// [`Discipline::Srq`], [`Discipline::Edf`] or [`Discipline::Vrd`].
 ///
-/// A driver says that a request has come ([`Server::arrive`]), takes the next one for each
-/// processor that is free ([`Server::take`]), and says that its time is up
-/// ([`Server::put_back`]) or that it is over ([`Server::done`], [`Server::cancel`]). Service
-/// is in nanoseconds.
+/// A driver reports that a request has come ([`Server::arrive`]), takes the next one for each
+/// processor that is free ([`Server::take`]), and reports that its time is up
+/// ([`Server::put_back`]) or that it is over ([`Server::done`], [`Server::cancel`]). Service is in
+/// nanoseconds.
 #[derive(Clone, Debug)]
 pub struct Server {
     ranking: Ranking,
@@ -24,7 +24,7 @@ pub struct Server {
     positions: Positions,
     requests: Slots<FlowView>,
     next_seq: u64,
-    /// The requests that wait whose keys change by themselves, by when they do.
+    /// The waiting requests whose keys change by themselves, by the time at which they do.
     changes: RankQueue,
 }
 
@@ -33,13 +33,13 @@ pub struct Server {
 pub struct Used {
     /// The service in nanoseconds.
     pub nanos: u64,
-    /// The time that it was taken for, in nanoseconds.
+    /// The service that the request was taken for, in nanoseconds.
     pub of_nanos: u64,
 }
 
 impl Server {
-    /// Returns a server without requests; none if the discipline goes by no deadlines.
-    /// There is one class at least.
+    /// Returns a server without requests; `None` if the discipline goes by no deadlines. At least
+    /// one class must be given.
     pub fn new(discipline: &Discipline, classes: &[ClassSpec]) -> Option<Self> {
         let ranking = Ranking::new(discipline, classes)?;
         let share = ranking
@@ -55,9 +55,8 @@ impl Server {
         })
     }
 
-    /// Takes in a request of a class, which waits; returns its number, unique among those
-    /// that are there. Its deadlines count from when it has `arrived`, somewhere else
-    /// perhaps.
+    /// Takes in a request of a class, which waits, and returns its number, unique among the present
+    /// requests. Its deadlines count from the time at which it `arrived`, perhaps somewhere else.
     pub fn arrive(&mut self, now: Time, arrived: Time, class: u8) -> u32 {
         let progress = self.ranking.queues_mut().map(Queues::arrive);
         let request = FlowView {
@@ -77,8 +76,7 @@ impl Server {
         number
     }
 
-    /// Takes the request whose turn it is out of those that wait, for `nanos` of service at
-    /// most.
+    /// Takes the request whose turn it is out of the waiting ones, for `nanos` of service at most.
     pub fn take(&mut self, now: Time, nanos: u64) -> Option<u32> {
         self.catch_up(now);
         let (rank, number) = self.line.first()?;
@@ -88,7 +86,7 @@ impl Server {
         Some(number)
     }
 
-    /// Puts a request back that is not complete.
+    /// Puts back a request that is not complete.
     pub fn put_back(&mut self, now: Time, number: u32, used: Used) {
         self.settle(number, used);
         let request = &mut self.requests[number];
@@ -124,7 +122,7 @@ impl Server {
         self.ranking.queues().map(|(queues, _)| queues)
     }
 
-    /// Counts the requests that wait.
+    /// Returns the number of requests that wait.
     pub fn waiting(&self) -> usize {
         self.line.len()
     }
@@ -139,7 +137,7 @@ impl Server {
         }
     }
 
-    /// Counts what a request was served, and takes back what it did not need.
+    /// Adds to the service that a request has attained, and takes back what it did not need.
     fn settle(&mut self, number: u32, used: Used) {
         let rank = self.rank(number);
         let unused_nanos = used.of_nanos.saturating_sub(used.nanos);
@@ -164,7 +162,7 @@ impl Server {
         }
     }
 
-    /// Does all that is due by `now`.
+    /// Adapts the queues and renews the keys that are due by `now`.
     fn catch_up(&mut self, now: Time) {
         self.ranking.set_now(now);
         let queues = self.ranking.queues_mut();
@@ -180,7 +178,7 @@ impl Server {
         }
     }
 
-    /// Moves the members of a last queue that is no more.
+    /// Moves the members of a last queue that was merged into the one before it.
     fn renew_places(&mut self, now: Time) {
         for number in self.requests.numbers() {
             if !self.requests.is_taken(number) {
@@ -211,7 +209,7 @@ mod tests {
         Time::from_nanos(ms * MS)
     }
 
-    /// Returns what was used of 10 ms.
+    /// Returns a use of `ms`, of the 10 ms that a request was taken for.
     fn used(ms: u64) -> Used {
         Used {
             nanos: ms * MS,

@@ -1,4 +1,4 @@
-//! When SRQ orders: in busy periods (SRQ06 III-C), told by what waits.
+//! The switch that has SRQ order in busy periods alone (SRQ06 III-C), as told by what waits.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ const ON_AFTER: Duration = Duration::from_secs(1);
 /// The time below half of that bound after which SRQ no longer orders.
 const OFF_AFTER: Duration = Duration::from_secs(5);
 
-/// The measure of a busy period. The paper has its admission controller's threshold on the
-/// length of the queue, and no number.
+/// The sign of a busy period. The paper takes its admission controller's threshold on the length of
+/// the queue, and gives no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// Every period is taken for busy.
     Always,
-    /// More than this is left to serve, in time that it takes.
+    /// A period is busy while more than this is left to serve, in the time that it takes.
     Backlog(Duration),
-    /// More than so many wait.
+    /// A period is busy while more than this number wait.
     Waiting(usize),
 }
 
 impl Trigger {
-    /// Returns whether it depends on what waits.
+    /// Returns whether the trigger depends on what waits.
     pub fn is_conditional(self) -> bool {
         self != Self::Always
     }
@@ -51,7 +51,7 @@ impl Trigger {
 pub struct Switch {
     trigger: Trigger,
     is_on: bool,
-    /// The time since which what is seen speaks for the other state.
+    /// The time since which what was noted speaks for the other state.
     since: Option<Time>,
 }
 
@@ -75,8 +75,8 @@ impl Switch {
         self.trigger.is_conditional()
     }
 
-    /// Notes what waits now; returns whether that turns the switch. What was noted before
-    /// has lasted until now.
+    /// Notes how much waits now, and returns whether the switch turns. What was noted before counts
+    /// as having lasted until now.
     pub fn observe(&mut self, now: Time, backlog: Duration, waiting: usize) -> bool {
         let after = if self.is_on { OFF_AFTER } else { ON_AFTER };
         let has_turned = self.since.is_some_and(|since| now.since(since) >= after);

@@ -1,17 +1,17 @@
-//! What a request is worth, and until when (SRQ06 III-C, figure 5).
+//! The terms of a request: what it is worth, and until when (SRQ06 III-C, figure 5).
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// Steps in which a value falls from the soft deadline to the hard one: keys change at
-/// each, and stand still between them.
+/// The number of steps in which a value falls from the soft deadline to the hard one. Keys change
+/// at each step, and stand still between them.
 const STEPS: u128 = 16;
 
-/// Units of a key per second.
+/// The units of a key in a second.
 const NANOS: u128 = 1_000_000_000;
 
-/// Parts of a [`Weight`].
+/// The number of millionths in a [`Weight`] of 1.
 const WHOLE: u32 = 1_000_000;
 
 /// The weight of deadlines against values, from 0 to 1 in millionths: SRQ06's alpha.
@@ -19,8 +19,8 @@ const WHOLE: u32 = 1_000_000;
 pub struct Weight(u32);
 
 impl Weight {
-    /// Returns the weight that is nearest to a ratio; what is outside of 0 to 1 is at the
-    /// end that it is beyond.
+    /// Returns the weight that is nearest to a ratio. A ratio outside of 0 to 1 gives the nearer
+    /// end, and NaN gives 0.
     pub fn from_ratio(ratio: f64) -> Self {
         // Saturates; what is no number is 0.
         Self(((ratio * f64::from(WHOLE)).round() as u32).min(WHOLE))
@@ -68,10 +68,10 @@ impl Terms {
     }
 
     /// Returns SRQ's priority P = alpha x deadline + (1 - alpha) x (`max_value` - V), in
-    /// nanoseconds; the least goes first. The deadline is the soft one, from the epoch
-    /// rather than from `now`: what is left of it differs by `now`, which is the same for
-    /// all, and so the key of a request that waits stands still until its value changes. A
-    /// unit of value is worth a second.
+    /// nanoseconds; the least goes first. The deadline is the soft one, counted from the epoch
+    /// rather than from `now`. The two differ by `now`, which is the same for all requests; so the
+    /// key of a request that waits stands still until its value changes. A unit of value is worth a
+    /// second.
     pub fn priority(&self, arrival: Time, now: Time, alpha: Weight, max_value: u32) -> u64 {
         let deadline = u128::from((arrival + self.soft).as_nanos());
         let whole = u128::from(max_value.max(self.value)) * STEPS;
@@ -97,7 +97,8 @@ impl Terms {
         u64::MAX - u64::try_from(density).unwrap_or(u64::MAX)
     }
 
-    /// Returns when the value of a request changes next, after `now`; none once it is gone.
+    /// Returns when the value of a request changes next, after `now`; `None` once the value is
+    /// gone.
     pub fn changes_at(&self, arrival: Time, now: Time) -> Option<Time> {
         let age = now.since(arrival);
         let left = self.sixteenths(age);

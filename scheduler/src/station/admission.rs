@@ -1,4 +1,4 @@
-//! Requests that are turned away at the door (SDIS02 3.2 and 5.5).
+//! Admission, which turns requests away as they come (SDIS02 3.2 and 5.5).
 
 use std::time::Duration;
 
@@ -12,9 +12,8 @@ pub struct Admission {
     /// The time over which the queues' length is averaged, so that a burst
     /// that passes discards no request.
     pub averaging: Duration,
-    /// Whether a request of a higher level takes the place of one of a lower
-    /// level in a full queue. SDIS02 has no such rule: to simulate its model it
-    /// is off.
+    /// Whether a request of a higher level takes the place of one of a lower level in a full queue.
+    /// SDIS02 has no such rule: to simulate its model, this is off.
     pub displace: bool,
     /// The rule for an overloaded uplink, if there is one.
     pub channel: Option<ChannelRule>,
@@ -30,9 +29,8 @@ impl Default for Admission {
     }
 }
 
-/// Overload of the channel (SDIS02 3.2): large requests of low priority are
-/// refused, and those of a class with `drop_late` that would begin after their
-/// deadline.
+/// The rule for an overloaded channel, the uplink (SDIS02 3.2). Large requests of low priority are
+/// refused, and those of a class with `drop_late` that would begin after their deadline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelRule {
     /// The backlog above which the uplink is overloaded: the time for which
@@ -40,7 +38,7 @@ pub struct ChannelRule {
     pub max_backlog: Duration,
     /// The expected size in bytes from which a request is large.
     pub large_bytes: u64,
-    /// The highest level of those that count as low priority.
+    /// The level from which on a class counts as of low priority.
     pub level: u8,
 }
 
@@ -49,8 +47,8 @@ pub struct ChannelRule {
 pub struct Refusal {
     /// The reason for the refusal.
     pub reason: RefusalReason,
-    /// The time that all waiting requests and this one take, at the rate of
-    /// late; `None` until two have been served.
+    /// The time that all waiting requests and this one take at the drain rate of late; `None` until
+    /// two have been served.
     pub retry_after: Option<Duration>,
 }
 
@@ -91,7 +89,7 @@ pub enum RefusalReason {
     Timeout,
     /// The request would begin after its deadline.
     Late,
-    /// The uplink is overloaded, and it is large and of low priority.
+    /// The uplink is overloaded, and the request is large and of low priority.
     ChannelOverload,
     /// Every endpoint that can be reached has been tried.
     NoEndpoint,
@@ -115,7 +113,7 @@ impl RefusalReason {
         Self::MaxRequests,
     ];
 
-    /// Returns a small integer for tables.
+    /// Returns the reason's place in [`RefusalReason::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
@@ -152,8 +150,8 @@ impl RefusalReason {
 }
 
 impl Admission {
-    /// Admits a request of a class or says why not, by what does not depend on an
-    /// endpoint. `share` is the averaged number of waiting requests, by how many may wait.
+    /// Admits a request or returns why not, by the rules that depend on no endpoint. `share` is the
+    /// averaged number of waiting requests, over the number that may wait.
     pub(super) fn admit(
         &self,
         class: &ClassSpec,

@@ -7,7 +7,7 @@ use crate::Size;
 /// A request as its driver describes it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// The index of its class.
+    /// The index of the request's class.
     pub class: usize,
     /// The response's size, as far as it is known.
     pub size: Size,

@@ -1,16 +1,16 @@
-//! Attempts at other endpoints.
+//! Further attempts at a request: repetitions and hedges.
 
 use super::sessions::Belongs;
 use super::{Refusal, RefusalReason, RequestState, Station, Ticket, Verdict};
 use crate::Time;
 
-/// Whether and where a request may be tried again.
+/// The place where a request may be tried again, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
-    /// There is an endpoint that it has not tried.
+    /// The request may be tried at an endpoint that it has not tried.
     Elsewhere,
-    /// All endpoints were tried; those that it could reach may be tried again,
-    /// after a while.
+    /// All endpoints were tried; those that the request could reach may be tried again, after a
+    /// while.
     Here,
     /// All endpoints were tried, and none could be reached; the ticket is void.
     Nowhere,
@@ -19,11 +19,10 @@ pub enum Again {
 }
 
 impl Station {
-    /// Takes a request from its endpoint after an attempt that has failed; it
-    /// holds no place until [`Station::again`]. What was `sent` may have cost
-    /// its endpoint something, and counts towards the budget; where nothing
-    /// was, as there was no connection to be had, it does not. That it could
-    /// not be reached is for [`Station::unreached`] to say.
+    /// Takes a request from its endpoint after an attempt that has failed; it holds no place until
+    /// [`Station::again`]. A request that was `sent` may have cost its endpoint something, and
+    /// counts towards the budget; a request that found no connection does not. If the endpoint
+    /// could not be reached, the driver calls [`Station::unreached`] before.
     pub fn step_back(&mut self, now: Time, ticket: Ticket, sent: bool) -> Again {
         let RequestState::Running(endpoint) = self.state(ticket) else {
             return Again::Denied;
@@ -64,9 +63,8 @@ impl Station {
         self.place(now, ticket)
     }
 
-    /// Makes a second attempt beside the first, at another endpoint, if there
-    /// is one with room now and the budget allows it. Both tickets are to be
-    /// given back.
+    /// Makes a second attempt beside the first, at another endpoint, if one has room now and the
+    /// budget allows it. Both tickets are to be given back.
     pub fn hedge(&mut self, now: Time, ticket: Ticket) -> Option<(Ticket, usize)> {
         let RequestState::Running(endpoint) = self.state(ticket) else {
             return None;
@@ -101,8 +99,8 @@ impl Station {
         }
     }
 
-    /// Returns whether there is an endpoint in use that the request has not
-    /// tried. No balancer is asked, for it would take that for a turn.
+    /// Returns whether there is an endpoint in use that the request has not tried. The balancer is
+    /// not asked, for it would take that for a turn.
     pub(super) fn has_untried(&self, ticket: Ticket) -> bool {
         match self.belongs(ticket) {
             Belongs::At(_) => return true,
@@ -114,7 +112,7 @@ impl Station {
         present.any(|&slot| self.endpoints.is_usable(slot) && !tried.has(slot))
     }
 
-    /// Counts a request as repeated, once, if the budget allows it; false if not.
+    /// Counts a request as repeated, once, if the budget allows it; returns false if not.
     fn count_repeat(&mut self, ticket: Ticket) -> bool {
         let active = self.active();
         let slot = &mut self.slots[ticket.slot()];

@@ -5,11 +5,11 @@ use crate::Time;
 use crate::dispatch::EndpointSpec;
 
 impl Station {
-    /// Makes these the station's endpoints, and returns the slot of each. Those
-    /// that it had already (by their identity, which must be unique) keep their
-    /// slot and their requests; the others start slowly. Requests that wait for
-    /// one that is gone go elsewhere, or are refused where none is left; those in
-    /// service there end as they may, and its slot is not given to another before.
+    /// Makes `specs` the station's endpoints, and returns the slot of each. Endpoints that it had
+    /// already (by their identity, which must be unique) keep their slot and their requests; the
+    /// others start slowly. Requests that wait for an endpoint that is gone go elsewhere, or are
+    /// refused where none is left. Requests in service there end as they may, and its slot is not
+    /// given to another endpoint before.
     pub fn set_endpoints(&mut self, now: Time, specs: &[EndpointSpec]) -> Vec<usize> {
         let new = self.endpoints.replace(now, specs);
         for slot in self.slots.all_mut() {
@@ -24,17 +24,17 @@ impl Station {
         self.endpoints.present().to_vec()
     }
 
-    /// Takes an endpoint out of use, or back in: then it starts slowly.
-    /// Requests that wait for it go elsewhere, or are refused where none is left;
-    /// those in service stay.
+    /// Takes an endpoint out of use, or back in; an endpoint that comes back starts slowly.
+    /// Requests that wait for it go elsewhere, or are refused where none is left; those in service
+    /// stay.
     pub fn set_out(&mut self, now: Time, endpoint: usize, out: bool) {
         self.endpoints.set_out(now, endpoint, out);
         self.move_waiting(now);
     }
 
-    /// Makes an endpoint drain, so that it gets no requests but those of strict sessions,
-    /// or ends its drain: then it starts slowly. Requests that wait for it go elsewhere, or
-    /// are refused where none is left; those in service stay.
+    /// Makes an endpoint drain, so that it gets no requests but those of strict sessions, or ends
+    /// its drain, after which it starts slowly. Requests that wait for it go elsewhere, or are
+    /// refused where none is left; those in service stay.
     pub fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
         self.endpoints.set_draining(now, endpoint, drains);
         self.move_waiting(now);
@@ -60,8 +60,8 @@ impl Station {
         self.endpoints.is_usable(endpoint)
     }
 
-    /// Sends requests elsewhere that wait for an endpoint which is not to be used,
-    /// and starts those that can be started now.
+    /// Moves the requests that wait for an endpoint out of use, and starts those that can be
+    /// started now.
     pub(super) fn move_waiting(&mut self, now: Time) {
         match self.scope {
             Scope::Cluster => self.turn_out_stranded(now),
@@ -76,9 +76,9 @@ impl Station {
         self.fill_all(now);
     }
 
-    /// Refuses the requests in the one queue that no endpoint is left for, as one that
-    /// comes now is: all are out of use, or it has tried them. One that has tried all that
-    /// are left would stand in others' way besides.
+    /// Refuses the requests in the cluster's one queue for which no endpoint is left: all are out
+    /// of use, or the request has tried them. A request that comes now would be refused as well,
+    /// and a request that stays without an endpoint would stand in others' way.
     fn turn_out_stranded(&mut self, now: Time) {
         for slot in self.queues.members(0) {
             let ticket = self.ticket(slot);

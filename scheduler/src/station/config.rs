@@ -7,7 +7,7 @@ use super::repeats::RetryBudget;
 use crate::classes::ClassSpec;
 use crate::dispatch::{Dispatch, EndpointSpec};
 
-/// The parameters of a station.
+/// The parameters with which a station is created.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StationConfig {
     /// The rule by which an endpoint is chosen.
@@ -71,15 +71,14 @@ impl StationConfig {
 /// served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The smallest expected response. One of unknown size is taken for the
-    /// mean.
+    /// The smallest expected response first. A response of unknown size is taken for the mean.
     #[default]
     Size,
-    /// First come, first served.
+    /// The first to come is the first served.
     Fcfs,
-    /// The earliest soft deadline; those without a deadline come last.
+    /// The earliest soft deadline first; requests without a deadline come last.
     Edf,
-    /// The greatest value over soft deadline, as values fall (SRQ06's VRD); those without
+    /// The greatest value over soft deadline first, as values fall (SRQ06's VRD); requests without
     /// a deadline come last.
     Vrd,
     /// The highest value first.
@@ -89,11 +88,11 @@ pub enum Order {
 /// The endpoints that a waiting request waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Any endpoint: the first to have room takes the first in the one queue.
-    /// No endpoint idles while a request waits.
+    /// Any endpoint: the first to have room takes the first request of the one queue. No endpoint
+    /// idles while a request waits.
     #[default]
     Cluster,
-    /// The endpoint that was chosen when it came, as in SDIS02. Needed where
-    /// requests belong to endpoints.
+    /// The endpoint that was chosen when the request came, as in SDIS02. Needed where requests
+    /// belong to endpoints.
     Endpoint,
 }

@@ -1,4 +1,4 @@
-//! What each endpoint has to do.
+//! The endpoints of a station: their use, weights, requests and work.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const FIRST_SHARE: f64 = 0.1;
 pub struct EndpointLoad {
     /// The number of requests in service.
     pub running: usize,
-    /// Requests in service or waiting for this endpoint.
+    /// The number of requests in service at this endpoint or waiting for it.
     pub requests: usize,
     /// The expected bytes of the responses to `requests`.
     pub work_bytes: u64,
@@ -29,10 +29,10 @@ pub struct EndpointLoad {
 #[derive(Clone, Debug)]
 struct Endpoint {
     identity: u64,
-    /// Whether the endpoint is one of the cluster's. If not, its slot is free
-    /// for another once it has no request left.
+    /// Whether the endpoint is one of the cluster's. If not, its slot is free for another endpoint
+    /// once it has no request left.
     present: bool,
-    /// Whether the endpoint is not to be used, unless there is a panic.
+    /// Whether the endpoint is out of use, which a panic overrides.
     out: bool,
     /// Whether the endpoint gets no requests but those that belong to it.
     drains: bool,
@@ -72,7 +72,7 @@ impl Endpoint {
 #[derive(Clone, Debug)]
 pub(super) struct Endpoints {
     endpoints: Vec<Endpoint>,
-    /// The slots of those that are present, in the order of their specs.
+    /// The slots of the endpoints that are present, in the order of their specs.
     present: Vec<usize>,
     by_work: bool,
     /// The share of the endpoints that are not out, in percent, below which all
@@ -122,8 +122,8 @@ impl Endpoints {
         self.present[place]
     }
 
-    /// Makes these the present endpoints; those that were present keep their slots and
-    /// all that is known of them. Returns the slots of the others, which start slowly.
+    /// Makes `specs` the present endpoints, and returns the slots of the new ones, which start
+    /// slowly. Endpoints that have a slot already keep it, and most of what is known of them.
     pub(super) fn replace(&mut self, now: Time, specs: &[EndpointSpec]) -> Tried {
         let mut kept = vec![None; specs.len()];
         for (slot, endpoint) in self.endpoints.iter_mut().enumerate() {
@@ -175,7 +175,7 @@ impl Endpoints {
         }
     }
 
-    /// Takes an endpoint out of use, or back in: then it starts slowly.
+    /// Takes an endpoint out of use, or back in; an endpoint that comes back starts slowly.
     pub(super) fn set_out(&mut self, now: Time, endpoint: usize, out: bool) {
         let endpoint = &mut self.endpoints[endpoint];
         if std::mem::replace(&mut endpoint.out, out) && !out {
@@ -184,8 +184,8 @@ impl Endpoints {
         self.look_for_panic();
     }
 
-    /// Makes an endpoint drain, so that it gets no requests but those that
-    /// belong to it, or ends its drain: then it starts slowly.
+    /// Makes an endpoint drain, so that it gets no requests but those that belong to it, or ends
+    /// its drain, after which it starts slowly.
     pub(super) fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
         let endpoint = &mut self.endpoints[endpoint];
         if std::mem::replace(&mut endpoint.drains, drains) && !drains {
@@ -199,7 +199,8 @@ impl Endpoints {
         self.endpoints[endpoint].drains
     }
 
-    /// Returns the slot of the endpoint with this identity, if it is present and not out.
+    /// Returns the slot of the endpoint with this identity, if requests that belong there may be
+    /// sent there.
     pub(super) fn well(&self, identity: u64) -> Option<usize> {
         let mut present = self.present.iter().copied();
         present.find(|&slot| self.endpoints[slot].identity == identity && self.is_well(slot))
@@ -223,7 +224,7 @@ impl Endpoints {
         self.panics = is_short && !self.priorities.suffice();
     }
 
-    /// Returns how requests are shared out among priorities.
+    /// Returns the shares of requests that the priorities get.
     pub(super) fn priorities(&self) -> &Priorities {
         &self.priorities
     }
@@ -243,7 +244,7 @@ impl Endpoints {
         self.is_well(endpoint) && !self.endpoints[endpoint].drains
     }
 
-    /// Returns whether requests that belong there may be sent there.
+    /// Returns whether requests that belong to an endpoint may be sent there.
     fn is_well(&self, endpoint: usize) -> bool {
         let endpoint = &self.endpoints[endpoint];
         endpoint.present && (self.panics || !endpoint.out)
@@ -258,12 +259,12 @@ impl Endpoints {
         }
     }
 
-    /// Returns whether a request that belongs there could start there now.
+    /// Returns whether a request that belongs to an endpoint could start there now.
     pub(super) fn has_room(&self, endpoint: usize) -> bool {
         self.is_well(endpoint) && self.endpoints[endpoint].running < self.max_requests
     }
 
-    /// Notes that a request goes to an endpoint; `order` grows from one to the next.
+    /// Notes that a request goes to an endpoint; `order` grows from one request to the next.
     pub(super) fn start(&mut self, endpoint: usize, level: u8, bytes: u64, order: u64) {
         self.expect(endpoint, level, bytes);
         let endpoint = &mut self.endpoints[endpoint];
@@ -271,8 +272,7 @@ impl Endpoints {
         endpoint.work.started(order);
     }
 
-    /// Notes that a request is no longer at its endpoint: its response was `whole`, or
-    /// was cut short.
+    /// Notes that a request is no longer at its endpoint; its response was `whole`, or cut short.
     pub(super) fn finish(
         &mut self,
         endpoint: usize,
@@ -320,9 +320,9 @@ impl Endpoints {
         }
     }
 
-    /// Returns the present endpoints as a balancer sees them for a request of `level`
-    /// and `bytes`. Those of another priority than this one, if there is one, are not
-    /// to be used; `usable` is asked with each slot and whether it has room.
+    /// Returns the present endpoints as a balancer sees them for a request of `level` and `bytes`.
+    /// If a `priority` is given, endpoints of others are not to be used. `usable` is called with
+    /// each slot and whether it has room.
     pub(super) fn views(
         &mut self,
         now: Time,
@@ -356,7 +356,7 @@ impl Endpoints {
 }
 
 impl Endpoint {
-    /// Returns whether the slot cannot be given to another.
+    /// Returns whether the slot cannot be given to another endpoint.
     fn in_use(&self) -> bool {
         self.present || self.requests > 0
     }

@@ -1,18 +1,18 @@
-//! What a station measures of itself.
+//! The measures that a station takes of itself: mean size, length of the queues, drain rate.
 
 use std::time::Duration;
 
 use crate::{Size, Time};
 
-/// The mean size of responses: what one of unknown size is taken for. Not the
-/// median: a large one mistaken for a small one delays many.
+/// The mean size of responses, which stands for an unknown size. Not the median: a large response
+/// mistaken for a small one delays many.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MeanSize {
     bytes: f64,
     count: u32,
 }
 
-/// Responses over which the mean is taken, about.
+/// The number of responses over which the mean is taken, about.
 const MEAN_OVER: u32 = 1024;
 
 impl MeanSize {
@@ -31,7 +31,7 @@ impl MeanSize {
 pub(super) struct AveragedLength {
     over_s: f64,
     average: f64,
-    /// The length since the last update, and when that was.
+    /// The length since the last update; `updated` is when that was.
     length: usize,
     updated: Time,
 }
@@ -46,9 +46,8 @@ impl AveragedLength {
         }
     }
 
-    /// Updates the average and returns it. The length has been what it was at
-    /// the last update until `now`, when it is `length`: so this is to be told of
-    /// each change.
+    /// Updates the average and returns it. The length counts as unchanged from the last update
+    /// until `now`, when it is `length`: so the caller reports each change.
     pub(super) fn update(&mut self, now: Time, length: usize) -> f64 {
         if self.over_s <= 0.0 {
             self.average = length as f64;
@@ -66,20 +65,20 @@ impl AveragedLength {
 /// The rate at which requests have been served of late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DrainRate {
-    /// The time between two that ended, averaged, in seconds; without the time in which
-    /// none was in service.
+    /// The mean time between two requests that ended, in seconds, without the time in which none
+    /// was in service.
     interval_s: f64,
     count: u32,
-    /// The time at which one last ended, or began while no other was in service.
+    /// The time at which a request last ended, or began while no other was in service.
     last: Time,
 }
 
-/// Requests over which that time is averaged, about.
+/// The number of requests over which `interval_s` is averaged, about.
 const DRAIN_OVER: u32 = 64;
 
 impl DrainRate {
-    /// Notes that a request begins while no other is in service: however long that was
-    /// so, no request took that time.
+    /// Notes that a request begins while no other is in service, so that the idle time before it
+    /// does not count.
     pub(super) fn resumed(&mut self, now: Time) {
         self.last = now;
     }
@@ -93,7 +92,7 @@ impl DrainRate {
         self.last = now;
     }
 
-    /// Returns the time that so many requests take; `None` before two have ended.
+    /// Returns the time that `requests` requests take; `None` before two have ended.
     pub(super) fn time_for(&self, requests: usize) -> Option<Duration> {
         if self.count < 2 {
             return None;

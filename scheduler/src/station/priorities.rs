@@ -1,4 +1,4 @@
-//! Endpoints that serve only as far as others do not: those of a higher priority have
+//! Priorities of endpoints: those of a lower priority serve as far as those of a higher one have
 //! failed.
 
 /// The most that an endpoint may be given when others of its priority have
@@ -15,7 +15,7 @@ pub(super) struct Priorities {
 }
 
 impl Priorities {
-    /// Returns the shares of endpoints, of which each has a priority and is well or not.
+    /// Returns the shares for endpoints, each of which has a priority and is well or not.
     pub(super) fn of(endpoints: impl Iterator<Item = (u8, bool)>) -> Self {
         // By priority: how many there are, and how many are well.
         let mut counts: Vec<(u8, u64, u64)> = Vec::new();
@@ -99,8 +99,8 @@ impl Priorities {
 mod tests {
     use super::*;
 
-    /// Returns the shares where each priority, from 0 on, has so many endpoints
-    /// of which so many are well.
+    /// Returns the shares of the priorities from 0 on; `levels` has, for each, its endpoints and
+    /// how many are well.
     fn shares(levels: &[(usize, usize)]) -> Vec<u64> {
         let endpoints = (0..).zip(levels).flat_map(|(priority, &(all, well))| {
             (0..all).map(move |index| (priority, index < well))

@@ -1,4 +1,4 @@
-//! How many of a station's requests may be repetitions.
+//! The bound on a station's repetitions, and their account.
 
 /// The bound on how many of a station's requests may be repetitions at a time,
 /// so that they do not add to the load of a farm that fails under it.
@@ -47,12 +47,13 @@ impl Repeats {
         }
     }
 
-    /// Returns whether one more repetition would be allowed, with so many requests in all.
+    /// Returns whether one more repetition would be allowed, with `all` requests at the station.
     pub(super) fn may_begin(&self, all: usize) -> bool {
         self.budget.allows(self.active, all)
     }
 
-    /// Counts one more repetition, with so many requests in all; false if it is not allowed.
+    /// Counts one more repetition, with `all` requests at the station; returns false if it is not
+    /// allowed.
     pub(super) fn begin(&mut self, all: usize) -> bool {
         let may_begin = self.may_begin(all);
         match may_begin {

@@ -8,8 +8,8 @@ pub struct Session {
     /// The identity of the endpoint, see
     /// [`EndpointSpec`](crate::dispatch::EndpointSpec).
     pub identity: u64,
-    /// Whether the request is refused where its endpoint is gone or out of use. Otherwise
-    /// it goes where dispatch has it.
+    /// Whether the request is refused where its endpoint is gone or out of use. Otherwise it goes
+    /// where dispatch sends it.
     pub strict: bool,
 }
 
@@ -25,8 +25,8 @@ pub(super) enum Belongs {
 }
 
 impl Session {
-    /// Returns where a request may go at present that has `tried` these endpoints. An
-    /// endpoint that drains keeps the strict sessions that it has; others go elsewhere.
+    /// Returns where a request of the session may go at present, after it has `tried` some
+    /// endpoints. An endpoint that drains keeps its strict sessions; other requests go elsewhere.
     pub(super) fn belongs(self, endpoints: &Endpoints, tried: &Tried) -> Belongs {
         let may_stay = |&at: &usize| self.strict || !endpoints.is_draining(at);
         let at = endpoints.well(self.identity).filter(may_stay);

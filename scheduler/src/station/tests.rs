@@ -100,7 +100,7 @@ fn fail(station: &mut Station, now: Time, ticket: Ticket) -> Verdict {
     }
 }
 
-/// Serves all that wait, one after the other; returns their order by arrival.
+/// Serves all requests that wait, one after the other; returns their order by arrival.
 fn served(station: &mut Station, first: Ticket, waiting: &[Ticket]) -> Vec<usize> {
     let (mut running, mut order) = (first, Vec::new());
     for now in 1.. {
@@ -147,8 +147,8 @@ fn an_unknown_size_waits_as_the_mean() {
     assert_eq!(served(&mut station, first, &waiting), [2, 1, 0]);
 }
 
-/// Returns the order in which four of sizes 4, 3, 2, 1 (in hundreds) and these
-/// classes are served.
+/// Returns the order in which four requests of sizes 4, 3, 2, 1 (in hundreds) and these classes are
+/// served.
 fn order(order: Order, classes: Vec<ClassSpec>, of: [usize; 4]) -> Vec<usize> {
     let mut station = Station::new(StationConfig {
         classes,
@@ -225,7 +225,7 @@ fn by_value_over_deadline_the_late_come_last() {
     assert_eq!(served_from(&mut twin, at(60), first), timely);
 }
 
-/// Ends a request, and returns the one that starts by that.
+/// Ends a request, and returns the one that starts in its place.
 fn served_from(station: &mut Station, now: Time, ticket: Ticket) -> Ticket {
     station.finish(now, ticket, 100);
     match station.poll() {

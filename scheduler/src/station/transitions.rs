@@ -1,4 +1,4 @@
-//! How a request goes from state to state.
+//! The transitions of a request from state to state.
 
 use super::sessions::Belongs;
 use super::waiting::WaitingRequest;
@@ -10,8 +10,8 @@ use crate::dispatch::Asked;
 use crate::mix::mix;
 use crate::{Size, Time};
 
-/// Requests passed over at a time because they have tried every endpoint that
-/// has room.
+/// The most requests that are passed over at a time, because they have tried every endpoint that
+/// has room or belong to one without.
 const ASIDE_MAX: usize = 16;
 
 /// A priority of endpoints, and its place among all that there are.
@@ -56,10 +56,9 @@ impl Station {
         Ticket(self.slots.insert(slot))
     }
 
-    /// Lets the balancer learn a request's size as soon as it is known for
-    /// certain, and once: estimates are all alike where sizes are not. Learning
-    /// from finished ones alone would see too few large ones where they are
-    /// slow, give their endpoint more of them, and slow them further.
+    /// Lets the balancer learn a request's size once, as soon as it is known for certain: estimates
+    /// are all alike where sizes are not. Learning from finished requests alone would see too few
+    /// large ones where these are slow, give their endpoint more of them, and slow them further.
     pub(super) fn learn(&mut self, ticket: Ticket, size: Size) {
         let slot = &mut self.slots[ticket.slot()];
         if let (Size::Exact(bytes), false) = (size, slot.learnt) {
@@ -68,7 +67,7 @@ impl Station {
         }
     }
 
-    /// Starts a request or has it wait, if there is room for it.
+    /// Starts a request or has it wait; refuses it if there is no endpoint or no room.
     pub(super) fn place(&mut self, now: Time, ticket: Ticket) -> Verdict {
         let class = self.slots[ticket.slot()].class;
         let in_limit = self.stats[class].running < self.classes[class].max_concurrency;
@@ -98,7 +97,7 @@ impl Station {
         }
     }
 
-    /// Returns where a request may go at present, as far as its session goes.
+    /// Returns where a request may go at present by its session.
     pub(super) fn belongs(&self, ticket: Ticket) -> Belongs {
         let slot = &self.slots[ticket.slot()];
         match slot.session {
@@ -171,8 +170,8 @@ impl Station {
         Verdict::Wait { ticket }
     }
 
-    /// Tells the averaged length of a change of the queues. If only arrivals told of it, what
-    /// one saw would count until the next one, however long ago all were served.
+    /// Updates the averaged length after a change of the queues. If only arrivals did so, the
+    /// length that one saw would count until the next one, however long ago all were served.
     fn follow_length(&mut self, now: Time) {
         self.length.update(now, self.queues.total());
     }
@@ -205,9 +204,9 @@ impl Station {
             .is_some_and(|(deadline, wait)| wait > deadline)
     }
 
-    /// Returns the endpoint for a request; with room to start now, if asked so. Where endpoints
-    /// have priorities one is drawn by what their endpoints can take; then come the others that
-    /// serve, and last, if all endpoints of those have been tried, the rest.
+    /// Returns the endpoint for a request; if `with_room`, one with room to start it now. Where
+    /// endpoints have priorities, one priority is drawn by what its endpoints can take. Then come
+    /// the others that serve, and last, if all endpoints of those have been tried, the rest.
     pub(super) fn pick(&mut self, now: Time, ticket: Ticket, with_room: bool) -> Option<usize> {
         let belongs = self.belongs(ticket);
         if self.endpoints.priorities().are_alike() || belongs != Belongs::Anywhere {
@@ -244,7 +243,7 @@ impl Station {
         present.any(|&slot| endpoints.is_usable(slot) && !tried.has(slot) && serves(slot))
     }
 
-    /// Returns the endpoint for a request, of this priority if there is one.
+    /// Returns the endpoint for a request, `within` a priority if one is given.
     fn choose(
         &mut self,
         now: Time,
@@ -288,8 +287,8 @@ impl Station {
         Some(self.endpoints.slot(place))
     }
 
-    /// Takes a request out, wherever it is, and gives its place to others. Its
-    /// response was `whole`, or it was cut short.
+    /// Takes a request out, wherever it is, and gives its place to others. Its response was
+    /// `whole`, or cut short.
     pub(super) fn leave(&mut self, now: Time, ticket: Ticket, whole: bool) {
         match self.state(ticket) {
             RequestState::Vacant => return,
@@ -304,7 +303,7 @@ impl Station {
         self.vacate(ticket);
     }
 
-    /// Takes a request from its endpoint; its response was `whole`, or it was cut short.
+    /// Takes a request from its endpoint; its response was `whole`, or cut short.
     pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize, whole: bool) {
         let slot = &mut self.slots[ticket.slot()];
         slot.state = RequestState::Vacant;
@@ -370,7 +369,7 @@ impl Station {
         }
     }
 
-    /// Starts the requests that may start, anywhere.
+    /// Starts the requests that may start, in all queues.
     pub(super) fn fill_all(&mut self, now: Time) {
         let queues = match self.scope {
             Scope::Cluster => 1,
@@ -381,7 +380,7 @@ impl Station {
         }
     }
 
-    /// Gives those that wait the places that their values of `now` give them.
+    /// Moves waiting requests whose values have changed by `now` to their new places.
     pub(super) fn renew_places(&mut self, now: Time) {
         while let Some(slot) = self.queues.changed(now) {
             let RequestState::Waiting(queue) = self.slots[slot].state else {
@@ -407,8 +406,8 @@ impl Station {
         self.follow_length(now);
     }
 
-    /// Starts the requests of a queue that may start. Those that have tried every
-    /// endpoint with room, or belong to one without, are put `aside`, so that they hold back no other.
+    /// Starts the requests of a queue that may start. Requests that have tried every endpoint with
+    /// room, or belong to one without, are put `aside`, so that they hold back no other.
     pub(super) fn start_from(&mut self, now: Time, queue: usize, aside: &mut Vec<u32>) {
         loop {
             let (classes, stats) = (&self.classes, &self.stats);

@@ -1,4 +1,4 @@
-//! Requests that wait, in order.
+//! The requests that wait at a station, in order.
 
 use super::config::{Order, StationConfig};
 use crate::Time;
@@ -27,9 +27,10 @@ pub(super) struct WaitingQueues {
     /// The most requests that wait in all queues together.
     max_pending: usize,
     queues: Vec<Queue>,
-    /// Requests that may not wait for ever, by the end of their time.
+    /// The requests whose wait is bounded, by the time at which it ends.
     expiries: RankQueue,
-    /// Requests whose places change by themselves, by when they do.
+    /// The requests whose places change by themselves, by the time at which
+    /// they do.
     changes: RankQueue,
     total: usize,
 }
@@ -77,7 +78,7 @@ impl WaitingQueues {
         members
     }
 
-    /// Puts a request in a queue, at its place of `now`.
+    /// Puts a request into a queue, at the place that it has at `now`.
     pub(super) fn insert(&mut self, now: Time, queue: usize, slot: u32, entry: &WaitingRequest) {
         let rank = self.rank(now, entry);
         self.await_change(now, slot, entry);
@@ -112,7 +113,7 @@ impl WaitingQueues {
         }
     }
 
-    /// Notes when a request's place changes.
+    /// Notes when a request's place next changes by itself, if it does.
     fn await_change(&mut self, now: Time, slot: u32, entry: &WaitingRequest) {
         let terms = entry.terms.filter(|_| self.order == Order::Vrd);
         if let Some(at) = terms.and_then(|terms| terms.changes_at(entry.arrived, now)) {
@@ -126,7 +127,7 @@ impl WaitingQueues {
         }
     }
 
-    /// Returns a request whose place has changed by `now`.
+    /// Returns a request whose place has changed by `now`, if there is one.
     pub(super) fn changed(&self, now: Time) -> Option<u32> {
         let (rank, slot) = self.changes.first()?;
         (Time::from_nanos(rank.key) <= now).then_some(slot)
@@ -199,7 +200,8 @@ impl WaitingQueues {
         Some(Time::from_nanos(rank.key))
     }
 
-    /// Returns a request whose time is up.
+    /// Returns a request whose time in the queue is up by `now`, if there is
+    /// one.
     pub(super) fn expired(&self, now: Time) -> Option<u32> {
         let (rank, slot) = self.expiries.first()?;
         (Time::from_nanos(rank.key) <= now).then_some(slot)

@@ -8,11 +8,11 @@
 
 use std::collections::BTreeSet;
 
-/// The number of lanes, two to each power of two from 1 byte up: what is in the
-/// same one as the request itself is known to within a fifth of a request.
+/// The number of lanes of sizes, two to each power of two from 1 byte up. What is in the lane of
+/// the request itself is known to within a fifth of a request.
 const LANES: usize = 96;
 
-/// Ends over which overtaking is averaged, about.
+/// The number of ends of responses over which overtaking is averaged, about.
 const OVERTAKES_OVER: f64 = 32.0;
 
 /// The share of overtaking responses above which endpoints are taken to share their
@@ -48,7 +48,7 @@ pub(super) struct Work {
     lanes: Vec<SizeLane>,
     /// The requests in service, by when they were started.
     running: BTreeSet<u64>,
-    /// The one that the last response overtook.
+    /// The request that the last response overtook, if any.
     overtaken: Option<u64>,
 }
 
@@ -93,14 +93,14 @@ impl Work {
         }
     }
 
-    /// Notes that a request's service begins; `order` grows from one to the next.
+    /// Notes that a request's service begins; `order` grows from one request to the next.
     pub(super) fn started(&mut self, order: u64) {
         if !self.lanes.is_empty() {
             self.running.insert(order);
         }
     }
 
-    /// Notes that a request is over; one that was cut short, not `whole`, says nothing of
+    /// Notes that a request is over. A response that was cut short, not `whole`, says nothing of
     /// overtaking.
     pub(super) fn ended(&mut self, order: u64, whole: bool, sharing: &mut Sharing) {
         if whole && self.running.len() > 1 {

@@ -1,14 +1,14 @@
-//! Time stamps of logs.
+//! The time stamps of logs, as they are read.
 
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
 use super::scan::number;
 
-/// A point in time, and what it is rounded down to.
+/// A point in time, and the unit that it is rounded down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// Nanoseconds since 1970, UTC.
+    /// The nanoseconds since 1970, UTC.
     pub(super) ns: u64,
     pub(super) grain_ns: u64,
 }
@@ -80,8 +80,8 @@ pub(super) fn rfc3339(text: &str) -> Option<Stamp> {
     })
 }
 
-/// Reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970: in
-/// which unit is told by its size, which is good for the years from 1973 to 5138.
+/// Reads a number of seconds, milliseconds, microseconds or nanoseconds since 1970. The size of the
+/// number tells its unit, which is good for the years from 1973 to 5138.
 pub(super) fn unix(value: f64) -> Option<Stamp> {
     let (unit_ns, grain_ns) = match value {
         v if !(0.0..1e20).contains(&v) => return None,

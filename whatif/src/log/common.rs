@@ -9,10 +9,10 @@ use super::scan::{Scan, Word, number, seconds_ns};
 /// The stamp that a line must have, as errors show it.
 const STAMP: &str = "[10/Oct/2000:13:55:36 -0700]";
 
-/// Bytes of a stamp between its brackets.
+/// The bytes of a stamp between its brackets.
 const STAMP_LEN: usize = 26;
 
-/// Reads a line, and says which of the formats it is.
+/// Reads a line, and returns its entry and which of the formats it is.
 pub(super) fn read(line: &[u8]) -> Result<(Entry, Format), Fault> {
     let (stamp, rest) = find_stamp(line)?;
     let stamp = clock::common(stamp)
@@ -33,7 +33,8 @@ pub(super) fn read(line: &[u8]) -> Result<(Entry, Format), Fault> {
     Ok((Entry { before_ns, ..entry }, more.format))
 }
 
-/// Finds the stamp by the shape of what is in brackets: a user's name may have any.
+/// Finds the stamp by the shape of what is in brackets, for a user's name may have brackets.
+/// Returns the stamp and the rest of the line.
 fn find_stamp(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     for open in memchr::memchr_iter(b'[', line) {
         let inside = &line[open + 1..];
@@ -54,9 +55,9 @@ struct More {
 }
 
 impl More {
-    /// Reads what stands after the number of bytes. Referer and user agent make it combined;
-    /// Sprat's own goes on with size, wait, slowdown, class, duration and endpoint. Where neither
-    /// is, the first number of seconds with three digits after the point is nginx's
+    /// Reads what stands after the number of bytes. Referer and user agent make the line combined;
+    /// Sprat's own goes on with size, wait, slowdown, class, duration and endpoint. In other lines,
+    /// the first number of seconds with at least three digits after the point is nginx's
     /// `$request_time`, by itself, in quotation marks or after an equals sign.
     fn of(mut scan: Scan<'_>) -> Self {
         let mut words = 0;
@@ -90,7 +91,7 @@ impl More {
     }
 }
 
-/// Reads `0.005`, or the same after `rt=`.
+/// Reads a span such as `0.005`, or the same after `rt=`, in nanoseconds.
 fn span_ns(word: &[u8]) -> Option<u64> {
     let value = match memchr::memrchr(b'=', word) {
         Some(equals) => &word[equals + 1..],

@@ -1,4 +1,4 @@
-//! What a line of a log tells, or why it tells nothing.
+//! The entry that a line of a log tells, or the fault for which it tells nothing.
 
 use super::format::Format;
 
@@ -12,7 +12,7 @@ pub struct Entry {
     /// The time from the request to the stamp, in nanoseconds: 0 where the stamp is that of the
     /// request.
     pub before_ns: u64,
-    /// Bytes of the body; with the head where [`Format::counts_heads`] says so.
+    /// The bytes of the body; with the head where [`Format::counts_heads`] says so.
     pub bytes: u64,
 }
 
@@ -22,10 +22,10 @@ pub enum Fault {
     /// The line has no characters but spaces.
     #[error("the line is empty")]
     Empty,
-    /// The line is of no format.
+    /// The line is of no format that can be read.
     #[error("the line is of none of the formats that can be read")]
     Unknown,
-    /// The line is longer than is read.
+    /// The line is longer than the 1 MB that are read.
     #[error("the line is longer than 1 MB")]
     TooLong,
     /// The format wants a time stamp, such as the one given, and there is none.
@@ -43,7 +43,7 @@ pub enum Fault {
     /// The number of bytes is missing, or no number.
     #[error("there is no number of bytes after the status")]
     NoBytes,
-    /// A part that leads to the others is missing.
+    /// A part of the line, the one given, is missing.
     #[error("there is no {0}")]
     Missing(&'static str),
     /// The line is no JSON, or lacks a key.

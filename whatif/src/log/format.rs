@@ -26,7 +26,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format there is.
+    /// All formats that can be read.
     pub const ALL: [Self; 9] = [
         Self::Clf,
         Self::Combined,

@@ -7,7 +7,7 @@ use super::scan::{Scan, number};
 
 const STAMP: &str = "[06/Feb/2009:12:14:14.655]";
 
-/// Bytes of a stamp between its brackets.
+/// The bytes of a stamp between its brackets.
 const STAMP_LEN: usize = 24;
 
 /// Reads a line: `client [accept date] frontend backend/server TR/Tw/Tc/Tr/Ta status
@@ -39,8 +39,8 @@ pub(super) fn read(line: &[u8]) -> Result<Entry, Fault> {
     })
 }
 
-/// Finds the stamp by the shape of what is in brackets: syslog has the process's number
-/// in such.
+/// Finds the stamp by the shape of what is in brackets, for syslog has the process's number in
+/// brackets. Returns the stamp and the rest of the line.
 fn find_stamp(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     for open in memchr::memchr_iter(b'[', line) {
         let inside = &line[open + 1..];

@@ -1,10 +1,10 @@
-//! Where a log comes from: files and standard input, plain or compressed.
+//! The input of logs: files and standard input, plain or compressed.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
-/// Bytes that are read at a time.
+/// The bytes that are read at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The bytes that compressed streams begin with (RFC 1952 2.3.1, RFC 8878 3.1.1 and 3.1.2).
@@ -28,7 +28,7 @@ pub(super) fn open<'a>(
     }
 }
 
-/// Decompresses what is compressed, which its first bytes say.
+/// Decompresses an input if its first bytes say that it is compressed.
 fn decompressed<'a>(mut input: impl Read + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
     let mut first = Vec::with_capacity(4);
     (&mut input).take(4).read_to_end(&mut first)?;

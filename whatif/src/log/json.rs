@@ -100,10 +100,10 @@ fn entry(
     })
 }
 
-/// A number of JSON, or the same as a string; `-` and null are none.
+/// A number of JSON, or the same as a string; `-` and null are 0.
 struct Amount(u64);
 
-/// Seconds since 1970, or a time of RFC 3339.
+/// A time as a number since 1970, or as a text of RFC 3339.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Moment<'a> {
@@ -112,7 +112,7 @@ enum Moment<'a> {
     Text(Cow<'a, str>),
 }
 
-/// Seconds, or a span with its unit.
+/// A span of time in seconds, or as a text with its unit.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Span<'a> {

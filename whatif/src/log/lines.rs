@@ -2,10 +2,10 @@
 
 use std::io::{self, BufRead};
 
-/// Bytes of a line that are read.
+/// The most bytes of a line that are read.
 pub(super) const LINE_BYTES_MAX: usize = 1 << 20;
 
-/// Reads lines, one at a time.
+/// A reader of lines, one at a time.
 pub(super) struct Lines<R> {
     input: R,
     line: Vec<u8>,
@@ -16,9 +16,9 @@ pub(super) struct Lines<R> {
 /// A line without its end.
 pub(super) struct Line<'a> {
     pub(super) number: u64,
-    /// The first [`LINE_BYTES_MAX`] bytes.
+    /// The first [`LINE_BYTES_MAX`] bytes of the line.
     pub(super) text: &'a [u8],
-    /// Whether there are more.
+    /// Whether the line has more bytes.
     pub(super) is_cut: bool,
 }
 
@@ -36,7 +36,7 @@ impl<R: BufRead> Lines<R> {
         self.number
     }
 
-    /// Reads the next line; none at the end.
+    /// Reads the next line; `None` at the end.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let mut is_cut = false;

@@ -1,4 +1,4 @@
-//! From a line to its entry, by the format's reader, and to its format.
+//! The way from a line to its entry, by the format's reader, and to its format.
 
 use super::entry::{Entry, Fault};
 use super::format::Format;
@@ -32,7 +32,7 @@ impl Format {
         })
     }
 
-    /// Finds the format of a line.
+    /// Finds the format of a line, if there is one.
     pub fn of(line: &[u8]) -> Option<Self> {
         if line.trim_ascii_start().starts_with(b"{") {
             let readers = [
@@ -52,8 +52,8 @@ impl Format {
         envoy::read(line).is_ok().then_some(Self::Envoy)
     }
 
-    /// Finds the format that most of some lines have; of two that as many have, the one
-    /// that comes first.
+    /// Finds the format that most of some lines have; of two that as many lines have, the one that
+    /// comes first.
     pub(super) fn of_most<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
         let mut counts = [0_usize; Self::ALL.len()];
         let mut firsts = Vec::new();

@@ -1,4 +1,4 @@
-//! A log from its first line to its last.
+//! The reading of a log, from its first line to its last.
 
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use super::format::Format;
 use super::input;
 use super::lines::{Line, Lines};
 
-/// Lines by which the format is found, and their bytes.
+/// The most lines by which the format is found; `SAMPLE_BYTES` bounds their bytes.
 const SAMPLE_LINES: usize = 1000;
 const SAMPLE_BYTES: usize = 4 << 20;
 
-/// Unreadable lines that are kept.
+/// The most unreadable lines that are kept.
 const SHOWN_MAX: usize = 5;
 
-/// Bytes of an unreadable line that are kept.
+/// The most bytes of an unreadable line that are kept.
 const EXCERPT_BYTES: usize = 160;
 
 /// The files to be read, and how much of them.
@@ -25,7 +25,7 @@ pub struct Reading<'a> {
     pub files: &'a [PathBuf],
     /// The format, if it is not to be found by the first lines.
     pub format: Option<Format>,
-    /// Requests at most. What is beyond is not read.
+    /// The most requests; lines beyond them are not read.
     pub max_requests: usize,
 }
 
@@ -34,11 +34,11 @@ pub struct Reading<'a> {
 pub struct Log {
     /// The format of the lines.
     pub format: Format,
-    /// Lines with a request.
+    /// The number of lines with a request.
     pub requests: usize,
-    /// Lines that could not be read.
+    /// The number of lines that could not be read.
     pub unreadable_lines: u64,
-    /// The first of them.
+    /// The first of the unreadable lines.
     pub unreadable: Vec<Unreadable>,
     /// Whether the bound on requests left lines unread.
     pub is_cut: bool,
@@ -57,7 +57,7 @@ pub struct Unreadable {
     pub excerpt: String,
 }
 
-/// A log of which nothing can be made.
+/// The reason for which nothing can be made of a log.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A file cannot be read.
@@ -113,7 +113,7 @@ fn other(first: &Unreadable, format: Format) -> String {
 /// Reads a log, and hands each request to `take`.
 ///
 /// # Errors
-/// A file cannot be read, or no line of the log.
+/// A file cannot be read, or no line of the log can.
 pub fn read(
     reading: &Reading<'_>,
     stdin: &mut dyn Read,
@@ -156,12 +156,12 @@ struct Sampled {
 struct Reader<'a> {
     format: Option<Format>,
     max_requests: usize,
-    /// The log so far; none until the format is known.
+    /// The log so far; `None` until the format is known.
     log: Option<Log>,
-    /// Lines before the format was known, and the first of them.
+    /// The number of lines before the format was known; `unknown` has the first of them.
     unknown_lines: u64,
     unknown: Vec<Unreadable>,
-    /// Lines that wait for the format to be known.
+    /// The lines that wait for the format to be known.
     sample: Vec<Sampled>,
     take: &'a mut dyn FnMut(Format, Entry),
 }
@@ -208,8 +208,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Finds the format by the lines that wait, and reads them. Where none of them is of
-    /// any, they are counted, and those that follow decide.
+    /// Finds the format by the lines that wait, and reads them. If none of them is of any format,
+    /// they are counted, and the lines that follow decide.
     fn settle(&mut self) {
         let sample = std::mem::take(&mut self.sample);
         let whole = sample.iter().filter(|line| !line.is_cut);
@@ -247,7 +247,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a line of a known format; false if no more are wanted.
+    /// Reads a line of a known format; returns false if no more are wanted.
     fn line(&mut self, file: &Path, line: &Line<'_>) -> bool {
         let Some(log) = &mut self.log else {
             return true;

@@ -13,7 +13,7 @@ pub(super) struct Scan<'a> {
 pub(super) enum Word<'a> {
     /// Text up to a space.
     Bare(&'a [u8]),
-    /// Text between quotation marks, which a backslash may stand before.
+    /// Text between quotation marks; one that belongs to the text has a backslash before it.
     Quoted(&'a [u8]),
 }
 
@@ -31,7 +31,7 @@ impl<'a> Scan<'a> {
         Self { rest }
     }
 
-    /// Takes the next word; none at the end, or where a quotation does not end.
+    /// Takes the next word; `None` at the end, or where a quotation does not end.
     pub(super) fn word(&mut self) -> Option<Word<'a>> {
         let rest = self.rest.trim_ascii_start();
         let (&first, inside) = rest.split_first()?;
@@ -45,7 +45,7 @@ impl<'a> Scan<'a> {
         Some(Word::Bare(&rest[..end]))
     }
 
-    /// Takes a status, which stands after `after`.
+    /// Takes a status; `after` names what stands before it, for the error.
     pub(super) fn status(&mut self, after: &'static str) -> Result<(), Fault> {
         let word = self.word().ok_or(Fault::NoStatus(after))?.text();
         // HAProxy has -1 where it got no answer.
@@ -56,7 +56,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Takes a number of bytes; `-` is none.
+    /// Takes a number of bytes; `-` is 0.
     pub(super) fn bytes(&mut self) -> Result<u64, Fault> {
         match self.word().ok_or(Fault::NoBytes)?.text() {
             b"-" => Ok(0),
@@ -88,8 +88,8 @@ pub(super) fn number(text: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// Reads seconds with three digits or more after the point, as nginx writes spans of
-/// time, in nanoseconds.
+/// Reads seconds with three to nine digits after the point, as nginx writes spans of time, in
+/// nanoseconds.
 pub(super) fn seconds_ns(text: &[u8]) -> Option<u64> {
     let point = memchr::memchr(b'.', text)?;
     let (whole, fraction) = (&text[..point], &text[point + 1..]);

@@ -1,4 +1,4 @@
-//! What one run comes to, in figures.
+//! The figures that one run comes to.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ pub const CLASS_BOUNDS: [u64; 4] = [1 << 10, 10 << 10, 100 << 10, 1 << 20];
 /// The number of size classes.
 const CLASSES: usize = CLASS_BOUNDS.len() + 1;
 
-/// Significant digits of a percentile: it is off by half a hundredth at most.
+/// The significant digits of a percentile, which is off by half a hundredth at most.
 const DIGITS: u8 = 2;
 
-/// Slowdowns are counted in thousandths.
+/// The number of units in a slowdown of 1: slowdowns are counted in thousandths.
 const SLOWDOWN_UNIT: f64 = 1e3;
 
-/// The most that percentiles count, in the place of all that is more: 115 days in nanoseconds, and
-/// as a slowdown ten million millions.
+/// The largest value that percentiles count, which stands for all larger ones: 115 days in
+/// nanoseconds, and as a slowdown ten million millions.
 const COUNTED_MAX: u64 = 10_000_000_000_000_000;
 
 /// The outcome of a run.
@@ -27,30 +27,30 @@ pub enum Outcome {
     Served(Box<Served>),
     /// More is asked of the link than it carries: times grow for as long as that lasts.
     Overloaded,
-    /// More responses waited at a time than may, after so many requests.
+    /// More responses waited at a time than may, after this number of requests.
     Flooded(u64),
 }
 
 /// The figures of a run in which everything was served.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Served {
-    /// Figures of all responses.
+    /// The figures of all responses.
     pub all: Figures,
-    /// Figures of the largest 1%.
+    /// The figures of the largest 1% of responses.
     pub largest: Figures,
     /// The figures by size, see [`CLASS_BOUNDS`].
     pub classes: [Figures; CLASSES],
 }
 
-/// Times of some responses. All are NaN if there were none.
+/// The times of some responses. Times are NaN if there were none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     /// The number of these responses.
     pub responses: u64,
-    /// Response times in seconds: from the moment that all of a response is ready until
-    /// its last byte has left.
+    /// The response times in seconds: from the moment that all of a response is ready until its
+    /// last byte has left.
     pub response_s: Spread,
-    /// Response times over the times that each response alone would take on the link.
+    /// The response times over the times that each response alone would take on the link.
     pub slowdown: Spread,
 }
 
@@ -81,7 +81,7 @@ impl Outcome {
         self.served().map(|served| served.all.response_s.mean)
     }
 
-    /// Returns how many requests were simulated for it.
+    /// Returns how many requests were simulated for the outcome.
     pub fn simulated(&self) -> u64 {
         match self {
             Self::Served(served) => served.all.responses,
@@ -91,13 +91,13 @@ impl Outcome {
     }
 }
 
-/// Gathers the figures of a run.
+/// The figures of a run, as they are gathered.
 pub(super) struct Gathered {
     classes: [Tally; CLASSES],
     largest: Tally,
 }
 
-/// Sums and histograms of some responses.
+/// The sums and histograms of some responses' times.
 struct Tally {
     response_s: f64,
     slowdown: f64,

@@ -1,4 +1,4 @@
-//! One policy, at one rate.
+//! The run of one policy, at one rate.
 
 use sprat_measure::link::VirtualLink;
 use sprat_measure::wire;
@@ -8,11 +8,12 @@ use super::figures::{Gathered, Outcome};
 use super::{Plan, Policy};
 use crate::traffic::{Summary, Traffic, wire_bytes};
 
-/// Responses that may be open at a time. A link on which more wait is overloaded: no
-/// client has that much patience. The proxy's own bound, and some 30 MB of the core's.
+/// The most responses that may be open at a time. It is the proxy's own bound, and takes some 30 MB
+/// of the core. A link on which more wait is overloaded: no client has that much patience.
 pub(crate) const OPEN_MAX: usize = 65_536;
 
-/// Serves all requests of a log, `rate` times as many in the same time.
+/// Serves all requests of a log as if `rate` times as many came in the same time, and returns the
+/// outcome.
 pub(super) fn run(
     plan: &Plan,
     policy: &Policy,

@@ -1,6 +1,6 @@
-//! How many more clients a policy is worth: at which rate its mean is that of today.
+//! The worth of a policy in clients: the rate at which its mean is that of the baseline today.
 
-/// Runs that are made to narrow a rate down.
+/// The most runs that are made to narrow a rate down.
 const RUNS_MAX: usize = 3;
 
 /// The share by which the mean may differ from the one that is wanted.
@@ -13,16 +13,18 @@ const LOAD_MAX: f64 = 0.99;
 /// those of today.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Worth {
-    /// The mean is that of the baseline today at so many times today's rate, within 2%, or as near
-    /// as three more runs came.
+    /// The mean is that of the baseline today at this multiple of today's rate, within 2%, or as
+    /// near as three more runs came.
     Times(f64),
-    /// The mean is less even here, where the link is all but full.
+    /// The mean is no more than that of the baseline today even at this multiple, the highest that
+    /// could be served.
     AtLeast(f64),
-    /// The mean is more than that already at the lowest rate that was tried.
+    /// The mean is more than that of the baseline today already at this multiple, the lowest that
+    /// was tried.
     Below(f64),
 }
 
-/// A rate with the mean that it makes.
+/// A rate that was tried, with the mean response time that it makes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tried {
     /// The rate, in multiples of today's.
@@ -30,9 +32,9 @@ pub(super) struct Tried {
     pub(super) mean_s: f64,
 }
 
-/// Searches the rate at which the mean is `wanted_s`. `known` are rates that were tried;
-/// `means` runs another, and says how many requests that took. Returns what was found,
-/// and how many requests were simulated.
+/// Searches the rate at which the mean is `wanted_s`. `known` are rates that were tried. `means`
+/// runs another, and returns its mean and how many requests that took. Returns the worth, and how
+/// many requests were simulated.
 pub(super) fn find(
     wanted_s: f64,
     load: f64,
@@ -87,8 +89,8 @@ pub(super) fn find(
     ))
 }
 
-/// Returns the rate between two at which the mean is wanted, if the mean grows as a power
-/// of what the link's idle share leaves: that of processor sharing is one over it.
+/// Returns the rate between two at which the mean is `wanted_s`, if the mean grows as a power of
+/// one over the link's idle share, as it does with processor sharing.
 fn between(below: Tried, above: Tried, wanted_s: f64, load: f64) -> f64 {
     let busy = |rate: f64| -(1.0 - rate * load).max(1e-6).ln();
     let share = (wanted_s / below.mean_s).ln() / (above.mean_s / below.mean_s).ln();
@@ -101,7 +103,7 @@ fn between(below: Tried, above: Tried, wanted_s: f64, load: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Searches where the mean is 1 / (1 - rate / 2), as that of a queue.
+    /// Searches the rate where the mean is 1 / (1 - rate / 2), as that of a queue.
     fn found(wanted_s: f64, known: &[f64]) -> (Worth, u64) {
         let mean = |rate: f64| 1.0 / (1.0 - rate / 2.0);
         let tried = |&rate: &f64| Tried {

@@ -1,4 +1,4 @@
-//! The figures of the page.
+//! The charts of the page, with their captions.
 
 use sprat_measure::axis::{Axis, Unit};
 use sprat_measure::plot::{Bar, BarChart, INK, LineChart, Marker, PlotError, Series, Style};
@@ -6,10 +6,10 @@ use sprat_measure::text::significant;
 
 use super::content::{FiguresPart, PolicyPart, Report};
 
-/// A bar as many times as long as the baseline's is left out.
+/// The multiple of the baseline's length beyond which a bar is left out.
 const OFF_SCALE: f64 = 4.0;
 
-/// A figure, as wide as a page and as narrow as a telephone.
+/// A chart as SVG, once as wide as a page and once as narrow as a telephone.
 pub(super) struct Figure {
     pub(super) wide: String,
     pub(super) narrow: String,
@@ -17,7 +17,7 @@ pub(super) struct Figure {
     pub(super) caption: String,
 }
 
-/// Draws all figures that there is something to draw of.
+/// Draws all charts for which the report has figures.
 pub(super) fn draw(report: &Report) -> Result<Vec<Figure>, PlotError> {
     let mut figures = Vec::new();
     if report
@@ -51,8 +51,8 @@ pub(super) fn draw(report: &Report) -> Result<Vec<Figure>, PlotError> {
     Ok(figures)
 }
 
-/// Bars of a figure, but for policies that would leave nothing of the others to be seen:
-/// the caption has those.
+/// Draws a bar for each policy. A bar so long that nothing would be seen of the others is left to
+/// the caption.
 fn bars(
     report: &Report,
     title: &str,
@@ -116,7 +116,8 @@ fn slowdown_by_size(report: &Report) -> Result<Figure, PlotError> {
     )
 }
 
-/// Returns the geometric middle of a class of size; the ends are a third of a decade away.
+/// Returns the geometric middle of a class of size, in bytes. The middles of the first and last
+/// class are a third of a decade from their bounds.
 fn middle(report: &Report, index: usize) -> f64 {
     let bound = |index: usize| {
         let class = report.size_classes.get(index);

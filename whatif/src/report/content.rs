@@ -1,4 +1,5 @@
-//! What a report says: the figures of a prediction, in the order and units in which they are shown.
+//! The content of a report: the figures of a prediction, in the order and units in which they are
+//! shown.
 
 use std::path::PathBuf;
 
@@ -12,11 +13,11 @@ use crate::traffic::{Notes, Summary};
 /// The prediction, in the order and units in which it is shown.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The log, and what it has.
+    /// The log, and what it has in it.
     pub log: LogPart,
-    /// The link and what the log asks of it.
+    /// The link and the load that the log puts on it.
     pub link: LinkPart,
-    /// The classes of size that times are told by.
+    /// The classes of size by which times are told.
     pub size_classes: Vec<SizeClass>,
     /// The rates, as multiples of the log's own, ascending.
     pub rates: Vec<f64>,
@@ -28,38 +29,38 @@ pub struct Report {
     pub simulated_requests: u64,
 }
 
-/// The log, and what it has.
+/// The log's part of a report: its files, faults, times and sizes.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogPart {
     /// The files, as they were named.
     pub files: Vec<PathBuf>,
     /// The format of the lines.
     pub format: &'static str,
-    /// The lines with a request.
+    /// The number of lines with a request.
     pub requests: usize,
-    /// Lines that could not be read.
+    /// The number of lines that could not be read.
     pub unreadable_lines: u64,
-    /// The first of them.
+    /// The first of the lines that could not be read.
     pub unreadable: Vec<UnreadablePart>,
     /// Whether `--max-requests` left lines unread.
     pub is_cut: bool,
-    /// Lines with a stamp before that of the line in front.
+    /// The number of lines with a stamp before the latest in front of them.
     pub out_of_order: usize,
-    /// Seconds that the furthest of those is behind.
+    /// The seconds by which the furthest of those is behind.
     pub behind_s: f64,
     /// The time at which the first response was asked for.
     pub began: String,
-    /// Seconds from the first arrival to the last.
+    /// The seconds from the first arrival to the last.
     pub span_s: f64,
     /// The unit that time stamps are rounded down to, in seconds.
     pub grain_s: f64,
-    /// Bytes of all responses with their heads.
+    /// The bytes of all responses with their heads.
     pub bytes: u64,
     /// The mean size of a response with its head.
     pub mean_bytes: f64,
-    /// The median size of a response.
+    /// The median size of a response with its head.
     pub median_bytes: u64,
-    /// The 99th percentile of size.
+    /// The 99th percentile of responses' sizes with their heads.
     pub p99_bytes: u64,
     /// The size of the largest response.
     pub max_bytes: u64,
@@ -78,7 +79,7 @@ pub struct UnreadablePart {
     pub excerpt: String,
 }
 
-/// The link and what the log asks of it.
+/// The link's part of a report: its rate, and the load that the log puts on it.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkPart {
     /// The link's rate on the wire.
@@ -94,7 +95,7 @@ pub struct LinkPart {
 /// A class of responses by their size.
 #[derive(Clone, Debug, Serialize)]
 pub struct SizeClass {
-    /// Bytes of the largest, head included; none for the last.
+    /// The bytes of the largest response in the class, head included; `None` for the last class.
     pub up_to_bytes: Option<u64>,
 }
 
@@ -103,7 +104,7 @@ pub struct SizeClass {
 pub struct PolicyPart {
     /// The policy, as the configuration has it.
     pub policy: String,
-    /// The multiple of today's clients that it serves as well as the baseline serves these.
+    /// The multiple of today's clients that the policy serves as well as the baseline serves these.
     pub clients: Option<Clients>,
     /// The outcomes by rate, in the report's order.
     pub rates: Vec<RatePart>,
@@ -113,11 +114,11 @@ pub struct PolicyPart {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clients {
-    /// So many times as many, within what the search narrows down.
+    /// This many times as many, within what the search narrows down.
     Times(f64),
-    /// More than so many times as many: the link is full then.
+    /// At least this many times as many, the most that could be served.
     AtLeast(f64),
-    /// Fewer than so many times as many.
+    /// Fewer than this many times as many.
     Below(f64),
 }
 
@@ -128,31 +129,31 @@ pub struct RatePart {
     pub rate: f64,
     /// The load that the requests put on the link.
     pub load: f64,
-    /// The figures; none if the link is overloaded.
+    /// The figures; `None` if the link is overloaded.
     pub figures: Option<FiguresPart>,
-    /// The reason why there are no figures.
+    /// The reason why there are no figures, if there are none.
     pub overloaded: Option<&'static str>,
 }
 
 /// The figures of a policy at a rate.
 #[derive(Clone, Debug, Serialize)]
 pub struct FiguresPart {
-    /// Times of all responses.
+    /// The times of all responses.
     pub all: Times,
-    /// Times of the largest 1%.
+    /// The times of the largest 1% of responses.
     pub largest_1_percent: Times,
     /// The times by class of size.
     pub size_classes: Vec<Times>,
 }
 
-/// Response times and slowdowns of some responses; nulls in JSON if there are none.
+/// The response times and slowdowns of some responses; nulls in JSON if there are none.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Times {
     /// The number of these responses.
     pub responses: u64,
-    /// Response times in milliseconds.
+    /// The response times in milliseconds.
     pub response_ms: ReportedSpread,
-    /// Response times over what each response alone would take.
+    /// The response times over what each response alone would take.
     pub slowdown: ReportedSpread,
 }
 
@@ -170,7 +171,7 @@ pub struct ReportedSpread {
 }
 
 impl Report {
-    /// Puts together what is shown.
+    /// Assembles the report of a prediction.
     pub fn new(
         files: &[PathBuf],
         log: &Log,

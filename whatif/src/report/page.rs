@@ -1,4 +1,5 @@
-//! The report as one page that needs nothing else: to be shown to others.
+//! The report as one page of HTML that needs no other file: to be shown to
+//! others.
 
 use std::fmt::{self, Write as _};
 
@@ -67,7 +68,7 @@ fn write_about(page: &mut String, report: &Report) -> fmt::Result {
     )
 }
 
-/// Writes the few figures that one remembers.
+/// Writes the few figures that readers remember.
 fn write_tiles(page: &mut String, report: &Report) -> fmt::Result {
     let parts = report.baseline().zip(report.chosen());
     let Some((baseline, chosen)) = parts else {

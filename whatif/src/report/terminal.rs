@@ -9,7 +9,7 @@ use sprat_measure::wire::Connection;
 use super::content::{FiguresPart, Report};
 use super::words::{self, bytes, change, clients, count, percent, short, span};
 
-/// Columns of the policies' names.
+/// The columns of the policies' names.
 const NAME_WIDTH: usize = 12;
 
 /// Returns the report as text.

@@ -45,7 +45,7 @@ pub(super) fn count(count: u64) -> String {
     text
 }
 
-/// Writes a figure in five characters: three digits, and thousands or millions where there
+/// Writes a figure in five characters at most: three digits, and thousands or millions where there
 /// are more than four.
 pub(super) fn short(value: f64) -> String {
     match value {
@@ -103,7 +103,7 @@ pub(super) fn clients(clients: Option<Clients>) -> String {
     }
 }
 
-/// Says in a few sentences what the prediction comes to.
+/// Returns what the prediction comes to, in a few sentences.
 pub(super) fn verdict(report: &Report) -> Vec<String> {
     let today = |part| report.today(part);
     let parts = report.baseline().zip(report.chosen());

@@ -1,31 +1,31 @@
-//! Whether there is anything to look at.
+//! The gate's attention: whether acknowledgements are late, so that there is anything to look at.
 //!
 //! To ask the kernel after each write costs a few microseconds a request, and where no
-//! acknowledgement is late it teaches nothing. So a driver that has seen no delay for a while
-//! looks for a twentieth of the time, and is all there again with the first window in
-//! which acknowledgements are late.
+//! acknowledgement is late it teaches nothing. So a driver that has seen no delay for a while looks
+//! for a twentieth of the time. With the first window in which acknowledgements are late, it looks
+//! all the time again.
 
 use std::time::Duration;
 
 use crate::Time;
 
-/// A window is at least so long,
+/// The least length of a window.
 const WINDOW: Duration = Duration::from_millis(50);
 
-/// and has so many acknowledgements.
+/// The least number of acknowledgements in a window.
 const HEARD: u32 = 50;
 
-/// The time for which nothing is looked at after a window without delays.
+/// The time for which the driver rests after a window without delays.
 const REST: Duration = Duration::from_millis(950);
 
-/// The time for which every window is looked at, after one with delays and at first.
+/// The time for which every window is looked at, after a window with delays and at first.
 const ATTENTIVE: Duration = Duration::from_secs(5);
 
-/// An acknowledgement so late has met a queue: those of a thread that is kept from the
-/// CPU for a moment are less late.
+/// The delay from which an acknowledgement has met a queue, in seconds: those of a thread that is
+/// kept from the CPU for a moment are less late.
 const LATE_S: f32 = 0.004;
 
-/// More than this part of a window's acknowledgements are late where there is a queue.
+/// The percentage of a window's acknowledgements above which late ones are a sign of a queue.
 const LATE_PERCENT: u32 = 2;
 
 /// The acknowledgements of the present window, and how many of them were late.
@@ -34,24 +34,24 @@ pub(super) struct Attention {
     began: Time,
     heard: u32,
     late: u32,
-    /// The end of the last window with delays.
+    /// The end of the last window with delays, or the last time that the gate woke it.
     attentive_at: Time,
 }
 
 impl Attention {
-    /// Counts an acknowledgement that came after so much more than it takes without a
-    /// queue, in seconds; none if something was lost.
+    /// Counts an acknowledgement that came `delay_s` seconds later than without a queue; `None`
+    /// stands for a loss, which counts as late.
     pub(super) fn hear(&mut self, delay_s: Option<f32>) {
         self.heard += 1;
         self.late += u32::from(delay_s.is_none_or(|delay_s| delay_s >= LATE_S));
     }
 
-    /// Notes that there is something to look at.
+    /// Notes that there is something to look at, so that the driver does not rest for a while.
     pub(super) fn wake(&mut self, now: Time) {
         self.attentive_at = now;
     }
 
-    /// Returns how long nothing needs to be looked at; none while something does.
+    /// Returns how long the driver may rest; `None` while there is something to look at.
     pub(super) fn rest(&mut self, now: Time) -> Option<Duration> {
         if now.since(self.began) < WINDOW || self.heard < HEARD {
             return None;
@@ -73,8 +73,8 @@ impl Attention {
 mod tests {
     use super::*;
 
-    /// Plays a second's windows of 100 acknowledgements each, so many of them late; returns
-    /// how many ended with a rest.
+    /// Plays the windows of a second, each of 100 acknowledgements, `late` of them late; returns
+    /// how many windows ended with a rest.
     fn rests(attention: &mut Attention, second: u64, late: u32) -> usize {
         let window = |number: u64| {
             for heard in 0..100 {

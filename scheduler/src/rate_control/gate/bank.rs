@@ -1,8 +1,8 @@
-//! Hypothetical links: what delay each would have added to what was sent.
+//! The bank of hypothetical links, and the delay that each would have added to what was sent.
 
 use crate::Time;
 
-/// Links in the bank: 0.4 Mbit/s to 1.67 Gbit/s, 6% apart.
+/// The number of links in the bank: 0.4 Mbit/s to 1.66 Gbit/s, 6% apart.
 pub(super) const RATES: usize = 144;
 const FIRST_BITS_PER_S: f64 = 400_000.0;
 const STEP: f64 = 1.06;
@@ -13,7 +13,7 @@ pub(super) const SEGMENT: f32 = 1514.0;
 /// A delay in seconds for each link.
 pub(super) type Delays = [f32; RATES];
 
-/// The queues of all links, had each been the one that everything goes over.
+/// The queues of all links of the bank, each as if everything went over that link.
 #[derive(Clone, Debug)]
 pub(super) struct Bank {
     /// The seconds that each link takes for a byte.
@@ -27,7 +27,8 @@ pub(super) fn rate_of(index: usize) -> f64 {
     FIRST_BITS_PER_S * STEP.powi(index as i32)
 }
 
-/// Returns the first link that is not slower than a rate; the last one if all are.
+/// Returns the index of the first link that is not slower than a rate, or of the last link if all
+/// are slower.
 pub(super) fn index_of(bits_per_s: f64) -> usize {
     let index = (bits_per_s / FIRST_BITS_PER_S).ln() / STEP.ln();
     // Rounding must not take a link for slower than itself.
@@ -35,7 +36,7 @@ pub(super) fn index_of(bits_per_s: f64) -> usize {
 }
 
 impl Bank {
-    /// Returns links that are idle.
+    /// Returns a bank of links that are idle.
     pub(super) fn new() -> Self {
         Self {
             byte_s: std::array::from_fn(|index| (8.0 / rate_of(index)) as f32),
@@ -55,8 +56,8 @@ impl Bank {
         &self.delay_s
     }
 
-    /// Notes that `bytes` have gone onto the wire. No queue is longer than `most_s`, for
-    /// what a real one drops does not wait in it.
+    /// Notes that `bytes` have gone onto the wire. No queue grows beyond `most_s` seconds, for what
+    /// a real queue drops does not wait in it.
     pub(super) fn send(&mut self, now: Time, bytes: u64, most_s: f32) {
         let passed_s = now.since(self.at).as_secs_f32();
         self.at = self.at.max(now);
@@ -67,14 +68,15 @@ impl Bank {
         }
     }
 
-    /// Returns what stands in each link's queue, in seconds, for a probe of `bytes` that was
-    /// just sent: less the time of its first segment, which its base round trip has in it.
+    /// Returns the delay that each link predicts for a probe of `bytes` that was just sent, in
+    /// seconds: its queue, less the time of the probe's first segment, which the base round trip
+    /// includes.
     pub(super) fn predict(&self, bytes: u64) -> Delays {
         let own = (bytes as f32).min(SEGMENT);
         std::array::from_fn(|index| self.delay_s[index] - own * self.byte_s[index])
     }
 
-    /// Bounds all queues by `most_s` seconds: all of what went out lately came back sooner.
+    /// Bounds all queues by `most_s` seconds, within which all that went out lately came back.
     pub(super) fn shorten(&mut self, now: Time, most_s: f32) {
         let passed_s = now.since(self.at).as_secs_f32();
         self.at = self.at.max(now);

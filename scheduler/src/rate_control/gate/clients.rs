@@ -1,38 +1,38 @@
-//! What is known of each client's own way: its round trip without queues, and how
-//! far that varies.
+//! The state of each client's own way: its round trip without queues, and how far that varies.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Time;
 
-/// Clients remembered at most.
+/// The most clients that are remembered.
 const CAPACITY: usize = 1024;
 
-/// A least round trip is believed for one to two of these.
+/// The window of a least round trip, which is believed for one to two windows.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Full segments that were seen so many times without a queue, so far apart, have a base of
-/// their own: a slow link takes longer for them than for a handshake.
+/// The occasions, `APART` from each other, on which full segments must be seen without a queue to
+/// have a base of their own: a slow link takes longer for them than for a handshake.
 const OCCASIONS: u32 = 8;
 const APART: Duration = Duration::from_millis(200);
 
-/// Noise is not taken for more, in seconds.
+/// The most that noise is taken for, in seconds.
 const NOISE_MOST_S: f32 = 0.03;
 
-/// A client that holds an acknowledgement back does so for 40 ms if it is Linux. What that and
-/// the next poll add is not noise of its way.
+/// The delays, in seconds, of acknowledgements that the client holds back: 40 ms on Linux, and the
+/// time to the next poll. They are not noise of the client's way.
 const HELD_BACK_S: std::ops::Range<f32> = 0.036..0.046;
 
 /// The number of acknowledgements after which a client's base is believed, whatever was queued.
 const SAMPLES: u32 = 40;
 
-/// A least value of the present and the last window.
+/// The least round trip of the present and the last window.
 #[derive(Clone, Copy, Debug)]
 struct Least {
     now: Duration,
     before: Duration,
-    /// The time of the last value counted, and each window's count of values some time apart.
+    /// The time of the last occasion counted; `counts` has the occasions of the present and the
+    /// last window.
     counted_at: Time,
     counts: (u32, u32),
     since: Time,
@@ -73,17 +73,17 @@ impl Least {
     }
 }
 
-/// A client's round trips and what they are off by.
+/// A client's least round trips, and how far its delays vary.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     any: Least,
-    /// The least of bursts of a segment at least, where no queue was to be expected.
+    /// The least round trip of bursts of full segments, where no queue was to be expected.
     big: Least,
     /// The noise of a delay: how far it varies without a queue, in seconds.
     pub(super) noise_s: f32,
     /// The last delay where no queue was to be expected, in seconds.
     last_s: Option<f32>,
-    /// Bytes under way to it.
+    /// The bytes under way to the client.
     pub(super) unacked_bytes: u64,
     samples: u32,
     trusted: bool,
@@ -92,10 +92,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Takes in a round trip of a probe, `rtt`, where TCP has seen `min_rtt`; returns the
-    /// delay over the base, in seconds. `big` is given for a burst of full segments, and
-    /// says whether no queue was to be expected before it: only then is it a base, for a queue
-    /// that stands would be part of it.
+    /// Takes in a probe's round trip `rtt`, and returns its delay over the base, in seconds.
+    /// `min_rtt` is the least that TCP has seen. `big` is given for a burst of full segments, and
+    /// says whether no queue was to be expected before it. Only then does the burst count for the
+    /// base, for a standing queue would be part of it.
     pub(super) fn delay_s(
         &mut self,
         now: Time,
@@ -132,7 +132,8 @@ impl Client {
         self.noise_s += (noise_s - self.noise_s) / 8.0;
     }
 
-    /// Returns whether the client's base is believed: if it holds a queue, delays tell nothing.
+    /// Returns whether the client's base is believed, as it is from the first `idle` link or enough
+    /// samples on: if the base holds a queue, delays tell nothing.
     pub(super) fn trust(&mut self, idle: bool) -> bool {
         self.trusted |= idle || self.samples >= SAMPLES;
         self.trusted
@@ -146,7 +147,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Returns a client, which may be new.
+    /// Returns the state of a client, which may be new.
     pub(super) fn get(&mut self, now: Time, client: u64) -> &mut Client {
         if self.clients.len() >= CAPACITY && !self.clients.contains_key(&client) {
             let oldest = self.clients.iter().min_by_key(|(_, client)| client.used_at);

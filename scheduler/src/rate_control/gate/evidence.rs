@@ -1,4 +1,4 @@
-//! What acknowledgements say of the hypothetical links.
+//! The evidence of acknowledgements for and against the hypothetical links.
 
 use std::time::Duration;
 
@@ -6,20 +6,21 @@ use crate::Time;
 
 use super::bank::{Bank, Delays, RATES, SEGMENT, index_of, rate_of};
 
-/// Evidence fades by a factor of e in so many seconds.
+/// The seconds in which evidence fades by a factor of e.
 const FADES_S: f32 = 2.0;
 
-/// A link that changes may be slower than one that was refuted longer ago.
+/// The time for which a refutation counts: a link that changes may be slower than one refuted
+/// longer ago.
 const REFUTED_FOR: Duration = Duration::from_secs(1);
 
-/// A link that explains this part of what the best one does is as likely.
+/// The part of the best link's share from which another link is as likely.
 const ABOUT_AS_MUCH: f32 = 0.95;
 
-/// Shorter queues tell nothing of what a pulse sent, in seconds. A poll is late by most of
-/// that, which makes delays longer: so nothing is refuted for it.
+/// The longest queue that tells nothing of what a pulse sent, in seconds. A poll may be late by
+/// most of that, but this makes delays longer, and so refutes nothing.
 const PULSE_NOTABLE_S: f32 = 0.001;
 
-/// Clients remembered for each link, of those whose delays fit.
+/// The most clients remembered for each link, of those whose delays fit.
 const FITTERS: usize = 4;
 
 /// The agreement of one kind of acknowledgements with a link: sums that fade.
@@ -32,7 +33,7 @@ struct AgreementTally {
     refuting: f32,
 }
 
-/// An acknowledgement, as evidence.
+/// An acknowledgement, as evidence for or against each link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Observation<'a> {
     pub(super) client: u64,
@@ -40,19 +41,19 @@ pub(super) struct Observation<'a> {
     pub(super) predicted: &'a Delays,
     /// The delay that was added, in seconds.
     pub(super) delay_s: f32,
-    /// Whether little of the client's was under way.
+    /// Whether little was under way to the client before the packet.
     pub(super) clean: bool,
     /// Whether the packet was sent in the last pulse.
     pub(super) in_pulse: bool,
     /// The noise of the client's delays with no queue at all, in seconds.
     pub(super) noise_s: f32,
-    /// Shorter queues tell nothing, in seconds.
+    /// The longest queue that tells nothing, in seconds.
     pub(super) least_s: f32,
-    /// Beyond this, queues are full and drop.
+    /// The length beyond which queues are full and drop packets, in seconds.
     pub(super) clip_s: f32,
 }
 
-/// Evidence for and against each link.
+/// The evidence for and against each link.
 #[derive(Clone, Debug)]
 pub(super) struct Evidence {
     all: [AgreementTally; RATES],
@@ -119,12 +120,12 @@ impl Evidence {
         }
     }
 
-    /// Fades the evidence, but not a pulse's, by `passed_s` seconds.
+    /// Fades all evidence but a pulse's by the `passed_s` seconds that have passed.
     pub(super) fn fade(&mut self, passed_s: f32) {
         self.scale((-passed_s / FADES_S).exp());
     }
 
-    /// Scales the evidence, but not a pulse's, by a factor.
+    /// Scales all evidence but a pulse's by a factor.
     pub(super) fn scale(&mut self, factor: f32) {
         for tally in self.all.iter_mut().chain(&mut self.clean) {
             tally.informative *= factor;
@@ -133,8 +134,8 @@ impl Evidence {
         }
     }
 
-    /// Returns the fastest link that is refuted by what came of late; the shared one, if
-    /// there is one, is faster.
+    /// Returns the fastest link that acknowledgements of late refute; the shared link, if there is
+    /// one, is faster.
     pub(super) fn floor(&self, now: Time) -> Option<usize> {
         let refuted = |tally: &AgreementTally, least: f32| {
             tally.informative > least && tally.refuting > 0.3 * tally.informative
@@ -147,15 +148,16 @@ impl Evidence {
         })
     }
 
-    /// Takes note that a pulse begins.
+    /// Notes that a pulse begins, and forgets the evidence of the last one.
     pub(super) fn begin_pulse(&mut self) {
         self.pulse = [AgreementTally::default(); RATES];
     }
 
-    /// Returns the link that explains the delays, of those from `least` to `most` bits per
-    /// second, if one does: with `needed` acknowledgements that could tell, of so many clients.
-    /// Of those that explain about as much as the best it is the fastest: the search comes down
-    /// from a rate too high as soon as a queue shows, and a rate too low hides itself.
+    /// Returns the link from `least` to `most` bits per second that explains the delays, if one
+    /// does. It must have `needed` acknowledgements that could tell, and delays that fit, of
+    /// `clients` clients or of three. Of links that explain about as much as the best, the fastest
+    /// is returned: the search comes down from a rate too high as soon as a queue shows, and a rate
+    /// too low hides itself.
     pub(super) fn best(&self, least: f64, most: f64, needed: f32, clients: usize) -> Option<usize> {
         let within = index_of(least)..RATES;
         let shares: Vec<(usize, f32)> = within
@@ -191,7 +193,7 @@ impl Evidence {
     }
 }
 
-/// Puts a client in front of those remembered.
+/// Puts a client in front of the clients remembered for a link.
 fn remember(fitters: &mut [Option<u64>; FITTERS], client: u64) {
     let place = fitters.iter().position(|one| *one == Some(client));
     fitters[..=place.unwrap_or(FITTERS - 1)].rotate_right(1);

@@ -1,37 +1,37 @@
-//! What is on its way, and what each link of the bank predicts for it.
+//! The probes on their way, and what each link of the bank predicts for them.
 
 use std::time::Duration;
 
 use super::bank::Delays;
 use crate::Time;
 
-/// Something that left the host, whose acknowledgement will say how long it took.
+/// The bytes of one report that left the host, whose acknowledgement will say how long they took.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     pub(super) socket: u64,
     pub(super) network: u64,
-    /// The socket's bytes up to and with it.
+    /// The socket's bytes up to and with the probe.
     pub(super) position: u64,
-    /// The segments that the socket had sent again by then.
+    /// The segments that the socket had sent again when the probe left.
     pub(super) repeated: u32,
     pub(super) sent_at: Time,
-    /// Whether little of the client's was under way before it.
+    /// Whether little was under way to the client before the probe.
     pub(super) is_clean: bool,
-    /// Whether it is a burst of full segments.
+    /// Whether the probe is a burst of full segments.
     pub(super) is_big: bool,
 }
 
-/// Probes at most; each keeps a prediction of 576 bytes.
+/// The most probes at a time; each keeps a prediction of 576 bytes.
 const CAPACITY: usize = 512;
 
-/// Probes are at least this far apart, twice that for each [`CROWD`] of them already out.
+/// The least time between two probes, doubled for each [`CROWD`] of them already out.
 const SPACING: Duration = Duration::from_micros(100);
 const CROWD: usize = 64;
 
-/// A probe that was not acknowledged for so long tells nothing any more.
+/// The time after which a probe that was not acknowledged tells nothing any more.
 const LIFETIME: Duration = Duration::from_secs(3);
 
-/// Probes on their way.
+/// The probes on their way, with their predictions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProbeSet {
     /// The probes in the order of sending, each with the place of its prediction.
@@ -42,7 +42,7 @@ pub(super) struct ProbeSet {
 }
 
 impl ProbeSet {
-    /// Follows something that has left the host, if not too many probes are out.
+    /// Follows a probe that has left the host, unless too many are out or the last one is too near.
     pub(super) fn push(&mut self, probe: Probe, predict: impl FnOnce() -> Delays) {
         let spacing = SPACING * (1 << (self.out.len() / CROWD).min(8));
         let near = |at| probe.sent_at.since(at) < spacing;
@@ -63,7 +63,7 @@ impl ProbeSet {
         self.out.push((probe, slot));
     }
 
-    /// Returns the delays that the links predicted.
+    /// Returns the delays that the links predicted for the probe of a slot, in seconds.
     pub(super) fn predicted(&self, slot: usize) -> &Delays {
         &self.predictions[slot]
     }
@@ -73,8 +73,8 @@ impl ProbeSet {
         self.vacant.push(slot);
     }
 
-    /// Takes all probes of a socket up to `acked`, and returns the newest: only of that
-    /// one it is known that it arrived just now. Its prediction is to be freed.
+    /// Takes out all probes of a socket up to `acked`, and returns the newest with its slot: only
+    /// of the newest is it known that it arrived just now. The caller frees the slot.
     pub(super) fn acknowledge(&mut self, socket: u64, acked: u64) -> Option<(Probe, usize)> {
         let mut newest = None::<(Probe, usize)>;
         let vacant = &mut self.vacant;
@@ -90,12 +90,12 @@ impl ProbeSet {
         newest
     }
 
-    /// Forgets those of a socket that is gone.
+    /// Forgets the probes of a socket that is gone.
     pub(super) fn forget(&mut self, socket: u64) {
         self.drop_where(|probe| probe.socket == socket);
     }
 
-    /// Forgets those too old.
+    /// Forgets the probes that are too old.
     pub(super) fn age(&mut self, now: Time) {
         let old = |probe: &Probe| now.since(probe.sent_at) >= LIFETIME;
         if self.out.first().is_some_and(|(first, _)| old(first)) {
@@ -114,8 +114,8 @@ impl ProbeSet {
         });
     }
 
-    /// Adds sockets with probes on their way, up to `most` in all: each has its turn,
-    /// for the turns go by the time.
+    /// Adds sockets with probes on their way, up to `most` in all. Each has its turn, for the turns
+    /// go by the time.
     pub(super) fn wanted(&self, now: Time, most: usize, sockets: &mut Vec<u64>) {
         let stride = self.out.len().div_ceil(most.max(1)).max(1);
         let first = (now.as_nanos() / 1000) as usize % stride;

@@ -1,9 +1,9 @@
-//! Sends a little more now and then, to see whether the link carries it.
+//! Pulses: now and then the pacer sends a little more, to see whether the link carries it.
 //!
-//! Where the search has settled below the link's rate no queue forms at the link, and no
-//! packet can refute what is believed: a client's own queue holds the search down. For a
-//! moment at a higher rate the believed link would queue; if the packets come sooner, it
-//! is refuted, and the floor rises.
+//! Where the search has settled below the link's rate, no queue forms at the link, and no packet
+//! can refute what is believed: a client's own queue holds the search down. For a moment at a
+//! higher rate, the believed link would queue. If the packets come sooner, that link is refuted,
+//! and the floor rises.
 
 use std::time::Duration;
 
@@ -11,27 +11,27 @@ use super::bank::SEGMENT;
 use crate::Time;
 use crate::rate_control::RateControl;
 
-/// A pulse sends so much more.
+/// The rate of a pulse, as a multiple of the anchor.
 const GAIN: f64 = 1.25;
 
-/// Between two pulses while there is a backlog: after one that raised the floor, and
-/// twice as long after each that did not.
+/// The time with a backlog between two pulses after one that raised the floor. After each that did
+/// not the time is doubled, within `EVERY` and `EVERY_MOST`.
 const SOON: Duration = Duration::from_millis(300);
 const EVERY: Duration = Duration::from_secs(1);
 const EVERY_MOST: Duration = Duration::from_secs(4);
 
-/// A pulse lasts so long at least and at most, in seconds, unless it would be too much.
+/// The least and the greatest length of a pulse, in seconds, unless it would send too much.
 const LENGTH: (f32, f32) = (0.016, 0.2);
 
-/// The segments that a pulse sends beyond what the link is believed to carry, at most. Many
-/// queues hold a hundred packets, and bursts stand in them as well: at 300 Mbit/s 24 ms are
-/// 186 segments, and their losses cost small responses more than all queues did.
+/// The most segments that a pulse sends beyond what the link is believed to carry. Many queues hold
+/// a hundred packets, and bursts stand in them as well: at 300 Mbit/s 24 ms are 186 segments, and
+/// their losses cost small responses more than all queues did.
 const EXCESS_SEGMENTS: f32 = 32.0;
 
-/// The times at which pulses are sent.
+/// The schedule of pulses: when the last one was sent, and when the next is due.
 #[derive(Clone, Debug)]
 pub(super) struct Pulses {
-    /// The times at which the last pulse began and ends.
+    /// The time at which the last pulse began; `until` is its end.
     from: Time,
     until: Time,
     /// The time for which there has been a backlog since the last pulse.
@@ -58,8 +58,8 @@ impl Default for Pulses {
 }
 
 impl Pulses {
-    /// Notes a poll while the search is at `anchor`, and what is refuted is `floor`, both
-    /// in bits per second; returns whether a pulse begins.
+    /// Notes a poll, and returns whether a pulse begins. `anchor` is the rate of the search and
+    /// `floor` the highest rate that is refuted, both in bits per second.
     pub(super) fn on_poll(
         &mut self,
         now: Time,
@@ -102,7 +102,7 @@ impl Pulses {
         true
     }
 
-    /// Returns whether what was sent at a time was sent in the last pulse.
+    /// Returns whether a time lies within the last pulse.
     pub(super) fn sent(&self, at: Time) -> bool {
         (self.from..self.until).contains(&at)
     }

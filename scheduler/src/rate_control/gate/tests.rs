@@ -1,4 +1,4 @@
-//! The gate on a log that links make: no TCP, and writes that the pacer holds back.
+//! Tests of the gate over simulated links: without TCP, and with writes that the pacer holds back.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,12 +8,13 @@ const MBIT: u64 = 1_000_000;
 const SEGMENT_BYTES: u64 = 1448;
 const WIRE: u64 = 1514;
 
-/// A first-in-first-out link: when the next packet can begin.
+/// A first-in-first-out link, by the time at which the next packet can begin, in seconds.
 #[derive(Clone, Copy, Default)]
 struct Fifo(f64);
 
 impl Fifo {
-    /// Returns when a packet that comes at `at_s` has left; none if it has to wait too long.
+    /// Returns when a packet that comes at `at_s` has left; `None` if it would wait for longer than
+    /// `longest_s`.
     fn pass(&mut self, at_s: f64, bytes: u64, mbit: f64, longest_s: f64) -> Option<f64> {
         if self.0 - at_s > longest_s {
             return None;
@@ -23,10 +24,10 @@ impl Fifo {
     }
 }
 
-/// Links, clients and what they ask for.
+/// A test bed: links, clients and their requests.
 struct Bed {
     gate: Gate,
-    /// The shared link's rate, by the second.
+    /// The shared link's rate, by the time in seconds.
     shared_mbit: fn(f64) -> f64,
     /// The rate of each client's own link.
     own_mbit: fn(u64) -> f64,
@@ -37,9 +38,9 @@ struct Bed {
     random: u64,
     shared: Fifo,
     own: Vec<Fifo>,
-    /// Responses that wait: client, segments left, socket.
+    /// The responses that wait, each as client, segments left and socket.
     waiting: VecDeque<(u64, u64, u64)>,
-    /// The bytes written to each socket so far, and when which of them are acknowledged.
+    /// The bytes written to each socket so far, and the times at which they will be acknowledged.
     written: BTreeMap<u64, (u64, VecDeque<(f64, u64)>)>,
     acked: BTreeMap<u64, u64>,
     position: u64,
@@ -47,7 +48,7 @@ struct Bed {
     next_request_s: f64,
     sockets: u64,
     delivered: u64,
-    /// Time and rate at each engagement, and the lowest rate while engaged.
+    /// The time and rate at each engagement; `lowest_mbit` is the lowest rate while engaged.
     engaged: Vec<(f64, f64)>,
     lowest_mbit: f64,
 }
@@ -156,8 +157,8 @@ impl Bed {
         }
     }
 
-    /// Sends a segment over the shared link, then the client's own; 10 to 45 ms there and
-    /// back.
+    /// Sends a segment over the shared link, then over the client's own; the base round trip is 10
+    /// ms, and 5 ms more from client to client.
     fn travel(&mut self, now_s: f64, client: u64, socket: u64, upto: u64) {
         let (shared, own) = ((self.shared_mbit)(now_s), (self.own_mbit)(client));
         let jitter_s = self.uniform() * self.jitter_s;
@@ -458,8 +459,7 @@ fn engaged(anchor: f64, found: f64) -> Gate {
     gate
 }
 
-/// Guides the gate when so much time has passed since it engaged, and returns whether it
-/// stays engaged.
+/// Guides the gate at the time `after` its engagement, and returns whether it stays engaged.
 fn lasts(gate: &mut Gate, after: Duration, backlogged: bool) -> bool {
     gate.guide(at(100_000) + after, backlogged);
     gate.is_engaged()
@@ -574,7 +574,7 @@ fn learn(gate: &mut Gate, predicted_s: f32, is_clean: bool) {
     learn_of(gate, predicted_s, is_clean, [10, 14]);
 }
 
-/// Learns from two probes that take so long, in ms.
+/// Makes the gate learn of two round trips, as long as `rtts_ms`.
 fn learn_of(gate: &mut Gate, predicted_s: f32, is_clean: bool, rtts_ms: [u64; 2]) {
     for (ms, rtt_ms) in [0, 100].into_iter().zip(rtts_ms) {
         let probe = Probe {

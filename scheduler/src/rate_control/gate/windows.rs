@@ -1,23 +1,23 @@
-//! What was delivered, and what delays there were, of late.
+//! Windows of the recent past: the rates of delivery, and the delays.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::Time;
 
-/// Delivery is measured over so long.
+/// The time over which a rate of delivery is measured.
 const BIN: Duration = Duration::from_millis(250);
 
 /// The shortest measurement, which will do where there is no other.
 const BIN_LEAST: Duration = Duration::from_millis(100);
 
-/// The longest measurement: one that took longer holds a pause, and is none.
+/// The longest measurement: a longer one holds a pause, and does not count.
 const BIN_MOST: Duration = Duration::from_secs(1);
 
-/// Measurements kept: ten seconds and a little.
+/// The most measurements kept: those of ten seconds and a little.
 const BINS_MAX: usize = 44;
 
-/// Bytes delivered over time.
+/// The rates at which bytes were delivered of late.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivered {
     since: Time,
@@ -41,15 +41,16 @@ impl Delivered {
         self.bytes += bytes;
     }
 
-    /// Returns the most that was delivered in bits per second, in the last `time`, if
-    /// anything was measured.
+    /// Returns the highest rate of delivery in the last `time`, in bits per second, if any was
+    /// measured.
     pub(super) fn most(&self, now: Time, time: Duration) -> Option<f64> {
         let recent = self.bins.iter().filter(|(at, _)| now.since(*at) <= time);
         let most = recent.map(|(_, rate)| *rate).max_by(f64::total_cmp);
         most.or_else(|| self.rate(now))
     }
 
-    /// Returns what is delivered at present, in bits per second.
+    /// Returns the rate of the present measurement in bits per second, unless that is too short or
+    /// too long.
     fn rate(&self, now: Time) -> Option<f64> {
         let passed = now.since(self.since);
         let is_known = (BIN_LEAST..=BIN_MOST).contains(&passed);
@@ -57,14 +58,14 @@ impl Delivered {
     }
 }
 
-/// Delays kept, and how long they count.
+/// The most delays kept; each counts for [`DELAY_LIFETIME`].
 const DELAYS_MAX: usize = 128;
 const DELAY_LIFETIME: Duration = Duration::from_secs(10);
 
 /// The fewest delays that say how long a queue can get.
 const DELAYS_LEAST: usize = 30;
 
-/// The delays of late.
+/// The delays of recent acknowledgements.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DelayWindow {
     delays: VecDeque<(Time, f32)>,
@@ -73,7 +74,7 @@ pub(super) struct DelayWindow {
 }
 
 impl DelayWindow {
-    /// Notes that an acknowledgement was late by so much, in seconds.
+    /// Notes that an acknowledgement was `delay_s` seconds late.
     pub(super) fn add(&mut self, now: Time, delay_s: f32) {
         self.delays.push_back((now, delay_s));
         while let Some(&(at, _)) = self.delays.front()
@@ -87,8 +88,8 @@ impl DelayWindow {
         }
     }
 
-    /// Returns how long a queue may get before it drops, in seconds: a little above all but
-    /// the longest delays.
+    /// Returns how long a queue may get before it drops packets, in seconds: a little above all but
+    /// the longest delays. Infinite until enough delays are known.
     pub(super) fn clip_s(&self) -> f32 {
         self.clip_s.unwrap_or(f32::INFINITY)
     }

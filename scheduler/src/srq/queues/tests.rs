@@ -19,7 +19,8 @@ fn queues(change: impl FnOnce(&mut Config)) -> Queues {
     Queues::new(config)
 }
 
-/// Passes a request of so much service, in steps of `step`; returns the queue that it ends in.
+/// Passes a request of the service `size` through the queues, in steps of `step`; returns the queue
+/// that it ends in.
 fn pass(queues: &mut Queues, size: u64, step: u64) -> usize {
     let mut progress = queues.arrive();
     let mut attained = 0;
@@ -70,7 +71,7 @@ fn a_known_size_is_placed_where_it_would_have_come_to() {
     assert_eq!(queues.stats().moved, [0; MAX_QUEUES]);
 }
 
-/// Makes so many requests fail the first queue and so many end there.
+/// Passes `failed` requests that go on from the first queue, and `done` that end there.
 fn fail(queues: &mut Queues, failed: u64, done: u64) {
     for _ in 0..failed {
         pass(queues, 500, 100);
@@ -100,8 +101,8 @@ fn few_samples_say_nothing() {
     }
 }
 
-/// Passes so many requests that took nothing and as many that took `size`, so that the
-/// deviation is the mean; `more` beyond that took nothing.
+/// Passes `each` requests that took `size` and as many that took nothing, so that the deviation is
+/// the mean. Passes `more` that took nothing beyond that.
 fn deviate(queues: &mut Queues, each: u64, more: u64, size: u64) {
     for _ in 0..each {
         pass(queues, size, size.max(1));
@@ -185,8 +186,8 @@ fn an_interval_without_departures_changes_nothing() {
     assert_eq!(queues.quanta(), [100, 1_000]);
 }
 
-/// Ends requests in the last of three queues: half with what little it takes to get there,
-/// half with `more`.
+/// Ends `count` requests in the last of three queues: half with the service that it takes to get
+/// there, half with `more`.
 fn end_in_last(queues: &mut Queues, count: u64, more: u64) {
     for index in 0..count {
         let mut progress = queues.arrive();

@@ -1,4 +1,4 @@
-//! Requests that are turned away: which, when, and in whose place.
+//! Tests of refusals: which requests are turned away, when, and in whose place.
 
 use super::*;
 
@@ -260,7 +260,8 @@ fn the_averaged_length_falls_while_no_request_comes() {
     assert!(station.length.update(at(60_000), 0) < 1e-9);
 }
 
-/// Checks that each change of the queues is told of, whatever changes them.
+/// Checks that each change of the queues updates the averaged length, whatever
+/// changes them.
 #[test]
 fn the_averaged_length_is_that_of_the_queues_from_each_change_on() {
     let patient = ClassSpec {

@@ -1,4 +1,4 @@
-//! Endpoints that come and go; requests that are tried again.
+//! Tests of endpoints that come and go, and of requests that are tried again.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What holds exactly at a bound, and no sooner or later.
+//! Tests of what holds exactly at a bound, and no sooner or later.
 
 use super::*;
 
@@ -220,7 +220,7 @@ fn what_is_worth_nothing_comes_last_by_value() {
     assert_eq!(order(Order::Value, values, [0, 1, 2, 0]), [2, 1, 0, 3]);
 }
 
-/// Checks that sixteen of those that wait for an endpoint of their own are
+/// Checks that sixteen requests that wait for an endpoint of their own are
 /// passed over for one that does not, and no more.
 #[test]
 fn so_many_are_passed_over_at_a_time() {

@@ -1,4 +1,4 @@
-//! What holds after any operations in any order.
+//! Tests of what holds after any operations in any order.
 
 use std::collections::BTreeSet;
 
@@ -96,7 +96,7 @@ struct Model {
     scope: Scope,
     running: Vec<(Ticket, usize, usize)>,
     waiting: Vec<(Ticket, usize)>,
-    /// The endpoints' identities, and the slots that are out.
+    /// The identities of the endpoints; `out` has the slots that are out.
     present: Vec<u64>,
     out: BTreeSet<usize>,
     now_ms: u64,

@@ -1,4 +1,4 @@
-//! Endpoints that stand by for others.
+//! Tests of endpoints that stand by for others.
 
 use super::*;
 

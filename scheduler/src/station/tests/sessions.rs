@@ -1,4 +1,4 @@
-//! Sessions and endpoints that drain.
+//! Tests of sessions, and of endpoints that drain.
 
 use super::*;
 

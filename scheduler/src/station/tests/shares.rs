@@ -1,8 +1,8 @@
-//! Which endpoint gets how many, by weight, by level and by work.
+//! Tests of how many requests each endpoint gets, by weight, by level and by work.
 
 use super::*;
 
-/// Returns how many of 120 that come at once each of two endpoints gets.
+/// Returns how many of 120 requests that come at once each of two endpoints gets.
 fn shares(station: &mut Station, now: u64) -> [usize; 2] {
     let mut served = [0; 2];
     for _ in 0..120 {
@@ -11,7 +11,7 @@ fn shares(station: &mut Station, now: u64) -> [usize; 2] {
     served
 }
 
-/// Creates a station of two endpoints in turn, which take two seconds to come back.
+/// Creates a station of two endpoints in turn, whose slow start takes two seconds.
 fn in_turn() -> Station {
     Station::new(StationConfig {
         dispatch: Dispatch::RoundRobin,
@@ -128,8 +128,8 @@ fn a_reserved_endpoint_is_for_the_highest_level() {
     assert_eq!(station.load(0).requests, 1);
 }
 
-/// Checks that by work a request goes where the least is before it. Where small responses
-/// overtake a large one, what a large one has left is no longer before a small one.
+/// Checks that dispatch by work sends a request where the least work is before it. Where small
+/// responses overtake a large one, what a large one has left is no longer before a small one.
 #[test]
 fn that_responses_overtake_is_seen_in_the_order_in_which_they_came() {
     let mut station = Station::new(StationConfig {

@@ -24,7 +24,7 @@ const EVERY_MOST: Duration = Duration::from_secs(4);
 const LENGTH: (f32, f32) = (0.016, 0.2);
 
 /// The most segments that a pulse sends beyond what the link is believed to carry. Many queues hold
-/// a hundred packets, and bursts stand in them as well: at 300 Mbit/s 24 ms are 186 segments, and
+/// a hundred packets, and bursts stand in them as well: at 300 Mbit/s 24 ms are 150 segments, and
 /// their losses cost small responses more than all queues did.
 const EXCESS_SEGMENTS: f32 = 32.0;
 

@@ -151,7 +151,8 @@ fn a_retry_policy_is_read() {
 fn a_status_has_the_narrowest_word_that_allows_its_repetition() {
     const CODES: &str = "retriable-status-codes";
     let words = |retry_on: &str| {
-        let keys = format!("retry_policy: {{retry_on: [{retry_on}], retriable_status_codes: [429, 502]}}");
+        let keys =
+            format!("retry_policy: {{retry_on: [{retry_on}], retriable_status_codes: [429, 502]}}");
         let retry = read("", &keys).1;
         [429, 500, 502, 504, 505].map(|status| retry.word_of_status(status))
     };
@@ -162,7 +163,10 @@ fn a_status_has_the_narrowest_word_that_allows_its_repetition() {
     assert_eq!(words("gateway-error, retriable-status-codes"), expected);
     expected[1] = Some("5xx");
     expected[4] = Some("5xx");
-    assert_eq!(words("5xx, gateway-error, retriable-status-codes"), expected);
+    assert_eq!(
+        words("5xx, gateway-error, retriable-status-codes"),
+        expected
+    );
 }
 
 #[test]

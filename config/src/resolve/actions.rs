@@ -217,8 +217,9 @@ fn warn_of_fallback(span: &Range<usize>, clusters: &[Weighted], reporter: &mut R
     };
     let is_checked = |own: &Cluster| own.resilience.health_checks.is_some();
     let all = || clusters.iter().map(|own| &*own.cluster);
-    let is_reached =
-        |own: &Cluster| has_name(own) || (is_checked(own) && own.resilience.healthy_panic_percent == 0);
+    let is_reached = |own: &Cluster| {
+        has_name(own) || (is_checked(own) && own.resilience.healthy_panic_percent == 0)
+    };
     if all().any(is_reached) {
         return;
     }

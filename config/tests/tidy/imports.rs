@@ -512,8 +512,14 @@ mod tests {
         let found = taken(&[
             ("lib", "mod a;\npub use a::*;\nstruct Whole { a: A }"),
             ("a", "pub struct A;\npub struct Own;\nfn f(a: Own) { a }"),
-            ("b", "use crate::a;\nrecord! { struct B { a: List<crate::A, 1>, b: B } }"),
-            ("c", "fn f() { call!(x, crate::b::B { a: \"crate::a::A\" }) }"),
+            (
+                "b",
+                "use crate::a;\nrecord! { struct B { a: List<crate::A, 1>, b: B } }",
+            ),
+            (
+                "c",
+                "fn f() { call!(x, crate::b::B { a: \"crate::a::A\" }) }",
+            ),
             ("d", "use crate::*;\nfn f(a: A) {}"),
         ]);
         assert_eq!(found, ["/: /a", "/b: /a", "/c: /b", "/d: / /a"]);

@@ -197,7 +197,11 @@ mod tests {
     #[test]
     fn all_of_the_memory_remembers_useless_probes() {
         let probes = probes();
-        assert!(probes.useless.bytes() > 10_000 / 2, "{:?}", probes.useless.bytes());
+        assert!(
+            probes.useless.bytes() > 10_000 / 2,
+            "{:?}",
+            probes.useless.bytes()
+        );
         assert!(probes.useless.bytes() <= 10_000);
     }
 

@@ -270,7 +270,8 @@ impl Exchange<'_> {
             // without a length would be lost.
             lease.spend();
         }
-        let is_wanted = policy.num_retries == 0 || spare.is_none() || policy.word_of_status(status).is_none();
+        let is_wanted =
+            policy.num_retries == 0 || spare.is_none() || policy.word_of_status(status).is_none();
         match Outcome::of_status(status) {
             Outcome::Success if is_wanted => lease.begins_well(),
             outcome => lease.observe(|| outcome),

@@ -53,8 +53,13 @@ impl<'a> Exchange<'a> {
             });
             let mut expects = request.headers().contains_key(EXPECT);
             let max_bytes = max_request_body(plan.connection, plan.route);
-            let (body, progress) =
-                RequestBody::streaming(body, expects, max_bytes, rule, config.headers_with_underscores);
+            let (body, progress) = RequestBody::streaming(
+                body,
+                expects,
+                max_bytes,
+                rule,
+                config.headers_with_underscores,
+            );
             *request.body_mut() = body;
             upload = Some(progress);
             if is_kept {

@@ -247,7 +247,11 @@ impl Name {
                 tracing::warn!(name, error, ?addresses, "{what}");
             }
             Some(error) if before == 0 => {
-                tracing::warn!(name, error, "a name cannot be resolved: its previous addresses stay in use");
+                tracing::warn!(
+                    name,
+                    error,
+                    "a name cannot be resolved: its previous addresses stay in use"
+                );
             }
             _ if changed || (before > 0 && !failed) => {
                 tracing::info!(name, ?addresses, "a name is resolved");

@@ -100,7 +100,10 @@ impl Access {
     /// Returns the fields of a head that Sprat has put there to tell the endpoint of the user.
     pub(crate) fn vouched_for(&self, head: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
         let of_basic = self.basic.iter().flat_map(|own| &own.username_header);
-        let of_authz = self.authz.iter().flat_map(|own| &own.allowed_upstream_headers);
+        let of_authz = self
+            .authz
+            .iter()
+            .flat_map(|own| &own.allowed_upstream_headers);
         let values = |name: &HeaderName| {
             let values = head.get_all(name).iter();
             let fields = values.map(|value| (name.clone(), value.clone()));

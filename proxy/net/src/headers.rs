@@ -13,6 +13,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use sprat_config::fields::Fields;
 use sprat_config::resolved::{Forwarding, HeadersWithUnderscores};
 
+/// The fields that are for one hop, whatever `Connection` names. A static: constants of this type
+/// would be made anew with each head.
+static HOP_BY_HOP: [HeaderName; 6] = [
+    CONNECTION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+];
+
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -111,14 +122,7 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) -> HopByHop {
     for name in named {
         headers.remove(name);
     }
-    for name in [
-        CONNECTION,
-        TE,
-        TRANSFER_ENCODING,
-        UPGRADE,
-        KEEP_ALIVE,
-        PROXY_CONNECTION,
-    ] {
+    for name in &HOP_BY_HOP {
         headers.remove(name);
     }
     found

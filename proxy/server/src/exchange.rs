@@ -14,6 +14,7 @@ mod compress;
 pub mod decide;
 mod dispatch;
 mod http2;
+mod in_place;
 mod interim;
 mod keep_body;
 mod local;
@@ -36,6 +37,7 @@ pub(crate) mod tunnel;
 mod upgrade;
 mod upstream_request;
 
+use std::convert::Infallible;
 use std::rc::Rc;
 
 use http::header::EXPECT;
@@ -46,6 +48,7 @@ use hyper::body::Incoming;
 use sprat_config::fields::accepts_json;
 use sprat_config::resolved::HeadersWithUnderscores;
 use sprat_net::begun::Begun;
+use sprat_net::coding::Coded;
 use sprat_net::error::Denial;
 use sprat_net::headers::{self, Head};
 use sprat_net::upload::{RequestBody, Upload};
@@ -60,7 +63,10 @@ use crate::exchange::answer::Body;
 use crate::exchange::record::Record;
 
 /// Answers a request with the response of an endpoint, or Sprat's own.
-pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn handle(
+    stream: Stream,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
     let slips = stream.begin_request();
     let (mut parts, body) = request.into_parts();
     let mut record = Record::open(&stream, &parts);
@@ -81,7 +87,7 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
     make_asterisk(&mut parts, slips);
     if admitted.is_ok() && is_last_hop(&mut parts) {
         record.upload = unwanted(&parts, body);
-        return answer::answer_options(&stream, record).await;
+        return Ok(answer::answer_options(&stream, record).await);
     }
     let plan = match admitted {
         Ok(()) => match local::challenge(&generation, &parts) {
@@ -97,19 +103,19 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
         Ok(plan) => plan,
         Err(instead) => {
             record.upload = unwanted(&parts, body);
-            return match instead {
+            return Ok(match instead {
                 NotForwarded::Refused(denial) => {
                     answer::refuse(&stream, denial, json, record).await
                 }
                 NotForwarded::Answered(local) => answer::give(&stream, *local, record).await,
-            };
+            });
         }
     };
     let exchange = Exchange::of(plan, parts, body);
     record.upload.clone_from(&exchange.upload);
     let fetched = exchange.fetch(&mut record).await;
     stream.interim_written().await;
-    match fetched {
+    Ok(match fetched {
         Ok(mut response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
             exchange
                 .plan
@@ -117,17 +123,17 @@ pub(crate) async fn handle(stream: Stream, request: Request<Incoming>) -> Respon
             // Boxed: other requests do not carry its room.
             Box::pin(upgrade::switch(exchange.plan, response, record, json)).await
         }
-        Ok(response) => pass_on(exchange, &stream, response, json, record).await,
+        Ok(response) => pass_on(&exchange, &stream, response, json, record).await,
         Err(reason) => {
             drop(record.upstream.take_lease());
             answer::refuse(&stream, reason, json, record).await
         }
-    }
+    })
 }
 
 /// Gives the client what an endpoint has answered, once its body has begun.
 async fn pass_on(
-    exchange: Exchange<'_>,
+    exchange: &Exchange<'_>,
     stream: &Stream,
     response: Response<Incoming>,
     json: bool,
@@ -141,9 +147,15 @@ async fn pass_on(
     if let Err(reason) = exchange.begin(response.body_mut(), &mut record).await {
         return answer::refuse(stream, reason, json, record).await;
     }
-    let mut response = match exchange.compress(response).await {
-        Ok(response) => response,
-        Err(reason) => return answer::refuse(stream, reason, json, record).await,
+    let mut response = match exchange.coding(&mut response) {
+        None => response.map(Coded::Plain),
+        // Boxed: other responses do not carry its room.
+        Some((rules, algorithm)) => {
+            match Box::pin(exchange.compress(response, rules, algorithm)).await {
+                Ok(response) => response,
+                Err(reason) => return answer::refuse(stream, reason, json, record).await,
+            }
+        }
     };
     exchange.announce_close(&mut response);
     exchange.plan.believe_head(&response, &mut record).await;

@@ -76,7 +76,8 @@ impl Sender {
         mut request: Request<RequestBody>,
     ) -> (
         Silence,
-        impl Future<Output = Result<Response<Incoming>, TrySendError<Request<RequestBody>>>> + use<>,
+        impl Future<Output = Result<Response<Incoming>, Box<TrySendError<Request<RequestBody>>>>>
+        + use<>,
     ) {
         let (silence, sent) = match self {
             Self::Http1(single) => (
@@ -92,11 +93,13 @@ impl Sender {
             }
         };
         let answer = async move {
-            match sent {
+            let answered = match sent {
                 Ok(http1) => http1.await,
                 // It is heard until there is an answer, or the caller waits no longer.
                 Err((http2, _hearing)) => http2.await,
-            }
+            };
+            // An error has the request in it: its room would be an answer's as well.
+            answered.map_err(Box::new)
         };
         (silence, answer)
     }

@@ -85,28 +85,25 @@ pub(crate) async fn respond(
             }
         }
     };
-    begin(stream, record, inner).await
+    let marked = mark(stream, &record, &inner).await;
+    inner.map(|inner| Body::new(stream, record, inner, marked))
 }
 
-/// Begins a response, as soon as the packets of its head may bear their mark.
-async fn begin(stream: &Stream, record: Box<Record>, response: Response<Inner>) -> Response<Body> {
-    let mut marked = None;
-    if let Some(marking) = record.generation().marking {
-        let granted = response.body().granted_mark();
-        let head = head_bytes(stream, &response);
-        let wire = stream.connection().wire.begin_mark();
-        let marks = WireMarks::new(wire, marking, granted.is_some(), head);
-        let is_http2 = stream.is_http2();
-        let first = granted.flatten().unwrap_or_default();
-        marks.begin(first, is_http2).await;
-        marked = Some(Box::new(MarkedBytes::new(marks, is_http2)));
-    }
-    response.map(|inner| Body {
-        inner,
-        stream: stream.clone(),
-        record: Some(record),
-        marked,
-    })
+/// Waits until the packets of a response's head may bear their mark; `None` if they bear none.
+async fn mark(
+    stream: &Stream,
+    record: &Record,
+    response: &Response<Inner>,
+) -> Option<Box<MarkedBytes>> {
+    let marking = record.generation().marking?;
+    let granted = response.body().granted_mark();
+    let head = head_bytes(stream, response);
+    let wire = stream.connection().wire.begin_mark();
+    let marks = WireMarks::new(wire, marking, granted.is_some(), head);
+    let is_http2 = stream.is_http2();
+    let first = granted.flatten().unwrap_or_default();
+    marks.begin(first, is_http2).await;
+    Some(Box::new(MarkedBytes::new(marks, is_http2)))
 }
 
 /// Sends an interim response, which is small and goes ahead.
@@ -167,6 +164,20 @@ enum Inner {
 }
 
 impl Body {
+    fn new(
+        stream: &Stream,
+        record: Box<Record>,
+        inner: Inner,
+        marked: Option<Box<MarkedBytes>>,
+    ) -> Self {
+        Self {
+            inner,
+            stream: stream.clone(),
+            record: Some(record),
+            marked,
+        }
+    }
+
     /// Tells the trace, if there is one, that no more of the response goes out.
     fn end_trace(&self) {
         let trace = self

@@ -17,23 +17,27 @@ use sprat_scheduler::retries::{self, Failure, History, Step};
 use sprat_upstream::{Lease, Refused};
 use tokio::time::{Instant, timeout_at};
 
+use super::in_place::InPlace;
 use super::interim;
 use super::outcome::{Answer, Due, Failed, cut_off, failure_for};
 use super::spare::Spare;
 use super::upstream_request::Exchange;
+
+/// The invariant that an answer which has been waited for is there.
+const ANSWERED: &str = "the relay ends when the answer is there";
 
 /// An attempt that got no answer over a connection, and why.
 struct BrokenAttempt {
     reason: Reason,
     failure: Failure,
     /// The request, if it may be sent again.
-    again: Option<Request<RequestBody>>,
+    again: Option<Box<Request<RequestBody>>>,
     /// The step that follows: the request ends, unless the core says otherwise.
     step: Step,
 }
 
 impl BrokenAttempt {
-    fn new(reason: Reason, failure: Failure, again: Option<Request<RequestBody>>) -> Self {
+    fn new(reason: Reason, failure: Failure, again: Option<Box<Request<RequestBody>>>) -> Self {
         Self {
             reason,
             failure,
@@ -42,7 +46,7 @@ impl BrokenAttempt {
         }
     }
 
-    fn into_failed(self, lease: Lease, request: Option<Request<RequestBody>>) -> Box<Failed> {
+    fn into_failed(self, lease: Lease, request: Option<Box<Request<RequestBody>>>) -> Box<Failed> {
         Box::new(Failed {
             reason: self.reason,
             failure: self.failure,
@@ -59,7 +63,7 @@ impl Exchange<'_> {
     pub(super) async fn attempt(
         &self,
         lease: Lease,
-        mut request: Request<RequestBody>,
+        mut request: Box<Request<RequestBody>>,
         due: Due<'_>,
     ) -> Result<Answer, Box<Failed>> {
         let trace = self.plan.trace.as_ref();
@@ -77,7 +81,7 @@ impl Exchange<'_> {
     pub(super) async fn send(
         &self,
         mut lease: Lease,
-        mut request: Request<RequestBody>,
+        mut request: Box<Request<RequestBody>>,
         due: Due<'_>,
     ) -> Result<Answer, Box<Failed>> {
         let endpoint = Rc::clone(lease.endpoint());
@@ -118,12 +122,16 @@ impl Exchange<'_> {
             }
             self.listen(&mut request);
             self.upload.as_ref().inspect(|upload| upload.hand_over());
-            let (silence, answer) = sender.try_send_request(request);
+            let (silence, answer) = sender.try_send_request(*request);
             due.sent.inspect(|sent| sent.note(&silence));
-            // Each pinned where it is: they are large, and a move is a copy.
+            // Pinned where it is, and its output kept there: they are large, and a move is a copy.
             let answer = pin!(answer);
-            let answer = pin!(interim::relay(self.interims.as_ref(), &self.plan, answer));
-            let error = match self.wait(due, tried_until, began, answer).await {
+            let mut answer = InPlace::new(answer);
+            let waited = {
+                let relayed = interim::relay(self.interims.as_ref(), &self.plan, &mut answer);
+                self.wait(due, tried_until, began, pin!(relayed)).await
+            };
+            let error = match waited.map(|()| answer.take().expect(ANSWERED)) {
                 Ok(Ok(response)) => {
                     return self.judge(lease, spare.filter(|_| safe), response, began);
                 }
@@ -197,7 +205,7 @@ impl Exchange<'_> {
     fn failed(
         &self,
         lease: Lease,
-        request: Option<Request<RequestBody>>,
+        request: Option<Box<Request<RequestBody>>>,
         failure: Failure,
         reason: Reason,
     ) -> Box<Failed> {
@@ -229,12 +237,12 @@ impl Exchange<'_> {
     /// an answer.
     fn broken(
         &self,
-        mut error: TrySendError<Request<RequestBody>>,
+        mut error: Box<TrySendError<Request<RequestBody>>>,
         spare: Option<Spare>,
         safe: bool,
         is_refused: bool,
     ) -> BrokenAttempt {
-        let untouched = error.take_message();
+        let untouched = error.take_message().map(Box::new);
         if is_refused {
             // The endpoint has ended the handshake: there was no connection.
             let again = untouched.or_else(|| self.with_body(spare?.request()));
@@ -327,22 +335,22 @@ impl Exchange<'_> {
 
     /// Returns a request that no endpoint has read, with its body, if there is one and
     /// nothing of it is gone.
-    fn with_body(&self, head: Request<RequestBody>) -> Option<Request<RequestBody>> {
-        match &self.upload {
-            None => Some(head),
-            Some(upload) => upload.again().map(|body| head.map(|_| body)),
+    fn with_body(&self, mut head: Box<Request<RequestBody>>) -> Option<Box<Request<RequestBody>>> {
+        if let Some(upload) = &self.upload {
+            *head.body_mut() = upload.again()?;
         }
+        Some(head)
     }
 
     /// Waits for the head of the answer to a request that was `sent` then, within the
     /// bounds on the client or the endpoint that keeps it waiting.
-    async fn wait<T>(
+    async fn wait(
         &self,
         due: Due<'_>,
         tried_until: Option<Instant>,
         sent: Instant,
-        mut answer: Pin<&mut impl Future<Output = T>>,
-    ) -> Result<T, Reason> {
+        mut answer: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), Reason> {
         let until = || {
             let owed = self.owed(sent);
             let bound = self.bound(due, tried_until);
@@ -355,8 +363,8 @@ impl Exchange<'_> {
         }
         let mut first = Some(sent);
         poll_fn(|cx| {
-            if let Poll::Ready(answer) = answer.as_mut().poll(cx) {
-                return Poll::Ready(Ok(answer));
+            if answer.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
             }
             if let Some(upload) = &self.upload {
                 upload.tell_when_done(cx.waker());

@@ -42,27 +42,32 @@ struct Collected {
 }
 
 impl Exchange<'_> {
-    /// Compresses a response, if its route says so and its client takes it.
+    /// Returns how a response is to be compressed, if its route says so and its client takes it.
+    pub(super) fn coding(
+        &self,
+        response: &mut Response<Begun<Incoming>>,
+    ) -> Option<(&Compressor, Algorithm)> {
+        let rules = self.plan.route.compressor.as_deref()?;
+        if self.plan.head_only || !is_eligible(rules, response) {
+            return None;
+        }
+        // Caches must know, whatever this client gets.
+        add_vary(response.headers_mut());
+        Some((rules, self.plan.coding?))
+    }
+
+    /// Compresses a response.
     ///
     /// # Errors
     ///
     /// Fails if the endpoint breaks off before the response has begun.
     pub(super) async fn compress(
         &self,
-        mut response: Response<Begun<Incoming>>,
+        response: Response<Begun<Incoming>>,
+        rules: &Compressor,
+        algorithm: Algorithm,
     ) -> Result<Response<Coded<Begun<Incoming>>>, Reason> {
         let plan = &self.plan;
-        let Some(rules) = plan.route.compressor.as_ref() else {
-            return Ok(response.map(Coded::Plain));
-        };
-        if plan.head_only || !is_eligible(rules, &response) {
-            return Ok(response.map(Coded::Plain));
-        }
-        // Caches must know, whatever this client gets.
-        add_vary(response.headers_mut());
-        let Some(algorithm) = plan.coding else {
-            return Ok(response.map(Coded::Plain));
-        };
         let is_large = response.body().size_hint().lower() > rules.exact_up_to as u64;
         let (parts, mut body) = response.into_parts();
         let mut collected = Collected::default();

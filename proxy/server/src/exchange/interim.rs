@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -15,6 +14,7 @@ use sprat_net::screen::Interim;
 use sprat_net::upload::{Ask, GateOpener, RequestBody};
 use sprat_upstream::Hear;
 
+use super::in_place::InPlace;
 use super::plan::Plan;
 use crate::exchange::answer;
 
@@ -156,38 +156,38 @@ pub(super) fn listen(
     }
 }
 
-/// Waits for the answer to a request, and passes interim responses before it on to the client.
-pub(super) async fn relay<T>(
+/// Waits until the answer to a request is there, and passes interim responses before it on to
+/// the client.
+pub(super) async fn relay<F: Future>(
     interims: Option<&Interims>,
     plan: &Plan<'_>,
-    mut answer: Pin<&mut impl Future<Output = T>>,
-) -> T {
+    answer: &mut InPlace<'_, F>,
+) {
     let Some(interims) = interims else {
-        return answer.await;
+        return poll_fn(|cx| answer.poll(cx)).await;
     };
     loop {
-        let (answered, next) = poll_fn(|cx| {
-            let answered = answer.as_mut().poll(cx);
-            interims.with(|queue| match (answered, queue.waiting.pop_front()) {
-                (Poll::Pending, None) => {
+        let is_answered = poll_fn(|cx| {
+            if answer.poll(cx).is_ready() {
+                return Poll::Ready(true);
+            }
+            interims.with(|queue| {
+                if queue.waiting.is_empty() {
                     queue.waker = Some(cx.waker().clone());
-                    Poll::Pending
+                    return Poll::Pending;
                 }
-                (Poll::Pending, next) => Poll::Ready((None, next)),
-                (Poll::Ready(answer), next) => Poll::Ready((Some(answer), next)),
+                Poll::Ready(false)
             })
         })
         .await;
-        let mut next = next;
-        while let Some(step) = next {
+        while let Some(step) = interims.with(|queue| queue.waiting.pop_front()) {
             match step {
                 Step::PassOn(interim) => pass_on(plan, interim).await,
                 Step::Open(opener) => opener.open(),
             }
-            next = interims.with(|queue| queue.waiting.pop_front());
         }
-        if let Some(answer) = answered {
-            return answer;
+        if is_answered {
+            return;
         }
     }
 }

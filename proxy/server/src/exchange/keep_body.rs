@@ -10,6 +10,7 @@ use sprat_net::error::Reason;
 use sprat_net::upload::RequestBody;
 use tokio::time::Instant;
 
+use super::in_place::InPlace;
 use super::interim;
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
@@ -28,12 +29,14 @@ impl Exchange<'_> {
             return Ok(());
         };
         let keeping = pin!(upload.keep(rules, &self.plan.generation.buffers));
-        let mut kept = pin!(interim::relay(self.interims.as_ref(), &self.plan, keeping));
+        let mut keeping = InPlace::new(keeping);
         let began = Instant::now();
         let deadline = self.plan.deadline(record);
+        let relayed = interim::relay(self.interims.as_ref(), &self.plan, &mut keeping);
+        let mut relayed = Box::pin(relayed);
         poll_fn(|cx| {
-            if let Poll::Ready(kept) = kept.as_mut().poll(cx) {
-                return Poll::Ready(kept);
+            if relayed.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
             }
             let owed = self.owed(began);
             let (at, reason) = match deadline {
@@ -47,6 +50,8 @@ impl Exchange<'_> {
             Poll::Pending
         })
         .await?;
+        drop(relayed);
+        keeping.take().unwrap_or(Ok(()))?;
         if let Some(length) = upload.kept_length() {
             let headers = request.headers_mut();
             headers.remove(TRANSFER_ENCODING);

@@ -54,7 +54,7 @@ pub(super) struct Failed {
     pub(super) step: Step,
     pub(super) lease: Lease,
     /// The request, if it may be sent again.
-    pub(super) request: Option<Request<RequestBody>>,
+    pub(super) request: Option<Box<Request<RequestBody>>>,
     /// The response that the client gets if the request is not repeated.
     pub(super) response: Option<Response<Incoming>>,
 }
@@ -64,7 +64,7 @@ pub(super) type Held = Option<Box<Answer>>;
 
 /// The step that an exchange takes after an attempt that failed.
 pub(super) enum Next {
-    Attempt(Lease, Request<RequestBody>),
+    Attempt(Lease, Box<Request<RequestBody>>),
     /// The exchange takes this answer, after all.
     Answer(Answer),
 }

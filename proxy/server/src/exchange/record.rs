@@ -94,7 +94,9 @@ impl Record {
         let serving = &stream.connection().serving;
         serving.stats.open_requests.increment();
         let class = generation.classifier.default_class();
-        Box::new(Self {
+        // Where it is going to be: it is large, and a move is a copy.
+        let place = Box::new_uninit();
+        let own = Self {
             stream: stream.clone(),
             generation,
             started: clock::now(),
@@ -106,7 +108,8 @@ impl Record {
             upload: None,
             reason: None,
             done: false,
-        })
+        };
+        Box::write(place, own)
     }
 
     /// Returns the generation that the request is served by.
@@ -259,7 +262,7 @@ impl Record {
     }
 
     /// Counts and logs the request, whose last byte has gone out.
-    pub(crate) fn complete(mut self) {
+    pub(crate) fn complete(mut self: Box<Self>) {
         self.finish(false);
     }
 

@@ -94,7 +94,7 @@ impl Exchange<'_> {
     pub(super) async fn hedged(
         &self,
         lease: Lease,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         due: Due<'_>,
         delay: Duration,
     ) -> Result<Answer, Box<Failed>> {

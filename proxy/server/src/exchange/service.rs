@@ -1,5 +1,8 @@
 //! The service that connections hand their requests to.
 
+use std::convert::Infallible;
+use std::future::Future;
+
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use sprat_net::error::Reason;
@@ -16,8 +19,11 @@ pub(crate) struct Exchanges;
 impl Service for Exchanges {
     type Body = Body;
 
-    async fn answer(stream: Stream, request: Request<Incoming>) -> Response<Body> {
-        handle(stream, request).await
+    fn answer(
+        stream: Stream,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> {
+        handle(stream, request)
     }
 
     fn unreadable(stream: &Stream) -> Box<dyn Account> {
@@ -43,6 +49,6 @@ impl Account for Record {
     }
 
     fn complete(self: Box<Self>) {
-        Record::complete(*self);
+        Record::complete(self);
     }
 }

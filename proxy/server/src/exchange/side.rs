@@ -63,11 +63,15 @@ struct BrokenSide {
     /// Whether the failure is held against the endpoint.
     is_own: bool,
     /// The request, if it may be sent again.
-    again: Option<Request<RequestBody>>,
+    again: Option<Box<Request<RequestBody>>>,
 }
 
 impl BrokenSide {
-    fn new(reason: Reason, failure: Failure, again: Option<Request<RequestBody>>) -> Box<Self> {
+    fn new(
+        reason: Reason,
+        failure: Failure,
+        again: Option<Box<Request<RequestBody>>>,
+    ) -> Box<Self> {
         Box::new(Self {
             reason,
             facts: retries::Broken {
@@ -85,7 +89,7 @@ impl BrokenSide {
     /// Returns the failure of an attempt whose connection or stream ended before there was
     /// an answer.
     fn cut_off(
-        mut error: TrySendError<Request<RequestBody>>,
+        mut error: Box<TrySendError<Request<RequestBody>>>,
         silence: &Silence,
         reused: bool,
     ) -> Box<Self> {
@@ -140,7 +144,7 @@ impl Side {
                 lease.observe(|| Outcome::NoResponse);
                 endpoint.stats.errors[broken.reason.index()].increment();
             }
-            request = broken.again?;
+            request = *broken.again?;
             may_reuse = step != Step::Reconnect;
             match step {
                 Step::End => return None,
@@ -212,7 +216,7 @@ impl SideKind {
         if !reused {
             let connected = self.bound(lease.connect()).await;
             if let Err(reason) = connected.unwrap_or_else(Err) {
-                let again = is_question.then_some(request);
+                let again = is_question.then(|| Box::new(request));
                 let mut broken = BrokenSide::new(reason, Failure::Unreached, again);
                 broken.is_own &= self.had_its_time(asked, reason);
                 return Err(broken);

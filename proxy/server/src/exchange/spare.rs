@@ -33,8 +33,8 @@ impl Spare {
     }
 
     /// Returns the request as it was, without its body.
-    pub(super) fn request(self) -> Request<RequestBody> {
-        let mut request = Request::new(RequestBody::Empty);
+    pub(super) fn request(self) -> Box<Request<RequestBody>> {
+        let mut request = Box::new(Request::new(RequestBody::Empty));
         *request.method_mut() = self.method;
         *request.uri_mut() = self.target;
         *request.headers_mut() = fields(&self.fields).expect("what was a field is one");

@@ -20,7 +20,7 @@ use super::{buffering, mirror};
 /// A request to an upstream, until its answer comes.
 pub(super) struct Exchange<'a> {
     pub(super) plan: Plan<'a>,
-    pub(super) request: Cell<Option<Request<RequestBody>>>,
+    pub(super) request: Cell<Option<Box<Request<RequestBody>>>>,
     pub(super) upload: Option<Rc<Upload>>,
     /// Whether the request's body is taken from the client before a place at an endpoint
     /// is.
@@ -36,7 +36,8 @@ pub(super) struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     /// Makes the request that goes upstream, and what is needed on its way.
     pub(super) fn of(plan: Plan<'a>, parts: Parts, body: Incoming) -> Self {
-        let mut request = Request::from_parts(parts, RequestBody::Empty);
+        // Boxed: it is handed on many times.
+        let mut request = Box::new(Request::from_parts(parts, RequestBody::Empty));
         let (mut upload, mut opener) = (None, None);
         let is_kept = !body.is_end_stream()
             && buffering::keeps_request(plan.route, plan.offer.is_some(), request.headers());

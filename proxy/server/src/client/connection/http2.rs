@@ -156,7 +156,7 @@ async fn answer<S: Service>(
     let counts = config.map_or(Priorities::None, |http2| http2.priorities);
     own.precedence
         .set(precedence::asked(request.headers(), counts));
-    let response = S::answer(Stream::Http2(Rc::clone(&own)), request).await;
+    let Ok(response) = S::answer(Stream::Http2(Rc::clone(&own)), request).await;
     response.map(|body| Multiplexed::new(body, own, bodiless))
 }
 

@@ -1,6 +1,5 @@
 //! The loop that has hyper drive a connection.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -49,8 +48,7 @@ pub(crate) async fn serve<S: Service>(connection: Rc<Connection>, stream: TcpStr
             // Boxed: an idle connection does not carry a request's room. Where it
             // is going to be, or all of that room would be copied there.
             let place = Box::new_uninit();
-            let work = async move { Ok::<_, Infallible>(S::answer(stream, request).await) };
-            Box::into_pin(Box::write(place, work))
+            Box::into_pin(Box::write(place, S::answer(stream, request)))
         }
     });
     let (end, early) = loop {

@@ -1,6 +1,7 @@
 //! The service above connections, which answers their requests and records them. A
 //! connection knows no request's way through, nor its record.
 
+use std::convert::Infallible;
 use std::future::Future;
 
 use bytes::Bytes;
@@ -21,11 +22,12 @@ pub(crate) trait Service: 'static {
     /// The body of a response.
     type Body: Body<Data = Bytes, Error: Into<BoxedError>> + Unpin + 'static;
 
-    /// Answers a request, with the head of the response.
+    /// Answers a request, with the head of the response. It never fails; its output is what hyper
+    /// takes, or it would be copied on the way.
     fn answer(
         stream: Stream,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Response<Self::Body>>;
+    ) -> impl Future<Output = Result<Response<Self::Body>, Infallible>>;
 
     /// Opens the account of a request whose head could not be read.
     fn unreadable(stream: &Stream) -> Box<dyn Account>;

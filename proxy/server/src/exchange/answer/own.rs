@@ -8,7 +8,7 @@ use sprat_net::error::{ALLOWED_METHODS, Advice, Denial, Reason};
 use sprat_scheduler::Size;
 use sprat_uplink::{Course as _, Outlet, head_bytes, pace, send_ahead};
 
-use super::{Body, Inner, begin};
+use super::{Body, Inner, mark};
 use crate::client::connection::Stream;
 use crate::exchange::local::Local;
 use crate::exchange::record::Record;
@@ -138,7 +138,8 @@ async fn answer(
             response.map(text)
         }
     };
-    begin(stream, record, response).await
+    let marked = mark(stream, &record, &response).await;
+    response.map(|inner| Body::new(stream, record, inner, marked))
 }
 
 /// Completes an answer's head for the client, and notes its status and size. Returns the

@@ -46,7 +46,7 @@ pub use keeper::{Keeper as HealthKeeper, PreparedHealth};
 pub use lease::{Lease, Place};
 pub use listed::{LISTING_RESULTS, Listing};
 pub use members::Member;
-pub use sender::{Refused, Sender, reason as broken_reason};
+pub use sender::{Refused, SendFailure, Sender, reason as broken_reason};
 pub use sessions::{SessionId, SessionOutcome, Sessions};
 pub use shared::{SharedCluster, inspect};
 pub use station::{SharedStation, station_config};

@@ -55,6 +55,10 @@ impl Single {
     }
 }
 
+/// The failure of a request that was sent, with the request if nothing of it has gone. Boxed: its
+/// room would be an answer's as well.
+pub type SendFailure = Box<TrySendError<Request<RequestBody>>>;
+
 impl Sender {
     /// Prepares a request for the connection's version of HTTP; for HTTP/1.1 it is as it should
     /// be.
@@ -76,8 +80,7 @@ impl Sender {
         mut request: Request<RequestBody>,
     ) -> (
         Silence,
-        impl Future<Output = Result<Response<Incoming>, Box<TrySendError<Request<RequestBody>>>>>
-        + use<>,
+        impl Future<Output = Result<Response<Incoming>, SendFailure>> + use<>,
     ) {
         let (silence, sent) = match self {
             Self::Http1(single) => (
@@ -98,7 +101,6 @@ impl Sender {
                 // It is heard until there is an answer, or the caller waits no longer.
                 Err((http2, _hearing)) => http2.await,
             };
-            // An error has the request in it: its room would be an answer's as well.
             answered.map_err(Box::new)
         };
         (silence, answer)

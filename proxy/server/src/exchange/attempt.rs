@@ -8,13 +8,12 @@ use std::task::Poll;
 use http::header::HOST;
 use http::{Request, Response, Version};
 use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use sprat_net::clock;
 use sprat_net::error::{Fault, Reason};
 use sprat_net::upload::{Progress, RequestBody};
 use sprat_scheduler::health::Outcome;
 use sprat_scheduler::retries::{self, Failure, History, Step};
-use sprat_upstream::{Lease, Refused};
+use sprat_upstream::{Lease, Refused, SendFailure};
 use tokio::time::{Instant, timeout_at};
 
 use super::in_place::InPlace;
@@ -237,7 +236,7 @@ impl Exchange<'_> {
     /// an answer.
     fn broken(
         &self,
-        mut error: Box<TrySendError<Request<RequestBody>>>,
+        mut error: SendFailure,
         spare: Option<Spare>,
         safe: bool,
         is_refused: bool,

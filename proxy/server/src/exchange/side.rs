@@ -10,7 +10,6 @@ use http::header::HOST;
 use http::{Request, Response, Version};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
 use sprat_net::error::Reason;
 use sprat_net::proxy_protocol::Ends;
 use sprat_net::upload::RequestBody;
@@ -18,7 +17,7 @@ use sprat_scheduler::Size;
 use sprat_scheduler::health::Outcome;
 use sprat_scheduler::retries::{self, Allowance, Failure, History, Step};
 use sprat_scheduler::station::Arrival;
-use sprat_upstream::{Lease, Refused, Silence, Upstream, broken_reason};
+use sprat_upstream::{Lease, Refused, SendFailure, Silence, Upstream, broken_reason};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::outcome::{cut_off, failure_for, had_fair_part, is_of_endpoint};
@@ -88,11 +87,7 @@ impl BrokenSide {
 
     /// Returns the failure of an attempt whose connection or stream ended before there was
     /// an answer.
-    fn cut_off(
-        mut error: Box<TrySendError<Request<RequestBody>>>,
-        silence: &Silence,
-        reused: bool,
-    ) -> Box<Self> {
+    fn cut_off(mut error: SendFailure, silence: &Silence, reused: bool) -> Box<Self> {
         if silence.is_refused() {
             // The endpoint has ended the handshake: there was no connection.
             return Self::new(Reason::TlsAlertReceived, Failure::Unreached, None);

@@ -88,8 +88,8 @@ impl Exchange<'_> {
         let mut began = clock::now();
         // What an attempt may take begins with it.
         let tried = began;
-        let tried_until = self.plan.route.retry.per_try_timeout;
-        let tried_until = tried_until.map(|bound| tried + bound);
+        let bound = self.plan.route.retry.per_try_timeout;
+        let tried_until = bound.map(|bound| tried + bound);
         let mut may_reuse = true;
         let mut refused_connections = 0;
         if self.plan.upstream.tells_clients() {
@@ -100,8 +100,7 @@ impl Exchange<'_> {
             if reused {
                 stats.reuses.increment();
             } else {
-                let opened = self.open(&mut lease, due, tried, tried_until).await;
-                if let Err(reason) = opened {
+                if let Err(reason) = self.open(&mut lease, due, tried, tried_until).await {
                     return Err(self.failed(lease, Some(request), Failure::Unreached, reason));
                 }
                 began = clock::now();
@@ -112,9 +111,7 @@ impl Exchange<'_> {
             let safe = self.is_safe(&request);
             let spare = self.spare(&request, safe, reused);
             let Some(sender) = lease.sender() else {
-                let reason = Reason::ConnectionTerminated;
-                let again = spare.filter(|_| safe).map(Spare::request);
-                return Err(self.failed(lease, again, Failure::Reset, reason));
+                return Err(self.lost(lease, spare.filter(|_| safe)));
             };
             if let Err(reason) = put.and_then(|()| sender.prepare(&mut request)) {
                 return Err(self.failed(lease, None, Failure::Reset, reason));
@@ -141,8 +138,7 @@ impl Exchange<'_> {
                 }
             };
             let mut broken = self.broken(error, spare, safe, silence.is_refused());
-            let is_untouched = broken.failure == Failure::Untouched;
-            let was_dead = reused && (is_untouched || silence.was_dead());
+            let was_dead = reused && (broken.failure == Failure::Untouched || silence.was_dead());
             broken.step = self.step(&broken, was_dead, refused_connections);
             match broken.again.take() {
                 Some(again) if broken.step == Step::Reconnect => {
@@ -177,6 +173,12 @@ impl Exchange<'_> {
             self.blame_endpoint(lease, reason);
         }
         opened
+    }
+
+    /// Returns the failure of an attempt whose connection was gone before the request was sent.
+    fn lost(&self, lease: Lease, spare: Option<Spare>) -> Box<Failed> {
+        let again = spare.map(Spare::request);
+        self.failed(lease, again, Failure::Reset, Reason::ConnectionTerminated)
     }
 
     /// Returns the failure of an attempt that has taken longer than it may.

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use crate::names::is_token;
+
 /// A text with variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template<V = Variable> {
@@ -209,12 +211,6 @@ impl<V> Template<V> {
             }
         }
     }
-}
-
-/// Returns whether a text is a token (RFC 9110 5.6.2).
-fn is_token(text: &str) -> bool {
-    let valid = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+.^_`|~-".contains(&b);
-    !text.is_empty() && text.len() <= 64 && text.bytes().all(valid)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ enum Fault {
     Subject,
     /// The beginning of a function's comment has no verb.
     Verb,
-    /// The comment hides an actor behind nobody, somebody or whoever.
+    /// The comment hides its actor behind a pronoun.
     Actor,
 }
 

@@ -16,14 +16,11 @@ use sprat_scheduler::retries::{self, Failure, History, Step};
 use sprat_upstream::{Lease, Refused, SendFailure};
 use tokio::time::{Instant, timeout_at};
 
-use super::in_place::InPlace;
+use super::in_place::{InPlace, RELAYED};
 use super::interim;
 use super::outcome::{Answer, Due, Failed, cut_off, failure_for};
 use super::spare::Spare;
 use super::upstream_request::Exchange;
-
-/// The invariant that an answer which has been waited for is there.
-const ANSWERED: &str = "the relay ends when the answer is there";
 
 /// An attempt that got no answer over a connection, and why.
 struct BrokenAttempt {
@@ -127,7 +124,7 @@ impl Exchange<'_> {
                 let relayed = interim::relay(self.interims.as_ref(), &self.plan, &mut answer);
                 self.wait(due, tried_until, began, pin!(relayed)).await
             };
-            let error = match waited.map(|()| answer.take().expect(ANSWERED)) {
+            let error = match waited.map(|()| answer.take().expect(RELAYED)) {
                 Ok(Ok(response)) => {
                     return self.judge(lease, spare.filter(|_| safe), response, began);
                 }

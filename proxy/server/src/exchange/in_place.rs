@@ -5,6 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+/// The invariant of a future that a relay has waited for.
+pub(super) const RELAYED: &str = "a relay ends when the output is there";
+
 /// A future, and its output once it is there.
 pub(super) struct InPlace<'f, F: Future> {
     future: Pin<&'f mut F>,

@@ -10,7 +10,7 @@ use sprat_net::error::Reason;
 use sprat_net::upload::RequestBody;
 use tokio::time::Instant;
 
-use super::in_place::InPlace;
+use super::in_place::{InPlace, RELAYED};
 use super::interim;
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
@@ -51,7 +51,7 @@ impl Exchange<'_> {
         })
         .await?;
         drop(relayed);
-        keeping.take().unwrap_or(Ok(()))?;
+        keeping.take().expect(RELAYED)?;
         if let Some(length) = upload.kept_length() {
             let headers = request.headers_mut();
             headers.remove(TRANSFER_ENCODING);

@@ -6,6 +6,9 @@ set -euo pipefail
 
 DISK_MB=8000
 
+# Tests wait far longer than they compute: for sockets, timers, processes.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((4 * $(nproc)))}
+
 cd "$ROOT"
 # A fresh checkout is built once: what would only make the next build quicker
 # costs it half of the disk that it takes.

@@ -22,7 +22,10 @@ fn farm() -> Origin {
 }
 
 fn pattern(bytes: usize) -> String {
-    "0123456789abcdef-".chars().cycle().take(bytes).collect()
+    const PART: &str = "0123456789abcdef-";
+    let mut text = PART.repeat(bytes.div_ceil(PART.len()));
+    text.truncate(bytes);
+    text
 }
 
 fn paced(origin: &Origin, rate: Rate, policy: Discipline) -> Config {
@@ -426,23 +429,32 @@ fn without_a_rate_nothing_is_held_back_where_nothing_is_shared() {
     proxy.stop();
 }
 
-/// Starts a download that takes longer than the test, and returns its client.
-fn endless(proxy: &Proxy) -> Peer {
+/// Starts a download that takes longer than the test, and returns the count of bytes that its
+/// client has read. The client reads on: whoever does not leaves the link to the others.
+fn endless(proxy: &Proxy) -> Arc<AtomicUsize> {
     let mut client = proxy.connect();
     client.send(get("/20000000"));
     client.stream().peek(&mut [0]).unwrap();
-    client
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    std::thread::spawn(move || {
+        let mut part = vec![0; 10_000];
+        while let Ok(read @ 1..) = std::io::Read::read(&mut client.reader, &mut part) {
+            counted.fetch_add(read, Relaxed);
+        }
+    });
+    count
 }
 
 /// Starts a proxy with a link of 1 Mbit/s and an endless download on it.
-fn busy_link(change: impl FnOnce(&mut Config)) -> (Origin, Proxy, Peer) {
+fn busy_link(change: impl FnOnce(&mut Config)) -> (Origin, Proxy, Arc<AtomicUsize>) {
     let origin = farm();
     let mut config = paced(&origin, Rate::Fixed(1_000_000), Discipline::Srpt);
     config.uplink.floor_percent = 0;
     change(&mut config);
     let proxy = Proxy::logging(config);
-    let client = endless(&proxy);
-    (origin, proxy, client)
+    let download = endless(&proxy);
+    (origin, proxy, download)
 }
 
 #[test]
@@ -467,7 +479,7 @@ fn a_head_goes_at_once_though_its_body_waits() {
 
 #[test]
 fn everything_moves_while_the_link_is_busy() {
-    let (_origin, proxy, mut download) = busy_link(|config| config.uplink.floor_percent = 50);
+    let (_origin, proxy, download) = busy_link(|config| config.uplink.floor_percent = 50);
     let mut client = proxy.connect();
     client.send(get("/30000000"));
     let mut read = client.head().unwrap().body.len();
@@ -477,7 +489,8 @@ fn everything_moves_while_the_link_is_busy() {
         assert!(bytes > 0);
         read += bytes;
     }
-    assert!(std::io::Read::read(&mut download.reader, &mut part).unwrap() > 0);
+    let before = download.load(Relaxed);
+    wait_for("the download to move", || download.load(Relaxed) > before);
 }
 
 #[test]

@@ -95,11 +95,6 @@ pub(super) fn warn_unused(raw: &raw::Route, action: &Action, reporter: &mut Repo
             &raw.hedge_policy.span,
         ),
         (
-            "max_request_body",
-            raw.max_request_body.given,
-            &raw.max_request_body.span,
-        ),
-        (
             "prefix_rewrite",
             raw.prefix_rewrite.given,
             &raw.prefix_rewrite.span,

@@ -95,6 +95,17 @@ fn a_route_has_one_action() {
 }
 
 #[test]
+fn a_route_that_sprat_answers_has_a_bound_on_bodies() {
+    for action in [
+        "direct_response: {status: 200}",
+        "redirect: {https_redirect: true}",
+    ] {
+        let route = format!("{{match: {{path: /c}}, {action}, max_request_body: 1KB}}");
+        assert_eq!(of(&route), [""; 0], "{route}");
+    }
+}
+
+#[test]
 fn matches_and_values_are_checked() {
     for (route, expected) in [
         (

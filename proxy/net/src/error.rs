@@ -130,6 +130,8 @@ pub enum Reason {
     /// The upstream ended the body before its end.
     ResponseIncomplete,
     // This proxy.
+    /// What was buffered of a body cannot be read from its file.
+    BufferLost,
     /// The uplink has as many responses in progress as it may.
     UplinkFull,
     /// The response got no turn on the uplink within the time that its class waits.
@@ -192,7 +194,7 @@ impl Fault {
         match self {
             Self::Client => 33,
             Self::Upstream => 19,
-            Self::Proxy => 19,
+            Self::Proxy => 20,
         }
     }
 }
@@ -231,7 +233,7 @@ macro_rules! facts {
 
 impl Reason {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 72] = [
         Self::MalformedHead,
         Self::MalformedHttp2,
         Self::TruncatedHead,
@@ -282,6 +284,7 @@ impl Reason {
         Self::UpstreamIdleTimeout,
         Self::RouteTimeout,
         Self::ResponseIncomplete,
+        Self::BufferLost,
         Self::UplinkFull,
         Self::UplinkTimeout,
         Self::EarlyDiscard,
@@ -370,6 +373,7 @@ impl Reason {
             Self::UpstreamIdleTimeout => facts!("upstream_idle_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_read_timeout", "the endpoint stopped in the middle of its answer"),
             Self::RouteTimeout => facts!("route_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the exchange took longer than the route allows"),
             Self::ResponseIncomplete => facts!("response_incomplete", S::BAD_GATEWAY, Upstream, "http_response_incomplete", "the endpoint ended its answer too early"),
+            Self::BufferLost => facts!("buffer_lost", S::INTERNAL_SERVER_ERROR, Proxy, "proxy_internal_error", "what was buffered of a body cannot be read again"),
             Self::UplinkTimeout => facts!("uplink_timeout", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the link was not free in time"),
             Self::UplinkFull => facts!("uplink_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "too many responses are in progress"),
             Self::EarlyDiscard => facts!("early_discard", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "many requests wait, and this one is of a low class"),

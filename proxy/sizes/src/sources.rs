@@ -1,7 +1,7 @@
 //! The sources of sizes beside the learnt ones: their order, what a reload keeps of them, and the
 //! check of their configuration.
 //!
-//! Each source has a file of its own. A new source needs a row in every part of this file.
+//! Each source has a file of its own. A new source needs a row in most parts of this file.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -242,6 +242,58 @@ fn where_no_file_can_be_made_a_response_goes_on_as_it_is_taken() {
     proxy.wait_metric(&["sprat_buffered_bytes"], 0.0);
 }
 
+/// Empties the files in a directory that this process has open, as a disk does that fails.
+fn lose_files(directory: &Path) {
+    let mut count = 0;
+    for entry in std::fs::read_dir("/proc/self/fd").unwrap() {
+        let path = entry.unwrap().path();
+        if std::fs::read_link(&path).is_ok_and(|file| file.starts_with(directory)) {
+            let file = std::fs::File::options().write(true).open(path).unwrap();
+            file.set_len(0).unwrap();
+            count += 1;
+        }
+    }
+    assert!(count > 0);
+}
+
+/// Checks that an endpoint is not blamed for what this proxy's files have lost of its response.
+#[test]
+fn a_response_that_the_buffer_has_lost_is_no_fault_of_the_endpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let (origin, _) = one_worker();
+    let proxy = serve(&origin, "", &in_files(directory.path()));
+    let mut reader = unreading(&proxy, "/8000000");
+    proxy.wait_metric(&["sprat_buffered_early_ends_total"], 1.0);
+    lose_files(directory.path());
+    assert!(reader.is_closed());
+    proxy.wait_metric(&["sprat_failed_requests_total", "\"buffer_lost\""], 1.0);
+    assert_eq!(proxy.metric(&["sprat_upstream_errors_total"]), 0.0);
+    assert_eq!(proxy.connect().ask(get("/10")).text(), body(10));
+}
+
+/// Checks that a client is not blamed for what this proxy's files have lost of its request.
+#[test]
+fn a_request_that_the_buffer_has_lost_is_no_fault_of_the_client() {
+    let directory = tempfile::tempdir().unwrap();
+    let (origin, _) = one_worker();
+    let file = directory.path().display();
+    let more = format!("buffer: {{request: {{memory: 10KB, file: {{path: '{file}'}}}}}}\n");
+    let proxy = serve(&origin, ", wait_queue: {timeout: 60s}", &more);
+    // It holds the only place.
+    let reader = unreading(&proxy, "/8000000");
+    proxy.wait_metric(&["sprat_upstream_outstanding"], 1.0);
+    let large = body(100_000);
+    let length = format!("Content-Length: {}", large.len());
+    let mut client = upload(&proxy, &length, &[&large]);
+    proxy.wait_metric(&["sprat_buffered_bytes", "file"], 90_000.0);
+    lose_files(directory.path());
+    drop(reader);
+    let answer = client.message();
+    assert_eq!(answer.status(), 500);
+    assert!(answer.text().contains("buffer_lost"), "{answer:?}");
+    assert_eq!(proxy.metric(&["sprat_upstream_errors_total"]), 0.0);
+}
+
 /// Checks that a response of unknown length has an exact size once it is buffered whole, and is
 /// ordered by that.
 #[test]

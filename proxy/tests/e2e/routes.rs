@@ -206,6 +206,21 @@ fn sprat_redirects_and_answers() {
     proxy.assert_no_leak();
 }
 
+/// Checks that a route's bound on bodies holds where Sprat answers by itself.
+#[test]
+fn a_route_that_redirects_bounds_bodies() {
+    let (a, b) = (echo("a"), echo("b"));
+    let routes = "- match: {path: /old}\n  redirect: {path_redirect: /new}\n  \
+                  max_request_body: 1KB\n- cluster: a";
+    let proxy = Proxy::start(&with_routes(&a, &b, routes));
+    for (bytes, status) in [(1024, 301), (1025, 413)] {
+        let body = "x".repeat(bytes);
+        let request =
+            format!("POST /old HTTP/1.1\r\nHost: a\r\nContent-Length: {bytes}\r\n\r\n{body}");
+        assert_eq!(proxy.connect().ask(request).status(), status);
+    }
+}
+
 /// Checks that a request with an unknown transfer coding is refused even where no backend gets it:
 /// the bytes behind it can be read in two ways.
 #[test]

@@ -143,7 +143,7 @@ impl Kept {
                 Ok(data) => data,
                 Err(error) => {
                     tracing::warn!(%error, "a buffered request cannot be read");
-                    return Poll::Ready(Some(Err(Reason::TruncatedBody)));
+                    return Poll::Ready(Some(Err(Reason::BufferLost)));
                 }
             },
             _ => match (&self.last, &self.trailers) {

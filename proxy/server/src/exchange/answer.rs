@@ -322,7 +322,7 @@ impl HttpBody for Body {
             Some(Err(error)) => {
                 let record = this.record.as_ref();
                 let own = record.and_then(|record| record.upload.as_ref()?.failure());
-                this.fail(own.unwrap_or(Reason::ResponseIncomplete));
+                this.fail(own.unwrap_or_else(|| reason_of(&error)));
                 Poll::Ready(Some(Err(error.into())))
             }
             None => {
@@ -370,6 +370,17 @@ impl Drop for Body {
         }
         // Where the client has gone, the record is still here.
         self.end_trace();
+    }
+}
+
+/// Returns why the rest of a response does not come, if its request's body is not the reason.
+fn reason_of(broken: &Broken<hyper::Error>) -> Reason {
+    match broken {
+        Broken::Body(_) => Reason::ResponseIncomplete,
+        Broken::File(error) => {
+            tracing::warn!(%error, "a buffered response cannot be read");
+            Reason::BufferLost
+        }
     }
 }
 

@@ -262,7 +262,7 @@ fn a_client_that_leaves_gives_its_place_up() {
 fn a_flood_of_empty_responses_starves_no_one() {
     for policy in [Discipline::Srpt, Discipline::Fair] {
         let origin = farm();
-        let proxy = Proxy::start(&paced(&origin, Rate::Fixed(1_000_000), policy));
+        let proxy = Proxy::start(&paced(&origin, Rate::Fixed(250_000), policy));
         let answered = AtomicUsize::new(0);
         let over = AtomicBool::new(false);
         let flood_reaches = |count: usize| {

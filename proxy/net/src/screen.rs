@@ -43,7 +43,8 @@ use self::outgoing::Outgoing;
 const PREFACE_BYTES: usize = 24;
 
 /// The name of the field with the number of a request's stream. Sprat's is the last of this
-/// name; others are the client's own.
+/// name; others are the client's own. A request that has one, and no room for Sprat's, is
+/// malformed.
 const STREAM_FIELD: &str = "sprat-stream";
 
 /// The head of an interim response.

@@ -482,6 +482,8 @@ impl Frames {
         let part = self.part(header);
         let list_max = self.list_max;
         let mut list_bytes = 0;
+        // Whether the sender has a field of its own by the name of the screen's.
+        let mut claims = false;
         self.literals.clear();
         self.message.begin();
         let (message, literals) = (&mut self.message, &mut self.literals);
@@ -494,6 +496,7 @@ impl Frames {
                 hpack::encode_literal(field.name, field.value, literals);
             }
             list_bytes += field.bytes();
+            claims |= field.name == STREAM_FIELD.as_bytes();
             if part == Part::Response && message.interim().is_some() && list_bytes <= list_max {
                 add(&mut early, &field);
             }
@@ -503,7 +506,13 @@ impl Frames {
             return Verdict::Broken;
         }
         let depends = depends.then_some("the stream depends on itself");
-        let fault = self.message.fault(part).or(depends);
+        let is_request = matches!(part, Part::Request { .. });
+        let has_room = list_bytes + STREAM_FIELD_BYTES <= list_max;
+        // It would be taken for the screen's. (The library passes on no list that reaches the
+        // bound.)
+        let is_taken = is_request && claims && !has_room && list_bytes < list_max;
+        let claimed = is_taken.then_some("the number of a stream is the client's own");
+        let fault = self.message.fault(part).or(depends).or(claimed);
         self.progress(header, part, fault.is_some());
         let Some(fault) = fault else {
             let is_early = part == Part::Response && !header.has(END_STREAM);
@@ -514,10 +523,9 @@ impl Frames {
                 let headers = early;
                 tell(Event::Interim(header.stream, Interim { status, headers }));
             }
-            let has_room = list_bytes + STREAM_FIELD_BYTES <= list_max;
-            return match part {
-                Part::Request { .. } if has_room => Verdict::Request,
-                _ => Verdict::Sound,
+            return match is_request && has_room {
+                true => Verdict::Request,
+                false => Verdict::Sound,
             };
         };
         match part {

@@ -213,6 +213,31 @@ fn a_list_without_room_for_it_has_no_number() {
 }
 
 #[test]
+fn a_clients_own_number_is_not_taken_for_the_screens() {
+    let sent = get(1, &[(STREAM_FIELD, "7")]);
+    let bytes: usize = GET
+        .iter()
+        .chain(&[(STREAM_FIELD, "7")])
+        .map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD)
+        .sum();
+    let refused = frame(HEADERS, END_HEADERS | END_STREAM, 1, &refusal());
+    let own = indexed(&[&GET[..], &[(STREAM_FIELD, "7")]].concat());
+    for (list_max, expected) in [
+        (
+            bytes + STREAM_FIELD_BYTES,
+            (numbered(END_STREAM, 1, &own), 0),
+        ),
+        (bytes + STREAM_FIELD_BYTES - 1, (refused.clone(), 1)),
+        (bytes + 1, (refused, 1)),
+        // Too large in any case: the library answers that.
+        (bytes, (sent.clone(), 0)),
+    ] {
+        let mut frames = Frames::new(Side::Client { last: 0 }, 0, list_max);
+        assert_eq!(through(&mut frames, &sent, sent.len()), expected);
+    }
+}
+
+#[test]
 fn a_malformed_block_is_replaced_and_those_after_it_need_no_table() {
     let sent = [
         get(1, &[("x-a", "b")]),

@@ -8,6 +8,9 @@
 //! as it should. From there on the library's table is not the sender's any more. It then gets
 //! the blocks of that connection written anew, in a form that needs no table.
 //!
+//! A message that its sender cuts off without an error (`NO_ERROR`) is whole for the library,
+//! whether its end has come or not. If it has not, the library gets another error.
+//!
 //! The library's server sends no interim responses (RFC 9110 15.2), and its client tells of
 //! none. An endpoint's are seen here as they pass. A client's are written here, between the
 //! library's frames (`outgoing`). For that, a request has the number of its stream added to its
@@ -40,7 +43,8 @@ use self::outgoing::Outgoing;
 const PREFACE_BYTES: usize = 24;
 
 /// The name of the field with the number of a request's stream. Sprat's is the last of this
-/// name; others are the client's own.
+/// name; others are the client's own. A request that has one, and no room for Sprat's, is
+/// malformed.
 const STREAM_FIELD: &str = "sprat-stream";
 
 /// The head of an interim response.
@@ -311,9 +315,11 @@ mod tests {
                 b"\xbf\xbe\x88".to_vec(),
                 b"\x88".to_vec(),
                 b"\x00\x01X\x01y".to_vec(),
+                vec![0; 4],
+                vec![0; 8],
             ]),
         ];
-        let kind = prop::sample::select(vec![0_u8, 1, 1, 1, 3, 4, 8, 9]);
+        let kind = prop::sample::select(vec![0_u8, 1, 1, 1, 3, 4, 7, 8, 9]);
         let flags = prop::sample::select(vec![0_u8, 1, 4, 4, 5, 5, 0xc, 0x24]);
         (block, kind, flags, 0_u8..8).prop_map(|(block, kind, flags, stream)| {
             let length = block.len() as u8;

@@ -23,6 +23,7 @@ pub(super) const HEADERS: u8 = 1;
 pub(super) const RST_STREAM: u8 = 3;
 pub(super) const SETTINGS: u8 = 4;
 const PUSH_PROMISE: u8 = 5;
+const GOAWAY: u8 = 7;
 pub(super) const CONTINUATION: u8 = 9;
 
 /// The flag of SETTINGS that answer the peer's.
@@ -31,6 +32,16 @@ const END_STREAM: u8 = 0x1;
 pub(super) const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
+
+/// The error code that names no error, which the library takes for the end of a message (RFC 9113
+/// 7).
+const NO_ERROR: [u8; 4] = 0_u32.to_be_bytes();
+
+/// The error code of a stream that is not wanted any more.
+const CANCEL: [u8; 4] = 8_u32.to_be_bytes();
+
+/// Octets of a GOAWAY up to its error code, behind which there may be others (RFC 9113 6.8).
+const GOAWAY_BYTES: usize = 8;
 
 /// A field for which the library resets the stream, and goes on with the connection.
 const REFUSED: (&[u8], &[u8]) = (b"connection", b"malformed");
@@ -50,7 +61,7 @@ const STREAM_FIELD_BYTES: usize = STREAM_FIELD.len() + 10 + FIELD_OVERHEAD;
 const HEADER_TABLE_SIZE: u16 = 1;
 
 /// The most streams whose message has begun that are remembered. If one is forgotten, its
-/// trailers are not told from anything else.
+/// trailers are not told from anything else, nor a reset in its midst from one after its end.
 const STREAMS_MAX: usize = 4096;
 
 /// The party whose bytes are read.
@@ -284,8 +295,13 @@ impl Frames {
             // What the library takes from none ends the connection.
             HEADERS | PUSH_PROMISE | CONTINUATION => self.leave(rest),
             SETTINGS if self.is_of_a_client(&header) => self.settings(&header, rest, tell),
+            // The library ends the connection for those of another length.
+            RST_STREAM if header.length == NO_ERROR.len() => self.reset(&header, rest),
+            GOAWAY if self.cuts_streams(&header) => self.go_away(&header, rest),
             _ => {
-                self.note(&header);
+                if header.kind == DATA && header.has(END_STREAM) {
+                    self.begun.remove(&header.stream);
+                }
                 self.passing = header.length;
                 Step::Pass(HEADER_BYTES)
             }
@@ -323,10 +339,55 @@ impl Frames {
         Step::Pass(frame.len())
     }
 
-    fn note(&mut self, header: &Header) {
-        if header.kind == RST_STREAM || (header.kind == DATA && header.has(END_STREAM)) {
-            self.begun.remove(&header.stream);
+    /// Reads the RST_STREAM that `rest` begins with. One that names no error is replaced if it
+    /// cuts a message off: the library would take the part that has come for all of it.
+    fn reset(&mut self, header: &Header, rest: &[u8]) -> Step {
+        let Some(frame) = rest.get(..HEADER_BYTES + header.length) else {
+            return Step::Wait;
+        };
+        let cuts = self.begun.remove(&header.stream);
+        if !cuts || frame[HEADER_BYTES..] != NO_ERROR {
+            return Step::Pass(frame.len());
         }
+        self.rewritten.clear();
+        header.write(&CANCEL, &mut self.rewritten);
+        Step::Replace(frame.len())
+    }
+
+    /// Returns whether a GOAWAY ends streams. (A client's ends none of its own.)
+    fn cuts_streams(&self, header: &Header) -> bool {
+        matches!(self.side, Side::Endpoint) && header.length >= GOAWAY_BYTES
+    }
+
+    /// Reads the GOAWAY that `rest` begins with. If it names no error, the responses that it cuts
+    /// off are reset before it, for the reason that `reset` has.
+    fn go_away(&mut self, header: &Header, rest: &[u8]) -> Step {
+        let Some(said) = rest[HEADER_BYTES..].first_chunk::<GOAWAY_BYTES>() else {
+            return Step::Wait;
+        };
+        self.passing = header.length - GOAWAY_BYTES;
+        let count = HEADER_BYTES + GOAWAY_BYTES;
+        let [a, b, c, d, code @ ..] = *said;
+        if code != NO_ERROR {
+            return Step::Pass(count);
+        }
+        let last = u32::from_be_bytes([a, b, c, d]) & 0x7fff_ffff;
+        let cut = self.begun.split_off(&(last + 1));
+        if cut.is_empty() {
+            return Step::Pass(count);
+        }
+        self.rewritten.clear();
+        for stream in cut {
+            let header = Header {
+                length: CANCEL.len(),
+                kind: RST_STREAM,
+                flags: 0,
+                stream,
+            };
+            header.write(&CANCEL, &mut self.rewritten);
+        }
+        self.rewritten.extend_from_slice(&rest[..count]);
+        Step::Replace(count)
     }
 
     /// Reads the header block whose frames `rest` begins with; decides whether they pass or are
@@ -421,6 +482,8 @@ impl Frames {
         let part = self.part(header);
         let list_max = self.list_max;
         let mut list_bytes = 0;
+        // Whether the sender has a field of its own by the name of the screen's.
+        let mut claims = false;
         self.literals.clear();
         self.message.begin();
         let (message, literals) = (&mut self.message, &mut self.literals);
@@ -433,6 +496,7 @@ impl Frames {
                 hpack::encode_literal(field.name, field.value, literals);
             }
             list_bytes += field.bytes();
+            claims |= field.name == STREAM_FIELD.as_bytes();
             if part == Part::Response && message.interim().is_some() && list_bytes <= list_max {
                 add(&mut early, &field);
             }
@@ -442,7 +506,13 @@ impl Frames {
             return Verdict::Broken;
         }
         let depends = depends.then_some("the stream depends on itself");
-        let fault = self.message.fault(part).or(depends);
+        let is_request = matches!(part, Part::Request { .. });
+        let has_room = list_bytes + STREAM_FIELD_BYTES <= list_max;
+        // It would be taken for the screen's. (The library passes on no list that reaches the
+        // bound.)
+        let is_taken = is_request && claims && !has_room && list_bytes < list_max;
+        let claimed = is_taken.then_some("the number of a stream is the client's own");
+        let fault = self.message.fault(part).or(depends).or(claimed);
         self.progress(header, part, fault.is_some());
         let Some(fault) = fault else {
             let is_early = part == Part::Response && !header.has(END_STREAM);
@@ -453,10 +523,9 @@ impl Frames {
                 let headers = early;
                 tell(Event::Interim(header.stream, Interim { status, headers }));
             }
-            let has_room = list_bytes + STREAM_FIELD_BYTES <= list_max;
-            return match part {
-                Part::Request { .. } if has_room => Verdict::Request,
-                _ => Verdict::Sound,
+            return match is_request && has_room {
+                true => Verdict::Request,
+                false => Verdict::Sound,
             };
         };
         match part {

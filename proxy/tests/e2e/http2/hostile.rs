@@ -1,5 +1,6 @@
 //! Tests of hostile clients, frame by frame.
 
+use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -120,6 +121,43 @@ fn requests_that_are_broken_end_the_connection() {
         lines.iter().any(|line| line["reason"] == "http2_flood")
     });
     assert!(asked.load(Ordering::SeqCst) < 1000);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+#[test]
+fn an_upload_that_is_cut_off_without_an_error_is_not_whole() {
+    let (come, begun) = std::sync::mpsc::channel();
+    let (tell, told) = std::sync::mpsc::channel();
+    let origin = Origin::start(move |mut peer| {
+        peer.head().unwrap();
+        come.send(()).unwrap();
+        let mut body = Vec::new();
+        // A reset will do.
+        let _ = peer.reader.read_to_end(&mut body);
+        tell.send(body).unwrap();
+    });
+    let proxy = Proxy::of(&[&origin]);
+    let fields = block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "test.example"),
+        (":path", "/"),
+    ]);
+    let mut raw = Raw::connect(proxy.address, &[]);
+    assert!(raw.frame(HEADERS, END_HEADERS, 1, &fields));
+    assert!(raw.frame(DATA, 0, 1, b"abc"));
+    begun.recv_timeout(PATIENCE).unwrap();
+    assert!(raw.frame(RST_STREAM, 0, 1, &[0; 4]));
+    let body = told.recv_timeout(PATIENCE).unwrap();
+    assert!(!body.ends_with(b"0\r\n\r\n"), "the origin saw a whole body");
+    let line = proxy.log_lines(1).remove(0);
+    let reason = line["reason"].as_str().unwrap();
+    assert!(
+        ["truncated_body", "client_closed"].contains(&reason),
+        "{line}"
+    );
+    drop(raw);
     proxy.assert_no_leak();
     proxy.stop();
 }

@@ -170,6 +170,55 @@ fn a_stream_that_is_reset_is_repeated_where_the_route_says_so() {
     }
 }
 
+#[test]
+fn a_response_that_is_cut_off_without_an_error_is_not_whole() {
+    type Cut = fn(&mut Raw, u32);
+    let cuts: [Cut; 2] = [
+        |raw, stream| {
+            raw.frame(RST_STREAM, 0, stream, &[0; 4]);
+        },
+        |raw, _| raw.go_away(0, 0),
+    ];
+    for cut in cuts {
+        let origin = raw_origin(move |_, mut raw| {
+            let Some(request) = raw.find(is_request) else {
+                return;
+            };
+            raw.frame(HEADERS, END_HEADERS, request.stream, OK);
+            raw.frame(DATA, 0, request.stream, b"hel");
+            cut(&mut raw, request.stream);
+            while raw.read().is_some() {}
+        });
+        let proxy = Proxy::logging(over_http2(origin.address, 10));
+        let mut client = proxy.connect();
+        client.send(get("/"));
+        assert!(client.try_message(true).is_none());
+        let line = proxy.log_lines(1).remove(0);
+        assert_eq!(line["reason"], "response_incomplete");
+        assert_eq!(line["aborted"], true);
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
+}
+
+#[test]
+fn a_response_that_came_before_the_end_of_its_request_is_whole() {
+    let origin = raw_origin(|_, mut raw| {
+        let data = raw.find(|frame| frame.kind == DATA).unwrap();
+        raw.frame(HEADERS, END_HEADERS, data.stream, OK);
+        raw.frame(DATA, END_STREAM, data.stream, b"hello");
+        // RFC 9113 8.1: nothing more of the request is wanted.
+        raw.frame(RST_STREAM, 0, data.stream, &[0; 4]);
+        while raw.read().is_some() {}
+    });
+    let proxy = Proxy::logging(over_http2(origin.address, 10));
+    let begun = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe";
+    let answer = proxy.connect().ask(begun);
+    assert_eq!((answer.status(), answer.text().as_str()), (200, "hello"));
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
 fn pair_over_http2(first: SocketAddr, second: SocketAddr) -> Config {
     let mut config = over_http2(first, 10);
     with_cluster(&mut config, |cluster| {

@@ -213,6 +213,31 @@ fn a_list_without_room_for_it_has_no_number() {
 }
 
 #[test]
+fn a_clients_own_number_is_not_taken_for_the_screens() {
+    let sent = get(1, &[(STREAM_FIELD, "7")]);
+    let bytes: usize = GET
+        .iter()
+        .chain(&[(STREAM_FIELD, "7")])
+        .map(|(name, value)| name.len() + value.len() + FIELD_OVERHEAD)
+        .sum();
+    let refused = frame(HEADERS, END_HEADERS | END_STREAM, 1, &refusal());
+    let own = indexed(&[&GET[..], &[(STREAM_FIELD, "7")]].concat());
+    for (list_max, expected) in [
+        (
+            bytes + STREAM_FIELD_BYTES,
+            (numbered(END_STREAM, 1, &own), 0),
+        ),
+        (bytes + STREAM_FIELD_BYTES - 1, (refused.clone(), 1)),
+        (bytes + 1, (refused, 1)),
+        // Too large in any case: the library answers that.
+        (bytes, (sent.clone(), 0)),
+    ] {
+        let mut frames = Frames::new(Side::Client { last: 0 }, 0, list_max);
+        assert_eq!(through(&mut frames, &sent, sent.len()), expected);
+    }
+}
+
+#[test]
 fn a_malformed_block_is_replaced_and_those_after_it_need_no_table() {
     let sent = [
         get(1, &[("x-a", "b")]),
@@ -349,6 +374,81 @@ fn a_responses_trailers_are_told_from_its_head() {
         out,
         [head(5, "200"), frame(HEADERS, end, 5, &refusal())].concat()
     );
+}
+
+fn cut(stream: u32, code: u32) -> Vec<u8> {
+    frame(RST_STREAM, 0, stream, &code.to_be_bytes())
+}
+
+#[test]
+fn a_reset_without_an_error_cuts_a_message_off_only_before_its_end() {
+    let head = END_HEADERS;
+    let ok = &indexed(&[(":status", "200")]);
+    let early = &indexed(&[(":status", "103")]);
+    let begun = [
+        frame(HEADERS, head, 1, ok),
+        frame(DATA, 0, 1, b"part"),
+        // Whole: what is reset is the request's rest.
+        frame(HEADERS, head, 3, ok),
+        frame(DATA, END_STREAM, 3, b"all"),
+        frame(HEADERS, head | END_STREAM, 5, ok),
+        frame(HEADERS, head, 7, ok),
+        frame(HEADERS, head | END_STREAM, 7, &indexed(&[("x-sum", "1")])),
+        // Not answered yet: there is nothing that looks whole.
+        frame(HEADERS, head, 9, early),
+        frame(HEADERS, head, 11, ok),
+    ]
+    .concat();
+    let resets = |first, last| {
+        let resets = [(1, first), (3, 0), (5, 0), (7, 0), (9, 0), (11, last)];
+        resets.map(|(stream, code)| cut(stream, code)).concat()
+    };
+    let sent = [begun.clone(), resets(0, 2)].concat();
+    let expected = [begun, resets(8, 2)].concat();
+    for part in [1, 4, 9, 12, sent.len()] {
+        let mut frames = endpoint();
+        assert_eq!(through(&mut frames, &sent, part).0, expected);
+        assert!(frames.begun.is_empty() && frames.held.is_empty());
+    }
+    // A client's uploads alike.
+    let block = &indexed(&GET);
+    let begun = [numbered(0, 1, block), numbered(END_STREAM, 3, block)].concat();
+    let sent = [
+        frame(HEADERS, head, 1, block),
+        frame(HEADERS, head | END_STREAM, 3, block),
+        [cut(1, 0), cut(3, 0)].concat(),
+    ]
+    .concat();
+    let expected = [begun, cut(1, 8), cut(3, 0)].concat();
+    for part in [1, 10, sent.len()] {
+        assert_eq!(through(&mut client(), &sent, part).0, expected);
+    }
+}
+
+#[test]
+fn a_farewell_without_an_error_resets_the_responses_that_it_cuts_off() {
+    let ok = &indexed(&[(":status", "200")]);
+    let begun = [1, 3, 5].map(|stream| frame(HEADERS, END_HEADERS, stream, ok));
+    let begun = begun.concat();
+    let farewell = |last: u32, code: u32, more: &[u8]| {
+        let said = [last.to_be_bytes(), code.to_be_bytes()].concat();
+        frame(GOAWAY, 0, 0, &[&said[..], more].concat())
+    };
+    for (said, cuts) in [
+        (farewell(1, 0, b"more"), vec![3, 5]),
+        (farewell(0, 0, b""), vec![1, 3, 5]),
+        (farewell(0x7fff_ffff, 0, b""), vec![]),
+        (farewell(5, 0, b""), vec![]),
+        (farewell(1, 2, b"more"), vec![]),
+    ] {
+        let end = frame(DATA, END_STREAM, 1, b"x");
+        let sent = [&begun[..], &said, &end].concat();
+        let resets: Vec<_> = cuts.iter().map(|stream| cut(*stream, 8)).collect();
+        let expected = [&begun[..], &resets.concat(), &said, &end].concat();
+        for part in [1, 8, 12, sent.len()] {
+            assert_eq!(through(&mut endpoint(), &sent, part).0, expected);
+        }
+    }
 }
 
 proptest! {

@@ -51,8 +51,9 @@ pub(super) struct FrameWatch {
     /// The bytes that the client had taken at `earned_at`.
     earned_bytes: u64,
     cancelled: f64,
-    /// The count of RST_STREAM frames for streams whose end the watch has not been told.
-    resets: u32,
+    /// The count of RST_STREAM frames for streams whose end the watch has not been told. They are
+    /// forgotten with `cancelled`: no end is ever told of a stream that was closed before.
+    resets: f64,
 }
 
 impl FrameWatch {
@@ -68,7 +69,7 @@ impl FrameWatch {
             earned_at: now,
             earned_bytes: 0,
             cancelled: 0.0,
-            resets: 0,
+            resets: 0.0,
         }
     }
 
@@ -78,6 +79,7 @@ impl FrameWatch {
         let more = taken.saturating_sub(self.earned_bytes) as f64;
         self.earn(seconds * EARNED_PER_S + more * EARNED_PER_BYTE);
         self.cancelled = (self.cancelled - seconds * EARNED_PER_S).max(0.0);
+        self.resets = self.resets.min(self.cancelled);
         (self.earned_at, self.earned_bytes) = (now, taken);
         while !bytes.is_empty() {
             let used = match self.passing {
@@ -97,9 +99,11 @@ impl FrameWatch {
     /// Either the client has cancelled it, which has been counted, or has broken it, so
     /// that the library reset it (CVE-2025-8671).
     pub(super) fn given_up(&mut self) {
-        match self.resets {
-            0 => self.cancelled += 1.0,
-            _ => self.resets -= 1,
+        if self.resets > 0.0 {
+            // A part of one that is left stands for all of it.
+            self.resets = (self.resets - 1.0).max(0.0);
+        } else {
+            self.cancelled += 1.0;
         }
     }
 
@@ -158,7 +162,7 @@ impl FrameWatch {
             RST_STREAM => {
                 self.control += 1.0;
                 self.cancelled += 1.0;
-                self.resets = self.resets.saturating_add(1);
+                self.resets += 1.0;
             }
             _ => self.control += 1.0,
         }
@@ -268,6 +272,26 @@ mod tests {
             watch.given_up();
         }
         assert_eq!(watch.cancelled, 3.0);
+    }
+
+    #[test]
+    fn resets_of_closed_streams_cannot_be_saved_up() {
+        let mut now = Instant::now();
+        let mut watch = watch(now, &[], 1);
+        // As many as a client may send; the library takes no notice of them.
+        for _ in 0..50 {
+            now += Duration::from_secs(1);
+            watch.read(now, &frame(RST_STREAM, 0, 4).repeat(20), 0);
+            assert!(!watch.is_flooded());
+        }
+        watch.read(now + Duration::from_secs(1), &[], 0);
+        // Then it breaks its requests.
+        for _ in 0..200 {
+            watch.given_up();
+        }
+        assert!(!watch.is_flooded());
+        watch.given_up();
+        assert!(watch.is_flooded());
     }
 
     #[test]

@@ -106,7 +106,10 @@ impl Listing {
             });
         };
         let seen_before = before.as_ref().map(|own| own.seen).unwrap_or_default();
-        self.note(seen != seen_before, read.is_ok());
+        // Without endpoints from before the station comes to nothing: the file in use is another.
+        if read.is_ok() || before.is_some() {
+            self.note(seen != seen_before, read.is_ok());
+        }
         match (read, before) {
             (Ok(endpoints), _) => Ok(Listed { endpoints, seen }),
             (Err(error), Some(before)) => {
@@ -131,11 +134,12 @@ pub(super) fn refused(cluster: &str, path: &Path, error: &str) {
     tracing::warn!(%cluster, %path, error, "an endpoints file is refused: those before it stay");
 }
 
-/// Returns the problem with a cluster's file of endpoints, if there is one.
+/// Returns the problem with a cluster's file of endpoints, if there is one. A cluster that has
+/// endpoints serves on by them: whether it has, [`Listing::first`] knows.
 pub(super) fn inspect(cluster: &Cluster) -> Option<Problem> {
     let file = cluster.endpoints_file.as_ref()?;
     let errors = sprat_config::load_endpoints(&file.at.path, cluster).err()?;
     let message = errors.lines().next().unwrap_or_default();
     let help = "write a list of endpoints there, or an address in each line";
-    Some(Problem::at(&file.at.span, message).help(help))
+    Some(Problem::missing(&file.at.span, message).help(help))
 }

@@ -662,10 +662,6 @@ impl Leaf for RedisUrl {
     }
 
     fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        if text.starts_with("rediss://") {
-            let help = "TLS is not spoken here: put the store on a private network".to_owned();
-            return Err(Fault::help(help));
-        }
         let rest = ["redis://", "unix://"]
             .iter()
             .find_map(|scheme| text.strip_prefix(scheme));
@@ -673,9 +669,14 @@ impl Leaf for RedisUrl {
             Some(rest) if !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_graphic()) => {
                 Ok(Self(text.to_owned()))
             }
-            Some(_) => Err(Fault::PLAIN),
-            None if text.contains("://") || text.contains(' ') => Err(Fault::PLAIN),
-            None => Err(Fault::help(format!("write redis://{text}"))),
+            // Without the text: it may have a password.
+            _ => Err(Fault::new(
+                "this is no address of a store",
+                match text.starts_with("rediss://") {
+                    true => "TLS is not spoken here: put the store on a private network",
+                    false => "write it as redis://127.0.0.1:6379/0 or unix:///run/redis.sock",
+                },
+            )),
         }
     }
 }

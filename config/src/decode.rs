@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::diagnostic::Reporter;
 use crate::interpolate::{Env, interpolate};
+use crate::shown::without_credentials;
 use crate::sources::Sources;
 use crate::tree::{self, Entry, Kind, Node};
 
@@ -203,7 +204,8 @@ pub(crate) enum Found<'a> {
 impl std::fmt::Display for Found<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Text(text) => write!(f, "`{}`", shortened(text)),
+            // The log and the admin listener tell it.
+            Self::Text(text) => write!(f, "`{}`", shortened(&without_credentials(text))),
             Self::NotText(text) => write!(f, "`{}`, which is not text", shortened(text)),
             Self::Nothing => f.write_str("nothing"),
             Self::List => f.write_str("a list"),

@@ -75,11 +75,6 @@ texts! {
         {"pattern": "^[!-~]{1,64}$"},
         |text| is_made_of(text, 1..=64, |b| b.is_ascii_graphic());
 
-    /// A pass phrase of a store, which is never shown.
-    Phrase: "a pass phrase",
-        {"minLength": 1, "maxLength": 1024},
-        |text| (1..=1024).contains(&text.chars().count());
-
     /// The name of a network device.
     Device: "the name of a network device, such as eth0",
         {"pattern": "^[A-Za-z0-9_.@-]{1,15}$"},
@@ -87,6 +82,34 @@ texts! {
             // The kernel's IFNAMSIZ is 16 with the terminator.
             is_made_of(text, 1..=15, |b| b.is_ascii_alphanumeric() || b"_.@-".contains(&b))
         };
+}
+
+/// A pass phrase of a store, which is never shown. A number needs no quotes: the error that asks
+/// for them would show it.
+#[derive(Clone, Debug)]
+pub(crate) struct Phrase(pub(crate) String);
+
+impl Leaf for Phrase {
+    const NUMBER: bool = true;
+
+    fn expected() -> Cow<'static, str> {
+        "a pass phrase".into()
+    }
+
+    fn accepts() -> Value {
+        json!({"anyOf": [{"type": "string", "minLength": 1, "maxLength": 1024}, {"type": "number"}]})
+    }
+
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
+        match (1..=1024).contains(&text.chars().count()) {
+            true => Ok(Self(text.to_owned())),
+            // Without the text, which is a secret.
+            false => Err(Fault::new(
+                "this is no pass phrase",
+                "use 1 to 1024 characters",
+            )),
+        }
+    }
 }
 
 /// A protocol that a connection may switch to, in lower case: a token (RFC 9110

@@ -248,7 +248,7 @@ fn of_scalar(scalar: &Scalar) -> Value {
 }
 
 /// Hides a URL's user and password, which are secrets (RFC 3986 3.2.1).
-fn without_credentials(text: &str) -> String {
+pub(crate) fn without_credentials(text: &str) -> String {
     let inside = text.split_once("://");
     match inside.and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
         Some((scheme, place)) => format!("{scheme}://{HIDDEN}@{place}"),

@@ -281,19 +281,22 @@ fn a_store_is_given_with_its_scheme() {
         let RedisUrl(own) = read(text).unwrap();
         assert_eq!(own, text);
     }
+    let scheme = "write it as redis://127.0.0.1:6379/0 or unix:///run/redis.sock";
+    let tls = "TLS is not spoken here: put the store on a private network";
     for (text, expected) in [
-        ("127.0.0.1:6379", "write redis://127.0.0.1:6379"),
-        ("redis://", ""),
-        ("redis://a b", ""),
-        ("unix://", ""),
-        ("http://a", ""),
-        ("a b", ""),
-        ("http://a b", ""),
-        (
-            "rediss://a",
-            "TLS is not spoken here: put the store on a private network",
-        ),
+        (":s3cret@127.0.0.1:6379", scheme),
+        ("redis://", scheme),
+        ("redis://:s3cret a@b", scheme),
+        ("unix://", scheme),
+        ("http://:s3cret@a", scheme),
+        ("a b", scheme),
+        ("http://a b", scheme),
+        ("rediss://:s3cret@a", tls),
     ] {
-        assert_eq!(help::<RedisUrl>(text), expected, "{text}");
+        // Nothing of the text is told.
+        let fault = fault::<RedisUrl>(text);
+        let message = fault.message.as_deref();
+        assert_eq!(message, Some("this is no address of a store"), "{text}");
+        assert_eq!(fault.help.as_deref(), Some(expected), "{text}");
     }
 }

@@ -1,6 +1,8 @@
 //! A table of slips, and the complaints about each.
 
-use super::{HEAD, TAIL, brief, errors};
+use sprat_config::parse;
+
+use super::{HEAD, TAIL, brief, brief_of, errors};
 
 /// Parts of a file, from its third line on, and the complaints about each.
 const PARTS: &[(&str, &[&str])] = &[
@@ -152,8 +154,8 @@ const PARTS: &[(&str, &[&str])] = &[
     (
         "catalogue: {shared: {url: 'rediss://a', phrase: '', prefix: 'a b'}}",
         &[
-            "3:27 expected a server, such as redis://127.0.0.1:6379/0 or unix:///run/redis.sock, found `rediss://a` | TLS is not spoken here: put the store on a private network",
-            "3:49 expected a pass phrase, found ``",
+            "3:27 this is no address of a store | TLS is not spoken here: put the store on a private network",
+            "3:49 this is no pass phrase | use 1 to 1024 characters",
             "3:61 expected up to 64 characters without spaces, such as sprat:, found `a b`",
         ],
     ),
@@ -490,5 +492,44 @@ fn a_table_of_slips() {
     }
     for (text, expected) in FILES {
         assert_eq!(brief(&errors(text)), *expected, "{text}");
+    }
+}
+
+#[test]
+fn no_complaint_tells_a_secret() {
+    let long = "s3cret".repeat(200);
+    for (keys, is_good) in [
+        (
+            "catalogue: {shared: {url: 'rediss://:s3cret@store:6380'}}",
+            false,
+        ),
+        ("catalogue: {shared: {url: ':s3cret@store:6380'}}", false),
+        (
+            "catalogue: {shared: {url: 'redis://:s3cret @store'}}",
+            false,
+        ),
+        ("catalogue: {shared: 'redis://:s3cret@store'}", false),
+        (
+            "uplink: {rate: 1mbit, shared: {url: 'rediss://:s3cret@store'}}",
+            false,
+        ),
+        (
+            "tracing: {otlp: {endpoint: 'https://me:s3cret@a:4318'}}",
+            false,
+        ),
+        (
+            &*format!("catalogue: {{shared: {{url: 'redis://a', phrase: {long}}}}}"),
+            false,
+        ),
+        (
+            "catalogue: {shared: {url: 'redis://:s3cret@a', phrase: 20240101}}",
+            true,
+        ),
+    ] {
+        let text = format!("{HEAD}{TAIL}{keys}");
+        let read = parse(&text, "sprat.yaml", &|_| None);
+        assert_eq!(read.is_ok(), is_good, "{keys}");
+        let told = brief_of(keys).concat();
+        assert!(!told.contains("s3cret") && !told.contains("2024"), "{told}");
     }
 }

@@ -153,10 +153,11 @@ pub fn inspect(config: &Config) -> impl Iterator<Item = Problem> {
     let mut seen = Vec::new();
     files.filter_map(move |file| {
         let (path, span) = (&file.directory.path, &file.directory.span);
-        if seen.contains(span) {
+        // Routes that name none have that of the whole file. By the path: all spans are equal.
+        if seen.contains(&path) {
             return None;
         }
-        seen.push(span.clone());
+        seen.push(path);
         let error = tempfile::tempfile_in(path).err()?;
         let message = format!("cannot buffer bodies in {}: {error}", path.display());
         let help = "make the directory, let Sprat's user write to it, or leave `file` out";

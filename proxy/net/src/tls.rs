@@ -45,9 +45,9 @@ pub fn watch(
     files::watch(all(listeners, clusters).collect())
 }
 
-/// Reads files again that have changed, and the authorities that this system trusts, when the
-/// configuration is reloaded. An operator who has just put a certificate in its place need not
-/// wait for the thread.
+/// Reads files again that have changed or could not be used, and the authorities that this system
+/// trusts, when the configuration is reloaded. An operator who has just put a certificate in its
+/// place need not wait for the thread.
 pub fn look(listeners: &[Arc<ListenerTls>], clusters: &[Arc<ClusterTls>]) {
     all(listeners, clusters).for_each(|of| files::look(&*of, Occasion::Reload));
 }

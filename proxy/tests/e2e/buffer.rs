@@ -466,12 +466,12 @@ fn a_buffered_request_is_sent_again_with_its_body() {
 fn check_refuses_a_directory_that_takes_no_file_and_explain_tells_what_is_kept() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sprat.yaml");
-    let write = |buffer: &str| {
+    let write = |routes: &str, buffer: &str| {
         let text = format!(
             "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nuplink: {{rate: 1gbit}}\n\
              clusters: {{app: {{endpoints: ['127.0.0.1:1']}}}}\nroutes:\n\
              - {{match: {{prefix: /up}}, cluster: app, buffer: {{request: {{memory: 64KB}}}}}}\n\
-             - {{cluster: app}}\n{buffer}"
+             {routes}- {{cluster: app}}\n{buffer}"
         );
         std::fs::write(&path, text).unwrap();
     };
@@ -481,16 +481,29 @@ fn check_refuses_a_directory_that_takes_no_file_and_explain_tells_what_is_kept()
         (output.status.success(), String::from_utf8(said).unwrap())
     };
     let config = path.to_str().unwrap();
-    write("buffer: {response: {file: {path: /nowhere/at/all}}}\n");
+    write("", "buffer: {response: {file: {path: /nowhere/at/all}}}\n");
     let (fine, said) = run(&["check", "-c", config]);
     assert!(
         !fine && said.contains("cannot buffer bodies in /nowhere/at/all"),
         "{said}"
     );
     let temporary = directory.path().display();
-    write(&format!(
-        "buffer: {{response: {{file: {{path: '{temporary}', max_size: 2MB}}}}}}\n"
-    ));
+    // Each directory is looked at, and told of once.
+    let elsewhere = |prefix: &str| {
+        let file = "buffer: {request: {file: {path: /nowhere/else}}}";
+        format!("- {{match: {{prefix: {prefix}}}, cluster: app, {file}}}\n")
+    };
+    write(
+        &(elsewhere("/a") + &elsewhere("/b")),
+        &format!("buffer: {{response: {{file: {{path: '{temporary}'}}}}}}\n"),
+    );
+    let (fine, said) = run(&["check", "-c", config]);
+    let told = said.matches("cannot buffer bodies in /nowhere/else");
+    assert!(!fine && told.count() == 1, "{said}");
+    write(
+        "",
+        &format!("buffer: {{response: {{file: {{path: '{temporary}', max_size: 2MB}}}}}}\n"),
+    );
     let (fine, said) = run(&["check", "-c", config]);
     assert!(fine, "{said}");
     for (path, expected) in [

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::common::binary::{self, Running, sprat};
 use crate::common::*;
 use sprat_config::resolved::*;
 
@@ -172,4 +173,48 @@ fn a_reload_with_a_bad_file_keeps_what_there_was() {
         "{error}"
     );
     proxy.stop();
+}
+
+#[test]
+fn sprat_reloads_whatever_a_file_has_unless_its_cluster_is_new() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("farm.endpoints");
+    let a = named("a");
+    put(&path, &a.address.to_string());
+    let configure = |clusters: &str| {
+        let written = binary::write(directory.path(), a.address, "");
+        let text = std::fs::read_to_string(&written).unwrap();
+        let fixed = format!("farm: {{endpoints: ['{}']}}", a.address);
+        std::fs::write(&written, text.replace(&fixed, clusters)).unwrap();
+        written
+    };
+    let listed = |name: &str, more: &str| {
+        let path = path.display();
+        format!("{name}: {{endpoints_file: '{path}'{more}}}")
+    };
+    let configuration = configure(&listed("farm", ""));
+    let running = Running::start(&configuration);
+    put(&path, "nonsense\n");
+    // Another station is made.
+    let changed = listed("farm", ", max_requests: 7");
+    configure(&changed);
+    running.signal("HUP");
+    running.says("serving by the configuration as it is now");
+    assert_eq!(Peer::connect(running.address).ask(get("/")).text(), "a");
+    configure(&format!("{changed}, {}", listed("late", "")));
+    running.signal("HUP");
+    running.says("the configuration is refused");
+    running.says("the endpoints_file of the cluster `late`");
+    assert_eq!(Peer::connect(running.address).ask(get("/")).text(), "a");
+    for command in ["check", "run"] {
+        let arguments = [command, "-c", configuration.to_str().unwrap()];
+        let output = sprat(&arguments).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert!(!output.status.success(), "{command}: {said}");
+        assert!(
+            said.contains("farm.endpoints:1:3: expected a host and a port"),
+            "{command}: {said}"
+        );
+    }
 }

@@ -1,18 +1,16 @@
 //! The endpoints in a cluster's file, which is looked at again and again.
 //!
-//! A file is looked at by its number, size and time, and read when one of these has changed: so
+//! A file is looked at by its number, size and times, and read when one of these has changed: so
 //! it may be replaced (rename(2)) or written over. If it cannot be read, the endpoints stay as
 //! they are.
 
-use std::fs::Metadata;
-use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use anyhow::{Context as _, anyhow};
 use sprat_config::resolved::{Cluster, Endpoint, EndpointsFile};
 use sprat_net::problem::Problem;
+use sprat_net::stamp::Stamp;
 
 /// The ways in which reading a file may end, in the order in which [`Listing::reads`] counts them.
 pub const LISTING_RESULTS: [&str; 2] = ["applied", "refused"];
@@ -32,15 +30,8 @@ pub struct Listing {
 pub(super) enum Seen {
     #[default]
     Nothing,
-    /// The file's device, inode number, size, and time of modification (s, ns).
-    File(u64, u64, u64, (i64, i64)),
-}
-
-impl Seen {
-    fn of(file: &Metadata) -> Self {
-        let time = (file.mtime(), file.mtime_nsec());
-        Self::File(file.dev(), file.ino(), file.len(), time)
-    }
+    /// The stamp of the file.
+    File(Stamp),
 }
 
 /// The endpoints that a station begins with, and the state in which their file was seen.
@@ -55,15 +46,15 @@ pub(super) type Read = Result<Vec<Endpoint>, String>;
 
 /// Reads a file, unless it is still the one that was `seen`, or is being written.
 pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, Read)> {
-    let found = |path: &Path| io::Result::Ok(Seen::of(&std::fs::metadata(path)?));
-    let before = match found(path) {
+    let found = || Stamp::of(path).map(Seen::File);
+    let before = match found() {
         Ok(now) if now == seen => return None,
         Ok(now) => now,
         Err(error) => return Some((Seen::Nothing, Err(error.to_string()))),
     };
     let read = sprat_config::load_endpoints(path, cluster);
     // One that is being written is looked at again.
-    let after = found(path).unwrap_or_default();
+    let after = found().unwrap_or_default();
     let read = read.map_err(|errors| errors.lines().next().unwrap_or_default());
     (before == after || read.is_err()).then_some((before, read))
 }
@@ -106,7 +97,10 @@ impl Listing {
             });
         };
         let seen_before = before.as_ref().map(|own| own.seen).unwrap_or_default();
-        self.note(seen != seen_before, read.is_ok());
+        // Without endpoints from before the station comes to nothing: the file in use is another.
+        if read.is_ok() || before.is_some() {
+            self.note(seen != seen_before, read.is_ok());
+        }
         match (read, before) {
             (Ok(endpoints), _) => Ok(Listed { endpoints, seen }),
             (Err(error), Some(before)) => {
@@ -131,11 +125,12 @@ pub(super) fn refused(cluster: &str, path: &Path, error: &str) {
     tracing::warn!(%cluster, %path, error, "an endpoints file is refused: those before it stay");
 }
 
-/// Returns the problem with a cluster's file of endpoints, if there is one.
+/// Returns the problem with a cluster's file of endpoints, if there is one. A cluster that has
+/// endpoints serves on by them: whether it has, [`Listing::first`] knows.
 pub(super) fn inspect(cluster: &Cluster) -> Option<Problem> {
     let file = cluster.endpoints_file.as_ref()?;
     let errors = sprat_config::load_endpoints(&file.at.path, cluster).err()?;
     let message = errors.lines().next().unwrap_or_default();
     let help = "write a list of endpoints there, or an address in each line";
-    Some(Problem::at(&file.at.span, message).help(help))
+    Some(Problem::missing(&file.at.span, message).help(help))
 }

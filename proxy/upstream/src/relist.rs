@@ -62,7 +62,11 @@ mod tests {
 
     /// Makes a cluster whose endpoints stand in this file; with another `max_requests` it
     /// has another station.
-    fn cluster(path: &Path, max_requests: u32, before: Option<&SharedCluster>) -> SharedCluster {
+    fn made(
+        path: &Path,
+        max_requests: u32,
+        before: Option<&SharedCluster>,
+    ) -> anyhow::Result<SharedCluster> {
         let path = path.display();
         let text = format!(
             "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
@@ -71,7 +75,11 @@ mod tests {
         );
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config = loaded.unwrap().config;
-        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
+        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before)
+    }
+
+    fn cluster(path: &Path, max_requests: u32, before: Option<&SharedCluster>) -> SharedCluster {
+        made(path, max_requests, before).unwrap()
     }
 
     fn listed(cluster: &SharedCluster) -> Vec<String> {
@@ -111,5 +119,17 @@ mod tests {
         assert!(new.listing.is_good());
         assert_eq!(new.listing.reads[0].load(Relaxed), 6);
         assert_eq!(new.listing.reads[1].load(Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn another_file_that_is_refused_does_not_count_against_the_one_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("farm.endpoints");
+        put(&path, "127.0.0.1:1");
+        let own = cluster(&path, 1, None);
+        let other = directory.path().join("other.endpoints");
+        assert!(made(&other, 1, Some(&own)).is_err());
+        assert!(own.listing.is_good());
+        assert_eq!(own.listing.reads[1].load(Relaxed), 0);
     }
 }

@@ -34,9 +34,17 @@ pub(super) trait Reloadable: Send + Sync {
     fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>>;
 }
 
-/// Files, and what each was like when it was looked at last. The lock is held while they are
-/// read, so that another thread that looks then finds nothing new.
-pub(super) struct Files(Mutex<Vec<Seen>>);
+/// Files, and what was found at the last look at them. The lock is held while they are read, so
+/// that another thread that looks then finds nothing new.
+pub(super) struct Files(Mutex<LastLook>);
+
+/// The outcome of the last look at files.
+struct LastLook {
+    seen: Vec<Seen>,
+    /// Whether the files could not be used when they were read last. It may have been for a reason
+    /// that no stamp shows, so a reload tries them again; the interval does not, to spare the log.
+    has_failed: bool,
+}
 
 /// A file and what it was like when it was looked at last.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +67,10 @@ impl Seen {
 impl Files {
     /// Looks at the files as they are now. To be called before they are read.
     pub(super) fn now<'a>(all: impl Iterator<Item = &'a FileAt>) -> Self {
-        Self(Mutex::new(all.map(|file| Seen::now(&file.path)).collect()))
+        Self(Mutex::new(LastLook {
+            seen: all.map(|file| Seen::now(&file.path)).collect(),
+            has_failed: false,
+        }))
     }
 }
 
@@ -72,18 +83,21 @@ pub(super) enum Occasion {
     Reload,
 }
 
-/// Reads the files again if one has changed, or if there is more to read at a reload.
+/// Reads the files again if one has changed; at a reload, also if they could not be used the last
+/// time, or if there is more to read.
 pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
     // Held while they are read: another that looks then finds nothing new.
-    let mut files = of.files().0.lock().unwrap_or_else(PoisonError::into_inner);
-    let now: Vec<_> = files.iter().map(|seen| Seen::now(&seen.path)).collect();
-    let more = occasion == Occasion::Reload && of.has_more();
-    if now == *files && !more {
+    let mut last = of.files().0.lock().unwrap_or_else(PoisonError::into_inner);
+    let now: Vec<_> = last.seen.iter().map(|own| Seen::now(&own.path)).collect();
+    let more = occasion == Occasion::Reload && (last.has_failed || of.has_more());
+    if now == last.seen && !more {
         return;
     }
-    *files = now;
+    last.seen = now;
+    let read = of.reload();
+    last.has_failed = read.is_err();
     let title = of.title();
-    match of.reload() {
+    match read {
         Ok(warnings) => {
             tracing::info!("{title}: read again");
             for warning in warnings {
@@ -106,4 +120,68 @@ pub(super) fn watch(all: Vec<Arc<dyn Reloadable>>) -> std::io::Result<Option<Bac
     }
     let work = move || all.iter().for_each(|of| look(&**of, Occasion::Interval));
     Background::start("tls-files", INTERVAL, work, || ()).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+    use sprat_config::resolved::Span;
+
+    use super::*;
+
+    /// Something made of a file that can be used at times.
+    struct Moody {
+        files: Files,
+        is_good: AtomicBool,
+        reads: AtomicUsize,
+    }
+
+    impl Reloadable for Moody {
+        fn title(&self) -> String {
+            "TLS".to_owned()
+        }
+
+        fn files(&self) -> &Files {
+            &self.files
+        }
+
+        fn has_more(&self) -> bool {
+            false
+        }
+
+        fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
+            self.reads.fetch_add(1, Relaxed);
+            match self.is_good.load(Relaxed) {
+                true => Ok(Vec::new()),
+                false => Err(Vec::new()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_reload_tries_again_what_could_not_be_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = FileAt {
+            path: directory.path().join("site.key"),
+            span: Span::default(),
+        };
+        let moody = Moody {
+            files: Files::now([&file].into_iter()),
+            is_good: AtomicBool::new(false),
+            reads: AtomicUsize::new(0),
+        };
+        let reads_after = |occasion| {
+            look(&moody, occasion);
+            moody.reads.load(Relaxed)
+        };
+        assert_eq!(reads_after(Occasion::Reload), 0);
+        std::fs::write(&file.path, "a key").unwrap();
+        assert_eq!(reads_after(Occasion::Interval), 1);
+        // The log has it already.
+        assert_eq!(reads_after(Occasion::Interval), 1);
+        moody.is_good.store(true, Relaxed);
+        assert_eq!(reads_after(Occasion::Reload), 2);
+        assert_eq!(reads_after(Occasion::Reload), 2);
+    }
 }

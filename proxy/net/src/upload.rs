@@ -424,8 +424,13 @@ impl Streaming {
         if let Some(own) = &mut *kept {
             match ready!(own.poll_frame(cx)) {
                 Some(Ok(frame)) => {
-                    if own.is_whole() && own.is_drained() {
-                        self.done();
+                    match own.is_whole() && own.is_drained() {
+                        true => self.done(),
+                        // It has taken all before.
+                        false => {
+                            let since = Instant::now();
+                            self.upload.progress.set(Progress::UpstreamOwes { since });
+                        }
                     }
                     return Poll::Ready(Some(Ok(frame)));
                 }

@@ -44,3 +44,47 @@ fn a_kept_body_may_be_taken_slowly() {
     assert_eq!(proxy.metric(&["sprat_upstream_errors_total"]), 0.0);
     proxy.stop();
 }
+
+/// Checks that a request is with its endpoint once that has as many bytes as its head has
+/// promised, whenever the client tells the end: from then on the answer may take longer than
+/// `idle_timeout`.
+#[test]
+fn a_request_of_known_length_is_whole_before_its_end_is_told() {
+    let origin = Origin::http(|_| {
+        std::thread::sleep(Duration::from_millis(700));
+        ok("done")
+    });
+    let kept = BufferedBody {
+        memory_bytes: 1 << 20,
+        file: None,
+    };
+    for request in [None, Some(kept)] {
+        let mut config = config(&[origin.address]);
+        config.routes[0].idle_timeout = Duration::from_millis(300);
+        config.routes[0].buffer.request = request;
+        let proxy = Proxy::start(&config);
+        let mut old = proxy.connect();
+        let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        assert!(old.send(format!("{chunked}0\r\n\r\n")));
+        for (length, data) in [("5", "hello"), ("0", "")] {
+            let mut raw = Raw::connect(proxy.address, &[]);
+            let fields = block(&[
+                (":method", "POST"),
+                (":scheme", "http"),
+                (":authority", "test.example"),
+                (":path", "/"),
+                ("content-length", length),
+            ]);
+            raw.frame(HEADERS, END_HEADERS, 1, &fields);
+            raw.frame(DATA, 0, 1, data.as_bytes());
+            raw.frame(DATA, END_STREAM, 1, b"");
+            let head = raw.find(|frame| frame.kind == HEADERS).unwrap();
+            assert_eq!(head.status(), Some(200), "{length}");
+            assert!(raw.end_of(1).unwrap().ends_stream());
+        }
+        assert_eq!(old.message().status(), 200);
+        drop(old);
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
+}

@@ -20,7 +20,7 @@ use sprat_scheduler::Time;
 use sprat_scheduler::limits::Patience;
 use tokio::time::Instant;
 
-pub use self::copy::Copied;
+pub use self::copy::{Copied, CopyEnd};
 use self::copy::{Copier, copy};
 use self::discard::discard;
 use self::gate::Gate;
@@ -397,6 +397,15 @@ impl RequestBody {
         let (gate, opener) = Gate::new();
         streaming.inner_mut().gate = Some(gate);
         Some(opener)
+    }
+
+    /// Returns the end of the body that this is a copy of, if it is one. There is one who waits
+    /// for it: whoever asks again gets none.
+    pub fn copy_end(&mut self) -> Option<CopyEnd> {
+        match self {
+            Self::Copied(copied) => copied.take_end(),
+            Self::Empty | Self::Streaming(_) => None,
+        }
     }
 
     /// Puts small pieces of the body together, since other requests share the upstream's

@@ -20,7 +20,7 @@ use sprat_scheduler::Time;
 use sprat_scheduler::limits::Patience;
 use tokio::time::Instant;
 
-pub use self::copy::Copied;
+pub use self::copy::{Copied, CopyEnd};
 use self::copy::{Copier, copy};
 use self::discard::discard;
 use self::gate::Gate;
@@ -41,7 +41,7 @@ pub struct Upload {
     is_read: Cell<bool>,
     /// The part that was taken from the client before the body was sent anywhere.
     kept: RefCell<Option<Box<Kept>>>,
-    /// Whether all of the body was taken before it was sent.
+    /// Whether the body's end was taken from the client.
     has_come: Cell<bool>,
     /// The number of the present turn at sending the body. Senders of earlier turns get nothing
     /// more.
@@ -399,6 +399,15 @@ impl RequestBody {
         Some(opener)
     }
 
+    /// Returns the end of the body that this is a copy of, if it is one. There is one who waits
+    /// for it: whoever asks again gets none.
+    pub fn copy_end(&mut self) -> Option<CopyEnd> {
+        match self {
+            Self::Copied(copied) => copied.take_end(),
+            Self::Empty | Self::Streaming(_) => None,
+        }
+    }
+
     /// Puts small pieces of the body together, since other requests share the upstream's
     /// connection.
     pub fn gather(&mut self, unheard: &Arc<Unheard>) {
@@ -424,8 +433,13 @@ impl Streaming {
         if let Some(own) = &mut *kept {
             match ready!(own.poll_frame(cx)) {
                 Some(Ok(frame)) => {
-                    if own.is_whole() && own.is_drained() {
-                        self.done();
+                    match own.is_whole() && own.is_drained() {
+                        true => self.done(),
+                        // It has taken all before.
+                        false => {
+                            let since = Instant::now();
+                            self.upload.progress.set(Progress::UpstreamOwes { since });
+                        }
                     }
                     return Poll::Ready(Some(Ok(frame)));
                 }
@@ -454,7 +468,14 @@ impl Streaming {
         }
     }
 
+    /// Notes that the body has come to its end, and is with the upstream.
     fn done(&self) {
+        self.upload.has_come.set(true);
+        self.passed();
+    }
+
+    /// Notes that all of the body is with the upstream.
+    fn passed(&self) {
         if !self.upload.is_done() {
             self.upload.copies_end();
             let at = Instant::now();
@@ -467,6 +488,25 @@ impl Streaming {
 
     fn fail(&self, reason: Reason) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
         Poll::Ready(Some(Err(self.upload.fail(reason))))
+    }
+}
+
+impl Drop for Streaming {
+    /// Notes that all of the body is with the upstream if nothing of its length is left. Over
+    /// HTTP/1.1 hyper asks for no more then: not for the end, which an HTTP/2 client may tell in
+    /// a frame of its own.
+    fn drop(&mut self) {
+        let upload = &self.upload;
+        let is_in_turn = self.turn == upload.turn.get() && !upload.over.get();
+        // While the client owes the end, the upstream is waiting for it.
+        let is_owed = matches!(upload.progress(), Progress::UpstreamOwes { .. });
+        if is_in_turn
+            && is_owed
+            && upload.failure().is_none()
+            && self.size_hint().exact() == Some(0)
+        {
+            self.passed();
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod origin;
 mod refusals;
 mod silence;
 mod translation;
+mod uploads;
 mod upstream;
 
 use std::io::{Read as _, Write as _};

@@ -438,6 +438,23 @@ fn mirrors_get_copies_and_clients_wait_for_none() {
     proxy.assert_no_leak();
 }
 
+/// Checks that a mirror is not blamed for a client that takes longer for its body than
+/// `response_timeout`.
+#[test]
+fn a_mirror_has_its_time_from_when_the_copy_has_come() {
+    let (a, mirror) = (echo("a"), echo("b"));
+    let routes = "- {cluster: a, response_timeout: 1s, request_mirror_policies: [{cluster: b}]}";
+    let proxy = Proxy::start(&with_routes(&a, &mirror, routes));
+    let mut client = proxy.connect();
+    assert!(client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello"));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(client.ask("hello").status(), 200);
+    proxy.wait_metric(&["sprat_mirrored_requests_total", "answered"], 1.0);
+    assert_eq!(proxy.metric(&["sprat_upstream_errors_total"]), 0.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
 #[test]
 fn explain_tells_what_a_route_does() {
     let file = concat!(

@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
+use tokio::sync::oneshot;
 
 use super::UploadError;
 use crate::error::Reason;
@@ -38,24 +39,52 @@ impl State {
 
 /// The writing end of a copy, which gets a body's chunks as they pass.
 #[derive(Debug)]
-pub(super) struct Copier(Rc<RefCell<State>>);
+pub(super) struct Copier {
+    state: Rc<RefCell<State>>,
+    /// Its drop tells the end.
+    _end: oneshot::Sender<()>,
+}
 
 /// A body that is the copy of another.
 #[derive(Debug)]
-pub struct Copied(Rc<RefCell<State>>);
+pub struct Copied {
+    state: Rc<RefCell<State>>,
+    end: Option<CopyEnd>,
+}
+
+/// The end of the body that a copy is made of.
+#[derive(Debug)]
+pub struct CopyEnd(oneshot::Receiver<()>);
+
+impl CopyEnd {
+    /// Waits until no more of the body comes, be the copy whole or not.
+    pub async fn wait(self) {
+        // Nothing is sent: the sender goes.
+        let _ = self.0.await;
+    }
+}
 
 /// Returns the writing end and the reading end of a copy.
 pub(super) fn copy() -> (Copier, Copied) {
     let state = Rc::default();
-    (Copier(Rc::clone(&state)), Copied(state))
+    let (sender, end) = oneshot::channel();
+    let copier = Copier {
+        state: Rc::clone(&state),
+        _end: sender,
+    };
+    let copied = Copied {
+        state,
+        end: Some(CopyEnd(end)),
+    };
+    (copier, copied)
 }
 
 impl Copier {
     /// Adds a chunk; returns false if the copy is of no use any more: it is not read, or too far
     /// behind.
     pub(super) fn add(&self, data: &Bytes) -> bool {
-        let mut state = self.0.borrow_mut();
-        let is_read = Rc::strong_count(&self.0) > 1;
+        let mut state = self.state.borrow_mut();
+        let is_read = Rc::strong_count(&self.state) > 1;
         if !is_read || state.bytes + data.len() > MAX_BYTES {
             return false;
         }
@@ -71,25 +100,30 @@ impl Copier {
 
     /// Notes that the body has come to its end, so that the copy is whole.
     pub(super) fn finish(self) {
-        self.0.borrow_mut().is_whole = true;
+        self.state.borrow_mut().is_whole = true;
     }
 }
 
 impl Drop for Copier {
     fn drop(&mut self) {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
         state.has_ended = true;
         state.wake();
     }
 }
 
 impl Copied {
+    /// Returns the end of the body that this is a copy of; once, for there is one who waits.
+    pub(super) fn take_end(&mut self) -> Option<CopyEnd> {
+        self.end.take()
+    }
+
     /// Returns the next chunk, the body's end, or an error if the copy was cut.
     pub(super) fn poll_chunk(
         &self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadError>>> {
-        let mut state = self.0.borrow_mut();
+        let mut state = self.state.borrow_mut();
         if state.has_ended && !state.is_whole {
             return Poll::Ready(Some(Err(UploadError(Reason::TruncatedBody))));
         }
@@ -152,6 +186,21 @@ mod tests {
         assert!(!copier.add(&Bytes::from_static(b"a")));
         drop(copier);
         assert_eq!(next(&copied), Poll::Ready(Some(None)));
+    }
+
+    #[tokio::test]
+    async fn the_end_is_told_be_the_copy_whole_or_not() {
+        for is_whole in [true, false] {
+            let (copier, mut copied) = copy();
+            let mut end = Box::pin(copied.take_end().unwrap().wait());
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(end.as_mut().poll(&mut cx).is_pending());
+            match is_whole {
+                true => copier.finish(),
+                false => drop(copier),
+            }
+            end.await;
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A request's body that is taken from its client before it is sent anywhere.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http_body::Frame;
+use http_body::{Body as _, Frame};
 use sprat_config::resolved::BufferedBody;
 use tokio::time::Instant;
 
@@ -205,7 +206,20 @@ impl Upload {
     /// Returns whether all of the body has been taken from the client, be it with the upstream
     /// or not.
     pub fn has_come(&self) -> bool {
-        self.has_come.get() || self.is_done()
+        self.has_come.get() || (self.is_done() && self.has_ended())
+    }
+
+    /// Returns whether the client has ended a body that nobody reads any more, since its last
+    /// byte is with the upstream.
+    fn has_ended(&self) -> bool {
+        let mut body = self.body.borrow_mut();
+        if !body.is_end_stream() {
+            // An HTTP/2 client may have told the end in a frame of its own. It is of no interest
+            // to anyone when that comes later.
+            let mut cx = Context::from_waker(Waker::noop());
+            let _ = Pin::new(&mut *body).poll_frame(&mut cx);
+        }
+        body.is_end_stream()
     }
 
     /// Returns the length of a body that is here as a whole, without trailers.

@@ -2,8 +2,10 @@
 //! served. They hold nothing of the client's. A copy has one attempt; a question is asked
 //! again where no endpoint has looked at it.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::header::HOST;
@@ -12,13 +14,13 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use sprat_net::error::Reason;
 use sprat_net::proxy_protocol::Ends;
-use sprat_net::upload::RequestBody;
+use sprat_net::upload::{CopyEnd, RequestBody};
 use sprat_scheduler::Size;
 use sprat_scheduler::health::Outcome;
 use sprat_scheduler::retries::{self, Allowance, Failure, History, Step};
 use sprat_scheduler::station::Arrival;
 use sprat_upstream::{Lease, Refused, SendFailure, Silence, Upstream, broken_reason};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::outcome::{cut_off, failure_for, had_fair_part, is_of_endpoint};
 use super::spare::Spare;
@@ -50,7 +52,8 @@ pub(super) enum SideKind {
     },
     /// A copy, which is not repeated.
     Copy {
-        /// The longest time from when the copy is sent to the head of its answer.
+        /// The longest time to the head of the answer, from when the copy is sent and the
+        /// client has sent all of its body.
         response_timeout: Duration,
     },
 }
@@ -176,15 +179,38 @@ impl SideKind {
         }
     }
 
-    /// Returns the time by which a request that is sent now is to have the head of its
-    /// answer, and the reason for the failure otherwise.
-    fn due(self) -> (Instant, Reason) {
+    /// Waits until a request that is sent now, with a copy of a body that has this `end`, is
+    /// to have the head of its answer; returns the reason for the failure otherwise.
+    async fn overdue(self, end: Option<CopyEnd>) -> Reason {
         match self {
-            Self::Question { until, .. } => (until, Reason::RouteTimeout),
+            Self::Question { until, .. } => {
+                sleep_until(until).await;
+                Reason::RouteTimeout
+            }
             Self::Copy { response_timeout } => {
-                (Instant::now() + response_timeout, Reason::ResponseTimeout)
+                // The copy comes as fast as the client sends, which is bounded, and is cut if
+                // its endpoint falls behind.
+                if let Some(end) = end {
+                    end.wait().await;
+                }
+                sleep(response_timeout).await;
+                Reason::ResponseTimeout
             }
         }
+    }
+
+    /// Waits for the head of the `answer` to a request that is sent now, until it is overdue.
+    async fn answered<T>(
+        self,
+        mut answer: Pin<&mut impl Future<Output = T>>,
+        end: Option<CopyEnd>,
+    ) -> Result<T, Reason> {
+        let mut overdue = pin!(self.overdue(end));
+        poll_fn(|cx| match answer.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(Ok(answer)),
+            Poll::Pending => overdue.as_mut().poll(cx).map(Err),
+        })
+        .await
     }
 
     /// Returns whether an endpoint that was `asked` from then on may be blamed for the end
@@ -223,9 +249,10 @@ impl SideKind {
         let sender = lease.sender().ok_or(Reason::ConnectionTerminated);
         let prepared = sender.and_then(|sender| sender.prepare(&mut request).map(|()| sender));
         let sender = prepared.map_err(|reason| BrokenSide::new(reason, Failure::Reset, None))?;
+        let end = request.body_mut().copy_end();
         let (silence, answer) = sender.try_send_request(request);
-        let (until, overdue) = self.due();
-        let error = match timeout_at(until, answer).await {
+        let answered = self.answered(pin!(answer), end).await;
+        let error = match answered {
             Ok(Ok(answer)) => {
                 if answer.version() == Version::HTTP_10 {
                     lease.spend();
@@ -235,7 +262,7 @@ impl SideKind {
                 return Ok(answer);
             }
             Ok(Err(error)) => error,
-            Err(_) => {
+            Err(overdue) => {
                 let mut broken = BrokenSide::new(overdue, Failure::Reset, None);
                 broken.is_own &= self.had_its_time(asked, overdue);
                 if broken.is_own {

@@ -25,6 +25,8 @@ pub(crate) struct Context<'a, 't> {
     pub(crate) env: Env<'a>,
     /// Words that the value at hand may also be, for the error's text.
     pub(crate) words: Vec<&'static str>,
+    /// The class of a text in quotes.
+    pub(crate) quoted: TextClass,
     /// The trees of defaults that were parsed before, by their YAML.
     defaults: HashMap<&'static str, Arc<Node>>,
     /// The bytes of memory that the values still to be read may take.
@@ -44,6 +46,7 @@ impl<'a, 't> Context<'a, 't> {
             reporter,
             env,
             words: Vec::new(),
+            quoted: TextClass::String,
             defaults: HashMap::new(),
             room_bytes: MAX_MEMORY_BYTES,
         }
@@ -148,7 +151,7 @@ impl<'a, 't> Context<'a, 't> {
         let class = match &put_in {
             Some(_) => TextClass::Any,
             None if scalar.plain => TextClass::of(&scalar.text),
-            None => TextClass::String,
+            None => self.quoted,
         };
         let text = Text {
             start: scalar.text_start.filter(|_| put_in.is_none()),
@@ -268,7 +271,8 @@ pub(crate) enum TextClass {
     Integer,
     Float,
     String,
-    /// The text of a variable, which is taken for whatever is needed.
+    /// The text of a variable, or of a configuration as it is shown, which is taken for whatever is
+    /// needed.
     Any,
 }
 

@@ -53,6 +53,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use decode::TextClass;
 use include::{Gathered, NOT_UTF8, SAVE_AS_UTF8};
 
 pub use diagnostic::{Diagnostic, Errors, Severity};
@@ -125,7 +126,10 @@ fn read_from(
     let read = input.take(MAX_BYTES_READ).read_to_end(&mut bytes);
     read.map_err(|error| unreadable(name, &error))?;
     match String::from_utf8(bytes) {
-        Ok(text) => resolved(include::gather(&text, name, directory, env), env),
+        Ok(text) => {
+            let gathered = include::gather(&text, name, directory, env);
+            resolved(gathered, env, TextClass::String)
+        }
         Err(error) => {
             let at = error.utf8_error().valid_up_to();
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
@@ -148,11 +152,21 @@ fn unreadable(name: &str, error: &io::Error) -> Errors {
 /// # Errors
 /// Everything that is wrong with the text.
 pub fn parse(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
-    resolved(Gathered::of_text(text, name), env)
+    resolved(Gathered::of_text(text, name), env, TextClass::String)
 }
 
-fn resolved(gathered: Gathered, env: Env<'_>) -> Result<Loaded, Errors> {
-    let loaded = read_as::<raw::File, _>(gathered, env, |raw, root, reporter| {
+/// Reads a configuration from the JSON that [`Shown::json`] has made of one. A number or a truth
+/// value that was not written as JSON writes it is a text there, such as `0.90` and `True`.
+///
+/// # Errors
+/// Everything that is wrong with the text.
+pub fn parse_shown(text: &str, name: &str, env: Env<'_>) -> Result<Loaded, Errors> {
+    resolved(Gathered::of_text(text, name), env, TextClass::Any)
+}
+
+/// Resolves what was gathered; `quoted` is the class of texts in quotes.
+fn resolved(gathered: Gathered, env: Env<'_>, quoted: TextClass) -> Result<Loaded, Errors> {
+    let loaded = read_as::<raw::File, _>(gathered, env, quoted, |raw, root, reporter| {
         let config = resolve::file(raw, reporter)?;
         let shown = Shown::of(root, reporter.sources());
         Some(Config { shown, ..config })
@@ -169,7 +183,8 @@ pub fn parse_uplink(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Uplink>, Errors> {
-    read_as::<raw::Uplink, _>(Gathered::of_text(text, name), env, |raw, _, reporter| {
+    let gathered = Gathered::of_text(text, name);
+    read_as::<raw::Uplink, _>(gathered, env, TextClass::String, |raw, _, reporter| {
         resolve::uplink(raw, reporter)
     })
 }
@@ -188,7 +203,8 @@ pub fn parse_filter(
     name: &str,
     env: Env<'_>,
 ) -> Result<Loaded<resolved::Filter>, Errors> {
-    read_as::<raw::Filter, _>(Gathered::of_text(text, name), env, |raw, _, reporter| {
+    let gathered = Gathered::of_text(text, name);
+    read_as::<raw::Filter, _>(gathered, env, TextClass::String, |raw, _, reporter| {
         resolve::filter(raw, reporter)
     })
 }
@@ -196,11 +212,13 @@ pub fn parse_filter(
 fn read_as<R: decode::Decode, T>(
     gathered: Gathered,
     env: Env<'_>,
+    quoted: TextClass,
     resolve: impl FnOnce(&R, &Arc<tree::Node>, &mut diagnostic::Reporter<'_>) -> Option<T>,
 ) -> Result<Loaded<T>, Errors> {
     let mut reporter = diagnostic::Reporter::resume(&gathered.sources, gathered.found);
     let config = gathered.root.and_then(|root| {
         let mut cx = decode::Context::new(&mut reporter, env);
+        cx.quoted = quoted;
         let raw = R::decode(&root, &mut cx)?;
         resolve(&raw, &root, &mut reporter)
     });
@@ -246,6 +264,24 @@ mod tests {
             assert_eq!(process_env(&name), value.into_string().ok(), "{name}");
         }
         assert_eq!(process_env("SPRAT_IS_NOWHERE_SET"), None);
+    }
+
+    #[test]
+    fn what_is_shown_is_read_again() {
+        let text = "version: 1\nlisteners: [{address: '127.0.0.1:8080'}]\n\
+             clusters: {a: {endpoints: [{address: '127.0.0.1:1', weight: 010}]}}\n\
+             routes: [{cluster: a}]\nclasses: {gold: {level: 01, idle_only: True}}\n\
+             uplink: {rate: 10mbit, guard_factor: 2.50}\n";
+        let own = parse(text, "test", &|_| None).unwrap().config;
+        let told = own.shown.json().to_string();
+        assert!(told.contains(r#""2.50""#), "{told}");
+        let again = parse_shown(&told, "told", &|_| None).unwrap().config;
+        assert_eq!(again.clusters[0].endpoints[0].weight, 10);
+        assert_eq!(again.classes.list, own.classes.list);
+        assert_eq!(again.uplink, own.uplink);
+        assert_eq!(again.shown, own.shown);
+        // A file's text is no number.
+        assert!(parse(&told, "told", &|_| None).is_err());
     }
 
     #[test]

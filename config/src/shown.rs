@@ -247,11 +247,19 @@ fn of_scalar(scalar: &Scalar) -> Value {
     without_credentials(text).into()
 }
 
-/// Hides a URL's user and password, which are secrets (RFC 3986 3.2.1).
+/// Hides the user and the password of a text that is a URL, which are secrets (RFC 3986 3.2.1).
+/// Another text with a URL in it is shown as it is.
 pub(crate) fn without_credentials(text: &str) -> String {
-    let inside = text.split_once("://");
-    match inside.and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
-        Some((scheme, place)) => format!("{scheme}://{HIDDEN}@{place}"),
+    let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+    let url = text.split_once("://");
+    let url = url.filter(|(scheme, _)| !scheme.is_empty() && scheme.bytes().all(of_scheme));
+    let parts = url.and_then(|(scheme, rest)| {
+        let authority = rest.split(['/', '?', '#']).next()?;
+        let (user, _) = authority.rsplit_once('@')?;
+        Some((scheme, &rest[user.len()..]))
+    });
+    match parts {
+        Some((scheme, place)) => format!("{scheme}://{HIDDEN}{place}"),
         None => text.to_owned(),
     }
 }
@@ -294,6 +302,21 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("ss@") && !text.contains("hush"), "{text}");
+    }
+
+    #[test]
+    fn a_text_with_a_url_is_shown_as_it_is() {
+        for text in [
+            "See https://status.example.org/a or write to ops@example.org",
+            "https://status.example.org/a or ops@example.org",
+            "https://status.example.org?to=ops@example.org",
+            "at https://user@example.org",
+            "://user@example.org",
+        ] {
+            assert_eq!(super::without_credentials(text), text);
+        }
+        let shown = super::without_credentials("svn+ssh://user:p@ss@example.org?a=b@c");
+        assert_eq!(shown, "svn+ssh://(not shown)@example.org?a=b@c");
     }
 
     #[test]

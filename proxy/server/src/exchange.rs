@@ -8,7 +8,7 @@ mod attempt;
 mod blame;
 mod bounds;
 mod buffering;
-mod check;
+pub mod check;
 mod chosen;
 mod compress;
 pub mod decide;
@@ -54,7 +54,7 @@ use sprat_net::headers::{self, Head};
 use sprat_net::upload::{RequestBody, Upload};
 use sprat_uplink::Course as _;
 
-use self::check::{check, is_last_hop, make_asterisk};
+use self::check::{is_last_hop, make_asterisk};
 use self::local::NotForwarded;
 use self::plan::Plan;
 use self::upstream_request::Exchange;
@@ -74,7 +74,7 @@ pub(crate) async fn handle(
     record.join_trace(&parts);
     let json = accepts_json(&Head(&parts.headers));
     let generation = Rc::clone(record.generation());
-    let checked = match check(&parts, slips) {
+    let checked = match check::check(&parts, slips) {
         Ok(()) if stream.is_http2() => http2::admit(stream.connection(), &mut parts),
         checked => checked,
     };

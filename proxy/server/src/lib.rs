@@ -16,7 +16,7 @@ mod observe;
 mod serve;
 mod setup;
 
-pub use exchange::{decide, path};
+pub use exchange::{check, decide, path};
 pub use observe::metrics::metrics_table;
 pub use observe::reloads::schema;
 pub use observe::{log_lines, standard_error, version};

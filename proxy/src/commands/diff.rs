@@ -106,7 +106,7 @@ fn running(
 fn told_of(told: &Value, name: &str) -> anyhow::Result<Config> {
     // A user and a password that are not told are no part of a URL.
     let text = told.to_string().replace("://(not shown)@", "://");
-    match sprat_config::parse(&text, name, &process_env) {
+    match sprat_config::parse_shown(&text, name, &process_env) {
         Ok(loaded) => Ok(loaded.config),
         Err(errors) => bail!("{}", errors.render(false)),
     }

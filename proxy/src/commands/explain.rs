@@ -12,14 +12,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::header::HOST;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use serde_json::{Value, json};
 use sprat_config::Config;
 use sprat_config::classify::{Asked, Classified, Classifier};
 use sprat_config::fields::Fields;
+use sprat_config::paths::PathRules;
 use sprat_config::resolved::{Access, Class, Cluster, Dispatch, Listener};
 use sprat_net::error::Reason;
-use sprat_net::headers::Head;
+use sprat_net::framing::Slips;
+use sprat_net::headers::{Head, names};
 use sprat_net::tls::PeerNames;
 use sprat_scheduler::marking::Variant;
 use sprat_scheduler::station::{Again, Arrival, Session, Station, Verdict};
@@ -27,7 +30,8 @@ use sprat_scheduler::{Mark, Size, Time};
 use sprat_sizes::{Destination, offline};
 use sprat_upstream::{Sessions, affinity_hash, station_config};
 
-use sprat_server::decide::{Decision, Rules, class_by_user};
+use sprat_server::check::check;
+use sprat_server::decide::{Decision, Rules, Way, class_by_user};
 use sprat_server::path::refusal;
 use sprat_server::routing::{self, Routes, Sought};
 
@@ -109,17 +113,14 @@ pub(crate) fn run(config: &Config, request: &Request) -> anyhow::Result<String> 
 }
 
 fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
-    let RequestLine { method, uri } = &request.request;
-    let (normal, other_reading) = match normalize(config, uri)? {
-        Ok(normal) => normal,
+    let (parts, other_reading) = match head(request, listener(config, request)?)? {
+        Ok(admitted) => admitted,
         Err(refused) => return Ok(explain_refusal(request, refused)),
     };
-    let matched = (normal.path() != uri.path()).then(|| normal.path().to_owned());
-    let uri = &normal;
+    let (uri, headers) = (&parts.uri, &parts.headers);
+    let sent = &request.request.uri;
     let authority = uri.authority().context("a URL has a host")?;
     let host = routing::host_without_port(authority.as_str()).context("a URL has a host")?;
-    let mut headers: HeaderMap = request.headers.iter().cloned().collect();
-    headers.insert(HOST, HeaderValue::from_str(authority.as_str())?);
     let classifier = Classifier::new(&config.classes);
     let file = request.client_certificate.as_deref();
     let shown = file.map(PeerNames::of_file).transpose()?;
@@ -130,8 +131,8 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         user: None,
         host,
         path: uri.path(),
-        method: method.as_str(),
-        fields: &Head(&headers),
+        method: parts.method.as_str(),
+        fields: &Head(headers),
     };
     let routes = Routes::uncounted(config)?;
     let rules = Rules {
@@ -159,14 +160,15 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         client: request.client,
         authority: authority.as_str(),
         host,
+        method: &parts.method,
         uri,
-        headers: &headers,
+        headers,
         is_secure: sought.is_secure,
     };
     let (size, source) = size_before(config, request, route, &asking)?;
     let mut explained = json!({
-        "request": format!("{method} {}", request.request.uri),
-        "matched_path": matched,
+        "request": format!("{} {sent}", parts.method),
+        "matched_path": Some(uri.path()).filter(|path| *path != sent.path()),
         "client": request.client.to_string(),
         "class": class(&config.classes.list[classified.class]),
         "rule": rule(config, classified),
@@ -178,8 +180,10 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
     });
     if let Some(own) = route {
         let class = classified.class;
-        tell_route(&mut explained, config, own, &asking, class, size)?;
-        explained["route"]["rbac"] = route::verdict(own, &asked, request.user.as_deref());
+        if let Err(reason) = tell_route(&mut explained, config, own, &asking, class, size)? {
+            return Ok(explain_refusal(request, reason));
+        }
+        explained["route"]["rbac"] = route::verdict(own, &asking, &asked, request.user.as_deref());
     }
     Ok(explained)
 }
@@ -194,7 +198,8 @@ fn with_listed(cluster: &Cluster) -> anyhow::Result<Cluster> {
     Ok(own)
 }
 
-/// Adds the route's treatment of a request, and the endpoints that its cluster would try.
+/// Adds the route's treatment of a request, and the endpoints that its cluster would try. Returns
+/// the reason instead if the route refuses the request.
 fn tell_route(
     explained: &mut Value,
     config: &Config,
@@ -202,10 +207,17 @@ fn tell_route(
     asking: &route::Asking<'_>,
     class: usize,
     size: Size,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Result<(), Reason>> {
     let route = &config.routes[own.index];
-    explained["route"] = route::value(route, own, asking);
-    let cluster = route.clusters().first().map(|own| &own.cluster);
+    let cluster = match Way::of(own) {
+        // Where several share the requests, the first that gets any.
+        Way::Forward(forward) => Some(&*config.clusters[forward.pick(0)]),
+        Way::Redirect(_) | Way::Respond(..) => None,
+    };
+    explained["route"] = match route::value(route, own, asking, cluster) {
+        Ok(told) => told,
+        Err(reason) => return Ok(Err(reason)),
+    };
     let cluster = cluster.filter(|_| explained["route"]["answer"].is_null());
     if let Some(cluster) = cluster {
         let cluster = &with_listed(cluster)?;
@@ -216,7 +228,7 @@ fn tell_route(
         explained["endpoints"] = endpoints(config, cluster, &arrival, session.at);
         explained["session"] = session.told;
     }
-    Ok(())
+    Ok(Ok(()))
 }
 
 /// Returns the decision about a request once its route has found out this user.
@@ -339,17 +351,51 @@ fn look_up(
     })
 }
 
-/// Returns the request's target in the normal form of its listener, or the reason to refuse it. The
-/// listener is the one on the target's port, or else the first. The second text is the path's other
-/// reading, if rules may match that.
-fn normalize(config: &Config, uri: &Uri) -> anyhow::Result<Result<(Uri, Option<String>), Reason>> {
+/// Returns the listener that a request comes to: the one on its target's port, or else the first.
+fn listener<'c>(config: &'c Config, request: &Request) -> anyhow::Result<&'c Listener> {
+    let uri = &request.request.uri;
     let has_port = |own: &&Listener| {
         let port = own.address.ip().map(|address| address.port());
         port.is_some() && port == uri.port_u16()
     };
     let listener = config.listeners.iter().find(has_port);
     let listener = listener.or(config.listeners.first());
-    let rules = listener.context("a configuration has a listener")?.paths;
+    listener.context("a configuration has a listener")
+}
+
+/// Returns a request's head as rules see it, its path in normal form, or the reason for which its
+/// listener refuses it. The text is the path's other reading, if rules may match that.
+fn head(
+    request: &Request,
+    listener: &Listener,
+) -> anyhow::Result<Result<(Parts, Option<String>), Reason>> {
+    let RequestLine { method, uri } = &request.request;
+    let (mut parts, ()) = http::Request::new(()).into_parts();
+    parts.method.clone_from(method);
+    parts.uri.clone_from(uri);
+    parts.headers = request.headers.iter().cloned().collect();
+    let authority = uri.authority().context("a URL has a host")?;
+    let host = HeaderValue::from_str(authority.as_str())?;
+    parts.headers.insert(HOST, host);
+    let underscores = listener.headers_with_underscores;
+    let checked = check(&parts, Slips::default())
+        .and_then(|()| names::admit(&mut parts.headers, underscores));
+    if let Err(reason) = checked {
+        return Ok(Err(reason));
+    }
+    let normal = normalize(&listener.paths, uri)?;
+    Ok(normal.map(|(uri, other_reading)| {
+        parts.uri = uri;
+        (parts, other_reading)
+    }))
+}
+
+/// Returns a request's target in normal form, and its path's other reading, or the reason to refuse
+/// it.
+fn normalize(
+    rules: &PathRules,
+    uri: &Uri,
+) -> anyhow::Result<Result<(Uri, Option<String>), Reason>> {
     let normal = match rules.normal(uri.path()) {
         Ok(normal) if normal.redirects => return Ok(Err(Reason::PathRedirect)),
         Ok(normal) if *normal.path == *uri.path() => {

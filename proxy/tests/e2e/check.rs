@@ -284,7 +284,8 @@ fn a_diff_says_what_a_reload_would_change() {
 fn a_running_server_is_compared_without_its_secrets() {
     let directory = tempfile::tempdir().unwrap();
     let (origin, admin) = (free_address(), free_address().to_string());
-    let more = "runtime: {workers: 2}\ncatalogue: {shared: {url: \
+    // A number is told as it is written, which is not how JSON has it.
+    let more = "runtime: {workers: 2}\nclasses: {gold: {level: 01}}\ncatalogue: {shared: {url: \
                 'redis://user:pass@127.0.0.1:1/0', phrase: hush}}\n";
     let file = write(directory.path(), origin, more);
     let text = std::fs::read_to_string(&file).unwrap();

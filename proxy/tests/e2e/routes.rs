@@ -502,3 +502,63 @@ fn explain_tells_what_a_route_does() {
     let other = explain(api, &[]);
     assert!(other.contains("route     7 "), "{other}");
 }
+
+#[test]
+fn explain_refuses_and_answers_what_the_server_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sprat.yaml");
+    let text = "version: 1\nadmin: off\nlisteners:\n\
+         - {address: '127.0.0.1:8080', headers_with_underscores_action: drop_header}\n\
+         - {address: '127.0.0.1:8081', headers_with_underscores_action: reject_request}\n\
+         clusters: {old: {endpoints: ['127.0.0.1:1']}, new: {endpoints: ['127.0.0.1:2']}}\n\
+         classes: {gold: {level: 1}}\n\
+         class_rules: [{match: {headers: [{name: X_Tier}]}, class: gold}]\n\
+         routes:\n\
+         - match: {hosts: [img.test]}\n  cluster: new\n  \
+         regex_rewrite: {pattern: '^/img(.*)$', substitution: '/assets/\\1'}\n\
+         - {match: {prefix: /app}, cluster: new, cors: {allow_origins: ['https://one.test']}}\n\
+         - weighted_clusters: [{cluster: old, weight: 0}, {cluster: new, weight: 1}]\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    let asks = "Access-Control-Request-Method: PUT";
+    let (one, two) = ("Origin: https://one.test", "Origin: https://two.test");
+    for (request, headers, expected) in [
+        (
+            "GET http://h:8080/",
+            &["X_Tier: 1"][..],
+            "class     default, ",
+        ),
+        (
+            "GET http://h:8081/",
+            &["X_Tier: 1"],
+            "refused   400 underscore_in_name: ",
+        ),
+        ("GET http://h/", &[], "(any host, any path) to new\n"),
+        ("GET http://h/", &[], "endpoints 1. 127.0.0.1:2\n"),
+        ("GET http://img.test/img/x", &[], " to new\n"),
+        (
+            "GET http://img.test/img../x",
+            &[],
+            "refused   400 invalid_target: ",
+        ),
+        (
+            "OPTIONS http://h/app",
+            &[one, asks],
+            "answer    204 to a preflight that cors allows\n",
+        ),
+        (
+            "OPTIONS http://h/app",
+            &[two, asks],
+            "answer    403 to a preflight that cors does not allow\n",
+        ),
+        ("OPTIONS http://h/app", &[two], " to new\n"),
+        ("TRACE http://h/", &[], "refused   405 method_refused: "),
+    ] {
+        let mut arguments = vec!["explain", "-c", file, "--request", request];
+        arguments.extend(headers.iter().flat_map(|own| ["--header", *own]));
+        let output = binary::sprat(&arguments).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains(expected), "{request}: {told}");
+    }
+}

@@ -4,9 +4,7 @@
 mod authz;
 mod basic;
 
-use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
-use http::{Method, StatusCode};
 use sprat_net::error::Reason;
 use sprat_net::headers::Head;
 
@@ -28,14 +26,9 @@ pub(super) async fn check(
     terms: &mut Routing,
 ) -> Result<(), NotForwarded> {
     if let Some(cors) = &access.cors {
-        let granted = cors.grant(&parts.headers);
-        let is_granted = granted.is_granted();
-        terms.grant(Box::new(granted));
-        if is_preflight(parts) {
-            if !is_granted {
-                return Err(Reason::Forbidden.into());
-            }
-            let mut local = Local::bare(StatusCode::NO_CONTENT);
+        terms.grant(Box::new(cors.grant(&parts.headers)));
+        if let Some(answered) = cors.preflight(&parts.method, &parts.headers) {
+            let mut local = Local::bare(answered?);
             let mut told = http::HeaderMap::new();
             cors.answer_preflight(&mut told);
             local.fields = told
@@ -59,13 +52,6 @@ pub(super) async fn check(
         obey(access, chosen, parts, terms.user())?;
     }
     Ok(())
-}
-
-/// Returns whether a request is a browser's question of what a page of another origin may do.
-fn is_preflight(parts: &Parts) -> bool {
-    parts.method == Method::OPTIONS
-        && parts.headers.contains_key(ORIGIN)
-        && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// Refuses a request that the route's rules do not allow.

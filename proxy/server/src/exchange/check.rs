@@ -12,7 +12,11 @@ use crate::setup::routing::host_without_port;
 
 /// Refuses a request that no endpoint is to see; `slips` are what was wrong with the head
 /// before it was parsed.
-pub(super) fn check(parts: &Parts, slips: Slips) -> Result<(), Reason> {
+///
+/// # Errors
+///
+/// Fails if the head is malformed, or asks for what is not done.
+pub fn check(parts: &Parts, slips: Slips) -> Result<(), Reason> {
     if slips.other_version {
         return Err(Reason::VersionNotSupported);
     }

@@ -446,6 +446,20 @@ mod tests {
     }
 
     #[test]
+    fn a_link_in_a_body_is_compared() {
+        let routes = |page: &str| {
+            let body = format!("See https://a.example/{page} or write to ops@a.example");
+            let answer = format!("{{status: 503, body: '{body}'}}");
+            config(
+                &[("a", 1)],
+                &format!("routes: [{{direct_response: {answer}}}]\n"),
+            )
+        };
+        let changes = between(&routes("old"), &routes("new"));
+        assert_eq!(changes.in_a_line(), "routes");
+    }
+
+    #[test]
     fn classes_and_what_waits_for_a_restart_are_told() {
         let before = config(
             &[("a", 1)],

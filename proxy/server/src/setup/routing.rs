@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use http::{HeaderValue, Uri};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use sprat_config::classify::Asked;
 use sprat_config::fields::Fields;
 pub use sprat_config::fields::host_without_port;
@@ -29,6 +29,7 @@ pub use self::pages::Page;
 use self::table::Table;
 use crate::setup::limits::RateLimiter;
 use sprat_net::disposal::FreedAside;
+use sprat_net::error::Reason;
 use sprat_net::problem::Problem;
 
 /// The verdict of a route's rules (`rbac`) on a request.
@@ -252,6 +253,18 @@ impl Route {
         })
     }
 
+    /// Returns the status of the answer to a preflight, by which a browser asks what a page of
+    /// another origin may do, or the reason to refuse it. None for any other request, and if the
+    /// route says nothing of pages (`cors`).
+    pub fn preflight(
+        &self,
+        method: &Method,
+        request: &HeaderMap,
+    ) -> Option<Result<StatusCode, Reason>> {
+        let access = self.access.as_deref()?;
+        access.cors.as_ref()?.preflight(method, request)
+    }
+
     /// Returns the maintenance for which the route is closed to a client, if it is.
     pub fn closed_to(&self, client: std::net::IpAddr) -> Option<&Maintenance> {
         let closed = self.maintenance.as_ref()?;
@@ -337,7 +350,7 @@ mod tests {
             conditions: None,
             is_for_plain: false,
             action: Action::Respond {
-                status: http::StatusCode::OK,
+                status: StatusCode::OK,
                 page: None,
             },
             maintenance: None,

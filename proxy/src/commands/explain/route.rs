@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, Uri};
+use http::{HeaderMap, Method, Uri};
 use serde_json::{Value, json};
 use sprat_config::classify::Asked;
 use sprat_config::fields::Fields;
@@ -11,6 +11,7 @@ use sprat_config::resolved::{
     ResponseBuffer, Route, Template,
 };
 use sprat_config::units::format_bytes;
+use sprat_net::error::Reason;
 
 use sprat_server::decide::Way;
 use sprat_server::routing::{self, Verdict};
@@ -21,13 +22,24 @@ pub(super) struct Asking<'a> {
     pub(super) authority: &'a str,
     /// The host that the client asks for, without port.
     pub(super) host: &'a str,
+    pub(super) method: &'a Method,
     pub(super) uri: &'a Uri,
     pub(super) headers: &'a HeaderMap,
     pub(super) is_secure: bool,
 }
 
-/// Describes a route of the configuration, and what it does with a request.
-pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) -> Value {
+/// Describes a route of the configuration, and what it does with a request, whose cluster is this
+/// one if it goes to any.
+///
+/// # Errors
+///
+/// The request is refused, as it has no target or location by this route.
+pub(super) fn value(
+    route: &Route,
+    own: &routing::Route,
+    asking: &Asking<'_>,
+    cluster: Option<&Cluster>,
+) -> Result<Value, Reason> {
     let hosts = route.matches.hosts.iter().map(|host| match host {
         HostPattern::Exact(name) => name.clone(),
         HostPattern::Suffix(suffix) => format!("*{suffix}"),
@@ -38,14 +50,16 @@ pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) ->
         (PathPattern::Exact(path), None) => format!("the path {path}"),
         (PathPattern::Prefix(path), None) => format!("the prefix {path}"),
     };
-    let answer = answer(own, asking);
-    let cluster = route.clusters().first().filter(|_| answer.is_null());
+    let answer = answer(own, asking)?;
+    let cluster = cluster.filter(|_| answer.is_null());
+    let target = cluster.map(|_| own.target(asking.uri).ok_or(Reason::InvalidTarget));
+    let target = target.transpose()?;
     let forward = match &route.action {
         Action::Forward(forward) if cluster.is_some() => Some(forward),
         _ => None,
     };
     let shares = forward.map(|own| {
-        let shares = own.clusters.iter();
+        let shares = own.clusters.iter().filter(|own| own.weight > 0);
         let share = |own: &sprat_config::resolved::Weighted| {
             json!({"cluster": own.cluster.name, "weight": own.weight})
         };
@@ -57,46 +71,64 @@ pub(super) fn value(route: &Route, own: &routing::Route, asking: &Asking<'_>) ->
             mirrors.map(|own| json!({"cluster": own.cluster.name, "percent": own.percent}));
         mirror.collect::<Vec<_>>()
     });
-    json!({
+    Ok(json!({
         "number": own.index + 1,
         "hosts": hosts.collect::<Vec<_>>(),
         "path": path,
-        "cluster": cluster.map(|own| &own.cluster.name),
+        "cluster": cluster.map(|own| &own.name),
         "weighted_clusters": shares.filter(|all| all.len() > 1),
         "fallback": forward.and_then(|own| Some(&own.fallback.as_ref()?.name)),
         "mirrors": mirrors.unwrap_or_default(),
         "answer": answer,
-        "target": cluster.and_then(|_| own.target(asking.uri)).map(|own| own.to_string()),
+        "target": target.map(|own| own.to_string()),
         "max_request_body": route.max_request_body.map(|bound| match bound {
             BodyBound::Unlimited => Value::Null,
             BodyBound::Bytes(bytes) => bytes.into(),
         }),
-        "buffer": buffer(route, cluster.map(|own| &*own.cluster)),
+        "buffer": buffer(route, cluster),
         "access": access(&route.access),
         "request_headers": edits(&route.request_headers),
         "response_headers": edits(&route.response_headers),
-    })
+    }))
+}
+
+/// Describes the answer that a client gets whoever it is, before it is asked who: in maintenance,
+/// or to a preflight.
+fn early_answer(own: &routing::Route, asking: &Asking<'_>) -> Option<Value> {
+    if let Some(closed) = own.closed_to(asking.client) {
+        let after_s = closed.retry_after.as_secs();
+        let status = Reason::Maintenance.facts().status.as_u16();
+        return Some(json!({"status": status, "retry_after_s": after_s, "why": "maintenance"}));
+    }
+    let (status, why) = match own.preflight(asking.method, asking.headers)? {
+        Ok(status) => (status, "to a preflight that cors allows"),
+        Err(reason) => (
+            reason.facts().status,
+            "to a preflight that cors does not allow",
+        ),
+    };
+    Some(json!({"status": status.as_u16(), "why": why}))
 }
 
 /// Describes the answer that Sprat gives by itself; null if the request goes to a cluster.
-fn answer(own: &routing::Route, asking: &Asking<'_>) -> Value {
-    if let Some(closed) = own.closed_to(asking.client) {
-        let after_s = closed.retry_after.as_secs();
-        return json!({"status": 503, "retry_after_s": after_s, "why": "maintenance"});
+fn answer(own: &routing::Route, asking: &Asking<'_>) -> Result<Value, Reason> {
+    if let Some(early) = early_answer(own, asking) {
+        return Ok(early);
     }
-    match Way::of(own) {
+    Ok(match Way::of(own) {
         Way::Forward(_) => Value::Null,
         Way::Redirect(redirect) => {
             let (authority, pattern) = (Some(asking.authority), own.pattern());
             let location = redirect.location(authority, asking.is_secure, asking.uri, pattern);
-            let location = location.and_then(|own| own.to_str().ok().map(str::to_owned));
+            let location = location.ok_or(Reason::InvalidTarget)?;
+            let location = location.to_str().ok();
             json!({"status": redirect.status().as_u16(), "location": location})
         }
         Way::Respond(status, page) => {
             let bytes = page.map_or(0, |page| page.body.len());
             json!({"status": status.as_u16(), "bytes": bytes})
         }
-    }
+    })
 }
 
 /// Describes how much of bodies is buffered for slow clients: of requests, then of responses.
@@ -141,12 +173,17 @@ fn access(access: &Access) -> Vec<String> {
     [cors, rbac, basic, authz].into_iter().flatten().collect()
 }
 
-/// Returns the verdict of the route's `rbac` rules on a request; null if it has none.
+/// Returns the verdict of the route's `rbac` rules on a request; null if it has none, or if the
+/// request is answered before they are asked.
 pub(super) fn verdict<F: Fields + ?Sized>(
     route: &routing::Route,
+    asking: &Asking<'_>,
     asked: &Asked<'_, F>,
     user: Option<&str>,
 ) -> Value {
+    if early_answer(route, asking).is_some() {
+        return Value::Null;
+    }
     match route.verdict(&Asked { user, ..*asked }) {
         None => Value::Null,
         Some(Verdict::Passes) => "lets this request pass".into(),

@@ -2,10 +2,12 @@
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, HeaderMap,
-    HeaderValue, ORIGIN, VARY,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_METHOD, HeaderMap, HeaderValue, ORIGIN, VARY,
 };
+use http::{Method, StatusCode};
 use sprat_config::resolved::{self, AllowedOrigin};
+use sprat_net::error::Reason;
 
 /// The rules on which pages may use what a route leads to.
 #[derive(Debug)]
@@ -65,6 +67,22 @@ impl Cors {
         }
     }
 
+    /// Returns the status of the answer to a browser's question of what a page of another origin
+    /// may do, or the reason to refuse it. None for any other request, which goes the way of all.
+    pub(crate) fn preflight(
+        &self,
+        method: &Method,
+        request: &HeaderMap,
+    ) -> Option<Result<StatusCode, Reason>> {
+        let asks = *method == Method::OPTIONS
+            && request.contains_key(ORIGIN)
+            && request.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        asks.then(|| match self.grant(request).is_granted() {
+            true => Ok(StatusCode::NO_CONTENT),
+            false => Err(Reason::Forbidden),
+        })
+    }
+
     /// Adds the fields that tell a browser what a page may do, before it does it.
     pub(crate) fn answer_preflight(&self, response: &mut HeaderMap) {
         response.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
@@ -77,7 +95,7 @@ impl Cors {
 
 impl Granted {
     /// Returns whether the page may use the response.
-    pub(crate) fn is_granted(&self) -> bool {
+    fn is_granted(&self) -> bool {
         self.origin.is_some()
     }
 

@@ -18,13 +18,13 @@ impl Http2Stream {
         let stall = self.moved_at.get() + listener.stream_idle_timeout;
         let stalled = self.awaits_client().then(|| when_open(stall));
         let rules = listener.limits.min_rates.of_response();
-        let due = rules.and_then(|rules| {
+        let look = rules.and_then(|rules| {
             let patience = self.patience.get();
             // While the client owes nothing, whether others need its places need not be asked.
             patience.due(&rules.idle)?;
-            patience.due(rules.at(connection.is_pressed()))
+            rules.next_look(&patience, open, connection.is_pressed())
         });
-        let judged = due.map(when_open);
+        let judged = look.map(when_open);
         let answer = self.phase.get().next_deadline();
         let progress = self.progress.next_deadline();
         let deadlines = [answer, progress, stalled, judged];

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sprat_scheduler::Time;
+use sprat_scheduler::limits::Patience;
 pub use sprat_scheduler::limits::{Bucket, HeapBounds, MinRate};
 
 /// The bounds on what clients of a listener may take.
@@ -70,6 +72,17 @@ impl MinRateRules {
             true => &self.under_load,
             false => &self.idle,
         }
+    }
+
+    /// Returns when to look at a client next; `None` while it is not waited for. That others come
+    /// to need its place wakes nobody. So it is looked at where it would be too slow then, and
+    /// again a window later, for as long as nobody needs the place.
+    pub fn next_look(&self, patience: &Patience, now: Time, pressed: bool) -> Option<Time> {
+        let due = patience.due(&self.under_load)?;
+        if pressed || now < due {
+            return Some(due);
+        }
+        Some(patience.due(&self.idle)?.min(now + self.under_load.window))
     }
 }
 
@@ -169,5 +182,28 @@ mod tests {
             under_load: rate(200, 20),
         };
         assert_eq!(rates.of_response(), Some(same));
+    }
+
+    #[test]
+    fn a_client_is_looked_at_whenever_others_may_need_its_place() {
+        let at = |s| Time::ZERO + Duration::from_secs(s);
+        let rules = MinRateRules {
+            idle: rate(200, 12),
+            under_load: rate(4000, 5),
+        };
+        let mut patience = Patience::default();
+        assert_eq!(rules.next_look(&patience, at(1), false), None);
+        patience.wait(at(1));
+        let looks = |patience: &Patience, now, pressed| {
+            let next = rules.next_look(patience, at(now), pressed);
+            next.map(|next| next.since(Time::ZERO).as_secs())
+        };
+        assert_eq!(looks(&patience, 1, true), Some(6));
+        // Without load, each look is later than the one before, up to what is due then.
+        assert_eq!(looks(&patience, 1, false), Some(6));
+        assert_eq!(looks(&patience, 6, false), Some(11));
+        assert_eq!(looks(&patience, 11, false), Some(13));
+        // What others need is due at once.
+        assert_eq!(looks(&patience, 11, true), Some(6));
     }
 }

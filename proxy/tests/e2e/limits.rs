@@ -1,12 +1,13 @@
 //! Tests of the bounds on what one client may take: minimum rates, places, rates, memory.
 
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::*;
+use crate::http2::client::{INITIAL_WINDOW_SIZE, Raw};
 use socket2::{Domain, Socket, Type};
 use sprat_config::resolved::*;
 
@@ -406,6 +407,44 @@ fn a_slow_client_is_cut_when_others_need_its_place() {
         assert!(slow_reader_in_the_only_place(change, true));
         // And not where nobody does.
         assert!(!slow_reader_in_the_only_place(change, false));
+    }
+}
+
+/// Checks that a client is found too slow though nobody needed its place when Sprat began to wait
+/// for it, and nothing has moved since.
+#[test]
+fn a_client_that_takes_nothing_is_cut_once_others_need_its_place() {
+    const LARGE: &str = "/50000000";
+    type Holder = fn(&Proxy) -> TcpStream;
+    let holds: [Holder; 2] = [
+        |proxy| unreading(proxy, LARGE).stream().try_clone().unwrap(),
+        |proxy| {
+            let mut raw = Raw::connect(proxy.address, &[(INITIAL_WINDOW_SIZE, 0)]);
+            assert!(raw.get(1, LARGE));
+            raw.stream
+        },
+    ];
+    let origin = sized();
+    for hold in holds {
+        let window = Duration::from_millis(300);
+        let proxy = changed(origin.address, |config| {
+            let listener = &mut config.listeners[0];
+            listener.request_headers_timeout = HOUR;
+            listener.stream_idle_timeout = HOUR;
+            listener.limits.max_requests = Some(1);
+            listener.limits.min_rates.response = at_least(1, HOUR);
+            listener.limits.min_rates.response_under_load = at_least(1 << 40, window);
+        });
+        let held = hold(&proxy);
+        proxy.wait_metric(&["sprat_open_requests"], 1.0);
+        // It is waited for, and was looked at.
+        std::thread::sleep(2 * window);
+        wait_for("the place to be free", || {
+            proxy.connect().ask(get("/4")).status() == 200
+        });
+        proxy.wait_metric(&["sprat_bad_requests_total", "response_too_slow"], 1.0);
+        drop(held);
+        proxy.assert_no_leak();
     }
 }
 

@@ -276,6 +276,39 @@ fn a_window_that_never_opens_costs_its_stream() {
     proxy.stop();
 }
 
+/// Checks that a stream that waits for its turn on a full socket is not taken for one whose window
+/// is closed.
+#[test]
+fn a_stream_of_a_slow_client_may_wait_long_for_its_turn() {
+    let origin = Origin::http(|_| ok(&"x".repeat(200_000)));
+    let mut config = config(&[origin.address]);
+    let listener = &mut config.listeners[0];
+    listener.stream_idle_timeout = Duration::from_secs(2);
+    listener.max_unsent_bytes = 4 << 10;
+    listener.limits.min_rates.response = Some(MinRate {
+        bytes_per_s: 1,
+        window: Duration::from_secs(1),
+    });
+    let proxy = Proxy::logging(config);
+    let room = 1u32 << 30;
+    let mut raw = Raw::connect(proxy.address, &[(INITIAL_WINDOW_SIZE, room)]);
+    assert!(raw.frame(WINDOW_UPDATE, 0, 0, &room.to_be_bytes()));
+    let streams = 50;
+    for n in 0..streams {
+        assert!(raw.get(2 * n + 1, "/"));
+    }
+    // Each has a frame in turn, and the round takes twice what a stream may stand still.
+    for _ in 0..streams {
+        let next = raw.find(|frame| matches!(frame.kind, DATA | RST_STREAM));
+        assert_eq!(next.unwrap().kind, DATA);
+        std::thread::sleep(Duration::from_millis(80));
+    }
+    assert_eq!(proxy.metric(&["sprat_bad_requests_total"]), 0.0);
+    drop(raw);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
 #[test]
 fn a_window_that_opens_by_single_bytes_costs_its_stream() {
     let origin = farm();

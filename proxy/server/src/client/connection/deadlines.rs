@@ -37,7 +37,7 @@ impl Connection {
                 Protocol::Http2(http2) => self.next_of_http2(http2),
             },
             blocked.map(|since| since + listener.stream_idle_timeout),
-            self.drained_at(),
+            self.drain_look_at(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -64,12 +64,14 @@ impl Connection {
         [idle, head].into_iter().flatten().min()
     }
 
-    /// Returns when the client will have been waited for long enough to be judged.
-    fn drained_at(&self) -> Option<Instant> {
+    /// Returns when the client may have been waited for long enough to be judged.
+    fn drain_look_at(&self) -> Option<Instant> {
         // With room in the socket the client is not waited for: whether others need
         // its places need not be asked.
         self.wire.blocked.since()?;
-        self.wire.drain.borrow().as_ref()?.due(self.is_pressed())
+        let drain = self.wire.drain.borrow();
+        let drain = drain.as_ref()?;
+        drain.next_look(Instant::now(), self.is_pressed())
     }
 
     /// Returns how long a head may take. A client that is new when the server drains is

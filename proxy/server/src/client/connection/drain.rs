@@ -93,16 +93,19 @@ impl Drain {
         self.patience.resume(self.time(now));
     }
 
-    /// Returns when the client will have been waited for long enough to be judged. If it is
-    /// `pressed`, others need its place, and the rule under load counts.
-    pub(super) fn due(&self, pressed: bool) -> Option<Instant> {
-        let due = self.patience.due(self.rules.at(pressed))?;
-        Some(self.epoch + due.since(Time::ZERO))
+    /// Returns when the deadlines are to be looked at for the client's sake. If it is `pressed`,
+    /// others need its place, and the rule under load counts.
+    pub(super) fn next_look(&self, now: Instant, pressed: bool) -> Option<Instant> {
+        let look = self
+            .rules
+            .next_look(&self.patience, self.time(now), pressed)?;
+        Some(self.epoch + look.since(Time::ZERO))
     }
 
     /// Makes the next refused write look at the socket, if a window of judgement is full by now.
     pub(super) fn ask(&mut self, now: Instant, pressed: bool) {
-        if self.due(pressed).is_some_and(|due| due <= now) {
+        let due = self.patience.due(self.rules.at(pressed));
+        if due.is_some_and(|due| due <= self.time(now)) {
             if self.look {
                 // Sprat wrote nothing: that is not the client's fault.
                 self.patience = Patience::default();

@@ -2,27 +2,29 @@
 //! over it.
 
 use sprat_net::error::Reason;
+use sprat_scheduler::Time;
 use tokio::time::Instant;
 
 use super::http2_stream::Http2Stream;
-use super::progress::past;
 
 impl Http2Stream {
     /// Returns the stream's next deadline; none while nothing is being waited for.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let connection = &self.connection;
         let listener = &connection.listener.config;
-        let bound = listener.stream_idle_timeout;
-        let stalled = self.awaits_client().then(|| self.moved_at.get() + bound);
+        let open = connection.open_time(now);
+        // At the soonest: the socket may be full meanwhile.
+        let when_open = |due: Time| now + due.since(open);
+        let stall = self.moved_at.get() + listener.stream_idle_timeout;
+        let stalled = self.awaits_client().then(|| when_open(stall));
         let rules = listener.limits.min_rates.of_response();
-        let due = rules.and_then(|rules| {
+        let look = rules.and_then(|rules| {
             let patience = self.patience.get();
             // While the client owes nothing, whether others need its places need not be asked.
             patience.due(&rules.idle)?;
-            patience.due(rules.at(connection.is_pressed()))
+            rules.next_look(&patience, open, connection.is_pressed())
         });
-        // At the soonest: the socket may be full meanwhile.
-        let judged = due.map(|due| now + due.since(connection.open_time(now)));
+        let judged = look.map(when_open);
         let answer = self.phase.get().next_deadline();
         let progress = self.progress.next_deadline();
         let deadlines = [answer, progress, stalled, judged];
@@ -33,12 +35,13 @@ impl Http2Stream {
     pub(super) fn overdue(&self, now: Instant) -> Option<Reason> {
         let connection = &self.connection;
         let listener = &connection.listener.config;
-        let bound = listener.stream_idle_timeout;
-        if self.awaits_client() && past(now, self.moved_at.get(), bound) {
+        let open = connection.open_time(now);
+        let still = open.since(self.moved_at.get());
+        if self.awaits_client() && still >= listener.stream_idle_timeout {
             return Some(Reason::ClientStalled);
         }
         if let Some(rules) = listener.limits.min_rates.of_response() {
-            let (mut patience, open) = (self.patience.get(), connection.open_time(now));
+            let mut patience = self.patience.get();
             let is_due = patience.waited(open) >= rules.under_load.window;
             let is_too_slow =
                 is_due && patience.is_too_slow(open, rules.at(connection.is_pressed()));
@@ -58,11 +61,10 @@ impl Http2Stream {
         if before == after {
             return;
         }
-        let now = Instant::now();
-        let open = self.connection.open_time(now);
+        let open = self.connection.open_time(Instant::now());
         let mut patience = self.patience.get();
         if after {
-            self.moved_at.set(now);
+            self.moved_at.set(open);
             patience.wait(open);
         } else {
             patience.resume(open);
@@ -92,7 +94,7 @@ impl Http2Stream {
 
     /// Notes that the socket takes `bytes` bytes of the body's chunks.
     pub(super) fn moved(&self, bytes: usize) {
-        self.moved_at.set(Instant::now());
+        self.moved_at.set(self.connection.open_time(Instant::now()));
         self.begun.set(true);
         let mut patience = self.patience.get();
         patience.moved(bytes as u64);

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::task::Waker;
 
 use sprat_net::error::Reason;
-use sprat_scheduler::Precedence;
 use sprat_scheduler::limits::Patience;
+use sprat_scheduler::{Precedence, Time};
 use sprat_uplink::FlushGate;
 use tokio::time::Instant;
 
@@ -38,8 +38,9 @@ pub(crate) struct Http2Stream {
     /// Whether the body has been asked for more. The connection asks as soon as the
     /// stream's window has room, and only then.
     pub(super) asked: Cell<bool>,
-    /// The time when the last byte moved, or the client began to be waited for.
-    pub(super) moved_at: Cell<Instant>,
+    /// The time when the last byte moved, or the client began to be waited for, in the
+    /// connection's open time.
+    pub(super) moved_at: Cell<Time>,
     /// The time for which the stream's window has kept chunks here, in the connection's open time.
     pub(super) patience: Cell<Patience>,
     /// Whether one of the chunks will never be sent.
@@ -68,7 +69,7 @@ impl Http2Stream {
             gate: FlushGate::default(),
             in_flight: Cell::new(0),
             asked: Cell::new(true),
-            moved_at: Cell::new(now),
+            moved_at: Cell::new(connection.open_time(now)),
             patience: Cell::default(),
             lost: Cell::new(false),
             begun: Cell::new(false),

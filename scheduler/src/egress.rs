@@ -221,11 +221,14 @@ impl Egress {
         }
     }
 
-    /// Ranks a flow anew by its size, which has become known, or known better.
+    /// Ranks a flow anew by the size of its whole response, which has become known, or known
+    /// better. What was sent before a pause that began the flow anew is no part of what it ranks
+    /// by.
     pub fn resize(&mut self, now: Time, id: FlowId, size: Size) {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
+        let size = flow.size_since_pause(size);
         if !matches!(flow.view.size, Size::Exact(_)) {
             self.order.note_size(size);
         }

@@ -19,10 +19,10 @@ mod types;
 
 use std::time::Duration;
 
-#[cfg(doc)]
-use crate::Discipline;
 use crate::discipline::FlowView;
 use crate::srq::{Progress, Queues};
+#[cfg(doc)]
+use crate::{ClassSpec, Discipline};
 use crate::{Mark, Pacer, Size, Time, WireCost};
 use flows::{Flow, Flows};
 use ledger::Ledger;
@@ -221,11 +221,14 @@ impl Egress {
         }
     }
 
-    /// Ranks a flow anew by its size, which has become known, or known better.
+    /// Ranks a flow anew by the size of its whole response, which has become known, or known
+    /// better. What was sent before a pause that began the flow anew is no part of what it ranks
+    /// by.
     pub fn resize(&mut self, now: Time, id: FlowId, size: Size) {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
+        let size = flow.size_since_pause(size);
         if !matches!(flow.view.size, Size::Exact(_)) {
             self.order.note_size(size);
         }
@@ -440,6 +443,20 @@ impl Egress {
             *wait = (*wait).max(now.since(since.max(flow.offered_since)));
         }
         waits
+    }
+
+    /// Returns whether a class bounds how many of its flows are served at a time
+    /// ([`ClassSpec::max_concurrency`]).
+    pub fn is_limited(&self, class: usize) -> bool {
+        self.order.is_limited(self.order.class(class))
+    }
+
+    /// Returns whether a flow has one of its class's places where these are bounded, all are
+    /// taken, and another flow waits for one. A flow has its place from its first grant until it
+    /// is closed.
+    pub fn is_place_wanted(&self, id: FlowId) -> bool {
+        let flow = self.flows.get(id);
+        flow.is_some_and(|flow| self.order.is_place_wanted(flow.class(), id.slot()))
     }
 
     /// Returns the policy in force, with its bounds applied.

@@ -26,8 +26,9 @@ record! {
         /// Waiting time over which the rates are averaged.
         default("20s") window: Timeout,
         /// Rates that apply while others need the place of the client's request: the listener
-        /// has reached its `max_requests`, or the endpoints of the request's cluster have
-        /// reached theirs.
+        /// has reached its `max_requests`, the endpoints of the request's cluster have reached
+        /// theirs, or responses wait for the `max_concurrency` of the request's class on the
+        /// uplink.
         default("{}") under_load: Or<Off, MinRatesUnderLoad>,
     }
 

@@ -449,6 +449,44 @@ fn a_client_that_takes_nothing_is_cut_once_others_need_its_place() {
 }
 
 #[test]
+fn a_slow_reader_is_cut_when_others_need_its_place_on_the_uplink() {
+    let origin = sized();
+    let proxy = changed(origin.address, |config| {
+        config.uplink.rate = Rate::Fixed(1_000_000_000);
+        config.classes.list[config.classes.default]
+            .spec
+            .max_concurrency = 1;
+        // The endpoint's place is free before the client has anything.
+        let all = ReadAhead {
+            per_response: 10_000_000,
+            total: 10_000_000,
+        };
+        with_places(config, 1, Some(all));
+        let rates = &mut config.listeners[0].limits.min_rates;
+        rates.response = at_least(1, Duration::from_secs(600));
+        // More than a client can take.
+        rates.response_under_load = at_least(1 << 40, Duration::from_millis(300));
+    });
+    let mut slow = unreading(&proxy, "/8000000");
+    assert_eq!(slow.head().unwrap().status(), 200);
+    // So that it takes 20 s to the end.
+    let reads = std::thread::spawn(move || {
+        let mut part = [0; 4 << 10];
+        while matches!(slow.stream().read(&mut part), Ok(1..)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    });
+    proxy.wait_metric(&["sprat_upstream_outstanding"], 0.0);
+    assert_eq!(proxy.metric(&["sprat_uplink_open_flows"]), 1.0);
+    assert_eq!(proxy.connect().ask(get("/4")).status(), 200);
+    wait_for("the log to say why", || {
+        proxy.metric(&["sprat_bad_requests_total", "response_too_slow"]) == 1.0
+    });
+    reads.join().unwrap();
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn a_slow_upload_is_cut_when_others_need_its_place() {
     let origin = Origin::http(|request| ok(&request.text()));
     let proxy = limited(&origin, |limits| {

@@ -57,11 +57,15 @@ impl Flow {
         Ok(flow)
     }
 
-    /// Opens the flow, which has nothing to send yet.
-    pub(crate) fn open(&mut self, spec: FlowSpec) -> Result<(), AtCapacity> {
+    /// Opens the flow, which has nothing to send yet. Returns its number if it needs one of its
+    /// class's places, which are bounded.
+    pub(crate) fn open(&mut self, spec: FlowSpec) -> Result<Option<FlowId>, AtCapacity> {
         let now = self.worker.now();
-        self.id = Some(self.worker.link.lock().desk.open(now, spec)?);
-        Ok(())
+        let mut state = self.worker.link.lock();
+        let id = state.desk.open(now, spec)?;
+        self.id = Some(id);
+        let is_limited = state.desk.egress().is_limited(spec.class);
+        Ok(is_limited.then_some(id))
     }
 
     /// Serves the response at once with all of its `bytes`, if it needs no flow; returns whether

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use socket2::SockRef;
 use sprat_net::sys;
-use sprat_scheduler::{GroupId, WireCost};
+use sprat_scheduler::{FlowId, GroupId, WireCost};
 use tokio::net::TcpStream;
 
 use super::acknowledged::{Delivery, Unacknowledged};
@@ -45,6 +45,8 @@ pub struct SocketGauge {
     unacknowledged: Rc<Unacknowledged>,
     /// The group of an HTTP/2 connection's streams on the uplink.
     group: OnceCell<GroupId>,
+    /// The flows that need one of their class's places, those that are over maybe among them.
+    placed: RefCell<Vec<FlowId>>,
     /// The chunks given over HTTP/2 that the socket does not have.
     chunks: Cell<usize>,
     /// Whether a response is to come that others wait for.
@@ -68,6 +70,7 @@ impl SocketGauge {
             network: network(stream),
             unacknowledged: Unacknowledged::new(stream.as_raw_fd()),
             group: OnceCell::new(),
+            placed: RefCell::default(),
             chunks: Cell::new(0),
             announced: Cell::new(false),
             closed: Cell::new(false),
@@ -181,6 +184,21 @@ impl SocketGauge {
     /// Returns the group of the connection's streams.
     pub(crate) fn group(&self) -> GroupId {
         *self.group.get_or_init(|| self.worker.open_group())
+    }
+
+    /// Notes that a response of the connection needs one of its class's places.
+    pub(crate) fn note_place(&self, flow: FlowId) {
+        let mut placed = self.placed.borrow_mut();
+        self.worker.retain_open(&mut placed);
+        placed.push(flow);
+    }
+
+    /// Returns whether other responses wait for a place that one of the connection's has in its
+    /// class.
+    pub fn is_place_wanted(&self) -> bool {
+        let mut placed = self.placed.borrow_mut();
+        self.worker.retain_open(&mut placed);
+        !placed.is_empty() && self.worker.is_place_wanted(&placed)
     }
 
     /// Notes that a stream of HTTP/2 has given a chunk that was promised.

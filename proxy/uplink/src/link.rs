@@ -14,7 +14,8 @@ use std::time::Duration;
 use sprat_net::clock;
 use sprat_scheduler::srq;
 use sprat_scheduler::{
-    ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, GroupId, Pacer, Time,
+    ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, FlowId, GroupId, Pacer,
+    Time,
 };
 use tokio::time::Instant;
 
@@ -408,6 +409,22 @@ impl LinkDriver {
         if self.link.auto.is_watching() {
             self.link.auto.on_overhead(self.now(), wire_bytes);
         }
+    }
+
+    /// Forgets the flows that are over.
+    pub(crate) fn retain_open(&self, flows: &mut Vec<FlowId>) {
+        // Most connections have none, and need no lock.
+        if !flows.is_empty() {
+            let state = self.link.lock();
+            flows.retain(|&flow| state.desk.is_open(flow));
+        }
+    }
+
+    /// Returns whether one of these flows has a place in its class that others wait for.
+    pub(crate) fn is_place_wanted(&self, flows: &[FlowId]) -> bool {
+        let state = self.link.lock();
+        let mut flows = flows.iter();
+        flows.any(|&flow| state.desk.egress().is_place_wanted(flow))
     }
 
     /// Returns the hasher that gives the link's clients their numbers.

@@ -164,7 +164,9 @@ where
         return Ok(Response::from_parts(parts, paced));
     }
     let opened = paced.flow.open(spec);
-    opened.map_err(|AtCapacity { .. }| Reason::UplinkFull)?;
+    if let Some(flow) = opened.map_err(|AtCapacity { .. }| Reason::UplinkFull)? {
+        gauge.note_place(flow);
+    }
     gauge.retract();
     match paced.first().await {
         Ok(Ok(())) => paced.send_head(head, turn).await?,

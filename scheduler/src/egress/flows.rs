@@ -27,6 +27,9 @@ pub(super) struct Flow {
     pub(super) origin: u32,
     /// The flow as the discipline sees it.
     pub(super) view: FlowView,
+    /// The payload bytes that went out before the last pause after which the flow began anew. The
+    /// view counts from there.
+    before_pause: u64,
     /// The flow's part in the sum of all that is unsent, in payload bytes.
     pub(super) unsent_bytes: u64,
     /// The payload bytes that the flow could write as soon as they are granted.
@@ -77,6 +80,7 @@ impl Flow {
             client: spec.client,
             origin: spec.origin,
             view,
+            before_pause: 0,
             unsent_bytes: 0,
             offered_bytes: 0,
             granted_bytes: 0,
@@ -95,6 +99,19 @@ impl Flow {
         self.offered_bytes > 0
     }
 
+    /// Returns the size of what follows the last pause that made it a response of its own, where
+    /// the whole response has this `size`.
+    pub(super) fn size_since_pause(&self, size: Size) -> Size {
+        match size {
+            Size::Exact(bytes) => Size::Exact(bytes.saturating_sub(self.before_pause)),
+            Size::Estimate { bytes, confidence } => Size::Estimate {
+                bytes: bytes.saturating_sub(self.before_pause),
+                confidence,
+            },
+            Size::Unknown => Size::Unknown,
+        }
+    }
+
     /// Notes that the flow's source has nothing to write for now.
     pub(super) fn pause(&mut self, now: Time) {
         if !self.is_express && !matches!(self.view.size, Size::Exact(_)) {
@@ -108,6 +125,7 @@ impl Flow {
         if !self.pauses.end(now, link, &self.cost, &self.view) {
             return false;
         }
+        self.before_pause = self.before_pause.saturating_add(self.view.attained);
         self.view.attained = 0;
         self.view.size = Size::Unknown;
         self.view.arrival = now;

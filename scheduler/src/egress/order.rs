@@ -285,6 +285,16 @@ impl FlowOrder {
         }
     }
 
+    /// Returns whether a class bounds how many of its flows are served at a time.
+    pub(super) fn is_limited(&self, class: usize) -> bool {
+        self.ready.is_limited(class)
+    }
+
+    /// Returns whether a flow has a place in its class's pool that another one waits for.
+    pub(super) fn is_place_wanted(&self, class: usize, slot: u32) -> bool {
+        self.ready.is_place_wanted(class, slot)
+    }
+
     /// Returns whether no flow waits in the fast path's lane.
     pub(super) fn is_express_empty(&self) -> bool {
         self.express.len() == 0

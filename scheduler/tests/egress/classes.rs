@@ -188,6 +188,32 @@ fn a_pool_has_so_many_responses_begun() {
 }
 
 #[test]
+fn a_place_in_a_full_pool_is_wanted_while_another_waits_for_it() {
+    let limited = class(0, |class| class.max_concurrency = 2);
+    let mut driver = Driver::with_classes(Discipline::Fcfs, UNIT, vec![limited, weight(1, 1)]);
+    let wanted = |driver: &Driver| -> Vec<bool> {
+        let ids = driver.clients.iter().map(|client| client.id);
+        ids.map(|id| driver.egress.is_place_wanted(id)).collect()
+    };
+    for class in [0, 1, 0] {
+        driver.arrive_as(class, Size::Exact(9), 9);
+    }
+    assert_eq!(driver.serve(1), "A");
+    driver.pause(0);
+    assert_eq!(wanted(&driver), [false; 3], "another place is free");
+    assert_eq!(driver.serve(1), "C");
+    assert_eq!(wanted(&driver), [false; 3], "nobody waits");
+    driver.arrive_as(0, Size::Exact(1), 1);
+    assert_eq!(wanted(&driver), [true, false, true, false]);
+    driver.pause(3);
+    assert_eq!(wanted(&driver), [false; 4], "it has nothing to send");
+    driver.resume(3);
+    driver.egress.close(driver.now, driver.clients[0].id);
+    assert_eq!(wanted(&driver), [false; 4], "there is a place for it");
+    assert!(driver.egress.is_limited(0) && !driver.egress.is_limited(1));
+}
+
+#[test]
 fn who_waited_for_a_place_joins_the_round_where_it_stands() {
     let limited = class(0, |class| class.max_concurrency = 2);
     let mut driver = Driver::with_classes(Discipline::Fair, UNIT, vec![limited]);

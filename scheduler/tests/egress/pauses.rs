@@ -108,3 +108,19 @@ fn a_client_that_takes_nothing_is_no_pause_and_an_exact_size_stays() {
     assert_eq!(driver.serve(2), "BB");
     assert!(driver.now > ms(500));
 }
+
+#[test]
+fn a_size_that_is_known_after_a_pause_has_nothing_of_what_was_before() {
+    let (mut driver, stream) = stream_and_download(Size::Unknown);
+    driver.egress.pause(driver.now, driver.clients[stream].id);
+    // The download is over by then.
+    driver.run_until(driver.now + std::time::Duration::from_millis(110));
+    driver.resume(stream);
+    assert_eq!(driver.serve(10), "AAAAAAAAAA");
+    driver.resize(stream, Size::Exact(100));
+    assert_eq!(driver.egress.unsent_bytes(), 40);
+    // It has more left than it has sent since.
+    driver.arrive(45);
+    driver.arrive(35);
+    assert_eq!(driver.serve(36), format!("{}A", "D".repeat(35)));
+}

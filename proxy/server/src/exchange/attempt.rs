@@ -1,7 +1,8 @@
 //! An attempt at a request, at one endpoint, up to the head of the answer.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -120,10 +121,7 @@ impl Exchange<'_> {
             // Pinned where it is, and its output kept there: they are large, and a move is a copy.
             let answer = pin!(answer);
             let mut answer = InPlace::new(answer);
-            let waited = {
-                let relayed = interim::relay(self.interims.as_ref(), &self.plan, &mut answer);
-                self.wait(due, tried_until, began, pin!(relayed)).await
-            };
+            let waited = self.wait(due, tried_until, began, &mut answer).await;
             let error = match waited.map(|()| answer.take().expect(RELAYED)) {
                 Ok(Ok(response)) => {
                     return self.judge(lease, spare.filter(|_| safe), response, began);
@@ -341,14 +339,18 @@ impl Exchange<'_> {
     }
 
     /// Waits for the head of the answer to a request that was `sent` then, within the
-    /// bounds on the client or the endpoint that keeps it waiting.
-    async fn wait(
+    /// bounds on the client or the endpoint that keeps it waiting. Interim responses before it
+    /// are passed on.
+    async fn wait<F: Future>(
         &self,
         due: Due<'_>,
         tried_until: Option<Instant>,
         sent: Instant,
-        mut answer: Pin<&mut impl Future<Output = ()>>,
+        answer: &mut InPlace<'_, F>,
     ) -> Result<(), Reason> {
+        let is_there = Cell::new(false);
+        let relayed = interim::relay(self.interims.as_ref(), &self.plan, answer, &is_there);
+        let mut relayed = pin!(relayed);
         let until = || {
             let owed = self.owed(sent);
             let bound = self.bound(due, tried_until);
@@ -357,12 +359,23 @@ impl Exchange<'_> {
         if due.own_timers {
             let (at, reason) = until();
             self.plan.stream.wait();
-            return timeout_at(at, answer).await.map_err(|_| reason);
+            return match timeout_at(at, relayed.as_mut()).await {
+                Err(_) if is_there.get() => {
+                    relayed.await;
+                    Ok(())
+                }
+                waited => waited.map_err(|_| reason),
+            };
         }
         let mut first = Some(sent);
         poll_fn(|cx| {
-            if answer.as_mut().poll(cx).is_ready() {
+            if relayed.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));
+            }
+            if is_there.get() {
+                // The client is to take what came before, within its connection's bounds.
+                self.plan.stream.wait();
+                return Poll::Pending;
             }
             if let Some(upload) = &self.upload {
                 upload.tell_when_done(cx.waker());

@@ -1,8 +1,10 @@
 //! Interim responses of an endpoint (1xx) on their way to the client. A proxy passes them
 //! on, but for those that it has asked for itself (RFC 9110 15.2).
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, Waker};
 
@@ -157,11 +159,13 @@ pub(super) fn listen(
 }
 
 /// Waits until the answer to a request is there, and passes interim responses before it on to
-/// the client.
+/// the client. If that takes longer than the answer, only the client is waited for: `is_there`
+/// says so.
 pub(super) async fn relay<F: Future>(
     interims: Option<&Interims>,
     plan: &Plan<'_>,
     answer: &mut InPlace<'_, F>,
+    is_there: &Cell<bool>,
 ) {
     let Some(interims) = interims else {
         return poll_fn(|cx| answer.poll(cx)).await;
@@ -182,7 +186,14 @@ pub(super) async fn relay<F: Future>(
         .await;
         while let Some(step) = interims.with(|queue| queue.waiting.pop_front()) {
             match step {
-                Step::PassOn(interim) => pass_on(plan, interim).await,
+                Step::PassOn(interim) => {
+                    let mut passing = pin!(pass_on(plan, interim));
+                    poll_fn(|cx| {
+                        is_there.set(answer.poll(cx).is_ready());
+                        passing.as_mut().poll(cx)
+                    })
+                    .await;
+                }
                 Step::Open(opener) => opener.open(),
             }
         }

@@ -1,5 +1,6 @@
 //! Request bodies that are taken from the client before a place at an endpoint is.
 
+use std::cell::Cell;
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
@@ -32,11 +33,17 @@ impl Exchange<'_> {
         let mut keeping = InPlace::new(keeping);
         let began = Instant::now();
         let deadline = self.plan.deadline(record);
-        let relayed = interim::relay(self.interims.as_ref(), &self.plan, &mut keeping);
+        let is_there = Cell::new(false);
+        let relayed = interim::relay(self.interims.as_ref(), &self.plan, &mut keeping, &is_there);
         let mut relayed = Box::pin(relayed);
         poll_fn(|cx| {
             if relayed.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));
+            }
+            if is_there.get() {
+                // The client is to take what asked it for the body, within its connection's bounds.
+                self.plan.stream.wait();
+                return Poll::Pending;
             }
             let owed = self.owed(began);
             let (at, reason) = match deadline {

@@ -630,3 +630,38 @@ fn interim_responses_that_are_none_do_not_pass() {
     proxy.assert_no_leak();
     proxy.stop();
 }
+
+#[test]
+fn an_answer_is_in_time_behind_an_interim_response_that_its_client_does_not_take() {
+    let (go, goes) = mpsc::channel();
+    let goes = Mutex::new(goes);
+    let origin = Origin::http(move |request| {
+        if request.start.contains("/large") {
+            return ok(&"x".repeat(16_000_000));
+        }
+        goes.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+        "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".to_owned() + &ok("fine")
+    });
+    let mut config = config(&[origin.address]);
+    config.routes[0].response_timeout = Duration::from_secs(2);
+    config.listeners[0].max_unsent_bytes = 4 << 10;
+    let proxy = Proxy::start(&config);
+    let mut client = Raw::connect(proxy.address, &[(INITIAL_WINDOW_SIZE, 1 << 25)]);
+    assert!(client.frame(WINDOW_UPDATE, 0, 0, &(1u32 << 25).to_be_bytes()));
+    assert!(client.get(1, "/hinted"));
+    assert!(client.get(3, "/large"));
+    assert!(client.find(|frame| frame.kind == DATA).is_some());
+    // The socket is full by then, and is so until the answer's time is over.
+    std::thread::sleep(Duration::from_millis(300));
+    go.send(()).unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    let heads = [(); 2].map(|()| {
+        let head = client.find(|frame| (frame.kind, frame.stream) == (HEADERS, 1));
+        head.unwrap().status()
+    });
+    // 103 is in no static table.
+    assert_eq!(heads, [None, Some(200)]);
+    drop(client);
+    proxy.assert_no_leak();
+    proxy.stop();
+}

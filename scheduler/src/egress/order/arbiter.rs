@@ -381,6 +381,13 @@ impl Arbiter {
         next.map(|(_, slot)| slot)
     }
 
+    /// Returns whether a flow has a place in its class's pool that another one waits for.
+    pub(super) fn is_place_wanted(&self, class: usize, slot: u32) -> bool {
+        let class = &self.classes[class];
+        let has_place = self.seated.get(slot as usize) == Some(&true);
+        has_place && class.taken >= class.pool && class.unseated.len() > 0
+    }
+
     /// Returns whether a class's pool has a bound.
     pub(super) fn is_limited(&self, class: usize) -> bool {
         self.classes[class].is_limited()

@@ -179,6 +179,14 @@ impl Ready {
         }
     }
 
+    /// Returns whether a flow has a place in its class's pool that another one waits for.
+    pub(super) fn is_place_wanted(&self, class: usize, slot: u32) -> bool {
+        match self {
+            Self::Ranked(_) => false,
+            Self::Arbited(arbiter) => arbiter.is_place_wanted(class, slot),
+        }
+    }
+
     /// Returns the earliest time at which a ready flow may send on a link that is free.
     pub(super) fn next_at(&self) -> Option<Time> {
         match self {

@@ -150,14 +150,18 @@ impl Connection {
     }
 
     /// Returns whether others need a place that the connection's requests hold: at
-    /// an endpoint, or among those of the listener.
+    /// an endpoint, among those of the listener, or among those of a class on the uplink.
     pub(crate) fn is_pressed(&self) -> bool {
         if self.listener.is_short_of_places() {
             return true;
         }
         let held = self.held.borrow();
         let mut places = held.iter().filter_map(Weak::upgrade);
-        places.any(|place| place.is_wanted())
+        if places.any(|place| place.is_wanted()) {
+            return true;
+        }
+        let gauge = self.wire.gauge();
+        gauge.is_some_and(|gauge| gauge.is_place_wanted())
     }
 
     // What the worker asks for.

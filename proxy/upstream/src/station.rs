@@ -113,8 +113,9 @@ impl Decisions {
 }
 
 impl SharedStation {
-    /// Creates the station of a cluster, with the endpoints of `source`. What `before` knows of
-    /// endpoints that both have goes on.
+    /// Creates the station of a cluster, with the endpoints of `source`. Endpoints that `before`
+    /// has, too, keep their counts; the rest of what it knows is taken over once this station is
+    /// to serve ([`SharedStation::take_over`]).
     pub(super) fn new(
         source: Source,
         cluster: &Cluster,
@@ -122,13 +123,8 @@ impl SharedStation {
         admission: &Admission,
         before: Option<&Self>,
     ) -> Arc<Self> {
-        let known = before.map(|before| {
-            let decisions = before.lock();
-            (decisions.members.by_slot.clone(), decisions.weights.clone())
-        });
-        let (known, mut weights) = known.unwrap_or_default();
-        let mut found = source.members(&known);
-        weights.apply(&mut found);
+        let known = before.map(|before| before.lock().members.by_slot.clone());
+        let found = source.members(&known.unwrap_or_default());
         let (present, endpoints): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let config = StationConfig {
             endpoints: endpoints.clone(),
@@ -139,7 +135,7 @@ impl SharedStation {
         let specs = &config.classes;
         let resilience = &cluster.resilience;
         let (outliers, thresholds) = (resilience.outlier_detection, resilience.thresholds());
-        let mut own = Self {
+        let own = Arc::new(Self {
             observes: outliers.is_some(),
             changed: Arc::default(),
             name: cluster.name.clone(),
@@ -154,7 +150,7 @@ impl SharedStation {
             size_use,
             decisions: Mutex::new(Decisions {
                 specs: endpoints,
-                weights,
+                weights: Weights::default(),
                 health: Health::new(outliers, thresholds, config.endpoints.len()),
                 station: Station::new(config),
                 members: Members {
@@ -164,11 +160,7 @@ impl SharedStation {
                 parked: Slab::new(),
                 keys: Vec::new(),
             }),
-        };
-        if let Some(before) = before {
-            own.take_over(before);
-        }
-        let own = Arc::new(own);
+        });
         own.follow_names();
         own
     }
@@ -193,13 +185,6 @@ impl SharedStation {
     pub(super) fn lock(&self) -> MutexGuard<'_, Decisions> {
         self.decisions
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the decisions, which no other thread has now.
-    pub(super) fn decisions(&mut self) -> &mut Decisions {
-        self.decisions
-            .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
     }
 

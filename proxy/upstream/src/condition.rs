@@ -39,7 +39,7 @@ pub struct Condition {
     pub repeated: usize,
     /// Whether one more request may be repeated.
     pub may_repeat: bool,
-    /// The number of repetitions that the budget did not allow.
+    /// The number of repetitions in the cluster so far that the budget did not allow.
     pub repeats_denied: u64,
 }
 
@@ -75,7 +75,9 @@ impl SharedStation {
         let now = Time::ZERO + self.epoch.elapsed();
         let mut own = self.lock();
         let own = &mut *own;
-        let before = before.lock();
+        let mut locked = before.lock();
+        let before = &mut *locked;
+        before.account.succeed(&before.station, &before.health);
         let panicked = before.station.panics();
         let mut slots = vec![None; own.members.by_slot.len()];
         for (slot, member) in own.members.present() {
@@ -84,6 +86,7 @@ impl SharedStation {
             slots[slot] = same.map(|(slot, _)| slot);
         }
         own.health.take_over(&before.health, &slots);
+        own.account.skip(&own.health);
         for &slot in &own.members.present {
             match slots[slot] {
                 Some(known) if before.station.is_draining(known) => {
@@ -93,7 +96,7 @@ impl SharedStation {
                 None => own.station.start_slowly(now, slot),
             }
         }
-        drop(before);
+        drop(locked);
         while let Some(Change { endpoint, out }) = own.health.poll() {
             own.station.set_out(now, endpoint, out);
         }
@@ -198,8 +201,10 @@ impl SharedStation {
 
     /// Returns the state of the endpoints, breakers and retries at this moment.
     pub fn condition(&self) -> Condition {
-        let decisions = self.lock();
+        let mut decisions = self.lock();
+        let decisions = &mut *decisions;
         let (station, health) = (&decisions.station, &decisions.health);
+        let incidents = decisions.account.incidents(station, health);
         let now = Time::ZERO + self.epoch.elapsed();
         let endpoint = |((slot, member), spec): ((usize, &Arc<Member>), &EndpointSpec)| {
             let known = health.endpoint(slot);
@@ -220,13 +225,13 @@ impl SharedStation {
                 present.map(endpoint).collect()
             },
             panics: station.panics(),
-            ejections: health.ejections(),
-            ejections_prevented: health.ejections_prevented(),
+            ejections: incidents.ejections,
+            ejections_prevented: incidents.ejections_prevented,
             active: station.active(),
             waiting: station.waiting(),
             repeated: station.repeated(),
             may_repeat: station.may_repeat(),
-            repeats_denied: station.repeats_denied(),
+            repeats_denied: incidents.repeats_denied,
         }
     }
 }

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::absence::Absence;
+use super::account::Account;
 use super::members::{Members, Source};
 use super::weights::Weights;
 
@@ -63,6 +64,7 @@ pub(super) struct Decisions {
     pub(super) specs: Vec<EndpointSpec>,
     /// The weights that the operator gave the endpoints while they serve.
     pub(super) weights: Weights,
+    pub(super) account: Account,
     /// The requests that wait, each until it has heard the decision.
     parked: Slab<Parked>,
     /// The key in `parked` of the request that has a ticket, by [`Ticket::index`]. A ticket goes
@@ -98,6 +100,7 @@ impl Decisions {
             parked.decided = Some(decided);
             wakers.extend(parked.waker.take());
         }
+        self.account.follow(&self.station, &self.health);
         wakers
     }
 
@@ -113,9 +116,9 @@ impl Decisions {
 }
 
 impl SharedStation {
-    /// Creates the station of a cluster, with the endpoints of `source`. Endpoints that `before`
-    /// has, too, keep their counts; the rest of what it knows is taken over once this station is
-    /// to serve ([`SharedStation::take_over`]).
+    /// Creates the station of a cluster, with the endpoints of `source`. The counts of the cluster,
+    /// and of endpoints that `before` has, too, go on; the rest of what it knows is taken over once
+    /// this station is to serve ([`SharedStation::take_over`]).
     pub(super) fn new(
         source: Source,
         cluster: &Cluster,
@@ -123,8 +126,14 @@ impl SharedStation {
         admission: &Admission,
         before: Option<&Self>,
     ) -> Arc<Self> {
-        let known = before.map(|before| before.lock().members.by_slot.clone());
-        let found = source.members(&known.unwrap_or_default());
+        let (known, account) = match before.map(Self::lock) {
+            Some(before) => {
+                let known = before.members.by_slot.clone();
+                (known, Account::new(classes, Some(&before.account)))
+            }
+            None => (Vec::new(), Account::new(classes, None)),
+        };
+        let found = source.members(&known);
         let (present, endpoints): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let config = StationConfig {
             endpoints: endpoints.clone(),
@@ -151,6 +160,7 @@ impl SharedStation {
             decisions: Mutex::new(Decisions {
                 specs: endpoints,
                 weights: Weights::default(),
+                account,
                 health: Health::new(outliers, thresholds, config.endpoints.len()),
                 station: Station::new(config),
                 members: Members {
@@ -281,9 +291,12 @@ impl SharedStation {
         self.lock().station.has_room()
     }
 
-    /// Returns the counts of what has happened so far, by class.
+    /// Returns the counts of what has happened in the cluster so far, by class. How many requests
+    /// wait and run is this station's own.
     pub fn stats(&self) -> Vec<ClassStats> {
-        self.lock().station.stats().to_vec()
+        let mut decisions = self.lock();
+        let own = &mut *decisions;
+        own.account.stats(&own.station, &own.health)
     }
 }
 

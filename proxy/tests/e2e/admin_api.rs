@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{BufRead as _, Read as _};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::common::binary::{self, Running};
 use crate::common::*;
+use rustix::fs::{Mode, OFlags};
 use serde_json::{Value, json};
 use sprat_config::resolved::*;
 
@@ -557,4 +559,53 @@ fn one_endpoint_is_drained_as_described() {
     assert_eq!((asked.status(), asked.field("allow")), (405, Some("POST")));
     // All of it was for nothing.
     assert_eq!(read(admin, "/endpoints")[0]["endpoints"][0]["used"], true);
+}
+
+#[test]
+fn changes_of_an_endpoint_while_a_reload_is_prepared_are_kept() {
+    let origin = Origin::http(|_| ok("hello"));
+    let mut config = config(&[origin.address]);
+    config.admin = Some(admin());
+    let proxy = Proxy::start(&config);
+    let admin = admin_of(&proxy);
+    // The farm gets another station; then another cluster's page is read, which is a pipe.
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("page");
+    let made = Command::new("mkfifo").arg(&page).status().unwrap();
+    assert!(made.success());
+    with_cluster(&mut config, |cluster| cluster.max_requests = 77);
+    let other = Cluster {
+        name: "other".to_owned(),
+        overload_page: Some(tls::file(&page)),
+        ..Cluster::clone(&config.clusters[0])
+    };
+    config.clusters.push(Arc::new(other));
+    let control = proxy.server.as_ref().unwrap().control();
+    let reload = std::thread::spawn(move || control.reload(&config));
+    let mut pipe = None;
+    wait_for("the reload to read the page", || {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+        pipe = rustix::fs::open(page.as_path(), flags, Mode::empty()).ok();
+        pipe.is_some()
+    });
+    let endpoint = origin.address;
+    let body = format!("{{\"cluster\": \"farm\", \"endpoint\": \"{endpoint}\"}}");
+    assert_eq!(post(admin, "/endpoints/drain", JSON, &body).status(), 200);
+    let body = body.replace('}', ", \"weight\": 9}");
+    assert_eq!(post(admin, "/endpoints/weight", JSON, &body).status(), 200);
+    // The page ends.
+    drop(pipe);
+    let waiting = reload.join().unwrap().unwrap();
+    assert!(waiting.is_empty(), "{waiting:?}");
+    let stats = read(admin, "/stats");
+    let endpoints = stats["endpoints"].as_array().unwrap();
+    assert_eq!(endpoints.len(), 2);
+    let farms = endpoints
+        .iter()
+        .find(|own| own["cluster"] == "farm")
+        .unwrap();
+    assert_eq!(
+        (&farms["draining"], &farms["weight"]),
+        (&json!(true), &json!(9))
+    );
 }

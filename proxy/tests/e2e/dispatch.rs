@@ -172,6 +172,37 @@ fn a_request_that_waits_too_long_is_refused() {
 }
 
 #[test]
+fn counts_go_on_when_a_reload_makes_another_station() {
+    let held = Held::start();
+    let mut config = config(&[held.origin.address]);
+    with_cluster(&mut config, |cluster| {
+        cluster.max_requests = 1;
+        cluster.wait_queue.timeout = Some(Duration::from_millis(300));
+    });
+    let proxy = Proxy::start(&config);
+    let counted = |decision: &str| {
+        let label = format!("decision=\"{decision}\"");
+        proxy.metric(&["sprat_admissions_total", &label])
+    };
+    let busy = held.occupy(&proxy);
+    let mut late = proxy.connect();
+    late.send(get("/1/a"));
+    proxy.wait_metric(&["sprat_admissions_total", "decision=\"wait\""], 1.0);
+    with_cluster(&mut config, |cluster| cluster.max_requests = 2);
+    let control = proxy.server.as_ref().unwrap().control();
+    control.reload(&config).unwrap();
+    // It waits at the former station, and is refused there.
+    assert_eq!(late.message().status(), 503);
+    assert_eq!(["start", "wait", "queue_timeout"].map(&counted), [1.0; 3]);
+    assert_eq!(proxy.connect().ask(get("/1/b")).status(), 200);
+    assert_eq!(counted("start"), 2.0);
+    held.let_go(busy);
+    drop(late);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+#[test]
 fn a_route_bounds_the_wait_too() {
     let held = Held::start();
     let mut config = config(&[held.origin.address]);

@@ -39,7 +39,7 @@ pub struct Condition {
     pub repeated: usize,
     /// Whether one more request may be repeated.
     pub may_repeat: bool,
-    /// The number of repetitions that the budget did not allow.
+    /// The number of repetitions in the cluster so far that the budget did not allow.
     pub repeats_denied: u64,
 }
 
@@ -61,37 +61,46 @@ pub struct EndpointCondition {
 }
 
 impl SharedStation {
-    /// Takes over what another station knows of endpoints that both have. Endpoints that are new
-    /// start slowly.
-    pub(super) fn take_over(&mut self, before: &Self) {
-        let now = Time::ZERO + self.epoch.elapsed();
-        let name = self.name.clone();
-        let decisions = self.decisions();
-        let before = before.lock();
-        let panicked = before.station.panics();
-        let same = |(_, own): (usize, &Arc<Member>)| {
-            let mut known = before.members.present();
-            Some(known.find(|(_, known)| known.label == own.label)?.0)
-        };
-        let slots: Vec<_> = decisions.members.present().map(same).collect();
-        decisions.health.take_over(&before.health, &slots);
-        let drained = slots
-            .iter()
-            .map(|known| known.is_some_and(|slot| before.station.is_draining(slot)));
-        let drained: Vec<bool> = drained.collect();
-        drop(before);
-        for (slot, _) in drained.iter().enumerate().filter(|(_, drains)| **drains) {
-            decisions.station.set_draining(now, slot, true);
+    /// Takes over what another station knows of endpoints that both have: weights that were given
+    /// them, drains and health. Endpoints that are new start slowly. The station has served nothing
+    /// yet, and nobody has told it anything; a station that goes on takes nothing over from itself.
+    pub fn take_over(&self, before: &Self) {
+        if std::ptr::eq(self, before) {
+            return;
         }
-        for (slot, known) in slots.iter().enumerate() {
-            if known.is_none() {
-                decisions.station.start_slowly(now, slot);
+        let weights = before.lock().weights.clone();
+        let mut own = self.lock();
+        own.weights = weights;
+        self.renew(own);
+        let now = Time::ZERO + self.epoch.elapsed();
+        let mut own = self.lock();
+        let own = &mut *own;
+        let mut locked = before.lock();
+        let before = &mut *locked;
+        before.account.succeed(&before.station, &before.health);
+        let panicked = before.station.panics();
+        let mut slots = vec![None; own.members.by_slot.len()];
+        for (slot, member) in own.members.present() {
+            let mut known = before.members.present();
+            let same = known.find(|(_, known)| known.label == member.label);
+            slots[slot] = same.map(|(slot, _)| slot);
+        }
+        own.health.take_over(&before.health, &slots);
+        own.account.skip(&own.health);
+        for &slot in &own.members.present {
+            match slots[slot] {
+                Some(known) if before.station.is_draining(known) => {
+                    own.station.set_draining(now, slot, true);
+                }
+                Some(_) => {}
+                None => own.station.start_slowly(now, slot),
             }
         }
-        while let Some(Change { endpoint, out }) = decisions.health.poll() {
-            decisions.station.set_out(now, endpoint, out);
+        drop(locked);
+        while let Some(Change { endpoint, out }) = own.health.poll() {
+            own.station.set_out(now, endpoint, out);
         }
-        tell_panic(&name, panicked, decisions.station.panics());
+        tell_panic(&self.name, panicked, own.station.panics());
     }
 
     /// Begins or ends the drain of the endpoint with this label; returns false if there is none.
@@ -192,8 +201,10 @@ impl SharedStation {
 
     /// Returns the state of the endpoints, breakers and retries at this moment.
     pub fn condition(&self) -> Condition {
-        let decisions = self.lock();
+        let mut decisions = self.lock();
+        let decisions = &mut *decisions;
         let (station, health) = (&decisions.station, &decisions.health);
+        let incidents = decisions.account.incidents(station, health);
         let now = Time::ZERO + self.epoch.elapsed();
         let endpoint = |((slot, member), spec): ((usize, &Arc<Member>), &EndpointSpec)| {
             let known = health.endpoint(slot);
@@ -214,13 +225,13 @@ impl SharedStation {
                 present.map(endpoint).collect()
             },
             panics: station.panics(),
-            ejections: health.ejections(),
-            ejections_prevented: health.ejections_prevented(),
+            ejections: incidents.ejections,
+            ejections_prevented: incidents.ejections_prevented,
             active: station.active(),
             waiting: station.waiting(),
             repeated: station.repeated(),
             may_repeat: station.may_repeat(),
-            repeats_denied: station.repeats_denied(),
+            repeats_denied: incidents.repeats_denied,
         }
     }
 }
@@ -268,15 +279,39 @@ mod tests {
 
     /// Makes the station of a cluster of one endpoint that is checked.
     fn station(endpoint: &str) -> Arc<SharedStation> {
+        cluster(endpoint, 1, None).station
+    }
+
+    /// Makes a cluster of one endpoint that is checked; with another `max_requests` it has another
+    /// station.
+    fn cluster(endpoint: &str, max_requests: u32, before: Option<&SharedCluster>) -> SharedCluster {
         let text = format!(
             "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
              clusters:\n  farm:\n    endpoints: ['{endpoint}']\n    \
-             health_checks: {{tcp_health_check: {{}}}}\n"
+             max_requests: {max_requests}\n    \
+            health_checks: {{tcp_health_check: {{}}}}\n"
         );
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config: Config = loaded.unwrap().config;
-        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
-        Arc::clone(&cluster.unwrap().station)
+        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
+    }
+
+    #[test]
+    fn what_changes_until_a_station_takes_over_goes_on() {
+        let endpoint = "127.0.0.1:1";
+        let before = cluster(endpoint, 1, None);
+        let next = cluster(endpoint, 2, Some(&before));
+        assert!(!Arc::ptr_eq(&before.station, &next.station));
+        // As while the rest of a reload is prepared.
+        let member = Arc::clone(&before.station.members().by_slot[0]);
+        let refused = Err(Reason::ConnectionRefused.into());
+        before.station.checked(0, &member, refused);
+        assert!(before.station.set_draining(endpoint, true));
+        assert!(before.station.set_weight(endpoint, 7));
+        next.station.take_over(&before.station);
+        let own = next.station.condition().endpoints[0].1;
+        assert_eq!(own.passes_checks, Some(false));
+        assert_eq!((own.drains, own.weight), (true, 7));
     }
 
     #[test]

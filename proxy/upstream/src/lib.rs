@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod absence;
+mod account;
 mod breaker;
 mod check;
 mod condition;

@@ -24,6 +24,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::absence::Absence;
+use super::account::Account;
 use super::members::{Members, Source};
 use super::weights::Weights;
 
@@ -63,6 +64,7 @@ pub(super) struct Decisions {
     pub(super) specs: Vec<EndpointSpec>,
     /// The weights that the operator gave the endpoints while they serve.
     pub(super) weights: Weights,
+    pub(super) account: Account,
     /// The requests that wait, each until it has heard the decision.
     parked: Slab<Parked>,
     /// The key in `parked` of the request that has a ticket, by [`Ticket::index`]. A ticket goes
@@ -98,6 +100,7 @@ impl Decisions {
             parked.decided = Some(decided);
             wakers.extend(parked.waker.take());
         }
+        self.account.follow(&self.station, &self.health);
         wakers
     }
 
@@ -113,8 +116,9 @@ impl Decisions {
 }
 
 impl SharedStation {
-    /// Creates the station of a cluster, with the endpoints of `source`. What `before` knows of
-    /// endpoints that both have goes on.
+    /// Creates the station of a cluster, with the endpoints of `source`. The counts of the cluster,
+    /// and of endpoints that `before` has, too, go on; the rest of what it knows is taken over once
+    /// this station is to serve ([`SharedStation::take_over`]).
     pub(super) fn new(
         source: Source,
         cluster: &Cluster,
@@ -122,13 +126,14 @@ impl SharedStation {
         admission: &Admission,
         before: Option<&Self>,
     ) -> Arc<Self> {
-        let known = before.map(|before| {
-            let decisions = before.lock();
-            (decisions.members.by_slot.clone(), decisions.weights.clone())
-        });
-        let (known, mut weights) = known.unwrap_or_default();
-        let mut found = source.members(&known);
-        weights.apply(&mut found);
+        let (known, account) = match before.map(Self::lock) {
+            Some(before) => {
+                let known = before.members.by_slot.clone();
+                (known, Account::new(classes, Some(&before.account)))
+            }
+            None => (Vec::new(), Account::new(classes, None)),
+        };
+        let found = source.members(&known);
         let (present, endpoints): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         let config = StationConfig {
             endpoints: endpoints.clone(),
@@ -139,7 +144,7 @@ impl SharedStation {
         let specs = &config.classes;
         let resilience = &cluster.resilience;
         let (outliers, thresholds) = (resilience.outlier_detection, resilience.thresholds());
-        let mut own = Self {
+        let own = Arc::new(Self {
             observes: outliers.is_some(),
             changed: Arc::default(),
             name: cluster.name.clone(),
@@ -154,7 +159,8 @@ impl SharedStation {
             size_use,
             decisions: Mutex::new(Decisions {
                 specs: endpoints,
-                weights,
+                weights: Weights::default(),
+                account,
                 health: Health::new(outliers, thresholds, config.endpoints.len()),
                 station: Station::new(config),
                 members: Members {
@@ -164,11 +170,7 @@ impl SharedStation {
                 parked: Slab::new(),
                 keys: Vec::new(),
             }),
-        };
-        if let Some(before) = before {
-            own.take_over(before);
-        }
-        let own = Arc::new(own);
+        });
         own.follow_names();
         own
     }
@@ -193,13 +195,6 @@ impl SharedStation {
     pub(super) fn lock(&self) -> MutexGuard<'_, Decisions> {
         self.decisions
             .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the decisions, which no other thread has now.
-    pub(super) fn decisions(&mut self) -> &mut Decisions {
-        self.decisions
-            .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -296,9 +291,12 @@ impl SharedStation {
         self.lock().station.has_room()
     }
 
-    /// Returns the counts of what has happened so far, by class.
+    /// Returns the counts of what has happened in the cluster so far, by class. How many requests
+    /// wait and run is this station's own.
     pub fn stats(&self) -> Vec<ClassStats> {
-        self.lock().station.stats().to_vec()
+        let mut decisions = self.lock();
+        let own = &mut *decisions;
+        own.account.stats(&own.station, &own.health)
     }
 }
 

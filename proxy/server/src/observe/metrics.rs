@@ -17,7 +17,8 @@ mod requests;
 mod snapshot;
 mod table;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use sprat_acme::{ACME, AcmeView};
@@ -29,7 +30,7 @@ use sprat_net::tls::{ListenerTls, TLS, TlsView};
 use sprat_sizes::{CATALOGUE, Catalogue, CatalogueView};
 use sprat_traces::{TRACES, TraceStats};
 use sprat_uplink::{LinkView, SharedUplink};
-use sprat_upstream::SharedCluster;
+use sprat_upstream::{SharedCluster, SharedStation};
 
 pub(crate) use self::exposition::Exposition;
 use self::exposition::PlainText;
@@ -44,6 +45,9 @@ pub(crate) struct Metrics {
     workers: Vec<Arc<WorkerStats>>,
     reloads: Arc<Reloads>,
     present: ArcSwap<PresentMetrics>,
+    /// The lock under which the operator changes an endpoint, and other stations take over: no
+    /// change gets lost between a station and the next.
+    endpoints: Mutex<()>,
 }
 
 /// The present configuration, as the metrics tell of it.
@@ -91,13 +95,25 @@ impl Metrics {
             workers,
             reloads: Arc::clone(reloads),
             present: ArcSwap::from_pointee(present),
+            endpoints: Mutex::new(()),
         }
     }
 
-    /// Makes the metrics tell of another configuration from now on.
+    /// Makes the metrics tell of another configuration from now on. Its stations take over from
+    /// those before, so this comes before they serve.
     pub(crate) fn commit(&self, sources: Sources<'_>) {
-        let present = PresentMetrics::new(&self.workers, &self.reloads, sources);
-        self.present.store(Arc::new(present));
+        let clusters = sources.clusters;
+        let next = PresentMetrics::new(&self.workers, &self.reloads, sources);
+        let _changes = self.hold_changes();
+        let present = self.present.load();
+        let known = present.view.clusters.iter();
+        let known: HashMap<&str, _> = known.map(|own| (&*own.name, &own.station)).collect();
+        for cluster in clusters {
+            if let Some(before) = known.get(&*cluster.config.name) {
+                cluster.station.take_over(before);
+            }
+        }
+        self.present.store(Arc::new(next));
     }
 
     /// Returns the catalogue and its counters.
@@ -115,18 +131,28 @@ impl Metrics {
 
     /// Makes an endpoint drain, or serve again; returns false if there is no such endpoint.
     pub(crate) fn set_draining(&self, cluster: &str, endpoint: &str, drains: bool) -> bool {
-        let present = self.present.load();
-        let mut clusters = present.view.clusters.iter();
-        let found = clusters.find(|own| own.name == cluster);
-        found.is_some_and(|own| own.station.set_draining(endpoint, drains))
+        self.change(cluster, |station| station.set_draining(endpoint, drains))
     }
 
     /// Gives an endpoint another weight; returns false if there is no such endpoint.
     pub(crate) fn set_weight(&self, cluster: &str, endpoint: &str, weight: u32) -> bool {
+        self.change(cluster, |station| station.set_weight(endpoint, weight))
+    }
+
+    /// Holds back changes of endpoints until the guard is dropped.
+    fn hold_changes(&self) -> MutexGuard<'_, ()> {
+        let changes = self.endpoints.lock();
+        changes.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes an endpoint at the present station of a cluster; returns false if there is no such
+    /// cluster, or no such endpoint.
+    fn change(&self, cluster: &str, change: impl FnOnce(&SharedStation) -> bool) -> bool {
+        let _changes = self.hold_changes();
         let present = self.present.load();
         let mut clusters = present.view.clusters.iter();
         let found = clusters.find(|own| own.name == cluster);
-        found.is_some_and(|own| own.station.set_weight(endpoint, weight))
+        found.is_some_and(|own| change(&own.station))
     }
 
     /// Returns the present values in this format.

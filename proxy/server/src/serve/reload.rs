@@ -352,6 +352,8 @@ impl Present {
         self.keeper.commit(&assembly.catalogue, ready.sizes);
         tls::look(&assembly.tls(), &assembly.cluster_tls());
         assembly.uplink.commit(ready.uplink);
+        // Before the workers begin with them, the stations take over.
+        self.metrics.commit(assembly.sources());
         let (done, taken) = channel();
         for (worker, sockets) in self.workers.iter().zip(sockets) {
             let order = Order::Serve(Serve {
@@ -364,7 +366,6 @@ impl Present {
                 tracing::warn!("a worker has ended, or begun to");
             }
         }
-        self.metrics.commit(assembly.sources());
         self.health.commit(&assembly.clusters, ready.health);
         self.acme.commit(&assembly.config, ready.acme);
         if let Some(before) = std::mem::replace(&mut self.tls, tls) {

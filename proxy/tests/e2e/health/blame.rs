@@ -411,3 +411,21 @@ fn an_endpoint_whose_response_breaks_off_before_it_begins_is_ejected_and_its_pla
     let request = "GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n";
     is_ejected_at_once(&proxy, request, 502);
 }
+
+#[test]
+fn an_endpoint_that_cuts_a_response_that_waits_in_the_buffer_is_ejected_and_its_place_free() {
+    let cuts = |peer: &mut Peer, _: &Message| {
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n");
+        peer.send(vec![b'x'; 1 << 20]);
+        false
+    };
+    let change = |config: &mut Config| {
+        slow_link(config);
+        config.routes[0].buffer.response = ResponseBuffer::On(BufferedBody {
+            memory_bytes: 4 << 20,
+            file: None,
+        });
+    };
+    let (_origin, proxy) = doing(1, change, cuts);
+    is_ejected_at_once(&proxy, &get("/"), 200);
+}

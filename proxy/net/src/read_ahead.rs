@@ -12,15 +12,21 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use sprat_config::resolved::BufferedBody;
 use tokio::task::AbortHandle;
 
-pub use self::reading::Reading;
+pub use self::reading::{ReadEnd, Reading};
 use crate::buffer::Buffers;
 use crate::permit::Permit;
+
+/// The longest time, in all, for which a response's sender may be kept from sending, and still be
+/// judged by the end of its response. Servers give up on a client that takes nothing, or too
+/// little, after seconds; what passes between two reads is far less.
+pub const HELD_UP_MAX: Duration = Duration::from_secs(1);
 
 /// The reason why the rest of a body does not come.
 #[derive(Debug, thiserror::Error)]
@@ -48,18 +54,23 @@ impl<B: Body<Data = Bytes> + Unpin + 'static> ReadAhead<B> {
     }
 
     /// Returns a body of which at most `bound` bytes are read ahead, and no more than `room`
-    /// allows. When all of it has been read, `at_end` is told its length.
-    pub fn new(body: B, bound: usize, room: Permit, at_end: impl FnOnce(u64) + 'static) -> Self {
+    /// allows. When nothing more of it comes, `at_end` is told how it has ended.
+    pub fn new(
+        body: B,
+        bound: usize,
+        room: Permit,
+        at_end: impl FnOnce(ReadEnd) + 'static,
+    ) -> Self {
         Self::start(Reading::new(body, bound, room, Box::new(at_end)))
     }
 
     /// Returns a body that is read ahead into memory, and then into a file, as its route is
-    /// configured. When all of it has been read, `at_end` is told its length.
+    /// configured. When nothing more of it comes, `at_end` is told how it has ended.
     pub fn buffered(
         body: B,
         rules: &BufferedBody,
         buffers: &Arc<Buffers>,
-        at_end: impl FnOnce(u64) + 'static,
+        at_end: impl FnOnce(ReadEnd) + 'static,
     ) -> Self {
         let (bound, room) = (rules.memory_bytes, buffers.memory());
         let reading = Reading::new(body, bound, room, Box::new(at_end));
@@ -128,6 +139,7 @@ mod tests {
 
     use http_body_util::{BodyExt as _, Full};
     use tokio::task::{LocalSet, yield_now};
+    use tokio::time::advance;
 
     use super::*;
     use crate::permit::Permits;
@@ -179,11 +191,11 @@ mod tests {
         body: Script,
         bound: usize,
         used: &Permits,
-    ) -> (ReadAhead<Script>, Rc<Cell<Option<u64>>>) {
+    ) -> (ReadAhead<Script>, Rc<Cell<Option<ReadEnd>>>) {
         let told = Rc::new(Cell::new(None));
         let at_end = {
             let told = Rc::clone(&told);
-            move |bytes| told.set(Some(bytes))
+            move |end| told.set(Some(end))
         };
         (ReadAhead::new(body, bound, used.none(100), at_end), told)
     }
@@ -201,7 +213,7 @@ mod tests {
             let used = Arc::default();
             let (body, left) = Script::new(&[10, 20], false);
             let (body, told) = ahead(body, 64, &used);
-            assert_eq!((told.get(), left.get()), (Some(30), 0));
+            assert_eq!((told.get(), left.get()), (Some(ReadEnd::Whole(30)), 0));
             assert!(matches!(&body, ReadAhead::Ahead(_, None)));
             assert_eq!(body.size_hint().exact(), Some(30));
             assert_eq!(used.used(), 30);
@@ -234,7 +246,7 @@ mod tests {
                 bytes += frame.unwrap().data_ref().map_or(0, Bytes::len);
                 turns().await;
             }
-            assert_eq!((bytes, told.get()), (300, Some(300)));
+            assert_eq!((bytes, told.get()), (300, Some(ReadEnd::Whole(300))));
             assert_eq!(used.used(), 0);
         })
         .await;
@@ -269,6 +281,8 @@ mod tests {
             body.frames.push_back(Err("broken"));
             let (mut body, told) = ahead(body, 64, &used);
             turns().await;
+            // Its place is not held for what the client has still to take.
+            assert_eq!(told.get(), Some(ReadEnd::BrokenOff));
             // Nothing says its size: a proxy that wrote a length after it would make a whole
             // response of what is cut.
             let says_no_size = |body: &ReadAhead<Script>| body.size_hint().exact().is_none();
@@ -278,7 +292,27 @@ mod tests {
             assert!(matches!(error, Broken::Body("broken")));
             assert!(body.frame().await.is_none());
             assert!(body.is_end_stream() && says_no_size(&body));
-            assert_eq!(told.get(), None);
+        })
+        .await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sender_that_breaks_off_is_judged_at_once_unless_it_was_held_up() {
+        let run = LocalSet::new();
+        run.run_until(async {
+            let cases = [(10, ReadEnd::BrokenOff), (1500, ReadEnd::Excused)];
+            for (wait_ms, end) in cases {
+                let (mut body, _) = Script::new(&[30; 3], true);
+                body.frames.push_back(Err("broken"));
+                let (mut body, told) = ahead(body, 64, &Permits::default());
+                turns().await;
+                // It has no room to come to the error.
+                assert_eq!(told.get(), None);
+                advance(Duration::from_millis(wait_ms)).await;
+                assert!(body.frame().await.unwrap().is_ok());
+                turns().await;
+                assert_eq!(told.get(), Some(end));
+            }
         })
         .await;
     }
@@ -291,7 +325,7 @@ mod tests {
             let trailers = http::HeaderMap::new();
             body.frames.push_back(Ok(Frame::trailers(trailers)));
             let (mut body, told) = ahead(body, 64, &Permits::default());
-            assert_eq!(told.get(), Some(10));
+            assert_eq!(told.get(), Some(ReadEnd::Whole(10)));
             for _ in 0..2 {
                 assert_eq!(body.size_hint().exact(), None);
                 assert!(body.frame().await.unwrap().is_ok());

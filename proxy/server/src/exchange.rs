@@ -124,10 +124,7 @@ pub(crate) async fn handle(
             Box::pin(upgrade::switch(exchange.plan, response, record, json)).await
         }
         Ok(response) => pass_on(&exchange, &stream, response, json, record).await,
-        Err(reason) => {
-            drop(record.upstream.take_lease());
-            answer::refuse(&stream, reason, json, record).await
-        }
+        Err(reason) => answer::refuse(&stream, reason, json, record).await,
     })
 }
 
@@ -151,7 +148,9 @@ async fn pass_on(
         None => response.map(Coded::Plain),
         // Boxed: other responses do not carry its room.
         Some((rules, algorithm)) => {
-            match Box::pin(exchange.compress(response, rules, algorithm)).await {
+            let compressed =
+                Box::pin(exchange.compress(&mut record, response, rules, algorithm)).await;
+            match compressed {
                 Ok(response) => response,
                 Err(reason) => return answer::refuse(stream, reason, json, record).await,
             }

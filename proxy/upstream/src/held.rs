@@ -1,4 +1,4 @@
-//! A lease that ends when the endpoint has sent all of its response, however slow the client is.
+//! A lease that ends with what the endpoint sends of its response, however slow the client is.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::Body;
 use sprat_config::resolved::BufferedBody;
 use sprat_net::buffer::Buffers;
-use sprat_net::read_ahead::ReadAhead;
+use sprat_net::read_ahead::{ReadAhead, ReadEnd};
 use tokio::time::Instant;
 
 use super::lease::Lease;
@@ -54,6 +54,18 @@ impl Held {
         }
     }
 
+    /// Ends the lease as the reading of the response's body has ended.
+    fn end(&self, end: ReadEnd) {
+        match end {
+            ReadEnd::Whole(bytes) => self.release(Instant::now(), bytes),
+            ReadEnd::BrokenOff => {
+                self.ends_badly();
+                self.cancel();
+            }
+            ReadEnd::Excused => self.cancel(),
+        }
+    }
+
     /// Drops the lease, which cancels what the endpoint does for it.
     pub fn cancel(&self) {
         drop(self.lease.take());
@@ -74,8 +86,8 @@ pub fn hold(lease: Lease) -> Rc<Held> {
     Held::new(lease)
 }
 
-/// Buffers the body of a lease's response, as its route is configured. The lease ends when all
-/// of the body has been read.
+/// Buffers the body of a lease's response, as its route is configured. The lease ends when
+/// nothing more of the body comes.
 pub fn buffer<B>(
     body: B,
     lease: Lease,
@@ -88,7 +100,7 @@ where
     let held = Held::new(lease);
     let at_end = {
         let held = Rc::clone(&held);
-        move |bytes| held.release(Instant::now(), bytes)
+        move |end| held.end(end)
     };
     (ReadAhead::buffered(body, rules, buffers, at_end), held)
 }
@@ -105,7 +117,7 @@ impl Upstream {
             Some(bounds) => {
                 let at_end = {
                     let held = Rc::clone(&held);
-                    move |bytes| held.release(Instant::now(), bytes)
+                    move |end| held.end(end)
                 };
                 let room = self.shared.read_ahead.none(bounds.total);
                 ReadAhead::new(body, bounds.per_response, room, at_end)

@@ -6,14 +6,17 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use sprat_config::resolved::BufferFile;
+use tokio::time::Instant;
 
-use super::Broken;
+use super::{Broken, HELD_UP_MAX};
 use crate::begun::with_held;
 use crate::buffer::{Batch, Buffers, Fallback, Scratch};
+use crate::clock;
 use crate::permit::Permit;
 use crate::pieces;
 
@@ -37,7 +40,11 @@ pub struct Reading<B: Body> {
     /// body whose head says its length.
     has_trailers: bool,
     end: Option<End<B::Error>>,
-    at_end: Option<Box<dyn FnOnce(u64)>>,
+    at_end: Option<Box<dyn FnOnce(ReadEnd)>>,
+    /// The time since which there has been no room; none while there is.
+    full_since: Option<Instant>,
+    /// The time for which the sender was kept from sending, in all.
+    held_up: Duration,
     /// The task that reads ahead, while it waits for room.
     reader: Option<Waker>,
     /// The task that serves the client, while it waits for a frame.
@@ -46,6 +53,18 @@ pub struct Reading<B: Body> {
     buffers: Option<Arc<Buffers>>,
     /// Whether the body has been counted as one that fell back.
     has_fallen_back: bool,
+}
+
+/// The way in which the reading of a body has ended, as far as it tells of the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadEnd {
+    /// All of the body has been read, which has this many bytes.
+    Whole(u64),
+    /// The sender has broken off the body.
+    BrokenOff,
+    /// The rest of the body does not come, for which the sender is not to blame: it was kept
+    /// from sending for long, or what it sent is lost.
+    Excused,
 }
 
 /// The way in which a body has ended.
@@ -152,7 +171,12 @@ impl Spill {
 type NextFrame<E> = Result<Frame<Bytes>, Broken<E>>;
 
 impl<B: Body> Reading<B> {
-    pub(super) fn new(body: B, bound: usize, room: Permit, at_end: Box<dyn FnOnce(u64)>) -> Self {
+    pub(super) fn new(
+        body: B,
+        bound: usize,
+        room: Permit,
+        at_end: Box<dyn FnOnce(ReadEnd)>,
+    ) -> Self {
         Self {
             body: Some(body),
             front: Queue::default(),
@@ -164,6 +188,8 @@ impl<B: Body> Reading<B> {
             has_trailers: false,
             end: None,
             at_end: Some(at_end),
+            full_since: None,
+            held_up: Duration::ZERO,
             reader: None,
             client: None,
             buffers: None,
@@ -322,18 +348,21 @@ pub(super) fn poll<B: Body<Data = Bytes> + Unpin>(
 ) -> Poll<()> {
     let mut own = reading.borrow_mut();
     let polled = own.poll_read(cx);
-    if own.end.is_none() {
-        return polled;
-    }
-    let is_whole = matches!(own.end, Some(End::Over));
-    let at_end = own.at_end.take().filter(|_| is_whole);
-    let read = own.read;
-    if let (Some(_), Some(buffers), true) = (&at_end, &own.buffers, own.held > 0) {
+    let end = match &own.end {
+        None => return polled,
+        Some(End::Over) => ReadEnd::Whole(own.read),
+        // A sender that could not send for long may have had enough.
+        Some(End::Failed(_)) if own.held_up <= HELD_UP_MAX => ReadEnd::BrokenOff,
+        Some(End::Failed(_) | End::Lost(_)) => ReadEnd::Excused,
+    };
+    let at_end = own.at_end.take();
+    let is_early = at_end.is_some() && own.held > 0 && matches!(end, ReadEnd::Whole(_));
+    if let Some(buffers) = own.buffers.as_ref().filter(|_| is_early) {
         buffers.ends_early();
     }
     drop(own);
     if let Some(at_end) = at_end {
-        at_end(read);
+        at_end(end);
     }
     polled
 }
@@ -358,8 +387,12 @@ impl<B: Body<Data = Bytes> + Unpin> Reading<B> {
                         false => Fallback::Memory,
                     });
                 }
+                self.full_since.get_or_insert_with(clock::now);
                 self.reader = Some(cx.waker().clone());
                 return Poll::Pending;
+            }
+            if let Some(since) = self.full_since.take() {
+                self.held_up += clock::now().saturating_duration_since(since);
             }
             let Some(body) = &mut self.body else {
                 return Poll::Ready(());

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use sprat_config::resolved::{BufferFile, BufferTotals, BufferedBody, FileAt, Span};
 use tokio::task::{LocalSet, yield_now};
 
-use super::ReadAhead;
+use super::{ReadAhead, ReadEnd};
 use crate::buffer::{Buffers, Fallback};
 
 /// A body of frames of these lengths, whose bytes tell their place.
@@ -108,7 +108,7 @@ fn a_body_goes_to_a_file_behind_what_is_in_memory() {
         let told = Rc::new(Cell::new(None));
         let at_end = {
             let told = Rc::clone(&told);
-            move |bytes| told.set(Some(bytes))
+            move |end| told.set(Some(end))
         };
         let rules = rules(40_000, directory.path(), 1 << 20);
         let body = ReadAhead::buffered(body, &rules, &buffers, at_end);
@@ -116,7 +116,7 @@ fn a_body_goes_to_a_file_behind_what_is_in_memory() {
         // All of it is here, before anybody asked.
         assert_eq!(
             (told.get(), left.get(), buffers.early()),
-            (Some(500_000), 0, 1)
+            (Some(ReadEnd::Whole(500_000)), 0, 1)
         );
         assert!(
             buffers.memory_bytes() <= 50_000,

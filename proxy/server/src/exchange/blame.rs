@@ -9,12 +9,24 @@ use tokio::time::Instant;
 
 use super::outcome::{Due, had_fair_part, is_of_endpoint};
 use super::upstream_request::Exchange;
+use crate::exchange::record::Record;
 
 impl Exchange<'_> {
     /// Returns why there was no answer over a connection.
     pub(super) fn blame(&self, error: &hyper::Error) -> Reason {
         let failure = self.upload.as_ref().and_then(|upload| upload.failure());
         failure.unwrap_or_else(|| broken_reason(error))
+    }
+
+    /// Returns why a response broke off before any of it went out, and reports the endpoint to
+    /// its cluster if that is its own doing. One that has not got all of the request may end
+    /// there.
+    pub(super) fn broke_off(&self, record: &mut Record, error: &hyper::Error) -> Reason {
+        let had_all = self.upload.as_ref().is_none_or(|upload| upload.is_done());
+        if had_all {
+            record.upstream.ends_badly();
+        }
+        self.blame(error)
     }
 
     /// Returns whether the endpoint of an attempt that was `tried` from then on may be blamed

@@ -22,6 +22,7 @@ use sprat_net::error::Reason;
 use tokio::time::{Instant, timeout_at};
 
 use super::upstream_request::Exchange;
+use crate::exchange::record::Record;
 
 /// The time for which the next piece of a small body is waited for, before the
 /// response begins without its size being known.
@@ -63,6 +64,7 @@ impl Exchange<'_> {
     /// Fails if the endpoint breaks off before the response has begun.
     pub(super) async fn compress(
         &self,
+        record: &mut Record,
         response: Response<Begun<Incoming>>,
         rules: &Compressor,
         algorithm: Algorithm,
@@ -74,7 +76,7 @@ impl Exchange<'_> {
         if !is_large {
             plan.stream.wait();
             let read = collected.read(&mut body, rules.exact_up_to).await;
-            read.map_err(|error| self.blame(&error))?;
+            read.map_err(|error| self.broke_off(record, &error))?;
         }
         let mut response = Response::from_parts(parts, ());
         let stats = &plan.connection.serving.stats;

@@ -85,12 +85,7 @@ impl Exchange<'_> {
         }
         plan.stream.wait();
         let begun = body.begin(BODY_WAIT).await;
-        begun.map_err(|error| {
-            if let Some(mut lease) = record.upstream.take_lease() {
-                lease.ends_badly();
-            }
-            self.blame(&error)
-        })
+        begun.map_err(|error| self.broke_off(record, &error))
     }
 
     /// Announces in the response's head that the client's connection ends with it, if it
@@ -115,18 +110,27 @@ impl Exchange<'_> {
         }
     }
 
-    /// Accepts an attempt's answer: makes the endpoint's header fields those of the
-    /// response, unless it switches protocols.
+    /// Accepts an attempt's answer, unless its head breaks the rules: then it is no success of
+    /// the endpoint's.
     fn accept(&self, record: &mut Record, answer: Answer) -> Result<Response<Incoming>, Reason> {
         let Answer {
-            mut response,
-            lease,
+            response,
+            mut lease,
             heard,
         } = answer;
         let stats = self.plan.upstream.counters();
         stats.heads.took(heard - record.started());
-        record.upstream.begin(lease);
         self.upload.iter().for_each(|upload| upload.forget());
+        let passed = self.pass_head(response);
+        if passed.is_err() {
+            lease.ends_badly();
+        }
+        record.upstream.begin(lease);
+        passed
+    }
+
+    /// Makes the endpoint's header fields those of the response, unless it switches protocols.
+    fn pass_head(&self, mut response: Response<Incoming>) -> Result<Response<Incoming>, Reason> {
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let offer = self.plan.offer.as_ref();
             let asked = offer.is_some_and(|offer| offer.has(response.headers()));

@@ -130,24 +130,29 @@ impl Exchange<'_> {
         let (failed, other) = tokio::select! {
             outcome = &mut first => match outcome {
                 Ok(answer) => return Ok(answer),
-                Err(failed) => (failed, second.await),
+                Err(failed) => (failed, second),
             },
             outcome = &mut second => match outcome {
                 Ok(answer) => {
                     sent.overtaken_by(&answer);
                     return Ok(answer);
                 }
-                Err(failed) => (failed, first.await),
+                Err(failed) => (failed, first),
             },
         };
         // A response that is not wanted is better than none; else what came
         // last counts, as with repetitions, but time that is up is up.
-        other.map_err(|other| {
-            let stands = failed.response.is_some() || failed.reason == Reason::RouteTimeout;
-            match other.response {
-                None if stands => failed,
-                _ => other,
-            }
+        let stands = failed.response.is_some() || failed.reason == Reason::RouteTimeout;
+        if !stands {
+            let endpoint = failed.lease.endpoint();
+            endpoint.stats.errors[failed.reason.index()].increment();
+            // Its place is free while the other attempt goes on.
+            drop(failed);
+            return other.await;
+        }
+        other.await.map_err(|other| match other.response {
+            None => failed,
+            Some(_) => other,
         })
     }
 }

@@ -30,6 +30,10 @@ pub(super) async fn switch(
         hyper::upgrade::on(&mut response),
     )
     .await;
+    if !matches!(upgraded, Ok(Ok(_))) {
+        // The endpoint has not done what its head says.
+        record.upstream.ends_badly();
+    }
     let (Ok(Ok(upgraded)), Some(offer), Some(allowed), Some(lease), Some(chosen)) = (
         upgraded,
         plan.offer,

@@ -342,3 +342,90 @@ fn an_endpoint_that_answers_before_it_has_all_may_end_there() {
     proxy.assert_no_leak();
     assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 0.0);
 }
+
+#[test]
+fn an_endpoint_whose_heads_break_the_rules_is_ejected() {
+    for head in [
+        "200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+    ] {
+        let answer = move |peer: &mut Peer, _: &Message| peer.send(format!("HTTP/1.1 {head}"));
+        let (_origin, proxy) = doing(1, |_| (), answer);
+        let mut client = proxy.connect();
+        assert_eq!(client.ask(get("/")).status(), 502);
+        proxy.wait_metric(&["sprat_endpoint_ejected"], 1.0);
+        drop(client);
+        proxy.assert_no_leak();
+    }
+}
+
+/// Makes the link so slow that a response of 1 MB takes more than a minute.
+fn slow_link(config: &mut Config) {
+    config.uplink.rate = Rate::Fixed(100_000);
+}
+
+/// Checks that the endpoint is ejected, and its place free, while a client that waits for 1 MB is
+/// still served.
+fn is_ejected_at_once(proxy: &Proxy, request: &str, status: u16) {
+    let mut client = proxy.connect();
+    client.send(request);
+    assert_eq!(client.head().unwrap().status(), status);
+    proxy.wait_metric(&["sprat_endpoint_ejected"], 1.0);
+    proxy.wait_metric(&["sprat_upstream_outstanding"], 0.0);
+    assert_eq!(proxy.metric(&["sprat_open_requests"]), 1.0);
+    reset(client);
+    proxy.assert_no_leak();
+}
+
+#[test]
+fn an_endpoint_whose_response_breaks_off_before_it_begins_is_ejected_and_its_place_free() {
+    let breaks = |peer: &mut Peer, _: &Message| {
+        // All at once: the body does not pause before it breaks.
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n";
+        let body = "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nnonsense\r\n";
+        peer.send(format!("{head}{body}"));
+        !peer.is_closed()
+    };
+    let change = |config: &mut Config| {
+        slow_link(config);
+        let route = &mut config.routes[0];
+        route.compressor = Some(Compressor {
+            algorithms: vec![Algorithm::Gzip],
+            min_content_length: 0,
+            content_types: vec![TextPattern::Exact("text/html".to_owned())],
+            exact_up_to: 64 << 10,
+            max_streams: 8,
+        });
+        route.error_pages = vec![ErrorPage {
+            statuses: vec![(502, 502)],
+            page: Some(Page {
+                source: PageSource::Text("x".repeat(1 << 20)),
+                content_type: "text/plain".to_owned(),
+            }),
+            status: None,
+            intercept: false,
+        }];
+    };
+    let (_origin, proxy) = doing(1, change, breaks);
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n";
+    is_ejected_at_once(&proxy, request, 502);
+}
+
+#[test]
+fn an_endpoint_that_cuts_a_response_that_waits_in_the_buffer_is_ejected_and_its_place_free() {
+    let cuts = |peer: &mut Peer, _: &Message| {
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2000000\r\n\r\n");
+        peer.send(vec![b'x'; 1 << 20]);
+        false
+    };
+    let change = |config: &mut Config| {
+        slow_link(config);
+        config.routes[0].buffer.response = ResponseBuffer::On(BufferedBody {
+            memory_bytes: 4 << 20,
+            file: None,
+        });
+    };
+    let (_origin, proxy) = doing(1, change, cuts);
+    is_ejected_at_once(&proxy, &get("/"), 200);
+}

@@ -73,6 +73,27 @@ fn nor_is_one_that_is_slower_than_an_error() {
     proxy.assert_no_leak();
 }
 
+#[test]
+fn one_that_fails_holds_no_place_while_the_hedge_goes_on() {
+    let (first, second, proxy) = before_pair(|config| {
+        config.routes[0].retry.hedge_delay = Some(ms(50));
+    });
+    first.is(Mood::Stalls);
+    second.is(Mood::Stalls);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    wait_for("the hedge", || second.requests() == 1);
+    assert_eq!(proxy.metric(&["sprat_upstream_outstanding"]), 2.0);
+    first.is(Mood::Cuts);
+    proxy.wait_metric(&["sprat_upstream_outstanding"], 1.0);
+    second.is(Mood::Good);
+    assert_eq!(client.message().text(), "b");
+    let errors = ["sprat_upstream_errors", "connection_terminated"];
+    assert_eq!(proxy.metric(&errors), 1.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
 /// Returns the sockets of an address that accepts no connection: as many wait there as may.
 fn silent_address() -> (Vec<std::net::TcpStream>, socket2::Socket) {
     use socket2::{Domain, Socket, Type};

@@ -5,12 +5,8 @@ use std::time::Duration;
 
 use sprat_net::clock;
 use sprat_net::error::Reason;
+use sprat_net::read_ahead::HELD_UP_MAX;
 use tokio::time::Instant;
-
-/// The longest time, in all, for which an upstream may be kept from sending, and still be
-/// judged by the end of its response. Servers give up on a client that takes nothing, or
-/// too little, after seconds; what passes between two reads is far less.
-const HELD_UP_MAX: Duration = Duration::from_secs(1);
 
 /// The shortest silence of an upstream, in the midst of a response, that counts as a pause.
 /// Such a response is a stream of events, or the like. As in

@@ -25,6 +25,8 @@ pub(crate) async fn refuse(
     mut record: Box<Record>,
 ) -> Response<Body> {
     let Denial { reason, advice } = denial.into();
+    // What the client gets is no response of the endpoint's, whose place others may have by now.
+    record.upstream.cancel();
     let ends = reason.ends_connection() || !record.has_all(stream).await;
     let mut response = refusal(reason, advice, accepts_json);
     record.fail(reason);

@@ -95,7 +95,7 @@ impl UpstreamPart {
     }
 
     /// Tells the cluster that the endpoint has not given all of its response, by its own doing.
-    pub(super) fn ends_badly(&mut self) {
+    pub(crate) fn ends_badly(&mut self) {
         if let Some(lease) = &mut self.lease {
             lease.ends_badly();
         }
@@ -104,8 +104,10 @@ impl UpstreamPart {
         }
     }
 
-    /// Cancels the reading ahead for a client that has gone.
-    pub(super) fn cancel(&mut self) {
+    /// Ends the endpoint's part before the client has all of the response, and cancels what the
+    /// endpoint still does for it.
+    pub(crate) fn cancel(&mut self) {
+        drop(self.lease.take());
         if let Some(held) = self.held.take() {
             held.cancel();
         }

@@ -7,9 +7,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use crate::containers::List;
+use crate::decode::TextClass;
 use crate::diagnostic::{Errors, Reporter};
 use crate::include::Gathered;
 use crate::raw;
+use crate::read_as;
 use crate::resolve::{endpoints, fits_cluster};
 use crate::resolved::{Cluster, Endpoint};
 
@@ -47,8 +49,9 @@ pub fn parse_endpoints(text: &str, name: &str, cluster: &Cluster) -> Result<Vec<
         false => as_yaml(text),
     };
     let gathered = Gathered::of_text(&text, name);
+    let quoted = TextClass::String;
     let loaded =
-        crate::read_as::<List<raw::Endpoint, 0>, _>(gathered, &|_| None, |raw, root, to| {
+        read_as::<List<raw::Endpoint, 0>, _>(gathered, &|_| None, quoted, |raw, root, to| {
             if let Some(last) = raw.0.get(MAX_ENDPOINTS) {
                 let message = format!("a file has {MAX_ENDPOINTS} endpoints at most");
                 to.error(&last.span, message, None);

@@ -35,28 +35,25 @@ fn paced(origin: &Origin, rate: Rate, policy: Discipline) -> Config {
     config
 }
 
-/// Returns which is complete first: a large response, or a small one asked for after it.
+/// Returns which is complete first: a large response, or a small one asked for after it. The log
+/// tells it, for clients may be slow to notice.
 fn first_complete(policy: Discipline) -> &'static str {
     let origin = farm();
-    let proxy = Proxy::start(&paced(&origin, Rate::Fixed(8_000_000), policy));
-    let (done, order) = mpsc::channel();
+    let proxy = Proxy::logging(paced(&origin, Rate::Fixed(8_000_000), policy));
     let mut large = proxy.connect();
     assert!(large.send(get(&format!("/{LARGE}"))));
     // It has begun.
     large.stream().peek(&mut [0]).unwrap();
-    let large_done = done.clone();
-    let reader = std::thread::spawn(move || {
-        let message = large.message();
-        large_done.send("large").unwrap();
-        message
-    });
+    let reader = std::thread::spawn(move || large.message());
     let small = proxy.connect().ask(get("/3000"));
-    done.send("small").unwrap();
     assert_eq!(small.text(), pattern(3000));
     assert_eq!(reader.join().unwrap().text(), pattern(LARGE));
     proxy.assert_no_leak();
     proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);
-    order.recv().unwrap()
+    match proxy.log_lines_at_least(2)[0]["bytes"].as_u64() {
+        Some(3000) => "small",
+        _ => "large",
+    }
 }
 
 #[test]

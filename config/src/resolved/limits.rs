@@ -74,9 +74,9 @@ impl MinRateRules {
         }
     }
 
-    /// Returns when to look at a client next; `None` while it is not waited for. That others come
-    /// to need its place wakes nobody. So it is looked at where it would be too slow then, and
-    /// again a window later, for as long as nobody needs the place.
+    /// Returns when to look at a client next; `None` while it is not waited for. No event tells
+    /// that others come to need its place. So it is looked at when it would be too slow under
+    /// load, and again a window later, for as long as no other needs the place.
     pub fn next_look(&self, patience: &Patience, now: Time, pressed: bool) -> Option<Time> {
         let due = patience.due(&self.under_load)?;
         if pressed || now < due {

@@ -130,7 +130,7 @@ pub enum Reason {
     /// The upstream ended the body before its end.
     ResponseIncomplete,
     // This proxy.
-    /// What was buffered of a body cannot be read from its file.
+    /// The buffered part of a body cannot be read from its file.
     BufferLost,
     /// The uplink has as many responses in progress as it may.
     UplinkFull,

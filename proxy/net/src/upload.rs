@@ -399,8 +399,8 @@ impl RequestBody {
         Some(opener)
     }
 
-    /// Returns the end of the body that this is a copy of, if it is one. There is one who waits
-    /// for it: whoever asks again gets none.
+    /// Returns the end of the body that this is a copy of, if it is one; `None` from the second
+    /// call on, for one task waits for it.
     pub fn copy_end(&mut self) -> Option<CopyEnd> {
         match self {
             Self::Copied(copied) => copied.take_end(),

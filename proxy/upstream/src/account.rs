@@ -57,9 +57,9 @@ fn grow_each(totals: &mut [u64], now: &[u64], before: &[u64]) {
     }
 }
 
-/// A station's share of its cluster's counts. What the station counts is added to them when
-/// somebody asks for them, and at once after another station has taken over: then nobody asks
-/// this one any more.
+/// A station's share of its cluster's counts. What the station counts is added to them when they
+/// are asked for, and at once after another station has taken over: then this one is not asked
+/// any more.
 #[derive(Debug)]
 pub(super) struct Account {
     cluster: Arc<Mutex<ClusterTotals>>,

@@ -63,7 +63,7 @@ pub struct EndpointCondition {
 impl SharedStation {
     /// Takes over what another station knows of endpoints that both have: weights that were given
     /// them, drains and health. Endpoints that are new start slowly. The station has served nothing
-    /// yet, and nobody has told it anything; a station that goes on takes nothing over from itself.
+    /// yet, and was told nothing; a station that goes on takes nothing over from itself.
     pub fn take_over(&self, before: &Self) {
         if std::ptr::eq(self, before) {
             return;

@@ -41,7 +41,7 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Copier {
     state: Rc<RefCell<State>>,
-    /// Its drop tells the end.
+    /// The sender whose drop tells the end.
     _end: oneshot::Sender<()>,
 }
 

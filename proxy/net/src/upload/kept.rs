@@ -209,8 +209,8 @@ impl Upload {
         self.has_come.get() || (self.is_done() && self.has_ended())
     }
 
-    /// Returns whether the client has ended a body that nobody reads any more, since its last
-    /// byte is with the upstream.
+    /// Returns whether the client has ended a body that is not read any more, since its last byte
+    /// is with the upstream.
     fn has_ended(&self) -> bool {
         let mut body = self.body.borrow_mut();
         if !body.is_end_stream() {

@@ -92,7 +92,7 @@ pub(super) fn value(
     }))
 }
 
-/// Describes the answer that a client gets whoever it is, before it is asked who: in maintenance,
+/// Describes the answer that any client gets before it is asked who it is: in maintenance,
 /// or to a preflight.
 fn early_answer(own: &routing::Route, asking: &Asking<'_>) -> Option<Value> {
     if let Some(closed) = own.closed_to(asking.client) {

@@ -153,7 +153,7 @@ impl Egress {
         flow.granted_bytes = bytes;
         flow.offered_bytes = 0;
         flow.begun = true;
-        flow.served_at = Some(now);
+        flow.served_at = now;
         self.order.pass(now, flow, bytes);
         self.link.take(now, wire_bytes);
         (self.order).charge(now, &mut self.flows, &self.link, slot, wire_bytes);
@@ -438,9 +438,9 @@ impl Egress {
     pub fn longest_waits(&self, now: Time) -> Vec<Duration> {
         let mut waits = vec![Duration::ZERO; self.policy.classes.len()];
         for flow in self.flows.iter().filter(|flow| flow.waits()) {
-            let since = flow.served_at.unwrap_or(flow.view.arrival);
+            let since = flow.served_at.max(flow.offered_since);
             let wait = &mut waits[flow.class()];
-            *wait = (*wait).max(now.since(since.max(flow.offered_since)));
+            *wait = (*wait).max(now.since(since));
         }
         waits
     }

@@ -44,8 +44,8 @@ pub(super) struct Flow {
     pub(super) granted: Granted,
     /// Whether the flow's last grant was marked OUT, and made while IN waited.
     pub(super) is_against_in: bool,
-    /// The time of the flow's last grant.
-    pub(super) served_at: Option<Time>,
+    /// The time of the flow's last grant, or else of its beginning.
+    pub(super) served_at: Time,
     /// The time since which the flow has had something to write.
     pub(super) offered_since: Time,
     /// The pauses of the flow's source.
@@ -88,7 +88,7 @@ impl Flow {
             granted_mark: None,
             granted: Granted::InOrder,
             is_against_in: false,
-            served_at: None,
+            served_at: now,
             offered_since: now,
             pauses: Pauses::new(now),
         }
@@ -131,7 +131,7 @@ impl Flow {
         self.view.arrival = now;
         self.is_complete = false;
         self.view.seq = seq;
-        self.served_at = None;
+        self.served_at = now;
         true
     }
 }

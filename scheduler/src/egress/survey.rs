@@ -139,11 +139,8 @@ impl Egress {
             Size::Estimate { bytes, .. } => bytes.checked_sub(sent_bytes).filter(|&left| left > 0),
             Size::Unknown => None,
         };
-        let waits_since = match (state, flow.served_at) {
-            (FlowState::Waiting, Some(served_at)) => Some(served_at.max(flow.offered_since)),
-            (FlowState::Waiting, None) => Some(flow.offered_since),
-            _ => None,
-        };
+        let waits = state == FlowState::Waiting;
+        let waits_since = waits.then(|| flow.served_at.max(flow.offered_since));
         SurveyedFlow {
             number: flow.view.seq,
             class: flow.class(),

@@ -149,11 +149,10 @@ impl Floor {
 /// Returns a flow's rank by age: by the time at which it takes part, or was served after that.
 pub(super) fn rank_by_age(flow: &Flow) -> Rank {
     let opened = flow.view.arrival;
-    let since = flow.served_at.unwrap_or(opened);
     Rank {
         level: 0,
         band: 0,
-        key: since.max(opened + TAKES_PART_AFTER).as_nanos(),
+        key: flow.served_at.max(opened + TAKES_PART_AFTER).as_nanos(),
         seq: flow.view.seq,
     }
 }

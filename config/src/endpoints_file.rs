@@ -63,6 +63,14 @@ pub fn parse_endpoints(text: &str, name: &str, cluster: &Cluster) -> Result<Vec<
     Ok(loaded?.config)
 }
 
+/// Checks that a cluster can have endpoints that a file gave it before.
+///
+/// # Errors
+/// What it cannot have.
+pub fn check_listed(found: &[Endpoint], cluster: &Cluster) -> Result<(), String> {
+    fits_cluster(found, cluster).map_or(Ok(()), |(message, _)| Err(message))
+}
+
 /// Returns whether a cluster can have these endpoints, and reports what it cannot have.
 fn fits(
     found: &[Endpoint],

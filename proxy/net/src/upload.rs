@@ -474,6 +474,16 @@ impl Streaming {
         self.passed();
     }
 
+    /// Returns whether no byte of the body is left to send. Trailers have no place behind a
+    /// length, so hyper does not ask for them there.
+    fn has_nothing_left(&self) -> bool {
+        let is_over = || self.upload.body.borrow().size_hint().exact() == Some(0);
+        match &*self.upload.kept.borrow() {
+            Some(kept) => kept.left() == 0 && (kept.is_whole() || is_over()),
+            None => is_over(),
+        }
+    }
+
     /// Notes that all of the body is with the upstream.
     fn passed(&self) {
         if !self.upload.is_done() {
@@ -500,11 +510,7 @@ impl Drop for Streaming {
         let is_in_turn = self.turn == upload.turn.get() && !upload.over.get();
         // While the client owes the end, the upstream is waiting for it.
         let is_owed = matches!(upload.progress(), Progress::UpstreamOwes { .. });
-        if is_in_turn
-            && is_owed
-            && upload.failure().is_none()
-            && self.size_hint().exact() == Some(0)
-        {
+        if is_in_turn && is_owed && upload.failure().is_none() && self.has_nothing_left() {
             self.passed();
         }
     }

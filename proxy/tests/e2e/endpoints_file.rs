@@ -176,6 +176,40 @@ fn a_reload_with_a_bad_file_keeps_what_there_was() {
 }
 
 #[test]
+fn a_reload_by_which_a_cluster_cannot_have_its_endpoints_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("farm.endpoints");
+    let address = free_address();
+    let config = |more: &str| {
+        let text = format!(
+            "version: 1\nadmin: off\nlisteners: [{{address: '{address}'}}]\n\
+             clusters: {{farm: {{endpoints_file: '{}'{more}}}}}\nroutes: [{{cluster: farm}}]\n",
+            path.display()
+        );
+        let loaded = sprat_config::parse(&text, "test", &|_| None);
+        loaded.unwrap_or_else(|errors| panic!("{errors}")).config
+    };
+    for (file, more) in [
+        // The station would go on.
+        ("- unix:/run/nowhere.sock\n", ", tls: {}"),
+        // Another would be made.
+        (
+            "- {address: '127.0.0.1:1'}\n- {address: '127.0.0.1:2', priority: 1}\n",
+            ", dispatch: rpsq",
+        ),
+    ] {
+        put(&path, file);
+        let proxy = Proxy::start(&config(""));
+        let control = proxy.server.as_ref().unwrap().control();
+        let error = format!("{:#}", control.reload(&config(more)).unwrap_err());
+        assert!(error.contains("cannot keep its endpoints"), "{error}");
+        // The file is as good as it was.
+        assert_eq!(proxy.metric(&["sprat_endpoints_file_good"]), 1.0);
+        proxy.stop();
+    }
+}
+
+#[test]
 fn sprat_reloads_whatever_a_file_has_unless_its_cluster_is_new() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("farm.endpoints");

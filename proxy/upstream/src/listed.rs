@@ -81,7 +81,8 @@ impl Listing {
     ///
     /// # Errors
     ///
-    /// The file is refused, and there are no endpoints from before.
+    /// The file is refused, and there are no endpoints from before, or the cluster cannot have
+    /// them.
     pub(super) fn first(
         &self,
         file: &EndpointsFile,
@@ -96,6 +97,9 @@ impl Listing {
                 seen: Seen::Nothing,
             });
         };
+        if let (Err(_), Some(before)) = (&read, &before) {
+            check(&before.endpoints, cluster)?;
+        }
         let seen_before = before.as_ref().map(|own| own.seen).unwrap_or_default();
         // Without endpoints from before the station comes to nothing: the file in use is another.
         if read.is_ok() || before.is_some() {
@@ -117,6 +121,21 @@ impl Listing {
             }),
         }
     }
+}
+
+/// Checks that a cluster can have the endpoints that its file gave it before.
+///
+/// # Errors
+///
+/// It cannot have them, as it is configured now.
+pub(super) fn check(listed: &[Endpoint], cluster: &Cluster) -> anyhow::Result<()> {
+    let checked = sprat_config::check_listed(listed, cluster);
+    checked.map_err(|error| {
+        anyhow!(
+            "the cluster `{}` cannot keep its endpoints: {error}",
+            cluster.name
+        )
+    })
 }
 
 /// Warns in the log that a file is refused.

@@ -65,6 +65,9 @@ impl SharedCluster {
         let listing = before.map_or_else(Arc::default, |before| Arc::clone(&before.listing));
         let station = match before {
             Some(before) if before.decides == decides && before.finds_and_judges_as(cluster) => {
+                if cluster.endpoints_file.is_some() {
+                    listed::check(&before.station.source.as_listed().endpoints, cluster)?;
+                }
                 Arc::clone(&before.station)
             }
             _ => {

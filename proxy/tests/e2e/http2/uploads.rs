@@ -66,7 +66,11 @@ fn a_request_of_known_length_is_whole_before_its_end_is_told() {
         let mut old = proxy.connect();
         let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         assert!(old.send(format!("{chunked}0\r\n\r\n")));
-        for (length, data) in [("5", "hello"), ("0", "")] {
+        for (length, data, has_trailers) in [
+            ("5", "hello", false),
+            ("5", "hello", true),
+            ("0", "", false),
+        ] {
             let mut raw = Raw::connect(proxy.address, &[]);
             let fields = block(&[
                 (":method", "POST"),
@@ -77,7 +81,12 @@ fn a_request_of_known_length_is_whole_before_its_end_is_told() {
             ]);
             raw.frame(HEADERS, END_HEADERS, 1, &fields);
             raw.frame(DATA, 0, 1, data.as_bytes());
-            raw.frame(DATA, END_STREAM, 1, b"");
+            if has_trailers {
+                let trailers = block(&[("x-checksum", "1")]);
+                raw.frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers);
+            } else {
+                raw.frame(DATA, END_STREAM, 1, b"");
+            }
             let head = raw.find(|frame| frame.kind == HEADERS).unwrap();
             assert_eq!(head.status(), Some(200), "{length}");
             assert!(raw.end_of(1).unwrap().ends_stream());

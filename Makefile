@@ -164,7 +164,8 @@ demo-envoy: ## Envoy with a filter of Sprat's and a demo farm (CONFIG=, see conf
 
 fault-simulation: ## The proxy among peers that fail, in virtual time (SEEDS=20000)
 	@scripts/setup-run.sh
-	SEEDS=$${SEEDS:-20000} cargo test --locked -p sprat --test faults nothing -- --nocapture
+	SEEDS=$${SEEDS:-20000} CARGO_PROFILE_TEST_OPT_LEVEL=1 \
+		cargo test --locked -p sprat --test faults nothing -- --nocapture
 
 fuzz-smoke: ## Each fuzz target for half a minute (EACH_S=30 TARGETS=...)
 	@scripts/setup-run.sh

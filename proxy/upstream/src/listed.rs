@@ -53,10 +53,10 @@ pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, 
         Err(error) => return Some((Seen::Nothing, Err(error.to_string()))),
     };
     let read = sprat_config::load_endpoints(path, cluster);
-    // One that is being written is looked at again.
+    // One that is being written, or was replaced meanwhile, is looked at again.
     let after = found().unwrap_or_default();
     let read = read.map_err(|errors| errors.lines().next().unwrap_or_default());
-    (before == after || read.is_err()).then_some((before, read))
+    (before == after).then_some((before, read))
 }
 
 impl Listing {

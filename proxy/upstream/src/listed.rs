@@ -1,16 +1,18 @@
 //! The endpoints in a cluster's file, which is looked at again and again.
 //!
-//! A file is looked at by its number, size and times, and read when one of these has changed: so
+//! A file is looked at by its number, size and time, and read when one of these has changed: so
 //! it may be replaced (rename(2)) or written over. If it cannot be read, the endpoints stay as
 //! they are.
 
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use anyhow::{Context as _, anyhow};
 use sprat_config::resolved::{Cluster, Endpoint, EndpointsFile};
 use sprat_net::problem::Problem;
-use sprat_net::stamp::Stamp;
 
 /// The ways in which reading a file may end, in the order in which [`Listing::reads`] counts them.
 pub const LISTING_RESULTS: [&str; 2] = ["applied", "refused"];
@@ -30,8 +32,17 @@ pub struct Listing {
 pub(super) enum Seen {
     #[default]
     Nothing,
-    /// The stamp of the file.
-    File(Stamp),
+    /// The file's device, inode number, size, and time of modification (s, ns). Not the time of
+    /// the last change of its status, which a file that is being replaced gets as well: it would
+    /// be taken for another.
+    File(u64, u64, u64, (i64, i64)),
+}
+
+impl Seen {
+    fn of(file: &Metadata) -> Self {
+        let time = (file.mtime(), file.mtime_nsec());
+        Self::File(file.dev(), file.ino(), file.len(), time)
+    }
 }
 
 /// The endpoints that a station begins with, and the state in which their file was seen.
@@ -46,17 +57,17 @@ pub(super) type Read = Result<Vec<Endpoint>, String>;
 
 /// Reads a file, unless it is still the one that was `seen`, or is being written.
 pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, Read)> {
-    let found = || Stamp::of(path).map(Seen::File);
-    let before = match found() {
+    let found = |path: &Path| io::Result::Ok(Seen::of(&std::fs::metadata(path)?));
+    let before = match found(path) {
         Ok(now) if now == seen => return None,
         Ok(now) => now,
         Err(error) => return Some((Seen::Nothing, Err(error.to_string()))),
     };
     let read = sprat_config::load_endpoints(path, cluster);
-    // One that is being written, or was replaced meanwhile, is looked at again.
-    let after = found().unwrap_or_default();
+    // One that is being written is looked at again.
+    let after = found(path).unwrap_or_default();
     let read = read.map_err(|errors| errors.lines().next().unwrap_or_default());
-    (before == after).then_some((before, read))
+    (before == after || read.is_err()).then_some((before, read))
 }
 
 impl Listing {

@@ -53,8 +53,7 @@ pub(crate) fn restrict(own: &Match, delta: &Delta, common: Common<'_>) -> Result
         }
         Delta::Hosts(list) if own.hosts.is_empty() => next.hosts.clone_from(list),
         Delta::Hosts(list) => {
-            let fits = |host: &&String| own.hosts.iter().any(|one| covers(one, host));
-            next.hosts = list.iter().filter(fits).cloned().collect();
+            next.hosts = shared_hosts(&own.hosts, list);
             if next.hosts.is_empty() {
                 return Ok(Vec::new());
             }
@@ -132,6 +131,29 @@ pub(crate) fn takes_all(pattern: &Pattern) -> bool {
     all.contains(&&*pattern.text)
 }
 
+/// Returns the patterns of the hosts that both lists have: of each two patterns the narrower one,
+/// and none of two without a host in common. Patterns that `others` covers stay as they are, in
+/// their order. An empty list is no host here.
+fn shared_hosts(own: &[String], others: &[String]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut put = |host: &String| {
+        if !found.contains(host) {
+            found.push(host.clone());
+        }
+    };
+    for one in own {
+        if others.iter().any(|other| covers(other, one)) {
+            put(one);
+        } else {
+            others
+                .iter()
+                .filter(|other| covers(one, other))
+                .for_each(&mut put);
+        }
+    }
+    found
+}
+
 /// Returns whether a pattern of hosts covers all hosts of another.
 pub(crate) fn covers(own: &str, other: &str) -> bool {
     match own.strip_prefix('*') {
@@ -181,4 +203,39 @@ pub(crate) fn present(name: &str, counts_zero: bool, inverted: bool) -> Value {
         pairs.push(("invert_match".to_owned(), word("true")));
     }
     Value::Map(pairs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_patterns_of_hosts_the_narrower_stays() {
+        let list =
+            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+        for (own, others, expected) in [
+            ("a.x", "a.x", "a.x"),
+            ("a.x", "b.x", ""),
+            ("a.x", "*.x", "a.x"),
+            ("*.x", "a.x", "a.x"),
+            ("*.x", "*.x", "*.x"),
+            ("*.x", "*.a.x", "*.a.x"),
+            ("*.a.x", "*.x", "*.a.x"),
+            ("*.a.x", "*.b.x", ""),
+            // A domain is none of the hosts below it, and no host below a longer name.
+            ("x", "*.x", ""),
+            ("*.x", "x", ""),
+            ("a.yx", "*.x", ""),
+            ("x *.x", "*.x", "*.x"),
+            ("*.x", "x *.x", "*.x"),
+            ("x *.x", "x a.x", "x a.x"),
+            ("a.x b.x c.y", "*.x", "a.x b.x"),
+            ("*.x", "b.x a.x c.y", "b.x a.x"),
+            ("*.x *.a.x", "b.a.x", "b.a.x"),
+            ("a.x b.x", "b.x a.x", "a.x b.x"),
+        ] {
+            let found = shared_hosts(&list(own), &list(others));
+            assert_eq!(found, list(expected), "{own} and {others}");
+        }
+    }
 }

@@ -318,6 +318,38 @@ fn alternatives_are_asked_in_turn() {
     assert_eq!(found, expected);
 }
 
+/// Checks that a rule for many hosts counts for one of them alone, and the other way round.
+#[test]
+fn conditions_on_hosts_narrow_each_other() {
+    let denied = "  \
+  - match: {hosts: [b.example.org]}
+    direct_response: {status: 403}
+  - cluster: b";
+    for condition in [
+        "{ hdr(host) b.example.org } { hdr_end(host) .example.org }",
+        "{ hdr_end(host) .example.org } { hdr(host) b.example.org }",
+    ] {
+        let found = routes(&format!("http-request deny if {condition}"));
+        assert_eq!(found, denied, "{condition}");
+    }
+    // A backend denies what a host leads there.
+    let text = "defaults\n mode http\nfrontend f\n bind :80\n \
+                use_backend d if { hdr(host) b.example.org }\n default_backend c\n\
+                backend d\n http-request deny if { hdr_end(host) .example.org }\n \
+                server a 10.0.0.3:80\nbackend c\n server a 10.0.0.2:80\n";
+    let config = parsed(&import(text));
+    let first = &config.routes[0];
+    assert!(!forwards(first) && first.matches.hosts.len() == 1);
+    // Who is excepted from the rule stays so.
+    let excepted =
+        routes("http-request deny if { hdr(host) b.example.org } !{ hdr_end(host) .example.org }");
+    let expected = "  \
+  - match: {hosts: [b.example.org]}
+    cluster: b
+  - cluster: b";
+    assert_eq!(excepted, expected);
+}
+
 /// Checks that conditions on what earlier rules have changed are not asked of what came.
 #[test]
 fn conditions_look_at_what_rules_have_changed() {

@@ -7,7 +7,7 @@ mod common;
 use common::Memory;
 use proptest::prelude::*;
 use sprat_config::resolved::{Account, Action, Config, Route};
-use sprat_import::{Imported, Options, Outcome, haproxy};
+use sprat_import::{Imported, Note, Options, Outcome, haproxy};
 
 fn import(text: &str) -> Imported {
     let mut files = Memory::of(&[("haproxy.cfg", text)]);
@@ -179,6 +179,80 @@ fn backends_become_clusters() {
         imported.yaml
     );
     assert_eq!(config.routes[0].response_timeout.as_secs(), 30);
+}
+
+/// Checks that health checks ask what HAProxy asks, and take the answers that it takes.
+#[test]
+fn checks_ask_and_expect_the_same() {
+    let import_of = |lines: &str| {
+        import(&format!(
+            "defaults\n mode http\nlisten l\n bind :80\n {lines}\n server a 10.0.0.1:80 check\n"
+        ))
+    };
+    let exceptions = |imported: &Imported| {
+        let is_one =
+            |own: &&Note| own.directive.contains("chk") || own.directive.contains("check ");
+        imported.summary.exceptions().filter(is_one).count()
+    };
+    let host = Some("a.example");
+    for (lines, method, path, host, statuses) in [
+        ("option httpchk", "OPTIONS", "/", None, vec![(200, 399)]),
+        (
+            "option httpchk /up",
+            "OPTIONS",
+            "/up",
+            None,
+            vec![(200, 399)],
+        ),
+        (
+            "option httpchk GET /up HTTP/1.1\\r\\nHost:\\ a.example",
+            "GET",
+            "/up",
+            host,
+            vec![(200, 399)],
+        ),
+        (
+            "option httpchk GET /up HTTP/1.1 a.example\n http-check expect status 200,300-310",
+            "GET",
+            "/up",
+            host,
+            vec![(200, 200), (300, 310)],
+        ),
+        (
+            "option httpchk\n http-check send meth HEAD uri /host ver HTTP/1.1 hdr Host a.example",
+            "HEAD",
+            "/host",
+            host,
+            vec![(200, 399)],
+        ),
+    ] {
+        let imported = import_of(lines);
+        let config = parsed(&imported);
+        let checks = config.clusters[0].resilience.health_checks.as_ref();
+        let http = checks.unwrap().http.as_ref().unwrap();
+        assert_eq!(
+            (&*http.method, &*http.path, http.host.as_deref()),
+            (method, path, host),
+            "{lines}"
+        );
+        assert_eq!(http.expected_statuses, statuses, "{lines}");
+        assert_eq!(exceptions(&imported), 0, "{lines}");
+    }
+    // What checks cannot send or ask is told, and takes nothing else away.
+    for lines in [
+        "http-check send hdr X-A b",
+        "http-check send hdr Host %[src]",
+        "http-check send meth POST uri / body x",
+        "http-check send uri-lf /%[src]",
+        "http-check expect ! status 500",
+        "http-check expect status 100",
+        "http-check expect status 200\n http-check expect string ok",
+    ] {
+        let imported = import_of(&format!("option httpchk\n {lines}"));
+        assert_eq!(exceptions(&imported), 1, "{lines}");
+        let config = parsed(&imported);
+        assert!(config.clusters[0].resilience.health_checks.is_some());
+    }
 }
 
 #[test]

@@ -254,65 +254,139 @@ fn dispatch(section: &Section, ledger: &mut Ledger) -> Value {
     found
 }
 
-fn health_checks(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Option<Value> {
-    let option = section.option("httpchk");
-    let sends = section.all(&["http-check", "send"]);
-    let expects = section.all(&["http-check", "expect"]);
-    let mut http = Map::new();
-    if let Some(line) = option {
-        ledger.carried(line.id);
+/// The request of a health check, as far as Sprat's checks can send it.
+struct CheckRequest<'l> {
+    method: &'l str,
+    path: &'l str,
+    host: Option<&'l str>,
+}
+
+impl<'l> CheckRequest<'l> {
+    /// Reads `option httpchk`, after whose version fields may stand, and then the host by itself.
+    fn of(line: &'l Line, ledger: &mut Ledger) -> Self {
         let (method, path) = match line.words.len() {
             0..=2 => ("OPTIONS", "/"),
-            3 => ("GET", line.word(2)),
+            3 => ("OPTIONS", line.word(2)),
             _ => (line.word(2), line.word(3)),
         };
-        http.push(("path".to_owned(), text(path)));
-        http.push(("method".to_owned(), text(method)));
-    }
-    for line in sends {
-        ledger.carried(line.id);
-        let mut set = |key: &str, value: Option<&str>| {
-            let Some(value) = value else { return };
-            http.retain(|(own, _)| own != key);
-            http.push((key.to_owned(), text(value)));
+        let mut own = Self {
+            method,
+            path,
+            host: None,
         };
-        set("path", line.after("uri"));
-        set("method", line.after("meth"));
-        if line
-            .words
-            .windows(2)
-            .any(|pair| pair[0] == "hdr" && pair[1].eq_ignore_ascii_case("host"))
-        {
-            let host = line
-                .words
-                .iter()
-                .position(|own| own.eq_ignore_ascii_case("host"));
-            set(
-                "host",
-                host.and_then(|at| line.words.get(at + 1))
-                    .map(String::as_str),
-            );
+        let fields = line.word(4).lines().skip(1);
+        let mut is_whole = true;
+        for field in fields.filter(|field| !field.is_empty()) {
+            let (name, value) = field.split_once(':').unwrap_or((field, ""));
+            is_whole &= own.takes(name, value);
         }
+        if !line.word(5).is_empty() {
+            is_whole &= own.takes("host", line.word(5));
+        }
+        tell_of_request(line, is_whole, ledger);
+        own
     }
-    for line in expects {
-        match (line.word(2), line.word(3)) {
-            ("status", codes) if !line.has("!") => {
-                ledger.carried(line.id);
-                let codes = codes.split(',').map(text).collect();
-                http.push(("expected_statuses".to_owned(), Value::List(codes)));
+
+    /// Reads `http-check send`, which replaces what `option httpchk` says.
+    fn send(&mut self, line: &'l Line, ledger: &mut Ledger) {
+        let mut is_whole = true;
+        let mut words = line.words.iter().skip(2).map(String::as_str);
+        while let Some(name) = words.next() {
+            let value = words.next().unwrap_or_default();
+            match name {
+                "meth" => self.method = value,
+                "uri" => self.path = value,
+                "hdr" => is_whole &= self.takes(value, words.next().unwrap_or_default()),
+                "ver" | "comment" => {}
+                _ => is_whole = false,
             }
-            _ => ledger.not(
+        }
+        tell_of_request(line, is_whole, ledger);
+    }
+
+    /// Takes a field over, and returns whether checks can send it: a fixed `Host`.
+    fn takes(&mut self, name: &str, value: &'l str) -> bool {
+        let value = value.trim();
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-:[]".contains(&b);
+        let is_host = name.trim().eq_ignore_ascii_case("host");
+        let is_sent = is_host && !value.is_empty() && value.bytes().all(fits);
+        if is_sent {
+            self.host = Some(value);
+        }
+        is_sent
+    }
+}
+
+/// Notes whether checks send all that a line asks for.
+fn tell_of_request(line: &Line, is_whole: bool, ledger: &mut Ledger) {
+    match is_whole {
+        true => ledger.carried(line.id),
+        false => ledger.nearly(
+            line.id,
+            "a check has a fixed path and a fixed `Host`, no other fields and no body: the rest \
+             is left out",
+        ),
+    }
+}
+
+/// Returns the keys of a check by HTTP, as `option httpchk` and `http-check` have it.
+fn http_check(section: &Section, option: &Line, ledger: &mut Ledger) -> Map {
+    let mut request = CheckRequest::of(option, ledger);
+    for line in section.all(&["http-check", "send"]) {
+        request.send(line, ledger);
+    }
+    let mut statuses = None;
+    for line in section.all(&["http-check", "expect"]) {
+        let found = match line.word(2) {
+            "status" if statuses.is_none() => status_ranges(line.word(3)),
+            _ => None,
+        };
+        match found {
+            Some(_) => {
+                ledger.carried(line.id);
+                statuses = found;
+            }
+            None => ledger.not(
                 line.id,
-                "checks look at the status: see `expected_statuses`",
+                "checks look at the status, by one list: see `expected_statuses`",
             ),
         }
     }
+    // Those that HAProxy expects of its own accord.
+    let statuses = statuses.unwrap_or_else(|| vec![word("200-399")]);
+    let mut out = vec![
+        ("path".to_owned(), text(request.path)),
+        ("method".to_owned(), text(request.method)),
+    ];
+    out.extend(request.host.map(|own| ("host".to_owned(), text(own))));
+    out.push(("expected_statuses".to_owned(), Value::List(statuses)));
+    out
+}
+
+/// Returns the statuses and ranges of a list with commas; none if checks expect no such statuses.
+fn status_ranges(list: &str) -> Option<Vec<Value>> {
+    let is_status = |code: &u64| (200..=599).contains(code);
+    let each = list.split(',').map(|own| {
+        let (from, to) = own.split_once('-').unwrap_or((own, own));
+        let from = whole(from).filter(is_status)?;
+        let to = whole(to).filter(is_status)?;
+        match from == to {
+            true => Some(word(from)),
+            false => (from < to).then(|| word(format!("{from}-{to}"))),
+        }
+    });
+    each.collect()
+}
+
+fn health_checks(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Option<Value> {
+    let option = section.option("httpchk");
+    let http = option.map(|line| http_check(section, line, ledger));
     let checks = servers.checks.as_ref()?;
     let mut out = Map::new();
-    match option.is_some() {
-        true => out.push(("http_health_check".to_owned(), Value::Map(http))),
-        false => out.push(("tcp_health_check".to_owned(), Value::Map(Map::new()))),
-    }
+    out.push(match http {
+        Some(http) => ("http_health_check".to_owned(), Value::Map(http)),
+        None => ("tcp_health_check".to_owned(), Value::Map(Map::new())),
+    });
     let interval = checks.interval.unwrap_or(Duration::from_secs(2));
     out.push(("interval".to_owned(), time_value(interval)));
     if let Some(line) = section.one(&["timeout", "check"]) {

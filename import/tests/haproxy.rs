@@ -255,6 +255,19 @@ fn checks_ask_and_expect_the_same() {
     }
 }
 
+/// Checks that a slow answer fails a check when it fails HAProxy's.
+#[test]
+fn a_check_may_last_an_interval() {
+    let text = "defaults\n mode http\nlisten l\n bind :80\n server a 10.0.0.1:80 check inter 7s\n";
+    let lasts = |text: &str| {
+        let config = parsed(&import(text));
+        let checks = config.clusters[0].resilience.health_checks.as_ref();
+        checks.unwrap().timeout.as_secs()
+    };
+    assert_eq!(lasts(text), 7);
+    assert_eq!(lasts(&text.replace(" bind", " timeout check 3s\n bind")), 3);
+}
+
 #[test]
 fn sessions_are_kept_by_a_cookie() {
     let text = "defaults\n mode http\nlisten l\n bind 127.0.0.1:8080\n \

@@ -389,12 +389,14 @@ fn health_checks(section: &Section, servers: &Backend, ledger: &mut Ledger) -> O
     });
     let interval = checks.interval.unwrap_or(Duration::from_secs(2));
     out.push(("interval".to_owned(), time_value(interval)));
+    // What HAProxy has as the time of a whole check, unless `timeout check` says otherwise.
+    let mut span = interval;
     if let Some(line) = section.one(&["timeout", "check"]) {
         ledger.carried(line.id);
-        if let Some(span) = time(line.word(2), 1).filter(|own| !own.is_zero()) {
-            out.push(("timeout".to_owned(), time_value(span)));
-        }
+        let given = time(line.word(2), 1).filter(|own| !own.is_zero());
+        span = given.unwrap_or(span);
     }
+    out.push(("timeout".to_owned(), time_value(span)));
     let counts = [
         ("healthy_threshold", checks.rise),
         ("unhealthy_threshold", checks.fall),

@@ -510,6 +510,10 @@ fn criteria_match_no_less() {
             "- match: {hosts: ['*.a.example']}",
         ),
         (
+            "hdr(host) b.example a.example:80",
+            "- match: {headers: [{name: host, safe_regex: '(?i:b\\.example)'}]}",
+        ),
+        (
             "hdr_end(host) a.example",
             "- match: {headers: [{name: host, safe_regex: '.*(?i:a\\.example)'}]}",
         ),

@@ -510,7 +510,11 @@ fn listed(name: &str, how: How, caseless: bool, values: &[String]) -> Vec<Delta>
 fn host(how: How, values: &[String]) -> Test {
     let values: Vec<String> = values.iter().map(|own| own.to_ascii_lowercase()).collect();
     let is_end = |own: &String| how == How::Ends && own.starts_with('.');
-    if !values.is_empty() && (how == How::Equal || values.iter().all(is_end)) {
+    // `hosts` have no ports; a route with others would be left out, and what it refuses be served.
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let is_name = |own: &String| own.as_str() != "." && own.bytes().all(fits);
+    let is_known = how == How::Equal || values.iter().all(is_end);
+    if is_known && !values.is_empty() && values.iter().all(is_name) {
         let host = |own: String| match how {
             How::Equal => own,
             _ => format!("*{own}"),

@@ -289,10 +289,8 @@ struct AnswerHead<'a>(&'a [Field]);
 impl Fields for AnswerHead<'_> {
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
         // SAFETY: lent during the hook, and this is not kept.
-        let fields = self.0.iter().map(|f| unsafe { (f.key(), f.value()) });
-        let own = fields.filter(|(key, _)| *key == name.as_bytes());
-        own.filter_map(|(_, value)| std::str::from_utf8(value).ok())
-            .any(see)
+        let mut fields = self.0.iter().map(|f| unsafe { (f.key(), f.value()) });
+        fields.any(|(key, value)| key == name.as_bytes() && see(&String::from_utf8_lossy(value)))
     }
 }
 

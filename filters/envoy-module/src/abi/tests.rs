@@ -7,7 +7,7 @@ use super::callbacks::{CALLBACKS, Callbacks, SUCCESS};
 use super::guard::hook;
 use super::hooks::*;
 use super::lent::{Buffer, Envoy, Field, Ours};
-use super::stream::{RECEIVED_RESPONSE_BODY, RESPONSE_HEADERS};
+use super::stream::{RECEIVED_RESPONSE_BODY, REQUEST_HEADERS, RESPONSE_HEADERS};
 use crate::filter::{Step, Woken};
 use crate::host::Metric;
 
@@ -27,6 +27,8 @@ struct Noted {
     /// The next field has the status that its head's hook returns.
     replies: Option<usize>,
     replied: Option<u32>,
+    /// Whether requests bring the field that names a pool, with a value that is no text.
+    forged: bool,
     answered: Vec<(u32, String)>,
 }
 
@@ -60,6 +62,7 @@ unsafe extern "C" fn header(
     let found = match (map, name) {
         (RESPONSE_HEADERS, b":status") => Buffer::of(b"200"),
         (RESPONSE_HEADERS, b"content-length") => Buffer::of(b"500"),
+        (REQUEST_HEADERS, b"x-sprat-cluster") if noted(|noted| noted.forged) => Buffer::of(b"\xff"),
         _ => return false,
     };
     // SAFETY: a place for the answer.
@@ -358,6 +361,25 @@ fn a_panic_lets_a_held_request_go_on_and_frees_its_place() {
         for stream in [first, second, third] {
             envoy_dynamic_module_on_http_filter_destroy(stream);
         }
+        envoy_dynamic_module_on_http_filter_config_destroy(config);
+    }
+}
+
+#[test]
+fn a_forged_field_whose_value_is_no_text_is_gone() {
+    let config = configured(&ONE_PLACE.replace("farm", "forged"));
+    noted(|noted| noted.forged = true);
+    let [(stream, goes)] = asking(config);
+    assert_eq!(goes, CONTINUE);
+    let Noted { set, .. } = noted(std::mem::take);
+    assert_eq!(
+        set[0],
+        ("x-sprat-cluster".to_owned(), String::new()),
+        "removed first"
+    );
+    // SAFETY: as above.
+    unsafe {
+        envoy_dynamic_module_on_http_filter_destroy(stream);
         envoy_dynamic_module_on_http_filter_config_destroy(config);
     }
 }

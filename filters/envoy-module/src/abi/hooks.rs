@@ -15,7 +15,7 @@ use super::callbacks::{
 use super::guard::{OurConfig, OurFilter, guarded, hook, log_panic};
 use super::lent::{Buffer, Envoy, Field, Ours};
 use super::metrics::Metrics;
-use super::stream::{answer, resume};
+use super::stream::{answer, is_answered_within, resume};
 use crate::desk::Verdict;
 use crate::filter::{Filter, Step, Woken};
 use crate::module::configure;
@@ -317,6 +317,9 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout
     _body: *const Buffer,
     _chunks: usize,
 ) {
+    if is_answered_within(envoy) {
+        return;
+    }
     let fields = match fields.is_null() || result != SUCCESS {
         true => &[][..],
         // SAFETY: lent during the hook.

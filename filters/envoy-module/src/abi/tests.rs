@@ -29,6 +29,9 @@ struct Noted {
     replied: Option<u32>,
     /// Whether requests bring the field that names a pool, with a value that is no text.
     forged: bool,
+    /// The filter of a stream whose request is a GET, and whose callout Envoy itself answers before
+    /// it is sent.
+    answers_within: Option<usize>,
     answered: Vec<(u32, String)>,
 }
 
@@ -62,6 +65,9 @@ unsafe extern "C" fn header(
     let found = match (map, name) {
         (RESPONSE_HEADERS, b":status") => Buffer::of(b"200"),
         (RESPONSE_HEADERS, b"content-length") => Buffer::of(b"500"),
+        (REQUEST_HEADERS, b":method") if noted(|noted| noted.answers_within.is_some()) => {
+            Buffer::of(b"GET")
+        }
         (REQUEST_HEADERS, b"x-sprat-cluster") if noted(|noted| noted.forged) => Buffer::of(b"\xff"),
         _ => return false,
     };
@@ -159,7 +165,7 @@ unsafe extern "C" fn set_metadata(_: Envoy, space: Buffer, key: Buffer, value: B
 }
 
 unsafe extern "C" fn callout(
-    _: Envoy,
+    envoy: Envoy,
     _: *mut u64,
     _: Buffer,
     _: *mut Field,
@@ -167,6 +173,24 @@ unsafe extern "C" fn callout(
     _: Buffer,
     _: u64,
 ) -> u32 {
+    if let Some(stream) = noted(|noted| noted.answers_within.take()) {
+        let ours = std::ptr::without_provenance::<c_void>(stream);
+        let fields = [Field::of(":status", "503")];
+        let (fields, count) = (fields.as_ptr(), fields.len());
+        // SAFETY: the test has put a stream there that exists; the fields are there during the call.
+        unsafe {
+            envoy_dynamic_module_on_http_filter_http_callout_done(
+                envoy,
+                ours,
+                0,
+                SUCCESS,
+                fields,
+                count,
+                std::ptr::null(),
+                0,
+            );
+        }
+    }
     SUCCESS
 }
 
@@ -379,6 +403,29 @@ fn a_forged_field_whose_value_is_no_text_is_gone() {
     );
     // SAFETY: as above.
     unsafe {
+        envoy_dynamic_module_on_http_filter_destroy(stream);
+        envoy_dynamic_module_on_http_filter_config_destroy(config);
+    }
+}
+
+#[test]
+fn a_callout_that_is_answered_within_its_call_is_none() {
+    let config = configured(
+        r#"{"clusters": {"within": {
+            "pools": [{"name": "small", "size_range": {"to": "10KB"}},
+                      {"name": "large", "size_range": {"from": "10KB"}}],
+            "dispatch": "sita", "head_probe": {"budget": "5ms"}}}}"#,
+    );
+    // SAFETY: as above.
+    unsafe {
+        let stream = envoy_dynamic_module_on_http_filter_new(config, STREAM);
+        noted(|noted| noted.answers_within = Some(stream.addr()));
+        let status = envoy_dynamic_module_on_http_filter_request_headers(STREAM, stream, true);
+        assert_eq!(noted(|noted| noted.answers_within), None, "it was asked");
+        assert_eq!(status, CONTINUE, "nobody waits for another answer");
+        let Noted { set, .. } = noted(std::mem::take);
+        let pool = ("x-sprat-cluster".to_owned(), "small".to_owned());
+        assert_eq!(set, [pool]);
         envoy_dynamic_module_on_http_filter_destroy(stream);
         envoy_dynamic_module_on_http_filter_config_destroy(config);
     }

@@ -14,6 +14,8 @@ use crate::host::Metric;
 /// A record of the calls to the functions that stand in for Envoy's.
 #[derive(Default)]
 struct Noted {
+    /// The names of the counters and gauges that were defined.
+    defined: Vec<String>,
     counted: Vec<(usize, u64)>,
     continued: usize,
     logged: Vec<String>,
@@ -134,10 +136,19 @@ unsafe extern "C" fn delete(_: Envoy) {
     noted(|noted| noted.schedulers -= 1);
 }
 
-unsafe extern "C" fn define(_: Envoy, _: Buffer, _: *mut Buffer, _: usize, id: *mut usize) -> u32 {
+unsafe extern "C" fn define(
+    _: Envoy,
+    name: Buffer,
+    _: *mut Buffer,
+    _: usize,
+    id: *mut usize,
+) -> u32 {
     thread_local! {
         static NEXT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     }
+    // SAFETY: lent by the caller.
+    let name = unsafe { String::from_utf8_lossy(name.bytes()).into_owned() };
+    noted(|noted| noted.defined.push(name));
     // SAFETY: a place for the answer.
     unsafe { *id = NEXT.replace(NEXT.get() + 1) };
     0
@@ -275,6 +286,18 @@ fn a_bad_configuration_is_null_and_logged() {
     let logged = noted(|noted| noted.logged.join("\n"));
     assert!(logged.contains("boundary:1:"), "{logged}");
     assert!(logged.contains("fast"), "{logged}");
+}
+
+#[test]
+fn only_what_the_module_counts_is_defined() {
+    let config = configured("{}");
+    let defined = noted(|noted| std::mem::take(&mut noted.defined));
+    assert!(defined.iter().any(|name| name == "sprat.waiting"));
+    let elsewhere = ["sprat.held", "sprat.shared", "sprat.unscheduled"];
+    let of_the_wasm_filter = |name: &&String| elsewhere.iter().any(|own| name.starts_with(own));
+    assert_eq!(defined.iter().find(of_the_wasm_filter), None);
+    // SAFETY: it was made above.
+    unsafe { envoy_dynamic_module_on_http_filter_config_destroy(config) };
 }
 
 #[test]

@@ -6,7 +6,8 @@ use sprat_scheduler::catalogue::{KeyHasher, MAX_VARY};
 /// The header fields of a request or a response.
 pub trait Fields {
     /// Calls `see` with each value of the fields of this name until it returns true; returns
-    /// whether it did. The name is in lower case. Values that are no text are passed over.
+    /// whether it did. The name is in lower case. Bytes that are no text are shown as replacement
+    /// characters: they must not hide a value from the rules.
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool;
 
     /// Returns whether there is a field of this name, whatever its value.

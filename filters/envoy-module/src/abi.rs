@@ -11,6 +11,9 @@
 //!   may end the stream, and so call its hooks, `destroy` among them, before
 //!   they return. So each is the last thing that a hook does, when no
 //!   reference to the filter is left.
+//! - A callout may be answered before the call that sends it returns: Envoy
+//!   itself answers for a cluster without a healthy endpoint. The hook for
+//!   the answer leaves the filter alone then.
 //! - What Envoy lends (a header's value) is there until the hook returns, or a
 //!   field of that head is set.
 //! - A scheduler may be used from any thread, and outlives its stream.

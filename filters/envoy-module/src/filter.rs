@@ -122,6 +122,11 @@ impl Filter {
 
     /// Takes the response's head, which is the whole response if `end`.
     pub(crate) fn on_response_head(&mut self, host: &mut impl Host, now: Time, end: bool) -> Step {
+        if self.held {
+            // Envoy answers by itself, as after a timeout: the request goes to no pool any more,
+            // and a second answer would cut this one short.
+            self.leave(Some(&*host), now);
+        }
         let mut spec = ResponseSpec {
             class: self.class,
             size: Size::Unknown,

@@ -49,8 +49,7 @@ impl<H: Host> fields::Fields for HeadOf<'_, H> {
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
         (0..)
             .map_while(|index| self.0.value(self.1, name, index))
-            .filter_map(|value| std::str::from_utf8(value).ok())
-            .any(see)
+            .any(|value| see(&String::from_utf8_lossy(value)))
     }
 }
 

@@ -131,7 +131,7 @@ impl Worker {
 
     /// Decides about a request whose head has come.
     fn request(&mut self, context: u32) -> Step {
-        let fields = HostFields(MapType::HttpRequestHeaders);
+        let fields = HostFields::of(MapType::HttpRequestHeaders);
         let texts = [":method", ":authority", ":path"].map(|name| fields.text(name));
         let head = RequestHead {
             client: self.filter.wants_client().then(client).flatten(),
@@ -248,7 +248,7 @@ fn client() -> Option<IpAddr> {
 impl Context for Stream {
     /// Takes the answer to a request of the filter's own. An answer without fields is a failure.
     fn on_http_call_response(&mut self, token: u32, fields: usize, _: usize, _: usize) {
-        let head = HostFields(MapType::HttpCallResponseHeaders);
+        let head = HostFields::of(MapType::HttpCallResponseHeaders);
         let status: Option<u16> = (fields > 0)
             .then(|| head.text(":status").parse().ok())
             .flatten();
@@ -290,7 +290,7 @@ impl HttpContext for Stream {
     fn on_http_response_headers(&mut self, _fields: usize, end: bool) -> Action {
         let id = self.id.into();
         self.pass_or_pause(|filter, now, calls| {
-            let fields = HostFields(MapType::HttpResponseHeaders);
+            let fields = HostFields::of(MapType::HttpResponseHeaders);
             let head = ResponseHead {
                 status: fields.text(":status").parse().unwrap_or(0),
                 fields: &fields,

@@ -1,28 +1,41 @@
-//! The header fields of a message, read from the host one by one: most rules look at few.
+//! The header fields of a message, read from the host when the first is asked for.
+
+use std::cell::OnceCell;
 
 use proxy_wasm::hostcalls;
 use proxy_wasm::types::MapType;
 use sprat_config::fields::Fields;
 
 /// The fields of the message that the present callback is about.
-pub(crate) struct HostFields(pub(crate) MapType);
+pub(crate) struct HostFields {
+    map: MapType,
+    /// The names and values of all fields, once a rule has asked for one.
+    all: OnceCell<Vec<(String, Vec<u8>)>>,
+}
 
 impl Fields for HostFields {
-    /// Shows the value of the fields of one name, which the host joins, to `see`.
+    /// Shows each value of the fields of one name to `see`. Of a name that comes more than once,
+    /// the host's look-up by name knows the first value alone.
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
-        matches!(self.value(name), Some(value) if see(&value))
+        let read = || hostcalls::get_map_bytes(self.map).unwrap_or_default();
+        let mut own = self.all.get_or_init(read).iter();
+        own.any(|(own, value)| own == name && see(&String::from_utf8_lossy(value)))
     }
 }
 
 impl HostFields {
-    /// Returns the value of a field; none if there is no such field, or its value is no text.
-    fn value(&self, name: &str) -> Option<String> {
-        let value = hostcalls::get_map_value_bytes(self.0, name).ok()??;
-        String::from_utf8(value).ok()
+    /// Creates the fields of one of the host's maps, and reads none yet.
+    pub(crate) fn of(map: MapType) -> Self {
+        Self {
+            map,
+            all: OnceCell::new(),
+        }
     }
 
-    /// Returns the value of a field as text; empty if there is none.
+    /// Returns the value of a field that comes once, as text; empty if there is none.
     pub(crate) fn text(&self, name: &str) -> String {
-        self.value(name).unwrap_or_default()
+        let value = hostcalls::get_map_value_bytes(self.map, name);
+        let value = value.ok().flatten().unwrap_or_default();
+        String::from_utf8(value).unwrap_or_default()
     }
 }

@@ -102,7 +102,7 @@ fn response(context: u32, bytes: u64) -> u32 {
 fn about(context: u32, head: MapType, fields: &[(&str, &str)]) {
     let owned = fields
         .iter()
-        .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+        .map(|(n, v)| ((*n).to_owned(), v.as_bytes().to_vec()));
     host(|host| {
         host.effective = context;
         host.heads.insert((context, head as u32), owned.collect());
@@ -135,6 +135,36 @@ fn with_nothing_on_no_stream_is_known() {
     assert!(proxy_on_done(2));
     delete(2);
     assert_eq!(host(|host| host.metric("sprat.requests.default")), 0);
+}
+
+/// Guards against rules that the first of two fields hides the second from, and against a field of
+/// the filter's own that a client brings past it by a value that is no text.
+#[test]
+fn each_field_of_a_name_counts_whatever_its_value() {
+    assert!(configure(
+        "{classes: {gold: {level: 0}}, \
+         class_rules: [{match: {headers: [{name: x-tier, value: gold}]}, class: gold}], \
+         clusters: {farm: {match: {prefix: /farm}, pools: [farm]}}}"
+    ));
+    create(2, ROOT);
+    let fields = [
+        (":method", "GET"),
+        (":authority", "a.example"),
+        (":path", "/"),
+        ("x-tier", "base"),
+        ("x-tier", "gold"),
+    ];
+    about(2, MapType::HttpRequestHeaders, &fields);
+    let head = (2, MapType::HttpRequestHeaders as u32);
+    let forged = ("x-sprat-cluster".to_owned(), vec![0xff]);
+    host(|host| host.heads.get_mut(&head).unwrap().push(forged));
+    assert_eq!(proxy_on_request_headers(2, 6, true), CONTINUE);
+    assert_eq!(host(|host| host.metric("sprat.requests.gold")), 1);
+    assert_eq!(
+        host(|host| host.heads[&head].len()),
+        5,
+        "the forged one is gone"
+    );
 }
 
 #[test]

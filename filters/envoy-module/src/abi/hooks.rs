@@ -15,7 +15,7 @@ use super::callbacks::{
 use super::guard::{OurConfig, OurFilter, guarded, hook, log_panic};
 use super::lent::{Buffer, Envoy, Field, Ours};
 use super::metrics::Metrics;
-use super::stream::{answer, resume};
+use super::stream::{answer, is_answered_within, resume};
 use crate::desk::Verdict;
 use crate::filter::{Filter, Step, Woken};
 use crate::module::configure;
@@ -289,10 +289,8 @@ struct AnswerHead<'a>(&'a [Field]);
 impl Fields for AnswerHead<'_> {
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
         // SAFETY: lent during the hook, and this is not kept.
-        let fields = self.0.iter().map(|f| unsafe { (f.key(), f.value()) });
-        let own = fields.filter(|(key, _)| *key == name.as_bytes());
-        own.filter_map(|(_, value)| std::str::from_utf8(value).ok())
-            .any(see)
+        let mut fields = self.0.iter().map(|f| unsafe { (f.key(), f.value()) });
+        fields.any(|(key, value)| key == name.as_bytes() && see(&String::from_utf8_lossy(value)))
     }
 }
 
@@ -319,6 +317,9 @@ pub(super) unsafe extern "C" fn envoy_dynamic_module_on_http_filter_http_callout
     _body: *const Buffer,
     _chunks: usize,
 ) {
+    if is_answered_within(envoy) {
+        return;
+    }
     let fields = match fields.is_null() || result != SUCCESS {
         true => &[][..],
         // SAFETY: lent during the hook.

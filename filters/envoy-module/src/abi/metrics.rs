@@ -47,8 +47,15 @@ impl Metrics {
 /// Returns whether the module counts this event at all: sizes are not shared between workers, and
 /// the link paces responses.
 fn is_ours(counter: Counter) -> bool {
-    use Counter::{Conflicts, Held, Shared, Size, Unscheduled};
-    let elsewhere = [Conflicts, Held, Shared, Unscheduled, Size(Source::Shared)];
+    use Counter::{Conflicts, Held, HeldChunks, Shared, Size, Unscheduled};
+    let elsewhere = [
+        Conflicts,
+        Held,
+        HeldChunks,
+        Shared,
+        Unscheduled,
+        Size(Source::Shared),
+    ];
     !elsewhere.contains(&counter)
 }
 

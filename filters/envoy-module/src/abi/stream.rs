@@ -27,6 +27,19 @@ const LOAD_BALANCING: &str = "envoy.lb";
 thread_local! {
     /// The stream whose request Envoy is being told to release.
     static RESUMING: Cell<Envoy> = const { Cell::new(std::ptr::null_mut()) };
+    /// The stream whose callout Envoy is being told to send, until it answers that callout.
+    static ASKING: Cell<Envoy> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+/// Notes the answer to a callout, and returns whether it comes within the call that sends the
+/// callout. The stream's filter is in use then, and the call tells it that there is no answer: an
+/// answer that comes so is Envoy's own.
+pub(super) fn is_answered_within(envoy: Envoy) -> bool {
+    let within = ASKING.get() == envoy;
+    if within {
+        ASKING.set(std::ptr::null_mut());
+    }
+    within
 }
 
 const fn map(fields: Fields) -> u32 {
@@ -200,15 +213,18 @@ impl Host for Stream<'_> {
         let mut head: Vec<Field> = head.iter().map(|(n, v)| Field::of(n, v)).collect();
         let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         let (mut id, cluster) = (0, Buffer::of(cluster.as_bytes()));
+        let outer = ASKING.replace(self.envoy);
         // SAFETY: the stream is there during a hook; Envoy copies what it is
-        // given before it returns, and calls no hook of this stream from here.
+        // given before it returns. The one hook of this stream that it may call
+        // from here asks first whether it is within.
         let result = unsafe {
             let (fields, count) = (head.as_mut_ptr(), head.len());
             let body = Buffer::of(&[]);
             let id = &raw mut id;
             (callbacks().callout)(self.envoy, id, cluster, fields, count, body, timeout_ms)
         };
-        result == SUCCESS
+        let is_unanswered = ASKING.replace(outer) == self.envoy;
+        result == SUCCESS && is_unanswered
     }
 
     fn holds_apart(&self) -> bool {

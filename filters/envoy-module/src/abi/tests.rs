@@ -7,13 +7,15 @@ use super::callbacks::{CALLBACKS, Callbacks, SUCCESS};
 use super::guard::hook;
 use super::hooks::*;
 use super::lent::{Buffer, Envoy, Field, Ours};
-use super::stream::{RECEIVED_RESPONSE_BODY, RESPONSE_HEADERS};
+use super::stream::{RECEIVED_RESPONSE_BODY, REQUEST_HEADERS, RESPONSE_HEADERS};
 use crate::filter::{Step, Woken};
 use crate::host::Metric;
 
 /// A record of the calls to the functions that stand in for Envoy's.
 #[derive(Default)]
 struct Noted {
+    /// The names of the counters and gauges that were defined.
+    defined: Vec<String>,
     counted: Vec<(usize, u64)>,
     continued: usize,
     logged: Vec<String>,
@@ -27,6 +29,11 @@ struct Noted {
     /// The next field has the status that its head's hook returns.
     replies: Option<usize>,
     replied: Option<u32>,
+    /// Whether requests bring the field that names a pool, with a value that is no text.
+    forged: bool,
+    /// The filter of a stream whose request is a GET, and whose callout Envoy itself answers before
+    /// it is sent.
+    answers_within: Option<usize>,
     answered: Vec<(u32, String)>,
 }
 
@@ -60,6 +67,10 @@ unsafe extern "C" fn header(
     let found = match (map, name) {
         (RESPONSE_HEADERS, b":status") => Buffer::of(b"200"),
         (RESPONSE_HEADERS, b"content-length") => Buffer::of(b"500"),
+        (REQUEST_HEADERS, b":method") if noted(|noted| noted.answers_within.is_some()) => {
+            Buffer::of(b"GET")
+        }
+        (REQUEST_HEADERS, b"x-sprat-cluster") if noted(|noted| noted.forged) => Buffer::of(b"\xff"),
         _ => return false,
     };
     // SAFETY: a place for the answer.
@@ -125,10 +136,19 @@ unsafe extern "C" fn delete(_: Envoy) {
     noted(|noted| noted.schedulers -= 1);
 }
 
-unsafe extern "C" fn define(_: Envoy, _: Buffer, _: *mut Buffer, _: usize, id: *mut usize) -> u32 {
+unsafe extern "C" fn define(
+    _: Envoy,
+    name: Buffer,
+    _: *mut Buffer,
+    _: usize,
+    id: *mut usize,
+) -> u32 {
     thread_local! {
         static NEXT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     }
+    // SAFETY: lent by the caller.
+    let name = unsafe { String::from_utf8_lossy(name.bytes()).into_owned() };
+    noted(|noted| noted.defined.push(name));
     // SAFETY: a place for the answer.
     unsafe { *id = NEXT.replace(NEXT.get() + 1) };
     0
@@ -156,7 +176,7 @@ unsafe extern "C" fn set_metadata(_: Envoy, space: Buffer, key: Buffer, value: B
 }
 
 unsafe extern "C" fn callout(
-    _: Envoy,
+    envoy: Envoy,
     _: *mut u64,
     _: Buffer,
     _: *mut Field,
@@ -164,6 +184,24 @@ unsafe extern "C" fn callout(
     _: Buffer,
     _: u64,
 ) -> u32 {
+    if let Some(stream) = noted(|noted| noted.answers_within.take()) {
+        let ours = std::ptr::without_provenance::<c_void>(stream);
+        let fields = [Field::of(":status", "503")];
+        let (fields, count) = (fields.as_ptr(), fields.len());
+        // SAFETY: the test has put a stream there that exists; the fields are there during the call.
+        unsafe {
+            envoy_dynamic_module_on_http_filter_http_callout_done(
+                envoy,
+                ours,
+                0,
+                SUCCESS,
+                fields,
+                count,
+                std::ptr::null(),
+                0,
+            );
+        }
+    }
     SUCCESS
 }
 
@@ -248,6 +286,18 @@ fn a_bad_configuration_is_null_and_logged() {
     let logged = noted(|noted| noted.logged.join("\n"));
     assert!(logged.contains("boundary:1:"), "{logged}");
     assert!(logged.contains("fast"), "{logged}");
+}
+
+#[test]
+fn only_what_the_module_counts_is_defined() {
+    let config = configured("{}");
+    let defined = noted(|noted| std::mem::take(&mut noted.defined));
+    assert!(defined.iter().any(|name| name == "sprat.waiting"));
+    let elsewhere = ["sprat.held", "sprat.shared", "sprat.unscheduled"];
+    let of_the_wasm_filter = |name: &&String| elsewhere.iter().any(|own| name.starts_with(own));
+    assert_eq!(defined.iter().find(of_the_wasm_filter), None);
+    // SAFETY: it was made above.
+    unsafe { envoy_dynamic_module_on_http_filter_config_destroy(config) };
 }
 
 #[test]
@@ -358,6 +408,48 @@ fn a_panic_lets_a_held_request_go_on_and_frees_its_place() {
         for stream in [first, second, third] {
             envoy_dynamic_module_on_http_filter_destroy(stream);
         }
+        envoy_dynamic_module_on_http_filter_config_destroy(config);
+    }
+}
+
+#[test]
+fn a_forged_field_whose_value_is_no_text_is_gone() {
+    let config = configured(&ONE_PLACE.replace("farm", "forged"));
+    noted(|noted| noted.forged = true);
+    let [(stream, goes)] = asking(config);
+    assert_eq!(goes, CONTINUE);
+    let Noted { set, .. } = noted(std::mem::take);
+    assert_eq!(
+        set[0],
+        ("x-sprat-cluster".to_owned(), String::new()),
+        "removed first"
+    );
+    // SAFETY: as above.
+    unsafe {
+        envoy_dynamic_module_on_http_filter_destroy(stream);
+        envoy_dynamic_module_on_http_filter_config_destroy(config);
+    }
+}
+
+#[test]
+fn a_callout_that_is_answered_within_its_call_is_none() {
+    let config = configured(
+        r#"{"clusters": {"within": {
+            "pools": [{"name": "small", "size_range": {"to": "10KB"}},
+                      {"name": "large", "size_range": {"from": "10KB"}}],
+            "dispatch": "sita", "head_probe": {"budget": "5ms"}}}}"#,
+    );
+    // SAFETY: as above.
+    unsafe {
+        let stream = envoy_dynamic_module_on_http_filter_new(config, STREAM);
+        noted(|noted| noted.answers_within = Some(stream.addr()));
+        let status = envoy_dynamic_module_on_http_filter_request_headers(STREAM, stream, true);
+        assert_eq!(noted(|noted| noted.answers_within), None, "it was asked");
+        assert_eq!(status, CONTINUE, "nobody waits for another answer");
+        let Noted { set, .. } = noted(std::mem::take);
+        let pool = ("x-sprat-cluster".to_owned(), "small".to_owned());
+        assert_eq!(set, [pool]);
+        envoy_dynamic_module_on_http_filter_destroy(stream);
         envoy_dynamic_module_on_http_filter_config_destroy(config);
     }
 }

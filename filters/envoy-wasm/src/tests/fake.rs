@@ -24,7 +24,7 @@ pub(crate) struct Fake {
     pub(crate) now_ns: u64,
     pub(crate) configuration: String,
     /// The heads of messages, by context and map.
-    pub(crate) heads: BTreeMap<(u32, u32), Vec<(String, String)>>,
+    pub(crate) heads: BTreeMap<(u32, u32), Vec<(String, Vec<u8>)>>,
     /// The address of the client of the effective context's stream.
     pub(crate) client: Option<String>,
     /// The context that calls are about, which the host sets for a callback.
@@ -53,6 +53,16 @@ impl Fake {
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let found = self.metrics.iter().find(|(own, _)| own == name);
         found.map_or(0, |(_, value)| *value)
+    }
+
+    /// Returns the fields of a head that the effective context may read.
+    fn head(&self, map: u32) -> Option<&Vec<(String, Vec<u8>)>> {
+        // The answer to a call is the configuration's, whichever context asks.
+        let context = match map {
+            CALL_RESPONSE => super::ROOT,
+            _ => self.effective,
+        };
+        self.heads.get(&(context, map))
     }
 }
 
@@ -157,10 +167,8 @@ host_functions! {
     }
 
     fn proxy_get_header_map_pairs(map: u32, bytes: *mut *mut u8, length: *mut usize) {
-        let fields = host(|host| host.heads.get(&(host.effective, map)).cloned());
-        let fields = fields.unwrap_or_default();
-        let lent: Vec<_> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
-        give(Some(serialize(&lent)), bytes, length)
+        let fields = host(|host| host.head(map).cloned());
+        give(Some(serialize(&fields.unwrap_or_default())), bytes, length)
     }
 
     fn proxy_get_header_map_value(
@@ -168,11 +176,8 @@ host_functions! {
     ) {
         let name = text(name, name_length);
         let found = host(|host| {
-            // The answer to a call is the configuration's, whichever context asks.
-            let context = if map == CALL_RESPONSE { super::ROOT } else { host.effective };
-            let fields = host.heads.get(&(context, map))?;
-            let (_, value) = fields.iter().find(|(own, _)| *own == name)?;
-            Some(value.clone().into())
+            let (_, value) = host.head(map)?.iter().find(|(own, _)| *own == name)?;
+            Some(value.clone())
         });
         give(found, bytes, length)
     }
@@ -180,7 +185,7 @@ host_functions! {
     fn proxy_replace_header_map_value(
         map: u32, name: *const u8, name_length: usize, value: *const u8, value_length: usize,
     ) {
-        let field = (text(name, name_length), text(value, value_length));
+        let field = (text(name, name_length), slice(value, value_length).to_vec());
         host(|host| {
             let fields = host.heads.entry((host.effective, map)).or_default();
             fields.retain(|(name, _)| *name != field.0);
@@ -344,16 +349,18 @@ host_functions! {
 /// Encodes header fields as the ABI passes them. First comes their number, then the lengths of each
 /// name and value, then those, each followed by a zero. Numbers have 32 bits, the least significant
 /// byte first.
-fn serialize(fields: &[(&str, &str)]) -> Vec<u8> {
+fn serialize(fields: &[(String, Vec<u8>)]) -> Vec<u8> {
     let number = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
     let mut bytes = number(fields.len()).to_vec();
     for (name, value) in fields {
         bytes.extend(number(name.len()));
         bytes.extend(number(value.len()));
     }
-    for part in fields.iter().flat_map(|(name, value)| [name, value]) {
-        bytes.extend(part.as_bytes());
-        bytes.push(0);
+    for (name, value) in fields {
+        for part in [name.as_bytes(), value.as_slice()] {
+            bytes.extend(part);
+            bytes.push(0);
+        }
     }
     bytes
 }

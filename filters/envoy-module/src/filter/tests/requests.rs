@@ -110,6 +110,30 @@ fn a_client_that_goes_gives_up_its_place_and_is_not_woken() {
 }
 
 #[test]
+fn a_request_that_envoy_itself_answers_gives_up_its_place_at_once() {
+    let config = config("answered", FARM);
+    let mut hosts = [(); 5].map(|()| request("/a"));
+    let [one, two, three, four, five] = &mut hosts;
+    let (mut first, _) = ask(&config, one, at(0));
+    let (mut second, _) = ask(&config, two, at(0));
+    let (mut third, _) = ask(&config, three, at(1));
+    assert_eq!(second.on_response_head(two, at(2), false), Step::Continue);
+    let (mut fourth, verdict) = ask(&config, four, at(3));
+    assert_eq!(verdict, Verdict::Hold, "the queue has room again");
+    first.on_complete(None, at(4));
+    assert_eq!([two.bell.rung(), three.bell.rung()], [0, 1]);
+    assert_eq!(second.on_woken(two, at(5)), Woken::Nothing);
+    assert_eq!(third.on_woken(three, at(5)), Woken::Request);
+    // The answer may also come between the decision and the wake-up.
+    third.on_complete(None, at(6));
+    assert_eq!(four.bell.rung(), 1);
+    assert_eq!(fourth.on_response_head(four, at(7), false), Step::Continue);
+    assert_eq!(fourth.on_woken(four, at(8)), Woken::Nothing);
+    let (_fifth, verdict) = ask(&config, five, at(9));
+    assert_eq!(verdict, Verdict::Continue, "its place is free again");
+}
+
+#[test]
 fn a_field_that_a_client_has_forged_is_gone() {
     let text = FARM.replace("\"pools\"", "\"match\": {\"prefix\": \"/a\"}, \"pools\"");
     let config = config("forged", &text);

@@ -465,6 +465,46 @@ fn what_cannot_be_encrypted_is_not_sent() {
     assert!(notes.any(|own| own.told.ends_with("it is left out")));
 }
 
+/// Checks that paths are replaced as HAProxy does, and otherwise reach no backend.
+#[test]
+fn paths_are_replaced_as_haproxy_does() {
+    let of_path = |converters: &str| format!("set-path \"%[path,{converters}]\"");
+    for (action, path, expected) in [
+        (of_path("regsub(^/api/,/)"), "/api/a/api/b", "/a/api/b"),
+        (of_path("regsub(^/API/,/,i)"), "/api/a", "/a"),
+        (of_path("regsub(/a,/b)"), "/x/a/a", "/x/b/a"),
+        (of_path("regsub(/a,/b,g)"), "/x/a/a", "/x/b/b"),
+        (of_path("regsub(/A,/b,ig)"), "/x/a/a", "/x/b/b"),
+        (
+            of_path(r"regsub('/(a)(b)','/\2\1')"),
+            "/x/ab/ab",
+            "/x/ba/ab",
+        ),
+        (r"replace-path /(a)b \0/\1".to_owned(), "/x/ab/c", "/ab/a"),
+    ] {
+        let imported = import(&frontend(&format!("http-request {action}")));
+        let config = parsed(&imported);
+        let rewrite = config.routes[0].regex_rewrite.as_ref();
+        let rewritten = rewrite.and_then(|own| own.rewrite(path));
+        assert_eq!(rewritten.as_deref(), Some(expected), "{action}");
+        assert_eq!(imported.summary.count(Outcome::Not), 0, "{action}");
+    }
+    for converters in [
+        "regsub(/a,/b),regsub(/c,/d)",
+        "regsub(/a,/b),lower",
+        "regsub(/a,/b,x)",
+        r"regsub('/(a)',/\9)",
+        r"regsub(/a,/\x41,g)",
+    ] {
+        let action = of_path(converters);
+        let imported = import(&frontend(&format!("http-request {action}")));
+        assert!(!parsed(&imported).routes.iter().any(forwards), "{action}");
+        let mut notes = imported.summary.notes.iter();
+        let note = notes.find(|own| own.directive.starts_with("http-request"));
+        assert_eq!(note.unwrap().outcome, Outcome::Not, "{action}");
+    }
+}
+
 fn line() -> impl Strategy<Value = String> {
     let condition = proptest::sample::select(
         &[

@@ -505,6 +505,44 @@ fn paths_are_replaced_as_haproxy_does() {
     }
 }
 
+/// Checks that servers get the certificate that they ask for, and that every other name is told of.
+#[test]
+fn tls_to_servers_is_kept_or_told_of() {
+    let of = |servers: &str| {
+        import(&format!(
+            "defaults\n mode http\nlisten l\n bind :80\n{servers}"
+        ))
+    };
+    let server = |words: &str| format!(" server a b.example:443 ssl verify required {words}\n");
+    let shown = of(&server("crt /c.pem sni str(c.example)"));
+    assert_eq!(shown.summary.exceptions().count(), 0, "{}", shown.yaml);
+    let config = parsed(&shown);
+    let tls = config.clusters[0].tls.as_ref().unwrap();
+    assert!(tls.client_certificate.is_some());
+    let certificate = "{certificate_chain: /c.pem, private_key: /c.pem}";
+    assert!(shown.yaml.contains(certificate), "{}", shown.yaml);
+    let plain = " server b b.example:80\n";
+    for (servers, told) in [
+        (server("sni req.hdr(host)"), "no request tells"),
+        (
+            server("sni str(c.example) verifyhost d.example"),
+            "not for the name",
+        ),
+        (server("crl-file /crl.pem"), "revoked"),
+        (
+            server("") + &server("crt /c.pem").replace(":443", ":444"),
+            "the same TLS",
+        ),
+        (server("") + plain, "the same TLS"),
+        (plain.to_owned() + &server(""), "the same TLS"),
+    ] {
+        let imported = of(&servers);
+        parsed(&imported);
+        let note = imported.summary.exceptions().last().unwrap();
+        assert!(note.told.contains(told), "{note}");
+    }
+}
+
 fn line() -> impl Strategy<Value = String> {
     let condition = proptest::sample::select(
         &[

@@ -543,6 +543,49 @@ fn tls_to_servers_is_kept_or_told_of() {
     }
 }
 
+/// Checks that no address is lost without a word, and that none is open to more clients.
+#[test]
+fn addresses_are_listened_on_or_told_of() {
+    for (bind, expected, outcome) in [
+        (
+            ":8000-8002",
+            "0.0.0.0:8000 0.0.0.0:8001 0.0.0.0:8002",
+            Outcome::Carried,
+        ),
+        (":81,:8000-9999", "0.0.0.0:81", Outcome::Not),
+        (":8000-9999", "", Outcome::Not),
+        (":82-81", "", Outcome::Not),
+        (":81 interface eth0", "127.0.0.1:81", Outcome::Not),
+        ("[::]:81 namespace x", "[::1]:81", Outcome::Not),
+        ("10.0.0.1:81 interface eth0", "10.0.0.1:81", Outcome::Not),
+        ("ipv6@:81", "[::]:81", Outcome::Carried),
+        (":::81", "[::]:81", Outcome::Carried),
+        ("2001:db8::1:81", "[2001:db8::1]:81", Outcome::Carried),
+        (":80", "", Outcome::Nearly),
+        (":81 ssl crt /c.pem", "0.0.0.0:81", Outcome::Carried),
+        (":81 ssl crt /c.pem crt-list /l", "0.0.0.0:81", Outcome::Not),
+        (":81 ssl crt /c.pem crt /d", "0.0.0.0:81", Outcome::Nearly),
+        (":81 ssl crt /c.pem verify required", "", Outcome::Not),
+    ] {
+        let imported = import(&frontend(&format!(" bind {bind}")));
+        let config = parsed(&imported);
+        let addresses = config.listeners.iter().map(|own| own.address.to_string());
+        let addresses: Vec<String> = addresses.collect();
+        assert_eq!(addresses[1..].join(" "), expected, "{bind}");
+        let note = imported
+            .summary
+            .notes
+            .iter()
+            .rfind(|own| own.directive.starts_with("bind "));
+        let note = note.unwrap();
+        assert_eq!(note.outcome, outcome, "{note}");
+    }
+    let text = frontend(" bind :81 ssl crt /c.pem ca-verify-file /ca.pem verify required");
+    let config = parsed(&import(&text));
+    let tls = config.listeners[1].tls.as_ref().unwrap();
+    assert!(tls.client_certificates.is_some());
+}
+
 fn line() -> impl Strategy<Value = String> {
     let condition = proptest::sample::select(
         &[

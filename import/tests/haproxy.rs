@@ -586,6 +586,33 @@ fn addresses_are_listened_on_or_told_of() {
     assert!(tls.client_certificates.is_some());
 }
 
+/// Checks that a hash of another part of requests than HAProxy's is told of.
+#[test]
+fn hashes_of_other_parts_are_told_of() {
+    for (balance, told) in [
+        ("uri", Some("the hash is of the host and the query, too")),
+        ("uri whole", Some("the hash is of the host, too")),
+        (
+            "uri depth 2",
+            Some("the hash is of the host and the query, too, and of the whole path"),
+        ),
+        ("source", None),
+        ("random(2)", None),
+    ] {
+        let imported = import(&frontend("").replace(
+            "\nbackend b\n",
+            &format!("\nbackend b\n balance {balance}\n"),
+        ));
+        let mut notes = imported.summary.exceptions();
+        let note = notes.find(|own| own.directive.starts_with("balance"));
+        let expected = told.map(|told| (Outcome::Nearly, told));
+        let found = note.map(|own| (own.outcome, &*own.told));
+        assert_eq!(found, expected, "{balance}");
+        let is_hash = imported.yaml.contains("maglev");
+        assert_eq!(is_hash, balance != "random(2)", "{}", imported.yaml);
+    }
+}
+
 fn line() -> impl Strategy<Value = String> {
     let condition = proptest::sample::select(
         &[

@@ -285,8 +285,12 @@ fn dispatch(section: &Section, ledger: &mut Ledger) -> Value {
         "roundrobin" | "static-rr" => word("round_robin"),
         "leastconn" => word("least_request"),
         "source" => by("client"),
-        "uri" => by("url"),
-        "random" => word("p2c"),
+        "uri" => {
+            ledger.nearly(line.id, hash_doubt(line));
+            by("url")
+        }
+        "random" | "random(2)" => word("p2c"),
+        "random(1)" => word("random"),
         _ => {
             ledger.not(
                 line.id,
@@ -297,6 +301,19 @@ fn dispatch(section: &Section, ledger: &mut Ledger) -> Value {
     };
     ledger.carried(line.id);
     found
+}
+
+/// Returns how Sprat's hash of the URL differs from that of a `balance uri`.
+fn hash_doubt(line: &Line) -> String {
+    let more = match line.has("whole") {
+        true => "the host",
+        false => "the host and the query",
+    };
+    let cut = match line.has("len") || line.has("depth") {
+        true => ", and of the whole path",
+        false => "",
+    };
+    format!("the hash is of {more}, too{cut}")
 }
 
 fn health_checks(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Option<Value> {

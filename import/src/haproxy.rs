@@ -5,6 +5,7 @@ mod backends;
 mod formats;
 mod listeners;
 mod parse;
+mod replacements;
 mod rules;
 mod spot;
 

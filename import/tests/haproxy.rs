@@ -588,6 +588,154 @@ fn what_cannot_be_encrypted_is_not_sent() {
     assert!(notes.any(|own| own.told.ends_with("it is left out")));
 }
 
+/// Checks that paths are replaced as HAProxy does, and otherwise reach no backend.
+#[test]
+fn paths_are_replaced_as_haproxy_does() {
+    let of_path = |converters: &str| format!("set-path \"%[path,{converters}]\"");
+    for (action, path, expected) in [
+        (of_path("regsub(^/api/,/)"), "/api/a/api/b", "/a/api/b"),
+        (of_path("regsub(^/API/,/,i)"), "/api/a", "/a"),
+        (of_path("regsub(/a,/b)"), "/x/a/a", "/x/b/a"),
+        (of_path("regsub(/a,/b,g)"), "/x/a/a", "/x/b/b"),
+        (of_path("regsub(/A,/b,ig)"), "/x/a/a", "/x/b/b"),
+        (
+            of_path(r"regsub('/(a)(b)','/\2\1')"),
+            "/x/ab/ab",
+            "/x/ba/ab",
+        ),
+        (r"replace-path /(a)b \0/\1".to_owned(), "/x/ab/c", "/ab/a"),
+    ] {
+        let imported = import(&frontend(&format!("http-request {action}")));
+        let config = parsed(&imported);
+        let rewrite = config.routes[0].regex_rewrite.as_ref();
+        let rewritten = rewrite.and_then(|own| own.rewrite(path));
+        assert_eq!(rewritten.as_deref(), Some(expected), "{action}");
+        assert_eq!(imported.summary.count(Outcome::Not), 0, "{action}");
+    }
+    for converters in [
+        "regsub(/a,/b),regsub(/c,/d)",
+        "regsub(/a,/b),lower",
+        "regsub(/a,/b,x)",
+        r"regsub('/(a)',/\9)",
+        r"regsub(/a,/\x41,g)",
+    ] {
+        let action = of_path(converters);
+        let imported = import(&frontend(&format!("http-request {action}")));
+        assert!(!parsed(&imported).routes.iter().any(forwards), "{action}");
+        let mut notes = imported.summary.notes.iter();
+        let note = notes.find(|own| own.directive.starts_with("http-request"));
+        assert_eq!(note.unwrap().outcome, Outcome::Not, "{action}");
+    }
+}
+
+/// Checks that servers get the certificate that they ask for, and that every other name is told of.
+#[test]
+fn tls_to_servers_is_kept_or_told_of() {
+    let of = |servers: &str| {
+        import(&format!(
+            "defaults\n mode http\nlisten l\n bind :80\n{servers}"
+        ))
+    };
+    let server = |words: &str| format!(" server a b.example:443 ssl verify required {words}\n");
+    let shown = of(&server("crt /c.pem sni str(c.example)"));
+    assert_eq!(shown.summary.exceptions().count(), 0, "{}", shown.yaml);
+    let config = parsed(&shown);
+    let tls = config.clusters[0].tls.as_ref().unwrap();
+    assert!(tls.client_certificate.is_some());
+    let certificate = "{certificate_chain: /c.pem, private_key: /c.pem}";
+    assert!(shown.yaml.contains(certificate), "{}", shown.yaml);
+    let plain = " server b b.example:80\n";
+    for (servers, told) in [
+        (server("sni req.hdr(host)"), "no request tells"),
+        (
+            server("sni str(c.example) verifyhost d.example"),
+            "not for the name",
+        ),
+        (server("crl-file /crl.pem"), "revoked"),
+        (
+            server("") + &server("crt /c.pem").replace(":443", ":444"),
+            "the same TLS",
+        ),
+        (server("") + plain, "the same TLS"),
+        (plain.to_owned() + &server(""), "the same TLS"),
+    ] {
+        let imported = of(&servers);
+        parsed(&imported);
+        let note = imported.summary.exceptions().last().unwrap();
+        assert!(note.told.contains(told), "{note}");
+    }
+}
+
+/// Checks that no address is lost without a word, and that none is open to more clients.
+#[test]
+fn addresses_are_listened_on_or_told_of() {
+    for (bind, expected, outcome) in [
+        (
+            ":8000-8002",
+            "0.0.0.0:8000 0.0.0.0:8001 0.0.0.0:8002",
+            Outcome::Carried,
+        ),
+        (":81,:8000-9999", "0.0.0.0:81", Outcome::Not),
+        (":8000-9999", "", Outcome::Not),
+        (":82-81", "", Outcome::Not),
+        (":81 interface eth0", "127.0.0.1:81", Outcome::Not),
+        ("[::]:81 namespace x", "[::1]:81", Outcome::Not),
+        ("10.0.0.1:81 interface eth0", "10.0.0.1:81", Outcome::Not),
+        ("ipv6@:81", "[::]:81", Outcome::Carried),
+        (":::81", "[::]:81", Outcome::Carried),
+        ("2001:db8::1:81", "[2001:db8::1]:81", Outcome::Carried),
+        (":80", "", Outcome::Nearly),
+        (":81 ssl crt /c.pem", "0.0.0.0:81", Outcome::Carried),
+        (":81 ssl crt /c.pem crt-list /l", "0.0.0.0:81", Outcome::Not),
+        (":81 ssl crt /c.pem crt /d", "0.0.0.0:81", Outcome::Nearly),
+        (":81 ssl crt /c.pem verify required", "", Outcome::Not),
+    ] {
+        let imported = import(&frontend(&format!(" bind {bind}")));
+        let config = parsed(&imported);
+        let addresses = config.listeners.iter().map(|own| own.address.to_string());
+        let addresses: Vec<String> = addresses.collect();
+        assert_eq!(addresses[1..].join(" "), expected, "{bind}");
+        let note = imported
+            .summary
+            .notes
+            .iter()
+            .rfind(|own| own.directive.starts_with("bind "));
+        let note = note.unwrap();
+        assert_eq!(note.outcome, outcome, "{note}");
+    }
+    let text = frontend(" bind :81 ssl crt /c.pem ca-verify-file /ca.pem verify required");
+    let config = parsed(&import(&text));
+    let tls = config.listeners[1].tls.as_ref().unwrap();
+    assert!(tls.client_certificates.is_some());
+}
+
+/// Checks that a hash of another part of requests than HAProxy's is told of.
+#[test]
+fn hashes_of_other_parts_are_told_of() {
+    for (balance, told) in [
+        ("uri", Some("the hash is of the host and the query, too")),
+        ("uri whole", Some("the hash is of the host, too")),
+        (
+            "uri depth 2",
+            Some("the hash is of the host and the query, too, and of the whole path"),
+        ),
+        ("source", None),
+        ("random(2)", None),
+    ] {
+        let imported = import(&frontend("").replace(
+            "\nbackend b\n",
+            &format!("\nbackend b\n balance {balance}\n"),
+        ));
+        let mut notes = imported.summary.exceptions();
+        let note = notes.find(|own| own.directive.starts_with("balance"));
+        let expected = told.map(|told| (Outcome::Nearly, told));
+        let found = note.map(|own| (own.outcome, &*own.told));
+        assert_eq!(found, expected, "{balance}");
+        let is_hash = imported.yaml.contains("maglev");
+        assert_eq!(is_hash, balance != "random(2)", "{}", imported.yaml);
+    }
+}
+
 fn line() -> impl Strategy<Value = String> {
     let condition = proptest::sample::select(
         &[

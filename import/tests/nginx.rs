@@ -798,6 +798,32 @@ fn upstreams_become_clusters() {
     );
 }
 
+/// Checks that a hash of another part of requests than nginx's is told of.
+#[test]
+fn hashes_of_other_parts_are_told_of() {
+    for (key, told) in [
+        ("$uri", Some("the hash is of the host and the query, too")),
+        ("$request_uri", Some("the hash is of the host, too")),
+        (
+            "$scheme$proxy_host$request_uri",
+            Some("the hash is of the host that clients ask for, and not of the scheme"),
+        ),
+        ("$host$request_uri", None),
+        ("$remote_addr", None),
+    ] {
+        let imported = import(&format!(
+            "http {{ upstream u {{ server 10.0.0.1:80; hash {key}; }}\n\
+             server {{ listen 80; server_name a.example; location / {{ proxy_pass http://u; }} }} }}"
+        ));
+        let mut notes = imported.summary.exceptions();
+        let note = notes.find(|own| own.directive.starts_with("hash"));
+        let expected = told.map(|told| (Outcome::Nearly, told));
+        let found = note.map(|own| (own.outcome, &*own.told));
+        assert_eq!(found, expected, "{key}");
+        assert!(imported.yaml.contains("maglev"), "{}", imported.yaml);
+    }
+}
+
 #[test]
 fn sessions_are_kept_by_a_cookie() {
     let text = "http { upstream u { server 10.0.0.1:8000; server 10.0.0.2 backup;

@@ -16,7 +16,10 @@ use crate::yaml::{Map, Value, map, text, word};
 struct Backend {
     endpoints: Endpoints,
     max_conn: Option<u64>,
+    /// The TLS of the last server that speaks it.
     tls: Option<Map>,
+    /// Whether a server without TLS has been read.
+    has_plain: bool,
     http2: bool,
     proxy_protocol: Option<&'static str>,
     checks: Option<Checks>,
@@ -96,7 +99,7 @@ impl Backend {
         if has("disabled") {
             return ledger.nearly(line.id, "it is disabled, so it is left out");
         }
-        let mut doubt = None;
+        let mut doubts = Vec::new();
         let weight = after("weight").and_then(whole).unwrap_or(1);
         if weight == 0 {
             return ledger.nearly(line.id, "its weight is 0, so it is left out");
@@ -105,11 +108,10 @@ impl Backend {
             self.max_conn = Some(self.max_conn.map_or(count, |own| own.min(count)));
         }
         if has("ssl") {
-            if after("verify") != Some("required") {
-                doubt =
-                    Some("Sprat verifies certificates: see `trusted_ca` of the cluster's `tls`");
-            }
-            self.tls = Some(tls(&after));
+            doubts.extend(tls_doubts(&after));
+        }
+        if !self.takes_tls(has("ssl").then(|| tls(&after))) {
+            doubts.push("the servers of a cluster have the same TLS: it is that of the last one");
         }
         self.http2 |= after("proto") == Some("h2") || after("alpn") == Some("h2");
         if has("send-proxy") {
@@ -127,14 +129,14 @@ impl Backend {
         }
         // Its name in a cookie is of no use: Sprat's names no endpoint.
         if has("track") || has("addr") || has("port") || has("slowstart") {
-            doubt = Some("`track`, `addr`, `port` and `slowstart` are left out");
+            doubts.push("`track`, `addr`, `port` and `slowstart` are left out");
         }
         if weight > 1000 {
-            doubt = Some("a weight is at most 1000");
+            doubts.push("a weight is at most 1000");
         }
-        match doubt {
-            Some(told) => ledger.nearly(line.id, told),
-            None => ledger.carried(line.id),
+        match doubts.is_empty() {
+            true => ledger.carried(line.id),
+            false => ledger.nearly(line.id, doubts.join("; ")),
         }
         self.endpoints.add(Endpoint {
             id: line.id,
@@ -142,6 +144,18 @@ impl Backend {
             weight: weight.min(1000),
             is_backup: has("backup"),
         });
+    }
+
+    /// Takes the TLS of a server, none if it speaks plain text. Returns whether it is that of all
+    /// servers before.
+    fn takes_tls(&mut self, own: Option<Map>) -> bool {
+        let Some(own) = own else {
+            self.has_plain = true;
+            return self.tls.is_none();
+        };
+        let is_same = self.tls.as_ref().is_none_or(|other| *other == own);
+        self.tls = Some(own);
+        is_same && !self.has_plain
     }
 }
 
@@ -151,11 +165,42 @@ fn tls<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Map {
     if let Some(file) = after("ca-file").filter(|own| *own != "@system-ca") {
         tls.push(("trusted_ca".to_owned(), text(file)));
     }
-    let name = after("sni").and_then(|own| own.strip_prefix("str(")?.strip_suffix(')'));
-    if let Some(name) = name.or(after("verifyhost")) {
+    if let Some(name) = fixed_sni(after).or(after("verifyhost")) {
         tls.push(("sni".to_owned(), text(name)));
     }
+    if let Some(file) = after("crt") {
+        // A file of HAProxy's holds both.
+        let certificate = [
+            ("certificate_chain", text(file)),
+            ("private_key", text(file)),
+        ];
+        tls.push(("client_certificate".to_owned(), map(certificate)));
+    }
     tls
+}
+
+/// Returns the name that a server is asked for in TLS, if it is the same for all requests.
+fn fixed_sni<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Option<&'w str> {
+    after("sni")?.strip_prefix("str(")?.strip_suffix(')')
+}
+
+/// Returns what Sprat does otherwise in TLS to a server.
+fn tls_doubts<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Vec<&'static str> {
+    let mut out = Vec::new();
+    if after("verify") != Some("required") {
+        out.push("Sprat verifies certificates: see `trusted_ca` of the cluster's `tls`");
+    }
+    let (name, host) = (fixed_sni(after), after("verifyhost"));
+    if after("sni").is_some() && name.is_none() {
+        out.push("no request tells the name that is asked for in TLS: see `sni`");
+    }
+    if name.zip(host).is_some_and(|(name, host)| name != host) {
+        out.push("certificates have to be for `sni`, not for the name in `verifyhost`");
+    }
+    if after("crl-file").is_some() {
+        out.push("`crl-file` is left out, so revoked certificates of servers are accepted");
+    }
+    out
 }
 
 fn cluster_keys(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Map {
@@ -240,8 +285,12 @@ fn dispatch(section: &Section, ledger: &mut Ledger) -> Value {
         "roundrobin" | "static-rr" => word("round_robin"),
         "leastconn" => word("least_request"),
         "source" => by("client"),
-        "uri" => by("url"),
-        "random" => word("p2c"),
+        "uri" => {
+            ledger.nearly(line.id, hash_doubt(line));
+            by("url")
+        }
+        "random" | "random(2)" => word("p2c"),
+        "random(1)" => word("random"),
         _ => {
             ledger.not(
                 line.id,
@@ -252,6 +301,19 @@ fn dispatch(section: &Section, ledger: &mut Ledger) -> Value {
     };
     ledger.carried(line.id);
     found
+}
+
+/// Returns how Sprat's hash of the URL differs from that of a `balance uri`.
+fn hash_doubt(line: &Line) -> String {
+    let more = match line.has("whole") {
+        true => "the host",
+        false => "the host and the query",
+    };
+    let cut = match line.has("len") || line.has("depth") {
+        true => ", and of the whole path",
+        false => "",
+    };
+    format!("the hash is of {more}, too{cut}")
 }
 
 /// The request of a health check, as far as Sprat's checks can send it.

@@ -1,5 +1,8 @@
 //! The addresses of HAProxy's frontends, as listeners.
 
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
 use super::backends::unix_path;
 use super::parse::{Line, Section};
 use crate::document::Part;
@@ -8,20 +11,99 @@ use crate::transports::Transports;
 use crate::units::{size_value, time, time_value, whole};
 use crate::yaml::{Map, Value, map, text, texts, word};
 
+/// The most ports of a range, each of which is a listener.
+const MAX_PORTS: u16 = 32;
+
+/// The addresses of a `bind`.
+#[derive(Default)]
+struct Bound<'l> {
+    sockets: Vec<SocketAddr>,
+    /// The paths of Unix sockets.
+    paths: Vec<&'l str>,
+    /// The addresses that Sprat cannot listen on.
+    lost: Vec<&'l str>,
+}
+
+impl<'l> Bound<'l> {
+    fn of(line: &'l Line) -> Self {
+        let mut out = Self::default();
+        for own in line.word(1).split(',') {
+            match (unix_path(own), sockets(own)) {
+                (Some(path), _) => out.paths.push(path),
+                (None, Some(found)) => out.sockets.extend(found),
+                (None, None) => out.lost.push(own),
+            }
+        }
+        out
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sockets.is_empty() && self.paths.is_empty()
+    }
+
+    /// Puts the loopback address in place of all of a machine's addresses. Returns whether there
+    /// were any such.
+    fn narrow(&mut self) -> bool {
+        let mut is_narrowed = false;
+        for socket in &mut self.sockets {
+            if socket.ip().is_unspecified() {
+                is_narrowed = true;
+                socket.set_ip(match socket.is_ipv4() {
+                    true => Ipv4Addr::LOCALHOST.into(),
+                    false => Ipv6Addr::LOCALHOST.into(),
+                });
+            }
+        }
+        is_narrowed
+    }
+
+    /// Returns the addresses as Sprat writes them.
+    fn written(&self) -> Vec<String> {
+        let sockets = self.sockets.iter().map(SocketAddr::to_string);
+        let paths = self.paths.iter().map(|path| format!("unix:{path}"));
+        sockets.chain(paths).collect()
+    }
+}
+
+/// Returns an address of a `bind`, once for each of its ports; none if Sprat cannot listen on it.
+fn sockets(written: &str) -> Option<Vec<SocketAddr>> {
+    let (any, bare): (IpAddr, _) = match written.strip_prefix("ipv6@") {
+        Some(rest) => (Ipv6Addr::UNSPECIFIED.into(), rest),
+        None => {
+            let bare = written.strip_prefix("ipv4@").unwrap_or(written);
+            (Ipv4Addr::UNSPECIFIED.into(), bare)
+        }
+    };
+    let (host, ports) = bare.rsplit_once(':')?;
+    let host = match host.trim_start_matches('[').trim_end_matches(']') {
+        "" | "*" => any,
+        "localhost" => Ipv4Addr::LOCALHOST.into(),
+        own => own.parse().ok()?,
+    };
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+    let is_short = first != 0 && last.checked_sub(first)? < MAX_PORTS;
+    is_short.then(|| {
+        (first..=last)
+            .map(|port| SocketAddr::new(host, port))
+            .collect()
+    })
+}
+
 /// Returns the ports of a section's addresses.
 pub(super) fn ports(section: &Section) -> Vec<u16> {
     let binds = section.all(&["bind"]);
     binds
         .into_iter()
-        .flat_map(addresses)
-        .filter_map(|own| own.rsplit_once(':')?.1.parse().ok())
+        .flat_map(|line| Bound::of(line).sockets)
+        .map(|own| own.port())
         .collect()
 }
 
 /// Returns whether a section has an address that Sprat can listen on.
 pub(super) fn listens(section: &Section) -> bool {
     let mut binds = section.all(&["bind"]).into_iter();
-    binds.any(|line| !addresses(line).is_empty())
+    binds.any(|line| !Bound::of(line).is_empty())
 }
 
 /// Returns the transports of a section's addresses: plain text, TLS, or both.
@@ -34,43 +116,14 @@ pub(super) fn speaks(section: &Section) -> Transports {
     }
 }
 
-/// Returns the addresses of a `bind` as Sprat writes them, without those that it cannot listen on.
-fn addresses(line: &Line) -> Vec<String> {
-    let each = line.word(1).split(',').filter_map(|own| {
-        if let Some(path) = unix_path(own) {
-            return Some(format!("unix:{path}"));
-        }
-        let own = own
-            .strip_prefix("ipv4@")
-            .or(own.strip_prefix("ipv6@"))
-            .unwrap_or(own);
-        let (host, port) = own.rsplit_once(':')?;
-        let port: u16 = port.parse().ok().filter(|port| *port != 0)?;
-        let host = match host {
-            "" | "*" => "0.0.0.0".to_owned(),
-            "localhost" => "127.0.0.1".to_owned(),
-            "::" => "[::]".to_owned(),
-            own => own.to_owned(),
-        };
-        let address = format!("{host}:{port}");
-        address
-            .parse::<std::net::SocketAddr>()
-            .ok()
-            .map(|own| own.to_string())
-    });
-    each.collect()
-}
-
 /// Makes the listeners of a section.
 pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -> Vec<Part> {
     let mut out: Vec<Part> = Vec::new();
+    let mut taken = BTreeSet::new();
     for line in section.all(&["bind"]) {
-        let addresses = addresses(line);
-        if addresses.is_empty() {
-            ledger.not(
-                line.id,
-                "Sprat listens on IP addresses, single ports and Unix sockets alone",
-            );
+        let mut bound = Bound::of(line);
+        if bound.is_empty() {
+            ledger.not(line.id, LISTENS_ON);
             continue;
         }
         let mut keys = bounds(section, ledger);
@@ -86,27 +139,20 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
         }
         if line.has("ssl") {
             match tls(line) {
-                Some(tls) => keys.push(("tls".to_owned(), Value::Map(tls))),
-                None => {
-                    ledger.not(
-                        line.id,
-                        "there is no certificate for this address, so it is left out",
-                    );
+                Ok(tls) => keys.push(("tls".to_owned(), Value::Map(tls))),
+                Err(told) => {
+                    ledger.not(line.id, format!("{told}, so it is left out"));
                     continue;
                 }
             }
         }
-        let doubt = match () {
-            () if line.after("crt").is_some_and(|own| !own.ends_with(".pem")) => Some(
-                "`certificate_chain` and `private_key` are files: a directory is listed by hand",
-            ),
-            () => None,
-        };
-        match doubt {
-            Some(told) => ledger.nearly(line.id, told),
-            None => ledger.carried(line.id),
-        }
-        for address in addresses {
+        tell(line, &mut bound, ledger);
+        for address in bound.written() {
+            if !taken.insert(address.clone()) {
+                let told = "a `bind` before it has the same address, and that one counts";
+                ledger.nearly(line.id, told);
+                continue;
+            }
             let mut own = match address.starts_with("unix:") {
                 true => rights(line),
                 false => Vec::new(),
@@ -126,6 +172,47 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
         }
     }
     out
+}
+
+/// The complaint about an address that Sprat cannot listen on.
+const LISTENS_ON: &str =
+    "Sprat listens on IP addresses, single ports or a few of them, and Unix sockets alone";
+
+/// Notes what a `bind` loses. What is bound to one network stays closed to the others, unless its
+/// address says otherwise.
+fn tell(line: &Line, bound: &mut Bound<'_>, ledger: &mut Ledger) {
+    let mut lost = Vec::new();
+    let confined = ["interface", "namespace"];
+    if let Some(name) = confined.into_iter().find(|own| line.has(own)) {
+        lost.push(match bound.narrow() {
+            true => format!(
+                "Sprat has no `{name}`, and all networks would have access: it listens on the \
+                 loopback address alone, so write the addresses that are meant"
+            ),
+            false => {
+                format!("Sprat has no `{name}`: any network that leads to this address has access")
+            }
+        });
+    }
+    if !bound.lost.is_empty() {
+        lost.push(format!(
+            "without `{}`: {LISTENS_ON}",
+            bound.lost.join("`, `")
+        ));
+    }
+    if line.has("crt-list") {
+        let told = "the certificates of `crt-list` are left out, and so is what it asks of clients";
+        lost.push(told.to_owned());
+    }
+    let is_directory = |own: &&str| !own.ends_with(".pem");
+    match () {
+        () if !lost.is_empty() => ledger.not(line.id, lost.join("; ")),
+        () if files(line).iter().any(is_directory) => ledger.nearly(
+            line.id,
+            "`certificate_chain` and `private_key` are files: a directory is listed by hand",
+        ),
+        () => ledger.carried(line.id),
+    }
 }
 
 /// Returns the keys about a Unix socket's file: its permissions and its owner.
@@ -152,18 +239,28 @@ fn mode(line: &Line) -> String {
     format!("{:0>4}", given.unwrap_or("0666"))
 }
 
-fn tls(line: &Line) -> Option<Map> {
-    let mut certificates = Vec::new();
-    for at in (0..line.words.len()).filter(|at| line.word(*at) == "crt") {
-        // A file of HAProxy's holds both.
-        let file = line.words.get(at + 1)?;
-        certificates.push(map([
-            ("certificate_chain", text(file)),
-            ("private_key", text(file)),
-        ]));
-    }
+/// Returns the files with the certificates of a `bind`.
+fn files(line: &Line) -> Vec<&str> {
+    let pairs = line.words.windows(2).filter(|pair| pair[0] == "crt");
+    pairs.map(|pair| pair[1].as_str()).collect()
+}
+
+/// Returns the keys of TLS with clients.
+///
+/// # Errors
+///
+/// What there is none of, and a listener cannot do without.
+fn tls(line: &Line) -> Result<Map, &'static str> {
+    // A file of HAProxy's holds both.
+    let certificate = |file: &&str| {
+        map([
+            ("certificate_chain", text(*file)),
+            ("private_key", text(*file)),
+        ])
+    };
+    let certificates: Vec<Value> = files(line).iter().map(certificate).collect();
     if certificates.is_empty() {
-        return None;
+        return Err("there is no certificate for this address");
     }
     let mut out = vec![("certificates".to_owned(), Value::List(certificates))];
     if line.after("ssl-min-ver") == Some("TLSv1.3") {
@@ -172,23 +269,24 @@ fn tls(line: &Line) -> Option<Map> {
     if line.has("no-tls-tickets") {
         out.push(("session_tickets".to_owned(), word(0)));
     }
-    if let Some(authority) = line.after("ca-file") {
-        let mode = match line.after("verify") {
-            Some("required") => "required",
-            Some("optional") => "optional",
-            _ => return Some(out),
-        };
-        let mut clients = vec![
-            ("trusted_ca".to_owned(), text(authority)),
-            ("mode".to_owned(), word(mode)),
-        ];
-        if let Some(revoked) = line.after("crl-file") {
-            let files = Value::List(vec![text(revoked)]);
-            clients.push(("crl_files".to_owned(), files));
-        }
-        out.push(("client_certificates".to_owned(), Value::Map(clients)));
+    let mode = match line.after("verify") {
+        Some("required") => "required",
+        Some("optional") => "optional",
+        _ => return Ok(out),
+    };
+    // Chains end at those of `ca-verify-file`, if both are given.
+    let authority = line.after("ca-verify-file").or(line.after("ca-file"));
+    let authority = authority.ok_or("there is no authority for the clients' certificates")?;
+    let mut clients = vec![
+        ("trusted_ca".to_owned(), text(authority)),
+        ("mode".to_owned(), word(mode)),
+    ];
+    if let Some(revoked) = line.after("crl-file") {
+        let files = Value::List(vec![text(revoked)]);
+        clients.push(("crl_files".to_owned(), files));
     }
-    Some(out)
+    out.push(("client_certificates".to_owned(), Value::Map(clients)));
+    Ok(out)
 }
 
 fn bounds(section: &Section, ledger: &mut Ledger) -> Map {

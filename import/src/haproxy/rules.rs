@@ -3,12 +3,12 @@
 use super::acls::{Acls, Conjunction};
 use super::formats;
 use super::parse::Line;
+use super::replacements::rewritten;
 use super::spot::{Spot, is_of};
 use crate::document::Route;
 use crate::ledger::Ledger;
 use crate::limits::MAX_ROUTES;
 use crate::nginx::read_redirect;
-use crate::patterns::{self, Pattern};
 use crate::transports::Transports;
 use crate::units::whole;
 use crate::yaml::{Map, Value, map, text, word};
@@ -545,37 +545,6 @@ fn is_told_by_listeners(line: &Line) -> bool {
             ),
             _ => false,
         }
-}
-
-/// Returns the replacement of paths by a rule, if Sprat can do it.
-fn rewritten(line: &Line) -> Option<Value> {
-    let (expression, replacement) = match line.word(1) {
-        "replace-path" => (line.word(2), line.word(3)),
-        "set-path" => match line.word(2).strip_prefix("%[path,regsub(") {
-            Some(rest) => {
-                let (pattern, rest) = rest.split_once(',')?;
-                let replacement = rest.strip_suffix(")]")?.trim_end_matches(",g");
-                let pattern = pattern.trim_matches(['\'', '"']);
-                let rewrite = [
-                    ("pattern", text(pattern)),
-                    ("substitution", text(replacement)),
-                ];
-                patterns::check(pattern).ok()?;
-                return (!replacement.contains(['%', '?'])).then(|| map(rewrite));
-            }
-            None => ("^.*$", line.word(2)),
-        },
-        _ => return None,
-    };
-    if replacement.contains(['%', '?', '#']) || replacement.is_empty() {
-        return None;
-    }
-    let pattern = Pattern::new(expression, false).whole_for_rewrite();
-    patterns::check(&pattern).ok()?;
-    Some(map([
-        ("pattern", text(pattern)),
-        ("substitution", text(replacement)),
-    ]))
 }
 
 fn advice(action: &str) -> &'static str {

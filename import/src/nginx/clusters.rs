@@ -352,10 +352,23 @@ fn dispatch(upstream: &Directive, ledger: &mut Ledger) -> Value {
             }
             _ => continue,
         };
-        match &*own.name {
-            "ip_hash" => ledger.nearly(own.id, "nginx takes the first three bytes of IPv4 alone"),
-            _ => ledger.carried(own.id),
+        match hash_doubt(own) {
+            Some(told) => ledger.nearly(own.id, told),
+            None => ledger.carried(own.id),
         }
     }
     found
+}
+
+/// Returns how Sprat's hash differs from that of a directive; none if it is of the same.
+fn hash_doubt(own: &Directive) -> Option<&'static str> {
+    Some(match (&*own.name, own.arg(0)) {
+        ("ip_hash", _) => "nginx takes the first three bytes of IPv4 alone",
+        ("hash", "$uri") => "the hash is of the host and the query, too",
+        ("hash", "$request_uri") => "the hash is of the host, too",
+        ("hash", "$scheme$proxy_host$request_uri") => {
+            "the hash is of the host that clients ask for, and not of the scheme"
+        }
+        _ => return None,
+    })
 }

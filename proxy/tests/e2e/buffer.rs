@@ -97,7 +97,7 @@ const BRIEF: &str = ", wait_queue: {timeout: 300ms}";
 /// responses.
 fn others_are_served(more: &str) {
     let (origin, most) = one_worker();
-    let proxy = serve(&origin, "", more);
+    let proxy = serve(&origin, ", wait_queue: {timeout: 30s}", more);
     let path = format!("/{LARGE}");
     let readers: Vec<_> = (0..READERS).map(|_| unreading(&proxy, &path)).collect();
     // Each has its response at the proxy, or waits for a place at the backend.

@@ -293,14 +293,14 @@ fn marked_connections_of_ipv4_have_their_class_on_a_socket_of_ipv6() {
 fn first_complete(background: &str) -> &'static str {
     let farm = Farm::start();
     let mut config = farm.config(&format!(
-        "clusters: {{farm: {{endpoints: [ORIGIN]}}}}\nuplink: {{rate: 8mbit}}\n\
+        "clusters: {{farm: {{endpoints: [ORIGIN]}}}}\nuplink: {{rate: 4mbit}}\n\
          classes: {{background: {background}}}\n\
          class_rules: [{{match: {{urgency: [7]}}, class: background}}]"
     ));
     config.uplink.policy = Discipline::Fcfs;
     let proxy = Proxy::start(&config);
     let (done, order) = channel();
-    let mut low = proxy.connect();
+    let (mut low, mut high) = (proxy.connect(), proxy.connect());
     low.send(with_field("/600000/low", "Priority: u=7"));
     // It has begun.
     low.stream().peek(&mut [0]).unwrap();
@@ -310,7 +310,7 @@ fn first_complete(background: &str) -> &'static str {
         low_done.send("background").unwrap();
         message.body.len()
     });
-    let high = proxy.connect().ask(get("/100000/high"));
+    let high = high.ask(get("/100000/high"));
     done.send("foreground").unwrap();
     assert_eq!(high.body.len(), 100_000);
     assert_eq!(reader.join().unwrap(), 600_000);

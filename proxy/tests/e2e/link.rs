@@ -221,7 +221,7 @@ fn downloads_over_a_lossy_link_are_counted_as_they_go() {
     });
     let mut config = config(&[origin.address]);
     config.listeners[0].address = format!("{}:0", lab.farm).parse().unwrap();
-    config.uplink.rate = Rate::Fixed(10_000_000);
+    config.uplink.rate = Rate::Fixed(20_000_000);
     config.uplink.adapt = false;
     config.uplink.policy = Discipline::Fair;
     let proxy = Proxy::start(&config);

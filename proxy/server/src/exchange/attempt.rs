@@ -378,7 +378,7 @@ impl Exchange<'_> {
                 return Poll::Pending;
             }
             if let Some(upload) = &self.upload {
-                upload.tell_when_done(cx.waker());
+                upload.tell_of_progress(cx.waker());
             }
             let now = first.take().unwrap_or_else(clock::now);
             let (at, reason) = until();

@@ -117,6 +117,12 @@ pub enum Progress {
         /// The time since which the client has been waited for.
         since: Instant,
     },
+    /// The file in which the body is buffered has not taken the last chunk yet, or does not give
+    /// the next.
+    FileOwes {
+        /// The time since which the file has been waited for.
+        since: Instant,
+    },
     /// The upstream has not taken the last chunk yet.
     UpstreamOwes {
         /// The time since which the upstream has been waited for.
@@ -225,6 +231,14 @@ impl Upload {
         let mut patience = self.patience.get();
         patience.wait(self.time(now));
         self.patience.set(patience);
+    }
+
+    /// Notes that the buffer's file is waited for, from now on if it was not before.
+    fn await_file(&self) {
+        if !matches!(self.progress.get(), Progress::FileOwes { .. }) {
+            let since = Instant::now();
+            self.progress.set(Progress::FileOwes { since });
+        }
     }
 
     /// Returns whether the bytes so far, with these, were too few for the time that they took.
@@ -435,7 +449,11 @@ impl Streaming {
         }
         let mut kept = self.upload.kept.borrow_mut();
         if let Some(own) = &mut *kept {
-            match ready!(own.poll_frame(cx)) {
+            let Poll::Ready(kept_frame) = own.poll_frame(cx) else {
+                self.upload.await_file();
+                return Poll::Pending;
+            };
+            match kept_frame {
                 Some(Ok(frame)) => {
                     match own.is_whole() && own.is_drained() {
                         true => self.done(),

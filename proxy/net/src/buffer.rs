@@ -138,6 +138,12 @@ impl Buffers {
     fn files(&self) -> &FileThreads {
         self.files.get_or_init(FileThreads::start)
     }
+
+    /// Keeps all files waiting until what is returned is dropped.
+    #[cfg(test)]
+    pub(crate) fn hang(&self) -> Vec<std::sync::mpsc::Sender<()>> {
+        self.files().hang()
+    }
 }
 
 /// Returns a problem for each buffer directory of a route in which no file can be made.

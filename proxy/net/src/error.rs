@@ -130,7 +130,7 @@ pub enum Reason {
     /// The upstream ended the body before its end.
     ResponseIncomplete,
     // This proxy.
-    /// The buffered part of a body cannot be read from its file.
+    /// What is buffered of a body cannot be read from its file, or the file does not take it.
     BufferLost,
     /// The uplink has as many responses in progress as it may.
     UplinkFull,
@@ -373,7 +373,7 @@ impl Reason {
             Self::UpstreamIdleTimeout => facts!("upstream_idle_timeout", S::GATEWAY_TIMEOUT, Upstream, "connection_read_timeout", "the endpoint stopped in the middle of its answer"),
             Self::RouteTimeout => facts!("route_timeout", S::GATEWAY_TIMEOUT, Upstream, "http_response_timeout", "the exchange took longer than the route allows"),
             Self::ResponseIncomplete => facts!("response_incomplete", S::BAD_GATEWAY, Upstream, "http_response_incomplete", "the endpoint ended its answer too early"),
-            Self::BufferLost => facts!("buffer_lost", S::INTERNAL_SERVER_ERROR, Proxy, "proxy_internal_error", "what was buffered of a body cannot be read again"),
+            Self::BufferLost => facts!("buffer_lost", S::INTERNAL_SERVER_ERROR, Proxy, "proxy_internal_error", "what is buffered of a body cannot be written or read in time"),
             Self::UplinkTimeout => facts!("uplink_timeout", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "the link was not free in time"),
             Self::UplinkFull => facts!("uplink_full", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "too many responses are in progress"),
             Self::EarlyDiscard => facts!("early_discard", S::SERVICE_UNAVAILABLE, Proxy, "http_request_denied", "many requests wait, and this one is of a low class"),

@@ -61,7 +61,7 @@ pub struct Upload {
     /// The time that the client was waited for, and the bytes that came, in the present window.
     patience: Cell<Patience>,
     epoch: Instant,
-    waits_for_end: RefCell<Option<Waker>>,
+    waits_for_progress: RefCell<Option<Waker>>,
     /// The task that sends the body, while it waits.
     sender: RefCell<Option<Waker>>,
     /// Whether the exchange is over, so that the rest is not wanted.
@@ -115,6 +115,12 @@ pub enum Progress {
     /// The client owes the next chunk.
     ClientOwes {
         /// The time since which the client has been waited for.
+        since: Instant,
+    },
+    /// The file in which the body is buffered has not taken the last chunk yet, or does not give
+    /// the next.
+    FileOwes {
+        /// The time since which the file has been waited for.
         since: Instant,
     },
     /// The upstream has not taken the last chunk yet.
@@ -207,17 +213,17 @@ impl Upload {
         Time::ZERO + at.saturating_duration_since(self.epoch)
     }
 
-    /// Returns the time at which a client that is waited for will have been too slow; `now` if
-    /// it has been.
+    /// Returns when to look next at a client that is waited for; a time that has passed if it has
+    /// been too slow.
     pub fn judged_at(&self, now: Instant) -> Option<Instant> {
         let rule = self.rule.as_ref()?;
+        let (now, pressed) = (self.time(now), (rule.is_pressed)());
         let mut patience = self.patience.get();
-        let rule = rule.now();
-        if patience.is_too_slow(self.time(now), rule) {
-            return Some(now);
-        }
+        // Begins the next window of a client that was fast enough.
+        patience.is_too_slow(now, rule.rules.at(pressed));
         self.patience.set(patience);
-        Some(self.epoch + patience.due(rule)?.since(Time::ZERO))
+        let look = rule.rules.next_look(&patience, now, pressed)?;
+        Some(self.epoch + look.since(Time::ZERO))
     }
 
     /// Notes that the client is waited for from now on.
@@ -225,6 +231,14 @@ impl Upload {
         let mut patience = self.patience.get();
         patience.wait(self.time(now));
         self.patience.set(patience);
+    }
+
+    /// Notes that the buffer's file is waited for, from now on if it was not before.
+    fn await_file(&self) {
+        if !matches!(self.progress.get(), Progress::FileOwes { .. }) {
+            let since = Instant::now();
+            self.progress.set(Progress::FileOwes { since });
+        }
     }
 
     /// Returns whether the bytes so far, with these, were too few for the time that they took.
@@ -240,9 +254,9 @@ impl Upload {
         slow
     }
 
-    /// Wakes a task once all of the body is with the upstream.
-    pub fn tell_when_done(&self, waker: &Waker) {
-        let mut waiting = self.waits_for_end.borrow_mut();
+    /// Wakes a task once all of the body is with the upstream, or the client is waited for.
+    pub fn tell_of_progress(&self, waker: &Waker) {
+        let mut waiting = self.waits_for_progress.borrow_mut();
         if !waiting.as_ref().is_some_and(|known| known.will_wake(waker)) {
             *waiting = Some(waker.clone());
         }
@@ -277,6 +291,10 @@ impl Upload {
                     let since = Instant::now();
                     self.progress.set(Progress::ClientOwes { since });
                     self.wait(since);
+                    // The request's handler is to look at the client in time.
+                    if let Some(waker) = self.waits_for_progress.take() {
+                        waker.wake();
+                    }
                 }
                 return Poll::Pending;
             }
@@ -381,7 +399,7 @@ impl RequestBody {
             underscores,
             patience: Cell::default(),
             epoch: now,
-            waits_for_end: RefCell::new(None),
+            waits_for_progress: RefCell::new(None),
             sender: RefCell::new(None),
             over: Cell::new(false),
             copiers: RefCell::default(),
@@ -431,7 +449,11 @@ impl Streaming {
         }
         let mut kept = self.upload.kept.borrow_mut();
         if let Some(own) = &mut *kept {
-            match ready!(own.poll_frame(cx)) {
+            let Poll::Ready(kept_frame) = own.poll_frame(cx) else {
+                self.upload.await_file();
+                return Poll::Pending;
+            };
+            match kept_frame {
                 Some(Ok(frame)) => {
                     match own.is_whole() && own.is_drained() {
                         true => self.done(),
@@ -490,7 +512,7 @@ impl Streaming {
             self.upload.copies_end();
             let at = Instant::now();
             self.upload.progress.set(Progress::Done { at });
-            if let Some(waker) = self.upload.waits_for_end.take() {
+            if let Some(waker) = self.upload.waits_for_progress.take() {
                 waker.wake();
             }
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::*;
-use crate::http2::client::{INITIAL_WINDOW_SIZE, Raw};
+use crate::http2::client::{END_HEADERS, HEADERS, INITIAL_WINDOW_SIZE, Raw, block};
 use socket2::{Domain, Socket, Type};
 use sprat_config::resolved::*;
 
@@ -503,6 +503,74 @@ fn a_slow_upload_is_cut_when_others_need_its_place() {
         proxy.connect().ask(get("/")).status() == 200
     });
     assert_eq!(slow.message().status(), 408);
+}
+
+/// Sends the head of a request whose body does not come, over HTTP/1.1 or HTTP/2.
+fn bodiless(proxy: &Proxy, is_http2: bool) -> TcpStream {
+    if !is_http2 {
+        let mut client = proxy.connect();
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");
+        return client.stream().try_clone().unwrap();
+    }
+    let mut raw = Raw::connect(proxy.address, &[]);
+    let head = block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "test.example"),
+        (":path", "/"),
+    ]);
+    assert!(raw.frame(HEADERS, END_HEADERS, 1, &head));
+    raw.stream
+}
+
+/// Starts a proxy that waits for the bodies of requests as long as the least rates say.
+fn patient(origin: &Origin, change: impl FnOnce(&mut ListenerLimits)) -> Proxy {
+    changed(origin.address, |config| {
+        config.routes[0].idle_timeout = HOUR;
+        let listener = &mut config.listeners[0];
+        listener.request_headers_timeout = HOUR;
+        listener.stream_idle_timeout = HOUR;
+        change(&mut listener.limits);
+    })
+}
+
+#[test]
+fn a_client_that_sends_nothing_of_a_body_is_too_slow() {
+    let origin = Origin::http(|request| ok(&request.text()));
+    for is_http2 in [false, true] {
+        let proxy = patient(&origin, |limits| {
+            limits.min_rates.request_body = at_least(1000, Duration::from_millis(300));
+        });
+        let held = bodiless(&proxy, is_http2);
+        proxy.wait_metric(&["sprat_bad_requests_total", "body_too_slow"], 1.0);
+        drop(held);
+        proxy.assert_no_leak();
+    }
+}
+
+/// Checks that such a client is found too slow under load though nobody needed its place when
+/// Sprat began to wait for it.
+#[test]
+fn a_client_that_sends_nothing_is_cut_once_others_need_its_place() {
+    let origin = Origin::http(|request| ok(&request.text()));
+    for is_http2 in [false, true] {
+        let window = Duration::from_millis(300);
+        let proxy = patient(&origin, |limits| {
+            limits.max_requests = Some(1);
+            limits.min_rates.request_body = at_least(1, HOUR);
+            limits.min_rates.request_body_under_load = at_least(1000, window);
+        });
+        let held = bodiless(&proxy, is_http2);
+        proxy.wait_metric(&["sprat_open_requests"], 1.0);
+        // It is waited for, and was looked at.
+        std::thread::sleep(2 * window);
+        wait_for("the place to be free", || {
+            proxy.connect().ask(get("/")).status() == 200
+        });
+        proxy.wait_metric(&["sprat_bad_requests_total", "body_too_slow"], 1.0);
+        drop(held);
+        proxy.assert_no_leak();
+    }
 }
 
 fn three_an_hour(key: ClientBy) -> Option<RateLimit> {

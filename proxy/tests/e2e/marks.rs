@@ -492,6 +492,38 @@ fn each_stream_of_http2_is_marked() {
     }
 }
 
+/// Checks that a stream whose window is closed holds up no other, though their marks differ, and
+/// that what the window kept has its own mark when it goes.
+#[test]
+fn a_stream_that_its_client_does_not_read_holds_up_no_other() {
+    let origin = farm();
+    for (way, config) in ways(&origin) {
+        let proxy = Proxy::start(&config);
+        let mut client = http2::Raw::connect(proxy.address, &[(http2::INITIAL_WINDOW_SIZE, 1000)]);
+        let open = |client: &mut http2::Raw, stream| {
+            let bytes = 100_000_u32.to_be_bytes();
+            assert!(client.frame(http2::WINDOW_UPDATE, 0, stream, &bytes));
+        };
+        assert!(client.get(1, "/20000"));
+        let begun = client.find(|frame| frame.kind == http2::DATA && frame.stream == 1);
+        assert!(begun.is_some(), "{way}");
+        // It has IN and OUT.
+        assert!(client.get(3, "/40000"));
+        open(&mut client, 3);
+        assert!(client.end_of(3).unwrap().ends_stream(), "{way}");
+        open(&mut client, 0);
+        open(&mut client, 1);
+        assert!(client.end_of(1).unwrap().ends_stream(), "{way}");
+        let within = || proxy.metric(&["sprat_marked_bytes_total", "mark=\"in\""]) as usize;
+        // The first bytes of both.
+        wait_for(&format!("{way}: the bytes of IN"), || {
+            within() > 2 * THRESHOLD - 3_000
+        });
+        drop(client);
+        proxy.assert_no_leak();
+    }
+}
+
 /// Runs this test again in a namespace where clients ask for ECN. Returns whether this is that run.
 fn in_namespace(test: &str) -> bool {
     const WITHIN: &str = "SPRAT_TEST_WITHIN";

@@ -2,7 +2,8 @@
 //! (SFD02).
 //!
 //! A packet has the code point that its socket has when the packet leaves. So a connection's
-//! next mark waits until all bytes of the mark before are in the socket ([`WireMark`]). The
+//! next mark waits until all bytes of the mark before are in the socket ([`WireMark`]), but for
+//! what the windows of streams keep from it: those bytes bring their mark along when they go. The
 //! socket's code point waits until all that the socket holds was sent (`poll_mark` of the
 //! socket).
 
@@ -38,7 +39,7 @@ static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
 
 /// A mark and its code point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Point {
+pub struct CodedMark {
     mark: Mark,
     code_point: u8,
 }
@@ -47,14 +48,17 @@ struct Point {
 #[derive(Default)]
 pub struct WireMark {
     /// The mark and code point of the next bytes; `None` if they want none.
-    wanted: Cell<Option<Point>>,
-    current: Cell<Option<Point>>,
+    wanted: Cell<Option<CodedMark>>,
+    current: Cell<Option<CodedMark>>,
     /// The traffic class that the socket had before it was marked.
     unmarked: Cell<Option<u32>>,
     /// The socket's `TCP_NOTSENT_LOWAT`, while it is lowered.
     lowered: Cell<Option<u32>>,
     /// The chunks given over HTTP/2 that the socket does not have.
     chunks: Cell<usize>,
+    /// Whether the socket may get some of those chunks by itself. If not, the windows of their
+    /// streams keep what is left of them, for as long as the client likes.
+    is_due: Cell<bool>,
     /// Whether a head or a frame was given over HTTP/1.1 that the socket may not have.
     has_frame: Cell<bool>,
     /// Whether a head was given over HTTP/2 that the socket may not have. It holds up no other
@@ -68,7 +72,7 @@ pub struct WireMark {
 
 impl WireMark {
     /// Waits until bytes of this mark may be given; they are the next bytes then.
-    fn poll_turn(&self, cx: &Context<'_>, point: Point) -> Poll<()> {
+    fn poll_turn(&self, cx: &Context<'_>, point: CodedMark) -> Poll<()> {
         let mut waiting = self.waiting.borrow_mut();
         let joins = self.wanted.get() == Some(point) && waiting.is_empty();
         if joins || self.is_clear() {
@@ -82,10 +86,11 @@ impl WireMark {
     }
 
     fn is_clear(&self) -> bool {
-        self.chunks.get() == 0 && !self.has_frame.get()
+        let holds_up = self.chunks.get() > 0 && self.is_due.get();
+        !holds_up && !self.has_frame.get()
     }
 
-    /// Wakes the tasks that wait for another mark, once all that was given is in the socket.
+    /// Wakes the tasks that wait for another mark, once the socket has all that it can get.
     /// Ends the marks with the last response.
     fn look(&self) {
         if !self.is_clear() {
@@ -102,18 +107,32 @@ impl WireMark {
     pub fn flushed(&self) {
         self.has_frame.set(false);
         self.has_head.set(false);
+        self.is_due.set(false);
         self.look();
     }
 
-    /// Notes that a stream of HTTP/2 has given a chunk.
-    pub fn chunk_given(&self) {
+    /// Notes that a stream of HTTP/2 has given a chunk; returns the mark of its bytes.
+    pub fn chunk_given(&self) -> Option<CodedMark> {
         self.chunks.set(self.chunks.get() + 1);
+        self.is_due.set(true);
+        self.wanted.get()
     }
 
-    /// Notes that a chunk is in the socket, or will never be.
-    pub fn chunk_gone(&self) {
+    /// Notes that bytes of a chunk that was given with this mark are the next for the socket.
+    /// The window of their stream may have kept them while others had their turns.
+    pub fn chunk_offered(&self, mark: Option<CodedMark>) {
+        self.wanted.set(mark);
+        self.is_due.set(true);
+    }
+
+    /// Notes that a chunk is in the socket, or will never be; `whole` says which.
+    pub fn chunk_gone(&self, whole: bool) {
         // Marks may have begun after it was given.
         self.chunks.set(self.chunks.get().saturating_sub(1));
+        if !whole {
+            // No write may follow. What else is due sets its mark when it is offered.
+            self.is_due.set(false);
+        }
         self.look();
     }
 
@@ -183,7 +202,7 @@ impl WireMark {
         &self,
         socket: &SockRef<'_>,
         is_ipv4: bool,
-        wanted: Option<Point>,
+        wanted: Option<CodedMark>,
     ) -> io::Result<()> {
         let before = match self.unmarked.get() {
             Some(before) => before,
@@ -272,9 +291,9 @@ impl WireMarks {
         usize::try_from(bytes).unwrap_or(available)
     }
 
-    fn point(&self, mark: Mark) -> Point {
+    fn point(&self, mark: Mark) -> CodedMark {
         let code_point = self.marking.code_point(mark);
-        Point { mark, code_point }
+        CodedMark { mark, code_point }
     }
 }
 
@@ -445,9 +464,9 @@ mod tests {
         wire.chunk_given();
         assert!(turn(out).is_pending());
         assert!(turn(within).is_pending(), "another waits already");
-        wire.chunk_gone();
+        wire.chunk_gone(true);
         assert!(turn(out).is_pending());
-        wire.chunk_gone();
+        wire.chunk_gone(true);
         assert!(turn(out).is_ready());
         // A head that is never written holds up no other.
         wire.has_head.set(true);
@@ -456,5 +475,34 @@ mod tests {
         assert_eq!(wire.wanted.get(), Some(within));
         wire.flushed();
         assert_eq!(wire.wanted.get(), None);
+    }
+
+    #[tokio::test]
+    async fn what_a_window_keeps_holds_up_no_other_mark_and_brings_its_own_along() {
+        let wire = Rc::<WireMark>::default();
+        let marks = marks(&wire);
+        let [within, out] = [marks.point(Mark::In), marks.point(Mark::Out)];
+        let turn = |point| {
+            let waker = Waker::noop();
+            wire.poll_turn(&Context::from_waker(waker), point)
+        };
+        assert!(turn(within).is_ready());
+        let kept = wire.chunk_given();
+        assert!(turn(out).is_pending());
+        // The socket has what the window let through.
+        wire.chunk_offered(kept);
+        wire.flushed();
+        assert!(turn(out).is_ready());
+        wire.chunk_given();
+        assert!(turn(within).is_pending(), "the other is on its way");
+        // Its client has reset it, and nothing more is written.
+        wire.chunk_gone(false);
+        assert!(turn(within).is_ready());
+        assert!(turn(out).is_ready());
+        wire.chunk_offered(kept);
+        assert_eq!(wire.wanted.get(), Some(within));
+        assert!(turn(out).is_pending());
+        wire.chunk_gone(true);
+        assert!(turn(out).is_ready());
     }
 }

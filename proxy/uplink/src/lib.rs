@@ -29,7 +29,7 @@ mod watch;
 
 pub use acknowledged::Delivery;
 pub use bursts::Bursts;
-pub use code_points::{MarkedBytes, WireMark, WireMarks};
+pub use code_points::{CodedMark, MarkedBytes, WireMark, WireMarks};
 pub use course::Course;
 pub use flow::Granted;
 pub use flush::FlushGate;

@@ -49,6 +49,19 @@ impl FileThreads {
             let _ = sender.send(Box::new(job));
         }
     }
+
+    /// Occupies all threads, as a disk does that hangs, until what is returned is dropped.
+    #[cfg(test)]
+    pub(super) fn hang(&self) -> Vec<Sender<()>> {
+        let hang = |_| {
+            let (held, job) = channel::<()>();
+            self.give(move || {
+                let _ = job.recv();
+            });
+            held
+        };
+        (0..THREADS).map(hang).collect()
+    }
 }
 
 fn work(jobs: &Mutex<Receiver<Job>>) {

@@ -181,7 +181,10 @@ impl Upload {
                 break;
             };
             let outcome = match frame.into_data() {
-                Ok(data) => kept.keep(data, rules.memory_bytes).await,
+                Ok(data) => {
+                    self.await_file();
+                    kept.keep(data, rules.memory_bytes).await
+                }
                 Err(frame) => {
                     kept.trailers = frame.into_trailers().ok();
                     Ok(())
@@ -239,5 +242,87 @@ impl Upload {
         if self.is_done() {
             self.kept.take();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::{Future as _, pending};
+    use std::pin::pin;
+    use std::time::Duration;
+
+    use http::{Request, Response};
+    use http_body_util::{BodyExt as _, Empty};
+    use hyper::body::Incoming;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper_util::rt::TokioIo;
+    use sprat_config::resolved::{BufferFile, BufferTotals, FileAt, HeadersWithUnderscores, Span};
+    use tokio::io::{AsyncWriteExt as _, DuplexStream};
+    use tokio::sync::mpsc;
+    use tokio::time::timeout;
+
+    use super::super::RequestBody;
+    use super::*;
+
+    /// The time that everything has that is to come.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Returns a body of ten bytes as a server gets it, and its client.
+    async fn incoming() -> (Incoming, DuplexStream) {
+        let (mut client, io) = tokio::io::duplex(1 << 10);
+        let (bodies, mut came) = mpsc::unbounded_channel();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let _ = bodies.send(request.into_body());
+            pending::<Result<Response<Empty<Bytes>>, Infallible>>()
+        });
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(io), service));
+        let request = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789";
+        client.write_all(request).await.unwrap();
+        (came.recv().await.unwrap(), client)
+    }
+
+    #[tokio::test]
+    async fn a_file_that_keeps_a_body_waiting_is_neither_the_clients_nor_the_upstreams_fault() {
+        let directory = tempfile::tempdir().unwrap();
+        let rules = BufferedBody {
+            memory_bytes: 1,
+            file: Some(BufferFile {
+                directory: FileAt {
+                    path: directory.path().to_owned(),
+                    span: Span::default(),
+                },
+                max_bytes: 100,
+            }),
+        };
+        let buffers = Buffers::new(BufferTotals::default());
+        let (body, _client) = incoming().await;
+        let underscores = HeadersWithUnderscores::default();
+        let (_, upload) = RequestBody::streaming(body, false, None, None, underscores);
+        let file_owes = || matches!(upload.progress(), Progress::FileOwes { .. });
+        let hanging = buffers.hang();
+        let mut keeping = pin!(upload.keep(&rules, &buffers));
+        let waits = poll_fn(|cx| {
+            assert!(keeping.as_mut().poll(cx).is_pending());
+            match file_owes() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        });
+        timeout(PATIENCE, waits).await.unwrap();
+        drop(hanging);
+        timeout(PATIENCE, keeping).await.unwrap().unwrap();
+        assert!(!file_owes());
+        // It is no better when it is read.
+        let hanging = buffers.hang();
+        let mut sent = upload.again().unwrap();
+        let mut next = pin!(sent.frame());
+        let polled = poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx).is_pending())).await;
+        assert!(polled && file_owes());
+        drop(hanging);
+        let frame = timeout(PATIENCE, next).await.unwrap().unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), "0123456789");
+        assert!(upload.is_done());
     }
 }

@@ -378,7 +378,7 @@ impl Exchange<'_> {
                 return Poll::Pending;
             }
             if let Some(upload) = &self.upload {
-                upload.tell_when_done(cx.waker());
+                upload.tell_of_progress(cx.waker());
             }
             let now = first.take().unwrap_or_else(clock::now);
             let (at, reason) = until();
@@ -404,6 +404,7 @@ impl Exchange<'_> {
             }
             Some(Progress::UpstreamOwes { .. }) => (None, Reason::RouteTimeout),
             Some(Progress::ClientOwes { .. }) => (None, Reason::BodyTimeout),
+            Some(Progress::FileOwes { .. }) => (None, Reason::BufferLost),
         };
         earlier(
             due.deadline.map(|at| (at, overdue)),
@@ -411,8 +412,8 @@ impl Exchange<'_> {
         )
     }
 
-    /// Returns the time by which the client or the endpoint owes the next step, and the
-    /// reason for which the attempt fails if it is not taken.
+    /// Returns the time by which the client, the endpoint or the buffer's file owes the next
+    /// step, and the reason for which the attempt fails if it is not taken.
     pub(super) fn owed(&self, sent: Instant) -> (Instant, Reason) {
         let route = self.plan.route;
         let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
@@ -427,6 +428,7 @@ impl Exchange<'_> {
                     _ => (idle, Reason::BodyTimeout),
                 }
             }
+            Some(Progress::FileOwes { since }) => (since + route.idle_timeout, Reason::BufferLost),
             Some(Progress::UpstreamOwes { since }) => {
                 (since + route.idle_timeout, Reason::UpstreamWriteTimeout)
             }

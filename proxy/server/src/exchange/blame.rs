@@ -54,10 +54,11 @@ impl Exchange<'_> {
             (_, None | Some(Progress::Done { .. })) => true,
             // The client had not said all of it, for whatever reason.
             (Reason::RouteTimeout, _) => false,
-            // An endpoint need not wait for ever for what a client does not send.
+            // An endpoint need not wait for ever for what a client does not send, or a disk does
+            // not give.
             (
                 Reason::ConnectionTerminated | Reason::StreamReset,
-                Some(Progress::ClientOwes { .. }),
+                Some(Progress::ClientOwes { .. } | Progress::FileOwes { .. }),
             ) => false,
             _ => true,
         };

@@ -8,7 +8,7 @@ use std::task::Poll;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Request};
 use sprat_net::error::Reason;
-use sprat_net::upload::RequestBody;
+use sprat_net::upload::{Progress, RequestBody};
 use tokio::time::Instant;
 
 use super::in_place::{InPlace, RELAYED};
@@ -47,7 +47,10 @@ impl Exchange<'_> {
             }
             let owed = self.owed(began);
             let (at, reason) = match deadline {
-                Some(at) if at < owed.0 => (at, Reason::BodyTimeout),
+                Some(at) if at < owed.0 => match upload.progress() {
+                    Progress::FileOwes { .. } => (at, Reason::BufferLost),
+                    _ => (at, Reason::BodyTimeout),
+                },
                 _ => owed,
             };
             if Instant::now() >= at {

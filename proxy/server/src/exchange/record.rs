@@ -202,6 +202,7 @@ impl Record {
         let reason = match (reason, progress) {
             // An endpoint that waits for its client is not silent by itself.
             (Reason::UpstreamIdleTimeout, Some(Progress::ClientOwes { .. })) => Reason::BodyTimeout,
+            (Reason::UpstreamIdleTimeout, Some(Progress::FileOwes { .. })) => Reason::BufferLost,
             _ => reason,
         };
         if self.reason.is_none() {

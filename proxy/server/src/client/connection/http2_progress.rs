@@ -3,6 +3,7 @@
 
 use sprat_net::error::Reason;
 use sprat_scheduler::Time;
+use sprat_uplink::CodedMark;
 use tokio::time::Instant;
 
 use super::http2_stream::Http2Stream;
@@ -75,14 +76,19 @@ impl Http2Stream {
 
 /// The reports of a response's body (`multiplexed`).
 impl Http2Stream {
-    /// Notes that the body has given a chunk.
-    pub(super) fn given(&self) {
+    /// Notes that the body has given a chunk; returns the mark of its packets, if they bear one.
+    pub(super) fn given(&self) -> Option<CodedMark> {
         self.change(|own| own.in_flight.set(own.in_flight.get() + 1));
         if let Some(gauge) = self.connection.wire.gauge() {
             gauge.chunk_given();
         }
+        self.connection.wire.mark()?.chunk_given()
+    }
+
+    /// Notes that bytes of a chunk with this mark are the next for the socket.
+    pub(super) fn offered(&self, own: Option<CodedMark>) {
         if let Some(mark) = self.connection.wire.mark() {
-            mark.chunk_given();
+            mark.chunk_offered(own);
         }
     }
 
@@ -111,7 +117,7 @@ impl Http2Stream {
             gauge.chunk_gone();
         }
         if let Some(mark) = self.connection.wire.mark() {
-            mark.chunk_gone();
+            mark.chunk_gone(whole);
         }
         if self.in_flight.get() == 0 {
             self.gate.flushed();

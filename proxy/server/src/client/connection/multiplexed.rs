@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
+use sprat_uplink::CodedMark;
 
 use super::http2_stream::Http2Stream;
 
@@ -80,14 +81,16 @@ impl<B> Drop for Multiplexed<B> {
 pub(super) struct Chunk {
     bytes: Bytes,
     stream: Rc<Http2Stream>,
+    /// The mark of the packets that the bytes go in, if these bear any.
+    mark: Option<CodedMark>,
 }
 
 impl Chunk {
     fn new(bytes: Bytes, stream: &Rc<Http2Stream>) -> Self {
-        stream.given();
         Self {
             bytes,
             stream: Rc::clone(stream),
+            mark: stream.given(),
         }
     }
 }
@@ -98,6 +101,8 @@ impl Buf for Chunk {
     }
 
     fn chunk(&self) -> &[u8] {
+        // The library asks for them when it is about to write them.
+        self.stream.offered(self.mark);
         &self.bytes
     }
 

@@ -376,6 +376,23 @@ fn the_log_tells_how_long_a_response_waited() {
 }
 
 #[test]
+fn the_log_tells_how_long_a_response_waited_whose_client_left() {
+    let origin = farm();
+    let config = paced(&origin, Rate::Fixed(2_000_000), Discipline::Fair);
+    let proxy = Proxy::logging(config);
+    let mut goes_on = proxy.connect();
+    assert!(goes_on.send(get("/10000000")));
+    goes_on.stream().peek(&mut [0]).unwrap();
+    let mut leaves = proxy.connect();
+    assert!(leaves.send(get("/10000000")));
+    std::io::Read::read_exact(&mut leaves.reader, &mut [0; 20_000]).unwrap();
+    reset(leaves);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(line["reason"], "client_closed");
+    assert!(line["wait_ms"].as_f64() > Some(0.0), "{line}");
+}
+
+#[test]
 fn a_body_that_fails_at_its_very_beginning_does_not_look_whole() {
     let origin = Origin::start(|mut peer| {
         if peer.try_message(true).is_some() {
@@ -504,6 +521,7 @@ fn a_class_may_bound_the_wait_for_the_link() {
     assert_eq!(client.ask(get("/3000")).text(), pattern(3000));
     let lines = proxy.log_lines_at_least(2);
     assert_eq!(lines[0]["reason"], "uplink_timeout");
+    assert!(lines[0]["wait_ms"].as_f64() > Some(0.0), "{}", lines[0]);
     proxy.wait_metric(&["sprat_uplink_open_flows"], 1.0);
 }
 

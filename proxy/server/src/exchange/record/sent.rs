@@ -38,7 +38,30 @@ impl Default for SentAnswer {
     }
 }
 
+/// A wait for the first turn on the uplink that lasts until this is dropped: the client may leave
+/// meanwhile, or the time be up.
+#[must_use]
+pub(crate) struct TurnWait<'a> {
+    sum: &'a mut Duration,
+    began: Instant,
+}
+
+impl Drop for TurnWait<'_> {
+    fn drop(&mut self) {
+        *self.sum += clock::now() - self.began;
+    }
+}
+
 impl SentAnswer {
+    /// Notes that the answer waits for its first turn on the uplink from now on. The flow itself
+    /// knows better how long it has waited, once it goes out.
+    pub(crate) fn wait(&mut self) -> TurnWait<'_> {
+        TurnWait {
+            sum: &mut self.wait,
+            began: clock::now(),
+        }
+    }
+
     /// Notes that the head, with this status, is on its way to the client.
     pub(super) fn begin(&mut self, status: StatusCode) {
         self.status = Some(status);

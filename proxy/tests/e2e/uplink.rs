@@ -7,6 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::common::*;
+use crate::http2::client as http2;
+use http_body_util::BodyExt as _;
 use sprat_config::resolved::*;
 use sprat_scheduler::srq;
 use sprat_scheduler::{Cutoffs, Discipline};
@@ -235,6 +237,39 @@ fn a_page_that_finds_no_place_is_refused_in_whole() {
     let lines = proxy.log_lines(3);
     let refused = lines.iter().find(|line| line["reason"] == "uplink_full");
     assert_eq!(refused.expect("its line is there")["status"], 503);
+}
+
+/// Checks that one of Sprat's own answers, of which a client over HTTP/2 takes the beginning alone,
+/// does not count as complete.
+#[test]
+fn a_page_that_is_cancelled_is_not_complete() {
+    let origin = farm();
+    let text = format!(
+        "version: 1\nadmin: off\nruntime: {{workers: 1}}\nuplink: {{rate: 250kbit}}\n\
+         listeners: [{{address: 127.0.0.1:0}}]\nclusters: {{a: {{endpoints: ['{}']}}}}\n\
+         routes:\n- match: {{path: /page}}\n  direct_response: {{status: 200, body: '{}'}}\n\
+         - cluster: a\n",
+        origin.address,
+        pattern(60_000)
+    );
+    let loaded = sprat_config::parse(&text, "test", &|_| None);
+    let proxy = Proxy::logging(loaded.unwrap_or_else(|errors| panic!("{errors}")).config);
+    http2::run(async {
+        let client = http2::connect(proxy.address).await;
+        let mut sender = client.clone();
+        let page = sender.send_request(http2::request("/page")).await.unwrap();
+        let mut body = page.into_body();
+        assert!(body.frame().await.unwrap().unwrap().is_data());
+        drop(body);
+        // Nor is one without a body cancelled.
+        let mut head = http2::request("/page");
+        *head.method_mut() = http::Method::HEAD;
+        assert_eq!(http2::ask(&client, head).await.status, 200);
+    });
+    for line in proxy.log_lines(2) {
+        assert_eq!(line["aborted"], line["method"] == "GET", "{line}");
+    }
+    proxy.assert_no_leak();
 }
 
 #[test]

@@ -370,9 +370,13 @@ impl Drop for Body {
     fn drop(&mut self) {
         // A response without a body is never polled; hyper drops it unread. A backend
         // may say that it ends only after its head, as HTTP/2 can.
-        let is_empty = matches!(self.inner, Inner::Local(_) | Inner::PacedPage(_))
-            || (self.record.as_ref())
-                .is_some_and(|record| record.sent.size.size() == Size::Exact(0));
+        let is_empty = match (&self.inner, &self.record) {
+            (Inner::Local(_), _) => true,
+            // One that has begun, and not ended, has a body, and a client that has left.
+            (Inner::PacedPage(_), Some(record)) => record.sent.bytes == 0,
+            (_, Some(record)) => record.sent.size.size() == Size::Exact(0),
+            (_, None) => false,
+        };
         if self.is_end_stream() || (is_empty && self.stream.is_responding()) {
             self.finish();
         }

@@ -21,6 +21,11 @@ pub(crate) struct SentAnswer {
     pub(crate) size: SizeBelief,
     /// The time for which the response's bytes waited for the uplink.
     pub(crate) wait: Duration,
+    /// The time for which the endpoint was waited for since the response began, once its body has
+    /// ended.
+    pub(super) silence: Duration,
+    /// Whether the endpoint has paused in the midst of the body, once that has ended.
+    pub(super) has_paused: bool,
     /// Whether the connection has switched to another protocol: what follows is no response.
     pub(crate) tunnelled: bool,
 }
@@ -33,6 +38,8 @@ impl Default for SentAnswer {
             bytes: 0,
             size: SizeBelief::none(),
             wait: Duration::ZERO,
+            silence: Duration::ZERO,
+            has_paused: false,
             tunnelled: false,
         }
     }

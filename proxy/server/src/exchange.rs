@@ -144,7 +144,9 @@ async fn pass_on(
     if let Err(reason) = exchange.begin(response.body_mut(), &mut record).await {
         return answer::refuse(stream, reason, json, record).await;
     }
-    let mut response = match exchange.coding(&mut response) {
+    let coding = exchange.coding(&mut response);
+    let is_coded = coding.is_some();
+    let mut response = match coding.filter(|_| !exchange.plan.head_only) {
         None => response.map(Coded::Plain),
         // Boxed: other responses do not carry its room.
         Some((rules, algorithm)) => {
@@ -157,7 +159,8 @@ async fn pass_on(
         }
     };
     exchange.announce_close(&mut response);
-    exchange.plan.believe_head(&response, &mut record).await;
+    let plan = &exchange.plan;
+    plan.believe_head(&response, is_coded, &mut record).await;
     if let Some(lease) = record.upstream.lease() {
         lease.resize(record.sent.size.size());
     }

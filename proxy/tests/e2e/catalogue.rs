@@ -102,6 +102,31 @@ fn event_streams_teach_nothing_and_have_no_slowdown() {
     proxy.stop();
 }
 
+/// Checks that an event stream teaches no size, and has no slowdown, although the answer to a
+/// pipelined request begins as it ends.
+#[test]
+fn an_event_stream_before_a_pipelined_request_is_one() {
+    let origin = Origin::start(|mut peer| {
+        peer.message();
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nevent\r\n");
+        std::thread::sleep(Duration::from_millis(150));
+        peer.send("5\r\nevent\r\n0\r\n\r\n");
+    });
+    let mut config = config(&[origin.address]);
+    config.uplink.rate = Rate::Fixed(10_000_000);
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    let own = "OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n";
+    client.send(get("/events") + own);
+    assert_eq!(client.message().text(), "eventevent");
+    assert_eq!(client.message().status(), 200);
+    let lines = proxy.log_lines(2);
+    let events = lines.iter().find(|line| line["path"] == "/events");
+    assert!(events.unwrap()["slowdown"].is_null(), "{lines:?}");
+    assert_eq!(proxy.metric(&["sprat_catalogue_insertions_total"]), 0.0);
+    proxy.stop();
+}
+
 #[test]
 fn a_directory_that_is_not_there_stops_nothing() {
     let origin = chunked();

@@ -51,7 +51,13 @@ fn origin() -> Origin {
                     body.len()
                 )
             }
-            _ => format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()),
+            _ => {
+                let head = format!("{head}Content-Length: {}\r\n\r\n", body.len());
+                match request.start.starts_with("HEAD ") {
+                    true => head,
+                    false => head + &body,
+                }
+            }
         }
     })
 }
@@ -159,6 +165,7 @@ fn what_is_not_for_compression_passes_as_it_is() {
     client.send("HEAD /html?5000 HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     let head = client.try_message(false).unwrap();
     assert_eq!(head.field("content-encoding"), None);
+    assert_eq!(head.field("vary"), Some("Accept-Encoding"));
 }
 
 #[test]
@@ -171,6 +178,23 @@ fn a_large_body_s_compressed_size_is_learnt() {
     let lines = proxy.log_lines(2);
     assert_eq!(lines[1]["size_source"], "estimate", "{}", lines[1]);
     assert_eq!(lines[1]["size"], lines[0]["bytes"], "{}", lines[1]);
+}
+
+/// Checks that the plain length, which the answer to a HEAD tells, is not taken for that of what a
+/// GET with the same coding gets.
+#[test]
+fn a_head_teaches_no_size_of_what_is_compressed() {
+    let origin = origin();
+    let proxy = serve(&origin, "");
+    assert_eq!(plain(&ask(&proxy, "/html?400000", "gzip")), text(400_000));
+    let mut client = proxy.connect();
+    client.send("HEAD /html?400000 HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let head = client.try_message(false).unwrap();
+    assert_eq!(head.field("content-length"), Some("400000"));
+    proxy.log_lines(2);
+    assert_eq!(plain(&ask(&proxy, "/html?400000", "gzip")), text(400_000));
+    let lines = proxy.log_lines(3);
+    assert_eq!(lines[2]["size"], lines[0]["bytes"], "{}", lines[2]);
 }
 
 /// Checks that a response begins although its small body never pauses for long. Its pieces together

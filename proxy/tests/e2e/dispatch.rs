@@ -121,6 +121,21 @@ fn the_smallest_of_those_who_wait_goes_first() {
 }
 
 #[test]
+fn the_wait_of_a_request_whose_client_leaves_is_told() {
+    let held = Held::start();
+    let proxy = held.proxy(|_| {});
+    let busy = held.occupy(&proxy);
+    queue(&proxy, &["/1/a"]).into_iter().for_each(reset);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(line["reason"], "client_closed");
+    assert!(line["queue_wait_ms"].as_f64() > Some(0.0), "{line}");
+    assert_eq!(proxy.metric(&["queue_wait_seconds_count"]), 1.0);
+    held.let_go(busy);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
+#[test]
 fn a_full_queue_refuses_with_advice() {
     let page = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(page.path(), "<h1>Busy</h1>").unwrap();

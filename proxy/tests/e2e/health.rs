@@ -424,6 +424,29 @@ fn a_body_may_take_its_time_where_others_are_hedged() {
 }
 
 #[test]
+fn an_attempt_counts_whose_repetition_finds_no_place() {
+    let (slow, bad, proxy) = with_cuts_repeated(|config| {
+        with_cluster(config, |cluster| {
+            cluster.max_requests = 1;
+            cluster.wait_queue.timeout = Some(ms(50));
+        });
+    });
+    slow.is(Mood::Stalls);
+    bad.is(Mood::Cuts);
+    let mut first = proxy.connect();
+    first.send(get("/"));
+    wait_for("the request to arrive", || slow.requests() == 1);
+    let refused = proxy.connect().ask(get("/"));
+    assert!(refused.text().contains("queue_timeout"), "{refused:?}");
+    let errors = ["sprat_upstream_errors", "connection_terminated"];
+    assert_eq!(proxy.metric(&errors), 1.0);
+    slow.is(Mood::Good);
+    assert_eq!(first.message().status(), 200);
+    drop(first);
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn a_hedge_and_its_first_attempt_may_both_fail() {
     let (slow, bad, proxy) = before_pair(|config| {
         config.routes[0].retry.hedge_delay = Some(ms(20));

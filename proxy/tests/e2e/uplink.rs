@@ -7,6 +7,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use crate::common::*;
+use crate::http2::client as http2;
+use http_body_util::BodyExt as _;
 use sprat_config::resolved::*;
 use sprat_scheduler::srq;
 use sprat_scheduler::{Cutoffs, Discipline};
@@ -237,6 +239,39 @@ fn a_page_that_finds_no_place_is_refused_in_whole() {
     assert_eq!(refused.expect("its line is there")["status"], 503);
 }
 
+/// Checks that one of Sprat's own answers, of which a client over HTTP/2 takes the beginning alone,
+/// does not count as complete.
+#[test]
+fn a_page_that_is_cancelled_is_not_complete() {
+    let origin = farm();
+    let text = format!(
+        "version: 1\nadmin: off\nruntime: {{workers: 1}}\nuplink: {{rate: 250kbit}}\n\
+         listeners: [{{address: 127.0.0.1:0}}]\nclusters: {{a: {{endpoints: ['{}']}}}}\n\
+         routes:\n- match: {{path: /page}}\n  direct_response: {{status: 200, body: '{}'}}\n\
+         - cluster: a\n",
+        origin.address,
+        pattern(60_000)
+    );
+    let loaded = sprat_config::parse(&text, "test", &|_| None);
+    let proxy = Proxy::logging(loaded.unwrap_or_else(|errors| panic!("{errors}")).config);
+    http2::run(async {
+        let client = http2::connect(proxy.address).await;
+        let mut sender = client.clone();
+        let page = sender.send_request(http2::request("/page")).await.unwrap();
+        let mut body = page.into_body();
+        assert!(body.frame().await.unwrap().unwrap().is_data());
+        drop(body);
+        // Nor is one without a body cancelled.
+        let mut head = http2::request("/page");
+        *head.method_mut() = http::Method::HEAD;
+        assert_eq!(http2::ask(&client, head).await.status, 200);
+    });
+    for line in proxy.log_lines(2) {
+        assert_eq!(line["aborted"], line["method"] == "GET", "{line}");
+    }
+    proxy.assert_no_leak();
+}
+
 #[test]
 fn a_client_that_leaves_gives_its_place_up() {
     let origin = farm();
@@ -376,6 +411,23 @@ fn the_log_tells_how_long_a_response_waited() {
 }
 
 #[test]
+fn the_log_tells_how_long_a_response_waited_whose_client_left() {
+    let origin = farm();
+    let config = paced(&origin, Rate::Fixed(2_000_000), Discipline::Fair);
+    let proxy = Proxy::logging(config);
+    let mut goes_on = proxy.connect();
+    assert!(goes_on.send(get("/10000000")));
+    goes_on.stream().peek(&mut [0]).unwrap();
+    let mut leaves = proxy.connect();
+    assert!(leaves.send(get("/10000000")));
+    std::io::Read::read_exact(&mut leaves.reader, &mut [0; 20_000]).unwrap();
+    reset(leaves);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(line["reason"], "client_closed");
+    assert!(line["wait_ms"].as_f64() > Some(0.0), "{line}");
+}
+
+#[test]
 fn a_body_that_fails_at_its_very_beginning_does_not_look_whole() {
     let origin = Origin::start(|mut peer| {
         if peer.try_message(true).is_some() {
@@ -504,6 +556,7 @@ fn a_class_may_bound_the_wait_for_the_link() {
     assert_eq!(client.ask(get("/3000")).text(), pattern(3000));
     let lines = proxy.log_lines_at_least(2);
     assert_eq!(lines[0]["reason"], "uplink_timeout");
+    assert!(lines[0]["wait_ms"].as_f64() > Some(0.0), "{}", lines[0]);
     proxy.wait_metric(&["sprat_uplink_open_flows"], 1.0);
 }
 

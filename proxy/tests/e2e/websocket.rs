@@ -131,6 +131,36 @@ fn bytes_pass_as_they_are_from_the_first_to_a_half_close() {
 }
 
 #[test]
+fn the_head_of_a_switch_is_changed_as_any_response_s() {
+    let origin = Origin::start(|mut peer| {
+        peer.head().unwrap();
+        peer.send(SWITCH);
+        peer.is_closed();
+    });
+    let text = format!(
+        "version: 1\nadmin: off\nruntime: {{workers: 1}}\n\
+         listeners: [{{address: 127.0.0.1:0, request_id: {{in_response: true}}}}]\n\
+         clusters: {{a: {{endpoints: ['{}']}}}}\nroutes:\n- cluster: a\n  \
+         response_headers_to_remove: [x-own]\n  \
+         response_headers_to_set: [{{name: X-Status, value: '%RESPONSE_CODE%'}}]\n",
+        origin.address
+    );
+    let loaded = sprat_config::parse(&text, "test", &|_| None);
+    let proxy = Proxy::logging(loaded.unwrap_or_else(|errors| panic!("{errors}")).config);
+    let mut client = proxy.connect();
+    client.send(ASK);
+    let head = client.head().unwrap();
+    assert_eq!(head.status(), 101);
+    assert_eq!(head.field("upgrade"), Some("WebSocket"));
+    assert_eq!(head.field("x-own"), None);
+    assert_eq!(head.field("x-status"), Some("101"));
+    drop(client);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(head.field("x-request-id"), line["request_id"].as_str());
+    proxy.assert_no_leak();
+}
+
+#[test]
 fn what_is_not_allowed_is_served_as_if_it_had_not_been_asked() {
     // Says what it was asked to switch to.
     let origin = Origin::http(|request| ok(request.field("upgrade").unwrap_or("nothing")));

@@ -123,10 +123,11 @@ impl Exchange<'_> {
             return Ok(None);
         };
         loop {
-            let paused = Instant::now();
             self.plan.stream.wait();
-            let goes_on = awaiting.pause(self.plan.deadline(record)).await;
-            record.upstream.wait(paused.elapsed());
+            let deadline = self.plan.deadline(record);
+            let waiting = record.upstream.wait(None);
+            let goes_on = awaiting.pause(deadline).await;
+            drop(waiting);
             if !goes_on {
                 return Ok(None);
             }

@@ -5,6 +5,7 @@ mod own;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
@@ -74,7 +75,9 @@ pub(crate) async fn respond(
                 .trace
                 .as_ref()
                 .and_then(|own| own.wait("uplink"));
+            let waiting = record.sent.wait();
             let paced = pace(stream, gauge, size, turn, response).await;
+            drop(waiting);
             drop(noted);
             if let (Some(trace), Ok(_)) = (&record.facts.trace, &paced) {
                 trace.begin_pacing();
@@ -178,27 +181,23 @@ impl Body {
         }
     }
 
-    /// Tells the trace, if there is one, that no more of the response goes out.
-    fn end_trace(&self) {
-        let trace = self
-            .record
-            .as_ref()
-            .and_then(|own| own.facts.trace.as_ref());
-        let (Some(trace), Some(granted)) = (trace, self.inner.granted()) else {
+    /// Tells the record, and the trace if there is one, that no more of the response goes out.
+    fn end(&mut self) {
+        let Some(record) = &mut self.record else {
             return;
         };
-        trace.end_pacing(granted);
+        if let Some(waited) = self.inner.waited() {
+            record.sent.wait = waited;
+        }
+        if let (Some(trace), Some(granted)) = (&record.facts.trace, self.inner.granted()) {
+            trace.end_pacing(granted);
+        }
     }
 
     /// Notes that the last frame has been handed over.
     fn finish(&mut self) {
-        self.end_trace();
+        self.end();
         if let Some(mut record) = self.record.take() {
-            match &self.inner {
-                Inner::Paced(paced) => record.sent.wait = paced.waited(),
-                Inner::PacedPage(paced) => record.sent.wait = paced.waited(),
-                Inner::Upstream(_) | Inner::Marked(_) | Inner::Local(_) => {}
-            }
             let now = clock::now();
             record.release_upstream(now);
             self.stream.finish(record, now);
@@ -206,7 +205,7 @@ impl Body {
     }
 
     fn fail(&mut self, reason: Reason) {
-        self.end_trace();
+        self.end();
         if let Some(mut record) = self.record.take() {
             record.fail(reason);
         }
@@ -214,6 +213,15 @@ impl Body {
 }
 
 impl Inner {
+    /// Returns how long the body has waited for the uplink, if that paces it.
+    fn waited(&self) -> Option<Duration> {
+        match self {
+            Self::Paced(paced) => Some(paced.waited()),
+            Self::PacedPage(paced) => Some(paced.waited()),
+            Self::Upstream(_) | Self::Marked(_) | Self::Local(_) => None,
+        }
+    }
+
     /// Returns what the uplink has granted, if it paces the body.
     fn granted(&self) -> Option<Granted> {
         match self {
@@ -362,14 +370,18 @@ impl Drop for Body {
     fn drop(&mut self) {
         // A response without a body is never polled; hyper drops it unread. A backend
         // may say that it ends only after its head, as HTTP/2 can.
-        let is_empty = matches!(self.inner, Inner::Local(_) | Inner::PacedPage(_))
-            || (self.record.as_ref())
-                .is_some_and(|record| record.sent.size.size() == Size::Exact(0));
+        let is_empty = match (&self.inner, &self.record) {
+            (Inner::Local(_), _) => true,
+            // One that has begun, and not ended, has a body, and a client that has left.
+            (Inner::PacedPage(_), Some(record)) => record.sent.bytes == 0,
+            (_, Some(record)) => record.sent.size.size() == Size::Exact(0),
+            (_, None) => false,
+        };
         if self.is_end_stream() || (is_empty && self.stream.is_responding()) {
             self.finish();
         }
         // Where the client has gone, the record is still here.
-        self.end_trace();
+        self.end();
     }
 }
 

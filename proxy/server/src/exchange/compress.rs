@@ -21,6 +21,7 @@ use sprat_net::coding::{Coded, Encoder};
 use sprat_net::error::Reason;
 use tokio::time::{Instant, timeout_at};
 
+use super::check::content_length;
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
@@ -44,12 +45,13 @@ struct Collected {
 
 impl Exchange<'_> {
     /// Returns how a response is to be compressed, if its route says so and its client takes it.
+    /// Of the answer to a HEAD, which has no body, it is how that to a GET would be compressed.
     pub(super) fn coding(
         &self,
         response: &mut Response<Begun<Incoming>>,
     ) -> Option<(&Compressor, Algorithm)> {
         let rules = self.plan.route.compressor.as_deref()?;
-        if self.plan.head_only || !is_eligible(rules, response) {
+        if !is_eligible(rules, response, self.plan.head_only) {
             return None;
         }
         // Caches must know, whatever this client gets.
@@ -151,18 +153,26 @@ impl Collected {
     }
 }
 
-/// Returns whether a response may be compressed at all.
-fn is_eligible(rules: &Compressor, response: &Response<Begun<Incoming>>) -> bool {
+/// Returns whether a response may be compressed at all; for an answer to a HEAD, whether that to
+/// a GET with the same head may.
+fn is_eligible(
+    rules: &Compressor,
+    response: &Response<Begun<Incoming>>,
+    is_answer_to_head: bool,
+) -> bool {
     let headers = response.headers();
     let (status, body) = (response.status(), response.body());
     let is_whole = [StatusCode::OK, StatusCode::FORBIDDEN, StatusCode::NOT_FOUND];
-    let length = body.size_hint().exact();
+    let (length, is_empty) = match is_answer_to_head {
+        true => (content_length(headers), false),
+        false => (body.size_hint().exact(), body.is_end_stream()),
+    };
     let is_asis = [CONTENT_ENCODING, CONTENT_RANGE]
         .iter()
         .any(|name| headers.contains_key(name));
     is_whole.contains(&status)
         && !is_asis
-        && !body.is_end_stream()
+        && !is_empty
         && length.is_none_or(|length| length >= rules.min_content_length)
         && !has_directive(headers, "no-transform")
         && is_of_type(rules, headers)

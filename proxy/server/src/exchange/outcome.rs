@@ -78,6 +78,14 @@ impl Failed {
         })
     }
 
+    /// Counts an attempt that got no response among its endpoint's errors. (The one that its
+    /// request ends with is counted by the request's record.)
+    pub(super) fn count(&self) {
+        if self.response.is_none() {
+            self.lease.endpoint().stats.errors[self.reason.index()].increment();
+        }
+    }
+
     /// Ends a request that is not repeated: the client gets its response, or the one that is
     /// `held`, which is better than none. If the route's time is up, the held one is not given.
     pub(super) fn end(self, held: &mut Held) -> Result<Next, Reason> {

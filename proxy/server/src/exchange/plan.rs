@@ -217,10 +217,18 @@ impl<'a> Plan<'a> {
         self.route.timeout.map(|timeout| record.started() + timeout)
     }
 
-    /// Takes a response's size from its head, and has the catalogue learn it.
-    pub(super) async fn believe_head<B: Body>(&self, response: &Response<B>, record: &mut Record) {
+    /// Takes a response's size from its head, and has the catalogue learn it. Where a GET's answer
+    /// `is_coded` by Sprat, that to a HEAD tells the length before that, which is not learnt.
+    pub(super) async fn believe_head<B: Body>(
+        &self,
+        response: &Response<B>,
+        is_coded: bool,
+        record: &mut Record,
+    ) {
         let sizes = Sizes::of(self.generation, self.stream);
-        let (size, asked) = (&mut record.sent.size, self.asked.as_deref());
+        let teaches = !(is_coded && self.head_only);
+        let asked = self.asked.as_deref().filter(|_| teaches);
+        let size = &mut record.sent.size;
         size.at_head(response, self.head_only, asked, sizes).await;
     }
 }

@@ -5,7 +5,6 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 
 use http::HeaderMap;
-use sprat_net::clock;
 use sprat_net::error::{Advice, Denial, Reason, accepts_html};
 use sprat_scheduler::station::{Refusal, RefusalReason};
 use sprat_upstream::SessionOutcome;
@@ -26,23 +25,22 @@ impl Exchange<'_> {
         if let Some(outcome) = poll_once(dispatched.as_mut()).await {
             return Ok(outcome);
         }
-        let began = clock::now();
         let _noted = self
             .plan
             .trace
             .as_ref()
             .and_then(|own| own.wait("endpoint"));
         let deadline = self.plan.deadline(record);
+        let waits = &self.plan.upstream.counters().queue_waits;
+        let _waiting = record.upstream.wait(Some(waits));
         self.plan.stream.wait();
-        let outcome = match deadline {
+        match deadline {
             None => Ok(dispatched.await),
-            Some(at) => timeout_at(at, dispatched).await,
-        };
-        let waited = clock::now() - began;
-        record.upstream.wait(waited);
-        let stats = self.plan.upstream.counters();
-        stats.queue_waits.took(waited);
-        outcome.map_err(|_| Reason::RouteTimeout)
+            Some(at) => {
+                let outcome = timeout_at(at, dispatched).await;
+                outcome.map_err(|_| Reason::RouteTimeout)
+            }
+        }
     }
 
     /// Returns why the cluster does not take the request, and what its client is told.

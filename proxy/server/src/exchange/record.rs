@@ -210,8 +210,11 @@ impl Record {
         }
     }
 
-    /// Ends the upstream's part: its connection serves the next request.
+    /// Ends the upstream's part: its connection serves the next request. What the stream tells
+    /// of its silence is kept: a next response may begin on it before the client has this one.
     pub(crate) fn release_upstream(&mut self, now: Instant) {
+        self.sent.silence = self.stream.upstream_silence();
+        self.sent.has_paused = self.stream.has_paused();
         self.end_upload(true);
         self.upstream.release(now, self.sent.bytes);
     }
@@ -353,13 +356,13 @@ impl Record {
         if self.is_stream() {
             return None;
         }
-        let own = took.saturating_sub(self.stream.upstream_silence());
+        let own = took.saturating_sub(self.sent.silence);
         slowdown(self.sent.bytes, own, rate)
     }
 
     /// Returns whether the response has paused, or became a tunnel.
     fn is_stream(&self) -> bool {
-        self.sent.tunnelled || self.stream.has_paused()
+        self.sent.tunnelled || self.sent.has_paused
     }
 
     /// Counts the time of the response, or that it was aborted, and has the catalogue learn

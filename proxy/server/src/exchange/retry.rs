@@ -53,9 +53,7 @@ impl Exchange<'_> {
                 if let Some((trace, word)) = self.plan.trace.as_ref().zip(failed.word(policy)) {
                     trace.again(word);
                 }
-                if failed.response.is_none() {
-                    stats.errors[failed.reason.index()].increment();
-                }
+                failed.count();
                 if let Some(response) = failed.response {
                     *held = Some(Box::new(Answer::now(response, failed.lease)));
                 }
@@ -69,7 +67,10 @@ impl Exchange<'_> {
             Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => {
                 Ok(failed.end(held)?)
             }
-            Err(Some(refusal)) => Err(self.turned_away(record, &refusal, request.headers())),
+            Err(Some(refusal)) => {
+                failed.count();
+                Err(self.turned_away(record, &refusal, request.headers()))
+            }
         }
     }
 
@@ -144,15 +145,18 @@ impl Exchange<'_> {
         // last counts, as with repetitions, but time that is up is up.
         let stands = failed.response.is_some() || failed.reason == Reason::RouteTimeout;
         if !stands {
-            let endpoint = failed.lease.endpoint();
-            endpoint.stats.errors[failed.reason.index()].increment();
+            failed.count();
             // Its place is free while the other attempt goes on.
             drop(failed);
             return other.await;
         }
-        other.await.map_err(|other| match other.response {
-            None => failed,
-            Some(_) => other,
+        other.await.map_err(|other| {
+            let (told, untold) = match other.response {
+                None => (failed, other),
+                Some(_) => (other, failed),
+            };
+            untold.count();
+            told
         })
     }
 }

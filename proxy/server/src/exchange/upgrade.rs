@@ -45,8 +45,9 @@ pub(super) async fn switch(
     };
     // It is no request any more: `max_tunnels` counts it.
     record.place = None;
+    headers::strip_hop_by_hop(response.headers_mut());
+    record.finish_head(&mut response);
     let headers = response.headers_mut();
-    headers::strip_hop_by_hop(headers);
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, chosen);
     let tunnel = Tunnel {

@@ -94,6 +94,32 @@ fn one_that_fails_holds_no_place_while_the_hedge_goes_on() {
     proxy.assert_no_leak();
 }
 
+/// Checks that an attempt without a response counts where the other's response, which the route
+/// does not want, is better than none.
+#[test]
+fn one_that_fails_beside_an_unwanted_response_counts() {
+    let (first, second, proxy) = before_pair(|config| {
+        let retry = &mut config.routes[0].retry;
+        retry.hedge_delay = Some(ms(200));
+        retry.retry_on = vec![RetryOn::ServerError];
+        retry.num_retries = 1;
+    });
+    first.is(Mood::Stalls);
+    second.is(Mood::Stalls);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    wait_for("the hedge", || second.requests() == 1);
+    first.is(Mood::Status(500));
+    proxy.wait_metric(&["sprat_upstream_head_seconds_count"], 1.0);
+    second.is(Mood::Cuts);
+    assert_eq!(client.message().status(), 500);
+    // As a hedge, and as a repetition.
+    let errors = ["sprat_upstream_errors", "connection_terminated"];
+    assert_eq!(proxy.metric(&errors), 2.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
 /// Returns the sockets of an address that accepts no connection: as many wait there as may.
 fn silent_address() -> (Vec<std::net::TcpStream>, socket2::Socket) {
     use socket2::{Domain, Socket, Type};

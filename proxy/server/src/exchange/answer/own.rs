@@ -118,7 +118,10 @@ async fn answer(
                 .generation()
                 .first_turn(record.routing.class(), record.routing.client());
             let whole = response.map(Full::new);
-            match pace(stream, gauge, Size::Exact(bytes), turn, whole).await {
+            let waiting = record.sent.wait();
+            let paced = pace(stream, gauge, Size::Exact(bytes), turn, whole).await;
+            drop(waiting);
+            match paced {
                 Ok(paced) => paced.map(Inner::PacedPage),
                 Err(reason) => {
                     let mut instead = refusal(reason, None, false);

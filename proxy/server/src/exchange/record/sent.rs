@@ -21,6 +21,11 @@ pub(crate) struct SentAnswer {
     pub(crate) size: SizeBelief,
     /// The time for which the response's bytes waited for the uplink.
     pub(crate) wait: Duration,
+    /// The time for which the endpoint was waited for since the response began, once its body has
+    /// ended.
+    pub(super) silence: Duration,
+    /// Whether the endpoint has paused in the midst of the body, once that has ended.
+    pub(super) has_paused: bool,
     /// Whether the connection has switched to another protocol: what follows is no response.
     pub(crate) tunnelled: bool,
 }
@@ -33,12 +38,37 @@ impl Default for SentAnswer {
             bytes: 0,
             size: SizeBelief::none(),
             wait: Duration::ZERO,
+            silence: Duration::ZERO,
+            has_paused: false,
             tunnelled: false,
         }
     }
 }
 
+/// A wait for the first turn on the uplink that lasts until this is dropped: the client may leave
+/// meanwhile, or the time be up.
+#[must_use]
+pub(crate) struct TurnWait<'a> {
+    sum: &'a mut Duration,
+    began: Instant,
+}
+
+impl Drop for TurnWait<'_> {
+    fn drop(&mut self) {
+        *self.sum += clock::now() - self.began;
+    }
+}
+
 impl SentAnswer {
+    /// Notes that the answer waits for its first turn on the uplink from now on. The flow itself
+    /// knows better how long it has waited, once it goes out.
+    pub(crate) fn wait(&mut self) -> TurnWait<'_> {
+        TurnWait {
+            sum: &mut self.wait,
+            began: clock::now(),
+        }
+    }
+
     /// Notes that the head, with this status, is on its way to the client.
     pub(super) fn begin(&mut self, status: StatusCode) {
         self.status = Some(status);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use sprat_net::clock;
+use sprat_net::counters::{Histogram, Seconds};
 use sprat_net::error::Reason;
 use sprat_upstream::{Endpoint, Held, Lease, Member};
 use tokio::time::Instant;
@@ -21,6 +23,25 @@ pub(crate) struct UpstreamPart {
     held: Option<Rc<Held>>,
     /// The time that the request waited for an endpoint.
     queue_wait: Duration,
+}
+
+/// A wait for an endpoint that lasts until this is dropped: its client may leave meanwhile.
+#[must_use]
+pub(crate) struct EndpointWait<'a> {
+    part: &'a mut UpstreamPart,
+    began: Instant,
+    /// The histogram that counts the wait, if it is one of those that are counted.
+    counted: Option<&'a Histogram<Seconds>>,
+}
+
+impl Drop for EndpointWait<'_> {
+    fn drop(&mut self) {
+        let waited = clock::now() - self.began;
+        self.part.queue_wait += waited;
+        if let Some(waits) = self.counted {
+            waits.took(waited);
+        }
+    }
 }
 
 impl UpstreamPart {
@@ -40,9 +61,17 @@ impl UpstreamPart {
         self.endpoint.as_ref()
     }
 
-    /// Notes that the request has waited for an endpoint.
-    pub(crate) fn wait(&mut self, time: Duration) {
-        self.queue_wait += time;
+    /// Notes that the request waits for an endpoint from now on, and has the wait `counted`, if
+    /// there is a histogram for it.
+    pub(crate) fn wait<'a>(
+        &'a mut self,
+        counted: Option<&'a Histogram<Seconds>>,
+    ) -> EndpointWait<'a> {
+        EndpointWait {
+            part: self,
+            began: clock::now(),
+            counted,
+        }
     }
 
     /// Returns how long the request has waited for an endpoint, in all.

@@ -130,7 +130,7 @@ pub enum Reason {
     /// The upstream ended the body before its end.
     ResponseIncomplete,
     // This proxy.
-    /// What is buffered of a body cannot be read from its file, or the file does not take it.
+    /// A buffered body cannot be read from its file, or the file does not take it.
     BufferLost,
     /// The uplink has as many responses in progress as it may.
     UplinkFull,

@@ -310,9 +310,10 @@ fn first_complete(background: &str) -> &'static str {
         low_done.send("background").unwrap();
         message.body.len()
     });
-    let high = high.ask(get("/100000/high"));
+    let answer = high.ask(get("/100000/high"));
     done.send("foreground").unwrap();
-    assert_eq!(high.body.len(), 100_000);
+    drop(high);
+    assert_eq!(answer.body.len(), 100_000);
     assert_eq!(reader.join().unwrap(), 600_000);
     proxy.assert_no_leak();
     proxy.wait_metric(&["sprat_uplink_open_flows"], 0.0);

@@ -18,13 +18,16 @@ const BAD_ARGUMENT: u32 = 2;
 const EMPTY: u32 = 7;
 const CAS_MISMATCH: u32 = 8;
 
+/// The names and values of a message's head.
+type Head = Vec<(String, Vec<u8>)>;
+
 /// The state of the stand-in, and the record of calls to it.
 #[derive(Debug, Default)]
 pub(crate) struct Fake {
     pub(crate) now_ns: u64,
     pub(crate) configuration: String,
     /// The heads of messages, by context and map.
-    pub(crate) heads: BTreeMap<(u32, u32), Vec<(String, Vec<u8>)>>,
+    pub(crate) heads: BTreeMap<(u32, u32), Head>,
     /// The address of the client of the effective context's stream.
     pub(crate) client: Option<String>,
     /// The context that calls are about, which the host sets for a callback.
@@ -56,7 +59,7 @@ impl Fake {
     }
 
     /// Returns the fields of a head that the effective context may read.
-    fn head(&self, map: u32) -> Option<&Vec<(String, Vec<u8>)>> {
+    fn head(&self, map: u32) -> Option<&Head> {
         // The answer to a call is the configuration's, whichever context asks.
         let context = match map {
             CALL_RESPONSE => super::ROOT,

@@ -19,7 +19,7 @@ use crate::probing::Probing;
 use crate::reader::Reader;
 use crate::sizes::{Sizes, written_down};
 use crate::source::Source;
-use crate::stream::Stream;
+use crate::stream::{Phase, Stream};
 use crate::uplink::Uplink;
 
 /// The decision about a request.
@@ -130,7 +130,14 @@ impl Filter {
         self.reader.wants_client()
     }
 
-    /// Notes that a stream is over, whether complete or cut short.
+    /// Returns whether a stream's request is held, for a pool or for a probe.
+    pub fn is_held(&self, id: StreamId) -> bool {
+        let phase = self.streams.get(&id).map(|own| own.phase);
+        matches!(phase, Some(Phase::Probing | Phase::Waiting))
+    }
+
+    /// Notes that a stream is over, whether complete or cut short; or that the host has answered
+    /// its held request by itself, which then goes to no pool any more.
     pub fn done(&mut self, now: Time, id: StreamId, host: &mut dyn Host) {
         let Some(stream) = self.streams.remove(&id) else {
             return;

@@ -89,9 +89,12 @@ impl Calls {
         }
     }
 
-    /// Removes a stream that has ended, for it needs no release. The host still knows its number.
-    pub(crate) fn forget(&mut self, id: StreamId) {
+    /// Removes a stream that has ended, or was answered by the host, for it needs no release; the
+    /// host still knows its number. Returns whether it was still to be released.
+    pub(crate) fn forget(&mut self, id: StreamId) -> bool {
+        let before = self.pending.len();
         self.pending.retain(|pending| pending.id != id);
+        self.pending.len() < before
     }
 
     /// Removes the release of a stream's response: what was held went with what came after it.

@@ -290,6 +290,11 @@ impl HttpContext for Stream {
     fn on_http_response_headers(&mut self, _fields: usize, end: bool) -> Action {
         let id = self.id.into();
         self.pass_or_pause(|filter, now, calls| {
+            if calls.forget(id) || filter.is_held(id) {
+                // The host answers by itself, as after a timeout: the request goes to no pool any
+                // more, and a second answer would cut this one short.
+                filter.done(now, id, calls);
+            }
             let fields = HostFields::of(MapType::HttpResponseHeaders);
             let head = ResponseHead {
                 status: fields.text(":status").parse().unwrap_or(0),

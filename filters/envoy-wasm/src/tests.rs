@@ -251,6 +251,36 @@ fn a_refused_request_is_answered_and_a_probe_is_sent() {
 }
 
 #[test]
+fn a_request_that_the_host_itself_answers_is_neither_answered_nor_let_go() {
+    assert!(configure(
+        "{clusters: {farm: {pools: [farm], max_requests: 1, \
+         wait_queue: {max_requests: 1, timeout: 2s}}}}"
+    ));
+    assert_eq!(request(2, "/a"), CONTINUE);
+    assert_eq!(request(3, "/a"), PAUSE);
+    // After a timeout of its own, say; its stream is not over.
+    assert_eq!(response(3, 10), CONTINUE);
+    assert_eq!(request(4, "/a"), PAUSE);
+    assert_eq!(host(|host| host.answered.len()), 0, "the queue has room");
+    host(|host| {
+        host.now_ns += 3_000_000_000;
+        host.effective = ROOT;
+    });
+    proxy_on_tick(ROOT);
+    let answered = || host(|host| host.answered.iter().map(|own| own.0).collect::<Vec<_>>());
+    assert_eq!(answered(), [4]);
+    // Its place at the pool may have come when it is answered so.
+    assert_eq!(request(5, "/a"), PAUSE);
+    host(|host| host.effective = 2);
+    proxy_on_done(2);
+    assert_eq!(response(5, 10), CONTINUE);
+    assert_eq!(request(6, "/a"), CONTINUE, "the place is free");
+    called_back();
+    assert_eq!(host(|host| host.continued.len()), 0);
+    assert_eq!(answered(), [4]);
+}
+
+#[test]
 fn bodies_are_held_and_what_has_gone_is_not_let_go_again() {
     const STOP_AND_WATERMARK: u32 = 2;
     assert!(configure(

@@ -32,6 +32,8 @@ impl Wake for Bell {
 #[derive(Default)]
 pub(crate) struct FakeHost {
     request: BTreeMap<String, String>,
+    /// The request's path, if that is no text.
+    pub(crate) path: Option<Vec<u8>>,
     response: BTreeMap<String, String>,
     /// The metadata that the filter has set, by key.
     pub(crate) metadata: BTreeMap<String, String>,
@@ -100,6 +102,9 @@ impl FakeHost {
 impl Host for FakeHost {
     fn value(&self, fields: Fields, name: &str, index: usize) -> Option<&[u8]> {
         let map = match fields {
+            Fields::Request if name == ":path" && self.path.is_some() => {
+                return self.path.as_deref().filter(|_| index == 0);
+            }
             Fields::Request => &self.request,
             Fields::Response => &self.response,
         };

@@ -53,17 +53,18 @@ impl<H: Host> fields::Fields for HeadOf<'_, H> {
     }
 }
 
-/// Reads a request's head. The number `random` is drawn for this request.
+/// Reads a request's head. The number `random` is drawn for this request. What is not UTF-8 is
+/// replaced, as in other fields, so that rules for the rest of a value still count.
 pub(crate) fn read(reader: &Reader, host: &impl Host, random: u64) -> Read {
-    let text = |name| {
+    let text = |name: &str| {
         let value = host.field(Fields::Request, name).unwrap_or_default();
-        std::str::from_utf8(value).unwrap_or_default()
+        String::from_utf8_lossy(value)
     };
     reader.read(&RequestHead {
         client: reader.wants_client().then(|| host.client()).flatten(),
-        method: text(":method"),
-        authority: text(":authority"),
-        target: text(":path"),
+        method: &text(":method"),
+        authority: &text(":authority"),
+        target: &text(":path"),
         fields: &HeadOf(host, Fields::Request),
         random,
     })

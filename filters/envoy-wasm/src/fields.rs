@@ -32,10 +32,11 @@ impl HostFields {
         }
     }
 
-    /// Returns the value of a field that comes once, as text; empty if there is none.
+    /// Returns the value of a field that comes once, as text; empty if there is none. What is not
+    /// UTF-8 is replaced, as in [`Fields::any`], so that rules for the rest of it still count.
     pub(crate) fn text(&self, name: &str) -> String {
         let value = hostcalls::get_map_value_bytes(self.map, name);
         let value = value.ok().flatten().unwrap_or_default();
-        String::from_utf8(value).unwrap_or_default()
+        String::from_utf8_lossy(&value).into_owned()
     }
 }

@@ -167,6 +167,27 @@ fn each_field_of_a_name_counts_whatever_its_value() {
     );
 }
 
+/// Guards against a client that gets past all rules for a path by a byte in it that is no text.
+#[test]
+fn a_path_that_is_no_text_has_the_rules_of_what_is_text_in_it() {
+    assert!(configure(
+        "{classes: {gold: {level: 0}}, \
+         class_rules: [{match: {prefix: /farm}, class: gold}], \
+         clusters: {farm: {match: {prefix: /farm}, pools: [small]}}}"
+    ));
+    create(2, ROOT);
+    let fields = [(":method", "GET"), (":authority", "a.example")];
+    about(2, MapType::HttpRequestHeaders, &fields);
+    let head = (2, MapType::HttpRequestHeaders as u32);
+    let path = (":path".to_owned(), b"/farm/\xff".to_vec());
+    host(|host| host.heads.get_mut(&head).unwrap().push(path));
+    assert_eq!(proxy_on_request_headers(2, 3, true), CONTINUE);
+    assert_eq!(host(|host| host.metric("sprat.requests.gold")), 1);
+    let fields = host(|host| host.heads[&head].clone());
+    let pool = fields.iter().find(|(name, _)| name == "x-sprat-cluster");
+    assert_eq!(pool.unwrap().1, b"small");
+}
+
 #[test]
 fn a_head_is_held_and_let_go_by_a_tick() {
     assert!(configure("{catalogue: off, uplink: {rate: 10mbit}}"));

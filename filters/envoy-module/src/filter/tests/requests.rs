@@ -144,6 +144,17 @@ fn a_field_that_a_client_has_forged_is_gone() {
     assert_eq!(host.routed, 1, "the route had followed it");
 }
 
+#[test]
+fn a_path_that_is_no_text_has_the_rules_of_what_is_text_in_it() {
+    let text = FARM.replace("\"pools\"", "\"match\": {\"prefix\": \"/a\"}, \"pools\"");
+    let config = config("no_text", &text);
+    let mut host = request("/b");
+    host.path = Some(b"/a/\xff".to_vec());
+    let (_filter, verdict) = ask(&config, &mut host, at(0));
+    assert_eq!(verdict, Verdict::Continue);
+    assert_eq!(host.text(Request, "x-sprat-cluster"), Some("one"));
+}
+
 const PROBED: &str = r#"{"clusters": {"farm": {
     "pools": [{"name": "small", "size_range": {"to": "10KB"}},
               {"name": "large", "size_range": {"from": "10KB"}}],

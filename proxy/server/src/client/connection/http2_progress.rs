@@ -112,6 +112,7 @@ impl Http2Stream {
         self.change(|own| own.in_flight.set(own.in_flight.get() - 1));
         if !whole {
             self.lost.set(true);
+            self.connection.wire.lost();
         }
         if let Some(gauge) = self.connection.wire.gauge() {
             gauge.chunk_gone();

@@ -162,6 +162,49 @@ fn attempts_while_a_request_waits_are_no_repetitions() {
     proxy.stop();
 }
 
+/// Checks that an endpoint that has failed is counted, and not for the time that its request then
+/// spends in the queue of another.
+#[test]
+fn the_queue_of_another_endpoint_is_not_blamed_on_the_one_that_has_failed() {
+    let closes = Origin::start(|mut peer| drop(peer.head()));
+    for (failing, reason) in [
+        (free_address(), "connection_refused"),
+        (closes.address, "connection_terminated"),
+    ] {
+        let free = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&free);
+        let busy = Origin::http(move |_| {
+            wait_for("the place to become free", || told.load(Ordering::SeqCst));
+            ok("held")
+        });
+        let mut config = config(&[busy.address, failing]);
+        with_cluster(&mut config, |cluster| {
+            cluster.wait_for_endpoint = Some(PATIENCE);
+            cluster.max_requests = 1;
+        });
+        let mut held = route(&config.clusters[0]);
+        held.matches.path = PathPattern::Exact("/held".to_owned());
+        let late = &mut config.routes[0];
+        late.timeout = Some(Duration::from_secs(1));
+        late.retry.retry_on = vec![RetryOn::Reset];
+        late.retry.num_retries = 1;
+        config.routes.insert(0, held);
+        let proxy = Proxy::logging(config);
+        let mut holder = proxy.connect();
+        holder.send(get("/held"));
+        proxy.wait_metric(&["sprat_upstream_outstanding"], 1.0);
+        assert_eq!(proxy.connect().ask(get("/")).status(), 504);
+        assert_eq!(proxy.log_lines(1)[0]["reason"], "route_timeout");
+        let errors = |reason| proxy.metric(&["sprat_upstream_errors", reason]);
+        assert_eq!((errors(reason), errors("route_timeout")), (1.0, 0.0));
+        free.store(true, Ordering::SeqCst);
+        assert_eq!(holder.message().text(), "held");
+        drop(holder);
+        proxy.assert_no_leak();
+        proxy.stop();
+    }
+}
+
 /// Starts a real nginx, which the caller must end. Returns none if there is no nginx.
 fn nginx(directory: &Path, address: SocketAddr) -> Option<Child> {
     let at = directory.display();

@@ -84,6 +84,9 @@ impl Exchange<'_> {
             return Ok(failed.end(&mut None)?);
         };
         failed.lease.unreached();
+        // However the wait ends, which is not this endpoint's doing.
+        failed.count();
+        record.upstream.blame_no_more();
         let stats = Arc::clone(&failed.lease.endpoint().stats);
         let found = match failed.lease.step_back(false) {
             Some((away, true)) => self.queue(record, away.again()).await?.ok(),
@@ -101,7 +104,6 @@ impl Exchange<'_> {
             return Ok(failed.end(&mut None)?);
         };
         stats.retries.increment();
-        stats.errors[failed.reason.index()].increment();
         Ok(Next::Attempt(lease, request))
     }
 

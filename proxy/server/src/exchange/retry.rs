@@ -47,7 +47,12 @@ impl Exchange<'_> {
                 return Ok(failed.end(held)?);
             }
         }
-        match self.queue(record, away.again()).await? {
+        let placed = self.queue(record, away.again()).await.inspect_err(|_| {
+            failed.count();
+            // The queue's time is not its doing.
+            record.upstream.blame_no_more();
+        });
+        match placed? {
             Ok(lease) => {
                 stats.retries.increment();
                 if let Some((trace, word)) = self.plan.trace.as_ref().zip(failed.word(policy)) {
@@ -69,6 +74,7 @@ impl Exchange<'_> {
             }
             Err(Some(refusal)) => {
                 failed.count();
+                record.upstream.blame_no_more();
                 Err(self.turned_away(record, &refusal, request.headers()))
             }
         }

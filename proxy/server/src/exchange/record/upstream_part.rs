@@ -21,6 +21,9 @@ pub(crate) struct UpstreamPart {
     /// The lease once it is shared with the reader ahead, which may end it before the
     /// client has all of the response.
     held: Option<Rc<Held>>,
+    /// Whether the attempt at the endpoint has failed, and is counted: what follows is not its
+    /// doing.
+    is_counted: bool,
     /// The time that the request waited for an endpoint.
     queue_wait: Duration,
 }
@@ -48,6 +51,7 @@ impl UpstreamPart {
     /// Notes the endpoint that is asked now.
     pub(crate) fn ask(&mut self, endpoint: &Rc<Endpoint>) {
         self.endpoint = Some(Rc::clone(endpoint));
+        self.is_counted = false;
     }
 
     /// Notes the connection on which the answer has begun.
@@ -142,9 +146,15 @@ impl UpstreamPart {
         }
     }
 
-    /// Counts an error of the endpoint.
+    /// Notes that the failure of the attempt at the endpoint has been counted. Until an endpoint is
+    /// asked again, no error is this one's.
+    pub(crate) fn blame_no_more(&mut self) {
+        self.is_counted = true;
+    }
+
+    /// Counts an error of the endpoint, if it is the one that is asked now.
     pub(super) fn count_error(&self, reason: Reason) {
-        if let Some(endpoint) = &self.endpoint {
+        if let Some(endpoint) = self.endpoint.as_ref().filter(|_| !self.is_counted) {
             endpoint.stats.errors[reason.index()].increment();
         }
     }

@@ -371,9 +371,13 @@ impl Drop for Body {
         // A response without a body is never polled; hyper drops it unread. A backend
         // may say that it ends only after its head, as HTTP/2 can.
         let is_empty = match (&self.inner, &self.record) {
-            (Inner::Local(_), _) => true,
+            (Inner::Local(text), _) => {
+                text.as_ref().is_none_or(Bytes::is_empty) || self.stream.may_be_bodiless()
+            }
             // One that has begun, and not ended, has a body, and a client that has left.
-            (Inner::PacedPage(_), Some(record)) => record.sent.bytes == 0,
+            (Inner::PacedPage(_), Some(record)) => {
+                record.sent.bytes == 0 && self.stream.may_be_bodiless()
+            }
             (_, Some(record)) => record.sent.size.size() == Size::Exact(0),
             (_, None) => false,
         };

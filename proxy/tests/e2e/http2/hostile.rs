@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::client::*;
 use super::farm;
 use crate::common::*;
+use sprat_config::resolved::PathPattern;
 use sprat_scheduler::limits::MinRate;
 
 /// The error codes of RFC 9113 7.
@@ -273,6 +274,38 @@ fn a_window_that_never_opens_costs_its_stream() {
         (&false.into(), &20_000.into())
     );
     assert_eq!(lines[1]["reason"], "client_stalled");
+    proxy.stop();
+}
+
+/// Checks that an answer of the proxy's own is complete only if its client has taken it.
+#[test]
+fn an_answer_of_our_own_that_is_reset_before_its_body_is_not_complete() {
+    let origin = farm();
+    let mut config = config(&[origin.address]);
+    config.routes[0].matches.path = PathPattern::Exact("/elsewhere".to_owned());
+    let proxy = Proxy::logging(config);
+    let mut raw = Raw::connect(proxy.address, &[(INITIAL_WINDOW_SIZE, 0)]);
+    assert!(raw.get(1, "/1"));
+    raw.find(|frame| frame.kind == HEADERS).unwrap();
+    assert!(raw.frame(RST_STREAM, 0, 1, &CANCEL.to_be_bytes()));
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(
+        (&line["reason"], &line["bytes"]),
+        (&"no_route".into(), &0.into())
+    );
+    assert_eq!(line["aborted"], true);
+    // An answer without a body needs no window.
+    let head = block(&[
+        (":method", "HEAD"),
+        (":scheme", "http"),
+        (":authority", "test.example"),
+        (":path", "/1"),
+    ]);
+    assert!(raw.frame(HEADERS, END_HEADERS | END_STREAM, 3, &head));
+    assert!(raw.end_of(3).is_some_and(|end| end.kind == HEADERS));
+    assert_eq!(proxy.log_lines(2)[1]["aborted"], false);
+    drop(raw);
+    proxy.assert_no_leak();
     proxy.stop();
 }
 

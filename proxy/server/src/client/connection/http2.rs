@@ -152,6 +152,7 @@ async fn answer<S: Service>(
     request: Request<Incoming>,
 ) -> Response<Multiplexed<S::Body>> {
     let bodiless = request.method() == Method::HEAD;
+    own.bodiless.set(bodiless);
     let config = own.connection.listener.config.http2.as_ref();
     let counts = config.map_or(Priorities::None, |http2| http2.priorities);
     own.precedence

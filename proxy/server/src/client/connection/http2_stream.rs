@@ -25,6 +25,8 @@ pub(crate) struct Http2Stream {
     pub(super) number: Option<u32>,
     /// The number of the stream's interim responses that the socket does not have yet.
     pub(super) interims: Cell<usize>,
+    /// Whether the request is a HEAD, whose answer goes without its body.
+    pub(super) bodiless: Cell<bool>,
     /// The phase of the answer, which decides what is waited for.
     pub(super) phase: Cell<AnswerPhase>,
     /// The progress of the response in hand.
@@ -63,6 +65,7 @@ impl Http2Stream {
             connection: Rc::clone(connection),
             number,
             interims: Cell::new(0),
+            bodiless: Cell::new(false),
             phase: Cell::new(AnswerPhase::Waiting { until: None }),
             progress: ResponseProgress::default(),
             precedence: Cell::default(),

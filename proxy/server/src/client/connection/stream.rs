@@ -95,6 +95,16 @@ impl Stream {
         }
     }
 
+    /// Returns whether a body that is dropped before it was asked for anything may be one that the
+    /// answer goes without. If not, its client has not waited for it. (In HTTP/1.1 hyper asks as
+    /// soon as it has the body, if that goes out.)
+    pub(crate) fn may_be_bodiless(&self) -> bool {
+        match self {
+            Self::Only(_) => true,
+            Self::Http2(stream) => stream.bodiless.get(),
+        }
+    }
+
     /// Returns how long the upstream was waited for since the response began.
     pub(crate) fn upstream_silence(&self) -> Duration {
         self.progress().upstream_silence()

@@ -126,6 +126,37 @@ fn requests_that_are_broken_end_the_connection() {
     proxy.stop();
 }
 
+/// Checks that the log tells of a flood that the library ends by itself. Of requests that come at
+/// once it refuses most, and resets those again when they go on; of these the proxy hears nothing.
+#[test]
+fn a_flood_that_the_library_ends_is_in_the_log() {
+    let origin = Origin::start(|mut peer| while peer.head().is_some() {});
+    let proxy = Proxy::of(&[&origin]);
+    let fields = block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "test.example"),
+        (":path", "/"),
+        ("content-length", "1"),
+    ]);
+    let broken = |n| {
+        let stream = 2 * n + 1;
+        let begins = frame(HEADERS, END_HEADERS, stream, &fields);
+        [begins, frame(DATA, 0, stream, b"xy")].concat()
+    };
+    let mut raw = Raw::connect(proxy.address, &[]);
+    // It may be closed before all is sent.
+    raw.send(&(0..1000).flat_map(broken).collect::<Vec<u8>>());
+    while raw.read().is_some() {}
+    wait_for("the flood in the log", || {
+        let lines = proxy.log_lines_at_least(1);
+        lines.iter().any(|line| line["reason"] == "http2_flood")
+    });
+    drop(raw);
+    proxy.assert_no_leak();
+    proxy.stop();
+}
+
 #[test]
 fn an_upload_that_is_cut_off_without_an_error_is_not_whole() {
     let (come, begun) = std::sync::mpsc::channel();

@@ -80,16 +80,30 @@ pub(super) async fn serve<S: Service>(connection: Rc<Connection>, io: Prefaced) 
         }
         end = drive(&connection, http.as_mut()).await;
     }
-    match end {
-        // The client may have no stream whose record would tell of it.
-        End::Cut(reason @ (Reason::Http2Flood | Reason::HeadTimeout)) => {
-            connection.end_by(reason);
+    let reason = match &end {
+        End::Cut(reason) => Some(*reason),
+        End::Failed(error) if has_had_enough(error) => Some(Reason::Http2Flood),
+        // It may have been cut in the turn in which it ended.
+        _ => connection.cut_reason(),
+    };
+    if let Some(reason) = reason {
+        // Before hyper drops the streams, whose records ask for it.
+        connection.end_by(reason);
+        if let Reason::Http2Flood | Reason::HeadTimeout = reason {
+            // The client may have no stream whose record would tell of it.
             S::unreadable(&Stream::Only(Rc::clone(&connection))).fail(reason);
         }
-        // Before hyper drops the streams, whose records ask for it.
-        End::Cut(reason) => connection.end_by(reason),
-        End::Closed | End::Idle | End::Parked | End::Failed(_) | End::HeadTimeout | End::Http2 => {}
     }
+}
+
+/// Returns whether the library has ended a connection by one of its own bounds on floods: on
+/// streams that it had to refuse or reset, on small frames, on heads without an end.
+fn has_had_enough(error: &hyper::Error) -> bool {
+    let cause = std::error::Error::source(error);
+    let cause = cause.and_then(|cause| cause.downcast_ref::<h2::Error>());
+    cause.is_some_and(|cause| {
+        cause.is_library() && cause.reason() == Some(h2::Reason::ENHANCE_YOUR_CALM)
+    })
 }
 
 impl<T, S, B> Http for http2::Connection<TokioIo<Screened<Prefaced, Watched<T>>>, S, Tasks>

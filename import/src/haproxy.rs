@@ -92,10 +92,9 @@ fn convert(
     let is_few = rules.steps <= MAX_ROUTES;
     merge(found, document, ledger);
     document.clusters = backends.parts;
-    for section in frontends_of(sections, options) {
-        document
-            .listeners
-            .extend(listeners::parts(section, x_forwarded, ledger));
+    let chosen = frontends_of(sections, options);
+    document.listeners = listeners::parts(&chosen, x_forwarded, ledger);
+    for section in chosen {
         limits(section, document, ledger);
     }
     is_few && document.routes.len() <= MAX_ROUTES

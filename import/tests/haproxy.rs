@@ -681,6 +681,25 @@ fn addresses_are_listened_on_or_told_of() {
         (":81 interface eth0", "127.0.0.1:81", Outcome::Not),
         ("[::]:81 namespace x", "[::1]:81", Outcome::Not),
         ("10.0.0.1:81 interface eth0", "10.0.0.1:81", Outcome::Not),
+        (
+            ":81 interface eth0\n bind 127.0.0.1:81",
+            "127.0.0.1:81",
+            Outcome::Carried,
+        ),
+        (":::81 v6only", "[::1]:81", Outcome::Not),
+        (":::80 v6only", "[::]:80", Outcome::Carried),
+        (
+            ":::81 v6only\n bind :81",
+            "0.0.0.0:81 [::]:81",
+            Outcome::Carried,
+        ),
+        (":81,:::81 v6only", "0.0.0.0:81 [::]:81", Outcome::Carried),
+        (
+            ":::81 v6only\n bind :81 interface eth0",
+            "[::1]:81 127.0.0.1:81",
+            Outcome::Not,
+        ),
+        ("[::ffff:10.0.0.1]:81", "10.0.0.1:81", Outcome::Carried),
         ("ipv6@:81", "[::]:81", Outcome::Carried),
         (":::81", "[::]:81", Outcome::Carried),
         ("2001:db8::1:81", "[2001:db8::1]:81", Outcome::Carried),
@@ -707,6 +726,18 @@ fn addresses_are_listened_on_or_told_of() {
     let config = parsed(&import(&text));
     let tls = config.listeners[1].tls.as_ref().unwrap();
     assert!(tls.client_certificates.is_some());
+}
+
+/// Checks that frontends whose addresses become the same one are imported all the same.
+#[test]
+fn an_address_of_two_frontends_is_listened_on_once() {
+    let text = "defaults\n mode http\nfrontend f\n bind :80 interface a\n default_backend b\n\
+                frontend g\n bind :80 interface b ssl crt /c.pem\n bind :443 ssl crt /c.pem\n \
+                default_backend b\nbackend b\n server a 10.0.0.1:80\n";
+    let config = parsed(&import(text));
+    let addresses = config.listeners.iter().map(|own| own.address.to_string());
+    let addresses: Vec<String> = addresses.collect();
+    assert_eq!(addresses, ["0.0.0.0:443", "127.0.0.1:80"]);
 }
 
 /// Checks that a hash of another part of requests than HAProxy's is told of.

@@ -41,12 +41,12 @@ impl<'l> Bound<'l> {
         self.sockets.is_empty() && self.paths.is_empty()
     }
 
-    /// Puts the loopback address in place of all of a machine's addresses. Returns whether there
-    /// were any such.
-    fn narrow(&mut self) -> bool {
+    /// Puts the loopback address in place of all of a machine's addresses, where `is_meant` holds.
+    /// Returns whether there were any such.
+    fn narrow(&mut self, is_meant: impl Fn(SocketAddr) -> bool) -> bool {
         let mut is_narrowed = false;
         for socket in &mut self.sockets {
-            if socket.ip().is_unspecified() {
+            if socket.ip().is_unspecified() && is_meant(*socket) {
                 is_narrowed = true;
                 socket.set_ip(match socket.is_ipv4() {
                     true => Ipv4Addr::LOCALHOST.into(),
@@ -78,7 +78,7 @@ fn sockets(written: &str) -> Option<Vec<SocketAddr>> {
     let host = match host.trim_start_matches('[').trim_end_matches(']') {
         "" | "*" => any,
         "localhost" => Ipv4Addr::LOCALHOST.into(),
-        own => own.parse().ok()?,
+        own => own.parse::<IpAddr>().ok()?.to_canonical(),
     };
     let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
     let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
@@ -116,11 +116,32 @@ pub(super) fn speaks(section: &Section) -> Transports {
     }
 }
 
-/// Makes the listeners of a section.
-pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -> Vec<Part> {
+/// Returns the word by which a `bind` is for one network alone; none if it has no such word.
+fn confined(line: &Line) -> Option<&'static str> {
+    let names = ["interface", "namespace"];
+    names.into_iter().find(|own| line.has(own))
+}
+
+/// Returns the turn of a `bind`: one whose address may have to be narrowed comes after those that
+/// it goes by, and takes the address of none.
+fn turn(line: &Line) -> u8 {
+    match confined(line) {
+        Some(_) => 2,
+        None => u8::from(line.has("v6only")),
+    }
+}
+
+/// Makes the listeners of the chosen sections. Of several with one address the first one counts.
+pub(super) fn parts(sections: &[&Section], x_forwarded: bool, ledger: &mut Ledger) -> Vec<Part> {
     let mut out: Vec<Part> = Vec::new();
-    let mut taken = BTreeSet::new();
-    for line in section.all(&["bind"]) {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut binds: Vec<(&Section, &Line)> = Vec::new();
+    for section in sections {
+        let lines = section.all(&["bind"]).into_iter();
+        binds.extend(lines.map(|line| (*section, line)));
+    }
+    binds.sort_by_key(|(_, line)| turn(line));
+    for (section, line) in binds {
         let mut bound = Bound::of(line);
         if bound.is_empty() {
             ledger.not(line.id, LISTENS_ON);
@@ -146,7 +167,7 @@ pub(super) fn parts(section: &Section, x_forwarded: bool, ledger: &mut Ledger) -
                 }
             }
         }
-        tell(line, &mut bound, ledger);
+        tell(line, &mut bound, &taken, ledger);
         for address in bound.written() {
             if !taken.insert(address.clone()) {
                 let told = "a `bind` before it has the same address, and that one counts";
@@ -179,12 +200,17 @@ const LISTENS_ON: &str =
     "Sprat listens on IP addresses, single ports or a few of them, and Unix sockets alone";
 
 /// Notes what a `bind` loses. What is bound to one network stays closed to the others, unless its
-/// address says otherwise.
-fn tell(line: &Line, bound: &mut Bound<'_>, ledger: &mut Ledger) {
+/// address says otherwise; what is bound to IPv6 alone stays closed to IPv4, unless one of the
+/// addresses in `taken` is open to it.
+fn tell(line: &Line, bound: &mut Bound<'_>, taken: &BTreeSet<String>, ledger: &mut Ledger) {
     let mut lost = Vec::new();
-    let confined = ["interface", "namespace"];
-    if let Some(name) = confined.into_iter().find(|own| line.has(own)) {
-        lost.push(match bound.narrow() {
+    let written = bound.sockets.clone();
+    let is_closed = |own: SocketAddr| {
+        let twin = SocketAddr::from((Ipv4Addr::UNSPECIFIED, own.port()));
+        own.is_ipv6() && !written.contains(&twin) && !taken.contains(&twin.to_string())
+    };
+    if let Some(name) = confined(line) {
+        lost.push(match bound.narrow(|_| true) {
             true => format!(
                 "Sprat has no `{name}`, and all networks would have access: it listens on the \
                  loopback address alone, so write the addresses that are meant"
@@ -193,6 +219,10 @@ fn tell(line: &Line, bound: &mut Bound<'_>, ledger: &mut Ledger) {
                 format!("Sprat has no `{name}`: any network that leads to this address has access")
             }
         });
+    } else if line.has("v6only") && bound.narrow(is_closed) {
+        let told = "Sprat has no `v6only`, and clients by IPv4 would have access: it listens on \
+                    the loopback address alone, so write the addresses that are meant";
+        lost.push(told.to_owned());
     }
     if !bound.lost.is_empty() {
         lost.push(format!(

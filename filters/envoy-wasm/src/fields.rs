@@ -15,10 +15,16 @@ pub(crate) struct HostFields {
 
 impl Fields for HostFields {
     /// Shows each value of the fields of one name to `see`. Of a name that comes more than once,
-    /// the host's look-up by name knows the first value alone.
+    /// the host's look-up by name knows the first value alone; but `host` means `:authority` to it,
+    /// which is the name that Envoy keeps that field under.
     fn any(&self, name: &str, see: &mut dyn FnMut(&str) -> bool) -> bool {
         let read = || hostcalls::get_map_bytes(self.map).unwrap_or_default();
-        let mut own = self.all.get_or_init(read).iter();
+        let all = self.all.get_or_init(read);
+        let name = match name {
+            "host" if !all.iter().any(|(own, _)| own == name) => ":authority",
+            name => name,
+        };
+        let mut own = all.iter();
         own.any(|(own, value)| own == name && see(&String::from_utf8_lossy(value)))
     }
 }

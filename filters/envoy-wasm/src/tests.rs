@@ -167,6 +167,18 @@ fn each_field_of_a_name_counts_whatever_its_value() {
     );
 }
 
+/// Guards against rules on `Host` that no request meets: Envoy lists it as `:authority`.
+#[test]
+fn a_rule_on_host_is_about_the_authority() {
+    assert!(configure(
+        "{classes: {gold: {level: 0}}, \
+         class_rules: [{match: {headers: [{name: host, value: a.example}]}, class: gold}], \
+         clusters: {farm: {match: {prefix: /farm}, pools: [farm]}}}"
+    ));
+    assert_eq!(request(2, "/"), CONTINUE);
+    assert_eq!(host(|host| host.metric("sprat.requests.gold")), 1);
+}
+
 /// Guards against a client that gets past all rules for a path by a byte in it that is no text.
 #[test]
 fn a_path_that_is_no_text_has_the_rules_of_what_is_text_in_it() {

@@ -12,6 +12,7 @@ unsafe extern "C" {
 }
 
 const OK: u32 = 0;
+const REQUEST: u32 = 0;
 const CALL_RESPONSE: u32 = 6;
 const NOT_FOUND: u32 = 1;
 const BAD_ARGUMENT: u32 = 2;
@@ -177,7 +178,11 @@ host_functions! {
     fn proxy_get_header_map_value(
         map: u32, name: *const u8, name_length: usize, bytes: *mut *mut u8, length: *mut usize,
     ) {
-        let name = text(name, name_length);
+        let mut name = text(name, name_length);
+        // Envoy keeps a request's host under one name, and knows it by both.
+        if map == REQUEST && name == "host" {
+            name = ":authority".to_owned();
+        }
         let found = host(|host| {
             let (_, value) = host.head(map)?.iter().find(|(own, _)| *own == name)?;
             Some(value.clone())

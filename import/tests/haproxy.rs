@@ -514,6 +514,19 @@ fn criteria_match_no_less() {
             "- match: {headers: [{name: host, safe_regex: '(?i:b\\.example)'}]}",
         ),
         (
+            "hdr(host) admin.example 10.0.0.300",
+            "- match: {headers: [{name: host, safe_regex: '(?i:admin\\.example)'}]}",
+        ),
+        (
+            "hdr_end(host) .0.0.1",
+            "- match: {headers: [{name: host, safe_regex: '.*(?i:\\.0\\.0\\.1)'}]}",
+        ),
+        (
+            "hdr(host) a..b",
+            "- match: {headers: [{name: host, safe_regex: '(?i:a\\.\\.b)'}]}",
+        ),
+        ("hdr(host) 10.0.0.1", "- match: {hosts: [10.0.0.1]}"),
+        (
             "hdr_end(host) a.example",
             "- match: {headers: [{name: host, safe_regex: '.*(?i:a\\.example)'}]}",
         ),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sprat_config::resolved::HostPattern;
+
 use super::parse::{Line, Section};
 use crate::ledger::Ledger;
 use crate::networks::normal_network;
@@ -510,16 +512,16 @@ fn listed(name: &str, how: How, caseless: bool, values: &[String]) -> Vec<Delta>
 fn host(how: How, values: &[String]) -> Test {
     let values: Vec<String> = values.iter().map(|own| own.to_ascii_lowercase()).collect();
     let is_end = |own: &String| how == How::Ends && own.starts_with('.');
-    // `hosts` have no ports; a route with others would be left out, and what it refuses be served.
+    let host = |own: &String| match how {
+        How::Equal => own.clone(),
+        _ => format!("*{own}"),
+    };
+    // A route with `hosts` that Sprat refuses would be left out, and what it refuses be served.
     let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let is_name = |own: &String| own.as_str() != "." && own.bytes().all(fits);
+    let is_name = |own: &String| own.bytes().all(fits) && HostPattern::read(&host(own)).is_some();
     let is_known = how == How::Equal || values.iter().all(is_end);
     if is_known && !values.is_empty() && values.iter().all(is_name) {
-        let host = |own: String| match how {
-            How::Equal => own,
-            _ => format!("*{own}"),
-        };
-        return Test::Any(vec![Delta::Hosts(values.into_iter().map(host).collect())]);
+        return Test::Any(vec![Delta::Hosts(values.iter().map(host).collect())]);
     }
     // What HAProxy finds within a label or anywhere in a name is more than a pattern of hosts.
     let of = |own: &String| {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use crate::files::{Fault, Place};
 use crate::ledger::{Id, Ledger, Note, Outcome, Summary};
@@ -152,6 +153,19 @@ pub(crate) struct Part {
     pub(crate) keys: Map,
 }
 
+impl Part {
+    /// Returns the IP address that a listener has; none if it has a Unix socket.
+    fn address(&self) -> Option<SocketAddr> {
+        match self.keys.iter().find(|(key, _)| key == "address")? {
+            (_, Value::Text(own)) => own.parse().ok(),
+            _ => None,
+        }
+    }
+}
+
+/// The port of the admin listener, which is at 127.0.0.1 unless the configuration says otherwise.
+const ADMIN_PORT: u16 = 9900;
+
 /// All parts of the configuration that is made.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
@@ -194,6 +208,7 @@ impl Document {
             let told = "nothing here listens for HTTP: expected an address and a port";
             return Err(Fault::at(&begin, told));
         }
+        self.move_admin(ledger);
         self.repair_routes(ledger);
         self.drop_unused(ledger);
         if self.routes.is_empty() {
@@ -237,6 +252,32 @@ impl Document {
             };
             repair(part, ledger, &wrong, "endpoints")
         });
+    }
+
+    /// Moves the admin listener to another port, if a listener has its address.
+    fn move_admin(&mut self, ledger: &mut Ledger) {
+        let overlaps = |part: &&Part| {
+            part.address().is_some_and(|own| {
+                let ip = own.ip().to_canonical();
+                own.port() == ADMIN_PORT && (ip.is_unspecified() || ip == Ipv4Addr::LOCALHOST)
+            })
+        };
+        let Some(from) = self.listeners.iter().find(overlaps).map(|own| own.from) else {
+            return;
+        };
+        let addresses = self.listeners.iter().filter_map(Part::address);
+        let taken: BTreeSet<u16> = addresses.map(|own| own.port()).collect();
+        let free = (ADMIN_PORT..=u16::MAX).find(|port| !taken.contains(port));
+        let admin = match free {
+            Some(port) => text(format!("127.0.0.1:{port}")),
+            None => word("off"),
+        };
+        let told = format!(
+            "the admin listener would be at port {ADMIN_PORT}, too: see `admin`, which is {}",
+            admin.inline()
+        );
+        ledger.nearly(from, told);
+        self.top.push(("admin".to_owned(), admin));
     }
 
     /// Makes routes that Sprat does not accept refuse the requests that they are for.

@@ -688,6 +688,8 @@ fn addresses_are_listened_on_or_told_of() {
             "0.0.0.0:8000 0.0.0.0:8001 0.0.0.0:8002",
             Outcome::Carried,
         ),
+        (":9899-9900", "0.0.0.0:9899 0.0.0.0:9900", Outcome::Nearly),
+        ("10.0.0.1:9900", "10.0.0.1:9900", Outcome::Carried),
         (":81,:8000-9999", "0.0.0.0:81", Outcome::Not),
         (":8000-9999", "", Outcome::Not),
         (":82-81", "", Outcome::Not),
@@ -739,6 +741,20 @@ fn addresses_are_listened_on_or_told_of() {
     let config = parsed(&import(&text));
     let tls = config.listeners[1].tls.as_ref().unwrap();
     assert!(tls.client_certificates.is_some());
+}
+
+/// Checks that a listener at the admin listener's usual port does not bring the import down.
+#[test]
+fn the_admin_listener_gives_way() {
+    for (bind, expected) in [
+        (":9890-9910", "127.0.0.1:9911"),
+        ("127.0.0.1:9900", "127.0.0.1:9901"),
+        (":81", "127.0.0.1:9900"),
+    ] {
+        let config = parsed(&import(&frontend(&format!(" bind {bind}"))));
+        let admin = config.admin.unwrap();
+        assert_eq!(admin.address.to_string(), expected, "{bind}");
+    }
 }
 
 /// Checks that frontends whose addresses become the same one are imported all the same.

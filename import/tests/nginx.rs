@@ -875,6 +875,17 @@ fn files_are_included() {
     );
 }
 
+/// Checks that a listener at the admin listener's usual port does not bring the import down.
+#[test]
+fn the_admin_listener_gives_way() {
+    let text = "http { server { listen 9900; location / { proxy_pass http://10.0.0.1; } } }";
+    let imported = import(text);
+    let admin = parsed(&imported).admin.unwrap();
+    assert_eq!(admin.address.to_string(), "127.0.0.1:9901");
+    let mut notes = imported.summary.exceptions();
+    assert!(notes.any(|own| own.told.contains("127.0.0.1:9901")));
+}
+
 #[test]
 fn bad_input_is_told_with_its_place() {
     let deep = "a { ".repeat(100);

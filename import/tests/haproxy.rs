@@ -665,6 +665,7 @@ fn tls_to_servers_is_kept_or_told_of() {
             "not for the name",
         ),
         (server("crl-file /crl.pem"), "revoked"),
+        (server("ca-file /ca.pem"), "as it is written"),
         (
             server("") + &server("crt /c.pem").replace(":443", ":444"),
             "the same TLS",

@@ -197,6 +197,12 @@ fn tls_doubts<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Vec<&'static str> 
     if name.zip(host).is_some_and(|(name, host)| name != host) {
         out.push("certificates have to be for `sni`, not for the name in `verifyhost`");
     }
+    if after("sni").or(host).is_none() {
+        out.push(
+            "certificates have to be for the server's address as it is written, which HAProxy \
+             does not ask: see `sni`",
+        );
+    }
     if after("crl-file").is_some() {
         out.push("`crl-file` is left out, so revoked certificates of servers are accepted");
     }

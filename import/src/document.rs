@@ -191,6 +191,17 @@ fn refused(yaml: &str) -> Option<String> {
     Some(first.trim_start_matches("error: ").to_owned())
 }
 
+/// Returns whether the request of a health check can have this value of a key.
+pub(crate) fn is_of_check(key: &str, value: &str) -> bool {
+    let request = map([(key, text(value))]).inline();
+    let yaml = format!(
+        "{HEAD}listeners: [{{address: 127.0.0.1:1}}]\nroutes: [{{cluster: a}}]\n\
+         clusters: {{a: {{endpoints: ['127.0.0.1:1'], \
+         health_checks: {{http_health_check: {request}}}}}}}\n"
+    );
+    refused(&yaml).is_none()
+}
+
 impl Document {
     /// Changes each part until Sprat accepts it, and writes them all.
     pub(crate) fn finish(

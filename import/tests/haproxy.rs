@@ -238,6 +238,32 @@ fn checks_ask_and_expect_the_same() {
         assert_eq!(http.expected_statuses, statuses, "{lines}");
         assert_eq!(exceptions(&imported), 0, "{lines}");
     }
+    // What Sprat would refuse takes nothing else away.
+    for (lines, method, path) in [
+        (
+            "option httpchk OPTIONS * HTTP/1.1\\r\\nHost:\\ www",
+            "OPTIONS",
+            "/",
+        ),
+        ("option httpchk get /up", "GET", "/up"),
+        ("option httpchk CONNECT /up", "OPTIONS", "/up"),
+        ("option httpchk GET /up\n http-check send uri *", "GET", "/"),
+        ("option httpchk GET /up HTTP/1.1 10.0.0.300", "GET", "/up"),
+        ("option httpchk GET /up HTTP/1.1 ::1", "GET", "/up"),
+        ("option httpchk GET /up HTTP/1.1 www:", "GET", "/up"),
+        (
+            "option httpchk\n http-check send meth HEAD uri /a\n http-check send uri /b",
+            "HEAD",
+            "/a",
+        ),
+    ] {
+        let imported = import_of(lines);
+        let config = parsed(&imported);
+        let checks = config.clusters[0].resilience.health_checks.as_ref();
+        let http = checks.unwrap().http.as_ref().unwrap();
+        assert_eq!((&*http.method, &*http.path), (method, path), "{lines}");
+        assert_eq!(exceptions(&imported), 1, "{lines}");
+    }
     // What checks cannot send or ask is told, and takes nothing else away.
     for lines in [
         "http-check send hdr X-A b",

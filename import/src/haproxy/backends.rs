@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::parse::{Line, Section};
-use crate::document::Part;
+use crate::document::{Part, is_of_check};
 use crate::endpoints::{Endpoint, Endpoints};
 use crate::ledger::Ledger;
 use crate::sessions::{self, Cookie};
@@ -322,9 +322,12 @@ fn hash_doubt(line: &Line) -> String {
     format!("the hash is of {more}, too{cut}")
 }
 
+/// The method of checks, if none is given.
+const DEFAULT_METHOD: &str = "OPTIONS";
+
 /// The request of a health check, as far as Sprat's checks can send it.
 struct CheckRequest<'l> {
-    method: &'l str,
+    method: String,
     path: &'l str,
     host: Option<&'l str>,
 }
@@ -333,17 +336,18 @@ impl<'l> CheckRequest<'l> {
     /// Reads `option httpchk`, after whose version fields may stand, and then the host by itself.
     fn of(line: &'l Line, ledger: &mut Ledger) -> Self {
         let (method, path) = match line.words.len() {
-            0..=2 => ("OPTIONS", "/"),
-            3 => ("OPTIONS", line.word(2)),
+            0..=2 => (DEFAULT_METHOD, "/"),
+            3 => (DEFAULT_METHOD, line.word(2)),
             _ => (line.word(2), line.word(3)),
         };
         let mut own = Self {
-            method,
-            path,
+            method: DEFAULT_METHOD.to_owned(),
+            path: "/",
             host: None,
         };
+        let mut is_whole = own.takes_method(method);
+        is_whole &= own.takes_path(path);
         let fields = line.word(4).lines().skip(1);
-        let mut is_whole = true;
         for field in fields.filter(|field| !field.is_empty()) {
             let (name, value) = field.split_once(':').unwrap_or((field, ""));
             is_whole &= own.takes(name, value);
@@ -362,8 +366,8 @@ impl<'l> CheckRequest<'l> {
         while let Some(name) = words.next() {
             let value = words.next().unwrap_or_default();
             match name {
-                "meth" => self.method = value,
-                "uri" => self.path = value,
+                "meth" => is_whole &= self.takes_method(value),
+                "uri" => is_whole &= self.takes_path(value),
                 "hdr" => is_whole &= self.takes(value, words.next().unwrap_or_default()),
                 "ver" | "comment" => {}
                 _ => is_whole = false,
@@ -372,12 +376,28 @@ impl<'l> CheckRequest<'l> {
         tell_of_request(line, is_whole, ledger);
     }
 
+    /// Takes a method over, in upper case. Returns whether checks can send it as it is written.
+    fn takes_method(&mut self, method: &str) -> bool {
+        let upper = method.to_ascii_uppercase();
+        self.method = match is_of_check("method", &upper) {
+            true => upper,
+            false => DEFAULT_METHOD.to_owned(),
+        };
+        self.method == method
+    }
+
+    /// Takes a path over, and returns whether checks can ask for it; if not, they ask for `/`.
+    fn takes_path(&mut self, path: &'l str) -> bool {
+        let is_sent = is_of_check("path", path);
+        self.path = if is_sent { path } else { "/" };
+        is_sent
+    }
+
     /// Takes a field over, and returns whether checks can send it: a fixed `Host`.
     fn takes(&mut self, name: &str, value: &'l str) -> bool {
         let value = value.trim();
-        let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-:[]".contains(&b);
         let is_host = name.trim().eq_ignore_ascii_case("host");
-        let is_sent = is_host && !value.is_empty() && value.bytes().all(fits);
+        let is_sent = is_host && is_of_check("host", value);
         if is_sent {
             self.host = Some(value);
         }
@@ -391,8 +411,8 @@ fn tell_of_request(line: &Line, is_whole: bool, ledger: &mut Ledger) {
         true => ledger.carried(line.id),
         false => ledger.nearly(
             line.id,
-            "a check has a fixed path and a fixed `Host`, no other fields and no body: the rest \
-             is left out",
+            "a check has a method in upper case, a fixed path that begins with `/`, a fixed \
+             `Host`, no other fields and no body: the rest is left out",
         ),
     }
 }
@@ -400,8 +420,12 @@ fn tell_of_request(line: &Line, is_whole: bool, ledger: &mut Ledger) {
 /// Returns the keys of a check by HTTP, as `option httpchk` and `http-check` have it.
 fn http_check(section: &Section, option: &Line, ledger: &mut Ledger) -> Map {
     let mut request = CheckRequest::of(option, ledger);
-    for line in section.all(&["http-check", "send"]) {
+    let mut sent = section.all(&["http-check", "send"]).into_iter();
+    if let Some(line) = sent.next() {
         request.send(line, ledger);
+    }
+    for line in sent {
+        ledger.not(line.id, "a check is one request: the first one counts");
     }
     let mut statuses = None;
     for line in section.all(&["http-check", "expect"]) {

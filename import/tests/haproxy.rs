@@ -784,6 +784,23 @@ fn the_admin_listener_gives_way() {
     }
 }
 
+/// Checks that a bound which counts for each address by itself is told of.
+#[test]
+fn a_bound_for_several_addresses_is_told_of() {
+    for (lines, outcome) in [
+        (" maxconn 9", Outcome::Carried),
+        (" bind :8000-8001\n maxconn 9", Outcome::Nearly),
+    ] {
+        let imported = import(&frontend(lines));
+        let config = parsed(&imported);
+        let mut listeners = config.listeners.iter();
+        assert!(listeners.all(|own| own.max_connections == 9), "{lines}");
+        let mut notes = imported.summary.notes.iter();
+        let note = notes.find(|own| own.directive.starts_with("maxconn"));
+        assert_eq!(note.unwrap().outcome, outcome, "{lines}");
+    }
+}
+
 /// Checks that frontends whose addresses become the same one are imported all the same.
 #[test]
 fn an_address_of_two_frontends_is_listened_on_once() {

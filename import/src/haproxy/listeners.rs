@@ -90,6 +90,12 @@ fn sockets(written: &str) -> Option<Vec<SocketAddr>> {
     })
 }
 
+/// Returns the number of addresses that a section has.
+fn addresses(section: &Section) -> usize {
+    let binds = section.all(&["bind"]).into_iter();
+    binds.map(|line| Bound::of(line).written().len()).sum()
+}
+
 /// Returns the ports of a section's addresses.
 pub(super) fn ports(section: &Section) -> Vec<u16> {
     let binds = section.all(&["bind"]);
@@ -341,7 +347,10 @@ fn bounds(section: &Section, ledger: &mut Ledger) -> Map {
     if let Some(line) = section.one(&["maxconn"]) {
         match whole(line.word(1)).filter(|own| (1..=10_000_000).contains(own)) {
             Some(count) => {
-                ledger.carried(line.id);
+                match addresses(section) {
+                    0 | 1 => ledger.carried(line.id),
+                    _ => ledger.nearly(line.id, "each of the listeners has that many by itself"),
+                }
                 out.push(("max_connections".to_owned(), word(count)));
             }
             None => ledger.not(line.id, "`max_connections` is a number from 1 to 10000000"),

@@ -139,7 +139,7 @@ fn a_flood_that_the_library_ends_is_in_the_log() {
         (":path", "/"),
         ("content-length", "1"),
     ]);
-    let broken = |n| {
+    let broken = |n: u32| {
         let stream = 2 * n + 1;
         let begins = frame(HEADERS, END_HEADERS, stream, &fields);
         [begins, frame(DATA, 0, stream, b"xy")].concat()

@@ -51,6 +51,7 @@ impl BrokenAttempt {
             lease,
             request,
             response: None,
+            is_counted: false,
         })
     }
 }

@@ -321,8 +321,9 @@ fn an_attempt_is_counted_though_its_client_leaves_in_the_back_off() {
     let retry = &mut config.routes[0].retry;
     retry.retry_on = vec![RetryOn::Reset];
     retry.num_retries = 1;
-    retry.back_off.base = LONG;
-    retry.back_off.max = LONG;
+    // It is random, and as good as never short.
+    retry.back_off.base = 100 * LONG;
+    retry.back_off.max = 100 * LONG;
     let proxy = Proxy::logging(config);
     let mut client = proxy.connect();
     client.send(get("/"));

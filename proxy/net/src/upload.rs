@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -30,6 +31,10 @@ use crate::begun::with_held;
 use crate::error::Reason;
 use crate::gather::{Gathered, Unheard};
 use crate::headers::clean_trailers;
+
+/// The time for which a buffer's file may be waited for before it is at fault for what fails
+/// meanwhile. Each read and each write waits for a thread, however fast the disk is.
+const FILE_LATE: Duration = Duration::from_secs(1);
 
 /// The state of a request's body on its way, shared by the request's handler and the task that
 /// sends the body upstream.
@@ -133,6 +138,17 @@ pub enum Progress {
         /// The time at which the last of the body was passed on.
         at: Instant,
     },
+}
+
+impl Progress {
+    /// Returns whether the buffer's file has been waited for so long that it is at fault for what
+    /// fails `now`, and nobody else.
+    pub fn is_file_late(self, now: Instant) -> bool {
+        match self {
+            Self::FileOwes { since } => now.saturating_duration_since(since) >= FILE_LATE,
+            Self::ClientOwes { .. } | Self::UpstreamOwes { .. } | Self::Done { .. } => false,
+        }
+    }
 }
 
 impl Upload {

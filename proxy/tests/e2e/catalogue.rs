@@ -109,7 +109,7 @@ fn an_event_stream_before_a_pipelined_request_is_one() {
     let origin = Origin::start(|mut peer| {
         peer.message();
         peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nevent\r\n");
-        std::thread::sleep(Duration::from_millis(150));
+        std::thread::sleep(Duration::from_secs(1));
         peer.send("5\r\nevent\r\n0\r\n\r\n");
     });
     let mut config = config(&[origin.address]);

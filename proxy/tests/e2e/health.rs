@@ -312,6 +312,29 @@ fn what_is_answered_last_is_the_answer() {
     proxy.assert_no_leak();
 }
 
+/// Checks that an attempt that failed is counted although its client leaves before the next.
+#[test]
+fn an_attempt_is_counted_though_its_client_leaves_in_the_back_off() {
+    let closes = Origin::start(|mut peer| drop(peer.head()));
+    let mut config = config(&[closes.address]);
+    config.routes[0].timeout = None;
+    let retry = &mut config.routes[0].retry;
+    retry.retry_on = vec![RetryOn::Reset];
+    retry.num_retries = 1;
+    // It is random, and as good as never short.
+    retry.back_off.base = 100 * LONG;
+    retry.back_off.max = 100 * LONG;
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    client.send(get("/"));
+    let errors = ["sprat_upstream_errors", "connection_terminated"];
+    proxy.wait_metric(&errors, 1.0);
+    reset(client);
+    assert_eq!(proxy.log_lines(1)[0]["reason"], "client_closed");
+    assert_eq!(proxy.metric(&errors), 1.0);
+    proxy.assert_no_leak();
+}
+
 /// Starts a proxy before one endpoint that answers 503, and one that refuses connections.
 fn half_a_farm(num_retries: u32) -> (Moody, Proxy) {
     let bad = Moody::start("a");

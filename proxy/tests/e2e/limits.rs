@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -571,6 +572,47 @@ fn a_client_that_sends_nothing_is_cut_once_others_need_its_place() {
         drop(held);
         proxy.assert_no_leak();
     }
+}
+
+/// Checks that a client whose body is buffered is not cut for the places of its cluster: it holds
+/// none of them yet.
+#[test]
+fn an_upload_that_is_buffered_is_not_cut_for_a_place_at_an_endpoint() {
+    let free = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&free);
+    let origin = Origin::http(move |request| {
+        wait_for("the place to become free", || told.load(SeqCst));
+        ok(&request.text())
+    });
+    let window = Duration::from_millis(300);
+    let proxy = changed(origin.address, |config| {
+        config.routes[0].buffer.request = Some(BufferedBody {
+            memory_bytes: 1000,
+            file: None,
+        });
+        with_cluster(config, |cluster| cluster.max_requests = 1);
+        let rates = &mut config.listeners[0].limits.min_rates;
+        rates.request_body = at_least(1, HOUR);
+        rates.request_body_under_load = at_least(1000, window);
+    });
+    let mut upload = proxy.connect();
+    upload.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
+    proxy.wait_metric(&["sprat_open_requests"], 1.0);
+    let mut holder = proxy.connect();
+    holder.send(get("/"));
+    proxy.wait_metric(&["sprat_upstream_outstanding"], 1.0);
+    let mut waiter = proxy.connect();
+    waiter.send(get("/"));
+    proxy.wait_metric(&["sprat_waiting_requests"], 1.0);
+    std::thread::sleep(4 * window);
+    upload.send("56789");
+    free.store(true, SeqCst);
+    assert_eq!(upload.message().text(), "0123456789");
+    for mut client in [holder, waiter] {
+        assert_eq!(client.message().status(), 200);
+    }
+    drop(upload);
+    proxy.assert_no_leak();
 }
 
 fn three_an_hour(key: ClientBy) -> Option<RateLimit> {

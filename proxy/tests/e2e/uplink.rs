@@ -420,11 +420,13 @@ fn the_log_tells_how_long_a_response_waited_whose_client_left() {
     goes_on.stream().peek(&mut [0]).unwrap();
     let mut leaves = proxy.connect();
     assert!(leaves.send(get("/10000000")));
-    std::io::Read::read_exact(&mut leaves.reader, &mut [0; 20_000]).unwrap();
+    let mut part = vec![0; 200_000];
+    std::io::Read::read_exact(&mut leaves.reader, &mut part).unwrap();
     reset(leaves);
     let line = proxy.log_lines(1).remove(0);
     assert_eq!(line["reason"], "client_closed");
-    assert!(line["wait_ms"].as_f64() > Some(0.0), "{line}");
+    // 200,000 bytes take 800 ms at 2 Mbit/s. The first turn alone came after a few.
+    assert!(line["wait_ms"].as_f64() > Some(300.0), "{line}");
 }
 
 #[test]
@@ -558,6 +560,30 @@ fn a_class_may_bound_the_wait_for_the_link() {
     assert_eq!(lines[0]["reason"], "uplink_timeout");
     assert!(lines[0]["wait_ms"].as_f64() > Some(0.0), "{}", lines[0]);
     proxy.wait_metric(&["sprat_uplink_open_flows"], 1.0);
+}
+
+/// Checks that the wait of a response that is refused is told, and not the shorter one of the page
+/// that goes out in its place.
+#[test]
+fn the_log_tells_the_wait_of_a_refused_response_before_its_page() {
+    const PAGE: usize = 5000;
+    let (_origin, proxy, _download) = busy_link(|config| {
+        let own = QueueTimeout::Own(Some(Duration::from_millis(500)));
+        config.classes.list[0].queue_timeout = own;
+        config.routes[0].error_pages = vec![ErrorPage {
+            statuses: vec![(503, 503)],
+            page: Some(Page {
+                source: PageSource::Text(pattern(PAGE)),
+                content_type: "text/plain".to_owned(),
+            }),
+            status: None,
+            intercept: false,
+        }];
+    });
+    assert_eq!(proxy.connect().ask(get("/30000000")).status(), 503);
+    let line = proxy.log_lines(1).remove(0);
+    assert_eq!(line["reason"], "uplink_timeout");
+    assert!(line["wait_ms"].as_f64() >= Some(400.0), "{line}");
 }
 
 /// Checks that the length of a refusal is not learnt as the size of the resource asked for.

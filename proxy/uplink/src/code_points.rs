@@ -3,9 +3,9 @@
 //!
 //! A packet has the code point that its socket has when the packet leaves. So a connection's
 //! next mark waits until all bytes of the mark before are in the socket ([`WireMark`]), but for
-//! what the windows of streams keep from it: those bytes bring their mark along when they go. The
-//! socket's code point waits until all that the socket holds was sent (`poll_mark` of the
-//! socket).
+//! what the windows of streams keep from it: those bytes bring their mark along when they go. (What
+//! the library of HTTP/2 puts together goes with the last chunk's.) The socket's code point waits
+//! until all that the socket holds was sent (`poll_mark` of the socket).
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -119,7 +119,8 @@ impl WireMark {
     }
 
     /// Notes that bytes of a chunk that was given with this mark are the next for the socket.
-    /// The window of their stream may have kept them while others had their turns.
+    /// The window of their stream may have kept them while others had their turns. If the library
+    /// puts several small ones together, they have the mark of the last.
     pub fn chunk_offered(&self, mark: Option<CodedMark>) {
         self.wanted.set(mark);
         self.is_due.set(true);

@@ -182,7 +182,9 @@ impl Upload {
             };
             let outcome = match frame.into_data() {
                 Ok(data) => {
-                    self.await_file();
+                    // The file's time begins anew with each piece, the last one's too.
+                    let since = Instant::now();
+                    self.progress.set(Progress::FileOwes { since });
                     kept.keep(data, rules.memory_bytes).await
                 }
                 Err(frame) => {
@@ -249,7 +251,9 @@ impl Upload {
 mod tests {
     use std::convert::Infallible;
     use std::future::{Future as _, pending};
+    use std::path::Path;
     use std::pin::pin;
+    use std::rc::Rc;
     use std::time::Duration;
 
     use http::{Request, Response};
@@ -261,6 +265,7 @@ mod tests {
     use sprat_config::resolved::{BufferFile, BufferTotals, FileAt, HeadersWithUnderscores, Span};
     use tokio::io::{AsyncWriteExt as _, DuplexStream};
     use tokio::sync::mpsc;
+    use tokio::task::yield_now;
     use tokio::time::timeout;
 
     use super::super::RequestBody;
@@ -269,8 +274,9 @@ mod tests {
     /// The time that everything has that is to come.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// Returns a body of ten bytes as a server gets it, and its client.
-    async fn incoming() -> (Incoming, DuplexStream) {
+    /// Returns a body of ten bytes as a server gets it, and its client, which has sent the
+    /// `first` of them.
+    async fn incoming(first: &str) -> (Incoming, DuplexStream) {
         let (mut client, io) = tokio::io::duplex(1 << 10);
         let (bodies, mut came) = mpsc::unbounded_channel();
         let service = service_fn(move |request: Request<Incoming>| {
@@ -278,28 +284,90 @@ mod tests {
             pending::<Result<Response<Empty<Bytes>>, Infallible>>()
         });
         tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(io), service));
-        let request = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n0123456789";
-        client.write_all(request).await.unwrap();
+        let head = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n";
+        let request = format!("{head}{first}");
+        client.write_all(request.as_bytes()).await.unwrap();
         (came.recv().await.unwrap(), client)
+    }
+
+    /// Returns rules by which bodies are kept in a file of this directory.
+    fn in_file(directory: &Path) -> BufferedBody {
+        BufferedBody {
+            memory_bytes: 1,
+            file: Some(BufferFile {
+                directory: FileAt {
+                    path: directory.to_owned(),
+                    span: Span::default(),
+                },
+                max_bytes: 100,
+            }),
+        }
+    }
+
+    fn upload_of(body: Incoming) -> Rc<Upload> {
+        let underscores = HeadersWithUnderscores::default();
+        RequestBody::streaming(body, false, None, None, underscores).1
+    }
+
+    #[tokio::test]
+    async fn the_last_piece_of_a_body_has_a_time_of_its_own_in_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let rules = in_file(directory.path());
+        let buffers = Buffers::new(BufferTotals::default());
+        let (body, mut client) = incoming("01234").await;
+        let upload = upload_of(body);
+        let since = || match upload.progress() {
+            Progress::FileOwes { since } => Some(since),
+            _ => None,
+        };
+        let hanging = buffers.hang();
+        let mut keeping = pin!(upload.keep(&rules, &buffers));
+        let first = poll_fn(|cx| {
+            assert!(keeping.as_mut().poll(cx).is_pending());
+            since().map_or(Poll::Pending, Poll::Ready)
+        });
+        let first = timeout(PATIENCE, first).await.unwrap();
+        // The rest is there before the file has taken the first piece, and hangs in its turn.
+        client.write_all(b"56789").await.unwrap();
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        let hanging_on = buffers.hang();
+        drop(hanging);
+        let last = poll_fn(|cx| {
+            assert!(keeping.as_mut().poll(cx).is_pending());
+            let last = since().filter(|last| *last > first);
+            last.map_or(Poll::Pending, Poll::Ready)
+        });
+        timeout(PATIENCE, last).await.unwrap();
+        drop(hanging_on);
+        timeout(PATIENCE, keeping).await.unwrap().unwrap();
+        assert_eq!(upload.kept_length(), Some(10));
+    }
+
+    #[test]
+    fn a_file_is_at_fault_only_once_it_has_been_waited_for_long() {
+        let since = Instant::now();
+        let late = |progress: Progress, ms| {
+            let now = since + Duration::from_millis(ms);
+            progress.is_file_late(now)
+        };
+        let file = Progress::FileOwes { since };
+        assert_eq!(
+            [0, 1, 999, 1000].map(|ms| late(file, ms)),
+            [false, false, false, true]
+        );
+        assert!(!late(Progress::UpstreamOwes { since }, 5000));
+        assert!(!late(Progress::ClientOwes { since }, 5000));
     }
 
     #[tokio::test]
     async fn a_file_that_keeps_a_body_waiting_is_neither_the_clients_nor_the_upstreams_fault() {
         let directory = tempfile::tempdir().unwrap();
-        let rules = BufferedBody {
-            memory_bytes: 1,
-            file: Some(BufferFile {
-                directory: FileAt {
-                    path: directory.path().to_owned(),
-                    span: Span::default(),
-                },
-                max_bytes: 100,
-            }),
-        };
+        let rules = in_file(directory.path());
         let buffers = Buffers::new(BufferTotals::default());
-        let (body, _client) = incoming().await;
-        let underscores = HeadersWithUnderscores::default();
-        let (_, upload) = RequestBody::streaming(body, false, None, None, underscores);
+        let (body, _client) = incoming("0123456789").await;
+        let upload = upload_of(body);
         let file_owes = || matches!(upload.progress(), Progress::FileOwes { .. });
         let hanging = buffers.hang();
         let mut keeping = pin!(upload.keep(&rules, &buffers));

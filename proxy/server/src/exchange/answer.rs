@@ -187,7 +187,11 @@ impl Body {
             return;
         };
         if let Some(waited) = self.inner.waited() {
-            record.sent.wait = waited;
+            record.sent.wait = match &self.inner {
+                // The response in whose place it goes may have waited longer, and been refused.
+                Inner::PacedPage(_) => record.sent.wait.max(waited),
+                _ => waited,
+            };
         }
         if let (Some(trace), Some(granted)) = (&record.facts.trace, self.inner.granted()) {
             trace.end_pacing(granted);

@@ -51,6 +51,7 @@ impl BrokenAttempt {
             lease,
             request,
             response: None,
+            is_counted: false,
         })
     }
 }
@@ -402,9 +403,11 @@ impl Exchange<'_> {
                 let bound = self.plan.route.retry.per_try_timeout;
                 (bound.map(|bound| at + bound), Reason::RouteTimeout)
             }
-            Some(Progress::UpstreamOwes { .. }) => (None, Reason::RouteTimeout),
             Some(Progress::ClientOwes { .. }) => (None, Reason::BodyTimeout),
-            Some(Progress::FileOwes { .. }) => (None, Reason::BufferLost),
+            Some(progress) if progress.is_file_late(clock::now()) => (None, Reason::BufferLost),
+            Some(Progress::UpstreamOwes { .. } | Progress::FileOwes { .. }) => {
+                (None, Reason::RouteTimeout)
+            }
         };
         earlier(
             due.deadline.map(|at| (at, overdue)),

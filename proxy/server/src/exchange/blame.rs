@@ -56,10 +56,10 @@ impl Exchange<'_> {
             (Reason::RouteTimeout, _) => false,
             // An endpoint need not wait for ever for what a client does not send, or a disk does
             // not give.
-            (
-                Reason::ConnectionTerminated | Reason::StreamReset,
-                Some(Progress::ClientOwes { .. } | Progress::FileOwes { .. }),
-            ) => false,
+            (Reason::ConnectionTerminated | Reason::StreamReset, Some(progress)) => {
+                !matches!(progress, Progress::ClientOwes { .. })
+                    && !progress.is_file_late(clock::now())
+            }
             _ => true,
         };
         if own {

@@ -25,9 +25,10 @@ impl Exchange<'_> {
     /// the answer.
     pub(super) async fn fetch(&self, record: &mut Record) -> Result<Response<Incoming>, Denial> {
         let mut request = self.request.take().ok_or(Reason::ProtocolError)?;
-        if self.is_kept {
+        if let Some(is_kept) = &self.is_kept {
             // Boxed: other requests do not carry its room.
             Box::pin(self.keep_body(record, &mut request)).await?;
+            is_kept.set(false);
         }
         let arrival = self.plan.arrival(record, &request).await;
         let mut patience = Patience::default();

@@ -8,7 +8,7 @@ use std::task::Poll;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{HeaderValue, Request};
 use sprat_net::error::Reason;
-use sprat_net::upload::{Progress, RequestBody};
+use sprat_net::upload::RequestBody;
 use tokio::time::Instant;
 
 use super::in_place::{InPlace, RELAYED};
@@ -46,14 +46,15 @@ impl Exchange<'_> {
                 return Poll::Pending;
             }
             let owed = self.owed(began);
+            let now = Instant::now();
             let (at, reason) = match deadline {
-                Some(at) if at < owed.0 => match upload.progress() {
-                    Progress::FileOwes { .. } => (at, Reason::BufferLost),
-                    _ => (at, Reason::BodyTimeout),
+                Some(at) if at < owed.0 => match upload.progress().is_file_late(now) {
+                    true => (at, Reason::BufferLost),
+                    false => (at, Reason::BodyTimeout),
                 },
                 _ => owed,
             };
-            if Instant::now() >= at {
+            if now >= at {
                 return Poll::Ready(Err(reason));
             }
             self.plan.stream.wait_until(at);

@@ -57,6 +57,8 @@ pub(super) struct Failed {
     pub(super) request: Option<Box<Request<RequestBody>>>,
     /// The response that the client gets if the request is not repeated.
     pub(super) response: Option<Response<Incoming>>,
+    /// Whether the attempt is among its endpoint's errors, if it belongs there.
+    pub(super) is_counted: bool,
 }
 
 /// The last response that led to a repetition, kept in case that brings none.
@@ -78,23 +80,26 @@ impl Failed {
         })
     }
 
-    /// Counts an attempt that got no response among its endpoint's errors. (The one that its
-    /// request ends with is counted by the request's record.)
-    pub(super) fn count(&self) {
-        if self.response.is_none() {
+    /// Counts an attempt that got no response among its endpoint's errors, once, if it failed by
+    /// the endpoint's fault. (The one that its request ends with is counted by the request's
+    /// record.)
+    pub(super) fn count(&mut self) {
+        let is_error = self.response.is_none() && self.reason.facts().fault == Fault::Upstream;
+        if is_error && !self.is_counted {
             self.lease.endpoint().stats.errors[self.reason.index()].increment();
         }
+        self.is_counted = true;
     }
 
     /// Ends a request that is not repeated: the client gets its response, or the one that is
     /// `held`, which is better than none. If the route's time is up, the held one is not given.
-    pub(super) fn end(self, held: &mut Held) -> Result<Next, Reason> {
+    pub(super) fn end(mut self, held: &mut Held) -> Result<Next, Reason> {
         if let Some(response) = self.response {
             return Ok(Next::Answer(Answer::now(response, self.lease)));
         }
         match held.take() {
             Some(answer) if self.reason != Reason::RouteTimeout => {
-                self.lease.endpoint().stats.errors[self.reason.index()].increment();
+                self.count();
                 Ok(Next::Answer(*answer))
             }
             _ => Err(self.reason),

@@ -202,7 +202,11 @@ impl Record {
         let reason = match (reason, progress) {
             // An endpoint that waits for its client is not silent by itself.
             (Reason::UpstreamIdleTimeout, Some(Progress::ClientOwes { .. })) => Reason::BodyTimeout,
-            (Reason::UpstreamIdleTimeout, Some(Progress::FileOwes { .. })) => Reason::BufferLost,
+            (Reason::UpstreamIdleTimeout, Some(progress))
+                if progress.is_file_late(clock::now()) =>
+            {
+                Reason::BufferLost
+            }
             _ => reason,
         };
         if self.reason.is_none() {

@@ -26,6 +26,14 @@ impl Exchange<'_> {
         held: &mut Held,
     ) -> Result<Next, Denial> {
         let policy = &self.plan.route.retry;
+        if self
+            .plan
+            .deadline(record)
+            .is_some_and(|at| at <= Instant::now())
+        {
+            // The route's time is up, whoever's fault it is.
+            *held = None;
+        }
         let Step::Repeat { sent, unreached } = failed.step else {
             return Ok(failed.end(held)?);
         };
@@ -39,6 +47,10 @@ impl Exchange<'_> {
         let Some((away, elsewhere)) = failed.lease.step_back(sent) else {
             return Ok(failed.end(held)?);
         };
+        // However the wait for the next attempt ends, which is not this endpoint's doing: its
+        // client may leave meanwhile.
+        failed.count();
+        record.upstream.blame_no_more();
         let stats = &endpoint.stats;
         if !elsewhere {
             let random = fastrand::u64(..);
@@ -47,18 +59,12 @@ impl Exchange<'_> {
                 return Ok(failed.end(held)?);
             }
         }
-        let placed = self.queue(record, away.again()).await.inspect_err(|_| {
-            failed.count();
-            // The queue's time is not its doing.
-            record.upstream.blame_no_more();
-        });
-        match placed? {
+        match self.queue(record, away.again()).await? {
             Ok(lease) => {
                 stats.retries.increment();
                 if let Some((trace, word)) = self.plan.trace.as_ref().zip(failed.word(policy)) {
                     trace.again(word);
                 }
-                failed.count();
                 if let Some(response) = failed.response {
                     *held = Some(Box::new(Answer::now(response, failed.lease)));
                 }
@@ -72,11 +78,7 @@ impl Exchange<'_> {
             Err(Some(refusal)) if refusal.reason == RefusalReason::NoEndpoint => {
                 Ok(failed.end(held)?)
             }
-            Err(Some(refusal)) => {
-                failed.count();
-                record.upstream.blame_no_more();
-                Err(self.turned_away(record, &refusal, request.headers()))
-            }
+            Err(Some(refusal)) => Err(self.turned_away(record, &refusal, request.headers())),
         }
     }
 
@@ -134,7 +136,7 @@ impl Exchange<'_> {
             trace.again("hedge");
         }
         let mut second = Box::pin(self.attempt(second, spare.request(), due));
-        let (failed, other) = tokio::select! {
+        let (mut failed, other) = tokio::select! {
             outcome = &mut first => match outcome {
                 Ok(answer) => return Ok(answer),
                 Err(failed) => (failed, second),
@@ -157,7 +159,7 @@ impl Exchange<'_> {
             return other.await;
         }
         other.await.map_err(|other| {
-            let (told, untold) = match other.response {
+            let (told, mut untold) = match other.response {
                 None => (failed, other),
                 Some(_) => (other, failed),
             };

@@ -22,9 +22,9 @@ pub(super) struct Exchange<'a> {
     pub(super) plan: Plan<'a>,
     pub(super) request: Cell<Option<Box<Request<RequestBody>>>>,
     pub(super) upload: Option<Rc<Upload>>,
-    /// Whether the request's body is taken from the client before a place at an endpoint
-    /// is.
-    pub(super) is_kept: bool,
+    /// Whether the request's body is still being taken from the client, where that comes before
+    /// a place at an endpoint.
+    pub(super) is_kept: Option<Rc<Cell<bool>>>,
     /// The interim responses to the request, where the client gets them.
     pub(super) interims: Option<Interims>,
     /// The opener to be used when the endpoint asks for the request's body.
@@ -41,6 +41,7 @@ impl<'a> Exchange<'a> {
         let (mut upload, mut opener) = (None, None);
         let is_kept = !body.is_end_stream()
             && buffering::keeps_request(plan.route, plan.offer.is_some(), request.headers());
+        let is_kept = is_kept.then(|| Rc::new(Cell::new(true)));
         if !body.is_end_stream() {
             let config = &plan.connection.listener.config;
             let rules = config.limits.min_rates.of_request_body();
@@ -49,7 +50,13 @@ impl<'a> Exchange<'a> {
                 is_pressed: {
                     let listener = Arc::clone(&plan.connection.listener);
                     let upstream = Rc::clone(plan.upstream);
-                    Box::new(move || listener.is_short_of_places() || upstream.is_short_of_places())
+                    let is_kept = is_kept.clone();
+                    Box::new(move || {
+                        // It holds no place at an endpoint yet.
+                        let has_none = is_kept.as_ref().is_some_and(|own| own.get());
+                        listener.is_short_of_places()
+                            || (!has_none && upstream.is_short_of_places())
+                    })
                 },
             });
             let mut expects = request.headers().contains_key(EXPECT);
@@ -63,7 +70,7 @@ impl<'a> Exchange<'a> {
             );
             *request.body_mut() = body;
             upload = Some(progress);
-            if is_kept {
+            if is_kept.is_some() {
                 // It has been asked for by then.
                 request.headers_mut().remove(EXPECT);
                 expects = false;

@@ -197,6 +197,39 @@ fn an_endpoint_that_has_enough_of_a_body_that_does_not_come_is_well() {
     proxy.assert_no_leak();
 }
 
+/// Checks that an endpoint that closes the connection is blamed also while the body comes from a
+/// file: that each read waits for a thread is no excuse.
+#[test]
+fn an_endpoint_that_has_enough_of_a_body_that_is_buffered_is_blamed() {
+    const BYTES: usize = 8 << 20;
+    let directory = tempfile::tempdir().unwrap();
+    let endpoints = [(); 2].map(|()| Origin::start(|mut peer| drop(peer.head())));
+    let mut config = config(&[endpoints[0].address, endpoints[1].address]);
+    config.routes[0].buffer.request = Some(BufferedBody {
+        memory_bytes: 1,
+        file: Some(BufferFile {
+            directory: tls::file(directory.path()),
+            max_bytes: BYTES as u64,
+        }),
+    });
+    with_cluster(&mut config, |cluster| {
+        cluster.resilience.outlier_detection = Some(OutlierConfig {
+            consecutive_local_origin_failure: Some(1),
+            ..outliers_for(LONG)
+        });
+    });
+    let proxy = Proxy::logging(config);
+    let mut client = proxy.connect();
+    client.send(format!(
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {BYTES}\r\n\r\n"
+    ));
+    client.send(vec![b'x'; BYTES]);
+    assert_eq!(client.message().status(), 502);
+    assert_eq!(proxy.metric(&["sprat_endpoint_ejected"]), 1.0);
+    drop(client);
+    proxy.assert_no_leak();
+}
+
 /// The beginning of a response, which is cut short.
 const PART: &str = "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf";
 

@@ -380,7 +380,7 @@ impl<W> Desk<W> {
         let (Some(own), Some(at)) = (&mut self.counterfactual, &mut self.awaited) else {
             return;
         };
-        let from = self.egress.pacer().loses_from().max(*at);
+        let from = self.egress.loses_from().max(*at);
         if now > from {
             own.tell(LinkEvent::Lose(now, from));
             *at = now;

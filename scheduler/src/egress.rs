@@ -141,8 +141,14 @@ impl Egress {
         self.observe(now);
         let slot = match self.order.take(now, &mut self.flows, &self.link) {
             Next::Slot(slot) => slot,
-            Next::At(until) => return Grant::Wait { until },
-            Next::Nobody => return Grant::Idle,
+            Next::At(until) => {
+                self.link.rest(now, Some(until));
+                return Grant::Wait { until };
+            }
+            Next::Nobody => {
+                self.link.rest(now, None);
+                return Grant::Idle;
+            }
         };
         let flow = &mut self.flows[slot];
         let bytes = match self.policy.grants {
@@ -155,7 +161,7 @@ impl Egress {
         flow.begun = true;
         flow.served_at = now;
         self.order.pass(now, flow, bytes);
-        self.link.take(now, wire_bytes);
+        self.link.take_awaited(now, wire_bytes);
         (self.order).charge(now, &mut self.flows, &self.link, slot, wire_bytes);
         (self.ledger).grant(&mut self.flows[slot], bytes, wire_bytes);
         let flow = self.flows.id(slot);
@@ -462,6 +468,11 @@ impl Egress {
     /// Returns the policy in force, with its bounds applied.
     pub fn policy(&self) -> &EgressPolicy {
         &self.policy
+    }
+
+    /// Returns the time from which a link with something to send loses capacity for good.
+    pub fn loses_from(&self) -> Time {
+        self.link.loses_from()
     }
 
     /// Returns the link's clock.

@@ -22,9 +22,12 @@ pub struct Pacer {
     /// that would else idle while a timer fires late; what it costs is that much queue in
     /// the kernel.
     ahead: Duration,
-    /// The most unused time that the pacer makes up for when a timer fired late. More than the
+    /// The most unused time that an idle link keeps, and that a refund brings back. More than the
     /// lateness of timers would let bursts queue up after idle times.
     credit: Duration,
+    /// The most unused time that a debit makes up for, at least `credit`. More is right only for
+    /// an owner that [skips](Self::skip) idle times.
+    makes_up: Duration,
 }
 
 impl Pacer {
@@ -41,6 +44,7 @@ impl Pacer {
             free_at: Time::ZERO,
             ahead: Self::TIMER_LATENESS / 2,
             credit: Self::TIMER_LATENESS,
+            makes_up: Self::TIMER_LATENESS,
         };
         pacer.set_rate(rate_bits_per_s);
         pacer
@@ -52,6 +56,7 @@ impl Pacer {
         Self {
             ahead: Duration::ZERO,
             credit: Duration::ZERO,
+            makes_up: Duration::ZERO,
             ..Self::new(rate_bits_per_s)
         }
     }
@@ -63,6 +68,7 @@ impl Pacer {
         Self {
             ahead: lateness / 2,
             credit: lateness,
+            makes_up: lateness,
             ..self
         }
     }
@@ -71,7 +77,19 @@ impl Pacer {
     /// waited and nothing was sent.
     #[must_use]
     pub(crate) fn with_credit(self, credit: Duration) -> Self {
-        Self { credit, ..self }
+        Self {
+            credit,
+            makes_up: credit,
+            ..self
+        }
+    }
+
+    /// Sets the most time that is made up for if a driver was late, and something waited. Exact
+    /// timers are never late.
+    pub(crate) fn make_up(&mut self, most: Duration) {
+        if self.ahead > Duration::ZERO {
+            self.makes_up = most.max(self.credit);
+        }
     }
 
     /// Forgets `idle`, a time in which nothing waited, so that it is not made up for. The credit
@@ -126,7 +144,7 @@ impl Pacer {
 
     /// Debits `wire_bytes`: the link is free later by the time that they take.
     pub fn debit(&mut self, now: Time, wire_bytes: u64) {
-        self.free_at = self.free_at.max(now - self.credit) + self.time_for(wire_bytes);
+        self.free_at = self.free_at.max(now - self.makes_up) + self.time_for(wire_bytes);
     }
 
     /// Gives back what was debited and not sent. The link is free now at the
@@ -145,7 +163,7 @@ impl Pacer {
     /// Returns the time from which a link with something to send loses capacity for good: its
     /// driver is then later than the pacer makes up for.
     pub fn loses_from(&self) -> Time {
-        self.free_at + self.credit
+        self.free_at + self.makes_up
     }
 
     /// Returns the bytes debited that cannot have left yet.

@@ -16,10 +16,26 @@ const UNGRANTED_PERCENT: u64 = 80;
 /// The percentage of the link's time that may be taken by what goes ahead of all flows.
 const AHEAD_PERCENT: u64 = 50;
 
+/// The most time and bytes by which a link makes up for a driver that was late while something
+/// waited, as one is whose machine computes for others. A driver that is never so late never
+/// sends a burst; what one costs is that much queue behind the link.
+const MADE_UP_MAX: Duration = Duration::from_millis(10);
+const MADE_UP_MAX_BYTES: u64 = 65_536;
+
+/// A time in which the link had nothing to send.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    from: Time,
+    /// The end, if it is known: flows may wait for something other than the link.
+    until: Option<Time>,
+}
+
 /// A link's clock, and the bounds on what goes past the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
     pacer: Pacer,
+    /// The time of rest that the clock has not been told of.
+    rest: Option<Rest>,
     /// The allowance for bytes that no grant covers.
     ungranted: LinkAllowance,
     /// The allowance for bytes that go ahead of all flows (TOCS03 2.2.3): a lasting flood becomes
@@ -30,8 +46,13 @@ pub(super) struct Link {
 
 impl Link {
     /// Returns a link of which nothing has been taken.
-    pub(super) fn new(pacer: Pacer, guard_factor: f64) -> Self {
+    pub(super) fn new(mut pacer: Pacer, guard_factor: f64) -> Self {
+        make_up(&mut pacer);
         Self {
+            rest: Some(Rest {
+                from: Time::ZERO,
+                until: None,
+            }),
             ungranted: LinkAllowance::new(UNGRANTED_PERCENT, &pacer),
             ahead: LinkAllowance::new(AHEAD_PERCENT, &pacer),
             guard: Guard::new(guard_factor),
@@ -50,6 +71,7 @@ impl Link {
 
     pub(super) fn set_rate(&mut self, now: Time, rate_bits_per_s: u64) {
         self.pacer.change_rate(now, rate_bits_per_s);
+        make_up(&mut self.pacer);
         self.ungranted.set_link(now, &self.pacer);
         self.ahead.set_link(now, &self.pacer);
     }
@@ -59,14 +81,54 @@ impl Link {
         self.pacer.resume_at(free_at);
     }
 
-    /// Takes bytes that are granted.
+    /// Notes that there is nothing to send from `now` on, `until` then if that is known: such
+    /// time is not made up for.
+    pub(super) fn rest(&mut self, now: Time, until: Option<Time>) {
+        self.end_rest(now);
+        let from = now.max(self.pacer.next_grant_at());
+        let is_rest = until.is_none_or(|until| until > from);
+        self.rest = is_rest.then_some(Rest { from, until });
+    }
+
+    /// Tells the clock of the rest that there has been up to now. In as long a rest a driver's
+    /// lateness before it is forgotten as well: it is kept over the moment in which a writer
+    /// fetches what comes next.
+    fn end_rest(&mut self, now: Time) {
+        let Some(Rest { from, until }) = &mut self.rest else {
+            return;
+        };
+        let end = until.map_or(now, |until| until.min(now));
+        if end > *from {
+            self.pacer.skip(now, 2 * end.since(*from));
+            *from = end;
+        }
+    }
+
+    /// Returns the time from which the link loses capacity, as [`Pacer::loses_from`] does.
+    pub(super) fn loses_from(&self) -> Time {
+        let rest = self
+            .rest
+            .and_then(|rest| Some(rest.until?.since(rest.from)));
+        self.pacer.loses_from() + rest.unwrap_or_default()
+    }
+
+    /// Takes bytes that are granted to a flow that waited.
+    pub(super) fn take_awaited(&mut self, now: Time, wire_bytes: u64) {
+        self.end_rest(now);
+        self.rest = None;
+        self.pacer.debit(now, wire_bytes);
+    }
+
+    /// Takes bytes that go at once.
     pub(super) fn take(&mut self, now: Time, wire_bytes: u64) {
+        self.end_rest(now);
         self.pacer.debit(now, wire_bytes);
     }
 
     /// Takes bytes that no grant covers, as far as their allowance goes; returns how many it
     /// took.
     pub(super) fn take_ungranted(&mut self, now: Time, wire_bytes: u64) -> u64 {
+        self.end_rest(now);
         let taken = self.ungranted.take(now, wire_bytes);
         self.pacer.debit(now, taken);
         taken
@@ -101,4 +163,9 @@ impl Link {
         let queued = self.pacer.time_for(wire_bytes);
         queued.saturating_add(self.pacer.next_grant_at().since(now))
     }
+}
+
+/// Sets how much a link's clock makes up for, which depends on its rate.
+fn make_up(pacer: &mut Pacer) {
+    pacer.make_up(MADE_UP_MAX.min(pacer.time_for(MADE_UP_MAX_BYTES)));
 }

@@ -103,6 +103,38 @@ proptest! {
         prop_assert!(free_at.since(ideal) <= quantum && ideal.since(free_at) <= quantum);
     }
 
+    /// A driver that is later than its timers is made up for as long as something waits; time in
+    /// which nothing waited is not, however late the driver is then.
+    #[test]
+    fn a_late_driver_does_not_slow_a_link_that_is_awaited(
+        lateness_nanos in prop::collection::vec(0u64..=9_000_000, 300),
+        idle_ms in 10u64..1000,
+    ) {
+        let mut egress = egress(Discipline::Fcfs, Pacer::new(WIRE.rate_bits_per_s));
+        let spec = FlowSpec::new(0, Size::Unknown, WIRE.cost);
+        let flow = egress.open(Time::ZERO, spec).unwrap();
+        let mut now = Time::from_nanos(1_000_000_000);
+        let idle = Duration::from_millis(idle_ms);
+        for _ in 0..2 {
+            prop_assert_eq!(egress.grant(now), Grant::Idle);
+            now = now + idle;
+            let start = now.max(egress.pacer().free_at());
+            let mut bytes = 0;
+            for lateness in &lateness_nanos {
+                egress.offer(now, flow, 1448);
+                while let Grant::Wait { until } = egress.grant(now) {
+                    now = until + Duration::from_nanos(*lateness);
+                }
+                bytes += 1514;
+            }
+            let took = egress.pacer().free_at().since(start);
+            let ideal = egress.pacer().time_for(bytes);
+            let timers = Duration::from_micros(201);
+            prop_assert!(took <= ideal && ideal - took <= timers, "{took:?} of {ideal:?}");
+            now = now.max(egress.pacer().free_at());
+        }
+    }
+
     /// Work-conserving: any two disciplines are busy at the same times.
     #[test]
     fn the_link_is_busy_while_anything_waits(

@@ -566,6 +566,14 @@ impl Leaf for Host {
     }
 }
 
+impl HostPattern {
+    /// Reads a pattern as it is written in `hosts`; none if a configuration with it is refused.
+    pub fn read(text: &str) -> Option<Self> {
+        let host = Host::parse(text, TextClass::String).ok()?;
+        Some(host.0)
+    }
+}
+
 /// A path of a request: it begins with `/` and has no query.
 #[derive(Clone, Debug)]
 pub(crate) struct UrlPath(pub(crate) String);

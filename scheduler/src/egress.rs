@@ -103,6 +103,9 @@ impl Egress {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
+        if self.granted_last == Some(id) {
+            self.link.end_turn();
+        }
         let written = std::mem::take(&mut flow.granted_bytes);
         flow.view.attained = flow.view.attained.saturating_add(written);
         if flow.offered_bytes == 0 {
@@ -139,6 +142,11 @@ impl Egress {
     /// other than [`Grant::Send`].
     pub fn grant(&mut self, now: Time) -> Grant {
         self.observe(now);
+        if let Some(until) = self.link.turn_until(now)
+            && self.order.len() > 0
+        {
+            return Grant::Wait { until };
+        }
         let slot = match self.order.take(now, &mut self.flows, &self.link) {
             Next::Slot(slot) => slot,
             Next::At(until) => {
@@ -186,6 +194,7 @@ impl Egress {
             && self.order.is_free()
             && spec.lane != Lane::Express
             && self.link.pacer().next_grant_at() <= now
+            && self.link.turn_until(now).is_none()
             && self.open_flows() < self.policy.max_flows
             && is_covered();
         if may {
@@ -204,6 +213,9 @@ impl Egress {
         let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
+        if self.granted_last == Some(id) {
+            self.link.end_turn();
+        }
         let granted = std::mem::take(&mut flow.granted_bytes);
         flow.view.attained = flow.view.attained.saturating_add(bytes);
         let (was, is) = (flow.cost.bytes(granted), flow.cost.bytes(bytes));

@@ -160,6 +160,16 @@ impl Pacer {
         self.free_at - self.ahead
     }
 
+    /// Returns whether the driver is later at `now` than timers are, and that is made up for.
+    pub(crate) fn is_late(&self, now: Time) -> bool {
+        self.makes_up > self.credit && now.since(self.next_grant_at()) > self.credit
+    }
+
+    /// Returns how late timers are at most.
+    pub(crate) fn lateness(&self) -> Duration {
+        self.credit
+    }
+
     /// Returns the time from which a link with something to send loses capacity for good: its
     /// driver is then later than the pacer makes up for.
     pub fn loses_from(&self) -> Time {

@@ -2,10 +2,6 @@
 
 use std::fmt;
 
-use crate::addresses::Host;
-use crate::decode::TextClass;
-use crate::scalars::Leaf;
-
 /// A pattern of hosts: one host, or all below a domain.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HostPattern {
@@ -21,12 +17,6 @@ pub fn host_matches(patterns: &[HostPattern], host: &str) -> bool {
 }
 
 impl HostPattern {
-    /// Reads a pattern as it is written in `hosts`; none if a configuration with it is refused.
-    pub fn read(text: &str) -> Option<Self> {
-        let host = Host::parse(text, TextClass::String).ok()?;
-        Some(host.0)
-    }
-
     /// Returns whether the pattern matches a host without port. The case of letters does not count.
     pub fn matches(&self, host: &str) -> bool {
         match self {

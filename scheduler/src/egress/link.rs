@@ -36,6 +36,8 @@ pub(super) struct Link {
     pacer: Pacer,
     /// The time of rest that the clock has not been told of.
     rest: Option<Rest>,
+    /// The time until which the flow that was granted bytes last may ask again before others.
+    turn_until: Option<Time>,
     /// The allowance for bytes that no grant covers.
     ungranted: LinkAllowance,
     /// The allowance for bytes that go ahead of all flows (TOCS03 2.2.3): a lasting flood becomes
@@ -53,6 +55,7 @@ impl Link {
                 from: Time::ZERO,
                 until: None,
             }),
+            turn_until: None,
             ungranted: LinkAllowance::new(UNGRANTED_PERCENT, &pacer),
             ahead: LinkAllowance::new(AHEAD_PERCENT, &pacer),
             guard: Guard::new(guard_factor),
@@ -112,11 +115,25 @@ impl Link {
         self.pacer.loses_from() + rest.unwrap_or_default()
     }
 
-    /// Takes bytes that are granted to a flow that waited.
+    /// Takes bytes that are granted to a flow that waited. If the driver is late, more may be due at
+    /// once; that is for the same flow, which cannot ask again before it has written: those behind
+    /// it wait for that as long as a timer may be late.
     pub(super) fn take_awaited(&mut self, now: Time, wire_bytes: u64) {
         self.end_rest(now);
         self.rest = None;
+        let is_late = self.pacer.is_late(now);
         self.pacer.debit(now, wire_bytes);
+        self.turn_until = is_late.then(|| now + self.pacer.lateness());
+    }
+
+    /// Notes that the flow that was granted bytes last has asked again, or will not.
+    pub(super) fn end_turn(&mut self) {
+        self.turn_until = None;
+    }
+
+    /// Returns until when grants wait for the flow that was granted bytes last.
+    pub(super) fn turn_until(&self, now: Time) -> Option<Time> {
+        self.turn_until.filter(|&until| until > now)
     }
 
     /// Takes bytes that go at once.

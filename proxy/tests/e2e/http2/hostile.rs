@@ -320,10 +320,7 @@ fn an_answer_of_our_own_that_is_reset_before_its_body_is_not_complete() {
     raw.find(|frame| frame.kind == HEADERS).unwrap();
     assert!(raw.frame(RST_STREAM, 0, 1, &CANCEL.to_be_bytes()));
     let line = proxy.log_lines(1).remove(0);
-    assert_eq!(
-        (&line["reason"], &line["bytes"]),
-        (&"no_route".into(), &0.into())
-    );
+    assert_eq!(line["reason"], "no_route");
     assert_eq!(line["aborted"], true);
     // An answer without a body needs no window.
     let head = block(&[

@@ -142,7 +142,7 @@ pub enum Progress {
 
 impl Progress {
     /// Returns whether the buffer's file has been waited for so long that it is at fault for what
-    /// fails `now`, and nobody else.
+    /// fails `now`, rather than the endpoint or the client.
     pub fn is_file_late(self, now: Instant) -> bool {
         match self {
             Self::FileOwes { since } => now.saturating_duration_since(since) >= FILE_LATE,

@@ -160,9 +160,10 @@ impl Pacer {
         self.free_at - self.ahead
     }
 
-    /// Returns whether the driver is later at `now` than timers are, and that is made up for.
+    /// Returns whether the driver is so late at `now` that more is owed than an idle link keeps,
+    /// and that is made up for.
     pub(crate) fn is_late(&self, now: Time) -> bool {
-        self.makes_up > self.credit && now.since(self.next_grant_at()) > self.credit
+        self.makes_up > self.credit && now.since(self.free_at) > self.credit
     }
 
     /// Returns how late timers are at most.

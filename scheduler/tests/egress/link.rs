@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::driver::{Driver, egress, ms, plain, seconds_of_calm, segments_of};
-use sprat_scheduler::{Discipline, Egress, FlowSpec, Grant, Pacer, Size, Time, WireCost};
+use sprat_scheduler::{Discipline, Egress, FlowId, FlowSpec, Grant, Pacer, Size, Time, WireCost};
 
 const KBIT: u64 = 1_000;
 const MBIT: u64 = 1_000 * KBIT;
@@ -182,4 +182,34 @@ fn a_flood_on_the_fast_path_is_neither_ahead_nor_debited() {
     assert!(egress.fast_path(at(2500), 10));
     assert_eq!(egress.stats().overhead_bytes - calm, 1010);
     assert_eq!(egress.stats().guard_trips, 1);
+}
+
+/// Opens two flows under `fcfs` that have much to send, on a link that has been idle.
+fn two_flows(rate_bits_per_s: u64) -> (Egress, [FlowId; 2]) {
+    let mut egress = egress(Discipline::Fcfs, Pacer::new(rate_bits_per_s));
+    let spec = FlowSpec::new(0, Size::Unknown, WireCost::ETHERNET_IPV4);
+    let flows = [(); 2].map(|()| egress.open(ms(1000), spec).expect("room for another flow"));
+    for flow in flows {
+        egress.offer(ms(1000), flow, u64::MAX);
+    }
+    (egress, flows)
+}
+
+/// Makes a grant at `now`, and checks whose it is.
+fn grant_to(egress: &mut Egress, now: Time, expected: FlowId) {
+    let granted = egress.grant(now);
+    assert!(
+        matches!(granted, Grant::Send { flow, .. } if flow == expected),
+        "{granted:?}"
+    );
+}
+
+/// Checks that the credit of a link that was idle is no lateness: nobody waits for the flow that
+/// is the first.
+#[test]
+fn the_driver_of_a_link_that_was_idle_is_not_late() {
+    let (mut egress, flows) = two_flows(GBIT);
+    for flow in flows {
+        grant_to(&mut egress, ms(1000), flow);
+    }
 }

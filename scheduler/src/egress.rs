@@ -164,6 +164,7 @@ impl Egress {
             Grants::Whole => flow.offered_bytes,
         };
         let wire_bytes = flow.cost.bytes(bytes);
+        let has_rest = flow.offered_bytes > bytes;
         flow.granted_bytes = bytes;
         flow.offered_bytes = 0;
         flow.begun = true;
@@ -172,6 +173,10 @@ impl Egress {
         self.link.take_awaited(now, wire_bytes);
         (self.order).charge(now, &mut self.flows, &self.link, slot, wire_bytes);
         (self.ledger).grant(&mut self.flows[slot], bytes, wire_bytes);
+        if !has_rest && self.flows[slot].unsent_bytes == 0 {
+            // As far as known it does not ask again.
+            self.link.end_turn();
+        }
         let flow = self.flows.id(slot);
         self.granted_last = Some(flow);
         Grant::Send { flow, bytes }

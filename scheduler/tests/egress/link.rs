@@ -213,3 +213,20 @@ fn the_driver_of_a_link_that_was_idle_is_not_late() {
         grant_to(&mut egress, ms(1000), flow);
     }
 }
+
+/// Checks that nobody waits for a late driver's flow that, as far as known, has no more.
+#[test]
+fn a_late_link_waits_for_no_flow_that_has_no_more() {
+    for size in [Size::Unknown, Size::Exact(1000)] {
+        let mut egress = egress(Discipline::Fcfs, Pacer::new(10 * MBIT));
+        let spec = FlowSpec::new(0, size, WireCost::ETHERNET_IPV4);
+        let flows = [(); 3].map(|()| egress.open(ms(1000), spec).expect("room for another flow"));
+        for flow in flows {
+            egress.offer(ms(1000), flow, 1000);
+        }
+        grant_to(&mut egress, ms(1000), flows[0]);
+        assert!(matches!(egress.grant(ms(1000)), Grant::Wait { .. }));
+        grant_to(&mut egress, ms(1005), flows[1]);
+        grant_to(&mut egress, ms(1005), flows[2]);
+    }
+}

@@ -142,9 +142,8 @@ impl Egress {
     /// other than [`Grant::Send`].
     pub fn grant(&mut self, now: Time) -> Grant {
         self.observe(now);
-        if let Some(until) = self.link.turn_until(now)
-            && self.order.len() > 0
-        {
+        if self.link.has_turn(now) && self.order.len() > 0 {
+            let until = self.link.next_grant_at();
             return Grant::Wait { until };
         }
         let slot = match self.order.take(now, &mut self.flows, &self.link) {
@@ -198,8 +197,7 @@ impl Egress {
             && matches!(spec.size, Size::Exact(_))
             && self.order.is_free()
             && spec.lane != Lane::Express
-            && self.link.pacer().next_grant_at() <= now
-            && self.link.turn_until(now).is_none()
+            && self.link.next_grant_at() <= now
             && self.open_flows() < self.policy.max_flows
             && is_covered();
         if may {
@@ -417,7 +415,7 @@ impl Egress {
     /// Returns when to call [`Egress::grant`] again if nothing else happens.
     pub fn next_wakeup(&self) -> Option<Time> {
         let at = self.order.next_at()?;
-        Some(self.pacer().next_grant_at().max(at))
+        Some(self.link.next_grant_at().max(at))
     }
 
     /// Returns the time for which all that the open flows have left, as far as known, would

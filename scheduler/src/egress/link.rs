@@ -131,9 +131,15 @@ impl Link {
         self.turn_until = None;
     }
 
-    /// Returns until when grants wait for the flow that was granted bytes last.
-    pub(super) fn turn_until(&self, now: Time) -> Option<Time> {
-        self.turn_until.filter(|&until| until > now)
+    /// Returns whether grants wait for the flow that was granted bytes last.
+    pub(super) fn has_turn(&self, now: Time) -> bool {
+        self.turn_until.is_some_and(|until| until > now)
+    }
+
+    /// Returns when a flow that waits may be granted bytes; in the past if it may be now.
+    pub(super) fn next_grant_at(&self) -> Time {
+        let turn_until = self.turn_until.unwrap_or_default();
+        self.pacer.next_grant_at().max(turn_until)
     }
 
     /// Takes bytes that go at once.

@@ -230,3 +230,21 @@ fn a_late_link_waits_for_no_flow_that_has_no_more() {
         grant_to(&mut egress, ms(1005), flows[2]);
     }
 }
+
+/// Checks that a driver is told when those who wait for another flow's turn may go: when the turn
+/// ends, and no sooner than the link is free.
+#[test]
+fn the_next_grant_is_when_a_turn_ends_and_the_link_is_free() {
+    let (mut egress, [first, _]) = two_flows(10 * MBIT);
+    grant_to(&mut egress, ms(1000), first);
+    let now = ms(1005);
+    // Four grants are due; the link is not free after the last.
+    let turn_ends = now + Duration::from_micros(200);
+    let free_at = now + Duration::from_micros(756);
+    for until in [turn_ends, turn_ends, turn_ends, free_at] {
+        egress.offer(now, first, u64::MAX);
+        grant_to(&mut egress, now, first);
+        assert_eq!(egress.next_wakeup(), Some(until));
+        assert_eq!(egress.grant(now), Grant::Wait { until });
+    }
+}

@@ -205,7 +205,7 @@ struct LogOutput {
     sink: Sink,
     /// The lines that the log has not taken, to be tried again.
     kept: Vec<u8>,
-    /// The most bytes that are kept.
+    /// The most bytes that are kept; one line may have more.
     room: usize,
     /// Lines lost since the log could last be written; none if it can.
     failing: Option<u64>,
@@ -229,7 +229,9 @@ impl LogOutput {
     fn write(&mut self, lines: &[u8]) {
         let written = if self.flush() { self.put(lines) } else { 0 };
         for line in lines[written..].split_inclusive(|&byte| byte == b'\n') {
-            if self.kept.len() + line.len() <= self.room {
+            // The first may be the rest of a line that has begun in the log: without it, the next
+            // line would go on where that one breaks off.
+            if self.kept.is_empty() || self.kept.len() + line.len() <= self.room {
                 self.kept.extend_from_slice(line);
             } else {
                 self.lose(1);
@@ -455,6 +457,40 @@ mod tests {
         out.write(b"4\n");
         assert_eq!((&*out.kept, out.failing), (&b""[..], None));
         assert_eq!(disk.0.lock().unwrap().1, b"1\n2\n4\n");
+        assert_eq!(LOST.load(Ordering::Relaxed), 1);
+        out.close();
+    }
+
+    #[test]
+    fn a_long_line_of_which_a_part_is_written_is_written_to_its_end() {
+        /// A disk with room for so many bytes, and what is on it.
+        #[derive(Clone, Default)]
+        struct SmallDisk(Arc<std::sync::Mutex<(usize, Vec<u8>)>>);
+        impl Write for SmallDisk {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let mut disk = self.0.lock().unwrap();
+                let count = bytes.len().min(disk.0);
+                if count == 0 {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                disk.0 -= count;
+                disk.1.write(&bytes[..count])
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        static LOST: AtomicU64 = AtomicU64::new(0);
+        let disk = SmallDisk::default();
+        let room = |room| disk.0.lock().unwrap().0 = room;
+        let mut out = LogOutput::new(Box::new(disk.clone()));
+        (out.lost, out.room) = (&LOST, 4);
+        room(3);
+        out.write(b"a long line\n2\n");
+        assert_eq!((&*out.kept, out.failing), (&b"ong line\n"[..], Some(1)));
+        room(100);
+        out.write(b"3\n");
+        assert_eq!(disk.0.lock().unwrap().1, b"a long line\n3\n");
         assert_eq!(LOST.load(Ordering::Relaxed), 1);
         out.close();
     }

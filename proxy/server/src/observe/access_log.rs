@@ -155,6 +155,7 @@ fn not_sent(target: &Syslog) -> String {
 pub(crate) struct LogWriter {
     writing: Writing,
     reopen: Arc<AtomicBool>,
+    bell: queue::Bell,
 }
 
 impl LogWriter {
@@ -165,14 +166,20 @@ impl LogWriter {
         let reopen = Arc::new(AtomicBool::new(false));
         let (target, flag) = (config.target.clone(), Arc::clone(&reopen));
         let write = move || write_all(&lines, out, &target, &flag);
-        let writing = Writing::start("access-log", sender.unwritten(), write)?;
-        Ok((sender, Self { writing, reopen }))
+        let own = Self {
+            writing: Writing::start("access-log", sender.unwritten(), write)?,
+            reopen,
+            bell: sender.bell(),
+        };
+        Ok((sender, own))
     }
 
-    /// Makes the writer open the file anew before the next line, for it has been
+    /// Makes the writer open the file anew, at once and before the next line, for it has been
     /// rotated away.
     pub(crate) fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
+        // It may be long until a line comes.
+        self.bell.ring();
     }
 
     /// Returns whether every sender is gone, and the last line written.
@@ -406,6 +413,24 @@ mod tests {
         assert_eq!(paths("trouble"), "/2 /3 /4");
         assert_eq!(paths("gold"), "/1 /4");
         assert_eq!(paths("slow_gold"), "/4");
+    }
+
+    #[test]
+    fn a_log_is_opened_anew_though_no_line_comes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let config = AccessLog {
+            format: LogFormat::Json,
+            target: LogTarget::File(path.clone()),
+            span: sprat_config::resolved::Span::default(),
+            filters: Vec::new(),
+        };
+        let (logs, writers) = Logs::start(&[config]).unwrap();
+        std::fs::rename(&path, directory.path().join("rotated")).unwrap();
+        writers.iter().for_each(LogWriter::reopen);
+        drop(logs);
+        writers.into_iter().for_each(LogWriter::join);
+        assert!(path.exists());
     }
 
     #[test]

@@ -14,7 +14,7 @@ mod terminal;
 mod told;
 mod watch;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,10 +70,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Looks::Plain,
         );
         let mut out = std::io::stdout().lock();
-        for line in lines {
-            writeln!(out, "{}", line.to_string().trim_end()).context("cannot write")?;
-        }
-        return Ok(());
+        let mut lines = lines.iter();
+        let written = lines.try_for_each(|line| writeln!(out, "{}", line.to_string().trim_end()));
+        return match written {
+            // Who reads it has seen enough: `sprat top --once | head`.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => written.context("cannot write"),
+        };
     }
     anyhow::ensure!(
         std::io::stdout().is_terminal() && std::io::stdin().is_terminal(),

@@ -349,6 +349,7 @@ fn endpoints(watch: &Watch, stats: &Stats, looks: Looks) -> Vec<Line<'static>> {
     let line = |own: &Endpoint| {
         let state = match (own.used, own.ejected_for_ms, own.passes_checks) {
             (true, _, _) => "used".to_owned(),
+            _ if own.draining => "drains".to_owned(),
             (false, Some(ms), _) => format!("out {}", span(Some(ms as f64))),
             (false, None, Some(false)) => "fails".to_owned(),
             (false, None, _) => "unused".to_owned(),
@@ -585,6 +586,29 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    #[test]
+    fn an_endpoint_that_is_to_drain_is_told_from_one_that_fails() {
+        let endpoint = |used, draining| Endpoint {
+            used,
+            draining,
+            passes_checks: Some(false),
+            ..Endpoint::default()
+        };
+        let stats = Stats {
+            endpoints: vec![
+                endpoint(true, false),
+                endpoint(false, true),
+                endpoint(false, false),
+            ],
+            ..Stats::default()
+        };
+        let lines = endpoints(&Watch::default(), &stats, Looks::Plain);
+        let states = lines.iter().map(|line| line.to_string());
+        let states = states.map(|line| line.split_whitespace().next().map(str::to_owned));
+        let states: Vec<_> = states.flatten().collect();
+        assert_eq!(states, ["used", "drains", "fails"]);
     }
 
     #[test]

@@ -145,6 +145,8 @@ pub(crate) struct Endpoint {
     pub(crate) address: String,
     pub(crate) used: bool,
     #[serde(default)]
+    pub(crate) draining: bool,
+    #[serde(default)]
     pub(crate) weight: u64,
     #[serde(default)]
     pub(crate) configured_weight: u64,

@@ -265,8 +265,8 @@ fn set_link(file: &Path, action: link::LinkAction) -> anyhow::Result<()> {
 fn work_on_catalogue(action: catalogue::SnapshotAction) -> anyhow::Result<()> {
     let (mut input, out) = (io::stdin().lock(), io::stdout().lock());
     let mut out = io::BufWriter::new(out);
-    catalogue::run(action, &mut input, &mut out)?;
-    Ok(out.flush()?)
+    let done = catalogue::run(action, &mut input, &mut out);
+    unless_closed(done.and_then(|()| Ok(out.flush()?)))
 }
 
 fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()> {
@@ -274,7 +274,8 @@ fn explain_request(file: &Path, request: &explain::Request) -> anyhow::Result<()
 }
 
 fn ask_whatif(args: &sprat_whatif::Args) -> anyhow::Result<()> {
-    sprat_whatif::run(args, &mut io::stdin().lock(), &mut io::stdout().lock())
+    let done = sprat_whatif::run(args, &mut io::stdin().lock(), &mut io::stdout().lock());
+    unless_closed(done)
 }
 
 fn convert(args: &import::ImportArgs) -> anyhow::Result<()> {
@@ -332,6 +333,21 @@ fn print(text: &str) -> anyhow::Result<()> {
         // Who reads it has seen enough: `sprat explain ... | head`.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write to standard output"),
+    }
+}
+
+/// Returns the outcome of a command that writes to standard output by itself, and to no other pipe.
+/// A closed pipe is no error, as for [`print`].
+fn unless_closed(done: anyhow::Result<()>) -> anyhow::Result<()> {
+    let is_closed = |error: &anyhow::Error| {
+        let mut causes = error
+            .chain()
+            .filter_map(|own| own.downcast_ref::<io::Error>());
+        causes.any(|own| own.kind() == io::ErrorKind::BrokenPipe)
+    };
+    match done {
+        Err(error) if is_closed(&error) => Ok(()),
+        done => done,
     }
 }
 

@@ -65,6 +65,16 @@ fn a_probe_is_answered_beside_silent_connections() {
     assert_eq!(last.ask(get("/readyz")).status(), 200);
 }
 
+#[test]
+fn a_client_that_asks_ahead_is_answered_in_turn() {
+    let (_origin, proxy) = with_admin();
+    let mut client = Peer::connect(admin_of(&proxy));
+    client.send(["/livez", "/stats", "/config", "/none"].map(get).concat());
+    for status in [200, 200, 200, 404] {
+        assert_eq!(client.message().status(), status);
+    }
+}
+
 /// Starts `sprat` with so many clusters that all admin pages together are larger than the sockets'
 /// buffers. Returns it with its admin address. It is a process of its own, because its memory is
 /// measured.

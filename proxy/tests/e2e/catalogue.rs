@@ -196,6 +196,23 @@ fn snapshots_are_dumped_loaded_and_summed_up() {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("sizes");
+    let file = path.to_str().unwrap();
+    let line = r#"{"cluster": "farm", "host": "test.example", "path": "/700", "bytes": 700}"#;
+    let (done, said) = run(&["load", file], line);
+    assert!(done, "{said}");
+    for action in ["dump", "stats"] {
+        // Nobody reads from this pipe any more.
+        let closed = std::io::pipe().unwrap().1;
+        let mut command = sprat(&["catalogue", action, file]);
+        let output = command.stdout(closed).output().unwrap();
+        assert!(output.status.success(), "{action}: {output:?}");
+    }
+}
+
+#[test]
 fn the_admin_listener_tells_what_is_known() {
     let origin = chunked();
     let mut config = config(&[origin.address]);

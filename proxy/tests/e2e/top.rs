@@ -1,5 +1,5 @@
-//! A test of `sprat top` in a real terminal (tmux), watching a server under load. It is skipped if
-//! there is no tmux.
+//! Tests of `sprat top`: in a real terminal (tmux), watching a server under load, which are skipped
+//! if there is no tmux; and of one look.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::binary::{Running, run};
+use crate::common::binary::{Running, run, sprat};
 use crate::common::*;
 
 /// A terminal of 100 columns and 30 lines, with a shell in it.
@@ -260,4 +260,20 @@ fn it_ends_with_its_terminal() {
     assert!(is_there());
     drop(terminal);
     wait_for("the end of sprat top", || !is_there());
+}
+
+#[test]
+fn one_look_fails_for_no_reader_that_has_seen_enough() {
+    let origin = Origin::http(|_| ok("hello"));
+    let directory = tempfile::tempdir().unwrap();
+    let own = [free_address(), free_address()];
+    let path = configuration(directory.path(), &origin, own);
+    let _server = Running::of(&mut run(&path));
+    let admin = own[1].to_string();
+    let look = || sprat(&["top", "--once", "--admin", &admin]);
+    wait_for("a look", || look().output().unwrap().status.success());
+    // Nobody reads from this pipe any more.
+    let closed = std::io::pipe().unwrap().1;
+    let output = look().stdout(closed).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }

@@ -155,6 +155,7 @@ fn not_sent(target: &Syslog) -> String {
 pub(crate) struct LogWriter {
     writing: Writing,
     reopen: Arc<AtomicBool>,
+    bell: queue::Bell,
 }
 
 impl LogWriter {
@@ -165,14 +166,20 @@ impl LogWriter {
         let reopen = Arc::new(AtomicBool::new(false));
         let (target, flag) = (config.target.clone(), Arc::clone(&reopen));
         let write = move || write_all(&lines, out, &target, &flag);
-        let writing = Writing::start("access-log", sender.unwritten(), write)?;
-        Ok((sender, Self { writing, reopen }))
+        let own = Self {
+            writing: Writing::start("access-log", sender.unwritten(), write)?,
+            reopen,
+            bell: sender.bell(),
+        };
+        Ok((sender, own))
     }
 
-    /// Makes the writer open the file anew before the next line, for it has been
+    /// Makes the writer open the file anew, at once and before the next line, for it has been
     /// rotated away.
     pub(crate) fn reopen(&self) {
         self.reopen.store(true, Ordering::Relaxed);
+        // It may be long until a line comes.
+        self.bell.ring();
     }
 
     /// Returns whether every sender is gone, and the last line written.
@@ -205,7 +212,7 @@ struct LogOutput {
     sink: Sink,
     /// The lines that the log has not taken, to be tried again.
     kept: Vec<u8>,
-    /// The most bytes that are kept.
+    /// The most bytes that are kept; one line may have more.
     room: usize,
     /// Lines lost since the log could last be written; none if it can.
     failing: Option<u64>,
@@ -229,7 +236,9 @@ impl LogOutput {
     fn write(&mut self, lines: &[u8]) {
         let written = if self.flush() { self.put(lines) } else { 0 };
         for line in lines[written..].split_inclusive(|&byte| byte == b'\n') {
-            if self.kept.len() + line.len() <= self.room {
+            // The first may be the rest of a line that has begun in the log: without it, the next
+            // line would go on where that one breaks off.
+            if self.kept.is_empty() || self.kept.len() + line.len() <= self.room {
                 self.kept.extend_from_slice(line);
             } else {
                 self.lose(1);
@@ -407,6 +416,24 @@ mod tests {
     }
 
     #[test]
+    fn a_log_is_opened_anew_though_no_line_comes() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let config = AccessLog {
+            format: LogFormat::Json,
+            target: LogTarget::File(path.clone()),
+            span: sprat_config::resolved::Span::default(),
+            filters: Vec::new(),
+        };
+        let (logs, writers) = Logs::start(&[config]).unwrap();
+        std::fs::rename(&path, directory.path().join("rotated")).unwrap();
+        writers.iter().for_each(LogWriter::reopen);
+        drop(logs);
+        writers.into_iter().for_each(LogWriter::join);
+        assert!(path.exists());
+    }
+
+    #[test]
     fn lines_that_a_full_disk_does_not_take_are_counted() {
         let before = lines_lost();
         let config = AccessLog {
@@ -455,6 +482,40 @@ mod tests {
         out.write(b"4\n");
         assert_eq!((&*out.kept, out.failing), (&b""[..], None));
         assert_eq!(disk.0.lock().unwrap().1, b"1\n2\n4\n");
+        assert_eq!(LOST.load(Ordering::Relaxed), 1);
+        out.close();
+    }
+
+    #[test]
+    fn a_long_line_of_which_a_part_is_written_is_written_to_its_end() {
+        /// A disk with room for so many bytes, and what is on it.
+        #[derive(Clone, Default)]
+        struct SmallDisk(Arc<std::sync::Mutex<(usize, Vec<u8>)>>);
+        impl Write for SmallDisk {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let mut disk = self.0.lock().unwrap();
+                let count = bytes.len().min(disk.0);
+                if count == 0 {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                disk.0 -= count;
+                disk.1.write(&bytes[..count])
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        static LOST: AtomicU64 = AtomicU64::new(0);
+        let disk = SmallDisk::default();
+        let room = |room| disk.0.lock().unwrap().0 = room;
+        let mut out = LogOutput::new(Box::new(disk.clone()));
+        (out.lost, out.room) = (&LOST, 4);
+        room(3);
+        out.write(b"a long line\n2\n");
+        assert_eq!((&*out.kept, out.failing), (&b"ong line\n"[..], Some(1)));
+        room(100);
+        out.write(b"3\n");
+        assert_eq!(disk.0.lock().unwrap().1, b"a long line\n3\n");
         assert_eq!(LOST.load(Ordering::Relaxed), 1);
         out.close();
     }

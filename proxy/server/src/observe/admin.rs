@@ -145,6 +145,7 @@ async fn serve(stream: TcpStream, desk: Arc<Desk>, seat: Arc<Seat>) {
     let service = service_fn(|request: Request<Incoming>| {
         let (desk, seat) = (Arc::clone(&desk), Arc::clone(&seat));
         async move {
+            seat.until_silent().await;
             let answering = seat.answer(Instant::now());
             Ok::<_, Infallible>(desk.answer(request, answering).await)
         }

@@ -110,6 +110,7 @@ impl StandardError {
             out,
             style,
             unsaid: 0,
+            is_torn: false,
         };
         let writing = Writing::start("log", sender.waiting(), move || output.write_all(&lines))?;
         let unsaid = AtomicU64::new(0);
@@ -228,6 +229,8 @@ struct Output<W> {
     style: Style,
     /// The number of lost lines of which nothing is said yet.
     unsaid: u64,
+    /// Whether the last line broke off before its end.
+    is_torn: bool,
 }
 
 impl<W: Write> Output<W> {
@@ -237,7 +240,7 @@ impl<W: Write> Output<W> {
                 Entry::Line { text, lost } => {
                     self.unsaid += lost;
                     self.say_lost();
-                    if self.out.write_all(text).is_err() {
+                    if !self.put(text) {
                         self.unsaid += 1;
                         LINES_LOST.fetch_add(1, Ordering::Relaxed);
                     }
@@ -252,9 +255,31 @@ impl<W: Write> Output<W> {
 
     /// Writes how many lines are missing here, if any are.
     fn say_lost(&mut self) {
-        if self.unsaid > 0 && self.out.write_all(&self.lost()).is_ok() {
+        if self.unsaid == 0 {
+            return;
+        }
+        let lost = self.lost();
+        if self.put(&lost) {
             self.unsaid = 0;
         }
+    }
+
+    /// Writes a line, below one that broke off; returns whether all of it went out.
+    fn put(&mut self, line: &[u8]) -> bool {
+        if self.is_torn && self.out.write_all(b"\n").is_err() {
+            return false;
+        }
+        let mut written = 0;
+        while written < line.len() {
+            match self.out.write(&line[written..]) {
+                Ok(0) => break,
+                Ok(bytes) => written += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        self.is_torn = line[..written].last().is_some_and(|&byte| byte != b'\n');
+        written == line.len()
     }
 
     /// Returns the line that tells of lost lines, as the log has its lines.
@@ -382,6 +407,48 @@ mod tests {
         drop((reader.tell, reader.writer));
         let taken: Vec<_> = reader.taken.iter().collect();
         assert_eq!(taken, ["lines=2", "three\n"]);
+    }
+
+    #[test]
+    fn a_line_that_breaks_off_is_joined_to_no_other() {
+        /// A disk with room for so many bytes, and what is on it.
+        struct BriefDisk {
+            room: usize,
+            text: Vec<u8>,
+        }
+        impl Write for BriefDisk {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                let count = bytes.len().min(self.room);
+                if count == 0 {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                self.room -= count;
+                self.text.write(&bytes[..count])
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let disk = BriefDisk {
+            room: 3,
+            text: Vec::new(),
+        };
+        let mut output = Output {
+            out: disk,
+            style: Style {
+                level: LevelFilter::ERROR,
+                shape: Shape::Text,
+                colour: false,
+            },
+            unsaid: 0,
+            is_torn: false,
+        };
+        assert!(!output.put(b"first\n"));
+        assert!(!output.put(b"three\n"));
+        output.out.room = 100;
+        assert!(output.put(b"four\n") && output.put(b"five\n"));
+        assert_eq!(output.out.text, b"fir\nfour\nfive\n");
     }
 
     #[test]

@@ -217,7 +217,7 @@ impl Reloader {
         }
     }
 
-    /// Makes the access logs open their files anew before the next line.
+    /// Makes the access logs open their files anew.
     pub(crate) fn reopen_log(&self) {
         if let Some(present) = self.lock().as_ref() {
             present.logs.iter().for_each(LogWriter::reopen);

@@ -227,7 +227,7 @@ impl Line {
             name!("method"),
             request.map(|request| request.method.as_str()),
         )?;
-        line.text(name!("host"), host.and_then(|host| host.to_str().ok()))?;
+        line.text(name!("host"), shown(host)?.as_deref())?;
         line.text(name!("path"), request.map(Asked::path).as_deref())?;
         if let Some(unread) = self.unread_line.as_deref() {
             line.text(name!("request_line"), Some(&escaped(unread)?))?;
@@ -469,6 +469,22 @@ pub(super) mod tests {
         let json: serde_json::Value = serde_json::from_str(&text(&line, &LogFormat::Json)).unwrap();
         assert_eq!(json["request_line"], "G\\x22T /\\x01\\xFF HTTP/9");
         assert!(json["path"].is_null());
+    }
+
+    #[test]
+    fn a_host_that_is_none_is_shown_as_it_came() {
+        let mut line = line();
+        for (host, told) in [
+            (&b"b\xc3\xbccher.example"[..], "b\u{fc}cher.example"),
+            (&b"a\xff\"b"[..], "a\\xFF\\x22b"),
+        ] {
+            let mut request = asked("/");
+            request.host = Some(HeaderValue::from_bytes(host).unwrap());
+            line.request = Some(Box::new(request));
+            let text = text(&line, &LogFormat::Json);
+            let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(json["host"], told);
+        }
     }
 
     #[test]

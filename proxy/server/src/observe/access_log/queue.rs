@@ -25,6 +25,7 @@ pub(super) fn queue() -> (LineSender, LineReceiver) {
         text: Vec::new(),
         unwritten: unwritten.none(usize::MAX),
         is_closed: false,
+        is_called: false,
     };
     let shared = Arc::new(Shared {
         pending: Mutex::new(pending),
@@ -36,7 +37,7 @@ pub(super) fn queue() -> (LineSender, LineReceiver) {
 
 struct Shared {
     pending: Mutex<Pending>,
-    /// The signal of a first line, or of the end.
+    /// The signal of a first line, of a call, or of the end.
     changed: Condvar,
     /// The count of bytes that are not written yet.
     unwritten: Permits,
@@ -48,6 +49,8 @@ struct Pending {
     unwritten: Permit,
     /// Whether one of the two ends has gone.
     is_closed: bool,
+    /// Whether the writer is called, though there may be no line for it.
+    is_called: bool,
 }
 
 impl Shared {
@@ -86,6 +89,11 @@ impl LineSender {
     pub(super) fn unwritten(&self) -> Arc<Count> {
         self.0.unwritten.count()
     }
+
+    /// Returns a bell that calls the writer.
+    pub(super) fn bell(&self) -> Bell {
+        Bell(Arc::clone(&self.0))
+    }
 }
 
 impl Drop for LineSender {
@@ -94,24 +102,39 @@ impl Drop for LineSender {
     }
 }
 
+/// A bell that calls the writer where it waits for lines.
+pub(super) struct Bell(Arc<Shared>);
+
+impl Bell {
+    /// Calls the writer.
+    pub(super) fn ring(&self) {
+        self.0.pending().is_called = true;
+        self.0.changed.notify_one();
+    }
+}
+
 /// The end of a queue where the writer takes lines out.
 pub(super) struct LineReceiver(Arc<Shared>);
 
 impl LineReceiver {
-    /// Waits for lines, and puts them into `text`, in place of what is there. Returns their
-    /// bytes, which count as unwritten until that is dropped; none once the lines have ended.
+    /// Waits for lines or a call, and puts the lines that there are into `text`, in place of
+    /// what is there. Returns their bytes, which count as unwritten until that is dropped; none
+    /// once the lines have ended.
     pub(super) fn receive(&self, text: &mut Vec<u8>) -> Option<Permit> {
         text.clear();
         text.shrink_to(KEPT_BYTES);
         let changed = &self.0.changed;
-        let is_idle = |own: &mut Pending| own.text.is_empty() && !own.is_closed;
+        let is_idle = |own: &mut Pending| own.text.is_empty() && !own.is_closed && !own.is_called;
         let pending = changed.wait_while(self.0.pending(), is_idle);
         let pending = pending.unwrap_or_else(PoisonError::into_inner);
-        let goes_on = |own: &mut Pending| !own.is_closed && own.text.len() < QUEUE_BYTES / 2;
+        let goes_on = |own: &mut Pending| {
+            !own.is_closed && !own.is_called && own.text.len() < QUEUE_BYTES / 2
+        };
         let gathered = changed.wait_timeout_while(pending, GATHERS_FOR, goes_on);
         let (mut pending, _) = gathered.unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut pending.text, text);
-        (!text.is_empty()).then(|| pending.unwritten.split(text.len()))
+        let is_called = std::mem::take(&mut pending.is_called);
+        (is_called || !text.is_empty()).then(|| pending.unwritten.split(text.len()))
     }
 }
 
@@ -165,6 +188,21 @@ mod tests {
         );
         drop(receiver);
         assert!(!sender.send(b"\n"), "no one is left to write it");
+    }
+
+    #[test]
+    fn a_call_needs_no_line() {
+        let (sender, receiver) = queue();
+        let bell = sender.bell();
+        let mut text = b"left over".to_vec();
+        bell.ring();
+        assert!(receiver.receive(&mut text).is_some());
+        assert!(text.is_empty());
+        // The last call is heard, too.
+        bell.ring();
+        drop(sender);
+        assert!(receiver.receive(&mut text).is_some());
+        assert!(receiver.receive(&mut text).is_none());
     }
 
     #[test]

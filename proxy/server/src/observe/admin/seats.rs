@@ -7,6 +7,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -60,6 +61,8 @@ pub(super) struct Seats(Mutex<SeatTable>);
 pub(super) struct Seat {
     seats: Arc<Seats>,
     id: u64,
+    /// The signal that an answer has been written.
+    answered: Notify,
 }
 
 /// An answer that is being written; dropped when the socket has it.
@@ -92,6 +95,7 @@ impl Seats {
         Arc::new(Seat {
             seats: Arc::clone(self),
             id,
+            answered: Notify::new(),
         })
     }
 
@@ -142,6 +146,20 @@ impl Seat {
         self.update(|own| own.task = Some(task));
     }
 
+    /// Waits until no answer is being written. A client may ask again before it has taken the last
+    /// answer, and has one alone at a time: its time and its rendering are those that are known.
+    pub(super) async fn until_silent(&self) {
+        while self.is_answering() {
+            self.answered.notified().await;
+        }
+    }
+
+    fn is_answering(&self) -> bool {
+        let table = self.seats.lock();
+        let own = table.taken.iter().find(|own| own.id == self.id);
+        own.is_some_and(|own| own.state != State::Silent)
+    }
+
     /// Notes that a request has been read.
     pub(super) fn answer(self: Arc<Self>, now: Instant) -> Answering {
         self.update(|own| {
@@ -177,6 +195,7 @@ impl Drop for Answering {
             own.state = State::Silent;
             own.since = Instant::now();
         });
+        self.0.answered.notify_one();
     }
 }
 
@@ -229,6 +248,26 @@ mod tests {
             assert_eq!(ids(&seats), left, "after {second} s");
         }
         drop(answers);
+        assert!(ids(&seats).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_client_has_one_answer_at_a_time() {
+        let seats = Arc::new(Seats::default());
+        let seat = seats.take(Instant::now());
+        seat.until_silent().await;
+        let first = Arc::clone(&seat).answer(Instant::now());
+        first.reads(7);
+        let next = tokio::spawn(async move {
+            seat.until_silent().await;
+            seat.answer(Instant::now())
+        });
+        tokio::task::yield_now().await;
+        assert!(!next.is_finished());
+        drop(first);
+        let second = next.await.unwrap();
+        second.reads(8);
+        seats.close_readers(8);
         assert!(ids(&seats).is_empty());
     }
 

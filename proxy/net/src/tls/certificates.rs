@@ -124,6 +124,20 @@ impl Served {
     }
 }
 
+/// Checks that listeners can show what an authority has issued: a private key in PEM and the chain
+/// for it, the text of `file`.
+///
+/// # Errors
+///
+/// They cannot: a part is missing or damaged, or the key is not that of the certificate.
+pub fn check_issued(file: &FileAt, text: &[u8]) -> Result<(), String> {
+    let made = Served::bundled(file, text, &mut Vec::new());
+    made.map(drop).map_err(|problems| {
+        let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        all.join("; ")
+    })
+}
+
 /// A resolver that chooses a certificate by the name that a client asks for.
 #[derive(Debug, Default)]
 pub(super) struct Certificates {

@@ -176,7 +176,7 @@ async fn give_answers(storage: &Storage, challenges: &Challenges) {
 
 /// The facts that are known of a certificate's file.
 struct Known {
-    /// The stamp of the file; none if there is no file.
+    /// The stamp of the file; none if there is no file, or it could not be read.
     stamp: Option<Stamp>,
     /// The validity of the file's certificate; none if nothing in it can be used.
     validity: Option<Validity>,
@@ -187,7 +187,10 @@ impl Known {
     fn of(file: &FileAt) -> Self {
         // Before it is read: a change meanwhile is seen the next time.
         let stamp = Stamp::of(&file.path).ok();
-        let text = storage::read(&file.path).unwrap_or_default();
+        let read = storage::read(&file.path);
+        // It may be for the lack of a descriptor, and so not for long: the next look reads again.
+        let stamp = stamp.filter(|_| read.is_ok());
+        let text = read.unwrap_or_default();
         let usable = check_issued(file, &text).ok();
         let validity = usable.and_then(|()| validity(&text));
         Self {
@@ -601,5 +604,20 @@ mod tests {
         assert!(kept.is_due(certificate));
         site.storage.save(certificate, own.as_bytes()).unwrap();
         assert!(!kept.is_due(certificate));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_read_again_at_the_next_look() {
+        let site = Site::new();
+        let (certificate, mut kept) = (site.certificate(), site.kept());
+        let path = site.block_certificate();
+        assert!(Stamp::of(&path).is_ok());
+        assert_eq!(kept.look(certificate).validity, None);
+        assert_eq!(kept.known[&path].stamp, None);
+        // One that is only damaged stays as it is known.
+        fs::remove_dir(&path).unwrap();
+        site.storage.save(certificate, b"damaged").unwrap();
+        assert_eq!(kept.look(certificate).validity, None);
+        assert_eq!(kept.known[&path].stamp, Stamp::of(&path).ok());
     }
 }

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::Builder as Thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sprat_config::resolved::{Acme, Config, IssuedCertificate, ListenerCertificate};
+use sprat_config::resolved::{Acme, Config, FileAt, IssuedCertificate, ListenerCertificate};
 use sprat_net::background::Background;
 use sprat_net::network;
 use sprat_net::stamp::Stamp;
-use sprat_net::tls::{Answers, Challenges, challenge_certificate};
+use sprat_net::tls::{Answers, Challenges, check_issued};
 use sprat_net::writable::replaceable;
 use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
@@ -176,7 +176,7 @@ async fn give_answers(storage: &Storage, challenges: &Challenges) {
 
 /// The facts that are known of a certificate's file.
 struct Known {
-    /// The stamp of the file; none if there is no file.
+    /// The stamp of the file; none if there is no file, or it could not be read.
     stamp: Option<Stamp>,
     /// The validity of the file's certificate; none if nothing in it can be used.
     validity: Option<Validity>,
@@ -184,14 +184,15 @@ struct Known {
 }
 
 impl Known {
-    fn of(path: &Path) -> Self {
+    fn of(file: &FileAt) -> Self {
         // Before it is read: a change meanwhile is seen the next time.
-        let stamp = Stamp::of(path).ok();
-        let text = storage::read(path).unwrap_or_default();
-        let validity = match challenge_certificate(&text) {
-            Ok(_) => validity(&text),
-            Err(_) => None,
-        };
+        let stamp = Stamp::of(&file.path).ok();
+        let read = storage::read(&file.path);
+        // It may be for the lack of a descriptor, and so not for long: the next look reads again.
+        let stamp = stamp.filter(|_| read.is_ok());
+        let text = read.unwrap_or_default();
+        let usable = check_issued(file, &text).ok();
+        let validity = usable.and_then(|()| validity(&text));
         Self {
             stamp,
             validity,
@@ -292,7 +293,8 @@ impl<'a> Kept<'a> {
         let stamp = Stamp::of(path).ok();
         let known = self.known.get(path);
         if known.is_none_or(|known| known.stamp != stamp) {
-            self.known.insert(path.clone(), Known::of(path));
+            self.known
+                .insert(path.clone(), Known::of(&certificate.file));
         }
         &self.known[path]
     }
@@ -373,7 +375,7 @@ impl<'a> Kept<'a> {
     /// Saves a certificate that was issued, once it is found usable and not yet due for renewal.
     fn save(&mut self, certificate: &IssuedCertificate, text: &str) -> Result<(), Failure> {
         let failure = |cause, error: String| Failure { cause, error };
-        challenge_certificate(text.as_bytes())
+        check_issued(&certificate.file, text.as_bytes())
             .map_err(|error| failure(Cause::Refused, format!("what was issued: {error}")))?;
         let saved = self.storage.save(certificate, text.as_bytes());
         saved.map_err(|error| failure(Cause::Local, format!("cannot save it: {error}")))?;
@@ -580,5 +582,42 @@ mod tests {
             assert_eq!(site.kept().is_due(certificate), is_due, "{failed:?}");
             site.storage.forget_failures(certificate);
         }
+    }
+
+    #[test]
+    fn a_certificate_for_another_key_is_none() {
+        let site = Site::new();
+        let (certificate, mut kept) = (site.certificate(), site.kept());
+        let path = &certificate.file.path;
+        let (own, other) = (issued(), issued());
+        let key = other.split_inclusive("-----END PRIVATE KEY-----\n").next();
+        let chain = own.split_inclusive("-----END PRIVATE KEY-----\n").nth(1);
+        let mixed = key.unwrap().to_owned() + chain.unwrap();
+        kept.settle(certificate, Ok(mixed.clone())).unwrap();
+        let failed = &kept.failed[path];
+        assert!(failed.error.starts_with("what was issued: "), "{failed:?}");
+        assert!(!path.exists());
+        kept.failed.clear();
+        site.storage.forget_failures(certificate);
+        // Nor is one that somebody has put there, which no listener shows.
+        site.storage.save(certificate, mixed.as_bytes()).unwrap();
+        assert!(kept.is_due(certificate));
+        site.storage.save(certificate, own.as_bytes()).unwrap();
+        assert!(!kept.is_due(certificate));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_read_again_at_the_next_look() {
+        let site = Site::new();
+        let (certificate, mut kept) = (site.certificate(), site.kept());
+        let path = site.block_certificate();
+        assert!(Stamp::of(&path).is_ok());
+        assert_eq!(kept.look(certificate).validity, None);
+        assert_eq!(kept.known[&path].stamp, None);
+        // One that is only damaged stays as it is known.
+        fs::remove_dir(&path).unwrap();
+        site.storage.save(certificate, b"damaged").unwrap();
+        assert_eq!(kept.look(certificate).validity, None);
+        assert_eq!(kept.known[&path].stamp, Stamp::of(&path).ok());
     }
 }

@@ -23,7 +23,7 @@ use sprat_config::resolved::Config;
 
 use crate::background::Background;
 use crate::problem::Problem;
-pub use certificates::PeerNames;
+pub use certificates::{PeerNames, check_issued};
 pub use challenges::{ACME_TLS, Answers, ChallengeCertificate, Challenges, challenge_certificate};
 pub use cluster::{ClusterTls, client_config};
 use files::{Occasion, Reloadable};

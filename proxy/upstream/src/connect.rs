@@ -80,14 +80,15 @@ impl Slot {
     async fn reclaim(upstream: &Upstream, shared: &Arc<EndpointCounts>) -> Option<Self> {
         let bound = upstream.config.max_connections;
         let _wanted = shared.wanted.add(1);
-        let whole = (upstream.breaker).is_open(upstream.config.resilience.max_connections);
-        let _any = whole.then(|| upstream.breaker.want());
         loop {
             // Before looking, or a connection closed meanwhile is missed.
             let freed = shared.freed.notified();
             if let Some(slot) = Self::take(upstream, shared) {
                 return Some(slot);
             }
+            // Each time: others may have taken the cluster's last place meanwhile.
+            let whole = (upstream.breaker).is_open(upstream.config.resilience.max_connections);
+            let _any = whole.then(|| upstream.breaker.want());
             let hope = match whole {
                 true => {
                     let endpoints = upstream.endpoints.borrow();
@@ -361,7 +362,58 @@ fn reason(error: &io::Error) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use tokio::sync::Notify;
+    use tokio::time::advance;
+
     use super::*;
+    use crate::dns::Names;
+    use crate::{ClusterStats, SharedCluster};
+
+    /// Makes a worker's part in a cluster of two endpoints, with one connection to each at most,
+    /// and two in all.
+    fn upstream() -> Upstream {
+        let text = "version: 1\nlisteners: [{address: 127.0.0.1:0}]\nroutes: [{cluster: farm}]\n\
+             clusters:\n  farm:\n    endpoints: [127.0.0.1:1, 127.0.0.1:2]\n    \
+             max_connections: 1\n    max_idle_connections: 1\n    \
+             circuit_breakers: {max_connections: 2}\n";
+        let loaded = sprat_config::parse(text, "test.yaml", &|_| None);
+        let config = loaded.unwrap().config;
+        let shared = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        let stats = Arc::new(ClusterStats::default());
+        Upstream::new(
+            &Arc::new(shared.unwrap()),
+            stats,
+            0,
+            Arc::new(Notify::new()),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_waits_sees_that_others_have_taken_the_clusters_last_place() {
+        let upstream = upstream();
+        let counts = |slot| Arc::clone(&upstream.endpoint(slot).member.counts);
+        let (own, other) = (counts(0), counts(1));
+        let there = Slot::take(&upstream, &own).unwrap();
+        let mut waiting = pin!(Slot::reclaim(&upstream, &own));
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut cx).is_pending());
+        // The endpoint is not in the way any more, but the cluster is.
+        let idle = Slot::take(&upstream, &other).unwrap();
+        let more = upstream.breaker.add();
+        drop(there);
+        advance(2 * ASK_AGAIN).await;
+        assert!(waiting.as_mut().poll(&mut cx).is_pending());
+        assert!(upstream.breaker.is_wanted());
+        // As when a worker gives way.
+        drop(idle);
+        advance(2 * ASK_AGAIN).await;
+        assert!(waiting.as_mut().poll(&mut cx).is_ready());
+        assert!(!upstream.breaker.is_wanted());
+        drop(more);
+    }
 
     #[tokio::test]
     async fn what_this_system_lacks_is_told_from_an_endpoint_that_is_not_there() {

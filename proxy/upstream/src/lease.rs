@@ -266,6 +266,8 @@ impl Lease {
             let ends = self.ends.take();
             self.endpoint.keep(config, sender, ends, now);
         }
+        // Before another is started, which sees by this count whether a connection is closing.
+        self.outstanding = None;
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.finish(now, ticket, bytes);
         }
@@ -309,6 +311,77 @@ impl Drop for Away {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.upstream.station.cancel(ticket);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    use std::task::{Context, Wake, Waker};
+    use std::time::Duration;
+
+    use tokio::sync::Notify;
+
+    use super::*;
+    use crate::counts::EndpointCounts;
+    use crate::dns::Names;
+    use crate::{ClusterStats, SharedCluster};
+
+    /// Makes a worker's part in a cluster of one endpoint, which serves one request at a time.
+    fn upstream() -> Rc<Upstream> {
+        let text = "version: 1\nlisteners: [{address: 127.0.0.1:0}]\nroutes: [{cluster: farm}]\n\
+             clusters:\n  farm:\n    endpoints: [127.0.0.1:1]\n    max_requests: 1\n    \
+             wait_queue: {timeout: 1m}\n";
+        let loaded = sprat_config::parse(text, "test.yaml", &|_| None);
+        let config = loaded.unwrap().config;
+        let shared = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        let shared = Arc::new(shared.unwrap());
+        let stats = Arc::new(ClusterStats::default());
+        Rc::new(Upstream::new(&shared, stats, 0, Arc::new(Notify::new())))
+    }
+
+    /// A waker that notes how many requests the endpoint has in progress when it wakes.
+    struct Noting {
+        counts: Arc<EndpointCounts>,
+        noted: AtomicUsize,
+    }
+
+    impl Wake for Noting {
+        fn wake(self: Arc<Self>) {
+            self.noted.store(self.counts.outstanding.used(), Relaxed);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_over_does_not_count_when_the_next_is_woken() {
+        let upstream = upstream();
+        let arrival = Arrival {
+            class: 0,
+            size: Size::Unknown,
+            hash: 0,
+            random: 0,
+            channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
+        };
+        for is_released in [true, false] {
+            let lease = upstream.dispatch(&arrival, None).await;
+            let lease = lease.expect("the endpoint is free");
+            let noting = Arc::new(Noting {
+                counts: Arc::clone(&lease.endpoint().member.counts),
+                noted: AtomicUsize::new(usize::MAX),
+            });
+            let waker = Waker::from(Arc::clone(&noting));
+            let mut next = pin!(upstream.dispatch(&arrival, None));
+            let polled = next.as_mut().poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+            match is_released {
+                true => lease.release(Instant::now(), 0),
+                false => drop(lease),
+            }
+            assert_eq!(noting.noted.load(Relaxed), 0);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! it may be replaced (rename(2)) or written over. If it cannot be read, the endpoints stay as
 //! they are.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -55,7 +55,8 @@ pub(super) struct Listed {
 /// The endpoints in a file, or what is wrong with it, as the log says it.
 pub(super) type Read = Result<Vec<Endpoint>, String>;
 
-/// Reads a file, unless it is still the one that was `seen`, or is being written.
+/// Reads a file, unless it is still the one that was `seen`, or is being written. One that cannot
+/// be opened has not been seen.
 pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, Read)> {
     let found = |path: &Path| io::Result::Ok(Seen::of(&std::fs::metadata(path)?));
     let before = match found(path) {
@@ -63,6 +64,10 @@ pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, 
         Ok(now) => now,
         Err(error) => return Some((Seen::Nothing, Err(error.to_string()))),
     };
+    // For a while, perhaps: it may be the same when there is a descriptor, or the right to it.
+    if let Err(error) = File::open(path) {
+        return Some((Seen::Nothing, Err(error.to_string())));
+    }
     let read = sprat_config::load_endpoints(path, cluster);
     // One that is being written is looked at again.
     let after = found(path).unwrap_or_default();

@@ -55,8 +55,10 @@ impl SharedStation {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
     use std::sync::atomic::Ordering::Relaxed;
 
+    use super::super::listed::Seen;
     use super::*;
     use crate::dns::Names;
 
@@ -119,6 +121,30 @@ mod tests {
         assert!(new.listing.is_good());
         assert_eq!(new.listing.reads[0].load(Relaxed), 6);
         assert_eq!(new.listing.reads[1].load(Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_cannot_be_opened_is_tried_again_although_it_is_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("farm.endpoints");
+        put(&path, "127.0.0.1:1");
+        let own = cluster(&path, 1, None);
+        std::fs::remove_file(&path).unwrap();
+        // Not even root can open it.
+        let socket = UnixListener::bind(&path).unwrap();
+        for _ in 0..2 {
+            look_again(&own, &path).await;
+            assert_eq!(own.station.source.seen(), Seen::Nothing);
+        }
+        assert_eq!(listed(&own), ["127.0.0.1:1"]);
+        assert!(!own.listing.is_good());
+        // The log has it once.
+        assert_eq!(own.listing.reads[1].load(Relaxed), 1);
+        drop(socket);
+        put(&path, "127.0.0.1:22");
+        look_again(&own, &path).await;
+        assert_eq!(listed(&own), ["127.0.0.1:22"]);
+        assert!(own.listing.is_good());
     }
 
     #[tokio::test]

@@ -49,36 +49,42 @@ impl Served {
         }
     }
 
-    /// Reads a certificate that an authority has issued. Returns `None` if it is not issued yet,
-    /// or its file cannot be used. The latter adds a warning, since the certificate is issued
-    /// anew.
-    pub(super) fn issued(config: &IssuedCertificate, warnings: &mut Vec<Problem>) -> Option<Self> {
+    /// Reads a certificate that an authority has issued. Returns `None` if it is not issued yet.
+    ///
+    /// # Errors
+    ///
+    /// Its file cannot be used. The problems are doubtful, since the certificate is issued anew.
+    pub(super) fn issued(
+        config: &IssuedCertificate,
+        warnings: &mut Vec<Problem>,
+    ) -> Result<Option<Self>, Vec<Problem>> {
         let file = &config.file;
-        let doubt = |mut problem: Problem| {
-            problem.gravity = Gravity::Doubtful;
-            problem
-        };
         // Key and chain are in one file, and read at once, so that they fit.
-        let text = match pem::read(file) {
-            Ok(text) => text,
-            Err(_) if !file.path.exists() => return None,
-            Err(problem) => {
-                warnings.push(doubt(problem));
-                return None;
-            }
+        let made = match pem::read(file) {
+            Ok(text) => Self::bundled(file, &text, warnings),
+            Err(_) if !file.path.exists() => return Ok(None),
+            Err(problem) => Err(vec![problem]),
         };
-        let made = match pem::bundle(&text) {
-            Err(what) => Err(vec![Problem::error(file, what)]),
-            Ok((chain, key)) => {
-                let both = TlsCertificate {
-                    chain: file.clone(),
-                    key: file.clone(),
-                };
-                Self::new(&both, chain, key, warnings)
+        made.map(Some).map_err(|mut problems| {
+            for problem in &mut problems {
+                problem.gravity = Gravity::Doubtful;
             }
+            problems
+        })
+    }
+
+    /// Takes the key and the chain from the text of one file.
+    fn bundled(
+        file: &FileAt,
+        text: &[u8],
+        warnings: &mut Vec<Problem>,
+    ) -> Result<Self, Vec<Problem>> {
+        let (chain, key) = pem::bundle(text).map_err(|what| vec![Problem::error(file, what)])?;
+        let both = TlsCertificate {
+            chain: file.clone(),
+            key: file.clone(),
         };
-        made.map_err(|problems| warnings.extend(problems.into_iter().map(doubt)))
-            .ok()
+        Self::new(&both, chain, key, warnings)
     }
 
     fn new(
@@ -116,6 +122,20 @@ impl Served {
             not_after_s,
         })
     }
+}
+
+/// Checks that listeners can show what an authority has issued: a private key in PEM and the chain
+/// for it, the text of `file`.
+///
+/// # Errors
+///
+/// They cannot: a part is missing or damaged, or the key is not that of the certificate.
+pub fn check_issued(file: &FileAt, text: &[u8]) -> Result<(), String> {
+    let made = Served::bundled(file, text, &mut Vec::new());
+    made.map(drop).map_err(|problems| {
+        let all: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        all.join("; ")
+    })
 }
 
 /// A resolver that chooses a certificate by the name that a client asks for.

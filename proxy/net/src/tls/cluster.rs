@@ -172,6 +172,10 @@ impl Reloadable for ClusterTls {
         self.config.verify && matches!(self.config.trusted_ca, TrustedCa::System(_))
     }
 
+    fn lacks(&self) -> bool {
+        false
+    }
+
     fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
         let (current, warnings) = read(&self.config)?;
         self.current.store(Arc::new(current));

@@ -26,6 +26,11 @@ pub(super) trait Reloadable: Send + Sync {
     /// configuration is reloaded.
     fn has_more(&self) -> bool;
 
+    /// Returns whether a file could not be used when they were read last, and its former contents
+    /// stayed in use while the others were taken. Nobody reloads for what an authority has issued,
+    /// so each look tries again.
+    fn lacks(&self) -> bool;
+
     /// Reads the files again and takes what they hold; returns warnings.
     ///
     /// # Errors
@@ -83,19 +88,24 @@ pub(super) enum Occasion {
     Reload,
 }
 
-/// Reads the files again if one has changed; at a reload, also if they could not be used the last
+/// Reads the files again if one has changed, or lacks something; at a reload, also if they could not be used the last
 /// time, or if there is more to read.
 pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
     // Held while they are read: another that looks then finds nothing new.
     let mut last = of.files().0.lock().unwrap_or_else(PoisonError::into_inner);
     let now: Vec<_> = last.seen.iter().map(|own| Seen::now(&own.path)).collect();
-    let more = occasion == Occasion::Reload && (last.has_failed || of.has_more());
-    if now == last.seen && !more {
+    let is_asked = last.has_failed || of.lacks() || of.has_more();
+    let is_news = now != last.seen || (occasion == Occasion::Reload && is_asked);
+    if !is_news && !of.lacks() {
         return;
     }
     last.seen = now;
     let read = of.reload();
     last.has_failed = read.is_err();
+    if !is_news && (read.is_err() || of.lacks()) {
+        // The log has it already.
+        return;
+    }
     let title = of.title();
     match read {
         Ok(warnings) => {
@@ -134,7 +144,31 @@ mod tests {
     struct Moody {
         files: Files,
         is_good: AtomicBool,
+        lacks: AtomicBool,
         reads: AtomicUsize,
+    }
+
+    impl Moody {
+        fn new(file: &FileAt) -> Self {
+            Self {
+                files: Files::now([file].into_iter()),
+                is_good: AtomicBool::new(false),
+                lacks: AtomicBool::new(false),
+                reads: AtomicUsize::new(0),
+            }
+        }
+
+        fn reads_after(&self, occasion: Occasion) -> usize {
+            look(self, occasion);
+            self.reads.load(Relaxed)
+        }
+    }
+
+    fn key_in(directory: &Path) -> FileAt {
+        FileAt {
+            path: directory.join("site.key"),
+            span: Span::default(),
+        }
     }
 
     impl Reloadable for Moody {
@@ -150,6 +184,10 @@ mod tests {
             false
         }
 
+        fn lacks(&self) -> bool {
+            self.lacks.load(Relaxed)
+        }
+
         fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
             self.reads.fetch_add(1, Relaxed);
             match self.is_good.load(Relaxed) {
@@ -162,19 +200,9 @@ mod tests {
     #[test]
     fn a_reload_tries_again_what_could_not_be_used() {
         let directory = tempfile::tempdir().unwrap();
-        let file = FileAt {
-            path: directory.path().join("site.key"),
-            span: Span::default(),
-        };
-        let moody = Moody {
-            files: Files::now([&file].into_iter()),
-            is_good: AtomicBool::new(false),
-            reads: AtomicUsize::new(0),
-        };
-        let reads_after = |occasion| {
-            look(&moody, occasion);
-            moody.reads.load(Relaxed)
-        };
+        let file = key_in(directory.path());
+        let moody = Moody::new(&file);
+        let reads_after = |occasion| moody.reads_after(occasion);
         assert_eq!(reads_after(Occasion::Reload), 0);
         std::fs::write(&file.path, "a key").unwrap();
         assert_eq!(reads_after(Occasion::Interval), 1);
@@ -183,5 +211,17 @@ mod tests {
         moody.is_good.store(true, Relaxed);
         assert_eq!(reads_after(Occasion::Reload), 2);
         assert_eq!(reads_after(Occasion::Reload), 2);
+    }
+
+    #[test]
+    fn what_is_lacking_is_tried_again_at_each_look() {
+        let directory = tempfile::tempdir().unwrap();
+        let moody = Moody::new(&key_in(directory.path()));
+        moody.is_good.store(true, Relaxed);
+        moody.lacks.store(true, Relaxed);
+        assert_eq!(moody.reads_after(Occasion::Interval), 1);
+        assert_eq!(moody.reads_after(Occasion::Interval), 2);
+        moody.lacks.store(false, Relaxed);
+        assert_eq!(moody.reads_after(Occasion::Interval), 2);
     }
 }

@@ -13,7 +13,8 @@ use rustls::server::{
 };
 use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
 use sprat_config::resolved::{
-    self as config, ClientCertificateMode, ExpiredCrl, FileAt, ListenerCertificate, TlsCertificate,
+    self as config, ClientCertificateMode, ExpiredCrl, FileAt, IssuedCertificate,
+    ListenerCertificate, TlsCertificate,
 };
 
 use super::certificates::{Certificates, Served};
@@ -41,9 +42,11 @@ pub struct ListenerTls {
 /// The contents of the files, ready for use.
 struct Current {
     server: Arc<ServerConfig>,
-    /// The end of each certificate's validity, in seconds since 1970; none for one that is
-    /// still to be issued.
-    not_after_s: Vec<Option<i64>>,
+    /// The certificates in the order of the configuration; none for one that is still to be
+    /// issued.
+    served: Vec<Option<Arc<Served>>>,
+    /// Whether an issued certificate is not the one in its file, which cannot be used.
+    lacks: bool,
 }
 
 /// The means of resuming sessions, which outlive a change of the certificates.
@@ -122,7 +125,8 @@ impl ListenerTls {
             return Ok(None);
         };
         let made = before.resumption_for(config);
-        let made = made.and_then(|resumption| Self::with(&listener.name, config, resumption));
+        let made = made
+            .and_then(|resumption| Self::with(&listener.name, config, resumption, Some(before)));
         match made {
             Ok((own, _)) => Ok(Some(Arc::new(Self {
                 handshakes: before.handshakes.clone(),
@@ -154,16 +158,17 @@ impl ListenerTls {
         name: &str,
         config: &config::ListenerTls,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
-        Self::with(name, config, Resumption::new(config)?)
+        Self::with(name, config, Resumption::new(config)?, None)
     }
 
     fn with(
         name: &str,
         config: &config::ListenerTls,
         resumption: Resumption,
+        before: Option<&Self>,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let files = Files::now(files(config));
-        let (current, warnings) = Current::read(config, resumption)?;
+        let (current, warnings) = Current::read(config, resumption, before)?;
         let own = Self {
             name: name.to_owned(),
             files,
@@ -191,14 +196,23 @@ impl ListenerTls {
     /// Returns each certificate that there is, with the end of its validity in seconds since
     /// 1970.
     pub(super) fn expiries(&self) -> Vec<(&ListenerCertificate, i64)> {
-        let expiries = self.current().not_after_s.clone();
-        let all = self.config.certificates.iter().zip(expiries);
-        all.filter_map(|(own, s)| Some((own, s?))).collect()
+        let current = self.current();
+        let all = self.config.certificates.iter().zip(&current.served);
+        all.filter_map(|(own, served)| Some((own, served.as_ref()?.not_after_s)))
+            .collect()
+    }
+
+    /// Returns the certificate that is shown as the one that was issued into this file.
+    fn shown(&self, issued: &IssuedCertificate) -> Option<Arc<Served>> {
+        let current = self.current();
+        let mut all = self.config.certificates.iter().zip(&current.served);
+        let same = all.find(|(own, _)| own.chain().path == issued.file.path);
+        same.and_then(|(_, served)| served.clone())
     }
 
     /// Returns whether there is a certificate to show; the first may still be to be issued.
     pub fn has_certificate(&self) -> bool {
-        self.current().not_after_s.iter().any(Option::is_some)
+        self.current().served.iter().any(Option::is_some)
     }
 
     /// Takes a place for a handshake; none if all are taken.
@@ -220,33 +234,47 @@ impl Reloadable for ListenerTls {
         false
     }
 
+    fn lacks(&self) -> bool {
+        self.current().lacks
+    }
+
     fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
         let resumption = self.resumption_for(&self.config)?;
-        let (current, warnings) = Current::read(&self.config, resumption)?;
+        let (current, warnings) = Current::read(&self.config, resumption, Some(self))?;
         self.current.store(Arc::new(current));
         Ok(warnings)
     }
 }
 
 impl Current {
-    /// Reads the files; returns what they hold with warnings, or all errors.
+    /// Reads the files; returns what they hold with warnings, or all errors. An issued
+    /// certificate that they do not hold is the one that is shown by `before`.
     fn read(
         config: &config::ListenerTls,
         resumption: Resumption,
+        before: Option<&ListenerTls>,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let (mut served, mut warnings, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        let mut lacks = false;
         for certificate in &config.certificates {
             let certificate = match certificate {
                 ListenerCertificate::Files(own) => own,
                 ListenerCertificate::Issued(own) => {
-                    served.push(Served::issued(own, &mut warnings));
+                    let read = Served::issued(own, &mut warnings).unwrap_or_else(|problems| {
+                        lacks = true;
+                        warnings.extend(problems);
+                        None
+                    });
+                    // Until there is another it is better than none.
+                    let shown = || before.and_then(|before| before.shown(own));
+                    served.push(read.map(Arc::new).or_else(shown));
                     continue;
                 }
             };
             match Served::read(certificate, &mut warnings) {
                 Ok(one) => {
                     warnings.extend(nameless(certificate, &one));
-                    served.push(Some(one));
+                    served.push(Some(Arc::new(one)));
                 }
                 Err(problems) => errors.extend(problems),
             }
@@ -267,7 +295,7 @@ impl Current {
             None => builder.with_no_client_auth(),
             Some(asked) => asked.verifying(builder)?,
         };
-        let shown = Certificates::new(served.iter().flatten());
+        let shown = Certificates::new(served.iter().flatten().map(|own| &**own));
         let mut server = builder.with_cert_resolver(Arc::new(shown));
         // In the order of preference.
         let protocols = [(config.http2, HTTP_2), (config.http1, HTTP_1)];
@@ -280,9 +308,8 @@ impl Current {
         }
         let current = Self {
             server: Arc::new(server),
-            not_after_s: (served.iter())
-                .map(|own| own.as_ref().map(|own| own.not_after_s))
-                .collect(),
+            served,
+            lacks,
         };
         Ok((current, warnings))
     }
@@ -357,5 +384,75 @@ impl<'a> Believed<'a> {
             .build()
             .map_err(|error| vec![Problem::error(&self.config.trusted_ca, error)])?;
         Ok(builder.with_client_cert_verifier(verifier))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::{CertificateParams, KeyPair};
+    use sprat_config::resolved::{Span, TlsVersion};
+
+    use super::super::files::{Occasion, look};
+    use super::*;
+
+    const NAME: &str = "www.example.org";
+
+    /// Creates a key with its chain, as an authority could issue it.
+    fn issued() -> String {
+        let key = KeyPair::generate().unwrap();
+        let parameters = CertificateParams::new([NAME.to_owned()]).unwrap();
+        key.serialize_pem() + &parameters.self_signed(&key).unwrap().pem()
+    }
+
+    #[test]
+    fn an_issued_certificate_is_shown_until_another_can_be() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("www.pem");
+        let put = |text: &str| {
+            let fresh = path.with_extension("fresh");
+            fs::write(&fresh, text).unwrap();
+            fs::rename(fresh, &path).unwrap();
+        };
+        let config = config::ListenerTls {
+            certificates: vec![ListenerCertificate::Issued(IssuedCertificate {
+                names: vec![NAME.to_owned()],
+                file: FileAt {
+                    path: path.clone(),
+                    span: Span::default(),
+                },
+            })],
+            minimum_version: TlsVersion::V1_2,
+            client_certificates: None,
+            handshake_timeout: Duration::from_secs(1),
+            max_handshakes: 1,
+            session_tickets: 0,
+            http2: true,
+            http1: true,
+        };
+        put(&issued());
+        let (tls, _) = ListenerTls::new("secure", &config).unwrap();
+        let shown_by = |tls: &ListenerTls| {
+            let served = tls.current().served[0].clone();
+            served.map(|own| own.key.cert.clone())
+        };
+        let first = shown_by(&tls);
+        assert!(first.is_some());
+        put("no certificate");
+        look(&tls, Occasion::Interval);
+        assert_eq!(shown_by(&tls), first);
+        assert!(tls.lacks());
+        // Nor does a reload of the configuration lose it.
+        let resumption = tls.resumption_for(&config).unwrap();
+        let made = ListenerTls::with("secure", &config, resumption, Some(&tls));
+        assert_eq!(shown_by(&made.unwrap().0), first);
+        fs::remove_file(&path).unwrap();
+        look(&tls, Occasion::Interval);
+        assert_eq!(shown_by(&tls), first);
+        put(&issued());
+        look(&tls, Occasion::Interval);
+        assert_ne!(shown_by(&tls), first);
+        assert!(tls.has_certificate() && !tls.lacks());
     }
 }

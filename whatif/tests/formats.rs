@@ -113,6 +113,19 @@ fn sprats_own() {
 }
 
 #[test]
+fn the_logs_format_says_whether_a_line_has_a_request_time() {
+    // nginx's request length, its time, upstream's and `$pipe` look like what Sprat adds.
+    let line = br#"192.0.2.1 - - [24/Nov/2026:11:00:07 +0000] "GET / HTTP/1.1" 200 10 "-" "curl" 512 0.250 0.125 p"#;
+    let timed = entry(7 * S, S, 250 * MS, 10);
+    assert_eq!(Format::NginxTimed.read(line), Ok(timed));
+    // Of Sprat's own log, also where its end is cut off, the stamp is the request's.
+    let own = entry(7 * S, S, 0, 10);
+    assert_eq!(Format::SpratCombined.read(line), Ok(own));
+    let cut = line.strip_suffix(b" 0.125 p").unwrap();
+    assert_eq!(Format::SpratCombined.read(cut), Ok(own));
+}
+
+#[test]
 fn haproxy() {
     // Local time, taken as it is.
     let at = 3600 * S;

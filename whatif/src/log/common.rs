@@ -12,7 +12,8 @@ const STAMP: &str = "[10/Oct/2000:13:55:36 -0700]";
 /// The bytes of a stamp between its brackets.
 const STAMP_LEN: usize = 26;
 
-/// Reads a line, and returns its entry and which of the formats it is.
+/// Reads a line, and returns its entry and which of the formats it is. The entry has what would be
+/// nginx's request time, whichever of the formats the line looks like.
 pub(super) fn read(line: &[u8]) -> Result<(Entry, Format), Fault> {
     let (stamp, rest) = find_stamp(line)?;
     let stamp = clock::common(stamp)
@@ -74,12 +75,7 @@ impl More {
             request_time_ns = request_time_ns.or_else(|| span_ns(word.text()));
         }
         let format = match (quoted, request_time_ns) {
-            (2, _) if own.is_whole() => {
-                return Self {
-                    format: Format::SpratCombined,
-                    request_time_ns: None,
-                };
-            }
+            (2, _) if own.is_whole() => Format::SpratCombined,
             (_, Some(_)) => Format::NginxTimed,
             (2, None) => Format::Combined,
             _ => Format::Clf,

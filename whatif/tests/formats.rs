@@ -102,6 +102,22 @@ fn nginx_with_request_times() {
     holds("nginx-timed.log", Format::NginxTimed, &entries, &[]);
 }
 
+/// A line of nginx's, eleven o'clock and seven seconds, with this after the bytes.
+fn nginx_line(rest: &str) -> Vec<u8> {
+    let line = r#"192.0.2.1 - - [24/Nov/2026:11:00:07 +0000] "GET / HTTP/1.1" 200 10 "#;
+    [line, rest].concat().into_bytes()
+}
+
+#[test]
+fn a_referers_number_is_no_request_time() {
+    let referer = r#""https://example.org/?lat=48.137" "curl/8.5.0""#;
+    let combined = nginx_line(referer);
+    assert_eq!(Format::of(&combined), Some(Format::Combined));
+    let timed = nginx_line(&format!("{referer} rt=0.250"));
+    let expected = entry(7 * S, S, 250 * MS, 10);
+    assert_eq!(Format::NginxTimed.read(&timed), Ok(expected));
+}
+
 #[test]
 fn sprats_own() {
     let entries = [entry(250 * MS, MS, 0, 5000), entry(125 * MS, MS, 0, 90)];

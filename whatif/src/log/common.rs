@@ -67,12 +67,17 @@ impl More {
         let mut request_time_ns = None;
         while let Some(word) = scan.word() {
             words += 1;
-            if words <= 2 && matches!(word, Word::Quoted(_)) {
+            let is_leading = words <= 2 && matches!(word, Word::Quoted(_));
+            if is_leading {
                 quoted += 1;
             } else if quoted == 2 {
                 own.take(word);
             }
-            request_time_ns = request_time_ns.or_else(|| span_ns(word.text()));
+            request_time_ns = request_time_ns.or_else(|| match is_leading {
+                // A referer may end with a number after an equals sign.
+                true => seconds_ns(word.text()),
+                false => span_ns(word.text()),
+            });
         }
         let format = match (quoted, request_time_ns) {
             (2, _) if own.is_whole() => Format::SpratCombined,

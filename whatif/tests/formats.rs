@@ -119,6 +119,13 @@ fn a_referers_number_is_no_request_time() {
 }
 
 #[test]
+fn a_point_in_time_is_no_request_time() {
+    let line = nginx_line(r#""-" "curl/8.5.0" 1795518007.123 0.250"#);
+    let expected = entry(7 * S, S, 250 * MS, 10);
+    assert_eq!(Format::NginxTimed.read(&line), Ok(expected));
+}
+
+#[test]
 fn sprats_own() {
     let entries = [entry(250 * MS, MS, 0, 5000), entry(125 * MS, MS, 0, 90)];
     let why = [(3, "missing field `time`")];

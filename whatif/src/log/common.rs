@@ -49,6 +49,10 @@ fn find_stamp(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Err(Fault::NoStamp(STAMP))
 }
 
+/// The nanoseconds from which on a number is no span, but a point in time such as nginx's `$msec`:
+/// three years, or 1973.
+const SPAN_NS_MAX: u64 = 100_000_000 * 1_000_000_000;
+
 /// The part of a line after the number of bytes.
 struct More {
     format: Format,
@@ -98,7 +102,7 @@ fn span_ns(word: &[u8]) -> Option<u64> {
         Some(equals) => &word[equals + 1..],
         None => word,
     };
-    seconds_ns(value)
+    seconds_ns(value).filter(|span_ns| *span_ns < SPAN_NS_MAX)
 }
 
 /// The words seen so far of what Sprat's combined format ends with.

@@ -178,6 +178,20 @@ fn caddy() {
 }
 
 #[test]
+fn caddys_spans_may_have_several_units() {
+    let of = |duration: &str| {
+        let line = format!(r#"{{"ts":1795518000,"duration":"{duration}","size":1,"status":200}}"#);
+        Format::Caddy.read(line.as_bytes()).map(|own| own.before_ns)
+    };
+    assert_eq!(of("929.675µs"), Ok(929_675));
+    assert_eq!(of("1m2.5s"), Ok(62 * S + 500 * MS));
+    assert_eq!(of("1h0m0.25s"), Ok(3600 * S + 250 * MS));
+    for wrong in ["", "1m2", "s", "1m-2s", "1x"] {
+        assert!(of(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn envoy() {
     let entries = [
         entry(310 * MS, MS, 0, 0),

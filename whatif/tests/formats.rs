@@ -275,6 +275,19 @@ fn a_log_that_begins_late_is_found_and_what_is_before_is_counted() {
 }
 
 #[test]
+fn what_a_line_says_does_not_reach_a_terminal_raw() {
+    let lines = [
+        b"192.0.2.1 - - [24/Nov/2026:11:00:\x1b[ +0000] \"GET / HTTP/1.1\" 200 5".as_slice(),
+        br#"{"time":"\u001b[2J","status":200,"bytes":5,"size_source":"exact"}"#,
+    ];
+    for (line, format) in lines.into_iter().zip([Format::Clf, Format::Sprat]) {
+        let reason = format.read(line).unwrap_err().to_string();
+        assert!(reason.ends_with("is no time"), "{reason}");
+        assert!(!reason.contains(char::is_control), "{reason:?}");
+    }
+}
+
+#[test]
 fn a_log_that_cannot_be_read_says_what_was_tried() {
     let stdin = [PathBuf::from("-")];
     let of = |text: &[u8], format| read_from(&stdin, format, text, 9).unwrap_err().to_string();

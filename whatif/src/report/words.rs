@@ -111,11 +111,7 @@ pub(super) fn verdict(report: &Report) -> Vec<String> {
         return vec!["There is no policy to compare with.".to_owned()];
     };
     let (Some(before), Some(after)) = (today(baseline), today(chosen)) else {
-        return vec![format!(
-            "The log asks {} of the link: more than it carries, whatever the order. Look at \
-             --uplink, or at lower --rates.",
-            percent(report.link.load)
-        )];
+        return vec![overload(report.link.load)];
     };
     let (name, than) = (&chosen.policy, &baseline.policy);
     let (old, new) = (before.all.response_ms.mean, after.all.response_ms.mean);
@@ -152,6 +148,18 @@ pub(super) fn verdict(report: &Report) -> Vec<String> {
         _ => None,
     });
     sentences
+}
+
+/// Returns why there are no figures at the log's own rate.
+fn overload(load: f64) -> String {
+    let why = match load >= 1.0 {
+        true => ": more than it carries, whatever the order",
+        false => ", but more than 65,536 responses wait at a time",
+    };
+    format!(
+        "The log asks {} of the link{why}. Look at --uplink, or at lower --rates.",
+        percent(load)
+    )
 }
 
 /// Writes a share: `42%`.

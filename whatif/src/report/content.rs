@@ -213,7 +213,7 @@ impl Report {
     }
 
     /// Returns the policy that is spoken of first: Sprat's default, or else the one with
-    /// the least mean.
+    /// the least mean, or the first if none has any.
     pub(super) fn chosen(&self) -> Option<&PolicyPart> {
         let others = || {
             self.policies
@@ -229,7 +229,8 @@ impl Report {
                     .mean
                     .total_cmp(&other.all.response_ms.mean)
             });
-            least.map(|(part, _)| part)
+            // Where no policy has figures, any of them can say why.
+            least.map(|(part, _)| part).or_else(|| others().next())
         })
     }
 

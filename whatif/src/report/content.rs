@@ -50,7 +50,7 @@ pub struct LogPart {
     pub behind_s: f64,
     /// The time at which the first response was asked for.
     pub began: String,
-    /// The seconds from the first arrival to the last.
+    /// The seconds from the first arrival to the last, 1 at least.
     pub span_s: f64,
     /// The unit that time stamps are rounded down to, in seconds.
     pub grain_s: f64,

@@ -279,7 +279,12 @@ impl BarChart {
     }
 
     fn draw(&self, root: &Area<'_>) -> Result<(), AnyError> {
-        let names = self.bars.iter().map(|bar| text_width(&bar.name));
+        // Beside the margins, an eighth of the picture is left to the bars at least.
+        let (width, _) = root.dim_in_pixel();
+        let room = (width - width / 8).saturating_sub(30 + 220 + 40);
+        let fitted = self.bars.iter().map(|bar| fitting(&bar.name, room));
+        let names: Vec<String> = fitted.collect();
+        let names_width = names.iter().map(|name| text_width(name)).max();
         let x = &self.x;
         let places = 0.0..self.bars.len() as f64;
         let mut chart = ChartBuilder::on(root)
@@ -287,7 +292,7 @@ impl BarChart {
             .margin_top(140)
             .margin_right(220)
             .x_label_area_size(100)
-            .y_label_area_size(40 + names.max().unwrap_or(0))
+            .y_label_area_size(40 + names_width.unwrap_or(0))
             .build_cartesian_2d(x.clone(), places)?;
         chart
             .configure_mesh()
@@ -300,7 +305,7 @@ impl BarChart {
             .x_desc(&x.title)
             .y_labels(0)
             .draw()?;
-        for (bar, row) in self.bars.iter().rev().zip(0u32..) {
+        for ((bar, name), row) in self.bars.iter().zip(names).rev().zip(0u32..) {
             let row = f64::from(row);
             let value = if bar.value.is_finite() {
                 bar.value
@@ -312,7 +317,7 @@ impl BarChart {
             let middle = (low.1 + high.1) / 2;
             root.draw(&Rectangle::new([low, high], bar.style.colour.filled()))?;
             let right = font(TEXT_SIZE).pos(Pos::new(HPos::Right, VPos::Center));
-            root.draw(&Text::new(bar.name.clone(), (low.0 - 16, middle), right))?;
+            root.draw(&Text::new(name, (low.0 - 16, middle), right))?;
             let left = font(TEXT_SIZE).pos(Pos::new(HPos::Left, VPos::Center));
             root.draw(&Text::new(bar.label.clone(), (high.0 + 14, middle), left))?;
         }
@@ -379,6 +384,16 @@ fn text_width(text: &str) -> u32 {
     (text.chars().count() as f64 * TEXT_SIZE * CHARACTER_WIDTH) as u32
 }
 
+/// Returns a name, or as much of its beginning as fits into `room` units.
+fn fitting(name: &str, room: u32) -> String {
+    if text_width(name) <= room {
+        return name.to_owned();
+    }
+    let letters = (f64::from(room) / (TEXT_SIZE * CHARACTER_WIDTH)) as usize;
+    let kept = name.chars().take(letters.saturating_sub(1));
+    kept.chain(['~']).collect()
+}
+
 /// Draws a picture with a title, on white, and returns it as SVG.
 fn picture(
     title: &str,
@@ -410,4 +425,32 @@ fn picture(
         width / OVERSAMPLING,
         height / OVERSAMPLING
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_leave_room_for_the_bars() {
+        let bar = |name: &str| Bar {
+            name: name.to_owned(),
+            style: STYLES[0],
+            value: 2.0,
+            label: "2 ms".to_owned(),
+        };
+        let long = "{name: bands, cutoffs: [1KB, 4KB, 16KB, 64KB, 256KB, 1MB, 4MB, 16MB, 64MB]}";
+        let chart = BarChart {
+            title: "Means".to_owned(),
+            x: Axis::from_zero("ms", [2.0].into_iter()),
+            bars: vec![bar("fair"), bar(long)],
+            line: None,
+        };
+        for svg in [chart.svg().unwrap(), chart.narrow_svg().unwrap()] {
+            assert!(svg.contains("{name: bands") && !svg.contains(long), "{svg}");
+            assert!(svg.contains("fair"), "{svg}");
+        }
+        assert_eq!(fitting("fair", 68), "fair");
+        assert_eq!(fitting("srpt-aged", 68), "srp~");
+    }
 }

@@ -102,7 +102,7 @@ fn draw(number: u64) -> u64 {
 pub struct Summary {
     /// The number of responses.
     pub requests: usize,
-    /// The seconds from the first arrival to the last.
+    /// The seconds from the first arrival to the last, 1 at least.
     pub span_s: f64,
     /// The bytes of all responses with their heads.
     pub bytes: u64,
@@ -152,6 +152,10 @@ impl Largest {
     }
 }
 
+/// The least time that requests are taken to have come in, in nanoseconds: a second, as in formats
+/// whose stamps have no more.
+const SPAN_NS_MIN: u64 = 1_000_000_000;
+
 /// The nanoseconds of a minute.
 const MINUTE_NS: u64 = 60_000_000_000;
 
@@ -170,8 +174,8 @@ impl Traffic {
         let max_bytes = sizes.iter().copied().max().unwrap_or(0);
         drop(sizes);
         let span_ns = requests.last().map_or(0, |last| last.at.as_nanos());
-        // All in one grain: that is how long they may have taken to come.
-        let span_s = span_ns.max(self.notes.grain_ns).max(1) as f64 / 1e9;
+        // What comes within less says nothing of a rate: one response alone would be an overload.
+        let span_s = span_ns.max(self.notes.grain_ns).max(SPAN_NS_MIN) as f64 / 1e9;
         let (mut busy_s, mut peak_s, mut minute_s, mut minute) = (0.0, 0.0_f64, 0.0, 0);
         for request in requests {
             let number = request.at.as_nanos() / MINUTE_NS;
@@ -289,5 +293,13 @@ mod tests {
         // All in one second: that is how long they took to come.
         let traffic = gathered(Format::Clf, [entry(3, 0, 1008)]);
         assert_eq!(traffic.summary(1_000_000, Connection::New).span_s, 1.0);
+        // Nor does a finer stamp make one response an overload.
+        let fine = Entry {
+            grain_ns: 1_000_000,
+            ..entry(3, 0, 1008)
+        };
+        let summary = gathered(Format::Sprat, [fine]).summary(1_000_000, Connection::New);
+        assert!((summary.load - 1624.0 * 8.0 / 1e6).abs() < 1e-9);
+        assert_eq!(summary.span_s, 1.0);
     }
 }

@@ -168,6 +168,26 @@ fn a_link_that_is_asked_for_too_much_has_no_figures() {
 }
 
 #[test]
+fn an_overload_is_told_whichever_policies_are_asked_for() {
+    let options = ["-", "--uplink", "1kbit", "--rates", "1", "--policy", "fcfs"];
+    let text = run(&options, &busy()).unwrap();
+    let why = "more than it carries, whatever the order";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
+fn a_link_on_which_too_many_wait_is_not_said_to_carry_too_little() {
+    let mut responses = vec![(0, 1); 66_000];
+    responses.push((59_000, 1));
+    let options = [
+        "-", "--uplink", "10mbit", "--rates", "1", "--policy", "srpt",
+    ];
+    let text = run(&options, &own_log(&responses)).unwrap();
+    let why = "of the link, but more than 65,536 responses wait at a time. Look at ";
+    assert!(text.contains(why), "{text}");
+}
+
+#[test]
 fn the_page_needs_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("page.html");

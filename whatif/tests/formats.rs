@@ -102,6 +102,29 @@ fn nginx_with_request_times() {
     holds("nginx-timed.log", Format::NginxTimed, &entries, &[]);
 }
 
+/// A line of nginx's, eleven o'clock and seven seconds, with this after the bytes.
+fn nginx_line(rest: &str) -> Vec<u8> {
+    let line = r#"192.0.2.1 - - [24/Nov/2026:11:00:07 +0000] "GET / HTTP/1.1" 200 10 "#;
+    [line, rest].concat().into_bytes()
+}
+
+#[test]
+fn a_referers_number_is_no_request_time() {
+    let referer = r#""https://example.org/?lat=48.137" "curl/8.5.0""#;
+    let combined = nginx_line(referer);
+    assert_eq!(Format::of(&combined), Some(Format::Combined));
+    let timed = nginx_line(&format!("{referer} rt=0.250"));
+    let expected = entry(7 * S, S, 250 * MS, 10);
+    assert_eq!(Format::NginxTimed.read(&timed), Ok(expected));
+}
+
+#[test]
+fn a_point_in_time_is_no_request_time() {
+    let line = nginx_line(r#""-" "curl/8.5.0" 1795518007.123 0.250"#);
+    let expected = entry(7 * S, S, 250 * MS, 10);
+    assert_eq!(Format::NginxTimed.read(&line), Ok(expected));
+}
+
 #[test]
 fn sprats_own() {
     let entries = [entry(250 * MS, MS, 0, 5000), entry(125 * MS, MS, 0, 90)];
@@ -110,6 +133,19 @@ fn sprats_own() {
     // Neither its wait nor its slowdown is taken for a request's time.
     let entries = [entry(0, S, 0, 5000), entry(S, S, 0, 0)];
     holds("sprat-combined.log", Format::SpratCombined, &entries, &[]);
+}
+
+#[test]
+fn the_logs_format_says_whether_a_line_has_a_request_time() {
+    // nginx's request length, its time, upstream's and `$pipe` look like what Sprat adds.
+    let line = br#"192.0.2.1 - - [24/Nov/2026:11:00:07 +0000] "GET / HTTP/1.1" 200 10 "-" "curl" 512 0.250 0.125 p"#;
+    let timed = entry(7 * S, S, 250 * MS, 10);
+    assert_eq!(Format::NginxTimed.read(line), Ok(timed));
+    // Of Sprat's own log, also where its end is cut off, the stamp is the request's.
+    let own = entry(7 * S, S, 0, 10);
+    assert_eq!(Format::SpratCombined.read(line), Ok(own));
+    let cut = line.strip_suffix(b" 0.125 p").unwrap();
+    assert_eq!(Format::SpratCombined.read(cut), Ok(own));
 }
 
 #[test]
@@ -139,6 +175,20 @@ fn caddy() {
         &entries,
         &[(3, "missing field `duration`")],
     );
+}
+
+#[test]
+fn caddys_spans_may_have_several_units() {
+    let of = |duration: &str| {
+        let line = format!(r#"{{"ts":1795518000,"duration":"{duration}","size":1,"status":200}}"#);
+        Format::Caddy.read(line.as_bytes()).map(|own| own.before_ns)
+    };
+    assert_eq!(of("929.675µs"), Ok(929_675));
+    assert_eq!(of("1m2.5s"), Ok(62 * S + 500 * MS));
+    assert_eq!(of("1h0m0.25s"), Ok(3600 * S + 250 * MS));
+    for wrong in ["", "1m2", "s", "1m-2s", "1x"] {
+        assert!(of(wrong).is_err(), "{wrong}");
+    }
 }
 
 #[test]
@@ -222,6 +272,19 @@ fn a_log_that_begins_late_is_found_and_what_is_before_is_counted() {
     assert_eq!((log.format, entries.len()), (Format::Envoy, 3));
     assert_eq!(log.unreadable_lines, 1500 + 1 + 1);
     assert_eq!(log.unreadable.len(), 5);
+}
+
+#[test]
+fn what_a_line_says_does_not_reach_a_terminal_raw() {
+    let lines = [
+        b"192.0.2.1 - - [24/Nov/2026:11:00:\x1b[ +0000] \"GET / HTTP/1.1\" 200 5".as_slice(),
+        br#"{"time":"\u001b[2J","status":200,"bytes":5,"size_source":"exact"}"#,
+    ];
+    for (line, format) in lines.into_iter().zip([Format::Clf, Format::Sprat]) {
+        let reason = format.read(line).unwrap_err().to_string();
+        assert!(reason.ends_with("is no time"), "{reason}");
+        assert!(!reason.contains(char::is_control), "{reason:?}");
+    }
 }
 
 #[test]

@@ -40,10 +40,8 @@ pub(super) fn haproxy(text: &[u8]) -> Option<Stamp> {
     let fraction = text.get(20..)?.strip_prefix(b".")?;
     let stamp = at(date_time(text.get(..20)?)?, Offset::UTC, 1_000_000)?;
     let ms = number(fraction).filter(|_| fraction.len() == 3)?;
-    Some(Stamp {
-        ns: stamp.ns + ms * 1_000_000,
-        ..stamp
-    })
+    let ns = stamp.ns.checked_add(ms * 1_000_000)?;
+    Some(Stamp { ns, ..stamp })
 }
 
 /// Reads date and time, such as `10/Oct/2000:13:55:36`.
@@ -164,6 +162,8 @@ mod tests {
             assert_eq!(common(text.as_bytes()), None, "{text}");
         }
         assert_eq!(haproxy(b"06/Feb/2009:12:14:14.65"), None);
+        // Its second is the last that 64 bits have, and has but 709 ms.
+        assert_eq!(haproxy(b"21/Jul/2554:23:34:33.999"), None);
         assert_eq!(rfc3339("yesterday"), None);
         assert_eq!(unix(-1.0), None);
         assert_eq!(unix(f64::NAN), None);

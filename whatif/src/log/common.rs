@@ -12,7 +12,8 @@ const STAMP: &str = "[10/Oct/2000:13:55:36 -0700]";
 /// The bytes of a stamp between its brackets.
 const STAMP_LEN: usize = 26;
 
-/// Reads a line, and returns its entry and which of the formats it is.
+/// Reads a line, and returns its entry and which of the formats it is. The entry has what would be
+/// nginx's request time, whichever of the formats the line looks like.
 pub(super) fn read(line: &[u8]) -> Result<(Entry, Format), Fault> {
     let (stamp, rest) = find_stamp(line)?;
     let stamp = clock::common(stamp)
@@ -48,6 +49,10 @@ fn find_stamp(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Err(Fault::NoStamp(STAMP))
 }
 
+/// The nanoseconds from which on a number is no span, but a point in time such as nginx's `$msec`:
+/// three years, or 1973.
+const SPAN_NS_MAX: u64 = 100_000_000 * 1_000_000_000;
+
 /// The part of a line after the number of bytes.
 struct More {
     format: Format,
@@ -66,20 +71,20 @@ impl More {
         let mut request_time_ns = None;
         while let Some(word) = scan.word() {
             words += 1;
-            if words <= 2 && matches!(word, Word::Quoted(_)) {
+            let is_leading = words <= 2 && matches!(word, Word::Quoted(_));
+            if is_leading {
                 quoted += 1;
             } else if quoted == 2 {
                 own.take(word);
             }
-            request_time_ns = request_time_ns.or_else(|| span_ns(word.text()));
+            request_time_ns = request_time_ns.or_else(|| match is_leading {
+                // A referer may end with a number after an equals sign.
+                true => seconds_ns(word.text()),
+                false => span_ns(word.text()),
+            });
         }
         let format = match (quoted, request_time_ns) {
-            (2, _) if own.is_whole() => {
-                return Self {
-                    format: Format::SpratCombined,
-                    request_time_ns: None,
-                };
-            }
+            (2, _) if own.is_whole() => Format::SpratCombined,
             (_, Some(_)) => Format::NginxTimed,
             (2, None) => Format::Combined,
             _ => Format::Clf,
@@ -97,7 +102,7 @@ fn span_ns(word: &[u8]) -> Option<u64> {
         Some(equals) => &word[equals + 1..],
         None => word,
     };
-    seconds_ns(value)
+    seconds_ns(value).filter(|span_ns| *span_ns < SPAN_NS_MAX)
 }
 
 /// The words seen so far of what Sprat's combined format ends with.

@@ -32,7 +32,7 @@ pub enum Fault {
     #[error("there is no time stamp such as {0}")]
     NoStamp(&'static str),
     /// The time stamp is no time.
-    #[error("`{0}` is no time")]
+    #[error("`{}` is no time", .0.escape_debug())]
     BadStamp(String),
     /// The request in quotation marks is missing, or does not end.
     #[error("there is no request in quotation marks after the time stamp")]

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
+use sprat_config::units::parse_duration;
 
 use super::clock::{self, Stamp};
 use super::entry::{Entry, Fault};
@@ -57,15 +59,29 @@ pub(super) fn read_caddy(line: &[u8]) -> Result<Entry, Fault> {
     };
     let duration_s = match &line.duration {
         Span::Seconds(seconds) => Some(*seconds),
-        Span::Text(text) => sprat_config::units::parse_duration(&text.replace('µ', "u"))
-            .ok()
-            .map(|span| span.as_secs_f64()),
+        Span::Text(text) => parts_s(text),
     };
     let before_ns = match duration_s.filter(|seconds| (0.0..1e9).contains(seconds)) {
         Some(seconds) => (seconds * 1e9).round() as u64,
         None => return Err(Fault::Json("`duration` is no span of time".to_owned())),
     };
     entry(stamp, &text, before_ns, line.size)
+}
+
+/// Reads a span of time as Go writes it, in seconds: numbers with their units, one after the other,
+/// such as `1.5ms` or `1m2.5s`.
+fn parts_s(text: &str) -> Option<f64> {
+    let text = text.replace('µ', "u");
+    let mut rest = text.as_str();
+    let mut sum = Duration::ZERO;
+    while !rest.is_empty() {
+        let unit = rest.find(|letter: char| letter.is_ascii_alphabetic())?;
+        let unit_len = rest[unit..].find(|letter: char| letter.is_ascii_digit());
+        let (part, more) = rest.split_at(unit_len.map_or(rest.len(), |len| unit + len));
+        sum = sum.checked_add(parse_duration(part).ok()?)?;
+        rest = more;
+    }
+    (!text.is_empty()).then(|| sum.as_secs_f64())
 }
 
 pub(super) fn read_envoy(line: &[u8]) -> Result<Entry, Fault> {

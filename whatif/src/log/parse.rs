@@ -15,11 +15,13 @@ impl Format {
             return Err(Fault::Empty);
         }
         let entry = match self {
-            Self::Clf | Self::Combined => common::read(line).map(|(entry, _)| Entry {
-                before_ns: 0,
-                ..entry
-            }),
-            Self::NginxTimed | Self::SpratCombined => common::read(line).map(|(entry, _)| entry),
+            Self::Clf | Self::Combined | Self::SpratCombined => {
+                common::read(line).map(|(entry, _)| Entry {
+                    before_ns: 0,
+                    ..entry
+                })
+            }
+            Self::NginxTimed => common::read(line).map(|(entry, _)| entry),
             Self::Sprat => json::read_sprat(line),
             Self::Haproxy => haproxy::read(line),
             Self::Caddy => json::read_caddy(line),

@@ -50,7 +50,7 @@ pub struct LogPart {
     pub behind_s: f64,
     /// The time at which the first response was asked for.
     pub began: String,
-    /// The seconds from the first arrival to the last.
+    /// The seconds from the first arrival to the last, 1 at least.
     pub span_s: f64,
     /// The unit that time stamps are rounded down to, in seconds.
     pub grain_s: f64,
@@ -213,7 +213,7 @@ impl Report {
     }
 
     /// Returns the policy that is spoken of first: Sprat's default, or else the one with
-    /// the least mean.
+    /// the least mean, or the first if none has any.
     pub(super) fn chosen(&self) -> Option<&PolicyPart> {
         let others = || {
             self.policies
@@ -229,7 +229,8 @@ impl Report {
                     .mean
                     .total_cmp(&other.all.response_ms.mean)
             });
-            least.map(|(part, _)| part)
+            // Where no policy has figures, any of them can say why.
+            least.map(|(part, _)| part).or_else(|| others().next())
         })
     }
 

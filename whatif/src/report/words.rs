@@ -111,11 +111,7 @@ pub(super) fn verdict(report: &Report) -> Vec<String> {
         return vec!["There is no policy to compare with.".to_owned()];
     };
     let (Some(before), Some(after)) = (today(baseline), today(chosen)) else {
-        return vec![format!(
-            "The log asks {} of the link: more than it carries, whatever the order. Look at \
-             --uplink, or at lower --rates.",
-            percent(report.link.load)
-        )];
+        return vec![overload(report.link.load)];
     };
     let (name, than) = (&chosen.policy, &baseline.policy);
     let (old, new) = (before.all.response_ms.mean, after.all.response_ms.mean);
@@ -144,14 +140,38 @@ pub(super) fn verdict(report: &Report) -> Vec<String> {
             "It serves {} times as many clients as well as {than} serves today's.",
             significant(times)
         )),
-        Some(Clients::AtLeast(times)) => Some(format!(
-            "With {} times as many clients, when the link is all but full, its mean is still less than \
-             that of {than} today.",
-            significant(times)
-        )),
+        Some(Clients::AtLeast(times)) => Some(at_least(times, report.link.load, than)),
         _ => None,
     });
     sentences
+}
+
+/// The load from which on a link is all but full: the search for clients ends at 0.99.
+const ALL_BUT_FULL: f64 = 0.985;
+
+/// Returns that a policy serves so many times as many clients well. The link is all but full then,
+/// unless too many responses waited at a higher rate.
+fn at_least(times: f64, load: f64, than: &str) -> String {
+    let when = match times * load >= ALL_BUT_FULL {
+        true => ", when the link is all but full,",
+        false => "",
+    };
+    format!(
+        "With {} times as many clients{when} its mean is still less than that of {than} today.",
+        significant(times)
+    )
+}
+
+/// Returns why there are no figures at the log's own rate.
+fn overload(load: f64) -> String {
+    let why = match load >= 1.0 {
+        true => ": more than it carries, whatever the order",
+        false => ", but more than 65,536 responses wait at a time",
+    };
+    format!(
+        "The log asks {} of the link{why}. Look at --uplink, or at lower --rates.",
+        percent(load)
+    )
 }
 
 /// Writes a share: `42%`.
@@ -191,6 +211,16 @@ mod tests {
             ["0.50", "9999", "10.0k"]
         );
         assert_eq!([short(999_499.0), short(1.6e6)], ["999k", "1.60M"]);
+    }
+
+    #[test]
+    fn a_link_is_said_to_be_full_only_where_it_is() {
+        let full = at_least(1.98, 0.5, "fair");
+        assert!(
+            full.starts_with("With 1.98 times as many clients, when the link is all but full, its")
+        );
+        let flooded = at_least(1.5, 0.5, "fair");
+        assert!(flooded.starts_with("With 1.50 times as many clients its mean"));
     }
 
     #[test]

@@ -81,7 +81,7 @@ fn parts_s(text: &str) -> Option<f64> {
         sum = sum.checked_add(parse_duration(part).ok()?)?;
         rest = more;
     }
-    (!text.is_empty()).then(|| sum.as_secs_f64())
+    (!text.is_empty()).then_some(sum.as_secs_f64())
 }
 
 pub(super) fn read_envoy(line: &[u8]) -> Result<Entry, Fault> {

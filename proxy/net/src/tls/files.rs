@@ -27,7 +27,7 @@ pub(super) trait Reloadable: Send + Sync {
     fn has_more(&self) -> bool;
 
     /// Returns whether a file could not be used when they were read last, and its former contents
-    /// stayed in use while the others were taken. Nobody reloads for what an authority has issued,
+    /// stayed in use while the others were taken. No reload comes for what an authority has issued,
     /// so each look tries again.
     fn lacks(&self) -> bool;
 

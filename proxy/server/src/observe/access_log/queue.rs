@@ -106,7 +106,7 @@ impl Drop for LineSender {
 pub(super) struct Bell(Arc<Shared>);
 
 impl Bell {
-    /// Calls the writer.
+    /// Calls the writer, which need not wait for a line.
     pub(super) fn ring(&self) {
         self.0.pending().is_called = true;
         self.0.changed.notify_one();

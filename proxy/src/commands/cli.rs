@@ -337,7 +337,7 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Returns the outcome of a command that writes to standard output by itself, and to no other pipe.
-/// A closed pipe is no error, as for [`print`].
+/// A closed pipe is no error, as for [`print()`].
 fn unless_closed(done: anyhow::Result<()>) -> anyhow::Result<()> {
     let is_closed = |error: &anyhow::Error| {
         let mut causes = error

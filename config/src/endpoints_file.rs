@@ -24,11 +24,21 @@ const MAX_ENDPOINTS: usize = 4096;
 ///
 /// Everything that is wrong with it, or that it cannot be read.
 pub fn load_endpoints(path: &Path, cluster: &Cluster) -> Result<Vec<Endpoint>, Errors> {
+    match File::open(path) {
+        Ok(file) => read_endpoints(file, path, cluster),
+        Err(error) => Err(crate::unreadable(&path.display().to_string(), &error)),
+    }
+}
+
+/// Reads the endpoints in a file that is open; `path` stands for it in errors.
+///
+/// # Errors
+///
+/// Everything that is wrong with it, or that it cannot be read.
+pub fn read_endpoints(file: File, path: &Path, cluster: &Cluster) -> Result<Vec<Endpoint>, Errors> {
     let name = path.display().to_string();
     let mut text = String::new();
-    let read = File::open(path)
-        .and_then(|file| file.take(crate::MAX_BYTES_READ).read_to_string(&mut text));
-    match read {
+    match file.take(crate::MAX_BYTES_READ).read_to_string(&mut text) {
         Ok(_) => parse_endpoints(&text, &name, cluster),
         Err(error) => Err(crate::unreadable(&name, &error)),
     }

@@ -58,7 +58,7 @@ use include::{Gathered, NOT_UTF8, SAVE_AS_UTF8};
 
 pub use diagnostic::{Diagnostic, Errors, Severity};
 pub use effective::effective;
-pub use endpoints_file::{check_listed, load_endpoints, parse_endpoints};
+pub use endpoints_file::{check_listed, load_endpoints, parse_endpoints, read_endpoints};
 pub use interpolate::Env;
 pub use resolved::Config;
 pub use shown::Shown;

@@ -65,10 +65,11 @@ pub(super) fn look(path: &Path, seen: Seen, cluster: &Cluster) -> Option<(Seen, 
         Err(error) => return Some((Seen::Nothing, Err(error.to_string()))),
     };
     // For a while, perhaps: it may be the same when there is a descriptor, or the right to it.
-    if let Err(error) = File::open(path) {
-        return Some((Seen::Nothing, Err(error.to_string())));
-    }
-    let read = sprat_config::load_endpoints(path, cluster);
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) => return Some((Seen::Nothing, Err(error.to_string()))),
+    };
+    let read = sprat_config::read_endpoints(file, path, cluster);
     // One that is being written is looked at again.
     let after = found(path).unwrap_or_default();
     let read = read.map_err(|errors| errors.lines().next().unwrap_or_default());

@@ -176,7 +176,7 @@ impl Reloadable for ClusterTls {
         false
     }
 
-    fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
+    fn reload(&self, _: bool) -> Result<Vec<Problem>, Vec<Problem>> {
         let (current, warnings) = read(&self.config)?;
         self.current.store(Arc::new(current));
         Ok(warnings)

@@ -31,12 +31,13 @@ pub(super) trait Reloadable: Send + Sync {
     /// so each look tries again.
     fn lacks(&self) -> bool;
 
-    /// Reads the files again and takes what they hold; returns warnings.
+    /// Reads the files again and takes what they hold; returns warnings. Unless `is_new`, they
+    /// hold what is in use already, but for what was lacking.
     ///
     /// # Errors
     ///
     /// The files cannot be used; nothing changes then.
-    fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>>;
+    fn reload(&self, is_new: bool) -> Result<Vec<Problem>, Vec<Problem>>;
 }
 
 /// Files, and what was found at the last look at them. The lock is held while they are read, so
@@ -88,8 +89,8 @@ pub(super) enum Occasion {
     Reload,
 }
 
-/// Reads the files again if one has changed, or lacks something; at a reload, also if they could not be used the last
-/// time, or if there is more to read.
+/// Reads the files again if one has changed, or lacks something; at a reload, also if they could
+/// not be used the last time, or if there is more to read.
 pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
     // Held while they are read: another that looks then finds nothing new.
     let mut last = of.files().0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,7 +101,8 @@ pub(super) fn look(of: &dyn Reloadable, occasion: Occasion) {
         return;
     }
     last.seen = now;
-    let read = of.reload();
+    // After a failure, what had changed by then is not in use yet.
+    let read = of.reload(is_news || last.has_failed);
     last.has_failed = read.is_err();
     if !is_news && (read.is_err() || of.lacks()) {
         // The log has it already.
@@ -188,7 +190,7 @@ mod tests {
             self.lacks.load(Relaxed)
         }
 
-        fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
+        fn reload(&self, _: bool) -> Result<Vec<Problem>, Vec<Problem>> {
             self.reads.fetch_add(1, Relaxed);
             match self.is_good.load(Relaxed) {
                 true => Ok(Vec::new()),

@@ -238,8 +238,12 @@ impl Reloadable for ListenerTls {
         self.current().lacks
     }
 
-    fn reload(&self) -> Result<Vec<Problem>, Vec<Problem>> {
-        let resumption = self.resumption_for(&self.config)?;
+    fn reload(&self, is_new: bool) -> Result<Vec<Problem>, Vec<Problem>> {
+        let resumption = match is_new {
+            true => self.resumption_for(&self.config)?,
+            // Those who are trusted to sign clients' certificates are the same.
+            false => Resumption::of(&self.current().server),
+        };
         let (current, warnings) = Current::read(&self.config, resumption, Some(self))?;
         self.current.store(Arc::new(current));
         Ok(warnings)
@@ -392,7 +396,9 @@ mod tests {
     use std::fs;
 
     use rcgen::{CertificateParams, KeyPair};
-    use sprat_config::resolved::{Span, TlsVersion};
+    use sprat_config::resolved::{
+        ClientCertificateMode, ClientCertificates, ExpiredCrl, Span, TlsVersion,
+    };
 
     use super::super::files::{Occasion, look};
     use super::*;
@@ -415,6 +421,8 @@ mod tests {
             fs::write(&fresh, text).unwrap();
             fs::rename(fresh, &path).unwrap();
         };
+        let authority = directory.path().join("authority.pem");
+        fs::write(&authority, issued()).unwrap();
         let config = config::ListenerTls {
             certificates: vec![ListenerCertificate::Issued(IssuedCertificate {
                 names: vec![NAME.to_owned()],
@@ -424,10 +432,18 @@ mod tests {
                 },
             })],
             minimum_version: TlsVersion::V1_2,
-            client_certificates: None,
+            client_certificates: Some(ClientCertificates {
+                trusted_ca: FileAt {
+                    path: authority,
+                    span: Span::default(),
+                },
+                mode: ClientCertificateMode::Optional,
+                crl_files: Vec::new(),
+                expired_crl: ExpiredCrl::Deny,
+            }),
             handshake_timeout: Duration::from_secs(1),
             max_handshakes: 1,
-            session_tickets: 0,
+            session_tickets: 1,
             http2: true,
             http1: true,
         };
@@ -443,6 +459,11 @@ mod tests {
         look(&tls, Occasion::Interval);
         assert_eq!(shown_by(&tls), first);
         assert!(tls.lacks());
+        // Sessions go on meanwhile, although clients' certificates are asked for.
+        let sessions = || Arc::as_ptr(&tls.current().server.session_storage).cast::<()>();
+        let before = sessions();
+        look(&tls, Occasion::Interval);
+        assert_eq!(sessions(), before);
         // Nor does a reload of the configuration lose it.
         let resumption = tls.resumption_for(&config).unwrap();
         let made = ListenerTls::with("secure", &config, resumption, Some(&tls));

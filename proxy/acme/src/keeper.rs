@@ -599,7 +599,7 @@ mod tests {
         assert!(!path.exists());
         kept.failed.clear();
         site.storage.forget_failures(certificate);
-        // Nor is one that somebody has put there, which no listener shows.
+        // Nor is one of the operator's own, which no listener shows.
         site.storage.save(certificate, mixed.as_bytes()).unwrap();
         assert!(kept.is_due(certificate));
         site.storage.save(certificate, own.as_bytes()).unwrap();

@@ -204,7 +204,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let (done, said) = run(&["load", file], line);
     assert!(done, "{said}");
     for action in ["dump", "stats"] {
-        // Nobody reads from this pipe any more.
+        // The reading end of this pipe is closed.
         let closed = std::io::pipe().unwrap().1;
         let mut command = sprat(&["catalogue", action, file]);
         let output = command.stdout(closed).output().unwrap();

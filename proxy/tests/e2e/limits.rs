@@ -411,7 +411,7 @@ fn a_slow_client_is_cut_when_others_need_its_place() {
     }
 }
 
-/// Checks that a client is found too slow though nobody needed its place when Sprat began to wait
+/// Checks that a client is found too slow though no client needed its place when Sprat began to wait
 /// for it, and nothing has moved since.
 #[test]
 fn a_client_that_takes_nothing_is_cut_once_others_need_its_place() {

@@ -272,7 +272,7 @@ fn one_look_fails_for_no_reader_that_has_seen_enough() {
     let admin = own[1].to_string();
     let look = || sprat(&["top", "--once", "--admin", &admin]);
     wait_for("a look", || look().output().unwrap().status.success());
-    // Nobody reads from this pipe any more.
+    // The reading end of this pipe is closed.
     let closed = std::io::pipe().unwrap().1;
     let output = look().stdout(closed).output().unwrap();
     assert!(output.status.success(), "{output:?}");

@@ -204,7 +204,7 @@ fn grant_to(egress: &mut Egress, now: Time, expected: FlowId) {
     );
 }
 
-/// Checks that the credit of a link that was idle is no lateness: nobody waits for the flow that
+/// Checks that the credit of a link that was idle is no lateness: no flow waits for the one that
 /// is the first.
 #[test]
 fn the_driver_of_a_link_that_was_idle_is_not_late() {
@@ -214,7 +214,7 @@ fn the_driver_of_a_link_that_was_idle_is_not_late() {
     }
 }
 
-/// Checks that nobody waits for a late driver's flow that, as far as known, has no more.
+/// Checks that no flow waits for a late driver's flow that, as far as known, has no more.
 #[test]
 fn a_late_link_waits_for_no_flow_that_has_no_more() {
     for size in [Size::Unknown, Size::Exact(1000)] {

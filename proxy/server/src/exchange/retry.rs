@@ -31,7 +31,7 @@ impl Exchange<'_> {
             .deadline(record)
             .is_some_and(|at| at <= Instant::now())
         {
-            // The route's time is up, whoever's fault it is.
+            // The route's time is up, for whatever reason the attempt ended.
             *held = None;
         }
         let Step::Repeat { sent, unreached } = failed.step else {

@@ -82,6 +82,17 @@ fn requests_that_are_cancelled_end_the_connection() {
     proxy.stop();
 }
 
+/// Returns the fields of a request that says that its body has one byte.
+fn fields_of_one_byte() -> Vec<u8> {
+    block(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "test.example"),
+        (":path", "/"),
+        ("content-length", "1"),
+    ])
+}
+
 /// Checks that a flood of requests that the server must reset for their errors ends the connection
 /// (CVE-2025-8671).
 #[test]
@@ -96,13 +107,7 @@ fn requests_that_are_broken_end_the_connection() {
         }
     });
     let proxy = Proxy::of(&[&origin]);
-    let fields = block(&[
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":authority", "test.example"),
-        (":path", "/"),
-        ("content-length", "1"),
-    ]);
+    let fields = fields_of_one_byte();
     let mut raw = Raw::connect(proxy.address, &[]);
     let mut broken = 0;
     let sent = (0..2000).take_while(|&n| {
@@ -132,13 +137,7 @@ fn requests_that_are_broken_end_the_connection() {
 fn a_flood_that_the_library_ends_is_in_the_log() {
     let origin = Origin::start(|mut peer| while peer.head().is_some() {});
     let proxy = Proxy::of(&[&origin]);
-    let fields = block(&[
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":authority", "test.example"),
-        (":path", "/"),
-        ("content-length", "1"),
-    ]);
+    let fields = fields_of_one_byte();
     let broken = |n: u32| {
         let stream = 2 * n + 1;
         let begins = frame(HEADERS, END_HEADERS, stream, &fields);

@@ -2,11 +2,14 @@
 
 mod acls;
 mod backends;
+mod bind_options;
 mod formats;
 mod listeners;
+mod options;
 mod parse;
 mod replacements;
 mod rules;
+mod server;
 mod spot;
 
 use std::collections::BTreeMap;

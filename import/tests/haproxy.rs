@@ -4,9 +4,11 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::Memory;
 use proptest::prelude::*;
-use sprat_config::resolved::{Account, Action, Config, Route};
+use sprat_config::resolved::{Account, Action, Config, Route, TlsVersion};
 use sprat_import::{Imported, Note, Options, Outcome, haproxy};
 
 fn import(text: &str) -> Imported {
@@ -706,6 +708,51 @@ fn tls_to_servers_is_kept_or_told_of() {
     }
 }
 
+/// Checks that a server's options are carried over or told of.
+#[test]
+fn what_a_server_asks_for_is_given_or_told_of() {
+    let of = |servers: &str| {
+        let imported = import(&format!(
+            "defaults\n mode http\nlisten l\n bind :80\n{servers}"
+        ));
+        let config = parsed(&imported);
+        let told = imported.summary.exceptions().map(|own| own.told.clone());
+        (
+            config.clusters[0].clone(),
+            told.collect::<Vec<_>>().join("\n"),
+        )
+    };
+    let server = |words: &str| format!(" server a 10.0.0.1:80 {words}\n");
+    let verified = "ssl verify required sni str(a.example)";
+    for words in [
+        "check inter 2s no-backup id 7 tfo cookie a",
+        "check check-ssl ssl verify required sni str(a.example)",
+        "send-proxy check-send-proxy check",
+    ] {
+        assert_eq!(of(&server(words)).1, "", "{words}");
+    }
+    for (words, told) in [
+        ("source 10.0.0.9", "the system chooses the address"),
+        ("maxqueue 9", "`wait_queue`"),
+        ("observe layer7", "`outlier_detection`"),
+        ("check check-ssl", "checks go as requests do"),
+        ("on-marked-down shutdown-sessions", "go on"),
+        ("frobnicate", "does not know `frobnicate`"),
+        ("cookie observe frobnicate", "does not know `frobnicate`"),
+    ] {
+        let words = of(&server(words)).1;
+        assert!(words.contains(told), "{words}");
+        assert!(!words.contains('\n') && !words.contains(';'), "{words}");
+    }
+    let cluster = of(&(server("slowstart 5s") + " server b 10.0.0.2:80 slowstart 20s\n")).0;
+    assert_eq!(cluster.slow_start, Duration::from_secs(20));
+    let cluster = of(&server(&format!("{verified} ssl-min-ver TLSv1.3"))).0;
+    assert_eq!(cluster.tls.as_ref().unwrap().minimum_version, TlsVersion::V1_3);
+    let (cluster, told) = of(&(server("proto h2") + " server b 10.0.0.2:80 send-proxy\n"));
+    assert!(told.contains("those of the last one"), "{told}");
+    assert!(cluster.http2.is_none() && cluster.proxy_protocol.is_some());
+}
+
 /// Checks that no address is lost without a word, and that none is open to more clients.
 #[test]
 fn addresses_are_listened_on_or_told_of() {
@@ -768,6 +815,54 @@ fn addresses_are_listened_on_or_told_of() {
     let config = parsed(&import(&text));
     let tls = config.listeners[1].tls.as_ref().unwrap();
     assert!(tls.client_certificates.is_some());
+}
+
+/// Checks that a listener does what a `bind` asks for, or that the import says what it does not.
+#[test]
+fn what_a_bind_asks_for_is_given_or_told_of() {
+    let of = |options: &str| {
+        let imported = import(&frontend(&format!(" bind :81 ssl crt /c.pem {options}")));
+        let config = parsed(&imported);
+        let mut notes = imported.summary.notes.into_iter();
+        let note = notes.rfind(|own| own.directive.starts_with("bind "));
+        let note = note.unwrap();
+        (config.listeners[1].clone(), note.outcome, note.told)
+    };
+    for (options, outcome, told) in [
+        ("alpn h2,http/1.1 name x tfo", Outcome::Carried, ""),
+        ("ssl-max-ver TLSv1.3", Outcome::Carried, ""),
+        ("ssl-max-ver TLSv1.2", Outcome::Nearly, "TLS 1.3, too"),
+        (
+            "ssl-min-ver TLSv1.1",
+            Outcome::Nearly,
+            "TLS 1.2 and 1.3 alone",
+        ),
+        ("strict-sni", Outcome::Nearly, "get the first one"),
+        ("ciphers strict-sni", Outcome::Nearly, "without `ciphers`"),
+        ("transparent", Outcome::Not, "without `transparent`"),
+        ("frobnicate", Outcome::Nearly, "does not know `frobnicate`"),
+    ] {
+        let (_, found, words) = of(options);
+        assert_eq!(found, outcome, "{options}: {words}");
+        assert!(words.contains(told), "{options}: {words}");
+        let is_told = words.contains("`strict-sni`");
+        assert_eq!(is_told, options == "strict-sni", "{options}: {words}");
+    }
+    for options in ["ssl-min-ver TLSv1.3", "force-tlsv13", "no-tlsv12"] {
+        let tls = of(options).0.tls.unwrap();
+        assert_eq!(tls.minimum_version, TlsVersion::V1_3, "{options}");
+    }
+    for (options, is_offered) in [
+        ("alpn h2,http/1.1", true),
+        ("", true),
+        ("alpn http/1.1", false),
+        ("no-alpn", false),
+    ] {
+        assert_eq!(of(options).0.http2.is_some(), is_offered, "{options}");
+    }
+    assert_eq!(of("maxconn 9").0.max_connections, 9);
+    let certificates = of("default-crt /d.pem").0.tls.unwrap().certificates;
+    assert_eq!(certificates[0].chain().path.to_str(), Some("/d.pem"));
 }
 
 /// Checks that a listener at the admin listener's usual port does not bring the import down.

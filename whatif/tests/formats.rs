@@ -113,9 +113,11 @@ fn a_referers_number_is_no_request_time() {
     let referer = r#""https://example.org/?lat=48.137" "curl/8.5.0""#;
     let combined = nginx_line(referer);
     assert_eq!(Format::of(&combined), Some(Format::Combined));
-    let timed = nginx_line(&format!("{referer} rt=0.250"));
     let expected = entry(7 * S, S, 250 * MS, 10);
-    assert_eq!(Format::NginxTimed.read(&timed), Ok(expected));
+    for time in ["rt=0.250", "rt=\"0.250\"", "\"0.250\""] {
+        let timed = nginx_line(&format!("{referer} {time}"));
+        assert_eq!(Format::NginxTimed.read(&timed), Ok(expected), "{time}");
+    }
 }
 
 #[test]
@@ -189,6 +191,18 @@ fn caddys_spans_may_have_several_units() {
     for wrong in ["", "1m2", "s", "1m-2s", "1x"] {
         assert!(of(wrong).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn caddys_spans_may_be_in_nanoseconds() {
+    let of = |duration: &str| {
+        let line = format!(r#"{{"ts":1795518000,"duration":{duration},"size":1,"status":200}}"#);
+        Format::Caddy.read(line.as_bytes()).map(|own| own.before_ns)
+    };
+    assert_eq!(of("929675"), Ok(929_675));
+    assert_eq!(of("5000000000"), Ok(5 * S));
+    assert_eq!(of("5"), Ok(5 * S), "seconds");
+    assert_eq!(of("1000.5"), Ok(1000 * S + 500 * MS), "seconds");
 }
 
 #[test]

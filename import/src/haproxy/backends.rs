@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::parse::{Line, Section};
+use super::server::{Checks, Server, Speech};
 use crate::document::{Part, is_of_check};
 use crate::endpoints::{Endpoint, Endpoints};
 use crate::ledger::Ledger;
@@ -20,16 +21,10 @@ struct Backend {
     tls: Option<Map>,
     /// Whether a server without TLS has been read.
     has_plain: bool,
-    http2: bool,
-    proxy_protocol: Option<&'static str>,
+    /// The protocols of the last server.
+    speaks: Option<Speech>,
+    slow_start: Option<Duration>,
     checks: Option<Checks>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Checks {
-    interval: Option<Duration>,
-    rise: Option<u64>,
-    fall: Option<u64>,
 }
 
 /// Returns the cluster of a backend; none if no server of it can be an endpoint.
@@ -75,18 +70,7 @@ pub(super) fn unix_path(address: &str) -> Option<&str> {
 impl Backend {
     fn add(&mut self, line: &Line, defaults: &[String], ledger: &mut Ledger) {
         let address = line.word(2);
-        let rest = line.words.get(3..).unwrap_or_default();
-        let words: Vec<&str> = defaults.iter().chain(rest).map(String::as_str).collect();
-        let after = |name: &str| {
-            let at = words.iter().rposition(|word| *word == name)?;
-            words.get(at + 1).copied()
-        };
-        // Of `ssl` and `no-ssl` the last one counts, if `default-server` has one of them.
-        let has = |name: &str| {
-            let last = |is: &dyn Fn(&str) -> bool| words.iter().rposition(|word| is(word));
-            let off = last(&|word| word.strip_prefix("no-") == Some(name));
-            last(&|word| word == name) > off
-        };
+        let server = Server::of(line, defaults);
         let path = unix_path(address);
         if path.is_none() && (address.starts_with(['@', '*']) || !address.contains(':')) {
             let told = "an endpoint is a host and a port, or a Unix socket with a path";
@@ -96,53 +80,55 @@ impl Backend {
             return ledger.not(line.id, BAD_PATH);
         }
         let address = path.map_or_else(|| address.to_owned(), |path| format!("unix:{path}"));
-        if has("disabled") {
+        if server.has("disabled") {
             return ledger.nearly(line.id, "it is disabled, so it is left out");
         }
         let mut doubts = Vec::new();
-        let weight = after("weight").and_then(whole).unwrap_or(1);
+        let weight = server.after("weight").and_then(whole).unwrap_or(1);
         if weight == 0 {
             return ledger.nearly(line.id, "its weight is 0, so it is left out");
         }
-        if let Some(count) = after("maxconn").and_then(whole).filter(|count| *count > 0) {
+        if let Some(count) = server
+            .after("maxconn")
+            .and_then(whole)
+            .filter(|count| *count > 0)
+        {
             self.max_conn = Some(self.max_conn.map_or(count, |own| own.min(count)));
         }
-        if has("ssl") {
-            doubts.extend(tls_doubts(&after));
+        if server.has("ssl") {
+            doubts.extend(server.tls_doubts());
         }
-        if !self.takes_tls(has("ssl").then(|| tls(&after))) {
+        if !self.takes_tls(server.has("ssl").then(|| server.tls())) {
             doubts.push("the servers of a cluster have the same TLS: it is that of the last one");
         }
-        self.http2 |= after("proto") == Some("h2") || after("alpn") == Some("h2");
-        if has("send-proxy") {
-            self.proxy_protocol = Some("v1");
-        } else if words.iter().any(|word| word.starts_with("send-proxy-v2")) {
-            self.proxy_protocol = Some("v2");
+        let speech = server.speech();
+        let before = self.speaks.replace(speech);
+        if before.is_some_and(|other| other != speech) {
+            doubts.push(
+                "the servers of a cluster have the same `http2` and `proxy_protocol`: they are \
+                 those of the last one",
+            );
         }
-        if has("check") {
-            let span = after("inter").and_then(|own| time(own, 1));
-            self.checks = Some(Checks {
-                interval: span.filter(|own| !own.is_zero()),
-                rise: after("rise").and_then(whole),
-                fall: after("fall").and_then(whole),
-            });
-        }
+        self.slow_start = self.slow_start.max(server.time("slowstart"));
+        self.checks = server.checks().or(self.checks.take());
         // Its name in a cookie is of no use: Sprat's names no endpoint.
-        if has("track") || has("addr") || has("port") || has("slowstart") {
-            doubts.push("`track`, `addr`, `port` and `slowstart` are left out");
+        if server.has("track") || server.has("addr") || server.has("port") {
+            doubts.push("`track`, `addr` and `port` are left out");
         }
         if weight > 1000 {
             doubts.push("a weight is at most 1000");
         }
-        match doubts.is_empty() {
+        let mut told: Vec<String> = doubts.into_iter().map(str::to_owned).collect();
+        told.extend(server.remarks());
+        match told.is_empty() {
             true => ledger.carried(line.id),
-            false => ledger.nearly(line.id, doubts.join("; ")),
+            false => ledger.nearly(line.id, told.join("; ")),
         }
         self.endpoints.add(Endpoint {
             id: line.id,
             address,
             weight: weight.min(1000),
-            is_backup: has("backup"),
+            is_backup: server.has("backup"),
         });
     }
 
@@ -157,56 +143,6 @@ impl Backend {
         self.tls = Some(own);
         is_same && !self.has_plain
     }
-}
-
-/// Returns the keys of TLS to an endpoint; `after` returns the word after a parameter's name.
-fn tls<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Map {
-    let mut tls = Map::new();
-    if let Some(file) = after("ca-file").filter(|own| *own != "@system-ca") {
-        tls.push(("trusted_ca".to_owned(), text(file)));
-    }
-    if let Some(name) = fixed_sni(after).or(after("verifyhost")) {
-        tls.push(("sni".to_owned(), text(name)));
-    }
-    if let Some(file) = after("crt") {
-        // A file of HAProxy's holds both.
-        let certificate = [
-            ("certificate_chain", text(file)),
-            ("private_key", text(file)),
-        ];
-        tls.push(("client_certificate".to_owned(), map(certificate)));
-    }
-    tls
-}
-
-/// Returns the name that a server is asked for in TLS, if it is the same for all requests.
-fn fixed_sni<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Option<&'w str> {
-    after("sni")?.strip_prefix("str(")?.strip_suffix(')')
-}
-
-/// Returns what Sprat does otherwise in TLS to a server.
-fn tls_doubts<'w>(after: &dyn Fn(&str) -> Option<&'w str>) -> Vec<&'static str> {
-    let mut out = Vec::new();
-    if after("verify") != Some("required") {
-        out.push("Sprat verifies certificates: see `trusted_ca` of the cluster's `tls`");
-    }
-    let (name, host) = (fixed_sni(after), after("verifyhost"));
-    if after("sni").is_some() && name.is_none() {
-        out.push("no request tells the name that is asked for in TLS: see `sni`");
-    }
-    if name.zip(host).is_some_and(|(name, host)| name != host) {
-        out.push("certificates have to be for `sni`, not for the name in `verifyhost`");
-    }
-    if after("sni").or(host).is_none() {
-        out.push(
-            "certificates have to be for the server's address as it is written, which HAProxy \
-             does not ask: see `sni`",
-        );
-    }
-    if after("crl-file").is_some() {
-        out.push("`crl-file` is left out, so revoked certificates of servers are accepted");
-    }
-    out
 }
 
 fn cluster_keys(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Map {
@@ -241,10 +177,14 @@ fn cluster_keys(section: &Section, servers: &Backend, ledger: &mut Ledger) -> Ma
     if let Some(tls) = &servers.tls {
         put("tls", Value::Map(tls.clone()));
     }
-    if servers.http2 {
+    if let Some(span) = servers.slow_start {
+        put("slow_start", time_value(span));
+    }
+    let speech = servers.speaks.unwrap_or_default();
+    if speech.http2 {
         put("http2", Value::Map(Map::new()));
     }
-    if let Some(version) = servers.proxy_protocol {
+    if let Some(version) = speech.proxy_protocol {
         put("proxy_protocol", word(version));
     }
     out

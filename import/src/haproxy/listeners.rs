@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::backends::unix_path;
+use super::bind_options::{Remarks, no_http2, options};
+use super::options::newest_alone;
 use super::parse::{Line, Section};
 use crate::document::Part;
 use crate::ledger::Ledger;
@@ -164,7 +166,14 @@ pub(super) fn parts(sections: &[&Section], x_forwarded: bool, ledger: &mut Ledge
             let trusted = texts(["0.0.0.0/0", "::/0"]);
             keys.push(("proxy_protocol".to_owned(), map([("trusted", trusted)])));
         }
+        if let Some(count) = line.after("maxconn").and_then(connections) {
+            keys.retain(|(key, _)| key != MAX_CONNECTIONS);
+            keys.push((MAX_CONNECTIONS.to_owned(), word(count)));
+        }
         if line.has("ssl") {
+            if no_http2(&options(line)) {
+                keys.push(("http2".to_owned(), word("off")));
+            }
             match tls(line) {
                 Ok(tls) => keys.push(("tls".to_owned(), Value::Map(tls))),
                 Err(told) => {
@@ -230,6 +239,8 @@ fn tell(line: &Line, bound: &mut Bound<'_>, taken: &BTreeSet<String>, ledger: &m
                     the loopback address alone, so write the addresses that are meant";
         lost.push(told.to_owned());
     }
+    let remarks = Remarks::of(&options(line));
+    lost.extend(remarks.needed);
     if !bound.lost.is_empty() {
         lost.push(format!(
             "without `{}`: {LISTENS_ON}",
@@ -240,13 +251,14 @@ fn tell(line: &Line, bound: &mut Bound<'_>, taken: &BTreeSet<String>, ledger: &m
         let told = "the certificates of `crt-list` are left out, and so is what it asks of clients";
         lost.push(told.to_owned());
     }
-    let is_directory = |own: &&str| !own.ends_with(".pem");
+    let mut differs = remarks.others;
+    if files(line).iter().any(|own| !own.ends_with(".pem")) {
+        let told = "`certificate_chain` and `private_key` are files: a directory is listed by hand";
+        differs.push(told.to_owned());
+    }
     match () {
-        () if !lost.is_empty() => ledger.not(line.id, lost.join("; ")),
-        () if files(line).iter().any(is_directory) => ledger.nearly(
-            line.id,
-            "`certificate_chain` and `private_key` are files: a directory is listed by hand",
-        ),
+        () if !lost.is_empty() => ledger.not(line.id, [lost, differs].concat().join("; ")),
+        () if !differs.is_empty() => ledger.nearly(line.id, differs.join("; ")),
         () => ledger.carried(line.id),
     }
 }
@@ -275,10 +287,14 @@ fn mode(line: &Line) -> String {
     format!("{:0>4}", given.unwrap_or("0666"))
 }
 
-/// Returns the files with the certificates of a `bind`.
+/// Returns the files with the certificates of a `bind`, the one for clients that name no host
+/// first.
 fn files(line: &Line) -> Vec<&str> {
-    let pairs = line.words.windows(2).filter(|pair| pair[0] == "crt");
-    pairs.map(|pair| pair[1].as_str()).collect()
+    let after = |name: &'static str| {
+        let pairs = line.words.windows(2).filter(move |pair| pair[0] == name);
+        pairs.map(|pair| pair[1].as_str())
+    };
+    after("default-crt").chain(after("crt")).collect()
 }
 
 /// Returns the keys of TLS with clients.
@@ -299,7 +315,7 @@ fn tls(line: &Line) -> Result<Map, &'static str> {
         return Err("there is no certificate for this address");
     }
     let mut out = vec![("certificates".to_owned(), Value::List(certificates))];
-    if line.after("ssl-min-ver") == Some("TLSv1.3") {
+    if newest_alone(&options(line)) {
         out.push(("minimum_version".to_owned(), word("TLSv1_3")));
     }
     if line.has("no-tls-tickets") {
@@ -325,6 +341,14 @@ fn tls(line: &Line) -> Result<Map, &'static str> {
     Ok(out)
 }
 
+/// The key of the bound on a listener's connections.
+const MAX_CONNECTIONS: &str = "max_connections";
+
+/// Reads a number of connections that a listener may have as its bound.
+fn connections(written: &str) -> Option<u64> {
+    whole(written).filter(|own| (1..=10_000_000).contains(own))
+}
+
 fn bounds(section: &Section, ledger: &mut Ledger) -> Map {
     let mut out = Map::new();
     let times = [
@@ -345,13 +369,13 @@ fn bounds(section: &Section, ledger: &mut Ledger) -> Map {
         }
     }
     if let Some(line) = section.one(&["maxconn"]) {
-        match whole(line.word(1)).filter(|own| (1..=10_000_000).contains(own)) {
+        match connections(line.word(1)) {
             Some(count) => {
                 match addresses(section) {
                     0 | 1 => ledger.carried(line.id),
                     _ => ledger.nearly(line.id, "each of the listeners has that many by itself"),
                 }
-                out.push(("max_connections".to_owned(), word(count)));
+                out.push((MAX_CONNECTIONS.to_owned(), word(count)));
             }
             None => ledger.not(line.id, "`max_connections` is a number from 1 to 10000000"),
         }

@@ -96,12 +96,16 @@ impl More {
     }
 }
 
-/// Reads a span such as `0.005`, or the same after `rt=`, in nanoseconds.
+/// Reads a span such as `0.005`, or the same after `rt=`, also in quotation marks, in nanoseconds.
 fn span_ns(word: &[u8]) -> Option<u64> {
     let value = match memchr::memrchr(b'=', word) {
         Some(equals) => &word[equals + 1..],
         None => word,
     };
+    let quoted = value.strip_prefix(b"\"");
+    let value = quoted
+        .and_then(|value| value.strip_suffix(b"\""))
+        .unwrap_or(value);
     seconds_ns(value).filter(|span_ns| *span_ns < SPAN_NS_MAX)
 }
 

@@ -58,7 +58,8 @@ pub(super) fn read_caddy(line: &[u8]) -> Result<Entry, Fault> {
         Moment::Text(text) => (clock::rfc3339(text), Cow::Borrowed(&**text)),
     };
     let duration_s = match &line.duration {
-        Span::Seconds(seconds) => Some(*seconds),
+        Span::Number(value) if value.fract() == 0.0 && *value >= NANOS_FROM => Some(value / 1e9),
+        Span::Number(seconds) => Some(*seconds),
         Span::Text(text) => parts_s(text),
     };
     let before_ns = match duration_s.filter(|seconds| (0.0..1e9).contains(seconds)) {
@@ -67,6 +68,10 @@ pub(super) fn read_caddy(line: &[u8]) -> Result<Entry, Fault> {
     };
     entry(stamp, &text, before_ns, line.size)
 }
+
+/// The number from which on a whole number is a span in nanoseconds: one microsecond. A response
+/// that took as many seconds, and no part of one more, would be a marvel.
+const NANOS_FROM: f64 = 1000.0;
 
 /// Reads a span of time as Go writes it, in seconds: numbers with their units, one after the other,
 /// such as `1.5ms` or `1m2.5s`.
@@ -128,11 +133,12 @@ enum Moment<'a> {
     Text(Cow<'a, str>),
 }
 
-/// A span of time in seconds, or as a text with its unit.
+/// A span of time as a number, or as a text with its unit. `duration_format` has Caddy write
+/// seconds or nanoseconds as a number.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Span<'a> {
-    Seconds(f64),
+    Number(f64),
     #[serde(borrow)]
     Text(Cow<'a, str>),
 }

@@ -1,0 +1,60 @@
+//! The options in the rest of a `bind` or a `server`, and what is said of those that Sprat has not.
+
+/// An option: its name, the number of its values, and what is said of it. Nothing is said of one
+/// that is carried over, that Sprat does of its own accord, or that makes no difference to what
+/// clients and servers get.
+pub(super) type Known = (&'static str, usize, &'static str);
+
+/// The remark about lists of ciphers, curves and signatures.
+pub(super) const LISTS: &str = "the TLS library's own list counts";
+
+/// The remark about versions of TLS that Sprat does not speak.
+pub(super) const OLDEST: &str = "Sprat speaks TLS 1.2 and 1.3 alone";
+
+/// An option that a line has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Given<'w> {
+    pub(super) name: &'w str,
+    /// The first of its values; empty if there is none.
+    pub(super) value: &'w str,
+    /// What is said of it; none if Sprat does not know it.
+    told: Option<&'static str>,
+}
+
+impl Given<'_> {
+    /// Returns what is said of the option, if anything is.
+    pub(super) fn remark(&self) -> Option<String> {
+        let told = match (self.name, self.value) {
+            ("ssl-max-ver", "TLSv1.3") => Some(""),
+            ("ssl-max-ver" | "ssl-min-ver", "SSLv3" | "TLSv1.0" | "TLSv1.1") => Some(OLDEST),
+            _ => self.told,
+        };
+        match told {
+            Some("") => None,
+            Some(told) => Some(format!("without `{}`: {told}", self.name)),
+            None => Some(format!("Sprat does not know `{}`", self.name)),
+        }
+    }
+}
+
+/// Returns the options among the words of a line, each with what `known` says of it.
+pub(super) fn given<'w>(words: impl Iterator<Item = &'w str>, known: &[Known]) -> Vec<Given<'w>> {
+    let mut words = words.fuse();
+    let mut out = Vec::new();
+    while let Some(name) = words.next() {
+        let found = known.iter().find(|(own, ..)| *own == name);
+        let values = found.map_or(0, |(_, values, _)| *values);
+        let value = words.by_ref().take(values).next().unwrap_or_default();
+        let told = found.map(|(.., told)| *told);
+        out.push(Given { name, value, told });
+    }
+    out
+}
+
+/// Returns whether the options leave TLS 1.3 alone.
+pub(super) fn newest_alone(given: &[Given<'_>]) -> bool {
+    given.iter().any(|own| {
+        let is_least = own.name == "ssl-min-ver" && own.value == "TLSv1.3";
+        is_least || matches!(own.name, "force-tlsv13" | "no-tlsv12")
+    })
+}

@@ -11,19 +11,22 @@ use sprat_measure::wire::Connection;
 
 use crate::table::{self, TableError, TableReader};
 
-/// The result of one request.
-#[derive(Clone, Debug, PartialEq)]
+/// The result of one request, as a line of the CSV.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Planned arrival, in seconds since the start of the trace.
+    #[serde(serialize_with = "table::number")]
     pub t_s: f64,
     /// Size of the body that was asked for, in bytes.
     pub bytes: u64,
     /// Path of the URL.
     pub path: Box<str>,
     /// The request's real start, in seconds since the start of the run.
+    #[serde(serialize_with = "table::number")]
     pub start_s: f64,
     /// Milliseconds from just before connect to the last byte (or to the
     /// failure).
+    #[serde(serialize_with = "table::number")]
     pub response_ms: f64,
     /// Bytes of the body that came.
     pub received: u64,
@@ -41,7 +44,8 @@ impl Outcome {
 }
 
 /// A kind of failure, one word of the CSV.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Failure {
     /// The client could not connect, or had no room for one more request.
     Connect,
@@ -149,21 +153,7 @@ pub fn write(outcomes: &[Outcome], file: &Path) -> Result<(), TableError> {
 
 /// Writes like [`write()`], but to any output.
 pub fn to_writer(outcomes: &[Outcome], out: impl Write) -> io::Result<()> {
-    let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(COLUMNS)?;
-    for outcome in outcomes {
-        csv.write_record([
-            &outcome.t_s.to_string(),
-            &outcome.bytes.to_string(),
-            &outcome.path.to_string(),
-            &outcome.start_s.to_string(),
-            &outcome.response_ms.to_string(),
-            &outcome.received.to_string(),
-            &outcome.status.to_string(),
-            &outcome.error.map_or("", Failure::word).to_owned(),
-        ])?;
-    }
-    csv.flush()
+    table::write_lines(&COLUMNS, outcomes, out)
 }
 
 /// The facts about a run as a whole. A fact that is not known is left out of the JSON.

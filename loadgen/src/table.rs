@@ -86,6 +86,32 @@ impl Serialize for Number {
     }
 }
 
+/// Writes a field of a line as a [`Number`].
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands fields on by reference"
+)]
+pub(crate) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    Number(*value).serialize(serializer)
+}
+
+/// Writes a CSV: its columns, and lines whose fields stand in their order. The columns are
+/// written even if there is no line, so that what reads it knows them.
+pub(crate) fn write_lines<L: Serialize>(
+    columns: &[&str],
+    lines: impl IntoIterator<Item = L>,
+    out: impl Write,
+) -> io::Result<()> {
+    let mut csv = csv::WriterBuilder::new()
+        .has_headers(false)
+        .from_writer(out);
+    csv.write_record(columns)?;
+    for line in lines {
+        csv.serialize(line)?;
+    }
+    csv.flush()
+}
+
 /// A reader of the rows of a CSV whose header names its columns, in any order.
 pub(crate) struct TableReader<R> {
     file: PathBuf,

@@ -8,6 +8,7 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use serde::Serialize;
 use sprat_measure::wire::{self, Connection};
 
 use crate::table::{self, TableError, TableReader};
@@ -18,16 +19,18 @@ pub const REQUESTS_MAX: usize = 20_000_000;
 /// The longest path, in bytes: what common servers take as a request line.
 pub const PATH_BYTES_MAX: usize = 8 * 1024;
 
-/// One request of a trace.
-#[derive(Clone, Debug, PartialEq)]
+/// One request of a trace, as a line of the CSV.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Request {
     /// Planned arrival, in seconds since the start of the trace.
+    #[serde(serialize_with = "table::number")]
     pub t_s: f64,
     /// Size of the response's body, in bytes.
     pub bytes: u64,
     /// Path of the URL, beginning with `/`.
     pub path: Box<str>,
     /// The user who asks, in a partly open trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<u32>,
 }
 
@@ -89,22 +92,9 @@ impl Trace {
 
     /// Writes like [`Trace::write`], but to any output.
     pub fn to_writer(&self, out: impl Write) -> io::Result<()> {
-        let mut csv = csv::Writer::from_writer(out);
-        csv.write_record(
-            COLUMNS
-                .iter()
-                .chain(self.has_users().then_some(&OPTIONAL_COLUMNS[0])),
-        )?;
-        for request in &self.requests {
-            csv.write_field(request.t_s.to_string())?;
-            csv.write_field(request.bytes.to_string())?;
-            csv.write_field(&*request.path)?;
-            if let Some(user) = request.user {
-                csv.write_field(user.to_string())?;
-            }
-            csv.write_record(None::<&[u8]>)?;
-        }
-        csv.flush()
+        let users = OPTIONAL_COLUMNS.iter().filter(|_| self.has_users());
+        let columns: Vec<&str> = COLUMNS.iter().chain(users).copied().collect();
+        table::write_lines(&columns, &self.requests, out)
     }
 
     /// Returns whether the trace is partly open.

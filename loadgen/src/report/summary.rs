@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use sprat_measure::text::{rate_text, significant};
 
 use super::measure::Measures;
@@ -117,67 +118,68 @@ pub(crate) fn rows(comparison: &Comparison) -> Vec<LoadRows> {
         .collect()
 }
 
-const CSV_COLUMNS: [&str; 19] = [
-    "system",
-    "load",
-    "requests",
-    "failed",
-    "goodput_bytes_per_s",
-    "goodput_of_baseline",
-    "mean_ms",
-    "mean_gain",
-    "mean_of_ideal_srpt",
-    "slowdown",
-    "slowdown_gain",
-    "smallest80_ms",
-    "smallest80_gain",
-    "largest1_ms",
-    "largest1_gain",
-    "p50_ms",
-    "p99_ms",
-    "buckets_faster",
-    "buckets",
-];
+/// A line of the CSV. A gain is the baseline's value over the system's; what cannot be stated is
+/// empty.
+#[derive(Serialize)]
+struct SummaryLine<'a> {
+    system: &'a str,
+    load: Option<String>,
+    requests: usize,
+    failed: usize,
+    goodput_bytes_per_s: Option<String>,
+    goodput_of_baseline: Option<String>,
+    mean_ms: Option<String>,
+    mean_gain: Option<String>,
+    mean_of_ideal_srpt: Option<String>,
+    slowdown: Option<String>,
+    slowdown_gain: Option<String>,
+    smallest80_ms: Option<String>,
+    smallest80_gain: Option<String>,
+    largest1_ms: Option<String>,
+    largest1_gain: Option<String>,
+    p50_ms: Option<String>,
+    p99_ms: Option<String>,
+    buckets_faster: Option<usize>,
+    buckets: Option<usize>,
+}
 
-/// Writes the table as CSV. A gain is the baseline's value over the system's;
-/// what cannot be stated is empty.
+impl<'a> SummaryLine<'a> {
+    fn new(load: &LoadRows, row: &'a SummaryRow) -> Self {
+        let number = |value: f64| value.is_finite().then(|| format!("{value:.4}"));
+        let (measures, against) = (&row.measures, row.against.as_ref());
+        Self {
+            system: &row.system,
+            load: load.load(),
+            requests: measures.requests,
+            failed: measures.failed,
+            goodput_bytes_per_s: number(measures.goodput_bytes_per_s),
+            goodput_of_baseline: against.and_then(|a| number(a.goodput)),
+            mean_ms: number(measures.mean_ms),
+            mean_gain: against.and_then(|a| number(a.mean)),
+            mean_of_ideal_srpt: row.of_ideal.and_then(number),
+            slowdown: number(measures.slowdown),
+            slowdown_gain: against.and_then(|a| number(a.slowdown)),
+            smallest80_ms: number(measures.smallest80_ms),
+            smallest80_gain: against.and_then(|a| number(a.smallest80)),
+            largest1_ms: number(measures.largest1_ms),
+            largest1_gain: against.and_then(|a| number(a.largest1)),
+            p50_ms: number(measures.p50_ms),
+            p99_ms: number(measures.p99_ms),
+            buckets_faster: against.map(|a| a.buckets_faster),
+            buckets: against.map(|a| a.buckets),
+        }
+    }
+}
+
+/// Writes the table as CSV.
 pub(crate) fn write_csv(loads: &[LoadRows], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
-    csv.write_record(CSV_COLUMNS)?;
     for load in loads {
         for row in &load.rows {
-            csv.write_record(csv_fields(load, row).map(Option::unwrap_or_default))?;
+            csv.serialize(SummaryLine::new(load, row))?;
         }
     }
     csv.flush()
-}
-
-fn csv_fields(load: &LoadRows, row: &SummaryRow) -> [Option<String>; CSV_COLUMNS.len()] {
-    let m = &row.measures;
-    let number = |value: f64| value.is_finite().then(|| format!("{value:.4}"));
-    let gain = |of: fn(&Against) -> f64| row.against.as_ref().and_then(|a| number(of(a)));
-    let count = |of: fn(&Against) -> usize| row.against.as_ref().map(|a| of(a).to_string());
-    [
-        Some(row.system.clone()),
-        load.load(),
-        Some(m.requests.to_string()),
-        Some(m.failed.to_string()),
-        number(m.goodput_bytes_per_s),
-        gain(|a| a.goodput),
-        number(m.mean_ms),
-        gain(|a| a.mean),
-        row.of_ideal.and_then(number),
-        number(m.slowdown),
-        gain(|a| a.slowdown),
-        number(m.smallest80_ms),
-        gain(|a| a.smallest80),
-        number(m.largest1_ms),
-        gain(|a| a.largest1),
-        number(m.p50_ms),
-        number(m.p99_ms),
-        count(|a| a.buckets_faster),
-        count(|a| a.buckets),
-    ]
 }
 
 /// Headings of the table that people read.

@@ -318,6 +318,38 @@ fn a_drain_can_be_asked_for() {
 }
 
 #[test]
+fn every_change_is_answered_as_described() {
+    let origin = Origin::http(|_| ok("hello"));
+    let proxy = start(&origin, |_| {});
+    let admin = admin_of(&proxy);
+    let foreign = format!("{JSON}Origin: http://other.example\r\n");
+    let large = " ".repeat(5000);
+    let described = described();
+    let mut changes = 0;
+    for (path, methods) in described["paths"].as_object().unwrap() {
+        let Some(change) = methods.get("post") else {
+            continue;
+        };
+        changes += 1;
+        let is_described = |status: u16| change["responses"].get(status.to_string()).is_some();
+        for (fields, body, expected) in [
+            (JSON, &*large, 413),
+            ("", "{}", 415),
+            (&*foreign, "{}", 403),
+        ] {
+            let status = post(admin, path, fields, body).status();
+            assert_eq!(status, expected, "{path}");
+            assert!(is_described(status), "{path}: {status}");
+        }
+        if path != "/drain" {
+            let status = post(admin, path, JSON, "{\"level\": \"info\"}").status();
+            assert!(is_described(status), "{path}: {status}");
+        }
+    }
+    assert_eq!(changes, 5);
+}
+
+#[test]
 fn the_token_opens_what_it_guards() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("token");

@@ -347,7 +347,9 @@ async function run() {
   for (let failures = 0; ; failures++) {
     try {
       const token = sessionStorage.getItem("token");
-      const headers = { Accept: "text/event-stream", ...(token && { Authorization: `Bearer ${token}` }) };
+      // fetch() throws at a field with other characters; without it, the form comes again.
+      const isToken = /^[!-~]+$/.test(token ?? "");
+      const headers = { Accept: "text/event-stream", ...(isToken && { Authorization: `Bearer ${token}` }) };
       const response = await fetch("events", { headers, cache: "no-store" });
       get("token-form").hidden = response.status !== 401;
       if (response.status === 401) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::parse::{Line, Section};
-use super::server::{Checks, Server, Speech};
+use super::server::{Checks, ServerLine, Speech};
 use crate::document::{Part, is_of_check};
 use crate::endpoints::{Endpoint, Endpoints};
 use crate::ledger::Ledger;
@@ -70,7 +70,7 @@ pub(super) fn unix_path(address: &str) -> Option<&str> {
 impl Backend {
     fn add(&mut self, line: &Line, defaults: &[String], ledger: &mut Ledger) {
         let address = line.word(2);
-        let server = Server::of(line, defaults);
+        let server = ServerLine::of(line, defaults);
         let path = unix_path(address);
         if path.is_none() && (address.starts_with(['@', '*']) || !address.contains(':')) {
             let told = "an endpoint is a host and a port, or a Unix socket with a path";

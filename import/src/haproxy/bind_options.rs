@@ -110,10 +110,10 @@ const OPTIONS: [Known; 77] = [
 /// The options by which all clients would come to stand before a listener that does something else.
 const NEEDED: [&str; 3] = ["accept-netscaler-cip", "tcp-md5sig", "transparent"];
 
-/// What a `bind` asks for and does not get.
+/// The wishes of a `bind` that are not met.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
-    /// What a listener cannot do without.
+    /// The wishes that a listener cannot do without.
     pub(super) needed: Vec<String>,
     pub(super) others: Vec<String>,
 }

@@ -17,7 +17,7 @@ pub(super) struct Given<'w> {
     pub(super) name: &'w str,
     /// The first of its values; empty if there is none.
     pub(super) value: &'w str,
-    /// What is said of it; none if Sprat does not know it.
+    /// The remark, which may be empty; none if Sprat does not know the option.
     told: Option<&'static str>,
 }
 

@@ -165,7 +165,7 @@ pub(super) struct Speech {
     pub(super) proxy_protocol: Option<&'static str>,
 }
 
-/// When a server is checked, and how often that has to go well, or wrong.
+/// The interval of a server's checks, and how often they have to go well, or wrong.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks {
     pub(super) interval: Option<Duration>,
@@ -174,11 +174,11 @@ pub(super) struct Checks {
 }
 
 /// The words after a server's address, those of `default-server` first.
-pub(super) struct Server<'w> {
+pub(super) struct ServerLine<'w> {
     words: Vec<&'w str>,
 }
 
-impl<'w> Server<'w> {
+impl<'w> ServerLine<'w> {
     pub(super) fn of(line: &'w Line, defaults: &'w [String]) -> Self {
         let own = line.words.get(3..).unwrap_or_default();
         let words = defaults.iter().chain(own).map(String::as_str).collect();

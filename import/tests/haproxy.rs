@@ -747,7 +747,10 @@ fn what_a_server_asks_for_is_given_or_told_of() {
     let cluster = of(&(server("slowstart 5s") + " server b 10.0.0.2:80 slowstart 20s\n")).0;
     assert_eq!(cluster.slow_start, Duration::from_secs(20));
     let cluster = of(&server(&format!("{verified} ssl-min-ver TLSv1.3"))).0;
-    assert_eq!(cluster.tls.as_ref().unwrap().minimum_version, TlsVersion::V1_3);
+    assert_eq!(
+        cluster.tls.as_ref().unwrap().minimum_version,
+        TlsVersion::V1_3
+    );
     let (cluster, told) = of(&(server("proto h2") + " server b 10.0.0.2:80 send-proxy\n"));
     assert!(told.contains("those of the last one"), "{told}");
     assert!(cluster.http2.is_none() && cluster.proxy_protocol.is_some());

@@ -232,7 +232,7 @@ impl<'a> FarmRun<'a> {
     fn finish(&mut self, at_ns: u64) -> anyhow::Result<()> {
         let now = Time::from_nanos(at_ns);
         let Some(request) = self.servers.take_done() else {
-            bail!("somebody was to be done at {at_ns} ns, and nobody was");
+            bail!("a job was to be done at {at_ns} ns, and none was");
         };
         let present = &mut self.requests[request];
         let Some(ticket) = present.ticket.take() else {

@@ -360,12 +360,12 @@ impl LinkRun {
         }
         ensure!(
             at <= busy_until,
-            "the link idled until {} ns while somebody was ready at {} ns",
+            "the link idled until {} ns while a flow was ready at {} ns",
             at.as_nanos(),
             busy_until.as_nanos()
         );
         let Grant::Send { flow, bytes } = self.egress.grant(at) else {
-            anyhow::bail!("the link is free and somebody is ready, but nobody was served");
+            anyhow::bail!("the link is free and a flow is ready, but none was served");
         };
         self.sending = Some((flow, bytes));
         self.free_at = self.egress.pacer().next_grant_at();

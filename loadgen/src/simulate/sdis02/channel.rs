@@ -109,7 +109,7 @@ impl Channel {
         match self.egress.grant(now) {
             Grant::Idle => Ok(None),
             Grant::Wait { until } => bail!(
-                "the channel is free at {} ns, but nobody may send before {} ns",
+                "the channel is free at {} ns, but no reply may be sent before {} ns",
                 now.as_nanos(),
                 until.as_nanos()
             ),

@@ -734,6 +734,7 @@ fn what_a_server_asks_for_is_given_or_told_of() {
     for (words, told) in [
         ("source 10.0.0.9", "the system chooses the address"),
         ("maxqueue 9", "`wait_queue`"),
+        ("proto fcgi", "speaks HTTP"),
         ("observe layer7", "`outlier_detection`"),
         ("check check-ssl", "checks go as requests do"),
         ("on-marked-down shutdown-sessions", "go on"),
@@ -751,6 +752,38 @@ fn what_a_server_asks_for_is_given_or_told_of() {
         cluster.tls.as_ref().unwrap().minimum_version,
         TlsVersion::V1_3
     );
+    let with_defaults = |defaults: &str, words: &str| {
+        of(&(format!(" default-server {defaults}\n") + &server(words))).0
+    };
+    let older = with_defaults(
+        &format!("{verified} ssl-min-ver TLSv1.3"),
+        "ssl-min-ver TLSv1.2",
+    );
+    assert_ne!(
+        older.tls.as_ref().unwrap().minimum_version,
+        TlsVersion::V1_3
+    );
+    for (defaults, words, version) in [
+        ("send-proxy-v2", "no-send-proxy-v2", None),
+        ("send-proxy", "send-proxy-v2", Some("v2")),
+        ("send-proxy-v2", "no-send-proxy-v2 send-proxy", Some("v1")),
+    ] {
+        let cluster = with_defaults(defaults, words);
+        let spoken = cluster
+            .proxy_protocol
+            .map(|own| format!("{own:?}").to_lowercase());
+        assert_eq!(spoken.as_deref(), version, "{defaults} {words}");
+    }
+    // Values are no options, though they may be written as one.
+    for words in ["cookie backup", "cookie disabled", "disabled enabled"] {
+        let cluster = of(&(server(words) + " server b 10.0.0.2:80\n")).0;
+        let priorities: Vec<u32> = cluster
+            .endpoints
+            .iter()
+            .map(|own| own.priority.into())
+            .collect();
+        assert_eq!(priorities, [0, 0], "{words}");
+    }
     let (cluster, told) = of(&(server("proto h2") + " server b 10.0.0.2:80 send-proxy\n"));
     assert!(told.contains("those of the last one"), "{told}");
     assert!(cluster.http2.is_none() && cluster.proxy_protocol.is_some());
@@ -860,8 +893,13 @@ fn what_a_bind_asks_for_is_given_or_told_of() {
         ("", true),
         ("alpn http/1.1", false),
         ("no-alpn", false),
+        ("proto h1", false),
     ] {
         assert_eq!(of(options).0.http2.is_some(), is_offered, "{options}");
+    }
+    for (frontend, bound) in [(100, 9), (5, 5)] {
+        let words = format!("maxconn 9\n maxconn {frontend}");
+        assert_eq!(of(&words).0.max_connections, bound, "{frontend}");
     }
     assert_eq!(of("maxconn 9").0.max_connections, 9);
     let certificates = of("default-crt /d.pem").0.tls.unwrap().certificates;

@@ -142,6 +142,7 @@ pub(super) fn no_http2(given: &[Given<'_>]) -> bool {
     let lacks_it = |list: &str| !list.split(',').any(|own| own == "h2");
     given.iter().any(|own| match own.name {
         "alpn" => lacks_it(own.value),
+        "proto" => own.value == "h1",
         name => name == "no-alpn",
     })
 }

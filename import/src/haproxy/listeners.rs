@@ -167,8 +167,12 @@ pub(super) fn parts(sections: &[&Section], x_forwarded: bool, ledger: &mut Ledge
             keys.push(("proxy_protocol".to_owned(), map([("trusted", trusted)])));
         }
         if let Some(count) = line.after("maxconn").and_then(connections) {
+            // Both bounds hold.
+            let all = section.one(&["maxconn"]);
+            let all = all.and_then(|own| connections(own.word(1)));
             keys.retain(|(key, _)| key != MAX_CONNECTIONS);
-            keys.push((MAX_CONNECTIONS.to_owned(), word(count)));
+            let least = all.map_or(count, |all| all.min(count));
+            keys.push((MAX_CONNECTIONS.to_owned(), word(least)));
         }
         if line.has("ssl") {
             if no_http2(&options(line)) {

@@ -26,6 +26,7 @@ impl Given<'_> {
     pub(super) fn remark(&self) -> Option<String> {
         let told = match (self.name, self.value) {
             ("ssl-max-ver", "TLSv1.3") => Some(""),
+            ("proto", "fcgi") => Some("Sprat speaks HTTP to endpoints"),
             ("ssl-max-ver" | "ssl-min-ver", "SSLv3" | "TLSv1.0" | "TLSv1.1") => Some(OLDEST),
             _ => self.told,
         };
@@ -51,10 +52,9 @@ pub(super) fn given<'w>(words: impl Iterator<Item = &'w str>, known: &[Known]) -
     out
 }
 
-/// Returns whether the options leave TLS 1.3 alone.
+/// Returns whether the options leave TLS 1.3 alone. The last `ssl-min-ver` counts.
 pub(super) fn newest_alone(given: &[Given<'_>]) -> bool {
-    given.iter().any(|own| {
-        let is_least = own.name == "ssl-min-ver" && own.value == "TLSv1.3";
-        is_least || matches!(own.name, "force-tlsv13" | "no-tlsv12")
-    })
+    let least = given.iter().rfind(|own| own.name == "ssl-min-ver");
+    let is_forced = |own: &Given<'_>| matches!(own.name, "force-tlsv13" | "no-tlsv12");
+    least.is_some_and(|own| own.value == "TLSv1.3") || given.iter().any(is_forced)
 }

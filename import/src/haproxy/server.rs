@@ -173,30 +173,38 @@ pub(super) struct Checks {
     pub(super) fall: Option<u64>,
 }
 
-/// The words after a server's address, those of `default-server` first.
+/// The options after a server's address, those of `default-server` first.
 pub(super) struct ServerLine<'w> {
-    words: Vec<&'w str>,
+    options: Vec<Given<'w>>,
 }
 
 impl<'w> ServerLine<'w> {
     pub(super) fn of(line: &'w Line, defaults: &'w [String]) -> Self {
         let own = line.words.get(3..).unwrap_or_default();
-        let words = defaults.iter().chain(own).map(String::as_str).collect();
-        Self { words }
+        let words = defaults.iter().chain(own).map(String::as_str);
+        Self {
+            options: given(words, &OPTIONS),
+        }
     }
 
-    /// Returns the word after the last of this name.
+    /// Returns the place of the last option whose name is one of those that are meant.
+    fn last(&self, is_meant: impl Fn(&str) -> bool) -> Option<usize> {
+        self.options.iter().rposition(|own| is_meant(own.name))
+    }
+
+    /// Returns the value of the last option of this name.
     pub(super) fn after(&self, name: &str) -> Option<&'w str> {
-        let at = self.words.iter().rposition(|word| *word == name)?;
-        self.words.get(at + 1).copied()
+        let at = self.last(|own| own == name)?;
+        Some(self.options[at].value).filter(|value| !value.is_empty())
     }
 
     /// Returns whether an option is on. Of `ssl` and `no-ssl` the last one counts, if
-    /// `default-server` has one of them.
+    /// `default-server` has one of them, and of `disabled` and `enabled`.
     pub(super) fn has(&self, name: &str) -> bool {
-        let last = |is: &dyn Fn(&str) -> bool| self.words.iter().rposition(|word| is(word));
-        let off = last(&|word| word.strip_prefix("no-") == Some(name));
-        last(&|word| word == name) > off
+        let ends = |own: &str| {
+            own.strip_prefix("no-") == Some(name) || (name, own) == ("disabled", "enabled")
+        };
+        self.last(|own| own == name) > self.last(ends)
     }
 
     /// Returns a span of time above 0.
@@ -206,17 +214,15 @@ impl<'w> ServerLine<'w> {
     }
 
     pub(super) fn speech(&self) -> Speech {
-        let second = || {
-            self.words
-                .iter()
-                .any(|word| word.starts_with("send-proxy-v2"))
+        let second = self.last(|own| own.starts_with("send-proxy-v2"));
+        let proxy_protocol = if second > self.last(|own| own.starts_with("no-send-proxy-v2")) {
+            Some("v2")
+        } else {
+            self.has("send-proxy").then_some("v1")
         };
         Speech {
             http2: self.after("proto") == Some("h2") || self.after("alpn") == Some("h2"),
-            proxy_protocol: match self.has("send-proxy") {
-                true => Some("v1"),
-                false => second().then_some("v2"),
-            },
+            proxy_protocol,
         }
     }
 
@@ -226,10 +232,6 @@ impl<'w> ServerLine<'w> {
             rise: self.after("rise").and_then(whole),
             fall: self.after("fall").and_then(whole),
         })
-    }
-
-    fn options(&self) -> Vec<Given<'w>> {
-        given(self.words.iter().copied(), &OPTIONS)
     }
 
     /// Returns what is said of the options.
@@ -248,8 +250,7 @@ impl<'w> ServerLine<'w> {
                 switch.is_some_and(is_on)
             }
         };
-        let options = self.options();
-        let loud = options.iter().filter(|own| !is_silent(own));
+        let loud = self.options.iter().filter(|own| !is_silent(own));
         let mut out: Vec<String> = loud.filter_map(Given::remark).collect();
         // Those of `default-server` come first, and a server may repeat them.
         out.dedup();
@@ -259,7 +260,7 @@ impl<'w> ServerLine<'w> {
     /// Returns the keys of TLS to the server.
     pub(super) fn tls(&self) -> Map {
         let mut tls = Map::new();
-        if newest_alone(&self.options()) {
+        if newest_alone(&self.options) {
             tls.push(("minimum_version".to_owned(), word("TLSv1_3")));
         }
         if let Some(file) = self.after("ca-file").filter(|own| *own != "@system-ca") {

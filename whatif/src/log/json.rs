@@ -70,7 +70,8 @@ pub(super) fn read_caddy(line: &[u8]) -> Result<Entry, Fault> {
 }
 
 /// The number from which on a whole number is a span in nanoseconds: one microsecond. A response
-/// that took as many seconds, and no part of one more, would be a marvel.
+/// that took as many seconds, and no part of one more, would be a marvel. Of milliseconds a number
+/// cannot be told from either, and is read wrongly.
 const NANOS_FROM: f64 = 1000.0;
 
 /// Reads a span of time as Go writes it, in seconds: numbers with their units, one after the other,

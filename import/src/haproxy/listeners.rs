@@ -155,7 +155,8 @@ pub(super) fn parts(sections: &[&Section], x_forwarded: bool, ledger: &mut Ledge
             ledger.not(line.id, LISTENS_ON);
             continue;
         }
-        let mut keys = bounds(section, ledger);
+        let own_connections = line.after("maxconn").and_then(connections);
+        let mut keys = bounds(section, own_connections, ledger);
         if !x_forwarded {
             keys.push((
                 "forwarding".to_owned(),
@@ -165,14 +166,6 @@ pub(super) fn parts(sections: &[&Section], x_forwarded: bool, ledger: &mut Ledge
         if line.has("accept-proxy") {
             let trusted = texts(["0.0.0.0/0", "::/0"]);
             keys.push(("proxy_protocol".to_owned(), map([("trusted", trusted)])));
-        }
-        if let Some(count) = line.after("maxconn").and_then(connections) {
-            // Both bounds hold.
-            let all = section.one(&["maxconn"]);
-            let all = all.and_then(|own| connections(own.word(1)));
-            keys.retain(|(key, _)| key != MAX_CONNECTIONS);
-            let least = all.map_or(count, |all| all.min(count));
-            keys.push((MAX_CONNECTIONS.to_owned(), word(least)));
         }
         if line.has("ssl") {
             if no_http2(&options(line)) {
@@ -345,15 +338,14 @@ fn tls(line: &Line) -> Result<Map, &'static str> {
     Ok(out)
 }
 
-/// The key of the bound on a listener's connections.
-const MAX_CONNECTIONS: &str = "max_connections";
-
 /// Reads a number of connections that a listener may have as its bound.
 fn connections(written: &str) -> Option<u64> {
     whole(written).filter(|own| (1..=10_000_000).contains(own))
 }
 
-fn bounds(section: &Section, ledger: &mut Ledger) -> Map {
+/// Returns the bounds of a `bind` in a section. `own_connections` are the most that the `bind`
+/// allows: both bounds hold.
+fn bounds(section: &Section, own_connections: Option<u64>, ledger: &mut Ledger) -> Map {
     let mut out = Map::new();
     let times = [
         ("http-request", "request_headers_timeout"),
@@ -372,6 +364,7 @@ fn bounds(section: &Section, ledger: &mut Ledger) -> Map {
             None => ledger.not(line.id, "times are above 0"),
         }
     }
+    let mut most = own_connections;
     if let Some(line) = section.one(&["maxconn"]) {
         match connections(line.word(1)) {
             Some(count) => {
@@ -379,11 +372,12 @@ fn bounds(section: &Section, ledger: &mut Ledger) -> Map {
                     0 | 1 => ledger.carried(line.id),
                     _ => ledger.nearly(line.id, "each of the listeners has that many by itself"),
                 }
-                out.push((MAX_CONNECTIONS.to_owned(), word(count)));
+                most = Some(most.map_or(count, |own| own.min(count)));
             }
             None => ledger.not(line.id, "`max_connections` is a number from 1 to 10000000"),
         }
     }
+    out.extend(most.map(|count| ("max_connections".to_owned(), word(count))));
     if let Some(line) = section.one(&["tune.bufsize"]) {
         if let Some(bytes) = whole(line.word(1)).filter(|own| (8 << 10..=16 << 20).contains(own)) {
             out.push(("max_request_headers".to_owned(), size_value(bytes)));

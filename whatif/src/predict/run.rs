@@ -34,11 +34,12 @@ pub(super) fn run(
     let mut gathered = Gathered::new();
     let set_up_bytes = wire::set_up_bytes(plan.connection);
     let mut now = Time::ZERO;
-    let mut arrivals = traffic.requests.iter().enumerate().peekable();
+    // There are fewer than 2^32 requests.
+    let requests = (0u32..).zip(&traffic.requests);
+    let arrivals = requests.map(|(index, own)| (index, squeezed(own.at, rate), own.bytes));
+    let mut arrivals = arrivals.peekable();
     loop {
-        let arrival = arrivals
-            .peek()
-            .map(|(_, request)| squeezed(request.at, rate));
+        let arrival = arrivals.peek().map(|&(_, at, _)| at);
         match (link.next_step(now), arrival) {
             (Some(at), next) if next.is_none_or(|next| at <= next) => {
                 now = at;
@@ -52,16 +53,12 @@ pub(super) fn run(
             }
             (_, Some(at)) => {
                 now = at;
-                let Some((index, request)) = arrivals.next() else {
+                let Some((index, _, bytes)) = arrivals.next() else {
                     break;
                 };
-                // There are fewer than 2^32 requests.
-                let response = (index as u32, request.bytes);
-                if link
-                    .arrive(at, request.bytes, set_up_bytes, response)
-                    .is_err()
-                {
-                    return Outcome::Flooded(index as u64);
+                let response = (index, bytes);
+                if link.arrive(at, bytes, set_up_bytes, response).is_err() {
+                    return Outcome::Flooded(u64::from(index));
                 }
             }
             (_, None) => break,

@@ -1,6 +1,7 @@
 //! The command `sprat explain`, which tells what Sprat would do with a request, and why. It serves
 //! nothing, but decides by the same code as the server.
 
+mod order;
 mod route;
 mod trace;
 
@@ -174,6 +175,7 @@ fn explain(config: &Config, request: &Request) -> anyhow::Result<Value> {
         "rule": rule(config, classified),
         "later_rules": later.iter().flatten().map(|&index| later_rule(config, index)).collect::<Vec<_>>(),
         "size": {"bytes": size.bytes(), "source": source},
+        "order": order::value(&config.uplink, &config.classes.list[classified.class].spec, size),
         "route": Value::Null,
         "session": Value::Null,
         "endpoints": Value::Null,
@@ -635,6 +637,7 @@ fn text(explained: &Value) -> String {
         Some(bytes) => line("size", &format!("{bytes} bytes, {source}")),
         None => line("size", &source),
     }
+    line("order", &word(&explained["order"]["why"]));
     if !explained["marks"].is_null() {
         line("marks", &word(&explained["marks"]["why"]));
     }

@@ -631,6 +631,7 @@ buffer    responses: up to 256KB in memory, where places are bounded (read_ahead
 class     bulk, level 5, 2000000 bit/s for all of it
 rule      rule 3 of class_rules, line 32, matches
 size      20480 bytes, estimate: what --size says the catalogue holds
+order     srpt: by the bytes that it has left, the fewest first: 20480 now
 endpoints 1. 127.0.0.1:9101
           2. 127.0.0.1:9102
           the fewest requests of this class's level or above; all are idle here
@@ -641,6 +642,34 @@ endpoints 1. 127.0.0.1:9101
     assert!(text.contains("class     gold, level 1\n"), "{text}");
     assert!(text.contains("rule 2 of class_rules"), "{text}");
     assert!(text.contains("0 bytes, exact"), "{text}");
+}
+
+#[test]
+fn explain_says_by_what_the_uplink_orders() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/examples");
+    for (example, order) in [
+        (
+            "srq.yaml",
+            "order     srq: in the first of 4 queues, and in the next ones once it has sent 8192, \
+             65536, 1048576 bytes; the first that has something has 90% of the link; while more \
+             than 200 ms are left to send, else as `fair`\n",
+        ),
+        (
+            "unlimited.yaml",
+            "order     none: `uplink.rate` is unlimited, and responses are sent as they come\n",
+        ),
+        (
+            "auto.yaml",
+            "order     srpt-aged: by the bytes that it has sent, the fewest first, until its size \
+             is known; each second that it waits counts as 10240 bytes less\n",
+        ),
+    ] {
+        let file = examples.join(example);
+        let mut command = sprat(&["explain", "-c", file.to_str().unwrap()]);
+        let output = command.args(["--request", "GET http://h/a"]).output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(text.contains(order), "{example}: {text}");
+    }
 }
 
 #[test]
@@ -669,6 +698,7 @@ fn explain_has_json() {
     assert_eq!(value["class"]["idle_only"], true);
     assert_eq!(value["rule"]["line"], serde_json::Value::Null);
     assert_eq!(value["size"]["bytes"], serde_json::Value::Null);
+    assert_eq!(value["order"]["policy"], "srpt");
     assert_eq!(value["endpoints"]["order"][1]["address"], "127.0.0.1:9102");
     let wrong = sprat(&["explain", "-c", "x.yaml", "--request", "GET /a"]);
     let output = { wrong }.output().unwrap();

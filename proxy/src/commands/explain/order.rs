@@ -1,0 +1,253 @@
+//! The part of `sprat explain` that says by what the uplink orders a response.
+
+use serde_json::{Value, json};
+use sprat_config::resolved::{Rate, Uplink};
+use sprat_scheduler::srq::{Config, Trigger};
+use sprat_scheduler::{ClassSpec, Cutoffs, Discipline, Sfd, Size, SizeClasses};
+
+/// Describes the place of a response in the uplink's order, among those of its class's level.
+pub(super) fn value(uplink: &Uplink, class: &ClassSpec, size: Size) -> Value {
+    if uplink.rate == Rate::Unlimited {
+        return json!({
+            "policy": null,
+            "queues": null,
+            "why": "none: `uplink.rate` is unlimited, and responses are sent as they come",
+        });
+    }
+    let queues = match &uplink.policy {
+        Discipline::Srq(srq) => Some(srq.quanta.len() + 1),
+        _ => None,
+    };
+    json!({
+        "policy": uplink.policy.name(),
+        "queues": queues,
+        "why": format!("{}: {}", uplink.policy.name(), rule(&uplink.policy, class, size)),
+    })
+}
+
+/// Describes what a discipline goes by.
+fn rule(discipline: &Discipline, class: &ClassSpec, size: Size) -> String {
+    match discipline {
+        Discipline::Fcfs => "in the order in which responses come".to_owned(),
+        Discipline::Fair => "an equal share of the link for each response that waits".to_owned(),
+        Discipline::Srpt => by_rest(size),
+        Discipline::SrptAged { ageing_bytes_per_s } => format!(
+            "{}; each second that it waits counts as {ageing_bytes_per_s} bytes less",
+            by_rest(size)
+        ),
+        Discipline::Bands(cutoffs) => band(cutoffs, size),
+        Discipline::Edf => match deadline_ms(class) {
+            Some(ms) => format!("by its deadline, {ms} ms after it has come, the earliest first"),
+            None => NO_DEADLINE.to_owned(),
+        },
+        Discipline::Vrd => match deadline_ms(class) {
+            Some(ms) => format!(
+                "by its class's value ({}) over its deadline ({ms} ms), the greatest first",
+                class.value
+            ),
+            None => NO_DEADLINE.to_owned(),
+        },
+        Discipline::Srq(srq) => queues(srq),
+        Discipline::Las => "by the bytes that it has sent, the fewest first".to_owned(),
+        Discipline::Sfd(sfd) => mark(sfd, size),
+    }
+}
+
+const NO_DEADLINE: &str = "last, for its class has no deadline";
+
+fn by_rest(size: Size) -> String {
+    match size.bytes() {
+        Some(bytes) => format!("by the bytes that it has left, the fewest first: {bytes} now"),
+        None => "by the bytes that it has sent, the fewest first, until its size is known".into(),
+    }
+}
+
+/// Describes the size class of a response. Bounds that Sprat learns begin with the paper's.
+fn band(cutoffs: &Cutoffs, size: Size) -> String {
+    let classes = SizeClasses::new(cutoffs);
+    let bounds = classes.cutoffs();
+    let what = match size.bytes() {
+        Some(bytes) => format!("of {bytes} bytes left"),
+        None => "of the bytes that it has sent, none so far".to_owned(),
+    };
+    let own = usize::from(classes.class(size.bytes().unwrap_or(0)));
+    let within = match (bounds.get(own), bounds.last()) {
+        (Some(bound), _) => format!(", up to {bound} bytes"),
+        (None, Some(bound)) => format!(", above {bound} bytes"),
+        (None, None) => String::new(),
+    };
+    let learnt = match cutoffs {
+        Cutoffs::Learnt { .. } => "; the bounds change with the sizes that Sprat sees",
+        Cutoffs::Fixed(_) => "",
+    };
+    format!(
+        "in size class {} of {}{within}, because {what}; in turn with the others there{learnt}",
+        own + 1,
+        bounds.len() + 1,
+    )
+}
+
+fn deadline_ms(class: &ClassSpec) -> Option<u128> {
+    let deadline = class.soft_deadline.or(class.deadline);
+    deadline.map(|deadline| deadline.as_millis())
+}
+
+/// Describes the queues of `srq`, as they are before they adapt.
+fn queues(srq: &Config) -> String {
+    let quanta: Vec<String> = srq.quanta.iter().map(ToString::to_string).collect();
+    let begins = match srq.trigger {
+        Trigger::Always => "from the beginning".to_owned(),
+        Trigger::Backlog(bound) => format!(
+            "while more than {} ms are left to send, else as `fair`",
+            bound.as_millis()
+        ),
+        Trigger::Waiting(bound) => format!("while more than {bound} wait, else as `fair`"),
+    };
+    format!(
+        "in the first of {} queues, and in the next ones once it has sent {} bytes; the first \
+         that has something has {}% of the link; {begins}",
+        quanta.len() + 1,
+        quanta.join(", "),
+        srq.first_share_percent,
+    )
+}
+
+/// Describes how `sfd` marks a response in its own order.
+fn mark(sfd: &Sfd, size: Size) -> String {
+    let threshold_bytes = sfd.marking.threshold_bytes;
+    let out = format!(
+        "OUT, which has {}% of the link while IN waits",
+        (sfd.out_share * 100.0).round()
+    );
+    match size.bytes().filter(|_| sfd.use_size) {
+        Some(bytes) if bytes > threshold_bytes => {
+            format!("{out}, from the beginning: it is larger than {threshold_bytes} bytes")
+        }
+        _ => format!("IN until it has sent {threshold_bytes} bytes, then {out}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Returns the description under a discipline, of a class with a deadline of 300 ms.
+    fn told(discipline: &Discipline, size: Size) -> String {
+        let class = ClassSpec {
+            soft_deadline: Some(Duration::from_millis(300)),
+            deadline: Some(Duration::from_secs(2)),
+            value: 3,
+            ..ClassSpec::default()
+        };
+        rule(discipline, &class, size)
+    }
+
+    #[test]
+    fn each_discipline_says_what_it_goes_by() {
+        let exact = Size::Exact(20_480);
+        let aged = Discipline::SrptAged {
+            ageing_bytes_per_s: 10,
+        };
+        let sized = Sfd {
+            use_size: true,
+            ..Sfd::PAPER
+        };
+        let learnt = Cutoffs::Learnt { classes: 6 };
+        for (discipline, size, expected) in [
+            (
+                Discipline::Fcfs,
+                exact,
+                "in the order in which responses come",
+            ),
+            (
+                Discipline::Fair,
+                exact,
+                "an equal share of the link for each response that waits",
+            ),
+            (
+                Discipline::Srpt,
+                exact,
+                "by the bytes that it has left, the fewest first: 20480 now",
+            ),
+            (
+                Discipline::Srpt,
+                Size::Unknown,
+                "by the bytes that it has sent, the fewest first, until its size is known",
+            ),
+            (
+                aged,
+                exact,
+                "by the bytes that it has left, the fewest first: 20480 now; each second that it \
+                 waits counts as 10 bytes less",
+            ),
+            (
+                Discipline::Bands(Cutoffs::paper()),
+                exact,
+                "in size class 4 of 6, up to 20480 bytes, because of 20480 bytes left; in turn \
+                 with the others there",
+            ),
+            (
+                Discipline::Bands(learnt),
+                Size::Exact(60_000),
+                "in size class 6 of 6, above 51200 bytes, because of 60000 bytes left; in turn \
+                 with the others there; the bounds change with the sizes that Sprat sees",
+            ),
+            (
+                Discipline::Edf,
+                exact,
+                "by its deadline, 300 ms after it has come, the earliest first",
+            ),
+            (
+                Discipline::Vrd,
+                exact,
+                "by its class's value (3) over its deadline (300 ms), the greatest first",
+            ),
+            (
+                Discipline::Las,
+                exact,
+                "by the bytes that it has sent, the fewest first",
+            ),
+            (
+                Discipline::Sfd(Sfd::PAPER),
+                exact,
+                "IN until it has sent 15360 bytes, then OUT, which has 30% of the link while IN \
+                 waits",
+            ),
+            (
+                Discipline::Sfd(sized),
+                exact,
+                "OUT, which has 30% of the link while IN waits, from the beginning: it is larger \
+                 than 15360 bytes",
+            ),
+        ] {
+            assert_eq!(told(&discipline, size), expected);
+        }
+    }
+
+    #[test]
+    fn a_class_without_a_deadline_comes_last() {
+        for discipline in [Discipline::Edf, Discipline::Vrd] {
+            let told = rule(&discipline, &ClassSpec::default(), Size::Unknown);
+            assert_eq!(told, "last, for its class has no deadline");
+        }
+    }
+
+    #[test]
+    fn srq_names_its_queues_and_its_trigger() {
+        let mut srq = Config::bytes();
+        let told = |srq: &Config| told(&Discipline::Srq(Box::new(srq.clone())), Size::Unknown);
+        let queues = "in the first of 3 queues, and in the next ones once it has sent 10240, 102400 \
+                      bytes; the first that has something has 90% of the link; ";
+        assert_eq!(told(&srq), format!("{queues}from the beginning"));
+        srq.trigger = Trigger::Backlog(Duration::from_millis(200));
+        let busy = "while more than 200 ms are left to send, else as `fair`";
+        assert_eq!(told(&srq), format!("{queues}{busy}"));
+        srq.trigger = Trigger::Waiting(5);
+        assert_eq!(
+            told(&srq),
+            format!("{queues}while more than 5 wait, else as `fair`")
+        );
+    }
+}

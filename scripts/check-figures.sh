@@ -185,14 +185,36 @@ figure_demonstrated() {
 }
 
 figure_networks() {
-    # The worst of all networks.
+    # The worst of all networks, and which it was; goodput and the largest 1% are over those of
+    # `unlimited` in the same network.
     awk -F , '
         NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-        { failed += $column["failed"] }
-        $column["system"] == "auto" {
-            if ($column["of_better"] > better) better = $column["of_better"]
-            if ($column["of_named"] > named) named = $column["of_named"] }
-        END { printf "auto_of_better=%.2f\nauto_of_named=%.2f\nfailed=%d\n", better, named, failed }' "$out/summary.csv"
+        {
+            run = $column["network"] "," $column["seed"]
+            failed += $column["failed"]
+            goodput[run, $column["system"]] = $column["goodput_bytes_per_s"]
+            largest[run, $column["system"]] = $column["largest1_ms"]
+            if ($column["system"] == "auto") {
+                runs[run] = $column["network"]
+                worst("better", $column["of_better"], $column["network"])
+                worst("named", $column["of_named"], $column["network"])
+            }
+        }
+        function worst(what, value, network) {
+            if (value != "" && value + 0 > most[what]) { most[what] = value + 0; where[what] = network }
+        }
+        END {
+            for (run in runs) {
+                if (goodput[run, "unlimited"] > 0)
+                    worst("loss", goodput[run, "unlimited"] / goodput[run, "auto"], runs[run])
+                if (largest[run, "unlimited"] > 0)
+                    worst("largest", largest[run, "auto"] / largest[run, "unlimited"], runs[run])
+            }
+            printf "auto_of_better=%.2f\nin=%s\n", most["better"], where["better"]
+            printf "auto_of_named=%.2f\nin=%s\n", most["named"], where["named"]
+            if (most["loss"] > 0) printf "auto_goodput=%.3f\nin=%s\n", 1 / most["loss"], where["loss"]
+            printf "auto_largest=%.2f\nin=%s\nfailed=%d\n", most["largest"], where["largest"], failed
+        }' "$out/summary.csv"
 }
 
 figure_compared_envoy() {
@@ -216,6 +238,16 @@ figure_farm() {
 figure_peers() {
     said '^sprat-unlimited  *\([0-9]*\) B .*(\([0-9.]*\)).*$/b\1=\2/'
     said '^sprat-unlimited  *\([0-9]*\) B per idle connection$/idle=\1/'
+    # What scheduling costs over `unlimited`, at the size where it costs most.
+    awk '
+        /^sprat-.* B .*\([0-9.]*\)/ { split($0, part, /[()]/); of[$1, $2] = part[2]; sizes[$2] = 1 }
+        END {
+            for (size in sizes) if (of["sprat-unlimited", size] > 0) {
+                ratio = of["sprat-100gbit", size] / of["sprat-unlimited", size]
+                if (ratio > most) most = ratio
+            }
+            printf "scheduling=%.2f\n", most
+        }' "$log"
 }
 
 figure_observed() {

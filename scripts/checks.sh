@@ -61,14 +61,14 @@ buffering | 5 | alone | make buffering | ROUNDS=1 REQUESTS=500 BAR=1000 | buffer
 background | 25 | alone | make background | DURATION_S=10 | background | light_rate<=1.04 heavy_rate<=1.18 light_idle<=1.1 heavy_idle<=1.1 light_idle_share>=0.8 heavy_idle_share>=0.8 | proxy
 starvation | 8 | link | make starvation | VARIANTS=srpt DURATION_S=10 BARS=0 | starved | event_p99_ms<=50 head_max_ms<=1000 large_of_floor>=0.9 | proxy
 compare | 25 | link | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
-compare-networks | 30 | alone | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt40 host-10-rtt* host-100-rtt10 beyond-10-64k change-20-6-20 own-and-shared}" REQUESTS=${REQUESTS:-2000} make compare-networks | NETWORKS=host-10-rtt40 REQUESTS=500 | networks | failed<=0 | proxy
+compare-networks | 30 | alone | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt40 host-10-rtt* host-100-rtt10 beyond-10-64k change-20-6-20 own-and-shared}" REQUESTS=${REQUESTS:-2000} make compare-networks | NETWORKS=host-10-rtt40 REQUESTS=500 | networks | auto_of_better<=1.05 auto_of_named<=1.25 auto_goodput>=0.99 auto_largest<=1.3 failed<=0 | proxy
 compare-simulated | 3 | alone | RUNS="$RESULTS/../compare-networks/runs" make compare-simulated | | simulated_networks | networks>=6 | loadgen/src measure/src scheduler/src results/networks
 compare-tls | 8 | link | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-http2 | 10 | link | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-counterfactual | 25 | link | make compare-counterfactual | REQUESTS=500 LOADS=0.7 | counterfactual | failed<=0 | proxy
 compare-compression | 15 | link | make compare-compression | REQUESTS=500 LOADS=0.7 BAR=1000 | compression | worst<=1.2 | proxy
 compare-farm | 35 | link | make compare-farm | REQUESTS=1000 | farm | size>=3 probe>=2 sita>=10 least_work>=4 least_request>=4 failed<=0 | proxy
-bench-peers | 25 | alone | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.25 b10000<=1.25 b100000<=0.9 b1000000<=0.7 idle<=10000 | proxy
+bench-peers | 25 | alone | make bench-peers | ROUNDS=1 SIZES=10000 | peers | b100<=1.15 b10000<=1.15 b100000<=0.85 b1000000<=0.6 scheduling<=1.03 idle<=10000 | proxy
 bench-observability | 8 | alone | make bench-observability | PAIRS=1 REQUESTS=5000 BAR=0 | observed | ratio<=1.03 | proxy
 compare-envoy | 30 | link | make compare-envoy | REQUESTS=1000 | compared_envoy | module_1<=1.3 module_2<=1.3 wasm_bodies_1<=1.35 wasm_bodies_2<=1.35 module_goodput>=0.99 wasm_goodput>=0.99 | proxy filters
 compare-envoy-farm | 15 | link | make compare-envoy-farm | REQUESTS=1000 | envoy_farm | of_round_robin>=4 of_least_request>=1.5 held>=3 failed<=0 | proxy filters

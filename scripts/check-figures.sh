@@ -47,6 +47,11 @@ figure_simulated_networks() {
     said '^Simulated: \([0-9]*\) of \([0-9]*\) runs within 15% in mean and goodput, \([0-9]*\) of \([0-9]*\) networks.*$/runs=\1 of_runs=\2 networks=\3 of_networks=\4/'
 }
 
+figure_random_networks() {
+    said '^Breaches in \([0-9]*\) networks:$/networks=\1/'
+    said '^- auto: \([0-9]*\), goodput \([0-9]*\), mean \([0-9]*\), largest 1% \([0-9]*\); mean .* \([0-9.]*\) on geometric average.*$/breaches=\1 of_goodput=\2 of_mean=\3 of_largest=\4 mean_of_better=\5/'
+}
+
 figure_simulated() {
     awk -F , '$1 == "srpt" { printf "srpt_of_theory_at_%s=%.3f\n", $2, $3 / $5 }' "$out/link.csv"
     echo "sita_slowdown=$(rounded "$(cell dispatch.csv sita slowdown)")"

@@ -80,6 +80,9 @@ pub(super) struct SimulatedNetworkArgs {
     /// Runs at the same time [default: one for each core]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
+    /// Fail if there is a breach, and name the command that repeats it
+    #[arg(long)]
+    strict: bool,
     /// Directory for networks.csv and networks.md
     #[arg(short, long, value_name = "DIR", visible_alias = "out")]
     output: Option<PathBuf>,
@@ -160,7 +163,47 @@ pub(super) fn run(args: &SimulatedNetworkArgs) -> anyhow::Result<()> {
     };
     let measured = measure_all(args, &work)?;
     let table = Table::new(&args.systems, &measured);
-    table.write(args.output.as_deref())
+    table.write(args.output.as_deref())?;
+    match args.strict {
+        true => ensure_unbroken(args, &work, &measured),
+        false => Ok(()),
+    }
+}
+
+/// Fails if a system broke a bound in a network, and names the command that repeats the first.
+fn ensure_unbroken(
+    args: &SimulatedNetworkArgs,
+    work: &[NetworkRun],
+    measured: &[MeasuredNetwork],
+) -> anyhow::Result<()> {
+    let broken: Vec<&NetworkRun> = work
+        .iter()
+        .zip(measured)
+        .filter(|(_, one)| table::has_breach(one))
+        .map(|(run, _)| run)
+        .collect();
+    let Some(first) = broken.first() else {
+        return Ok(());
+    };
+    let systems: Vec<String> = args.systems.iter().map(ToString::to_string).collect();
+    bail!(
+        "a bound is broken in {} of {} networks; repeat the first with: {}",
+        broken.len(),
+        work.len(),
+        again(args, first, &systems.join(","))
+    )
+}
+
+/// Returns the command that runs a network again, under these systems.
+fn again(args: &SimulatedNetworkArgs, run: &NetworkRun, systems: &str) -> String {
+    let requests = match run.source {
+        NetworkSource::Network(_) => format!(" --requests {}", args.requests),
+        NetworkSource::Topology { .. } => String::new(),
+    };
+    format!(
+        "sprat-loadgen simulate network {} --systems {systems}{requests}",
+        run.again
+    )
 }
 
 fn chosen(names: &[String], all: Vec<Network>) -> anyhow::Result<Vec<Network>> {
@@ -228,14 +271,8 @@ fn measure(args: &SimulatedNetworkArgs, run: &NetworkRun) -> anyhow::Result<Meas
     let mut outcomes = Vec::new();
     for &system in &args.systems {
         let outcome = world::run(&plan, system).with_context(|| {
-            let requests = match run.source {
-                NetworkSource::Network(_) => format!(" --requests {}", args.requests),
-                NetworkSource::Topology { .. } => String::new(),
-            };
-            format!(
-                "repeat it with: sprat-loadgen simulate network {} --systems {system}{requests}",
-                run.again
-            )
+            let again = again(args, run, &system.to_string());
+            format!("repeat it with: {again}")
         })?;
         outcomes.push((system, outcome));
     }

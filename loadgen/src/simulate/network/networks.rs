@@ -10,7 +10,7 @@ pub(super) use named::named;
 pub(super) use random::random;
 
 use super::congestion::{Algorithm, INITIAL_WINDOW};
-use super::plan::{ClientPlan, RunPlan, Traffic, requests};
+use super::plan::{ClientPlan, FLOOR_PERCENT, RunPlan, Traffic, requests};
 use crate::links::{Change, LinkSettings, QueueBound, QueueSettings, Schedule};
 use crate::workload::Dice;
 
@@ -82,6 +82,7 @@ impl Network {
             first_window: INITIAL_WINDOW,
             tcp: super::habits::Habits::TODAY,
             discipline: sprat_scheduler::Discipline::Srpt,
+            floor_percent: FLOOR_PERCENT,
         }
     }
 }

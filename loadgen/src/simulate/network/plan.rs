@@ -10,6 +10,9 @@ use super::wire::wire_bytes;
 use crate::links::LinkSettings;
 use crate::workload::{self, Dice};
 
+/// The floor of a configuration that names none, in percent of the link.
+pub(super) const FLOOR_PERCENT: u8 = 5;
+
 /// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PlannedRequest {
@@ -57,6 +60,8 @@ pub(super) struct RunPlan {
     pub(super) tcp: Habits,
     /// The discipline of a server that paces.
     pub(super) discipline: Discipline,
+    /// The part of the link for the response that has waited longest, in percent.
+    pub(super) floor_percent: u8,
 }
 
 /// The requests of the clients: how many, how large, and at which rate.

@@ -79,6 +79,7 @@ impl Paced {
         let rate = auto.as_ref().map_or(rate, AutoRate::rate_bits_per_s);
         let policy = EgressPolicy {
             max_flows: plan.requests.len().max(1),
+            floor_percent: plan.floor_percent,
             ..EgressPolicy::new(plan.discipline.clone())
         };
         Self {

@@ -248,6 +248,7 @@ fn plan(seed: u64, way: SfdWay, requests: &[PlannedRequest], args: &SfdArgs) -> 
         first_window: args.first_window,
         tcp: Habits::TODAY,
         discipline: Discipline::Srpt,
+        floor_percent: 0,
     }
 }
 

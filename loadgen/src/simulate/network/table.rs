@@ -176,6 +176,11 @@ fn is_judged(system: System) -> bool {
     )
 }
 
+/// Returns whether a system broke a bound in a network.
+pub(super) fn has_breach(one: &MeasuredNetwork) -> bool {
+    judged(one).any(|(_, verdict)| !verdict.breaches().is_empty())
+}
+
 fn judged(one: &MeasuredNetwork) -> impl Iterator<Item = (System, SystemVerdict)> {
     one.outcomes
         .iter()

@@ -44,6 +44,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
         first_window: INITIAL_WINDOW,
         tcp: habits::Habits::TODAY,
         discipline: sprat_scheduler::Discipline::Srpt,
+        floor_percent: 0,
     }
 }
 
@@ -261,4 +262,38 @@ proptest! {
         prop_assert!(first.is_ok(), "{:?}", first);
         prop_assert_eq!(first.unwrap(), world::run(&plan, system).unwrap());
     }
+}
+
+/// The arguments of the command, as its users write them.
+#[derive(clap::Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    network: SimulatedNetworkArgs,
+}
+
+#[test]
+fn a_strict_run_names_the_command_that_repeats_a_breach() {
+    let of = |mean_ms, goodput_mbit_per_s| outcome::NetworkOutcome {
+        mean_ms,
+        goodput_mbit_per_s,
+        largest1_ms: 1.0,
+        ..outcome::NetworkOutcome::default()
+    };
+    let network = |auto| MeasuredNetwork {
+        name: "any".to_owned(),
+        seed: 0,
+        bound_ms: None,
+        outcomes: vec![(System::Unlimited, of(1.0, 1.0)), (System::Auto, auto)],
+    };
+    let line = "network --seeds 5..8 --systems unlimited,auto --requests 100 --strict";
+    let CommandLine { network: args } = clap::Parser::parse_from(line.split(' '));
+    let work = [5, 6, 7].map(|seed| NetworkRun::random(seed, 100));
+    let [good, slow, starved] = [of(1.05, 0.99), of(1.06, 1.0), of(1.0, 0.98)].map(network);
+    assert!(ensure_unbroken(&args, &work[..1], std::slice::from_ref(&good)).is_ok());
+    let broken = ensure_unbroken(&args, &work, &[good, slow, starved]);
+    assert_eq!(
+        broken.unwrap_err().to_string(),
+        "a bound is broken in 2 of 3 networks; repeat the first with: sprat-loadgen simulate \
+         network --seeds 6..7 --systems unlimited,auto --requests 100"
+    );
 }

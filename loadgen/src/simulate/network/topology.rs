@@ -7,7 +7,7 @@ use anyhow::{Context as _, ensure};
 use sprat_scheduler::Time;
 
 use super::congestion::{Algorithm, INITIAL_WINDOW};
-use super::plan::{ClientPlan, PlannedRequest, RunPlan};
+use super::plan::{ClientPlan, FLOOR_PERCENT, PlannedRequest, RunPlan};
 use crate::links::{LinkSettings, QueueBound, QueueSettings};
 use crate::network::{CongestionControl, Description, HostPlan, NetworkPlan, Recovery};
 use crate::replay::split;
@@ -75,6 +75,7 @@ pub(super) fn plan(
         first_window: INITIAL_WINDOW,
         tcp: super::habits::Habits::TODAY,
         discipline: sprat_scheduler::Discipline::Srpt,
+        floor_percent: FLOOR_PERCENT,
     })
 }
 

@@ -204,6 +204,7 @@ impl Tocs03Setup {
                 Policy::TwoClasses => Discipline::Bands(Cutoffs::two_class()),
                 Policy::Fair | Policy::Srpt => Discipline::Srpt,
             },
+            floor_percent: 0,
         }
     }
 

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::RandomState;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +14,7 @@ use argon2::password_hash::phc::PasswordHash;
 use argon2::{Argon2, PasswordVerifier as _};
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use sprat_config::resolved::BasicAuth;
+use sprat_net::permit::Permits;
 use tokio::sync::Semaphore;
 
 /// The most bytes of a file of users.
@@ -33,7 +33,8 @@ pub(crate) struct Users {
     /// as long.
     decoy: Arc<str>,
     permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    /// The requests that wait for a hash.
+    waiting: Permits,
     max_waiting: usize,
     remembered: Mutex<HashMap<u128, Instant>>,
     ttl: Option<Duration>,
@@ -80,7 +81,7 @@ impl Users {
             decoy: decoy.context("it has no user").with_context(told)?,
             hashes,
             permits: Arc::new(Semaphore::new(basic.max_concurrent_hashes)),
-            waiting: AtomicUsize::new(0),
+            waiting: Permits::default(),
             max_waiting: basic.max_waiting,
             remembered: Mutex::default(),
             ttl: basic.cache_ttl,
@@ -102,7 +103,7 @@ impl Users {
         if known.is_some() && self.remembers(seen) {
             return Ok(());
         }
-        let _waiting = HashWait::begin(&self.waiting, self.max_waiting).ok_or(Denied::Busy)?;
+        let _waiting = self.waiting.take(1, self.max_waiting).ok_or(Denied::Busy)?;
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| Denied::Busy)?;
         // Another request may have been first with the same password.
@@ -165,23 +166,6 @@ impl Users {
             remembered.clear();
         }
         remembered.insert(number, Instant::now());
-    }
-}
-
-/// A place among those that wait for a hash.
-struct HashWait<'a>(&'a AtomicUsize);
-
-impl<'a> HashWait<'a> {
-    fn begin(count: &'a AtomicUsize, most: usize) -> Option<Self> {
-        let before = count.fetch_add(1, Relaxed);
-        let own = Self(count);
-        (before < most).then_some(own)
-    }
-}
-
-impl Drop for HashWait<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
     }
 }
 

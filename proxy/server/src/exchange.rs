@@ -82,11 +82,13 @@ pub(crate) async fn handle(
     let checked = checked.and_then(|()| headers::names::admit(&mut parts.headers, underscores));
     let admitted = checked
         .map_err(Denial::from)
-        .and_then(|()| bounds::admit(stream.connection(), &parts.headers, &mut record));
-    bounds::tell_client(stream.connection(), &parts.headers, &mut record);
+        .and_then(|()| bounds::admit(stream.connection(), &parts.headers))
+        .map(|place| record.keep_place(place));
+    let client = bounds::client_number(stream.connection(), &parts.headers, &generation);
+    record.routing.is_of_client(client);
     make_asterisk(&mut parts, slips);
     if admitted.is_ok() && is_last_hop(&mut parts) {
-        record.upload = unwanted(&parts, body);
+        record.keep_upload(unwanted(&parts, body));
         return Ok(answer::answer_options(&stream, record).await);
     }
     let plan = match admitted {
@@ -102,7 +104,7 @@ pub(crate) async fn handle(
     let plan = match plan {
         Ok(plan) => plan,
         Err(instead) => {
-            record.upload = unwanted(&parts, body);
+            record.keep_upload(unwanted(&parts, body));
             return Ok(match instead {
                 NotForwarded::Refused(denial) => {
                     answer::refuse(&stream, denial, json, record).await
@@ -112,7 +114,7 @@ pub(crate) async fn handle(
         }
     };
     let exchange = Exchange::of(plan, parts, body);
-    record.upload.clone_from(&exchange.upload);
+    record.keep_upload(exchange.upload.clone());
     let fetched = exchange.fetch(&mut record).await;
     stream.interim_written().await;
     Ok(match fetched {

@@ -70,16 +70,12 @@ pub(crate) async fn respond(
                 network: network(stream.connection(), generation),
                 ..generation.first_turn(record.routing.class(), record.routing.client())
             };
-            let noted = record
-                .facts
-                .trace
-                .as_ref()
-                .and_then(|own| own.wait("uplink"));
+            let noted = record.facts.trace().and_then(|own| own.wait("uplink"));
             let waiting = record.sent.wait();
             let paced = pace(stream, gauge, size, turn, response).await;
             drop(waiting);
             drop(noted);
-            if let (Some(trace), Ok(_)) = (&record.facts.trace, &paced) {
+            if let (Some(trace), Ok(_)) = (record.facts.trace(), &paced) {
                 trace.begin_pacing();
             }
             match paced {
@@ -127,7 +123,7 @@ pub(crate) async fn switch(
     mut tunnel: Tunnel,
 ) -> Response<Body> {
     stream.begin_response(None);
-    tunnel.record.sent.tunnelled = true;
+    tunnel.record.sent.begin_tunnel();
     tunnel.record.respond(response.status());
     match stream.connection().wire.outlet() {
         Outlet::Plain => {}
@@ -187,13 +183,13 @@ impl Body {
             return;
         };
         if let Some(waited) = self.inner.waited() {
-            record.sent.wait = match &self.inner {
+            match &self.inner {
                 // The response in whose place it goes may have waited longer, and been refused.
-                Inner::PacedPage(_) => record.sent.wait.max(waited),
-                _ => waited,
-            };
+                Inner::PacedPage(_) => record.sent.note_longer_wait(waited),
+                _ => record.sent.note_wait(waited),
+            }
         }
-        if let (Some(trace), Some(granted)) = (&record.facts.trace, self.inner.granted()) {
+        if let (Some(trace), Some(granted)) = (record.facts.trace(), self.inner.granted()) {
             trace.end_pacing(granted);
         }
     }
@@ -323,7 +319,7 @@ impl HttpBody for Body {
                     clean_trailers(trailers, HeadersWithUnderscores::Allow);
                 }
                 if let (Some(data), Some(record)) = (frame.data_ref(), &mut this.record) {
-                    record.sent.bytes += data.len() as u64;
+                    record.sent.add(data.len());
                 }
                 // hyper does not poll again after trailers.
                 if frame.is_trailers() || this.is_end_stream() {
@@ -333,7 +329,7 @@ impl HttpBody for Body {
             }
             Some(Err(error)) => {
                 let record = this.record.as_ref();
-                let own = record.and_then(|record| record.upload.as_ref()?.failure());
+                let own = record.and_then(|record| record.upload_failure());
                 this.fail(own.unwrap_or_else(|| reason_of(&error)));
                 Poll::Ready(Some(Err(error.into())))
             }
@@ -380,7 +376,7 @@ impl Drop for Body {
             }
             // One that has begun, and not ended, has a body, and a client that has left.
             (Inner::PacedPage(_), Some(record)) => {
-                record.sent.bytes == 0 && self.stream.may_be_bodiless()
+                record.sent.is_empty() && self.stream.may_be_bodiless()
             }
             (_, Some(record)) => record.sent.size.size() == Size::Exact(0),
             (_, None) => false,

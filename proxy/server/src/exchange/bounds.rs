@@ -7,26 +7,23 @@ use sprat_scheduler::counterfactual::Network;
 use sprat_scheduler::limits::HeapState;
 
 use crate::client::connection::Connection;
-use crate::exchange::record::Record;
 use crate::setup::generation::Generation;
-use crate::setup::limits::{RateLimiter, no_place};
+use crate::setup::limits::{RateLimiter, RequestPlace, no_place};
 
-/// Admits a request, or returns the denial of the bound that it is over. The request keeps
-/// its place as long as its record.
+/// Admits a request, or returns the denial of the bound that it is over. Returns the request's
+/// place, where requests in progress are counted.
 pub(super) fn admit(
     connection: &Connection,
     headers: &HeaderMap,
-    record: &mut Record,
-) -> Result<(), Denial> {
+) -> Result<Option<RequestPlace>, Denial> {
     let overload = connection.serving.overload.as_ref();
     if overload.is_some_and(|overload| overload.state() >= HeapState::NoRequests) {
         return Err(no_place(Reason::HeapFull));
     }
-    if let Some(limits) = &connection.listener.shared.limits {
-        let place = limits.admit(connection.client.peer.ip(), headers)?;
-        record.place = Some(Box::new(place));
+    match &connection.listener.shared.limits {
+        Some(limits) => limits.admit(connection.client.peer.ip(), headers).map(Some),
+        None => Ok(None),
     }
-    Ok(())
 }
 
 /// Admits a request that goes by a route with a rate limit, or returns its denial.
@@ -38,11 +35,14 @@ pub(super) fn admit_by_route(
     rate.admit(client_of(connection), headers)
 }
 
-/// Notes the number of the client that a request is of, where clients share the uplink.
-pub(super) fn tell_client(connection: &Connection, headers: &HeaderMap, record: &mut Record) {
-    let numbers = record.generation().sharing.as_ref();
-    let number = numbers.map(|numbers| numbers.number(|| client_of(connection), headers));
-    record.routing.is_of_client(number);
+/// Returns the number of the client that a request is of, where clients share the uplink.
+pub(super) fn client_number(
+    connection: &Connection,
+    headers: &HeaderMap,
+    generation: &Generation,
+) -> Option<u64> {
+    let numbers = generation.sharing.as_ref();
+    numbers.map(|numbers| numbers.number(|| client_of(connection), headers))
 }
 
 /// Returns the network that a connection comes from, where the gain is counted by network.

@@ -50,8 +50,7 @@ fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -
         .route()
         .map(|index| generation.routes.at(index));
     // An endpoint that has answered may still be sent the request's body.
-    let had_all = (record.upload.as_ref()).is_none_or(|upload| upload.is_done());
-    let (Some(upstream), Some(route), true) = (upstream, route, had_all) else {
+    let (Some(upstream), Some(route), true) = (upstream, route, record.has_sent_on()) else {
         return response.map(ReadAhead::none);
     };
     let is_off = match &route.buffer.response {

@@ -149,7 +149,7 @@ impl<'a> Plan<'a> {
             class: terms.class(),
             hash,
             session,
-            trace: facts.trace.clone(),
+            trace: facts.trace().cloned(),
             stream,
             connection,
             generation,

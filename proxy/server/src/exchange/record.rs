@@ -54,9 +54,9 @@ pub(crate) struct Record {
     /// The answer, as far as it has gone out.
     pub(crate) sent: SentAnswer,
     /// The request's place among those in progress, where they are counted.
-    pub(super) place: Option<Box<RequestPlace>>,
+    place: Option<Box<RequestPlace>>,
     /// The request's body, if it has one.
-    pub(super) upload: Option<Rc<Upload>>,
+    upload: Option<Rc<Upload>>,
     reason: Option<Reason>,
     done: bool,
 }
@@ -129,6 +129,31 @@ impl Record {
         self.routing
             .cluster()
             .map(|index| &self.generation.upstreams[index])
+    }
+
+    /// Keeps the request's place among those in progress, if they are counted.
+    pub(super) fn keep_place(&mut self, place: Option<RequestPlace>) {
+        self.place = place.map(Box::new);
+    }
+
+    /// Leaves the place among the requests in progress before the record ends.
+    pub(super) fn leave_place(&mut self) {
+        self.place = None;
+    }
+
+    /// Keeps the request's body on its way, if there is one.
+    pub(super) fn keep_upload(&mut self, upload: Option<Rc<Upload>>) {
+        self.upload = upload;
+    }
+
+    /// Returns whether all of the request's body has been sent on to the endpoint.
+    pub(super) fn has_sent_on(&self) -> bool {
+        self.upload.as_ref().is_none_or(|upload| upload.is_done())
+    }
+
+    /// Returns the reason why the request's body failed, if it did.
+    pub(super) fn upload_failure(&self) -> Option<Reason> {
+        self.upload.as_ref()?.failure()
     }
 
     /// Gives the request its identifier.
@@ -283,8 +308,7 @@ impl Record {
             Some(Reason::ResponseIncomplete) => !self.stream.has_held_up(),
             _ => return,
         };
-        let had_all = self.upload.as_ref().is_none_or(|upload| upload.is_done());
-        if !own || !had_all {
+        if !own || !self.has_sent_on() {
             return;
         }
         self.upstream.ends_badly();

@@ -131,8 +131,7 @@ async fn run(connection: &Rc<Connection>, client: ClientIo, early: Bytes, tunnel
         }
     });
     let ended = ended.await.and_then(|ended| ended);
-    record.sent.bytes = progress.sent.get();
-    record.sent.wait += bursts.waited();
+    record.sent.end_tunnel(progress.sent.get(), bursts.waited());
     stats.open_tunnels.decrement();
     match ended {
         Ok(()) => record.complete(),

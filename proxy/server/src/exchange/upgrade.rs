@@ -44,7 +44,7 @@ pub(super) async fn switch(
         return answer::refuse(stream, Reason::ProtocolError, json, record).await;
     };
     // It is no request any more: `max_tunnels` counts it.
-    record.place = None;
+    record.leave_place();
     headers::strip_hop_by_hop(response.headers_mut());
     record.finish_head(&mut response);
     let headers = response.headers_mut();

@@ -16,13 +16,13 @@ pub(crate) struct RequestFacts {
     /// The request's identifier, if requests get one.
     pub(super) request_id: Option<HeaderValue>,
     /// The request's part in a trace, if requests have one.
-    pub(crate) trace: Option<Rc<Trace>>,
+    pub(super) trace: Option<Rc<Trace>>,
     /// Fields of the response's head that access logs tell of.
     pub(super) response: Kept,
     /// The beginning of the request line, where there is no request.
     pub(super) unread_line: Option<Box<[u8]>>,
     /// The outcome of the request's session, where its cluster keeps any.
-    pub(crate) session: Option<SessionOutcome>,
+    pub(super) session: Option<SessionOutcome>,
 }
 
 impl RequestFacts {
@@ -31,6 +31,16 @@ impl RequestFacts {
             request,
             ..Self::default()
         }
+    }
+
+    /// Returns the request's part in a trace, if requests have one.
+    pub(crate) fn trace(&self) -> Option<&Rc<Trace>> {
+        self.trace.as_ref()
+    }
+
+    /// Keeps the outcome of the request's session.
+    pub(crate) fn keep_session(&mut self, outcome: SessionOutcome) {
+        self.session = Some(outcome);
     }
 
     /// Puts the request's identifier, and its trace, into the head that the endpoint gets.

@@ -16,18 +16,18 @@ pub(crate) struct SentAnswer {
     /// The time at which the response had a head: from then on it is the proxy's to send.
     pub(super) answered: Option<Instant>,
     /// The bytes of the body that were handed to the client's connection.
-    pub(crate) bytes: u64,
+    pub(super) bytes: u64,
     /// The size of the response's body, as far as it is believed.
     pub(crate) size: SizeBelief,
     /// The time for which the response's bytes waited for the uplink.
-    pub(crate) wait: Duration,
+    pub(super) wait: Duration,
     /// The time for which the endpoint was waited for since the response began, once its body has
     /// ended.
     pub(super) silence: Duration,
     /// Whether the endpoint has paused in the midst of the body, once that has ended.
     pub(super) has_paused: bool,
     /// Whether the connection has switched to another protocol: what follows is no response.
-    pub(crate) tunnelled: bool,
+    pub(super) tunnelled: bool,
 }
 
 impl Default for SentAnswer {
@@ -67,6 +67,39 @@ impl SentAnswer {
             sum: &mut self.wait,
             began: clock::now(),
         }
+    }
+
+    /// Notes how long the answer's flow has waited for the uplink, in all.
+    pub(crate) fn note_wait(&mut self, waited: Duration) {
+        self.wait = waited;
+    }
+
+    /// Notes how long an answer given in place of another has waited for the uplink: the longer
+    /// wait counts.
+    pub(crate) fn note_longer_wait(&mut self, waited: Duration) {
+        self.wait = self.wait.max(waited);
+    }
+
+    /// Adds bytes of the body that are handed to the client's connection.
+    pub(crate) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
+    /// Returns whether no byte of the body has been handed over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Notes that the connection switches to another protocol with this answer.
+    pub(crate) fn begin_tunnel(&mut self) {
+        self.tunnelled = true;
+    }
+
+    /// Notes the bytes that the client has got by a tunnel, and how long they have waited for the
+    /// uplink.
+    pub(crate) fn end_tunnel(&mut self, bytes: u64, waited: Duration) {
+        self.bytes = bytes;
+        self.wait += waited;
     }
 
     /// Notes that the head, with this status, is on its way to the client.

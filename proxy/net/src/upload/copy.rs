@@ -26,6 +26,8 @@ struct State {
     is_whole: bool,
     /// Whether no more comes, be the copy whole or not.
     has_ended: bool,
+    /// Whether the reading end has gone, so that no chunk is taken any more.
+    is_abandoned: bool,
     waker: Option<Waker>,
 }
 
@@ -84,8 +86,7 @@ impl Copier {
     /// behind.
     pub(super) fn add(&self, data: &Bytes) -> bool {
         let mut state = self.state.borrow_mut();
-        let is_read = Rc::strong_count(&self.state) > 1;
-        if !is_read || state.bytes + data.len() > MAX_BYTES {
+        if state.is_abandoned || state.bytes + data.len() > MAX_BYTES {
             return false;
         }
         state.bytes += data.len();
@@ -138,6 +139,12 @@ impl Copied {
                 Poll::Pending
             }
         }
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        self.state.borrow_mut().is_abandoned = true;
     }
 }
 

@@ -9,15 +9,15 @@ use sprat_scheduler::station::{Arrival, RefusalReason};
 use sprat_upstream::{Awaiting, Lease};
 use tokio::time::Instant;
 
-use super::outcome::{Failed, Held, Next};
+use super::outcome::{Failed, HeldAnswer, Next};
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
 /// A request's wait for an endpoint, if it has to wait: from the first attempt that failed.
 #[derive(Default)]
-pub(super) struct Patience(Option<Awaiting>);
+pub(super) struct EndpointPatience(Option<Awaiting>);
 
-impl Patience {
+impl EndpointPatience {
     /// Notes that an endpoint has answered.
     pub(super) fn served(&mut self) {
         self.0.iter_mut().for_each(Awaiting::served);
@@ -43,7 +43,7 @@ impl Exchange<'_> {
         &self,
         record: &mut Record,
         arrival: &Arrival,
-        patience: &mut Patience,
+        patience: &mut EndpointPatience,
         asked: &HeaderMap,
     ) -> Result<Lease, Denial> {
         let upstream = self.plan.upstream;
@@ -63,7 +63,7 @@ impl Exchange<'_> {
 
     /// Returns whether an attempt has failed because its endpoint is away, and the request
     /// can wait for it.
-    pub(super) fn waits_after(&self, failed: &Failed, held: &Held) -> bool {
+    pub(super) fn waits_after(&self, failed: &Failed, held: &HeldAnswer) -> bool {
         self.plan.upstream.waits_for_endpoint()
             && failed.failure == Failure::Unreached
             && is_away(failed.reason)
@@ -78,7 +78,7 @@ impl Exchange<'_> {
         record: &mut Record,
         mut failed: Failed,
         arrival: &Arrival,
-        patience: &mut Patience,
+        patience: &mut EndpointPatience,
     ) -> Result<Next, Denial> {
         let Some(request) = failed.request.take() else {
             return Ok(failed.end(&mut None)?);
@@ -113,7 +113,7 @@ impl Exchange<'_> {
         &self,
         record: &mut Record,
         arrival: &Arrival,
-        Patience(patience): &mut Patience,
+        EndpointPatience(patience): &mut EndpointPatience,
         asked: &HeaderMap,
     ) -> Result<Option<Lease>, Denial> {
         let upstream = self.plan.upstream;

@@ -11,7 +11,7 @@ use sprat_net::error::{Denial, Reason};
 use sprat_net::headers;
 use sprat_uplink::Course as _;
 
-use super::absence::Patience;
+use super::absence::EndpointPatience;
 use super::outcome::{Answer, Due, Next};
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
@@ -31,7 +31,7 @@ impl Exchange<'_> {
             is_kept.set(false);
         }
         let arrival = self.plan.arrival(record, &request).await;
-        let mut patience = Patience::default();
+        let mut patience = EndpointPatience::default();
         let placed = self.place(record, &arrival, &mut patience, request.headers());
         let mut lease = placed.await?;
         let due = Due {

@@ -25,7 +25,7 @@ use crate::exchange::answer;
 const INTERIM_MAX: usize = 100;
 
 /// A step that an interim response leads to; steps are taken in the order of the responses.
-enum Step {
+enum InterimStep {
     PassOn(Interim),
     /// The endpoint asks for the request's body.
     Open(GateOpener),
@@ -36,7 +36,7 @@ enum Step {
 pub(super) struct Interims(Arc<Mutex<InterimSteps>>);
 
 struct InterimSteps {
-    waiting: VecDeque<Step>,
+    waiting: VecDeque<InterimStep>,
     /// The number of responses that have come.
     came: usize,
     /// The bytes that are left for the fields of further responses.
@@ -61,7 +61,7 @@ impl Interims {
         let interims = self.clone();
         Ask::new(move || {
             interims.add(|queue| {
-                queue.waiting.push_back(Step::PassOn(Interim {
+                queue.waiting.push_back(InterimStep::PassOn(Interim {
                     status: StatusCode::CONTINUE,
                     headers: HeaderMap::new(),
                 }));
@@ -100,7 +100,7 @@ impl Interims {
             queue.bytes_left -= bytes;
             let headers = headers.clone();
             let interim = Interim { status, headers };
-            queue.waiting.push_back(Step::PassOn(interim));
+            queue.waiting.push_back(InterimStep::PassOn(interim));
         });
     }
 
@@ -110,7 +110,7 @@ impl Interims {
             queue.came += 1;
             match queue.came > INTERIM_MAX {
                 true => opener.open(),
-                false => queue.waiting.push_back(Step::Open(opener.clone())),
+                false => queue.waiting.push_back(InterimStep::Open(opener.clone())),
             }
         });
     }
@@ -186,7 +186,7 @@ pub(super) async fn relay<F: Future>(
         .await;
         while let Some(step) = interims.with(|queue| queue.waiting.pop_front()) {
             match step {
-                Step::PassOn(interim) => {
+                InterimStep::PassOn(interim) => {
                     let mut passing = pin!(pass_on(plan, interim));
                     poll_fn(|cx| {
                         is_there.set(answer.poll(cx).is_ready());
@@ -194,7 +194,7 @@ pub(super) async fn relay<F: Future>(
                     })
                     .await;
                 }
-                Step::Open(opener) => opener.open(),
+                InterimStep::Open(opener) => opener.open(),
             }
         }
         if is_answered {

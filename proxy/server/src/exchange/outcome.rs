@@ -62,7 +62,7 @@ pub(super) struct Failed {
 }
 
 /// The last response that led to a repetition, kept in case that brings none.
-pub(super) type Held = Option<Box<Answer>>;
+pub(super) type HeldAnswer = Option<Box<Answer>>;
 
 /// The step that an exchange takes after an attempt that failed.
 pub(super) enum Next {
@@ -93,7 +93,7 @@ impl Failed {
 
     /// Ends a request that is not repeated: the client gets its response, or the one that is
     /// `held`, which is better than none. If the route's time is up, the held one is not given.
-    pub(super) fn end(mut self, held: &mut Held) -> Result<Next, Reason> {
+    pub(super) fn end(mut self, held: &mut HeldAnswer) -> Result<Next, Reason> {
         if let Some(response) = self.response {
             return Ok(Next::Answer(Answer::now(response, self.lease)));
         }

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 use super::size::Sizes;
 use super::trace::{Ended, Trace};
 use crate::client::connection::Stream;
-use crate::observe::access_log::{Asked, Line, Logs};
+use crate::observe::access_log::{Line, LoggedRequest, Logs};
 use crate::observe::stats::WorkerStats;
 use crate::setup::generation::Generation;
 use crate::setup::limits::RequestPlace;
@@ -69,7 +69,7 @@ impl Record {
         let request = generation.log.as_ref().map(|logs| {
             let needs = logs.needs();
             let is_secure = needs.scheme && stream.connection().is_secure(&parts.headers);
-            Box::new(Asked::of(parts, needs, is_secure))
+            Box::new(LoggedRequest::of(parts, needs, is_secure))
         });
         Self::new(stream, generation, request)
     }
@@ -86,11 +86,15 @@ impl Record {
     /// Opens the record of a request of HTTP/2 that was malformed.
     pub(crate) fn malformed(stream: &Stream, request: Malformed) -> Box<Self> {
         let generation = stream.connection().serving.generation();
-        let request = Asked::of_malformed(request).map(Box::new);
+        let request = LoggedRequest::of_malformed(request).map(Box::new);
         Self::new(stream, generation, request)
     }
 
-    fn new(stream: &Stream, generation: Rc<Generation>, request: Option<Box<Asked>>) -> Box<Self> {
+    fn new(
+        stream: &Stream,
+        generation: Rc<Generation>,
+        request: Option<Box<LoggedRequest>>,
+    ) -> Box<Self> {
         let serving = &stream.connection().serving;
         serving.stats.open_requests.increment();
         let class = generation.classifier.default_class();

@@ -11,7 +11,7 @@ use sprat_scheduler::station::RefusalReason;
 use sprat_upstream::Lease;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::outcome::{Answer, Due, Failed, Held, Next, Sent};
+use super::outcome::{Answer, Due, Failed, HeldAnswer, Next, Sent};
 use super::spare::Spare;
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
@@ -23,7 +23,7 @@ impl Exchange<'_> {
         &self,
         record: &mut Record,
         mut failed: Failed,
-        held: &mut Held,
+        held: &mut HeldAnswer,
     ) -> Result<Next, Denial> {
         let policy = &self.plan.route.retry;
         if self

@@ -24,7 +24,7 @@ use sprat_config::resolved::{AccessLog, LogFilter, LogFormat, LogTarget, Syslog,
 use sprat_net::problem::Problem;
 use sprat_net::writable;
 
-pub(crate) use self::line::{Asked, Line};
+pub(crate) use self::line::{Line, LoggedRequest};
 pub(crate) use self::needs::{Kept, Needs};
 use self::queue::LineReceiver;
 use crate::observe::draining::{Unwritten, Writing};

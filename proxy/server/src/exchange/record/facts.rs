@@ -6,13 +6,13 @@ use http::{HeaderMap, HeaderValue};
 use sprat_upstream::SessionOutcome;
 
 use crate::exchange::trace::Trace;
-use crate::observe::access_log::{Asked, Kept};
+use crate::observe::access_log::{Kept, LoggedRequest};
 use crate::setup::request_ids::RequestIds;
 
 /// The facts that are told of a request when it is over.
 #[derive(Default)]
 pub(crate) struct RequestFacts {
-    pub(super) request: Option<Box<Asked>>,
+    pub(super) request: Option<Box<LoggedRequest>>,
     /// The request's identifier, if requests get one.
     pub(super) request_id: Option<HeaderValue>,
     /// The request's part in a trace, if requests have one.
@@ -26,7 +26,7 @@ pub(crate) struct RequestFacts {
 }
 
 impl RequestFacts {
-    pub(super) fn new(request: Option<Box<Asked>>) -> Self {
+    pub(super) fn new(request: Option<Box<LoggedRequest>>) -> Self {
         Self {
             request,
             ..Self::default()

@@ -51,7 +51,7 @@ pub(crate) struct Line {
     /// Fields of the response's head that formats tell.
     pub(crate) response: Kept,
     /// The request's head; none if it could not be read.
-    pub(crate) request: Option<Box<Asked>>,
+    pub(crate) request: Option<Box<LoggedRequest>>,
     /// The beginning of the request line, as far as it was read, where the head could not be.
     pub(crate) unread_line: Option<Box<[u8]>>,
     /// The status that the client got, or would have got.
@@ -86,7 +86,7 @@ pub(crate) struct Line {
 }
 
 /// The parts of a request's head that a line tells.
-pub(crate) struct Asked {
+pub(crate) struct LoggedRequest {
     method: Method,
     target: Uri,
     /// The path that rules were matched with, if the target has another.
@@ -101,7 +101,7 @@ pub(crate) struct Asked {
     is_secure: bool,
 }
 
-impl Asked {
+impl LoggedRequest {
     /// Keeps what lines tell of a head that has just been read.
     pub(crate) fn of(head: &Parts, needs: &Needs, is_secure: bool) -> Self {
         let field = |name| head.headers.get(name).cloned();
@@ -228,7 +228,7 @@ impl Line {
             request.map(|request| request.method.as_str()),
         )?;
         line.text(name!("host"), shown(host)?.as_deref())?;
-        line.text(name!("path"), request.map(Asked::path).as_deref())?;
+        line.text(name!("path"), request.map(LoggedRequest::path).as_deref())?;
         if let Some(unread) = self.unread_line.as_deref() {
             line.text(name!("request_line"), Some(&escaped(unread)?))?;
         }
@@ -265,7 +265,7 @@ impl Line {
         }
         line.word(name!("reason"), self.reason.map(Reason::name));
         line.member(name!("aborted"), Some(self.aborted), values::flag);
-        line.word(name!("protocol"), request.map(Asked::version));
+        line.word(name!("protocol"), request.map(LoggedRequest::version));
         let user_agent = request.and_then(|own| own.user_agent.as_ref());
         let referer = request.and_then(|own| own.referer.as_ref());
         line.text(name!("user_agent"), shown(user_agent)?.as_deref())?;
@@ -392,12 +392,12 @@ pub(super) fn millis(duration: Duration) -> f64 {
 pub(super) mod tests {
     use super::*;
 
-    pub(crate) fn asked(target: &str) -> Asked {
+    pub(crate) fn asked(target: &str) -> LoggedRequest {
         let request = http::Request::get(target)
             .version(Version::HTTP_2)
             .header("host", "www.example")
             .header("user-agent", "say \"hi\"\\ \u{e9}");
-        Asked::of(
+        LoggedRequest::of(
             &request.body(()).unwrap().into_parts().0,
             &Needs::default(),
             false,

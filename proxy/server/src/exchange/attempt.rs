@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::in_place::{InPlace, RELAYED};
 use super::interim;
-use super::outcome::{Answer, Due, Failed, cut_off, failure_for};
+use super::outcome::{Answer, Due, Expiry, Failed, cut_off, failure_for};
 use super::spare::Spare;
 use super::upstream_request::Exchange;
 
@@ -303,13 +303,16 @@ impl Exchange<'_> {
         tried_until: Option<Instant>,
     ) -> Result<(), Reason> {
         self.plan.stream.wait();
-        let bound = earlier(
-            due.deadline.map(|at| (at, Reason::RouteTimeout)),
-            tried_until.map(|at| (at, Reason::ConnectionTimeout)),
+        let by = |at, reason| Expiry { at, reason };
+        let bound = Expiry::earlier(
+            due.deadline.map(|at| by(at, Reason::RouteTimeout)),
+            tried_until.map(|at| by(at, Reason::ConnectionTimeout)),
         );
         match bound {
             None => lease.connect().await,
-            Some((at, reason)) => timeout_at(at, lease.connect()).await.unwrap_or(Err(reason)),
+            Some(Expiry { at, reason }) => {
+                timeout_at(at, lease.connect()).await.unwrap_or(Err(reason))
+            }
         }
     }
 
@@ -355,10 +358,10 @@ impl Exchange<'_> {
         let until = || {
             let owed = self.owed(sent);
             let bound = self.bound(due, tried_until);
-            bound.filter(|bound| bound.0 < owed.0).unwrap_or(owed)
+            bound.filter(|bound| bound.at < owed.at).unwrap_or(owed)
         };
         if due.own_timers {
-            let (at, reason) = until();
+            let Expiry { at, reason } = until();
             self.plan.stream.wait();
             return match timeout_at(at, relayed.as_mut()).await {
                 Err(_) if is_there.get() => {
@@ -382,7 +385,7 @@ impl Exchange<'_> {
                 upload.tell_of_progress(cx.waker());
             }
             let now = first.take().unwrap_or_else(clock::now);
-            let (at, reason) = until();
+            let Expiry { at, reason } = until();
             if now >= at {
                 return Poll::Ready(Err(reason));
             }
@@ -395,7 +398,7 @@ impl Exchange<'_> {
     /// Returns the time by which the head of the answer is to be there. An
     /// attempt's time runs from when the request has been sent: while its client is
     /// waited for, an endpoint cannot answer.
-    fn bound(&self, due: Due<'_>, tried_until: Option<Instant>) -> Option<(Instant, Reason)> {
+    fn bound(&self, due: Due<'_>, tried_until: Option<Instant>) -> Option<Expiry> {
         let progress = self.upload.as_ref().map(|upload| upload.progress());
         let (tried_until, overdue) = match progress {
             None => (tried_until, Reason::RouteTimeout),
@@ -409,19 +412,20 @@ impl Exchange<'_> {
                 (None, Reason::RouteTimeout)
             }
         };
-        earlier(
-            due.deadline.map(|at| (at, overdue)),
-            tried_until.map(|at| (at, Reason::PerTryTimeout)),
+        let by = |at, reason| Expiry { at, reason };
+        Expiry::earlier(
+            due.deadline.map(|at| by(at, overdue)),
+            tried_until.map(|at| by(at, Reason::PerTryTimeout)),
         )
     }
 
     /// Returns the time by which the client, the endpoint or the buffer's file owes the next
     /// step, and the reason for which the attempt fails if it is not taken.
-    pub(super) fn owed(&self, sent: Instant) -> (Instant, Reason) {
+    pub(super) fn owed(&self, sent: Instant) -> Expiry {
         let route = self.plan.route;
         let client_idle = self.plan.connection.listener.config.stream_idle_timeout;
         let upload = self.upload.as_ref();
-        match upload.map(|upload| upload.progress()) {
+        let (at, reason) = match upload.map(|upload| upload.progress()) {
             None => (sent + route.response_timeout, Reason::ResponseTimeout),
             Some(Progress::Done { at }) => (at + route.response_timeout, Reason::ResponseTimeout),
             Some(Progress::ClientOwes { since }) => {
@@ -435,7 +439,8 @@ impl Exchange<'_> {
             Some(Progress::UpstreamOwes { since }) => {
                 (since + route.idle_timeout, Reason::UpstreamWriteTimeout)
             }
-        }
+        };
+        Expiry { at, reason }
     }
 
     /// Notes that an endpoint that was `tried` from then on gave no answer in its time, if
@@ -450,12 +455,4 @@ impl Exchange<'_> {
         }
         self.blame_endpoint(lease, reason);
     }
-}
-
-/// Returns the earlier of two bounds.
-fn earlier(
-    a: Option<(Instant, Reason)>,
-    b: Option<(Instant, Reason)>,
-) -> Option<(Instant, Reason)> {
-    [a, b].into_iter().flatten().min_by_key(|(at, _)| *at)
 }

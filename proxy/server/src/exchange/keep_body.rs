@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::in_place::{InPlace, RELAYED};
 use super::interim;
+use super::outcome::Expiry;
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
@@ -47,10 +48,13 @@ impl Exchange<'_> {
             }
             let owed = self.owed(began);
             let now = Instant::now();
-            let (at, reason) = match deadline {
-                Some(at) if at < owed.0 => match upload.progress().is_file_late(now) {
-                    true => (at, Reason::BufferLost),
-                    false => (at, Reason::BodyTimeout),
+            let Expiry { at, reason } = match deadline {
+                Some(at) if at < owed.at => Expiry {
+                    at,
+                    reason: match upload.progress().is_file_late(now) {
+                        true => Reason::BufferLost,
+                        false => Reason::BodyTimeout,
+                    },
                 },
                 _ => owed,
             };

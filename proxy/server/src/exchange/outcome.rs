@@ -27,6 +27,21 @@ pub(super) struct Due<'a> {
     pub(super) sent: Option<&'a Sent>,
 }
 
+/// A time by which something must have happened, and the reason for which an attempt fails if it
+/// has not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expiry {
+    pub(super) at: Instant,
+    pub(super) reason: Reason,
+}
+
+impl Expiry {
+    /// Returns the earlier of two times.
+    pub(super) fn earlier(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        [one, other].into_iter().flatten().min_by_key(|own| own.at)
+    }
+}
+
 /// An attempt that was answered.
 pub(super) struct Answer {
     pub(super) response: Response<Incoming>,

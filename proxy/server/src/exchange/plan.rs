@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE};
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, Request, Response, Version};
+use http::{HeaderValue, Method, Request, Response, Version};
 use http_body::Body;
 use sprat_config::resolved::Algorithm;
 use sprat_net::coding::negotiate;
@@ -26,7 +26,7 @@ use super::trace::Trace;
 use crate::client::connection::{Connection, ResponseBounds, Stream};
 use crate::exchange::record::{Record, RequestFacts, Routing};
 use crate::setup::generation::Generation;
-use crate::setup::routing::{Forward, Route, Telling};
+use crate::setup::routing::{Forward, Route, Telling, VouchedField};
 
 /// The way that a request goes, and what has been decided about it.
 pub(super) struct Plan<'a> {
@@ -92,7 +92,7 @@ impl<'a> Plan<'a> {
     fn make(
         chosen: Chosen<'a>,
         parts: &mut Parts,
-        vouched: Vec<(HeaderName, HeaderValue)>,
+        vouched: Vec<VouchedField>,
         facts: &RequestFacts,
         terms: &mut Routing,
     ) -> Result<Self, NotForwarded> {
@@ -135,10 +135,10 @@ impl<'a> Plan<'a> {
         let is_old = parts.version == Version::HTTP_10;
         let chunked = plan_head(connection, route, parts, asked)?;
         facts.tell_endpoint(connection.listener.request_ids.as_ref(), &mut parts.headers);
-        for (name, _) in &vouched {
-            parts.headers.remove(name);
+        for field in &vouched {
+            parts.headers.remove(&field.name);
         }
-        for (name, value) in vouched {
+        for VouchedField { name, value } in vouched {
             parts.headers.append(name, value);
         }
         edit_head(upstream, route, parts, terms);

@@ -31,8 +31,10 @@ pub(crate) struct Tunnel {
     pub(crate) idle_timeout: Duration,
     /// The bytes of the buffer in each direction.
     pub(crate) buffer_bytes: usize,
-    /// The places of the tunnel: among those of the listener, and those of the endpoint.
-    pub(crate) places: (Permit, ConnectionPlace),
+    /// The place of the tunnel among those of its listener.
+    pub(crate) place: Permit,
+    /// The place of the tunnel among the endpoint's connections.
+    pub(crate) endpoint_place: ConnectionPlace,
 }
 
 impl Switched for Tunnel {
@@ -88,7 +90,8 @@ async fn run(connection: &Rc<Connection>, client: ClientIo, early: Bytes, tunnel
         mut record,
         idle_timeout,
         buffer_bytes,
-        places: _places,
+        place: _place,
+        endpoint_place: _endpoint_place,
     } = tunnel;
     let stats = &connection.serving.stats;
     stats.tunnels.increment();

@@ -55,7 +55,8 @@ pub(super) async fn switch(
         record,
         idle_timeout: allowed.idle_timeout,
         buffer_bytes: allowed.buffer_bytes,
-        places: (offer.place, lease.into_tunnel()),
+        place: offer.place,
+        endpoint_place: lease.into_tunnel(),
     };
     answer::switch(stream, response, tunnel).await
 }

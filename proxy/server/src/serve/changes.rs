@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use serde_json::Value;
 use sprat_config::Config;
-use sprat_config::resolved::Class;
+use sprat_config::resolved::{Class, Cluster};
 
 use self::shown::{details, of_key};
 use crate::setup::listener::kept;
@@ -66,6 +66,12 @@ struct Detail {
     /// The value before; none, as in `after`, where the key is absent.
     before: Option<Value>,
     after: Option<Value>,
+}
+
+/// A member of a part that has a name.
+struct NamedItem<'a, T> {
+    name: &'a str,
+    item: &'a T,
 }
 
 impl Change {
@@ -267,19 +273,29 @@ fn listeners(own: &Config, next: &Config) -> Option<Part> {
 }
 
 fn clusters(own: &Config, next: &Config) -> Option<Part> {
-    let before = own.clusters.iter().map(|own| (own.name.as_str(), &**own));
-    let after = next.clusters.iter().map(|own| (own.name.as_str(), &**own));
-    named("clusters", before.collect(), after.collect(), own, next)
+    fn members(config: &Config) -> Vec<NamedItem<'_, Cluster>> {
+        let list = config.clusters.iter();
+        list.map(|own| NamedItem {
+            name: own.name.as_str(),
+            item: &**own,
+        })
+        .collect()
+    }
+    named("clusters", members(own), members(next), own, next)
 }
 
 /// Compares the classes that the files name: a class that is gone keeps its place in a server.
 fn classes(own: &Config, next: &Config) -> Option<Part> {
-    fn members(config: &Config) -> Vec<(&str, &Class)> {
+    fn members(config: &Config) -> Vec<NamedItem<'_, Class>> {
         let names = of_key("classes", config).as_object();
         let is_named = |name: &str| names.is_some_and(|names| names.contains_key(name));
         let list = config.classes.list.iter();
         let list = list.filter(|class| is_named(&class.name));
-        list.map(|class| (class.name.as_str(), class)).collect()
+        list.map(|class| NamedItem {
+            name: class.name.as_str(),
+            item: class,
+        })
+        .collect()
     }
     named("classes", members(own), members(next), own, next)
 }
@@ -287,15 +303,16 @@ fn classes(own: &Config, next: &Config) -> Option<Part> {
 /// Compares the members of a part that have names.
 fn named<T: PartialEq>(
     key: &'static str,
-    before: Vec<(&str, &T)>,
-    after: Vec<(&str, &T)>,
+    before: Vec<NamedItem<'_, T>>,
+    after: Vec<NamedItem<'_, T>>,
     own: &Config,
     next: &Config,
 ) -> Option<Part> {
-    let order: Vec<_> = before.iter().map(|(name, _)| *name).collect();
-    let mut before: HashMap<_, _> = before.into_iter().collect();
+    let order: Vec<_> = before.iter().map(|own| own.name).collect();
+    let pairs = before.into_iter().map(|own| (own.name, own.item));
+    let mut before: HashMap<_, _> = pairs.collect();
     let mut changes = Vec::new();
-    for (name, item) in after {
+    for NamedItem { name, item } in after {
         match before.remove(name) {
             None => changes.push(Change::new(Kind::Added, name)),
             Some(old) if old != item => {

@@ -21,7 +21,7 @@ use sprat_config::resolved::{
     RouteBuffer, RouteMatch, Upgrade,
 };
 
-pub(crate) use self::access::{Access, Authz, Basic, Denied, Granted};
+pub(crate) use self::access::{Access, Authz, Basic, Denied, Granted, VouchedField};
 pub use self::action::{Action, Forward, Redirect};
 pub(crate) use self::edits::{EditNeeds, Edits, Peer, Subject, Telling};
 pub(crate) use self::pages::ErrorPages;

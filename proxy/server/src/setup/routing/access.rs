@@ -18,6 +18,13 @@ pub(crate) use self::cors::{Cors, Granted};
 pub(crate) use self::users::{Denied, Users};
 use super::edits::{EditNeeds, Edits};
 
+/// A field of a request's head that Sprat vouches for: the client's `Connection` does not take it
+/// away.
+pub(crate) struct VouchedField {
+    pub(crate) name: HeaderName,
+    pub(crate) value: HeaderValue,
+}
+
 /// The rules on who may use what a route leads to.
 #[derive(Debug)]
 pub(crate) struct Access {
@@ -98,7 +105,7 @@ impl Access {
     }
 
     /// Returns the fields of a head that Sprat has put there to tell the endpoint of the user.
-    pub(crate) fn vouched_for(&self, head: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+    pub(crate) fn vouched_for(&self, head: &HeaderMap) -> Vec<VouchedField> {
         let of_basic = self.basic.iter().flat_map(|own| &own.username_header);
         let of_authz = self
             .authz
@@ -106,7 +113,10 @@ impl Access {
             .flat_map(|own| &own.allowed_upstream_headers);
         let values = |name: &HeaderName| {
             let values = head.get_all(name).iter();
-            let fields = values.map(|value| (name.clone(), value.clone()));
+            let fields = values.map(|value| VouchedField {
+                name: name.clone(),
+                value: value.clone(),
+            });
             fields.collect::<Vec<_>>()
         };
         of_basic.chain(of_authz).flat_map(values).collect()

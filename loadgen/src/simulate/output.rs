@@ -100,6 +100,8 @@ impl Report {
         table
     }
 
+    /// Writes the CSV field by field: its last columns are those of the classes, as many as the
+    /// simulation has.
     fn write_csv(&self, out: impl Write) -> io::Result<()> {
         let mut csv = csv::Writer::from_writer(out);
         let classes = self.rows.first().map_or(&[][..], |row| &row.classes);

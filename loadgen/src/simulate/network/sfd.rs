@@ -383,6 +383,8 @@ pub(crate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
     print(&text)
 }
 
+/// Writes a table of the terminal as CSV. Its fields are texts, and its columns those of the
+/// table: one for each size of the probes, or what the findings have.
 fn write_csv(rows: &[Vec<String>], out: impl io::Write) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new()
         .quote_style(csv::QuoteStyle::Always)

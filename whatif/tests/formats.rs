@@ -10,7 +10,7 @@ use sprat_whatif::log::{self, Entry, Fault, Format, Log, ReadError, Reading};
 
 const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
-/// 2026-11-24 11:00:00 UTC.
+/// The time 2026-11-24 11:00:00 UTC, in nanoseconds.
 const ELEVEN: u64 = 1_795_518_000 * S;
 
 fn path(name: &str) -> PathBuf {

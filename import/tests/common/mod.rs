@@ -1,4 +1,4 @@
-//! Files in memory.
+//! Files of the tests, which are in memory.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;

@@ -549,7 +549,7 @@ fn a_client_that_sends_nothing_of_a_body_is_too_slow() {
     }
 }
 
-/// Checks that such a client is found too slow under load though nobody needed its place when
+/// Checks that such a client is found too slow under load though no client needed its place when
 /// Sprat began to wait for it.
 #[test]
 fn a_client_that_sends_nothing_is_cut_once_others_need_its_place() {

@@ -481,7 +481,7 @@ fn without_a_rate_nothing_is_held_back_where_nothing_is_shared() {
 }
 
 /// Starts a download that takes longer than the test, and returns the count of bytes that its
-/// client has read. The client reads on: whoever does not leaves the link to the others.
+/// client has read. The client reads on: one that does not leaves the link to the others.
 fn endless(proxy: &Proxy) -> Arc<AtomicUsize> {
     let mut client = proxy.connect();
     client.send(get("/20000000"));

@@ -32,8 +32,8 @@ impl Flows {
         self.open.push((id, bytes));
     }
 
-    /// Who sends the next `count` bytes, by order of arrival: `A` is first. A
-    /// dot is a millisecond in which nobody may.
+    /// Returns which flows send the next `count` bytes, by order of arrival: `A`
+    /// is first. A dot is a millisecond in which none may.
     fn served(&mut self, count: usize) -> String {
         let mut order = String::new();
         while order.len() < count {

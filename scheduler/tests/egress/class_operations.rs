@@ -1,5 +1,5 @@
 //! What holds of classes, connections, clients and changes of them, after any
-//! operations in any order: above all that whoever is ready is served in the end.
+//! operations in any order: above all that each flow that is ready is served in the end.
 
 use std::time::Duration;
 
@@ -304,7 +304,7 @@ impl Model {
         self.classes = classes;
     }
 
-    /// Lets time pass.
+    /// Lets time pass until `to`, in which classes with a ready flow wait.
     fn pass(&mut self, to: Time) {
         for (class, waited) in self.waited.iter_mut().enumerate() {
             if self
@@ -374,7 +374,7 @@ impl Model {
         }
     }
 
-    /// Nobody of a higher level could have gone, and idle-only goes last.
+    /// Checks that no flow of a higher level could have gone, and that idle-only goes last.
     fn check_turn(&self, granted: usize) {
         let flow = &self.flows[granted];
         assert!(self.has_place(flow), "the pool was full");
@@ -437,8 +437,8 @@ impl Model {
     }
 }
 
-/// To wait is right if the link is busy, or whoever is ready is limited or in
-/// the background.
+/// Checks that a wait is right: the link is busy, or each flow that is ready is
+/// limited or in the background.
 fn until_is_due(model: &Model, until: Time) {
     if model.egress.pacer().next_grant_at() > model.now {
         assert_eq!(until, model.egress.pacer().next_grant_at());

@@ -578,7 +578,7 @@ proptest! {
         prop_assert_eq!(driver.egress.waiting_flows(), 0);
     }
 
-    /// One client that shares with nobody is served as if nothing were shared.
+    /// One client that shares with no other is served as if nothing were shared.
     #[test]
     fn a_client_alone_has_the_disciplines_order(
         sizes in prop::collection::vec((1u64..9, 0usize..3), 1..20),

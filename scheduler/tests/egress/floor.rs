@@ -382,7 +382,7 @@ fn the_longest_wait_is_told_by_class() {
 }
 
 proptest! {
-    /// Whoever else comes, what has waited for a second has its part of the floor: of
+    /// Whatever flows come, what has waited for a second has its part of the floor: of
     /// any thousand grants, as many as the floor has among those that wait, less two.
     #[test]
     fn nothing_starves(

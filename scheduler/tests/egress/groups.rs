@@ -163,7 +163,7 @@ fn who_let_others_go_first_joins_the_round_where_it_stands() {
 }
 
 proptest! {
-    /// If nobody says anything, connections make no difference; with classes
+    /// If no client says anything, connections make no difference; with classes
     /// that have an arbiter, neither.
     #[test]
     fn unsaid_is_ungrouped(flows in prop::collection::vec((1u64..9, 0usize..3, 0usize..2), 1..20)) {

@@ -98,7 +98,7 @@ fn so_do_those_of_a_class_with_a_pool() {
     assert_eq!(beside_kept_connections(&mut driver, ask, 30), ONE_IN_FIVE);
 }
 
-/// A burst that drains leaves nobody a lead: the large flow has one turn while
+/// A burst that drains leaves no flow a lead: the large flow has one turn while
 /// it lasts, and the next burst is served as the first was.
 #[test]
 fn bursts_give_a_large_flow_one_turn_each() {

@@ -145,8 +145,8 @@ fn a_flow_resized_while_it_waits_moves_at_once() {
 }
 
 /// The link is busy for 200 ms; a flow of 100 bytes has waited since 0, and
-/// ageing gives a byte each millisecond: whoever arrives with one byte before
-/// 99 ms goes ahead of it, whoever arrives at 99 ms does not.
+/// ageing gives a byte each millisecond: one that arrives with one byte before
+/// 99 ms goes ahead of it, one that arrives at 99 ms does not.
 #[test]
 fn srpt_aged_crosses_exactly_at_remaining_over_ageing() {
     let order = |late_at: Time| {

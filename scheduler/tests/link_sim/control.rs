@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sprat_scheduler::{Control, Egress, RateControl, RateControlConfig, SocketSample, Time, Write};
 
-/// What the driver does around a controller.
+/// A controller of the rate, as the driver calls it.
 pub(crate) trait Controller {
     fn rate_bits_per_s(&self) -> u64;
 
@@ -18,7 +18,7 @@ pub(crate) trait Controller {
         egress.set_rate(now, self.rate_bits_per_s());
     }
 
-    /// Whether no more may be sent.
+    /// Returns whether no more may be sent.
     fn window_full(&self, _position: u64) -> bool {
         false
     }
@@ -98,7 +98,7 @@ impl Controller for Frontier {
 /// windowed maximum of the delivery rate while backlogged.
 pub(crate) struct InFlightWindow {
     rate: f64,
-    /// By socket: bytes acknowledged, written.
+    /// The bytes acknowledged and written, by socket.
     sockets: BTreeMap<u64, (u64, u64)>,
     delivered: u64,
     in_flight: u64,

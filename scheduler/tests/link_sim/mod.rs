@@ -46,7 +46,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// In [0, 1).
+    /// Returns a number in [0, 1).
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -59,15 +59,15 @@ impl Rng {
 /// The link and the hosts.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    /// From when on, and how fast, in bits per second.
+    /// The times from which rates hold, and the rates in bits per second.
     pub rates: Vec<(Duration, u64)>,
     /// Token bucket (tc-tbf); 0 is a wire, which takes its time for each
     /// packet.
     pub burst_bytes: u64,
     pub limit_packets: usize,
-    /// How often the driver polls, in microseconds.
+    /// The time between two polls of the driver, from and to, in microseconds.
     pub poll_us: (u64, u64),
-    /// How late its timers are, in microseconds.
+    /// The lateness of the driver's timers, from and to, in microseconds.
     pub lateness_us: (u64, u64),
     /// Segments acknowledged at once before acknowledgements are delayed.
     pub quick_acks: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// The lab's link (tbf with a burst of two packets, a queue of 100).
+    /// Makes the lab's link (tbf with a burst of two packets, a queue of 100).
     pub(crate) fn tbf(rate_bits_per_s: u64) -> Self {
         Self {
             rates: vec![(Duration::ZERO, rate_bits_per_s)],
@@ -101,7 +101,7 @@ struct Packet {
 enum Event {
     /// A client's SYN reaches the server.
     Syn(u32),
-    /// Its request does.
+    /// A client's request reaches the server.
     Request(u32),
     /// The head of the queue leaves.
     Depart,
@@ -119,10 +119,10 @@ enum Event {
     Poll,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
-    /// In milliseconds, by request; NaN where it did not finish.
+    /// The response times in milliseconds, by request; NaN where one did not finish.
     pub response_ms: Vec<f64>,
     /// Time, rate of the pacer, mean queue since the last point in seconds,
     /// bytes departed since the last point.
@@ -154,7 +154,7 @@ impl Report {
         self.response_ms.iter().filter(|t| !t.is_finite()).count()
     }
 
-    /// The mean of `of` over the points from `from` to `to` seconds.
+    /// Returns the mean of `of` over the points from `from` to `to` seconds.
     pub(crate) fn average(&self, from: f64, to: f64, of: impl Fn(&Point) -> f64) -> f64 {
         let points: Vec<f64> = self
             .trajectory
@@ -165,7 +165,7 @@ impl Report {
         points.iter().sum::<f64>() / points.len() as f64
     }
 
-    /// For study: `SPRAT_TRAJECTORY=1 cargo test ... -- --nocapture`.
+    /// Prints the trajectory for study: `SPRAT_TRAJECTORY=1 cargo test ... -- --nocapture`.
     pub(crate) fn print(&self, name: &str) {
         if std::env::var_os("SPRAT_TRAJECTORY").is_none() {
             return;
@@ -184,7 +184,7 @@ impl Report {
     }
 }
 
-/// Interval of [`Report::trajectory`].
+/// The interval between the points of [`Report::trajectory`].
 const POINT: Duration = Duration::from_millis(250);
 
 pub(crate) struct Sim<C> {
@@ -196,7 +196,7 @@ pub(crate) struct Sim<C> {
     egress: Egress,
     control: C,
     conns: Vec<Connection>,
-    /// By flow index: its connection.
+    /// The connection of each flow, by the flow's index.
     flows: Vec<u32>,
     queue: VecDeque<Packet>,
     queued_bytes: u64,

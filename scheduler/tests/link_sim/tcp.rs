@@ -99,8 +99,8 @@ impl Connection {
         Some(segment)
     }
 
-    /// When a packet that left the uplink at `now` has left the slowest link
-    /// behind it.
+    /// Returns when a packet that left the uplink at `now` has left the slowest
+    /// link behind it.
     pub(super) fn through_path(&mut self, now: Time, wire_bytes: u64) -> Time {
         if let Some(rate) = self.path_bits_per_s {
             let nanos = wire_bytes * 8_000_000_000 / rate;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use super::{COST, HEAD, Rng};
 
-/// A client asks.
+/// A request of a client, and its response.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub at: Duration,
-    /// Of the body.
+    /// The bytes of the response's body.
     pub bytes: u64,
-    /// Without any queue.
+    /// The round-trip time without any queue.
     pub rtt: Duration,
     pub network: u64,
     /// The slowest link behind the uplink.

@@ -176,7 +176,7 @@ impl Model {
         assert!(before.is_none(), "{ticket:?} is somebody else's place");
     }
 
-    /// Somebody who is there.
+    /// Returns the ticket of a request that is there.
     fn pick(&self, bytes: &mut Bytes<'_>) -> Option<Ticket> {
         let index = usize::from(bytes.next()?);
         let index = index.checked_rem(self.present.len())?;
@@ -197,7 +197,7 @@ impl Model {
         }
     }
 
-    /// What has become of those who waited.
+    /// Notes which of the waiting requests were started or refused.
     fn poll(&mut self) {
         while let Some(event) = self.station.poll() {
             match event {
@@ -240,7 +240,7 @@ impl Model {
         assert_eq!(arrived, self.arrived);
     }
 
-    /// Nobody is stuck, and nothing is left.
+    /// Ends all requests, and checks that none is stuck and nothing is left.
     fn finish_all(&mut self) {
         let mut rounds = 0;
         while let Some((ticket, place)) = self.present.values().next().copied() {

@@ -152,7 +152,7 @@ impl Egress {
                 self.link.rest(now, Some(until));
                 return Grant::Wait { until };
             }
-            Next::Nobody => {
+            Next::Idle => {
                 self.link.rest(now, None);
                 return Grant::Idle;
             }

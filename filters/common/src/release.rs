@@ -85,7 +85,7 @@ enum Turn {
     /// The response begins now.
     Begins(StreamId),
     /// The lane has no response that waits for the link or for another response.
-    Nobody,
+    Empty,
     /// The first response has to wait until the link or the lane is free.
     Waits,
 }
@@ -188,7 +188,7 @@ impl Release {
             loop {
                 let id = match self.begin(now, lane, host) {
                     Turn::Begins(id) => id,
-                    Turn::Nobody => break,
+                    Turn::Empty => break,
                     // The smaller response goes first.
                     Turn::Waits => return found,
                 };
@@ -213,7 +213,7 @@ impl Release {
     /// Lets the first response of a lane begin, if link and lane are free.
     fn begin(&mut self, now: Time, lane: usize, host: &mut dyn Host) -> Turn {
         if self.lanes[lane].egress().urgency(now).is_none() {
-            return Turn::Nobody;
+            return Turn::Empty;
         }
         self.attempts += 1;
         let holder = self.holder(self.attempts);
@@ -231,10 +231,10 @@ impl Release {
             if lane > 0 {
                 leave(&place(lane), holder, host);
             }
-            return Turn::Nobody;
+            return Turn::Empty;
         };
         let Some(response) = self.responses.get_mut(&id) else {
-            return Turn::Nobody;
+            return Turn::Empty;
         };
         response.held = false;
         response.number = holder.response;

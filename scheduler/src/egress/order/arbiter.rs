@@ -27,7 +27,7 @@ pub(super) enum SlotTurn {
     /// The slot whose flow is next, which is no longer in the queue.
     Slot(u32),
     /// The link stays idle until `until`; without one, until something else happens.
-    Nobody { until: Option<Time> },
+    Idle { until: Option<Time> },
 }
 
 /// A class's place in the order: the least goes first. The order of the fields is the
@@ -291,13 +291,13 @@ impl Arbiter {
             }
         }
         let Some((key, slot, seated)) = best else {
-            return SlotTurn::Nobody { until };
+            return SlotTurn::Idle { until };
         };
         if key.idle_only
             && let Some(at) = self.gate.hold(now)
         {
             wait(at);
-            return SlotTurn::Nobody { until };
+            return SlotTurn::Idle { until };
         }
         self.gate.settle(now);
         self.virtual_times[usize::from(key.level)] = key.virtual_time;

@@ -30,7 +30,7 @@ pub(crate) enum Next {
     /// The earliest time at which a flow may be granted anything.
     At(Time),
     /// The queue has no flow that may be granted anything.
-    Nobody,
+    Idle,
 }
 
 /// The flows that are ready, in order.
@@ -71,7 +71,7 @@ impl Ready {
     pub(super) fn next(&mut self, now: Time) -> Next {
         match self {
             Self::Ranked(own) => match own.0.first() {
-                None => Next::Nobody,
+                None => Next::Idle,
                 Some((_, slot)) => {
                     own.0.remove(&mut own.1, slot);
                     Next::Slot(slot)
@@ -79,8 +79,8 @@ impl Ready {
             },
             Self::Arbited(arbiter) => match arbiter.take(now) {
                 SlotTurn::Slot(slot) => Next::Slot(slot),
-                SlotTurn::Nobody { until: Some(until) } => Next::At(until),
-                SlotTurn::Nobody { until: None } => Next::Nobody,
+                SlotTurn::Idle { until: Some(until) } => Next::At(until),
+                SlotTurn::Idle { until: None } => Next::Idle,
             },
         }
     }

@@ -45,7 +45,7 @@ impl Account for Record {
     }
 
     fn leave(&mut self) {
-        self.place = None;
+        self.leave_place();
     }
 
     fn complete(self: Box<Self>) {

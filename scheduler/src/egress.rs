@@ -266,7 +266,8 @@ impl Egress {
     /// What comes after a pause of 100 ms is ranked as a flow of unknown size that has just been
     /// opened. So is what comes after 10 ms, if the size is unknown and the flow has had at most
     /// a tenth of what the link carries since the pause before. A flow whose size is known
-    /// exactly is no stream, and has no pauses.
+    /// exactly is no stream, and has no pauses. A size that becomes known exactly in a pause stays
+    /// so, and an estimate outlasts a pause before the first byte.
     pub fn pause(&mut self, now: Time, id: FlowId) {
         if let Some(flow) = self.flows.get_mut(id) {
             flow.pause(now);

@@ -149,9 +149,14 @@ impl Pacer {
 
     /// Gives back what was debited and not sent. The link is free now at the
     /// earliest, with the credit of one that was idle: a refund that comes late,
-    /// when the bytes' time has passed, is no licence for a burst.
+    /// when the bytes' time has passed, is no licence for a burst. If the driver is late, the
+    /// link is as late as without the bytes, within what is made up for.
     pub fn refund(&mut self, now: Time, wire_bytes: u64) {
-        let earliest = self.free_at.min(now - self.credit);
+        let kept = match self.is_late(now) {
+            true => self.makes_up,
+            false => self.credit,
+        };
+        let earliest = self.free_at.min(now - kept);
         self.free_at = (self.free_at - self.time_for(wire_bytes)).max(earliest);
     }
 

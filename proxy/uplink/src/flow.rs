@@ -228,6 +228,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_waits_at_a_low_rate_is_served_soon_once_it_rises() {
+        let link = PacedLink::new(
+            // 1,000 bytes take more than a minute.
+            Pacer::exact(100),
+            EgressPolicy {
+                max_flows: 8,
+                ..EgressPolicy::new(Discipline::Srpt)
+            },
+        );
+        let work = LocalSet::new();
+        let served = work.run_until(async {
+            let worker = WorkerLink::new(Arc::clone(&link)).unwrap();
+            let grants = spawn_local(worker.driver().run());
+            let (mut first, mut second) = (open(&worker), open(&worker));
+            grant(&mut first).await;
+            let waits = spawn_local(async move { grant(&mut second).await });
+            tokio::time::sleep(MS).await;
+            link.set_rate(100_000_000);
+            let served = timeout(10_000 * MS, waits).await;
+            grants.abort();
+            served
+        });
+        assert_eq!(served.await.unwrap().unwrap(), 1_000);
+    }
+
+    #[tokio::test]
     async fn who_waits_for_the_timer_of_a_worker_that_ends_is_served_all_the_same() {
         let link = PacedLink::new(
             // 1,000 bytes take about 0.2 s.

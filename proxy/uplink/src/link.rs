@@ -27,6 +27,9 @@ use super::ledger::{HORIZON, Settled};
 use super::timer::Timer;
 use crate::seldom::Seldom;
 
+/// The lateness of a timer up to which the scheduler makes up for it.
+const LATE_MAX: Duration = Duration::from_millis(10);
+
 /// The uplink's scheduler and the tasks that wait for it.
 pub struct PacedLink {
     epoch: Instant,
@@ -56,6 +59,18 @@ pub(super) struct State {
 }
 
 impl State {
+    /// Returns the wakers of those that wait, if the timer that is set would fire far too late, as
+    /// after a rise of the rate: the first of them to look sets another.
+    fn overslept(&mut self, now: Time) -> Vec<Waker> {
+        let due = self.desk.next_wakeup().map(|at| at.max(now));
+        let set = due.zip(self.timer_at);
+        if set.is_none_or(|(due, at)| at.since(due) <= LATE_MAX) {
+            return Vec::new();
+        }
+        self.timer_at = None;
+        self.desk.waiting().cloned().collect()
+    }
+
     /// Debits wire bytes that no grant covers.
     fn debit(&mut self, now: Time, wire_bytes: u64) {
         let before = self.desk.egress().stats();
@@ -213,7 +228,10 @@ impl PacedLink {
 
     /// Changes the link's rate.
     pub(crate) fn set_rate(&self, rate_bits_per_s: u64) {
-        self.apply_rate(&mut self.lock(), rate_bits_per_s);
+        let mut state = self.lock();
+        let woken = self.apply_rate(&mut state, rate_bits_per_s);
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Changes the link's rate to what a search, by its number, has found; returns whether that
@@ -223,17 +241,24 @@ impl PacedLink {
         // this lock: whichever of the two is here first, the given rate stays.
         let mut state = self.lock();
         let goes_on = self.auto.goes_on(search);
-        if goes_on {
-            self.apply_rate(&mut state, rate_bits_per_s);
-        }
+        let woken = match goes_on {
+            true => self.apply_rate(&mut state, rate_bits_per_s),
+            false => Vec::new(),
+        };
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
         goes_on
     }
 
-    fn apply_rate(&self, state: &mut State, rate_bits_per_s: u64) {
+    /// Changes the rate. The caller must wake the tasks that are returned once the lock is
+    /// released.
+    #[must_use]
+    fn apply_rate(&self, state: &mut State, rate_bits_per_s: u64) -> Vec<Waker> {
         let now = self.now();
         state.desk.set_rate(now, rate_bits_per_s);
         self.rate_bits_per_s
             .store(rate_bits_per_s, Ordering::Relaxed);
+        state.overslept(now)
     }
 
     /// Returns the rate, in bits per second on the wire.

@@ -13,7 +13,7 @@ use sprat_net::begun::with_held;
 use sprat_net::error::Reason;
 use sprat_scheduler::counterfactual::Network;
 use sprat_scheduler::desk::HEAD_WAIT;
-use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Mark, Size};
+use sprat_scheduler::{AtCapacity, FlowSpec, Lane, Mark, Size, WireCost};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
@@ -122,10 +122,7 @@ where
     } else {
         0
     };
-    let whole = |bytes: u64| {
-        let frames = bytes.div_ceil(gauge.cost().payload_in(1));
-        bytes + head + frames * framing
-    };
+    let whole = |bytes: u64| whole_bytes(bytes, head, framing, gauge.cost());
     let whole = match size {
         Size::Exact(bytes) => Size::Exact(whole(bytes)),
         Size::Estimate { bytes, confidence } => Size::Estimate {
@@ -423,6 +420,14 @@ impl<B: Body<Data = Bytes, Error: Unpin> + Unpin, C: Course + Unpin> Body for Pa
     }
 }
 
+/// Returns the bytes of a response with a body of `bytes`, with its head and the `framing` of each
+/// frame. An endpoint may announce any length: what no number holds is the largest.
+fn whole_bytes(bytes: u64, head: u64, framing: u64, cost: WireCost) -> u64 {
+    let frames = bytes.div_ceil(cost.payload_in(1));
+    let whole = bytes.saturating_add(head);
+    whole.saturating_add(frames.saturating_mul(framing))
+}
+
 /// Estimates the bytes of a response's head, a few over rather than under. HTTP/2 writes a field
 /// that it has written before in a byte or two, and others in about three quarters of their
 /// length (RFC 7541). The exact number is known when the head is written.
@@ -452,4 +457,18 @@ fn text_bytes<B>(response: &Response<B>) -> u64 {
         }
     }
     (STATUS_LINE + reason + fields + date + framing) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_that_leaves_no_room_for_a_head_is_the_largest() {
+        let whole = |bytes| whole_bytes(bytes, 100, FRAME_HEADER, WireCost::ETHERNET_IPV4);
+        assert_eq!(whole(0), 100);
+        assert_eq!(whole(1_449), 1_449 + 100 + 2 * FRAME_HEADER);
+        // The most that hyper takes for a length.
+        assert_eq!(whole(u64::MAX - 2), u64::MAX);
+    }
 }

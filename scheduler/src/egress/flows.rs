@@ -125,9 +125,15 @@ impl Flow {
         if !self.pauses.end(now, link, &self.cost, &self.view) {
             return false;
         }
-        self.before_pause = self.before_pause.saturating_add(self.view.attained);
-        self.view.attained = 0;
-        self.view.size = Size::Unknown;
+        let sent = std::mem::take(&mut self.view.attained);
+        self.before_pause = self.before_pause.saturating_add(sent);
+        self.view.size = match self.view.size {
+            // It has become known in the pause.
+            Size::Exact(bytes) => Size::Exact(bytes.saturating_sub(sent)),
+            // What the source takes before its first byte says nothing of the size.
+            estimate if sent == 0 => estimate,
+            _ => Size::Unknown,
+        };
         self.view.arrival = now;
         self.is_complete = false;
         self.view.seq = seq;

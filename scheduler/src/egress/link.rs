@@ -157,8 +157,9 @@ impl Link {
         taken
     }
 
-    /// Gives back bytes that were taken and not sent.
+    /// Gives back bytes that were taken and not sent. A link that had nothing to send is not late.
     pub(super) fn give_back(&mut self, now: Time, wire_bytes: u64) {
+        self.end_rest(now);
         self.pacer.refund(now, wire_bytes);
     }
 

@@ -227,6 +227,31 @@ fn what_waits_for_a_place_has_it_after_a_second_as_well() {
     near(&[bytes_since(&driver, 1, 0)], &[100]);
 }
 
+/// Checks that a response that was given its place, and then the floor went before it, has the
+/// floor itself.
+#[test]
+fn what_has_a_place_and_had_no_turn_has_it_after_a_second() {
+    let pool = ClassSpec {
+        max_concurrency: 1,
+        ..at_level(1)
+    };
+    let classes = vec![at_level(0), pool, at_level(2)];
+    let mut driver = floored(Discipline::Srpt, UNIT, classes, 50);
+    let arrive = |driver: &mut Driver, class, bytes| {
+        driver.arrive_as(class, sprat_scheduler::Size::Exact(bytes), bytes)
+    };
+    arrive(&mut driver, 2, MANY);
+    arrive(&mut driver, 0, 1_001);
+    // With the last byte the floor is owed one.
+    assert_eq!(driver.serve(1_001), "B".repeat(1_001));
+    let own = arrive(&mut driver, 1, MANY);
+    assert_eq!(driver.serve(1), "A");
+    arrive(&mut driver, 0, MANY);
+    driver.run_until(ms(12_000));
+    // It shares the floor with the level below.
+    near(&[bytes_since(&driver, own, 2_000)], &[2_500]);
+}
+
 #[test]
 fn a_lower_level_has_it_within_its_own_rate() {
     let rate = UNIT.rate_bits_per_s;

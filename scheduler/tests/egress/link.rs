@@ -231,6 +231,30 @@ fn a_late_link_waits_for_no_flow_that_has_no_more() {
     }
 }
 
+/// Checks that a late driver has the time back of which nothing was sent, within what is made up
+/// for, and that a link that has rested is no late one.
+#[test]
+fn what_a_late_driver_gives_back_is_not_lost() {
+    let (mut egress, [first, second]) = two_flows(10 * MBIT);
+    grant_to(&mut egress, ms(1000), first);
+    let now = ms(1005);
+    egress.offer(now, first, u64::MAX);
+    let before = egress.pacer().free_at();
+    grant_to(&mut egress, now, first);
+    assert!(egress.pacer().free_at() > before);
+    egress.written(now, first, 0);
+    assert_eq!(egress.pacer().free_at(), before);
+    egress.refund(now, u64::MAX);
+    assert_eq!(egress.pacer().free_at(), ms(995));
+    for flow in [first, second] {
+        egress.offer(now, flow, 0);
+    }
+    assert_eq!(egress.grant(now), Grant::Idle);
+    egress.refund(ms(2000), u64::MAX);
+    let credit = Duration::from_micros(200);
+    assert_eq!(egress.pacer().free_at(), ms(2000) - credit);
+}
+
 /// Checks that a driver is told when those who wait for another flow's turn may go: when the turn
 /// ends, and no sooner than the link is free.
 #[test]

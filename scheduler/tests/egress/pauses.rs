@@ -90,6 +90,37 @@ fn an_estimate_holds_until_the_first_pause() {
     assert_eq!(driver.serve(3), "AAA");
 }
 
+/// Checks the case of a body of no announced length all of whose rest comes at once.
+#[test]
+fn a_size_that_is_known_exactly_before_a_pause_ends_stays_known() {
+    let (mut driver, stream) = stream_and_download(Size::Unknown);
+    driver.egress.pause(driver.now, driver.clients[stream].id);
+    driver.pause(1);
+    driver.run_until(driver.now + std::time::Duration::from_millis(110));
+    driver.resize(stream, Size::Exact(100));
+    driver.resume(1);
+    driver.resume(stream);
+    // It has 50 left, the download 30.
+    assert_eq!(driver.serve(31), format!("{}A", "B".repeat(30)));
+}
+
+/// Checks the case of a backend that sends a head early.
+#[test]
+fn an_estimate_outlasts_what_the_source_takes_before_its_first_byte() {
+    let mut driver = Driver::new(Discipline::Srpt, UNIT);
+    let size = Size::Estimate {
+        bytes: 50,
+        confidence: 0.9,
+    };
+    let page = driver.arrive_as(0, size, 50);
+    driver.pause(page);
+    driver.egress.pause(driver.now, driver.clients[page].id);
+    driver.run_until(ms(150));
+    driver.arrive(30);
+    driver.resume(page);
+    assert_eq!(driver.serve(31), format!("{}A", "B".repeat(30)));
+}
+
 #[test]
 fn a_client_that_takes_nothing_is_no_pause_and_an_exact_size_stays() {
     let (mut driver, stream) = stream_and_download(Size::Unknown);

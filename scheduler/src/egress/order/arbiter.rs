@@ -381,6 +381,11 @@ impl Arbiter {
         next.map(|(_, slot)| slot)
     }
 
+    /// Returns whether a flow has no place in its class's pool, and needs one to be served.
+    pub(super) fn lacks_place(&self, class: usize, slot: u32) -> bool {
+        self.classes[class].is_limited() && self.seated.get(slot as usize) != Some(&true)
+    }
+
     /// Returns whether a flow has a place in its class's pool that another one waits for.
     pub(super) fn is_place_wanted(&self, class: usize, slot: u32) -> bool {
         let class = &self.classes[class];

@@ -155,7 +155,7 @@ impl Marks {
             return;
         }
         let lane = self.out_lane(flow);
-        match is_out(ready, flow) {
+        match is_out(ready, flow, slot) {
             true => self.out.insert(lane, slot, rank),
             false => self.out.remove(lane, slot),
         }
@@ -201,7 +201,7 @@ impl Marks {
 }
 
 /// Returns whether a flow that stands in the queue is marked OUT.
-fn is_out(ready: &Ready, flow: &Flow) -> bool {
+fn is_out(ready: &Ready, flow: &Flow, slot: u32) -> bool {
     // Without a place in its class's pool it waits for that.
-    flow.view.mark == Mark::Out && (flow.begun || !ready.is_limited(flow.class()))
+    flow.view.mark == Mark::Out && !ready.lacks_place(flow.class(), slot)
 }

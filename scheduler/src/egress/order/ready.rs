@@ -179,6 +179,14 @@ impl Ready {
         }
     }
 
+    /// Returns whether a flow has no place in its class's pool, and needs one to be served.
+    pub(super) fn lacks_place(&self, class: usize, slot: u32) -> bool {
+        match self {
+            Self::Ranked(_) => false,
+            Self::Arbited(arbiter) => arbiter.lacks_place(class, slot),
+        }
+    }
+
     /// Returns whether a flow has a place in its class's pool that another one waits for.
     pub(super) fn is_place_wanted(&self, class: usize, slot: u32) -> bool {
         match self {

@@ -94,9 +94,9 @@ fn what(per: Per) -> &'static str {
 
 fn cardinality() -> String {
     let mut out = "## How many series\n\n\
-        What makes series is configured; nothing that a client sends does, but for the networks\n\
-        that clients come from, whose number is bounded, and of which one changes a minute at\n\
-        most. The number of workers makes none: what they count is summed up. At most there are\n\n"
+        The configuration decides how many series there are. Clients add none, except by the\n\
+        networks that they come from: their number is bounded, and at most one changes in a\n\
+        minute. More workers add none: Sprat adds up their counts. At most there are\n\n"
         .to_owned();
     let all = coefficients();
     let term = |(per, times): (&Vec<Per>, &usize)| {
@@ -123,9 +123,10 @@ fn cardinality() -> String {
     writeln!(
         out,
         "\nFive clusters by name, with twenty endpoints in all, four classes, and two listeners\n\
-         with a certificate each: {sum}. Fewer where something is not configured: the queues of\n\
-         `policy: srq`, TLS, the PROXY protocol, a shared store. A class that a reload has removed\n\
-         stays until the process ends; all else goes with the configuration that had it."
+         with a certificate each make {sum} series. There are fewer if the queues of\n\
+         `policy: srq`, TLS, the PROXY protocol or a shared store are not configured. The series\n\
+         of a class that a reload removed stay until the process ends; all others end with their\n\
+         configuration."
     )
     .unwrap();
     out

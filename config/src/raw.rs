@@ -305,8 +305,8 @@ record! {
         /// since its last turn. A response takes part once it is a second old. So every
         /// response moves, even if clients ask for more than the link carries. Under
         /// `policy: fair`, `fcfs` and `srq`, and under `edf` unless some classes have a
-        /// `deadline` and others none, it is for classes of lower levels alone. Without
-        /// effect under `engine: kernel` and `rate: unlimited`.
+        /// `deadline` and others none, only classes of lower levels get it. Without effect
+        /// under `engine: kernel` and `rate: unlimited`.
         default("5%") floor: FloorPercent,
         /// Calculate how long each response would have taken under `policy: fair`, so that the
         /// metrics and the admin listener tell what the policy gains. Without effect under

@@ -43,7 +43,7 @@ record! {
         /// Refuse a request whose response would begin after the `deadline`, instead of
         /// delaying it.
         default("false") drop_late: Flag,
-        /// What a response is worth. Under `order: value` the waiting request with the highest
+        /// The value of a response. Under `order: value` the waiting request with the highest
         /// value goes first. `order: vrd`, and `policy: vrd` and `srq` on the uplink, use it
         /// too.
         default("1") value: Count<0, 1_000_000>,

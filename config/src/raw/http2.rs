@@ -19,8 +19,8 @@ record! {
         default("64KB") initial_stream_window_size: Window,
         /// Flow-control window of all requests of a connection together: the bytes of bodies
         /// that one connection may have in memory. `auto` has room for the window of each of
-        /// its requests. With less, bodies of requests that wait can keep those of others
-        /// from coming.
+        /// its requests. In a smaller window, the bodies of requests that wait can take all the
+        /// room, so that no other request's body comes.
         default("auto") initial_connection_window_size: Or<Auto, Window>,
         /// Which of the priorities that clients ask for order the responses of a connection.
         default("urgency") priorities: Priorities,

@@ -4,7 +4,7 @@
 //! The hosts are network namespaces joined by a veth pair. Everything of the
 //! farm (origins, proxies) runs in one, the client in the other; the farm's
 //! end of the pair is limited by a token bucket with a queue of 100 packets
-//! before it, as TOCS03 describes its router.
+//! before it, as many as TOCS03's server has in its transmit queue.
 
 pub(crate) mod tools;
 
@@ -67,7 +67,7 @@ struct NameArgs {
 
 /// A full Ethernet frame as tc counts it: 14 + 1500 bytes.
 const FRAME_BYTES: u32 = 1514;
-/// The bytes of the queue of TOCS03's router, 100 packets.
+/// The bytes of the transmit queue of TOCS03's server, 100 packets.
 const QUEUE_BYTES: u32 = 100 * FRAME_BYTES;
 /// The least depth of the token bucket: two full packets, and room for rounding.
 const BURST_BYTES_MIN: u64 = 3100;

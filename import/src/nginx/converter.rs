@@ -423,7 +423,7 @@ impl<'a> Converter<'a, '_> {
             }
             let Some(network) = normal_network(network) else {
                 let told = match allows {
-                    true => "clients are told apart by addresses: this one lets nobody in",
+                    true => "clients are told apart by addresses: this one lets no client in",
                     false => "clients are told apart by addresses: all are kept out",
                 };
                 self.ledger.not(own.id, told);

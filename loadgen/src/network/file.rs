@@ -376,7 +376,7 @@ impl TryFrom<QueueFile> for QueueKind {
 /// A full packet of IP, the least that a queue has room for.
 const PACKET_BYTES: u64 = 1500;
 const ETHERNET_BYTES: u32 = 14;
-/// The queue of TOCS03's router, in packets.
+/// The transmit queue of TOCS03's server, in packets.
 const DROPTAIL_PACKETS: u64 = 100;
 /// The queue of SFD02's routers, in packets.
 const SFD_PACKETS: u64 = 50;

@@ -147,7 +147,7 @@ pub(crate) fn document(cases: &[Case]) -> String {
          what was meant as something else.\n\n\
          Each cell has the status of every answer on the connection; the last is that of the\n\
          harmless request, where the message leaves the connection usable. In bold: the origin\n\
-         behind got what it could not read in one way only, or a request that nobody meant.\n\n\
+         behind got what it could not read in one way only, or a request that no client meant.\n\n\
          | group | message | Sprat | why |",
         cases.len()
     );

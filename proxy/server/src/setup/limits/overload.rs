@@ -1,8 +1,8 @@
 //! The watch over the memory of the process, by which load is shed before memory runs out.
 //!
-//! What is counted is what the kernel counts, and would end the process for:
-//! resident memory, with every buffer of ours and of the libraries in it. A
-//! sum of buffers would miss what lies between them, and cost every chunk.
+//! Sprat counts resident memory, by which the kernel's out-of-memory killer decides, too. Every
+//! buffer of Sprat and of its libraries is in it. A sum of buffers would miss what lies between
+//! them, and would cost something with every chunk.
 
 use std::fs::File;
 use std::io;

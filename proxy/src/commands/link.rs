@@ -69,7 +69,7 @@ pub(crate) fn run(config: &Config, action: LinkAction) -> anyhow::Result<String>
         LinkAction::Plan => Ok(plan.commands.join("\n")),
         LinkAction::Apply { replace } => {
             let shown = run_command(&format!("tc qdisc show dev {device}"))?;
-            if let Some(set) = set_by_others(&shown) {
+            if let Some(set) = configured_root(&shown) {
                 if !replace && !is_ours(&shown) {
                     bail!(
                         "{device} has a queueing discipline that Sprat did not set ({set}): \
@@ -231,7 +231,7 @@ fn is_ours(shown: &str) -> bool {
 
 /// Returns the root discipline in the output of `tc qdisc show`, unless the kernel put it there by
 /// itself: its handle is 0 then.
-fn set_by_others(shown: &str) -> Option<&str> {
+fn configured_root(shown: &str) -> Option<&str> {
     let root = shown.lines().find(|line| line.contains(" root "))?;
     (!root.contains(" 0: root")).then(|| root.trim())
 }
@@ -343,8 +343,8 @@ mod tests {
         assert!(is_ours("qdisc htb 1: root refcnt 2 r2q 10 default 0x10"));
         assert!(!is_ours("qdisc tbf 8001: root refcnt 2 rate 10Mbit"));
         assert!(!is_ours("qdisc pfifo 10: parent 1:10 limit 1000p"));
-        assert_eq!(set_by_others("qdisc noqueue 0: root refcnt 2 "), None);
+        assert_eq!(configured_root("qdisc noqueue 0: root refcnt 2 "), None);
         let tbf = "qdisc tbf 8001: root refcnt 2 rate 10Mbit";
-        assert_eq!(set_by_others(tbf), Some(tbf));
+        assert_eq!(configured_root(tbf), Some(tbf));
     }
 }

@@ -173,6 +173,7 @@ struct Found {
 fn sweep(scale: Scale, resource: &Resource) -> anyhow::Result<Measured> {
     let background = scale.pick(&BACKGROUND[..3], &BACKGROUND[..], &BACKGROUND[..]);
     let mut measured = Measured::default();
+    let mut bounded: f64 = 0.0;
     for ((name, clients), plot) in resource.foreground.into_iter().zip(resource.plots) {
         for mechanism in Mechanism::ALL {
             let all = on_all_cores(background, |&others| {
@@ -183,6 +184,10 @@ fn sweep(scale: Scale, resource: &Resource) -> anyhow::Result<Measured> {
             let most = growths.fold(0.0, f64::max);
             let of = format!("{name} {}", mechanism.name());
             measured.value(format!("{of} growth"), most);
+            measured.value(format!("{of} most"), most * alone);
+            if mechanism == Mechanism::Rate {
+                bounded = bounded.max(most);
+            }
             measured.value(format!("{name} alone"), alone);
             measured.value(format!("{name} utilisation"), all[0].utilisation);
             for (&others, own) in background.iter().zip(&all) {
@@ -195,6 +200,7 @@ fn sweep(scale: Scale, resource: &Resource) -> anyhow::Result<Measured> {
             }
         }
     }
+    measured.value("ltdrate growth most", bounded);
     Ok(measured)
 }
 

@@ -331,6 +331,13 @@ fn retrieval(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
             measured.value(format!("{name} {how} reduction"), 1.0 - own_s / dt_s);
         }
     }
+    for how in ["parallel", "sequential"] {
+        let names = PAGES.map(|(name, _)| format!("{name} {how} reduction"));
+        let found = names.iter().filter_map(|name| measured.values.get(name));
+        let found: Vec<f64> = found.copied().collect();
+        measured.value(format!("{how} reduction least"), least(&found));
+        measured.value(format!("{how} reduction most"), largest(&found));
+    }
 }
 
 /// Adds figure 9, with pages of the paper's web model in place of those of its trace.

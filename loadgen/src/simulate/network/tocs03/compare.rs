@@ -56,6 +56,12 @@ impl PolicyTimes {
         mean(self.sorted[from..].iter().map(|own| own.ms))
     }
 
+    /// Returns the mean response time of the workload's files above a size, in ms.
+    pub(super) fn above(&self, bytes: u64) -> f64 {
+        let from = self.sorted.partition_point(|own| own.bytes <= bytes);
+        mean(self.sorted[from..].iter().map(|own| own.ms))
+    }
+
     /// Returns the mean response time of the largest file, in ms.
     pub(super) fn probes_ms(&self) -> f64 {
         mean(self.probes_ms.iter().copied())
@@ -97,6 +103,14 @@ impl PolicyTimes {
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     sum / count
+}
+
+/// The gain of a half percentile of size.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BucketGain {
+    /// The percentile at which the half ends.
+    pub(super) percentile: f64,
+    pub(super) gain: f64,
 }
 
 /// The results of FAIR and another policy with the same requests.
@@ -158,6 +172,27 @@ impl PolicyComparison {
         let both = self.fair.by_percentile().into_iter();
         let both = both.zip(self.other.by_percentile());
         both.filter(|(fair, own)| own < fair).count() as f64 / BUCKETS as f64
+    }
+
+    /// Returns the gain of the half percentile of size that gains least.
+    pub(super) fn least_gain(&self) -> BucketGain {
+        let both = self.fair.by_percentile().into_iter();
+        let gains = both
+            .zip(self.other.by_percentile())
+            .map(|(fair, own)| fair / own);
+        let mut least = BucketGain {
+            percentile: f64::NAN,
+            gain: f64::NAN,
+        };
+        for (index, gain) in gains.enumerate() {
+            if least.gain.is_nan() || gain < least.gain {
+                least = BucketGain {
+                    percentile: 100.0 * (index + 1) as f64 / BUCKETS as f64,
+                    gain,
+                };
+            }
+        }
+        least
     }
 
     /// Returns the share of the bins of size that are faster than under FAIR.

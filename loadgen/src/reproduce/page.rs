@@ -120,7 +120,7 @@ fn write_paper(
         writeln!(
             page,
             "<figure>{svg}<figcaption>{}</figcaption></figure>",
-            escape(&plot.name.replace('-', " "))
+            escape(&plot.caption)
         )?;
     }
     page.write_str("</div>\n")?;

@@ -189,6 +189,8 @@ fn progress(line: &str) {
 pub(super) struct Drawn {
     pub(super) paper: String,
     pub(super) name: String,
+    /// The words below the plot.
+    pub(super) caption: String,
     pub(super) svg: String,
     /// The same plot, drawn for a telephone.
     pub(super) narrow: String,
@@ -211,12 +213,26 @@ pub(super) fn plots(runs: &[PaperRun], output: &Path) -> anyhow::Result<Vec<Draw
             drawn.push(Drawn {
                 paper: run.paper().to_owned(),
                 name: spec.name.to_owned(),
+                caption: caption(spec, run.about()),
                 svg: chart.svg()?,
                 narrow: chart.narrow_svg()?,
             });
         }
     }
     Ok(drawn)
+}
+
+/// Returns a plot's caption: its figure, its title, and the first sentence about its experiment.
+fn caption(spec: &PlotSpec, about: &str) -> String {
+    let (kind, number) = spec.name.split_once('-').unwrap_or(("figure", spec.name));
+    let number = number.trim_start_matches('0');
+    let figure = match kind {
+        "figure" => format!("Figure {number}"),
+        other => format!("Figure {number}, {other}"),
+    };
+    let first = about.split_once(". ").map_or(about, |(first, _)| first);
+    let first = first.trim_end_matches('.');
+    format!("{figure}: {}. {first}.", spec.title)
 }
 
 /// Makes the chart of a plot's points; `None` if no point can be drawn.

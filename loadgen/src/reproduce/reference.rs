@@ -48,6 +48,9 @@ pub(super) struct PaperRow {
     /// A claim without a number: it holds, or does not.
     #[serde(default)]
     pub(super) holds: bool,
+    /// Several numbers in words, of a row that is not comparable.
+    #[serde(default)]
+    pub(super) printed: Option<String>,
     /// The distance from the paper's number that ours may have, as a part of it.
     #[serde(default)]
     pub(super) tolerance: f64,

@@ -56,12 +56,18 @@ pub(super) fn check(papers: &[Paper], runs: &[PaperRun]) -> anyhow::Result<()> {
                 row.at_least.is_some(),
                 row.at_most.is_some(),
                 row.holds,
+                row.printed.is_some(),
             ];
             let count = numbers.into_iter().filter(|is_there| *is_there).count();
             ensure!(count == 1, "{}: {count} numbers, one is needed", told());
             ensure!(
                 row.from.is_some() != row.not_comparable.is_some(),
                 "{}: it is read from an experiment, or is not comparable",
+                told()
+            );
+            ensure!(
+                row.printed.is_none() || row.not_comparable.is_some(),
+                "{}: numbers in words cannot be compared",
                 told()
             );
             if let Some(from) = &row.from {
@@ -175,8 +181,11 @@ fn expected(row: &PaperRow) -> String {
     if let Some(least) = row.at_least {
         return format!("at least {}", shown(least));
     }
-    match row.at_most {
-        Some(most) => format!("at most {}", shown(most)),
+    if let Some(most) = row.at_most {
+        return format!("at most {}", shown(most));
+    }
+    match &row.printed {
+        Some(printed) => printed.clone(),
         None => holds(true).to_owned(),
     }
 }

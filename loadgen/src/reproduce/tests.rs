@@ -1,3 +1,6 @@
+#[path = "tests/coverage.rs"]
+mod coverage;
+
 use super::verdict::Verdict;
 use super::*;
 
@@ -66,6 +69,15 @@ fn a_row_that_lacks_something_is_found() {
     };
     assert!(checked(|row| row.figure = "99".to_owned()).contains("not listed"));
     assert!(checked(|row| row.holds = true).contains("2 numbers"));
+    let in_words = |row: &mut reference::PaperRow| {
+        *row = reference::PaperRow {
+            figure: row.figure.clone(),
+            printed: Some("5 and 7".to_owned()),
+            from: row.from.take(),
+            ..reference::PaperRow::default()
+        };
+    };
+    assert!(checked(in_words).contains("in words"));
     assert!(checked(|row| row.from = None).contains("is not comparable"));
     let other = |row: &mut reference::PaperRow| {
         row.from.as_mut().unwrap().run = "nowhere".to_owned();
@@ -95,6 +107,8 @@ fn a_row_is_reproduced_once_and_again_with_other_code() {
         page.contains("Five papers") && page.contains("<svg"),
         "{page}"
     );
+    let caption = "Figure 2a: Light foreground, 10 Mbit/s. A link of 10 Mbit/s shared";
+    assert!(page.contains(caption), "{page}");
     assert!(!page.contains("http://") && !page.contains("https://"));
     assert!(directory.path().join("EH99/figure-02a.svg").exists());
 }

@@ -31,11 +31,12 @@ Examples:
   # everything that can be simulated in minutes
   sprat-loadgen reproduce --quick
 
-  # one paper, and one figure of another
+  # one paper; one figure and one experiment of another
   sprat-loadgen reproduce SFD02
   sprat-loadgen reproduce SRQ06 'table IV' --quick
+  sprat-loadgen reproduce SRQ06 shift-uplink --quick
 
-  # those, and the rows over real sockets (root, another half an hour)
+  # all that is simulated, and the rows over real sockets (root, another hour)
   sudo sprat-loadgen reproduce --quick --lab
 
   # everything at full length, with rows over real sockets (root, hours)
@@ -44,7 +45,8 @@ pub struct ReproduceArgs {
     /// TOCS03, EH99, SFD02, SRQ06 or SDIS02 [default: all]
     #[arg(value_name = "PAPER")]
     pub paper: Option<String>,
-    /// Figures and tables of the paper, such as 9 or 'table IV' [default: all]
+    /// Figures and tables of the paper, such as 9 or 'table IV', or experiments, such as
+    /// shift-uplink [default: all]
     #[arg(value_name = "FIGURE", requires = "paper")]
     pub figures: Vec<String>,
     /// Short runs and few seeds, and nothing over real sockets: under 20 minutes
@@ -131,11 +133,16 @@ fn chosen(args: &ReproduceArgs, papers: &[Paper]) -> anyhow::Result<Vec<Paper>> 
             .join(", ")
     );
     for paper in &mut found {
-        let known: Vec<String> = paper.figures.iter().map(|own| own.figure.clone()).collect();
+        let mut known: Vec<String> = paper.figures.iter().map(|own| own.figure.clone()).collect();
+        for from in paper.rows.iter().filter_map(|row| row.from.as_ref()) {
+            if !known.contains(&from.run) {
+                known.push(from.run.clone());
+            }
+        }
         for figure in &args.figures {
             ensure!(
                 known.iter().any(|own| own.eq_ignore_ascii_case(figure)),
-                "{} has no figure `{figure}`: {}",
+                "{} has no figure or experiment `{figure}`: {}",
                 paper.name,
                 known.join(", ")
             );
@@ -144,7 +151,10 @@ fn chosen(args: &ReproduceArgs, papers: &[Paper]) -> anyhow::Result<Vec<Paper>> 
             let mut asked = args.figures.iter();
             args.figures.is_empty() || asked.any(|figure| figure.eq_ignore_ascii_case(own))
         };
-        paper.rows.retain(|row| is_asked(&row.figure));
+        paper.rows.retain(|row| {
+            let from = row.from.as_ref();
+            is_asked(&row.figure) || from.is_some_and(|from| is_asked(&from.run))
+        });
     }
     Ok(found)
 }
@@ -176,7 +186,10 @@ fn told(args: &ReproduceArgs, papers: &[Paper], found: &[Reproduced]) -> String 
         let of_paper = name.is_none_or(|name| own.paper.eq_ignore_ascii_case(name));
         let mut figures = args.figures.iter();
         let of_figure = args.figures.is_empty()
-            || figures.any(|figure| figure.eq_ignore_ascii_case(&own.figure));
+            || figures.any(|figure| {
+                figure.eq_ignore_ascii_case(&own.figure)
+                    || figure.eq_ignore_ascii_case(own.experiment())
+            });
         of_paper && of_figure
     };
     let asked: Vec<&Reproduced> = found.iter().filter(is_asked).collect();

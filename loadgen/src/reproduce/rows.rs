@@ -37,6 +37,13 @@ pub(super) struct Reproduced {
     pub(super) code: String,
 }
 
+impl Reproduced {
+    /// Returns the name of the experiment that our value is from; it is empty if there is none.
+    pub(super) fn experiment(&self) -> &str {
+        self.source.split_once(": ").map_or("", |(_, name)| name)
+    }
+}
+
 /// Checks that each row has a source, a number and a figure that is known.
 ///
 /// # Errors

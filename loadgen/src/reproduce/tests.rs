@@ -59,6 +59,19 @@ fn rows_over_real_sockets_are_run_where_they_are_asked_for() {
 }
 
 #[test]
+fn rows_are_chosen_by_figure_or_by_experiment() {
+    let (papers, runs) = (reference::all().unwrap(), run::all());
+    let names = |asked: &str| -> Vec<&'static str> {
+        let args = args(Path::new("unused"), "SRQ06", &[asked]);
+        let wanted = wanted(&args, Scale::Quick, &papers, &runs).unwrap();
+        wanted.iter().map(PaperRun::name).collect()
+    };
+    assert_eq!(names("shift-uplink"), ["shift-uplink"]);
+    assert_eq!(names("Table IV"), ["shift", "shift-uplink"]);
+    assert_eq!(names("14"), ["retrieval", "retrieval-uplink"]);
+}
+
+#[test]
 fn a_row_that_lacks_something_is_found() {
     let runs = run::all();
     let checked = |change: fn(&mut reference::PaperRow)| {

@@ -19,8 +19,17 @@ const READING: Count = Count::Ended;
 /// The loads of figures 11 to 15; at 1 Linux loses 5 %.
 const LOADS: [f64; 6] = [0.5, 0.75, 1.0, 1.25, 1.5, 2.0];
 
-/// The experiments of SRQ06's figures 9 to 15 and table IV.
-pub(crate) const EXPERIMENTS: [Experiment; 3] = [
+/// The pool of threads that the paper gives all schemes (V C): the core's order the requests that
+/// have a thread, and the others wait in order of arrival.
+const POOL: Option<usize> = Some(THREADS);
+
+/// The pool of an uplink, which has none: the core's schemes order all requests that are there.
+/// Linux has its threads all the same, and the bound on requests inside is the same for all.
+const UPLINK: Option<usize> = None;
+
+/// The experiments of SRQ06's figures 9 to 15 and table IV. Those of figures 9, 10 and 13 to 15
+/// and of table IV are there twice: with the paper's threads, and as on an uplink.
+pub(crate) const EXPERIMENTS: [Experiment; 5] = [
     Experiment {
         paper: "SRQ06",
         name: "shift",
@@ -37,7 +46,24 @@ pub(crate) const EXPERIMENTS: [Experiment; 3] = [
         }],
         expected_s: (10.0, 280.0),
         parameters: |scale| format!("{:?}", shift_plan(scale, READING)),
-        run: shift,
+        run: |scale| shift(scale, POOL),
+    },
+    Experiment {
+        paper: "SRQ06",
+        name: "shift-uplink",
+        about: "The same shift, where R-EDF, R-VRD and SRQ order all requests that are there, as \
+                an uplink does, rather than those that have one of 20 threads. Linux, the shift \
+                and the bound on requests inside are as there.",
+        plots: &[PlotSpec {
+            name: "figure-10-uplink",
+            title: "Size shift, all ordered: response times",
+            x: "response time (s)",
+            y: "share of requests",
+            linear_x: false,
+        }],
+        expected_s: (10.0, 280.0),
+        parameters: |scale| format!("{:?}, all ordered", shift_plan(scale, READING)),
+        run: |scale| shift(scale, UPLINK),
     },
     Experiment {
         paper: "SRQ06",
@@ -62,7 +88,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 3] = [
         ],
         expected_s: (60.0, 300.0),
         parameters: |scale| format!("{:?}", load_plan(scale, SrqService::Description)),
-        run: |scale| at_loads(scale, SrqService::Description),
+        run: |scale| at_loads(scale, SrqService::Description, POOL),
     },
     Experiment {
         paper: "SRQ06",
@@ -93,7 +119,42 @@ pub(crate) const EXPERIMENTS: [Experiment; 3] = [
         ],
         expected_s: (60.0, 300.0),
         parameters: |scale| format!("{:?}", load_plan(scale, SrqService::Retrieval)),
-        run: |scale| at_loads(scale, SrqService::Retrieval),
+        run: |scale| at_loads(scale, SrqService::Retrieval, POOL),
+    },
+    Experiment {
+        paper: "SRQ06",
+        name: "retrieval-uplink",
+        about: "The retrieval service at the same loads, where R-EDF, R-VRD and SRQ order all \
+                requests that are there, as an uplink does.",
+        plots: &[
+            PlotSpec {
+                name: "figure-13-uplink",
+                title: "Retrieval, all ordered: loss of throughput",
+                x: "load",
+                y: "requests refused (%)",
+                linear_x: true,
+            },
+            PlotSpec {
+                name: "figure-14-uplink",
+                title: "Retrieval, all ordered: mean response time",
+                x: "load",
+                y: "mean response time (s)",
+                linear_x: true,
+            },
+            PlotSpec {
+                name: "figure-15-uplink",
+                title: "Retrieval at load 2, all ordered: response times",
+                x: "response time (s)",
+                y: "share of requests",
+                linear_x: false,
+            },
+        ],
+        expected_s: (60.0, 300.0),
+        parameters: |scale| {
+            let plan = load_plan(scale, SrqService::Retrieval);
+            format!("{plan:?}, all ordered")
+        },
+        run: |scale| at_loads(scale, SrqService::Retrieval, UPLINK),
     },
 ];
 
@@ -117,35 +178,37 @@ fn load_plan(scale: Scale, service: SrqService) -> LoadPlan {
     }
 }
 
-/// Returns the schemes. All of the core's have the default pool of 20 threads, as in the paper
-/// (V C): they order the requests that have a thread, and the others wait in order of arrival.
-fn schemes() -> Vec<(&'static str, Scheme)> {
-    schemes_of(SLICE_NS, Some(THREADS))
+/// Returns the name of a figure's plot; without a pool it is another plot.
+fn plot(figure: &str, pool: Option<usize>) -> String {
+    let own = if pool.is_some() { "" } else { "-uplink" };
+    format!("{figure}{own}")
 }
 
-/// Runs the size shift by both readings.
-fn shift(scale: Scale) -> anyhow::Result<Measured> {
+/// Runs the size shift by both readings of whose times count.
+fn shift(scale: Scale, pool: Option<usize>) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
-    let found = shift_by(scale, READING, "", &mut measured)?;
+    let schemes = schemes_of(SLICE_NS, pool);
+    let found = shift_by(&schemes, shift_plan(scale, READING), "", &mut measured)?;
+    let figure = plot("figure-10", pool);
     for (&(name, _), own) in TABLE_IV.iter().zip(&found.0) {
         for (bound, share) in BOUNDS_S.iter().zip(own.within) {
-            measured.point("figure-10", name, *bound, share);
+            measured.point(&figure, name, *bound, share);
         }
     }
-    shift_by(scale, Count::Came, "came: ", &mut measured)?;
+    let came = shift_plan(scale, Count::Came);
+    shift_by(&schemes, came, "came: ", &mut measured)?;
     Ok(measured)
 }
 
 /// Runs the size shift by one reading, whose values get a prefix.
 fn shift_by(
-    scale: Scale,
-    count: Count,
+    schemes: &[(&'static str, Scheme)],
+    plan: ShiftPlan,
     prefix: &str,
     measured: &mut Measured,
 ) -> anyhow::Result<Schemes> {
-    let schemes = schemes();
-    let plan = shift_plan(scale, count).fitted(&schemes[0].1, FITTED_S)?;
-    let found = measure(&schemes, |scheme| plan.measure(scheme))?;
+    let plan = plan.fitted(&schemes[0].1, FITTED_S)?;
+    let found = measure(schemes, |scheme| plan.measure(scheme))?;
     measured.value(format!("{prefix}share of longer requests"), plan.share);
     for (&(name, _), own) in TABLE_IV.iter().zip(&found.0) {
         measured.value(format!("{prefix}{name} mean s"), own.mean_s);
@@ -162,6 +225,10 @@ fn shift_claims(found: &Schemes, prefix: &str, measured: &mut Measured) {
         format!("{prefix}figure 9 order"),
         order.is_sorted_by(|a, b| a < b),
     );
+    for other in ["edf", "vrd"] {
+        let ratio = found.mean_s("srq") / found.mean_s(other);
+        measured.value(format!("{prefix}srq over {other}"), ratio);
+    }
     let rates = || ALIKE.iter().map(|name| found.of(name).throughput_per_s);
     let (least, most) = (
         rates().fold(f64::MAX, f64::min),
@@ -181,8 +248,8 @@ fn shift_claims(found: &Schemes, prefix: &str, measured: &mut Measured) {
 }
 
 /// Runs a service at all loads.
-fn at_loads(scale: Scale, service: SrqService) -> anyhow::Result<Measured> {
-    let schemes = schemes();
+fn at_loads(scale: Scale, service: SrqService, pool: Option<usize>) -> anyhow::Result<Measured> {
+    let schemes = schemes_of(SLICE_NS, pool);
     let full = load_plan(scale, service).full(&schemes[0].1)?;
     let loads = scale.pick(&LOADS[2..3], &LOADS[..], &LOADS[..]);
     let mut found = Vec::new();
@@ -200,13 +267,14 @@ fn at_loads(scale: Scale, service: SrqService) -> anyhow::Result<Measured> {
         SrqService::Description => ("figure-11", "figure-12"),
         SrqService::Retrieval => ("figure-13", "figure-14"),
     };
+    let [loss, time, breakdown] = [loss, time, "figure-15"].map(|figure| plot(figure, pool));
     for own in &found {
         for (&(name, _), scheme) in TABLE_IV.iter().zip(&own.schemes.0) {
-            measured.point(loss, name, own.load, scheme.loss_percent);
-            measured.point(time, name, own.load, scheme.mean_s);
+            measured.point(&loss, name, own.load, scheme.loss_percent);
+            measured.point(&time, name, own.load, scheme.mean_s);
             let is_shown = service == SrqService::Retrieval && own.load == 2.0;
             for (bound, share) in BOUNDS_S.iter().zip(scheme.within).filter(|_| is_shown) {
-                measured.point("figure-15", name, *bound, share);
+                measured.point(&breakdown, name, *bound, share);
             }
         }
     }

@@ -5,7 +5,7 @@
 #
 #   QUICK=1                 what can be simulated in minutes; else with rows over real
 #                           sockets too, which takes root and hours
-#   QUICK=1 LAB=1           those minutes, and the rows over real sockets (root, half an hour)
+#   QUICK=1 LAB=1           those minutes, and the rows over real sockets (root, an hour)
 #   PAPER=SRQ06             that paper alone
 #   RESULTS=results/papers
 set -euo pipefail

@@ -66,6 +66,16 @@ pub(super) fn all() -> impl Iterator<Item = LabScript> {
             expected_s: 1500.0,
             values: &BACKGROUND,
         },
+        LabScript {
+            paper: "SRQ06",
+            name: "lab-shift",
+            about: "The size shift over 10 Mbit/s: bytes on the wire stand for processor time, and \
+                    Sprat's uplink orders all requests that are there: scripts/compare-shift.sh.",
+            script: "scripts/compare-shift.sh",
+            environment: &[],
+            expected_s: 1100.0,
+            values: &SHIFT,
+        },
     ]
     .into_iter()
 }
@@ -121,6 +131,23 @@ const BACKGROUND: [SummaryValue; 4] = [
     growth("heavy basic growth", &["heavy", "unmanaged"]),
     growth("light ltdrate growth", &["light", "rate"]),
     growth("heavy ltdrate growth", &["heavy", "rate"]),
+];
+
+const SHIFT: [SummaryValue; 4] = [
+    SummaryValue {
+        name: "srq change",
+        row: &["srq"],
+        over: None,
+        column: "change",
+    },
+    gain("srq over edf", &["srq"], &["edf"], "mean_s"),
+    gain("srq over vrd", &["srq"], &["vrd"], "mean_s"),
+    gain(
+        "linux throughput over srq",
+        &["fair-20"],
+        &["srq"],
+        "ended_per_s",
+    ),
 ];
 
 const fn gain(

@@ -48,7 +48,7 @@ figure_simulated_networks() {
 }
 
 figure_random_networks() {
-    said '^Breaches in \([0-9]*\) networks:$/networks=\1/'
+    said '^.*Breaches in \([0-9]*\) networks:$/networks=\1/'
     said '^- auto: \([0-9]*\), goodput \([0-9]*\), mean \([0-9]*\), largest 1% \([0-9]*\); mean .* \([0-9.]*\) on geometric average.*$/breaches=\1 of_goodput=\2 of_mean=\3 of_largest=\4 mean_of_better=\5/'
 }
 
@@ -208,6 +208,10 @@ figure_networks() {
         function worst(what, value, network) {
             if (value != "" && value + 0 > most[what]) { most[what] = value + 0; where[what] = network }
         }
+        # What was not measured has no figure, and is over its bar.
+        function told(what, value, network) {
+            if (value > 0) printf "%s=%.4f\nin=%s\n", what, value, network
+        }
         END {
             for (run in runs) {
                 if (goodput[run, "unlimited"] > 0)
@@ -215,10 +219,11 @@ figure_networks() {
                 if (largest[run, "unlimited"] > 0)
                     worst("largest", largest[run, "auto"] / largest[run, "unlimited"], runs[run])
             }
-            printf "auto_of_better=%.2f\nin=%s\n", most["better"], where["better"]
-            printf "auto_of_named=%.2f\nin=%s\n", most["named"], where["named"]
-            if (most["loss"] > 0) printf "auto_goodput=%.3f\nin=%s\n", 1 / most["loss"], where["loss"]
-            printf "auto_largest=%.2f\nin=%s\nfailed=%d\n", most["largest"], where["largest"], failed
+            told("auto_of_better", most["better"], where["better"])
+            told("auto_of_named", most["named"], where["named"])
+            if (most["loss"] > 0) told("auto_goodput", 1 / most["loss"], where["loss"])
+            told("auto_largest", most["largest"], where["largest"])
+            printf "failed=%d\n", failed
         }' "$out/summary.csv"
 }
 

@@ -140,12 +140,13 @@ for name, from_s in (each.split("=") for each in systems):
             if begins_s <= float(row["t_s"]) < ends_s:
                 came += 1
                 refused += is_refused
-            if row["error"]:
-                failed += not is_refused
-            elif begins_s <= float(row["start_s"]) + time_s < ends_s:
+                failed += bool(row["error"]) and not is_refused
+            if not row["error"] and begins_s <= float(row["start_s"]) + time_s < ends_s:
                 times_s.append(time_s)
     times_s.sort()
     ended = len(times_s)
+    if ended == 0:
+        sys.exit(f"{name}: no response has ended in the shift")
     mean_s = sum(times_s) / ended
     first_mean_s = first_mean_s or mean_s
     lines.append(

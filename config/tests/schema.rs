@@ -404,7 +404,11 @@ fn section(out: &mut String, name: &str, schema: &Value, variant_of: Option<&str
     out.push_str("| Key | Takes | Default | Meaning |\n|---|---|---|---|\n");
     for (key, property) in properties {
         let Some(text) = property["description"].as_str() else {
-            writeln!(out, "| `{key}` | `{name}` | required | The name of the variant. |").unwrap();
+            writeln!(
+                out,
+                "| `{key}` | `{name}` | required | The name of the variant. |"
+            )
+            .unwrap();
             continue;
         };
         let (meaning, takes) = text.split_once("\n\nTakes ").unwrap();

@@ -49,7 +49,7 @@ pub struct ReproduceArgs {
     /// shift-uplink [default: all]
     #[arg(value_name = "FIGURE", requires = "paper")]
     pub figures: Vec<String>,
-    /// Short runs and few seeds, and nothing over real sockets: under 20 minutes
+    /// Short runs and few seeds, and nothing over real sockets: half an hour or less
     #[arg(long)]
     pub quick: bool,
     /// With --quick, rows over real sockets as well, which a full run has: they take root

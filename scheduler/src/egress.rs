@@ -474,8 +474,8 @@ impl Egress {
     }
 
     /// Returns whether a flow has one of its class's places where these are bounded, all are
-    /// taken, and another flow waits for one. A flow has its place from its first grant until it
-    /// is closed.
+    /// taken, and another flow waits for one. A flow has its place from its first turn, even if
+    /// the floor takes that turn, until it is closed.
     pub fn is_place_wanted(&self, id: FlowId) -> bool {
         let flow = self.flows.get(id);
         flow.is_some_and(|flow| self.order.is_place_wanted(flow.class(), id.slot()))

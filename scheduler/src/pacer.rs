@@ -149,8 +149,9 @@ impl Pacer {
 
     /// Gives back what was debited and not sent. The link is free now at the
     /// earliest, with the credit of one that was idle: a refund that comes late,
-    /// when the bytes' time has passed, is no licence for a burst. If the driver is late, the
-    /// link is as late as without the bytes, within what is made up for.
+    /// when the bytes' time has passed, is no licence for a burst. If the driver is late
+    /// even with the bytes debited, the link is as late as without them, within what is made up
+    /// for.
     pub fn refund(&mut self, now: Time, wire_bytes: u64) {
         let kept = match self.is_late(now) {
             true => self.makes_up,

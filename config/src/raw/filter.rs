@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{
-    Admission, Class, ClassRule, Dispatch, Estimator, Limit, Match, Policy, SizeRange, Timeout,
-    WaitQueue,
+    Admission, Class, ClassRule, Dispatch, Estimator, FloorPercent, Limit, Match, Policy,
+    SizeRange, Timeout, WaitQueue,
 };
 use crate::addresses::Host;
 use crate::containers::{ByName, List, Or};
@@ -58,6 +58,13 @@ record! {
         /// Responses in progress: on each worker in the proxy-wasm filter, on all workers together
         /// in the dynamic module. One over it is sent unpaced.
         default("65536") max_flows: Limit,
+        /// The share of the link, from 0% to 50%, for the response that has waited longest since
+        /// its last turn. A response takes part once it is a second old. The proxy-wasm filter
+        /// gives it within each worker, and with `hold: heads` only among responses of like size
+        /// (to 8 KB, to 32 KB, larger): smaller ones begin first. Under `policy: fair`, `fcfs` and `srq`,
+        /// and under `edf` unless some classes have a `deadline` and others none, only classes of
+        /// lower levels get it.
+        default("5%") floor: FloorPercent,
     }
 
     /// Sources that tell a response's size before the response begins.

@@ -51,6 +51,7 @@ fn uplink(raw: &raw::FilterUplink, reporter: &mut Reporter<'_>) -> Option<Filter
         policy: policy?,
         hold: raw.hold.get()?.value().copied(),
         max_flows: count(&raw.max_flows)?,
+        floor_percent: raw.floor.copied()?.0,
     })
 }
 

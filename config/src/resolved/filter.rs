@@ -39,6 +39,8 @@ pub struct FilterUplink {
     pub hold: Option<Hold>,
     /// The most responses in progress; one over it is sent unpaced.
     pub max_flows: usize,
+    /// The part of the link for the response that has waited longest, in percent.
+    pub floor_percent: u8,
 }
 
 /// The part of a response that a filter holds.

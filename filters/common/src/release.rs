@@ -100,6 +100,7 @@ impl Release {
     ) -> Self {
         let policy = EgressPolicy {
             max_flows: uplink.max_flows,
+            floor_percent: uplink.floor_percent,
             guard_factor: f64::MAX,
             classes: classes.iter().map(|class| class.spec.clone()).collect(),
             grants: Grants::Whole,

@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) policy: Discipline,
     /// The most responses in progress.
     pub(crate) max_flows: usize,
+    /// The part of the link for the response that has waited longest, in percent.
+    pub(crate) floor_percent: u8,
     /// The priority classes, each under the number that it has in every configuration of this link.
     pub(crate) classes: Vec<ClassSpec>,
 }
@@ -38,6 +40,7 @@ impl Settings {
     fn egress_policy(&self) -> EgressPolicy {
         EgressPolicy {
             max_flows: self.max_flows,
+            floor_percent: self.floor_percent,
             classes: self.classes.clone(),
             grants: Grants::Whole,
             ..EgressPolicy::new(self.policy.clone())

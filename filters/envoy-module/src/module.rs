@@ -90,6 +90,7 @@ fn uplink(
         rate_bits_per_s,
         policy: filter.uplink.policy.clone(),
         max_flows: filter.uplink.max_flows,
+        floor_percent: filter.uplink.floor_percent,
         classes: filter.classes.list.iter().map(|c| c.spec.clone()).collect(),
     };
     let uplink = match known {

@@ -227,7 +227,10 @@ fn caption(spec: &PlotSpec, about: &str) -> String {
     let (kind, number) = spec.name.split_once('-').unwrap_or(("figure", spec.name));
     let number = number.trim_start_matches('0');
     let figure = match kind {
-        "figure" => format!("Figure {number}"),
+        "figure" => match number.split_once('-') {
+            Some((number, reading)) => format!("Figure {number}, {reading}"),
+            None => format!("Figure {number}"),
+        },
         other => format!("Figure {number}, {other}"),
     };
     let first = about.split_once(". ").map_or(about, |(first, _)| first);

@@ -11,6 +11,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 use redis::{Client, RedisError};
@@ -131,12 +132,15 @@ impl Division {
         };
         let mut own = link.division();
         *own = None;
-        if let Some(fresh) = fresh {
-            link.set_rate(fresh.share_bits_per_s);
-            *own = Some(fresh.division);
-            // The thread waits for it.
-            let _ = fresh.begin.send(());
-        }
+        let Some(fresh) = fresh else {
+            return;
+        };
+        let woken = link.change_rate(fresh.share_bits_per_s);
+        *own = Some(fresh.division);
+        // The thread waits for it.
+        let _ = fresh.begin.send(());
+        drop(own);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     fn start(
@@ -258,9 +262,12 @@ impl Member {
         // Who ends a division does it under this lock, and gives the link its rate after.
         let division = link.division();
         let goes_on = (division.as_ref()).is_some_and(|own| Arc::ptr_eq(&own.told, &self.told));
-        if goes_on {
-            link.set_rate(bits_per_s);
-        }
+        let woken = match goes_on {
+            true => link.change_rate(bits_per_s),
+            false => Vec::new(),
+        };
+        drop(division);
+        woken.into_iter().for_each(Waker::wake);
         goes_on
     }
 

@@ -27,7 +27,8 @@ use super::ledger::{HORIZON, Settled};
 use super::timer::Timer;
 use crate::seldom::Seldom;
 
-/// The lateness of a timer up to which the scheduler makes up for it.
+/// The lateness up to which a timer stays as it is set when the rate changes: the most that the
+/// scheduler makes up for on any link.
 const LATE_MAX: Duration = Duration::from_millis(10);
 
 /// The uplink's scheduler and the tasks that wait for it.
@@ -59,8 +60,8 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Returns the wakers of those that wait, if the timer that is set would fire far too late, as
-    /// after a rise of the rate: the first of them to look sets another.
+    /// Forgets the timer that is set if it would fire far too late, as after a rise of the rate.
+    /// Returns the wakers of the writers that wait then: the first to look sets another.
     fn overslept(&mut self, now: Time) -> Vec<Waker> {
         let due = self.desk.next_wakeup().map(|at| at.max(now));
         let set = due.zip(self.timer_at);
@@ -228,10 +229,15 @@ impl PacedLink {
 
     /// Changes the link's rate.
     pub(crate) fn set_rate(&self, rate_bits_per_s: u64) {
-        let mut state = self.lock();
-        let woken = self.apply_rate(&mut state, rate_bits_per_s);
-        drop(state);
+        let woken = self.change_rate(rate_bits_per_s);
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Changes the link's rate. The caller must wake the tasks that are returned once it holds no
+    /// lock.
+    #[must_use]
+    pub(crate) fn change_rate(&self, rate_bits_per_s: u64) -> Vec<Waker> {
+        self.apply_rate(&mut self.lock(), rate_bits_per_s)
     }
 
     /// Changes the link's rate to what a search, by its number, has found; returns whether that

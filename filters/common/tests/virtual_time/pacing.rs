@@ -77,6 +77,33 @@ fn the_least_remaining_goes_first_and_what_has_come_goes_together() {
     assert_eq!(worker.counted("sprat.held_chunks"), 2);
 }
 
+/// Returns whether a large response is let go within three seconds in which smaller ones ask for
+/// more than the link carries.
+fn moves_under_overload(floor: &str) -> bool {
+    let uplink = format!("uplink: {{rate: 1mbit, hold: bodies, floor: {floor}}}");
+    let mut worker = Worker::new(&format!("{{catalogue: off, {uplink}}}"));
+    let large = busy(&mut worker, 1 << 20);
+    for _ in 0..300 {
+        worker.now = worker.now + Duration::from_millis(10);
+        response(&mut worker, 1_400);
+        worker.tick();
+        for did in worker.did() {
+            match did {
+                Did::Response(id) if id == large => return true,
+                Did::Response(id) => assert!(!part(&mut worker, id, 1_400, true)),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn what_has_waited_for_a_second_has_its_part_of_a_link_that_is_overloaded() {
+    assert!(moves_under_overload("5%"));
+    assert!(!moves_under_overload("0%"));
+}
+
 #[test]
 fn a_response_that_has_come_further_goes_before_one_of_its_size() {
     let mut worker = Worker::new(PACED);

@@ -18,6 +18,7 @@ fn uplink() -> Arc<Ticking<Link>> {
         rate_bits_per_s: 10_000_000,
         policy: Discipline::Srpt,
         max_flows: 3,
+        floor_percent: 0,
         classes: Vec::new(),
     };
     Ticking::new(Link::new(settings, 1)).unwrap()

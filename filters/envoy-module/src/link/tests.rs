@@ -12,6 +12,7 @@ fn settings(rate_mbit: u64) -> Settings {
         rate_bits_per_s: rate_mbit * MBIT,
         policy: Discipline::Srpt,
         max_flows: 4,
+        floor_percent: 0,
         classes: Vec::new(),
     }
 }
@@ -66,6 +67,50 @@ fn a_free_link_lets_go_at_once_and_debits_the_whole_chunk() {
     let (asked, _) = link.ask(at(1000), flow, 16_384, || panic!("nobody waits"));
     assert_eq!(asked, Asked::Go);
     assert_eq!(link.wire_bytes(), WireCost::ETHERNET_IPV4.bytes(16_384));
+}
+
+/// Returns whether a large response is let go within three seconds in which smaller ones ask for
+/// more than the link carries.
+fn moves_under_overload(floor_percent: u8) -> bool {
+    let settings = Settings {
+        max_flows: 1_000,
+        floor_percent,
+        ..settings(1)
+    };
+    let link = Link::new(settings, 1);
+    let large = link.open(at(0), 0, Size::Exact(1 << 20)).unwrap();
+    assert_eq!(link.ask(at(0), large, 4096, || panic!()).0, Asked::Go);
+    let own = must_wait(&link, at(1), large, 4096);
+    let mut waiting: Vec<(FlowId, Arc<Bell>)> = Vec::new();
+    for step in 1..300 {
+        let now = at(step * 10_000);
+        let small = link.open(now, 0, Size::Exact(1_400)).unwrap();
+        let rings = bell();
+        match link.ask(now, small, 1_400, || waker(&rings)).0 {
+            Asked::Go => {
+                link.close(now, small);
+            }
+            Asked::Wait => waiting.push((small, rings)),
+        }
+        link.tick(now);
+        if own.rung() > 0 {
+            return true;
+        }
+        waiting.retain(|(flow, rings)| {
+            if rings.rung() > 0 {
+                link.take_turn(now, *flow, 1_400).expect("it was woken");
+                link.close(now, *flow);
+            }
+            rings.rung() == 0
+        });
+    }
+    false
+}
+
+#[test]
+fn what_has_waited_for_a_second_has_its_part_of_a_link_that_is_overloaded() {
+    assert!(moves_under_overload(5));
+    assert!(!moves_under_overload(0));
 }
 
 #[test]

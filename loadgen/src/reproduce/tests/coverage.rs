@@ -1,11 +1,9 @@
 //! The coverage of all numbers that the papers print, and of all figures by experiments.
 //!
-//! The list of the numbers is no part of the repository. Where it stands beside a checkout,
-//! each number of its series and claims has to be covered by a row of the same paper and
-//! figure.
+//! The list of the numbers is no part of the repository. Each number of its series and claims has
+//! to be covered by a row of the same paper and figure.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,8 +11,8 @@ use serde_json::Value;
 use super::super::reference::{self, Paper, PaperRow, Unit};
 use super::super::run;
 
-/// The list's place, from the crate's directory.
-const LIST: &str = "../../shared/specs/paper-figures.yaml";
+/// The variable that names the file with the list.
+const LIST: &str = "SPRAT_PAPER_NUMBERS";
 
 /// The figures that have another name in the list: paper, list, rows.
 const NAMES: [(&str, &str, &str); 5] = [
@@ -277,12 +275,10 @@ fn row_numbers(row: &PaperRow) -> Vec<[f64; 2]> {
 }
 
 #[test]
+#[ignore = "needs the list of the papers' numbers that SPRAT_PAPER_NUMBERS names"]
 fn every_listed_number_has_a_row() {
-    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join(LIST);
-    // A checkout may stand alone.
-    let Ok(text) = std::fs::read_to_string(list) else {
-        return;
-    };
+    let list = std::env::var_os(LIST).expect("SPRAT_PAPER_NUMBERS names the list");
+    let text = std::fs::read_to_string(list).unwrap();
     let list: NumberList = serde_saphyr::from_str(&text).unwrap();
     let papers = reference::all().unwrap();
     let mut missing = Vec::new();

@@ -383,8 +383,8 @@ pub(crate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
     print(&text)
 }
 
-/// Writes a table of the terminal as CSV. Its fields are texts, and its columns those of the
-/// table: one for each size of the probes, or what the findings have.
+/// Writes the rows of the printed table as CSV. Its columns are those of that table: one for each
+/// size of the probes, or the findings'.
 fn write_csv(rows: &[Vec<String>], out: impl io::Write) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new()
         .quote_style(csv::QuoteStyle::Always)

@@ -172,8 +172,8 @@ const USER_LOADS: [TargetLoad; 3] = [
 ];
 const USERS: [u32; 3] = [1, 5, 50];
 const RTTS_MS: [f64; 5] = [0.1, 20.0, 40.0, 70.0, 100.0];
-/// Loads in the WAN. Losses are at the first two alone: what is sent again adds to the last, which
-/// is more than the link carries without it.
+/// Loads in the WAN. Losses are simulated at the first two alone: the last is already more than the
+/// link carries.
 const WAN_LOADS: [(&str, TargetLoad); 3] = [
     ("0.7", TargetLoad::Payload(0.7)),
     ("0.9 wire", TargetLoad::Wire(0.9)),

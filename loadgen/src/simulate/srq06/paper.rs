@@ -178,7 +178,7 @@ fn load_plan(scale: Scale, service: SrqService) -> LoadPlan {
     }
 }
 
-/// Returns the name of a figure's plot; without a pool it is another plot.
+/// Returns the name of a figure's plot, which ends in `-uplink` without a pool.
 fn plot(figure: &str, pool: Option<usize>) -> String {
     let own = if pool.is_some() { "" } else { "-uplink" };
     format!("{figure}{own}")

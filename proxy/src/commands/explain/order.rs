@@ -1,13 +1,14 @@
 //! The part of `sprat explain` that says by what the uplink orders a response.
 
 use serde_json::{Value, json};
-use sprat_config::resolved::{Rate, Uplink};
+use sprat_config::resolved::{Engine, Rate, Uplink};
+use sprat_scheduler::marking::Variant;
 use sprat_scheduler::srq::{Config, Trigger};
 use sprat_scheduler::{ClassSpec, Cutoffs, Discipline, Sfd, Size, SizeClasses};
 
 /// Describes the place of a response in the uplink's order, among those of its class's level.
 pub(super) fn value(uplink: &Uplink, class: &ClassSpec, size: Size) -> Value {
-    if uplink.rate == Rate::Unlimited {
+    if uplink.rate == Rate::Unlimited && uplink.engine == Engine::Pace {
         return json!({
             "policy": null,
             "queues": null,
@@ -119,11 +120,18 @@ fn mark(sfd: &Sfd, size: Size) -> String {
         "OUT, which has {}% of the link while IN waits",
         (sfd.out_share * 100.0).round()
     );
+    let promoted = match sfd.marking.variant {
+        Variant::Sfd => String::new(),
+        Variant::PSfd => ", but for turns that are IN by chance".to_owned(),
+        Variant::SSfd => format!(", but for one turn of every {}, which is IN", sfd.marking.k),
+    };
     match size.bytes().filter(|_| sfd.use_size) {
         Some(bytes) if bytes > threshold_bytes => {
-            format!("{out}, from the beginning: it is larger than {threshold_bytes} bytes")
+            format!(
+                "{out}{promoted}, from the beginning: it is larger than {threshold_bytes} bytes"
+            )
         }
-        _ => format!("IN until it has sent {threshold_bytes} bytes, then {out}"),
+        _ => format!("IN until it has sent {threshold_bytes} bytes, then {out}{promoted}"),
     }
 }
 
@@ -132,6 +140,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn what_is_promoted_under_sfd_is_said() {
+        let of = |variant| {
+            let mut sfd = Sfd::PAPER;
+            sfd.marking.variant = variant;
+            mark(&sfd, Size::Unknown)
+        };
+        let plain = of(Variant::Sfd);
+        assert!(plain.ends_with("while IN waits"), "{plain}");
+        let chance = format!("{plain}, but for turns that are IN by chance");
+        assert_eq!(of(Variant::PSfd), chance);
+    }
 
     /// Returns the description under a discipline, of a class with a deadline of 300 ms.
     fn told(discipline: &Discipline, size: Size) -> String {
@@ -213,12 +234,13 @@ mod tests {
                 Discipline::Sfd(Sfd::PAPER),
                 exact,
                 "IN until it has sent 15360 bytes, then OUT, which has 30% of the link while IN \
-                 waits",
+                 waits, but for one turn of every 4, which is IN",
             ),
             (
                 Discipline::Sfd(sized),
                 exact,
-                "OUT, which has 30% of the link while IN waits, from the beginning: it is larger \
+                "OUT, which has 30% of the link while IN waits, but for one turn of every 4, \
+                 which is IN, from the beginning: it is larger \
                  than 15360 bytes",
             ),
         ] {

@@ -169,8 +169,8 @@ impl FlowOrder {
     }
 
     /// Puts a flow among those that wait for the floor. A flow that has no place in its class's
-    /// pool waits for that instead. One that had its place and no grant, for the floor went before
-    /// it, waits with the others.
+    /// pool waits for that instead. A flow that got its place, but whose turn the floor took,
+    /// waits with the others.
     pub(super) fn join_floor(&mut self, flows: &Flows, slot: u32) {
         let flow = &flows[slot];
         if self.floor.is_off() || self.ready.lacks_place(flow.class(), slot) {

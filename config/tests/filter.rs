@@ -46,6 +46,7 @@ fn nothing_given_switches_everything_off() {
             policy: Discipline::Srpt,
             hold: None,
             max_flows: 65_536,
+            floor_percent: 5,
         }
     );
     assert!(filter.clusters.is_empty());

@@ -186,7 +186,7 @@ mod tests {
     use std::future::poll_fn;
     use std::sync::Arc;
 
-    use sprat_scheduler::{Discipline, EgressPolicy, Pacer, WireCost};
+    use sprat_scheduler::{ClassSpec, Discipline, EgressPolicy, Pacer, WireCost};
     use tokio::task::{LocalSet, spawn_local};
     use tokio::time::timeout;
 
@@ -227,16 +227,9 @@ mod tests {
         assert_eq!(sums(), (0, wire_bytes));
     }
 
-    #[tokio::test]
-    async fn who_waits_at_a_low_rate_is_served_soon_once_it_rises() {
-        let link = PacedLink::new(
-            // 1,000 bytes take more than a minute.
-            Pacer::exact(100),
-            EgressPolicy {
-                max_flows: 8,
-                ..EgressPolicy::new(Discipline::Srpt)
-            },
-        );
+    /// Returns the bytes that the second of two flows is granted within ten seconds if `change`
+    /// comes while it waits.
+    async fn granted_after(link: Arc<PacedLink>, change: impl FnOnce(&PacedLink)) -> u64 {
         let work = LocalSet::new();
         let served = work.run_until(async {
             let worker = WorkerLink::new(Arc::clone(&link)).unwrap();
@@ -245,12 +238,42 @@ mod tests {
             grant(&mut first).await;
             let waits = spawn_local(async move { grant(&mut second).await });
             tokio::time::sleep(MS).await;
-            link.set_rate(100_000_000);
+            change(&link);
             let served = timeout(10_000 * MS, waits).await;
             grants.abort();
             served
         });
-        assert_eq!(served.await.unwrap().unwrap(), 1_000);
+        served.await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_waits_at_a_low_rate_is_served_soon_once_it_rises() {
+        let policy = EgressPolicy {
+            max_flows: 8,
+            ..EgressPolicy::new(Discipline::Srpt)
+        };
+        // 1,000 bytes take more than a minute.
+        let link = PacedLink::new(Pacer::exact(100), policy);
+        let bytes = granted_after(link, |link| link.set_rate(100_000_000)).await;
+        assert_eq!(bytes, 1_000);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_class_s_own_rate_is_served_soon_once_it_has_none() {
+        let free = EgressPolicy {
+            max_flows: 8,
+            ..EgressPolicy::new(Discipline::Srpt)
+        };
+        let slow = ClassSpec {
+            rate_bits_per_s: Some(100),
+            ..ClassSpec::default()
+        };
+        let policy = EgressPolicy {
+            classes: vec![slow],
+            ..free.clone()
+        };
+        let link = PacedLink::new(Pacer::exact(100_000_000), policy);
+        assert_eq!(granted_after(link, |link| link.change(free)).await, 1_000);
     }
 
     #[tokio::test]

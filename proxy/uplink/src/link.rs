@@ -60,7 +60,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Forgets the timer that is set if it would fire far too late, as after a rise of the rate.
+    /// Forgets the timer that is set if it would fire far too late, as after a rise of a rate.
     /// Returns the wakers of the writers that wait then: the first to look sets another.
     fn overslept(&mut self, now: Time) -> Vec<Waker> {
         let due = self.desk.next_wakeup().map(|at| at.max(now));
@@ -212,7 +212,12 @@ impl PacedLink {
         let bits = awaited(&policy.classes);
         self.awaited.store(bits, Ordering::Relaxed);
         let now = self.now();
-        self.lock().desk.reconfigure(now, policy);
+        let mut state = self.lock();
+        state.desk.reconfigure(now, policy);
+        // A class may have a higher rate of its own now.
+        let woken = state.overslept(now);
+        drop(state);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     /// Returns, for each class, how long the response that has gone longest without a turn has

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Has a Sprat that counts (scripts/build.sh) serve what Sprats serve: small and large
-# responses over kept and new connections, with and without TLS, as HTTP/1.1 and HTTP/2, on
-# a link without a rate, with one, and with one that is to be found. Its counts are in $COUNTS.
+# responses over kept and new connections, with and without TLS, as HTTP/1.1 and HTTP/2, and
+# compressed, on a link without a rate, with one, and with one that is to be found. Its counts
+# are in $COUNTS. What is not counted is compiled for size.
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
@@ -21,6 +22,7 @@ listeners:
   - address: 127.0.0.1:$TLS_PORT
     tls: {certificates: [{certificate_chain: $work/chain.pem, private_key: $work/key.pem}]}
 uplink: {rate: $1}
+compressor: {}
 access_log: {path: $work/access.log}
 clusters:
   farm: {endpoints: [$ORIGIN]}
@@ -29,10 +31,10 @@ routes:
 YAML
 }
 
-# ask SIZE COUNT OPTION...: that many responses of that size.
+# ask SIZE COUNT OPTION...: that many responses of that size; QUERY is part of each target.
 ask() {
-    awk -v size="$1" -v count="$2" \
-        'BEGIN { print "t_s,bytes,path"; for (i = 0; i < count; i++) printf "0,%d,/size/%d/%d\n", size, size, i % 1000 }' \
+    awk -v size="$1" -v count="$2" -v query="${QUERY:-}" \
+        'BEGIN { print "t_s,bytes,path"; for (i = 0; i < count; i++) printf "0,%d,/size/%d/%d%s\n", size, size, i % 1000, query }' \
         >"$work/trace.csv"
     replay sprat --trace "$work/trace.csv" --closed 50 -o "$work/replay.csv" "${@:3}"
     none_failed "$work/replay.csv" || die "requests of $1 B have failed: $(cat "$work/replay-sprat.log")"
@@ -53,6 +55,12 @@ serve() {
     ask 2000 8000 --connection keep --target "$tls"
     ask 100000 1000 --connection keep --target "$tls"
     ask 1000 500 --connection new-tls --target "$tls"
+    QUERY='?text=1' ask 10000 4000 --connection keep --target "$plain" --header 'Accept-Encoding: gzip'
+    QUERY='?text=1' ask 100000 200 --connection keep --target "$plain" --header 'Accept-Encoding: gzip'
+    # Codings that the replay does not read.
+    for coding in br zstd; do
+        curl -fsS -H "Accept-Encoding: $coding" "$plain/size/10000/[1-1000]?text=1" >/dev/null
+    done
     # HTTP/2, by ALPN.
     curl -fsSk "$tls/size/2000/[1-2000]" >/dev/null
     curl -fsS -o /dev/null "http://$ADMIN/metrics"

@@ -27,6 +27,7 @@ use crate::{Mark, Pacer, Size, Time, WireCost};
 use flows::{Flow, Flows};
 use ledger::Ledger;
 use link::Link;
+pub use link::MADE_UP_MAX;
 use order::{FlowOrder, Next};
 pub use order::{MAX_FLOOR_PERCENT, Urgency};
 pub use survey::{FlowState, Survey, SurveyedFlow};

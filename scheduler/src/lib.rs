@@ -42,7 +42,8 @@ pub use desk::{Desk, Turn};
 pub use discipline::Discipline;
 pub use egress::{
     AtCapacity, Egress, EgressClassStats, EgressPolicy, EgressStats, FlowId, FlowSpec, FlowState,
-    Grant, Grants, GroupId, Lane, MAX_FLOOR_PERCENT, Precedence, Survey, SurveyedFlow, Urgency,
+    Grant, Grants, GroupId, Lane, MADE_UP_MAX, MAX_FLOOR_PERCENT, Precedence, Survey, SurveyedFlow,
+    Urgency,
 };
 pub use guard::Guard;
 pub use marking::{Mark, Marking};

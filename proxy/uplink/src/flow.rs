@@ -195,6 +195,13 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn eight_flows() -> EgressPolicy {
+        EgressPolicy {
+            max_flows: 8,
+            ..EgressPolicy::new(Discipline::Srpt)
+        }
+    }
+
     fn open(worker: &Rc<WorkerLink>) -> Flow {
         let spec = FlowSpec::new(0, Size::Exact(100_000), WireCost::ETHERNET_IPV4);
         Flow::opened(worker, spec).unwrap()
@@ -206,11 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_served_at_once_has_no_flow_and_is_on_the_link() {
-        let policy = EgressPolicy {
-            max_flows: 8,
-            ..EgressPolicy::new(Discipline::Srpt)
-        };
-        let link = PacedLink::new(Pacer::exact(8_000_000), policy);
+        let link = PacedLink::new(Pacer::exact(8_000_000), eight_flows());
         let worker = WorkerLink::new(Arc::clone(&link)).unwrap();
         let spec = FlowSpec::new(0, Size::Exact(100), WireCost::ETHERNET_IPV4);
         let (mut flow, mut next) = (Flow::new(&worker), Flow::new(&worker));
@@ -248,45 +251,33 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_at_a_low_rate_is_served_soon_once_it_rises() {
-        let policy = EgressPolicy {
-            max_flows: 8,
-            ..EgressPolicy::new(Discipline::Srpt)
-        };
         // 1,000 bytes take more than a minute.
-        let link = PacedLink::new(Pacer::exact(100), policy);
+        let link = PacedLink::new(Pacer::exact(100), eight_flows());
         let bytes = granted_after(link, |link| link.set_rate(100_000_000)).await;
         assert_eq!(bytes, 1_000);
     }
 
     #[tokio::test]
     async fn who_waits_for_a_class_s_own_rate_is_served_soon_once_it_has_none() {
-        let free = EgressPolicy {
-            max_flows: 8,
-            ..EgressPolicy::new(Discipline::Srpt)
-        };
         let slow = ClassSpec {
             rate_bits_per_s: Some(100),
             ..ClassSpec::default()
         };
         let policy = EgressPolicy {
             classes: vec![slow],
-            ..free.clone()
+            ..eight_flows()
         };
         let link = PacedLink::new(Pacer::exact(100_000_000), policy);
-        assert_eq!(granted_after(link, |link| link.change(free)).await, 1_000);
+        assert_eq!(
+            granted_after(link, |link| link.change(eight_flows())).await,
+            1_000
+        );
     }
 
     #[tokio::test]
     async fn who_waits_for_the_timer_of_a_worker_that_ends_is_served_all_the_same() {
-        let link = PacedLink::new(
-            // 1,000 bytes take about 0.2 s.
-            // 1,000 bytes take about 0.2 s.
-            Pacer::exact(40_000),
-            EgressPolicy {
-                max_flows: 8,
-                ..EgressPolicy::new(Discipline::Srpt)
-            },
-        );
+        // 1,000 bytes take about 0.2 s.
+        let link = PacedLink::new(Pacer::exact(40_000), eight_flows());
         let work = LocalSet::new();
         let served = work.run_until(async {
             let one = WorkerLink::new(Arc::clone(&link)).unwrap();

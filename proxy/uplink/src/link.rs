@@ -14,8 +14,8 @@ use std::time::Duration;
 use sprat_net::clock;
 use sprat_scheduler::srq;
 use sprat_scheduler::{
-    ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, FlowId, GroupId, Pacer,
-    Time,
+    ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, FlowId, GroupId,
+    MADE_UP_MAX, Pacer, Time,
 };
 use tokio::time::Instant;
 
@@ -26,10 +26,6 @@ use super::division::{Divided, Division};
 use super::ledger::{HORIZON, Settled};
 use super::timer::Timer;
 use crate::seldom::Seldom;
-
-/// The lateness up to which a timer stays as it is set when the rate changes: the most that the
-/// scheduler makes up for on any link.
-const LATE_MAX: Duration = Duration::from_millis(10);
 
 /// The uplink's scheduler and the tasks that wait for it.
 pub struct PacedLink {
@@ -60,12 +56,13 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Forgets the timer that is set if it would fire far too late, as after a rise of a rate.
+    /// Forgets the timer that is set if it would fire later than the scheduler makes up for, as
+    /// after a rise of a rate.
     /// Returns the wakers of the writers that wait then: the first to look sets another.
     fn overslept(&mut self, now: Time) -> Vec<Waker> {
         let due = self.desk.next_wakeup().map(|at| at.max(now));
         let set = due.zip(self.timer_at);
-        if set.is_none_or(|(due, at)| at.since(due) <= LATE_MAX) {
+        if set.is_none_or(|(due, at)| at.since(due) <= MADE_UP_MAX) {
             return Vec::new();
         }
         self.timer_at = None;

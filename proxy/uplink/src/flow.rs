@@ -249,6 +249,16 @@ mod tests {
         served.await.unwrap().unwrap()
     }
 
+    /// Returns what [`granted_after`] does if the only class loses its bounds.
+    async fn granted_after_freeing(class: ClassSpec) -> u64 {
+        let policy = EgressPolicy {
+            classes: vec![class],
+            ..eight_flows()
+        };
+        let link = PacedLink::new(Pacer::exact(100_000_000), policy);
+        granted_after(link, |link| link.change(eight_flows())).await
+    }
+
     #[tokio::test]
     async fn who_waits_at_a_low_rate_is_served_soon_once_it_rises() {
         // 1,000 bytes take more than a minute.
@@ -263,15 +273,16 @@ mod tests {
             rate_bits_per_s: Some(100),
             ..ClassSpec::default()
         };
-        let policy = EgressPolicy {
-            classes: vec![slow],
-            ..eight_flows()
+        assert_eq!(granted_after_freeing(slow).await, 1_000);
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_place_is_served_soon_once_its_class_has_no_bound() {
+        let pool_of_one = ClassSpec {
+            max_concurrency: 1,
+            ..ClassSpec::default()
         };
-        let link = PacedLink::new(Pacer::exact(100_000_000), policy);
-        assert_eq!(
-            granted_after(link, |link| link.change(eight_flows())).await,
-            1_000
-        );
+        assert_eq!(granted_after_freeing(pool_of_one).await, 1_000);
     }
 
     #[tokio::test]

@@ -57,12 +57,15 @@ pub(super) struct State {
 
 impl State {
     /// Forgets the timer that is set if it would fire later than the scheduler makes up for, as
-    /// after a rise of a rate.
-    /// Returns the wakers of the writers that wait then: the first to look sets another.
+    /// after a rise of a rate. No timer is set where all writers wait for places of their class's
+    /// pool, of which there may be more now. Returns the wakers of the writers that wait then: the
+    /// first to look sets another timer.
     fn overslept(&mut self, now: Time) -> Vec<Waker> {
-        let due = self.desk.next_wakeup().map(|at| at.max(now));
-        let set = due.zip(self.timer_at);
-        if set.is_none_or(|(due, at)| at.since(due) <= MADE_UP_MAX) {
+        let Some(due) = self.desk.next_wakeup() else {
+            return Vec::new();
+        };
+        let due = due.max(now);
+        if self.timer_at.is_some_and(|at| at.since(due) <= MADE_UP_MAX) {
             return Vec::new();
         }
         self.timer_at = None;
@@ -211,7 +214,7 @@ impl PacedLink {
         let now = self.now();
         let mut state = self.lock();
         state.desk.reconfigure(now, policy);
-        // A class may have a higher rate of its own now.
+        // A class may have a higher rate of its own now, or a larger pool.
         let woken = state.overslept(now);
         drop(state);
         woken.into_iter().for_each(Waker::wake);

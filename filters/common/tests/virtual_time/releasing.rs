@@ -53,6 +53,41 @@ fn of_large_ones_one_at_a_time_and_small_ones_beside_it() {
     assert_eq!(worker.did(), [Did::Response(largest)]);
 }
 
+/// Returns after how many smaller responses of its lane the largest one begins, if that is within
+/// three seconds in which they keep the lane taken.
+fn begins_after(floor: &str) -> Option<usize> {
+    let uplink = format!("uplink: {{rate: 10mbit, hold: heads, floor: {floor}}}");
+    let mut worker = Worker::new(&format!("{{catalogue: off, {uplink}}}"));
+    let (mut under_way, held) = response(&mut worker, 100_000);
+    assert!(!held);
+    let (largest, held) = response(&mut worker, 8 << 20);
+    assert!(held);
+    for begun in 1..=30 {
+        let (next, held) = response(&mut worker, 100_000);
+        assert!(held, "the lane is taken");
+        worker.now = worker.now + Duration::from_millis(100);
+        worker.did();
+        worker.finish(under_way, 100_000);
+        let did = worker.did();
+        let [Did::Response(began)] = did[..] else {
+            panic!("{did:?}");
+        };
+        if began == largest {
+            return Some(begun);
+        }
+        assert_eq!(began, next);
+        under_way = next;
+    }
+    None
+}
+
+/// The largest takes part once it is a second old; the floor is owed from the next one on.
+#[test]
+fn what_has_waited_for_a_second_has_its_part_of_its_lane() {
+    assert_eq!(begins_after("5%"), Some(11));
+    assert_eq!(begins_after("0%"), None);
+}
+
 #[test]
 fn workers_share_the_link_and_the_places_of_large_ones() {
     let shared = Shared::default();

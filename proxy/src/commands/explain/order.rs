@@ -6,7 +6,8 @@ use sprat_scheduler::marking::Variant;
 use sprat_scheduler::srq::{Config, Trigger};
 use sprat_scheduler::{ClassSpec, Cutoffs, Discipline, Sfd, Size, SizeClasses};
 
-/// Describes the place of a response in the uplink's order, among those of its class's level.
+/// Describes the place of a response in the uplink's order, among those that its class orders it
+/// with.
 pub(super) fn value(uplink: &Uplink, class: &ClassSpec, size: Size) -> Value {
     if uplink.rate == Rate::Unlimited && uplink.engine == Engine::Pace {
         return json!({
@@ -19,10 +20,16 @@ pub(super) fn value(uplink: &Uplink, class: &ClassSpec, size: Size) -> Value {
         Discipline::Srq(srq) => Some(srq.quanta.len() + 1),
         _ => None,
     };
+    let name = uplink.policy.name();
+    // A pool keeps the policy's order.
+    let among = match uplink.share.is_some() && class.max_concurrency == usize::MAX {
+        true => ", among the responses of its client, which shares the link with others",
+        false => "",
+    };
     json!({
-        "policy": uplink.policy.name(),
+        "policy": name,
         "queues": queues,
-        "why": format!("{}: {}", uplink.policy.name(), rule(&uplink.policy, class, size)),
+        "why": format!("{name}{among}: {}", rule(&uplink.policy, class, size)),
     })
 }
 
@@ -140,6 +147,40 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    /// Returns the reason that is told of a response of unknown size, in a class.
+    fn why(uplink: &str, class: &ClassSpec) -> String {
+        let uplink = sprat_config::parse_uplink(uplink, "test", &|_| None).unwrap();
+        let told = value(&uplink.config, class, Size::Unknown);
+        told["why"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn clients_that_share_the_link_are_named_but_in_a_pool() {
+        let shared = "{rate: 10mbit, policy: las, clients: {share: client}}";
+        assert_eq!(
+            why(shared, &ClassSpec::default()),
+            "las, among the responses of its client, which shares the link with others: by the \
+             bytes that it has sent, the fewest first"
+        );
+        let pool = ClassSpec {
+            max_concurrency: 5,
+            ..ClassSpec::default()
+        };
+        let alone = "las: by the bytes that it has sent, the fewest first";
+        assert_eq!(why(shared, &pool), alone);
+        let unshared = "{rate: 10mbit, policy: las}";
+        assert_eq!(why(unshared, &ClassSpec::default()), alone);
+    }
+
+    #[test]
+    fn the_kernel_orders_at_any_rate() {
+        let kernel = "{rate: unlimited, engine: {name: kernel, qdisc: prio}}";
+        let told = why(kernel, &ClassSpec::default());
+        assert!(told.starts_with("bands: in size class 1 of 6"), "{told}");
+        let told = why("{rate: unlimited}", &ClassSpec::default());
+        assert!(told.starts_with("none: "), "{told}");
+    }
 
     #[test]
     fn what_is_promoted_under_sfd_is_said() {

@@ -61,9 +61,9 @@ record! {
         /// The share of the link, from 0% to 50%, for the response that has waited longest since
         /// its last turn. A response takes part once it is a second old. The proxy-wasm filter
         /// gives it within each worker, and with `hold: heads` only among responses of like size
-        /// (to 8 KB, to 32 KB, larger): smaller ones begin first. Under `policy: fair`, `fcfs` and `srq`,
-        /// and under `edf` unless some classes have a `deadline` and others none, only classes of
-        /// lower levels get it.
+        /// (to 8 KB, to 32 KB, larger): smaller ones begin first. Under `policy: fair`, `fcfs` and
+        /// `srq`, and under `edf` unless some classes have a `deadline` and others none, only
+        /// classes of lower levels get it.
         default("5%") floor: FloorPercent,
     }
 

@@ -281,8 +281,7 @@ mod tests {
                 Discipline::Sfd(sized),
                 exact,
                 "OUT, which has 30% of the link while IN waits, but for one turn of every 4, \
-                 which is IN, from the beginning: it is larger \
-                 than 15360 bytes",
+                 which is IN, from the beginning: it is larger than 15360 bytes",
             ),
         ] {
             assert_eq!(told(&discipline, size), expected);

@@ -17,7 +17,8 @@ pub(super) struct Http2 {
     /// The connection's phase, which decides what is waited for.
     pub(super) phase: Cell<Http2Phase>,
     pub(super) watch: RefCell<FrameWatch>,
-    /// Whether the client, idle for too long, was told that the connection ends. The flag outlasts the phase: a request that is on its way already is answered.
+    /// Whether the client, idle for too long, was told that the connection ends. The flag outlasts
+    /// the phase: a request that is on its way already is answered.
     pub(super) leaving: Cell<bool>,
     /// The numbers of the streams that have a task, and are not reset.
     pub(super) numbers: RefCell<BTreeSet<u32>>,

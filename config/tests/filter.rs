@@ -99,6 +99,17 @@ fn what_is_held_is_heads_or_bodies() {
 }
 
 #[test]
+fn the_floor_is_half_of_the_link_at_most() {
+    let uplink = |floor: &str| format!("{{uplink: {{rate: 1mbit, floor: {floor}}}}}");
+    for (floor, percent) in [("0%", 0), ("7%", 7), ("50%", 50)] {
+        assert_eq!(filter(&uplink(floor)).uplink.floor_percent, percent);
+    }
+    for floor in ["51%", "5", "-1%"] {
+        assert_eq!(complaints(&uplink(floor)).len(), 1, "{floor}");
+    }
+}
+
+#[test]
 fn json_resolves_as_yaml_does() {
     let json = r#"{"uplink": {"rate": "10mbit", "policy": {"name": "srpt-aged", "ageing": "1KB"}},
         "clusters": {"farm": {

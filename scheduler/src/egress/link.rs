@@ -16,10 +16,12 @@ const UNGRANTED_PERCENT: u64 = 80;
 /// The percentage of the link's time that may be taken by what goes ahead of all flows.
 const AHEAD_PERCENT: u64 = 50;
 
-/// The most time and bytes by which a link makes up for a driver that was late while something
-/// waited, as one is whose machine computes for others. A driver that is never so late never
-/// sends a burst; what one costs is that much queue behind the link.
+/// The most time by which a link makes up for a driver that was late while something waited, as
+/// one is whose machine computes for others. A driver that is never so late never sends a burst;
+/// what one costs is that much queue behind the link.
 pub const MADE_UP_MAX: Duration = Duration::from_millis(10);
+
+/// The most bytes of that time, on links that carry more in it.
 const MADE_UP_MAX_BYTES: u64 = 65_536;
 
 /// A time in which the link had nothing to send.

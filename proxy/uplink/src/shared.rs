@@ -125,17 +125,20 @@ impl SharedUplink {
         };
         let uplink = &change.uplink;
         link.change(change.policy);
+        let is_given = searched(uplink).is_none();
+        if is_given {
+            // First: what a search still finds is not to replace the share or the rate.
+            link.auto().stop();
+        }
         Division::commit(link, change.division);
         link.compare(uplink);
         if let Some(search) = change.search {
             AutoRate::commit(link, search);
-        } else if searched(uplink).is_none()
-            && let Rate::Fixed(bits_per_s) = uplink.rate
+        } else if let Rate::Fixed(bits_per_s) = uplink.rate
+            && is_given
+            && uplink.shared.is_none()
         {
-            link.auto().stop();
-            if uplink.shared.is_none() {
-                link.set_rate(bits_per_s);
-            }
+            link.set_rate(bits_per_s);
         }
     }
 }

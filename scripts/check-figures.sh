@@ -14,12 +14,12 @@ ratio() {
     awk -v a="$(cell "$1" "$2" "$4")" -v b="$(cell "$1" "$3" "$4")" 'BEGIN { printf "%.2f", a / b }'
 }
 
-# sum FILE COLUMN: over all rows that have it.
+# sum FILE COLUMN: over all rows that have it; nothing where no column has that name.
 sum() {
     awk -F , -v column="$2" '
         NR == 1 { for (i = 1; i <= NF; i++) if ($i == column) c = i; next }
-        { sum += $c }
-        END { print sum + 0 }' "$out/$1"
+        c { sum += $c }
+        END { if (c) print sum + 0 }' "$out/$1"
 }
 
 # said PATTERN/REPLACEMENT/: what sed makes of the lines of the log that fit.
@@ -82,7 +82,7 @@ figure_failover() {
 }
 
 figure_reloads() {
-    said '^\([0-9]*\) reloads, \([0-9]*\) requests, \([0-9]*\) WebSockets in .*; memory \([0-9]*\) kB after .*, \([0-9]*\) kB at the end$/reloads=\1 requests=\2 websockets=\3 kb_before=\4 kb_after=\5 failed=0/'
+    said '^\([0-9]*\) reloads, \([0-9]*\) requests, \([0-9]*\) WebSockets in .*; memory \([0-9]*\) kB after .*, \([0-9]*\) kB at the end$/reloads=\1 requests=\2 websockets=\3 kb_before=\4 kb_after=\5/'
 }
 
 figure_config_load() { said '^load_ms=\([0-9.]*\) delay_ms=\([0-9.]*\) reloads=\([0-9]*\)$/load_ms=\1 delay_ms=\2 reloads=\3/'; }

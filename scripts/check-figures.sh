@@ -90,7 +90,10 @@ figure_config_load() { said '^load_ms=\([0-9.]*\) delay_ms=\([0-9.]*\) reloads=\
 figure_demos() { said '^Tried: \([a-z-]*\), .* counts \([0-9]*\)$/\1=\2/'; }
 
 figure_browser() {
-    said '^\([a-z]*\): {"page_ms":\([0-9]*\),.*$/page_ms_\1=\2/'
+    # The mean of the rounds.
+    sed -n 's/^\([a-z]*\) \([a-z]*\): {"page_ms":\([0-9]*\),"mean_ms":\([0-9]*\),.*$/\1_\2 \4/p' "$log" |
+        awk '{ if (!($1 in of)) order[++count] = $1; sum[$1] += $2; of[$1]++ }
+            END { for (i = 1; i <= count; i++) printf "mean_ms_%s=%.0f\n", order[i], sum[order[i]] / of[order[i]] }'
 }
 
 figure_dashboard() {

@@ -53,7 +53,7 @@ config-load | 8 | alone | make config-load | ROUNDS=1 REQUESTS=20000 LOAD_BAR_MS
 soak-reload | 10 | any | make soak-reload | | reloads | reloads>=100 | proxy
 demo | 5 | alone | ONCE=1 make demo | WATCH_S=1 | demonstrated | moved>=10 factor>=2 failed<=0 | proxy loadgen/src scripts/browser
 demo-envoy | 10 | alone | ONCE=1 CONFIG=all make demo-envoy | | demos | | filters config/envoy
-check-browser | 8 | alone | make check-browser | PRIORITIES=all | browser | | proxy scripts/browser
+check-browser | 8 | alone | make check-browser | PRIORITIES=all ROUNDS=1 | browser | | proxy scripts/browser
 check-dashboard | 8 | alone | make check-dashboard | WATCH_S=1 | dashboard | moved>=10 wrong<=0 | proxy scripts/browser
 test-compose | 30 | any | make test-compose | | composed | checks>=1 | proxy Dockerfile docker docker-compose.yml
 bench | 10 | alone | make bench | | benches | look_up_ns<=200 | scheduler/src scheduler/benches

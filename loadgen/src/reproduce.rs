@@ -36,7 +36,10 @@ Examples:
   sprat-loadgen reproduce SRQ06 'table IV' --quick
   sprat-loadgen reproduce SRQ06 shift-uplink --quick
 
-  # all that is simulated, and the rows over real sockets (root, another hour)
+  # one experiment over real sockets, which needs no root
+  sprat-loadgen reproduce SDIS02 lab-admission --quick --lab
+
+  # all that is simulated, and the rows over real sockets (root, over an hour more)
   sudo sprat-loadgen reproduce --quick --lab
 
   # everything at full length, with rows over real sockets (root, hours)
@@ -52,7 +55,7 @@ pub struct ReproduceArgs {
     /// Short runs and few seeds, and nothing over real sockets: half an hour or less
     #[arg(long)]
     pub quick: bool,
-    /// With --quick, rows over real sockets as well, which a full run has: they take root
+    /// With --quick, rows over real sockets as well, which a full run has: most take root
     #[arg(long, requires = "quick")]
     pub lab: bool,
     /// Run experiments again that have been run already

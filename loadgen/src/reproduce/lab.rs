@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
+use serde::Deserialize;
 
-use crate::simulate::experiment::Measured;
+use crate::simulate::experiment::{Measured, PlotSpec};
 
-/// An experiment over real sockets: a script of the lab, which needs root.
+/// An experiment over real sockets: a script of the lab.
 #[derive(Clone, Debug)]
 pub(super) struct LabScript {
     pub(super) paper: &'static str,
@@ -15,8 +16,12 @@ pub(super) struct LabScript {
     pub(super) about: &'static str,
     script: &'static str,
     environment: &'static [(&'static str, &'static str)],
+    /// Whether the script makes network namespaces, which root alone may.
+    pub(super) needs_root: bool,
     pub(super) expected_s: f64,
     values: &'static [SummaryValue],
+    /// The plots of the script's points, if it writes any.
+    pub(super) plots: &'static [PlotSpec],
 }
 
 /// A value of a summary: a cell, or a cell over another cell of its column.
@@ -29,6 +34,15 @@ struct SummaryValue {
     column: &'static str,
 }
 
+/// A line of a script's plots: a point, with the names of its plot and of its line.
+#[derive(Debug, Deserialize)]
+struct PlotLine {
+    plot: String,
+    line: String,
+    x: f64,
+    y: f64,
+}
+
 /// Returns all experiments of the lab.
 pub(super) fn all() -> impl Iterator<Item = LabScript> {
     [
@@ -39,8 +53,10 @@ pub(super) fn all() -> impl Iterator<Item = LabScript> {
                     scripts/compare.sh.",
             script: "scripts/compare.sh",
             environment: &[("LOADS", "0.5 0.7 0.9"), ("SYSTEMS", "nginx sprat-srpt")],
+            needs_root: true,
             expected_s: 1800.0,
             values: &LAN,
+            plots: &[],
         },
         LabScript {
             paper: "TOCS03",
@@ -53,8 +69,10 @@ pub(super) fn all() -> impl Iterator<Item = LabScript> {
                 ("REQUESTS", "60000"),
                 ("SYSTEMS", "nginx sprat-srpt"),
             ],
+            needs_root: true,
             expected_s: 600.0,
             values: &FAST,
+            plots: &[],
         },
         LabScript {
             paper: "EH99",
@@ -63,8 +81,10 @@ pub(super) fn all() -> impl Iterator<Item = LabScript> {
                     scripts/background.sh.",
             script: "scripts/background.sh",
             environment: &[],
+            needs_root: true,
             expected_s: 1500.0,
             values: &BACKGROUND,
+            plots: &[],
         },
         LabScript {
             paper: "SRQ06",
@@ -73,8 +93,22 @@ pub(super) fn all() -> impl Iterator<Item = LabScript> {
                     Sprat's uplink orders all requests that are there: scripts/compare-shift.sh.",
             script: "scripts/compare-shift.sh",
             environment: &[],
+            needs_root: true,
             expected_s: 1100.0,
             values: &SHIFT,
+            plots: &[],
+        },
+        LabScript {
+            paper: "SDIS02",
+            name: "lab-admission",
+            about: "Four origins that serve one request at a time, behind Sprat, which refuses and \
+                    times out; requests come in bursts: scripts/compare-admission.sh.",
+            script: "scripts/compare-admission.sh",
+            environment: &[],
+            needs_root: false,
+            expected_s: 800.0,
+            values: &ADMISSION,
+            plots: &ADMISSION_PLOTS,
         },
     ]
     .into_iter()
@@ -150,6 +184,43 @@ const SHIFT: [SummaryValue; 4] = [
     ),
 ];
 
+const ADMISSION: [SummaryValue; 7] = [
+    found(&["rejection slope of high over low"]),
+    found(&["early discard keeps high in"]),
+    found(&["high within 2 s"]),
+    found(&["high refused"]),
+    found(&["high aborted"]),
+    found(&["high aborted at capacity over below"]),
+    found(&["low aborted grows"]),
+];
+
+const ADMISSION_PLOTS: [PlotSpec; 2] = [
+    PlotSpec {
+        name: "figure-12-sockets",
+        title: "Rejection, half of high priority",
+        x: "rate, of what the four origins can do",
+        y: "rejected (%)",
+        linear_x: true,
+    },
+    PlotSpec {
+        name: "figure-13-sockets",
+        title: "Early discard and a time-out of 2 s, by ratio of high",
+        x: "rate, of what the four origins can do",
+        y: "%",
+        linear_x: true,
+    },
+];
+
+/// Returns a value of a summary that has a line for each value, by its name.
+const fn found(row: &'static [&'static str; 1]) -> SummaryValue {
+    SummaryValue {
+        name: row[0],
+        row,
+        over: None,
+        column: "value",
+    }
+}
+
 const fn gain(
     name: &'static str,
     row: &'static [&'static str],
@@ -187,9 +258,11 @@ impl LabScript {
     /// The script fails, or its summary lacks a value.
     pub(super) fn run(&self, output: &Path) -> anyhow::Result<Measured> {
         ensure!(
-            rustix::process::geteuid().is_root(),
-            "rows over real sockets need root: run this with sudo, or with --quick, which \
-             leaves them out"
+            !self.needs_root || rustix::process::geteuid().is_root(),
+            "{} {} needs root: run this with sudo, or with --quick, which leaves rows over real \
+             sockets out",
+            self.paper,
+            self.name
         );
         let results = std::path::absolute(output.join(self.paper).join(self.name))?;
         let status = Command::new("bash")
@@ -200,12 +273,16 @@ impl LabScript {
             .status()
             .with_context(|| format!("cannot run {}: is this the repository?", self.script))?;
         ensure!(status.success(), "{} failed", self.script);
-        self.read(&results.join("summary.csv"))
+        self.read(&results)
     }
 
-    /// Reads the values off a summary.
-    fn read(&self, file: &Path) -> anyhow::Result<Measured> {
-        let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    /// Reads the values off the summary in a directory, and the points of plots.
+    ///
+    /// # Errors
+    /// A file is missing, or the summary lacks a value.
+    pub(super) fn read(&self, results: &Path) -> anyhow::Result<Measured> {
+        let file = results.join("summary.csv");
+        let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
         let mut measured = Measured::default();
         for value in self.values {
             let number = |row: &[&str]| {
@@ -222,8 +299,22 @@ impl LabScript {
             let over = value.over.map_or(Ok(1.0), number)?;
             measured.value(value.name, number(value.row)? / over);
         }
+        if !self.plots.is_empty() {
+            read_points(&results.join("plots.csv"), &mut measured)?;
+        }
         Ok(measured)
     }
+}
+
+/// Reads the points of plots that a script has written.
+fn read_points(file: &Path, measured: &mut Measured) -> anyhow::Result<()> {
+    let told = || file.display().to_string();
+    let mut lines = csv::Reader::from_path(file).with_context(told)?;
+    for line in lines.deserialize::<PlotLine>() {
+        let PlotLine { plot, line, x, y } = line.with_context(told)?;
+        measured.point(&plot, &line, x, y);
+    }
+    Ok(())
 }
 
 /// Reads a cell, by the first cells of its row and the name of its column.
@@ -246,12 +337,12 @@ mod tests {
     #[test]
     fn values_are_read_off_the_summaries_that_are_kept() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for (name, file) in [
-            ("lab-lan", "results/10mbit/summary.csv"),
-            ("lab-network", "results/background/summary.csv"),
+        for (name, results) in [
+            ("lab-lan", "results/10mbit"),
+            ("lab-network", "results/background"),
         ] {
             let lab = all().find(|own| own.name == name).unwrap();
-            let measured = lab.read(&root.join(file)).unwrap();
+            let measured = lab.read(&root.join(results)).unwrap();
             assert_eq!(measured.values.len(), lab.values.len());
             assert!(
                 measured.values.values().all(|&value| value > 0.0),

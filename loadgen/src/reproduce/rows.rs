@@ -138,8 +138,11 @@ fn judged(
     };
     let why = match verdict {
         Verdict::NotComparable => row.not_comparable.clone(),
-        Verdict::NotRun if run.is_some_and(PaperRun::is_lab) => {
+        Verdict::NotRun if run.is_some_and(PaperRun::needs_root) => {
             Some("over real sockets: with --lab, or in a full run (root)".to_owned())
+        }
+        Verdict::NotRun if run.is_some_and(PaperRun::is_lab) => {
+            Some("over real sockets: with --lab, or in a full run".to_owned())
         }
         Verdict::NotRun => Some("its experiment has not been run".to_owned()),
         Verdict::Reproduced | Verdict::Differs => row.note.clone(),

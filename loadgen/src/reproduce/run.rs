@@ -49,6 +49,13 @@ impl PaperRun {
         matches!(self, Self::Lab(_))
     }
 
+    pub(super) fn needs_root(&self) -> bool {
+        match self {
+            Self::Simulated(_) => false,
+            Self::Lab(own) => own.needs_root,
+        }
+    }
+
     /// Returns the scale at which the experiment is run: a script of the lab has one alone.
     fn scale(&self, asked: Scale) -> Scale {
         match self {
@@ -60,7 +67,7 @@ impl PaperRun {
     fn plots(&self) -> &'static [PlotSpec] {
         match self {
             Self::Simulated(own) => own.plots,
-            Self::Lab(_) => &[],
+            Self::Lab(own) => own.plots,
         }
     }
 

@@ -1,3 +1,5 @@
+#[path = "tests/admission.rs"]
+mod admission;
 #[path = "tests/coverage.rs"]
 mod coverage;
 

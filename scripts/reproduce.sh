@@ -7,6 +7,8 @@
 #                           sockets too, which takes root and hours
 #   QUICK=1 LAB=1           those minutes, and the rows over real sockets (root, an hour)
 #   PAPER=SRQ06             that paper alone
+#   SAMPLE=day6.csv.gz      a recorded trace of the World Cup's site (t_s,bytes,status,url),
+#                           which some rows need; the repository has none
 #   RESULTS=results/papers
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
@@ -16,4 +18,4 @@ RESULTS=${RESULTS:-results/papers}
 cd "$ROOT"
 build_programs
 "$target/sprat-loadgen" reproduce ${PAPER:+"$PAPER"} \
-    ${QUICK:+--quick} ${LAB:+--lab} --output "$RESULTS"
+    ${QUICK:+--quick} ${LAB:+--lab} ${SAMPLE:+--sample "$SAMPLE"} --output "$RESULTS"

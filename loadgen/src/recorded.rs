@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
-use crate::table::{self, TableError, TableReader};
+use crate::table::{self, Row, TableError, TableReader};
 use crate::trace::{REQUESTS_MAX, Request, Trace};
 use crate::workload::{Dice, origin_path};
 
-const COLUMNS: [&str; 4] = ["t_s", "bytes", "status", "url"];
+/// The columns of a recorded trace, in the order in which rows are read.
+pub(crate) const COLUMNS: [&str; 4] = ["t_s", "bytes", "status", "url"];
 const NOT_MODIFIED: u16 = 304;
 
 /// Reads a recorded trace: the first `limit` requests that have a body. Stamps of whole seconds are
@@ -36,13 +37,8 @@ fn from_reader(
         && let Some(row) = table.next_row()?
     {
         let t_s = row.seconds(0)?;
-        let bytes: u64 = row.parse(1, "a number of bytes")?;
-        let status = match row.text(2) {
-            // As the common log format has it: the server did not note one.
-            "-" => None,
-            _ => Some(row.parse(2, "a status code or `-`")?),
-        };
-        if bytes == 0 || status == Some(NOT_MODIFIED) {
+        let bytes = body_bytes(&row)?;
+        if bytes == 0 {
             continue;
         }
         if requests.last().is_some_and(|last| last.t_s > t_s) {
@@ -62,6 +58,23 @@ fn from_reader(
     }
     spread(&mut requests, seed);
     Ok(Trace { requests })
+}
+
+/// Reads the bytes of a reply's body from a row with [`COLUMNS`]; 0 if the reply had none.
+///
+/// # Errors
+/// Names file and line when a field does not parse.
+pub(crate) fn body_bytes(row: &Row<'_>) -> Result<u64, TableError> {
+    let bytes: u64 = row.parse(1, "a number of bytes")?;
+    let status = match row.text(2) {
+        // As the common log format has it: the server did not note one.
+        "-" => None,
+        _ => Some(row.parse(2, "a status code or `-`")?),
+    };
+    Ok(match status {
+        Some(NOT_MODIFIED) => 0,
+        _ => bytes,
+    })
 }
 
 /// Spreads whole-second stamps inside their second, and counts times from the first.

@@ -3,6 +3,7 @@
 
 mod lab;
 mod page;
+mod plots;
 mod record;
 mod reference;
 mod rows;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::ensure;
 
 use crate::simulate::experiment::Scale;
+use crate::simulate::sample::RecordedSample;
 use crate::table;
 use reference::Paper;
 use rows::{Reproduced, VerdictTally};
@@ -42,6 +44,9 @@ Examples:
   # all that is simulated, and the rows over real sockets (root, over an hour more)
   sudo sprat-loadgen reproduce --quick --lab
 
+  # rows with the requests of a log of the World Cup's site, which the repository has not
+  sprat-loadgen reproduce TOCS03 sample --quick --sample day6.csv.gz
+
   # everything at full length, with rows over real sockets (root, hours)
   sudo sprat-loadgen reproduce")]
 pub struct ReproduceArgs {
@@ -58,6 +63,10 @@ pub struct ReproduceArgs {
     /// With --quick, rows over real sockets as well, which a full run has: most take root
     #[arg(long, requires = "quick")]
     pub lab: bool,
+    /// Recorded trace of the World Cup's site (t_s,bytes,status,url), which some rows need: without
+    /// it their experiments are not run
+    #[arg(long, value_name = "FILE")]
+    pub sample: Option<PathBuf>,
     /// Run experiments again that have been run already
     #[arg(long)]
     pub fresh: bool,
@@ -88,10 +97,11 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
 /// page of all that have been run. Returns the number of experiments that it ran.
 ///
 /// # Errors
-/// An experiment fails, or its output cannot be written.
+/// The sample cannot be read, an experiment fails, or its output cannot be written.
 pub fn reproduce(args: &ReproduceArgs, scale: Scale, code: &str) -> anyhow::Result<usize> {
     let papers = reference::all()?;
-    let runs = run::all();
+    let sample = args.sample.as_deref().map(RecordedSample::read);
+    let runs = run::all(sample.transpose()?);
     rows::check(&papers, &runs)?;
     let wanted = wanted(args, scale, &papers, &runs)?;
     let ran = run::all_of(&wanted, &args.output, scale, code, args.fresh)?;
@@ -102,7 +112,7 @@ pub fn reproduce(args: &ReproduceArgs, scale: Scale, code: &str) -> anyhow::Resu
 }
 
 /// Returns the experiments that the chosen rows are read from; in a quick run those over
-/// real sockets only if they are asked for.
+/// real sockets only if they are asked for, and none whose sample is not there.
 fn wanted(
     args: &ReproduceArgs,
     scale: Scale,
@@ -114,7 +124,8 @@ fn wanted(
         let rows = chosen.iter().filter(|paper| paper.name == run.paper());
         let mut rows = rows.flat_map(|paper| &paper.rows);
         let reads = rows.any(|row| row.from.as_ref().is_some_and(|own| own.run == run.name()));
-        reads && (scale == Scale::Full || args.lab || !run.is_lab())
+        let is_left_out = scale != Scale::Full && !args.lab && run.is_lab();
+        reads && !is_left_out && !run.lacks_sample()
     };
     Ok(runs.iter().filter(is_wanted).cloned().collect())
 }
@@ -170,7 +181,7 @@ fn write(
     found: &[Reproduced],
 ) -> anyhow::Result<()> {
     rows::write(&output.join("rows.csv"), found)?;
-    let plots = run::plots(runs, output)?;
+    let plots = plots::all(runs, output)?;
     for plot in &plots {
         let file = output.join(&plot.paper).join(format!("{}.svg", plot.name));
         table::create(&file, |out| out.write_all(plot.svg.as_bytes()))?;

@@ -20,6 +20,7 @@ mod options;
 mod output;
 pub(crate) mod papers;
 mod row;
+pub(crate) mod sample;
 mod sdis02;
 pub mod sizes;
 mod srq06;

@@ -4,6 +4,8 @@
 //! bounded Pareto (alpha 1.2) from 9.3 KB to 2 MB. The median is 1 KB, the mean 5.2 KB, and the
 //! largest 3% carry half of the bytes.
 
+mod surge;
+
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
 use sprat_measure::wire::Connection;
@@ -50,16 +52,24 @@ pub enum Sizes {
     Worldcup,
     /// WebStone's mix, which EH99 measured with: 500 B, 5, 50 and 500 kB.
     Webstone,
+    /// Surge's, lognormal with a Pareto tail, at the mean that TOCS03 prints: 7 KB.
+    Surge,
 }
 
 impl Sizes {
-    /// Returns the sizes of `files` files, smallest first.
+    /// Returns the sizes of `files` files on the quantiles' grid, smallest first.
     pub fn of_files(self, files: u32) -> Vec<u64> {
+        (0..files)
+            .map(|index| self.quantile_bytes((f64::from(index) + 0.5) / f64::from(files)))
+            .collect()
+    }
+
+    /// Returns the size, in bytes, below which the share `p` (0 to 1) of the files lies.
+    pub fn quantile_bytes(self, p: f64) -> u64 {
         match self {
-            Self::Worldcup => file_sizes(files),
-            Self::Webstone => (0..files)
-                .map(|index| webstone_bytes((f64::from(index) + 0.5) / f64::from(files)))
-                .collect(),
+            Self::Worldcup => quantile_bytes(p),
+            Self::Webstone => webstone_bytes(p),
+            Self::Surge => surge::quantile_bytes(p),
         }
     }
 }

@@ -47,6 +47,19 @@ impl Axis {
         Self::linear(title, 0.0, steps * step, step)
     }
 
+    /// Makes an axis between round numbers around zero and all of `values`.
+    pub fn with_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
+        let finite = values.filter(|v| v.is_finite());
+        let (least, most) = finite.fold((0.0f64, 0.0f64), |(least, most), v| {
+            (least.min(v), most.max(v))
+        });
+        let most = if least < most { most } else { 1.0 };
+        let step = round_step((most - least) / 6.0);
+        let low = (least / step + 1e-9).floor() * step;
+        let high = (most / step - 1e-9).ceil() * step;
+        Self::linear(title, low, high, step)
+    }
+
     /// Makes an axis from `low` to `high`, with ticks at the multiples of `step`.
     pub fn linear(title: &str, low: f64, high: f64, step: f64) -> Self {
         let first = (low / step - 1e-9).ceil() as i64;
@@ -186,6 +199,17 @@ mod tests {
         let loads = Axis::linear("load", 0.45, 0.95, 0.1);
         assert_eq!(labels(&loads), ["0.5", "0.6", "0.7", "0.8", "0.9"]);
         assert_eq!(Axis::from_zero("ms", [].into_iter()).range(), 0.0..1.0);
+    }
+
+    #[test]
+    fn a_linear_axis_goes_below_zero_where_values_do() {
+        let gains = Axis::with_zero("gain", [-0.5, 0.2, 1.0, f64::NAN].into_iter());
+        assert_eq!(gains.range(), -0.5..1.0);
+        assert_eq!(labels(&gains), ["-0.5", "0", "0.5", "1"]);
+        let values = [3.0, 79.8];
+        let above = Axis::with_zero("ms", values.into_iter());
+        assert_eq!(above, Axis::from_zero("ms", values.into_iter()));
+        assert_eq!(Axis::with_zero("ms", [].into_iter()).range(), 0.0..1.0);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use crate::simulate::experiment::{Measured, PlotSpec};
+use crate::simulate::experiment::{Measured, PlotAxes, PlotSpec};
 
 /// An experiment over real sockets: a script of the lab.
 #[derive(Clone, Debug)]
@@ -200,14 +200,14 @@ const ADMISSION_PLOTS: [PlotSpec; 2] = [
         title: "Rejection, half of high priority",
         x: "rate, of what the four origins can do",
         y: "rejected (%)",
-        linear_x: true,
+        axes: PlotAxes::Linear,
     },
     PlotSpec {
         name: "figure-13-sockets",
         title: "Early discard and a time-out of 2 s, by ratio of high",
         x: "rate, of what the four origins can do",
         y: "%",
-        linear_x: true,
+        axes: PlotAxes::Linear,
     },
 ];
 

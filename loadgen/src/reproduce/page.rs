@@ -7,10 +7,11 @@ use std::path::Path;
 use sprat_measure::page::STYLE;
 use sprat_measure::text::{escape_html as escape, significant};
 
+use super::plots::Drawn;
 use super::record::{Record, file_of};
 use super::reference::Paper;
 use super::rows::{Reproduced, VerdictTally};
-use super::run::{Drawn, PaperRun};
+use super::run::PaperRun;
 use super::verdict::Verdict;
 
 /// The style of the rows, beside the style of all pages.

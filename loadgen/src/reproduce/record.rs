@@ -137,12 +137,14 @@ pub(super) fn file_of(output: &Path, paper: &str, name: &str) -> PathBuf {
 }
 
 /// The paths of the code that experiments run, from the root of the repository.
-const CODE: [&str; 6] = [
+const CODE: [&str; 8] = [
     "scheduler/src",
     "measure/src",
     "loadgen/src/simulate",
     "loadgen/src/links",
     "loadgen/src/ideal",
+    "loadgen/src/recorded.rs",
+    "loadgen/src/workload",
     "loadgen/src/workload.rs",
 ];
 

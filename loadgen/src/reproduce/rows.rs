@@ -144,6 +144,9 @@ fn judged(
         Verdict::NotRun if run.is_some_and(PaperRun::is_lab) => {
             Some("over real sockets: with --lab, or in a full run".to_owned())
         }
+        Verdict::NotRun if run.is_some_and(PaperRun::is_of_sample) => {
+            Some("with the requests of a log of the World Cup's site: by --sample".to_owned())
+        }
         Verdict::NotRun => Some("its experiment has not been run".to_owned()),
         Verdict::Reproduced | Verdict::Differs => row.note.clone(),
     };

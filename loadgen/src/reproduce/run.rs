@@ -3,22 +3,24 @@
 
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use sprat_measure::axis::{Axis, Unit};
-use sprat_measure::plot::{LineChart, Series, Style};
+use anyhow::{Context as _, bail};
 
 use super::lab::{self, LabScript};
 use super::record::{Record, file_of};
-use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
+use crate::simulate::experiment::{Experiment, Measured, PlotSpec, SampleExperiment, Scale};
 use crate::simulate::papers;
+use crate::simulate::sample::RecordedSample;
 
 /// An experiment of a paper: in virtual time, or over real sockets.
 #[derive(Clone, Debug)]
 pub(super) enum PaperRun {
     /// An experiment in virtual time.
     Simulated(Experiment),
+    /// An experiment in virtual time with a recorded sample, if the command line names one.
+    Sampled(SampleExperiment, Option<Arc<RecordedSample>>),
     /// A script of the lab.
     Lab(LabScript),
 }
@@ -27,6 +29,7 @@ impl PaperRun {
     pub(super) fn paper(&self) -> &'static str {
         match self {
             Self::Simulated(own) => own.paper,
+            Self::Sampled(own, _) => own.paper,
             Self::Lab(own) => own.paper,
         }
     }
@@ -34,6 +37,7 @@ impl PaperRun {
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::Simulated(own) => own.name,
+            Self::Sampled(own, _) => own.name,
             Self::Lab(own) => own.name,
         }
     }
@@ -41,6 +45,7 @@ impl PaperRun {
     pub(super) fn about(&self) -> &'static str {
         match self {
             Self::Simulated(own) => own.about,
+            Self::Sampled(own, _) => own.about,
             Self::Lab(own) => own.about,
         }
     }
@@ -51,29 +56,43 @@ impl PaperRun {
 
     pub(super) fn needs_root(&self) -> bool {
         match self {
-            Self::Simulated(_) => false,
+            Self::Simulated(_) | Self::Sampled(..) => false,
             Self::Lab(own) => own.needs_root,
         }
+    }
+
+    /// Returns whether the experiment needs a recorded sample.
+    pub(super) fn is_of_sample(&self) -> bool {
+        matches!(self, Self::Sampled(..))
+    }
+
+    /// Returns whether the experiment needs a recorded sample, and has none.
+    pub(super) fn lacks_sample(&self) -> bool {
+        matches!(self, Self::Sampled(_, None))
     }
 
     /// Returns the scale at which the experiment is run: a script of the lab has one alone.
     fn scale(&self, asked: Scale) -> Scale {
         match self {
-            Self::Simulated(_) => asked,
+            Self::Simulated(_) | Self::Sampled(..) => asked,
             Self::Lab(_) => Scale::Full,
         }
     }
 
-    fn plots(&self) -> &'static [PlotSpec] {
+    pub(super) fn plots(&self) -> &'static [PlotSpec] {
         match self {
             Self::Simulated(own) => own.plots,
+            Self::Sampled(own, _) => own.plots,
             Self::Lab(own) => own.plots,
         }
     }
 
     fn expected_s(&self, scale: Scale) -> f64 {
         match self {
-            Self::Simulated(own) => scale.pick(1.0, own.expected_s.0, own.expected_s.1),
+            Self::Simulated(Experiment { expected_s, .. })
+            | Self::Sampled(SampleExperiment { expected_s, .. }, _) => {
+                scale.pick(1.0, expected_s.0, expected_s.1)
+            }
             Self::Lab(own) => own.expected_s,
         }
     }
@@ -81,6 +100,8 @@ impl PaperRun {
     fn parameters(&self, scale: Scale) -> String {
         match self {
             Self::Simulated(own) => (own.parameters)(scale),
+            Self::Sampled(own, Some(sample)) => (own.parameters)(scale, sample),
+            Self::Sampled(_, None) => String::new(),
             Self::Lab(own) => own.parameters(),
         }
     }
@@ -88,15 +109,21 @@ impl PaperRun {
     fn run(&self, scale: Scale, output: &Path) -> anyhow::Result<Measured> {
         match self {
             Self::Simulated(own) => (own.run)(scale),
+            Self::Sampled(own, Some(sample)) => (own.run)(scale, sample),
+            Self::Sampled(_, None) => bail!("there is no recorded sample: name it by --sample"),
             Self::Lab(own) => own.run(output),
         }
     }
 }
 
-/// Returns all experiments, those of a paper together.
-pub(super) fn all() -> Vec<PaperRun> {
+/// Returns all experiments, those of a kind together, with a recorded sample if there is one.
+pub(super) fn all(sample: Option<RecordedSample>) -> Vec<PaperRun> {
+    let sample = sample.map(Arc::new);
+    let sampled = papers::with_sample().into_iter();
+    let sampled = sampled.map(|own| PaperRun::Sampled(own, sample.clone()));
     let simulated = papers::all().into_iter().map(PaperRun::Simulated);
-    simulated.chain(lab::all().map(PaperRun::Lab)).collect()
+    let lab = lab::all().map(PaperRun::Lab);
+    simulated.chain(sampled).chain(lab).collect()
 }
 
 /// Runs the experiments that have no record of the same code and parameters; returns their number.
@@ -190,96 +217,4 @@ impl std::fmt::Display for Left {
 /// Prints a line of progress on stderr; nothing is lost if that is closed.
 fn progress(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// A plot of a paper, drawn.
-pub(super) struct Drawn {
-    pub(super) paper: String,
-    pub(super) name: String,
-    /// The words below the plot.
-    pub(super) caption: String,
-    pub(super) svg: String,
-    /// The same plot, drawn for a telephone.
-    pub(super) narrow: String,
-}
-
-/// Draws the plots of all experiments that have been run.
-///
-/// # Errors
-/// A plot cannot be drawn.
-pub(super) fn plots(runs: &[PaperRun], output: &Path) -> anyhow::Result<Vec<Drawn>> {
-    let mut drawn = Vec::new();
-    for run in runs {
-        let Some(record) = Record::read(&file_of(output, run.paper(), run.name())) else {
-            continue;
-        };
-        for spec in run.plots() {
-            let Some(chart) = chart(spec, &record.measured) else {
-                continue;
-            };
-            drawn.push(Drawn {
-                paper: run.paper().to_owned(),
-                name: spec.name.to_owned(),
-                caption: caption(spec, run.about()),
-                svg: chart.svg()?,
-                narrow: chart.narrow_svg()?,
-            });
-        }
-    }
-    Ok(drawn)
-}
-
-/// Returns a plot's caption: its figure, its title, and the first sentence about its experiment.
-fn caption(spec: &PlotSpec, about: &str) -> String {
-    let (kind, number) = spec.name.split_once('-').unwrap_or(("figure", spec.name));
-    let number = number.trim_start_matches('0');
-    let figure = match kind {
-        "figure" => match number.split_once('-') {
-            Some((number, reading)) => format!("Figure {number}, {reading}"),
-            None => format!("Figure {number}"),
-        },
-        other => format!("Figure {number}, {other}"),
-    };
-    let first = about.split_once(". ").map_or(about, |(first, _)| first);
-    let first = first.trim_end_matches('.');
-    format!("{figure}: {}. {first}.", spec.title)
-}
-
-/// Makes the chart of a plot's points; `None` if no point can be drawn.
-fn chart(spec: &PlotSpec, measured: &Measured) -> Option<LineChart> {
-    let mut lines: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for point in measured.points.iter().filter(|own| own.plot == spec.name) {
-        // On a logarithmic axis there is no zero.
-        if point.y <= 0.0 || (!spec.linear_x && point.x <= 0.0) {
-            continue;
-        }
-        match lines.iter_mut().find(|(name, _)| *name == point.line) {
-            Some((_, points)) => points.push((point.x, point.y)),
-            None => lines.push((point.line.clone(), vec![(point.x, point.y)])),
-        }
-    }
-    if lines.is_empty() {
-        return None;
-    }
-    for (_, points) in &mut lines {
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
-    }
-    let points = || lines.iter().flat_map(|(_, points)| points);
-    let x = match spec.linear_x {
-        true => Axis::from_zero(spec.x, points().map(|(x, _)| *x)),
-        false => Axis::log(spec.x, Unit::Plain, points().map(|(x, _)| *x)),
-    };
-    let y = Axis::log(spec.y, Unit::Plain, points().map(|(_, y)| *y));
-    let series = lines.into_iter().enumerate();
-    let series = series.map(|(index, (name, points))| Series {
-        name,
-        style: Style::of(index),
-        points,
-    });
-    Some(LineChart {
-        title: spec.title.to_owned(),
-        x,
-        y,
-        series: series.collect(),
-    })
 }

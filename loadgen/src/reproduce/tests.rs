@@ -2,9 +2,12 @@
 mod admission;
 #[path = "tests/coverage.rs"]
 mod coverage;
+#[path = "tests/drawn.rs"]
+mod drawn;
 
 use super::verdict::Verdict;
 use super::*;
+use crate::simulate::sample::tests::sample;
 
 fn args(output: &Path, paper: &str, figures: &[&str]) -> ReproduceArgs {
     ReproduceArgs {
@@ -12,6 +15,7 @@ fn args(output: &Path, paper: &str, figures: &[&str]) -> ReproduceArgs {
         figures: figures.iter().map(|&figure| figure.to_owned()).collect(),
         quick: true,
         lab: false,
+        sample: None,
         fresh: false,
         output: output.to_owned(),
     }
@@ -19,7 +23,7 @@ fn args(output: &Path, paper: &str, figures: &[&str]) -> ReproduceArgs {
 
 #[test]
 fn every_row_has_a_number_a_figure_and_a_source() {
-    let (papers, runs) = (reference::all().unwrap(), run::all());
+    let (papers, runs) = (reference::all().unwrap(), run::all(None));
     rows::check(&papers, &runs).unwrap();
     let names: Vec<&str> = papers.iter().map(|own| own.name.as_str()).collect();
     assert_eq!(names, ["TOCS03", "EH99", "SFD02", "SRQ06", "SDIS02"]);
@@ -45,7 +49,7 @@ fn every_row_has_a_number_a_figure_and_a_source() {
 
 #[test]
 fn rows_over_real_sockets_are_run_where_they_are_asked_for() {
-    let (papers, runs) = (reference::all().unwrap(), run::all());
+    let (papers, runs) = (reference::all().unwrap(), run::all(None));
     let has_lab = |lab, scale| {
         let args = ReproduceArgs {
             lab,
@@ -61,8 +65,22 @@ fn rows_over_real_sockets_are_run_where_they_are_asked_for() {
 }
 
 #[test]
+fn experiments_with_a_sample_are_run_where_there_is_one() {
+    let papers = reference::all().unwrap();
+    let names = |sample: Option<RecordedSample>, scale| -> Vec<&'static str> {
+        let args = args(Path::new("unused"), "TOCS03", &["sample"]);
+        let wanted = wanted(&args, scale, &papers, &run::all(sample)).unwrap();
+        wanted.iter().map(PaperRun::name).collect()
+    };
+    for scale in [Scale::Quick, Scale::Full] {
+        assert_eq!(names(None, scale), Vec::<&str>::new());
+        assert_eq!(names(Some(sample("1,10,200,/a\n")), scale), ["sample"]);
+    }
+}
+
+#[test]
 fn rows_are_chosen_by_figure_or_by_experiment() {
-    let (papers, runs) = (reference::all().unwrap(), run::all());
+    let (papers, runs) = (reference::all().unwrap(), run::all(None));
     let names = |asked: &str| -> Vec<&'static str> {
         let args = args(Path::new("unused"), "SRQ06", &[asked]);
         let wanted = wanted(&args, Scale::Quick, &papers, &runs).unwrap();
@@ -75,7 +93,7 @@ fn rows_are_chosen_by_figure_or_by_experiment() {
 
 #[test]
 fn a_row_that_lacks_something_is_found() {
-    let runs = run::all();
+    let runs = run::all(None);
     let checked = |change: fn(&mut reference::PaperRow)| {
         let mut papers = reference::all().unwrap();
         let row = papers[0].rows.iter_mut().find(|row| row.from.is_some());
@@ -129,6 +147,56 @@ fn a_row_is_reproduced_once_and_again_with_other_code() {
 }
 
 #[test]
+fn rows_of_a_sample_say_what_they_need_and_another_sample_is_another_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: [u32; 2]| {
+        let file = directory.path().join(name);
+        let rows = bytes.map(|bytes| format!("1,{bytes},200,/index.html\n"));
+        let text = format!("t_s,bytes,status,url\n{}", rows.concat());
+        std::fs::write(&file, text).unwrap();
+        file
+    };
+    let (one, other) = (
+        write("one.csv", [900, 4_000]),
+        write("two.csv", [2_000, 5_000]),
+    );
+    let output = directory.path().join("papers");
+    let ran = |sample: Option<&Path>| {
+        let args = ReproduceArgs {
+            sample: sample.map(Path::to_owned),
+            ..args(&output, "TOCS03", &["sample"])
+        };
+        reproduce(&args, Scale::Tiny, "code").unwrap()
+    };
+    let rows = || std::fs::read_to_string(output.join("rows.csv")).unwrap();
+    assert_eq!(ran(None), 0);
+    assert!(rows().contains("not_run,with the requests of a log of the World Cup's site"));
+    assert_eq!(
+        [ran(Some(&one)), ran(Some(&one)), ran(Some(&other))],
+        [1, 0, 1]
+    );
+    let record = std::fs::read_to_string(output.join("TOCS03/sample.csv")).unwrap();
+    assert!(
+        record.contains("RecordedSample { requests: 2, bytes: 7000, pages: 2 }"),
+        "{record}"
+    );
+    // What has been run stays, also where the sample is not.
+    assert_eq!(ran(None), 0);
+    assert!(
+        rows().contains("\"requests for more than 1 KB, the sample\",50.0 %,0.25,stated,100.0 %"),
+        "{}",
+        rows()
+    );
+    assert!(output.join("TOCS03/figure-05a-sample.svg").exists());
+    let missing = ReproduceArgs {
+        sample: Some(directory.path().join("nowhere.csv")),
+        ..args(&output, "TOCS03", &["sample"])
+    };
+    let error = reproduce(&missing, Scale::Tiny, "code").unwrap_err();
+    assert!(error.to_string().contains("nowhere.csv"), "{error}");
+}
+
+#[test]
 fn papers_and_figures_that_are_not_there_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let refused = |paper, figures: &[&str]| {
@@ -146,7 +214,7 @@ fn papers_and_figures_that_are_not_there_are_named() {
 #[test]
 fn the_run_that_is_kept_has_a_value_for_each_row() {
     let output = Path::new(env!("CARGO_MANIFEST_DIR")).join("../results/papers");
-    let (papers, runs) = (reference::all().unwrap(), run::all());
+    let (papers, runs) = (reference::all().unwrap(), run::all(None));
     let found = rows::judge(&papers, &runs, &output).unwrap();
     if std::env::var_os("UPDATE").is_some() {
         write(&output, &papers, &runs, &found).unwrap();

@@ -10,7 +10,7 @@ use sprat_measure::wire::{self, Connection, RESPONSE_HEAD_BYTES};
 use sprat_scheduler::{ClassSpec, Discipline, EgressPolicy, Time};
 
 use super::cores::on_all_cores;
-use super::experiment::{Experiment, Measured, PlotSpec, Scale};
+use super::experiment::{Experiment, Measured, PlotAxes, PlotSpec, Scale};
 use super::statistics::percentile;
 use crate::workload::{Dice, Sizes};
 
@@ -21,7 +21,7 @@ const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
         title,
         x: "background clients",
         y: "median response time over the best",
-        linear_x: true,
+        axes: PlotAxes::LogY,
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) const EXPERIMENTS: [Experiment; 2] = [
                 title: "Throughput",
                 x: "clients",
                 y: "Mbit/s of payload",
-                linear_x: true,
+                axes: PlotAxes::LogY,
             },
             plot("figure-02a", "Light foreground, 10 Mbit/s"),
             plot("figure-02b", "Heavy foreground, 10 Mbit/s"),
@@ -54,8 +54,8 @@ pub(super) const EXPERIMENTS: [Experiment; 2] = [
                 link would be that carries 30 Mbit/s of files, which is where the paper's figure 1 \
                 levels off.",
         plots: &[
-            plot("figure-03a", "Light foreground, the processor is the limit"),
-            plot("figure-03b", "Heavy foreground, the processor is the limit"),
+            plot("figure-03a", "Light foreground, processor-bound"),
+            plot("figure-03b", "Heavy foreground, processor-bound"),
         ],
         expected_s: (30.0, 90.0),
         parameters: |scale| format!("{PROCESSOR:?}, {} s, {BACKGROUND:?}", seconds(scale)),

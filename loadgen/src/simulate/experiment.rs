@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::sample::RecordedSample;
+
 /// The scale of a run: how much of an experiment is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
@@ -37,8 +39,21 @@ pub(crate) struct PlotSpec {
     pub(crate) title: &'static str,
     pub(crate) x: &'static str,
     pub(crate) y: &'static str,
-    /// Whether the x axis is linear; else it is logarithmic.
-    pub(crate) linear_x: bool,
+    pub(crate) axes: PlotAxes,
+}
+
+/// The axes of a plot, as the paper has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlotAxes {
+    /// The axes are both linear.
+    Linear,
+    /// The x axis is linear, the y axis logarithmic.
+    LogY,
+    /// The axes are both logarithmic.
+    LogLog,
+    /// Places with these names, with a bar for each line at each of them. The x of a point is the
+    /// number of its place.
+    Places(&'static [&'static str]),
 }
 
 /// A point of a plot's line.
@@ -97,4 +112,20 @@ pub(crate) struct Experiment {
     /// The parameters of the run: another value is another run.
     pub(crate) parameters: fn(Scale) -> String,
     pub(crate) run: fn(Scale) -> anyhow::Result<Measured>,
+}
+
+/// An experiment of a paper with the requests of a recorded sample, in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SampleExperiment {
+    /// The paper's short name, such as SRQ06.
+    pub(crate) paper: &'static str,
+    pub(crate) name: &'static str,
+    /// One sentence on what is simulated.
+    pub(crate) about: &'static str,
+    pub(crate) plots: &'static [PlotSpec],
+    /// The seconds that the run takes on two cores, quick and full.
+    pub(crate) expected_s: (f64, f64),
+    /// The parameters of the run: another value is another run.
+    pub(crate) parameters: fn(Scale, &RecordedSample) -> String,
+    pub(crate) run: fn(Scale, &RecordedSample) -> anyhow::Result<Measured>,
 }

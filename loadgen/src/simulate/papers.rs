@@ -1,6 +1,6 @@
 //! The table of the experiments of the five papers.
 
-use super::experiment::Experiment;
+use super::experiment::{Experiment, SampleExperiment};
 use super::{eh99, network, sdis02, srq06};
 
 /// Returns all experiments, paper by paper.
@@ -13,4 +13,9 @@ pub(crate) fn all() -> Vec<Experiment> {
         &sdis02::EXPERIMENTS,
     ];
     papers.concat()
+}
+
+/// Returns all experiments with a recorded sample, paper by paper.
+pub(crate) fn with_sample() -> [SampleExperiment; 2] {
+    [network::tocs03::SAMPLE, network::sfd::SAMPLE]
 }

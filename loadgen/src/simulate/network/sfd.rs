@@ -2,9 +2,11 @@
 
 mod dumbbell;
 mod findings;
+mod pages;
 mod paper;
 mod reno;
 mod routes;
+mod sampled;
 mod sessions;
 mod traffic;
 
@@ -29,6 +31,7 @@ use findings::{Latencies, findings};
 use traffic::{SessionLoad, requests};
 
 pub(crate) use paper::EXPERIMENTS;
+pub(crate) use sampled::SAMPLE;
 
 /// The paper's routers: short flows first by marks, its figures 3, 6, 7 and 8a.
 ///

@@ -3,12 +3,15 @@
 
 mod compare;
 mod run;
+mod sizes;
 
 use compare::PolicyComparison;
-use run::{Policy, TargetLoad, Tocs03Setup};
+use run::{HOSTS, Policy, TargetLoad, Tocs03Setup};
 
 use crate::simulate::cores::on_all_cores;
-use crate::simulate::experiment::{Experiment, Measured, PlotSpec};
+use crate::simulate::experiment::{Experiment, Measured, PlotAxes, PlotSpec};
+
+pub(crate) use sizes::SAMPLE;
 
 /// Specifies a plot with the policies' mean response times.
 const fn plot(name: &'static str, title: &'static str, x: &'static str) -> PlotSpec {
@@ -17,29 +20,38 @@ const fn plot(name: &'static str, title: &'static str, x: &'static str) -> PlotS
         title,
         x,
         y: "mean response time (ms)",
-        linear_x: true,
+        axes: PlotAxes::LogY,
     }
 }
 
-const PAYLOAD: &str = "load: payload requested over the link's rate, as in the paper";
+/// Specifies a plot with a bar for each host and policy.
+const fn by_host(name: &'static str, title: &'static str) -> PlotSpec {
+    PlotSpec {
+        axes: PlotAxes::Places(HOSTS),
+        ..plot(name, title, "host")
+    }
+}
+
+/// The load of the paper.
+const PAYLOAD: &str = "load: payload over the link's rate";
 const WIRE: &str = "load on the wire, with headers";
 
-/// The experiments of TOCS03's figures 5 to 14 and its section 5.1.
-pub(crate) const EXPERIMENTS: [Experiment; 9] = [
+/// The experiments of TOCS03's figures 4 to 14 and its section 5.1.
+pub(crate) const EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         paper: "TOCS03",
         name: "lan",
         about: "A link of 10 Mbit/s, five clients next to it, a new connection for each request; \
                 TCP as of 2002: Reno, a first window of 2, a transmit queue of 100 packets.",
         plots: &[
-            plot("figure-05", "Mean response time", PAYLOAD),
+            plot("figure-05a", "Mean response time", PAYLOAD),
             plot("wire-05", "Mean response time", WIRE),
             PlotSpec {
                 y: "mean slowdown",
                 ..plot("figure-06", "Mean slowdown", PAYLOAD)
             },
             PlotSpec {
-                linear_x: false,
+                axes: PlotAxes::LogLog,
                 ..plot("figure-09a", "Load 0.8: by size", "size (bytes)")
             },
             plot(
@@ -50,7 +62,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
         ],
         expected_s: (40.0, 200.0),
         parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Tocs03Setup::lan(scale)),
-        run: |scale| lan(&Tocs03Setup::lan(scale)),
+        run: |scale| lan(&Tocs03Setup::lan(scale), ""),
     },
     Experiment {
         paper: "TOCS03",
@@ -66,8 +78,11 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
         paper: "TOCS03",
         name: "partly-open",
         about: "Users that ask for k files, each once the one before is there.",
-        plots: &[plot("figure-07", "FAIR by requests of a user", PAYLOAD)],
-        expected_s: (40.0, 200.0),
+        plots: &[
+            plot("figure-05b", "Five requests a user", PAYLOAD),
+            plot("figure-07", "FAIR by requests of a user", PAYLOAD),
+        ],
+        expected_s: (90.0, 450.0),
         parameters: |scale| {
             format!(
                 "{:?} at {USER_LOADS:?}, k {USERS:?}",
@@ -80,9 +95,9 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
         paper: "TOCS03",
         name: "fast",
         about: "A link of 100 Mbit/s.",
-        plots: &[],
-        expected_s: (10.0, 40.0),
-        parameters: |scale| format!("{:?}", Tocs03Setup::lan(scale).fast()),
+        plots: &[plot("figure-08", "Mean response time, 100 Mbit/s", PAYLOAD)],
+        expected_s: (40.0, 160.0),
+        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Tocs03Setup::lan(scale).fast()),
         run: |scale| fast(&Tocs03Setup::lan(scale).fast()),
     },
     Experiment {
@@ -122,7 +137,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
             plot("figure-11b", "Load 0.9 of the wire", "packets lost (%)"),
             plot(
                 "figure-12",
-                "Load 0.9 of the wire, round trip 100 ms",
+                "Load 0.9 of the wire, 100 ms",
                 "packets lost (%)",
             ),
         ],
@@ -136,7 +151,15 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
         about: "Six hosts with the paper's round trips (their bandwidth was no bottleneck there), \
                 at loads of the payload; at 0.9, of the wire and of the payload, the load swings \
                 between 0.75 and 1.05 each second.",
-        plots: &[],
+        plots: &[
+            by_host("figure-13a", "Load 0.9 of the payload"),
+            by_host("figure-13a-wire", "Load 0.9 of the wire"),
+            by_host("figure-13b", "Load 0.8"),
+            by_host("figure-13c", "Load 0.7"),
+            by_host("figure-13d", "Load 0.5"),
+            plot("figure-14a", "Load 0.8, IBM", "percentile of size"),
+            plot("figure-14b", "Load 0.8, UK", "percentile of size"),
+        ],
         expected_s: (30.0, 120.0),
         parameters: |scale| format!("{:?} at {HOST_LOADS:?}", Tocs03Setup::lan(scale).hosts()),
         run: |scale| hosts(&Tocs03Setup::lan(scale).hosts()),
@@ -151,6 +174,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 9] = [
         parameters: |scale| format!("{:?} with {QUEUES:?} packets", Tocs03Setup::lan(scale)),
         run: |scale| queues(&Tocs03Setup::lan(scale)),
     },
+    sizes::SURGE,
 ];
 
 /// Loads of the LAN: of payload where the link can carry it, and of the wire beyond.
@@ -165,10 +189,16 @@ const LAN_LOADS: [TargetLoad; 8] = [
     TargetLoad::Payload(0.9),
 ];
 
-const USER_LOADS: [TargetLoad; 3] = [
+/// Loads of users with several requests, as far as figure 5's axis goes: the last is more than the
+/// link carries.
+const USER_LOADS: [TargetLoad; 7] = [
+    TargetLoad::Payload(0.2),
+    TargetLoad::Payload(0.4),
     TargetLoad::Payload(0.5),
+    TargetLoad::Payload(0.6),
     TargetLoad::Payload(0.7),
     TargetLoad::Payload(0.8),
+    TargetLoad::Payload(0.9),
 ];
 const USERS: [u32; 3] = [1, 5, 50];
 const RTTS_MS: [f64; 5] = [0.1, 20.0, 40.0, 70.0, 100.0];
@@ -180,15 +210,17 @@ const WAN_LOADS: [(&str, TargetLoad); 3] = [
     ("0.9", TargetLoad::Payload(0.9)),
 ];
 const LOSSES: [f64; 6] = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1];
-/// Loads of the hosts. 0.9 of the payload is more than the link carries: FAIR's times there are
-/// those of a run of this length.
-const HOST_LOADS: [(&str, TargetLoad); 5] = [
-    ("0.5", TargetLoad::Payload(0.5)),
-    ("0.7", TargetLoad::Payload(0.7)),
-    ("0.8", TargetLoad::Payload(0.8)),
-    ("0.9 wire", TargetLoad::Wire(0.9)),
-    ("0.9", TargetLoad::Payload(0.9)),
+/// Loads of the hosts, and the plots of figure 13. 0.9 of the payload is more than the link carries:
+/// FAIR's times there are those of a run of this length.
+const HOST_LOADS: [(&str, TargetLoad, &str); 5] = [
+    ("0.5", TargetLoad::Payload(0.5), "figure-13d"),
+    ("0.7", TargetLoad::Payload(0.7), "figure-13c"),
+    ("0.8", TargetLoad::Payload(0.8), "figure-13b"),
+    ("0.9 wire", TargetLoad::Wire(0.9), "figure-13a-wire"),
+    ("0.9", TargetLoad::Payload(0.9), "figure-13a"),
 ];
+/// The hosts of figure 14 by their places in [`HOSTS`], and its plots.
+const PERCENTILE_HOSTS: [(u32, &str); 2] = [(0, "figure-14a"), (2, "figure-14b")];
 const QUEUES: [u64; 3] = [100, 500, 700];
 /// The bytes above which figure 9's text calls a file large.
 const MB: u64 = 1 << 20;
@@ -204,6 +236,13 @@ fn draw(measured: &mut Measured, plot: &str, x: f64, own: &PolicyComparison) {
     measured.point(plot, "SRPT", x, own.other.mean_ms());
 }
 
+/// Adds the means of half percentiles of size to a plot.
+fn draw_percentiles(measured: &mut Measured, plot: &str, policy: &str, by_percentile: Vec<f64>) {
+    for (index, ms) in by_percentile.into_iter().enumerate() {
+        measured.point(plot, policy, (index as f64 + 0.5) / 2.0, ms);
+    }
+}
+
 fn lan_loads(setup: &Tocs03Setup) -> anyhow::Result<Vec<(TargetLoad, PolicyComparison)>> {
     let loads = setup
         .scale
@@ -213,16 +252,18 @@ fn lan_loads(setup: &Tocs03Setup) -> anyhow::Result<Vec<(TargetLoad, PolicyCompa
     Ok(loads.iter().copied().zip(compared).collect())
 }
 
-/// Runs the LAN at all loads.
-fn lan(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
+/// Runs the LAN at all loads. The names of its plots end in `reading`.
+fn lan(setup: &Tocs03Setup, reading: &str) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
     let mut high = Vec::new();
+    let [means, by_wire, slowdowns] =
+        ["figure-05a", "wire-05", "figure-06"].map(|plot| format!("{plot}{reading}"));
     for (load, own) in lan_loads(setup)? {
         let name = load.name();
-        draw(&mut measured, "figure-05", own.payload_load, &own);
-        draw(&mut measured, "wire-05", own.wire_load, &own);
-        measured.point("figure-06", "FAIR", own.payload_load, own.fair.slowdown());
-        measured.point("figure-06", "SRPT", own.payload_load, own.other.slowdown());
+        draw(&mut measured, &means, own.payload_load, &own);
+        draw(&mut measured, &by_wire, own.wire_load, &own);
+        measured.point(&slowdowns, "FAIR", own.payload_load, own.fair.slowdown());
+        measured.point(&slowdowns, "SRPT", own.payload_load, own.other.slowdown());
         measured.value(format!("gain at {name}"), own.gain());
         measured.value(format!("slowdown gain at {name}"), own.slowdown_gain());
         measured.value(format!("FAIR mean s at {name}"), own.fair.mean_ms() / 1e3);
@@ -234,7 +275,7 @@ fn lan(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
             high.push(own.gain());
         }
         if load == TargetLoad::Payload(0.8) {
-            large(&own, &mut measured);
+            large(&own, reading, &mut measured);
         }
     }
     measured.value(
@@ -249,14 +290,13 @@ fn lan(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
 }
 
 /// Adds figure 9: means by size, and the times of the largest responses.
-fn large(own: &PolicyComparison, measured: &mut Measured) {
+fn large(own: &PolicyComparison, reading: &str, measured: &mut Measured) {
+    let [sizes, percentiles] = ["figure-09a", "figure-09b"].map(|plot| format!("{plot}{reading}"));
     for (policy, times) in [("FAIR", &own.fair), ("SRPT", &own.other)] {
         for (bytes, ms) in times.by_size() {
-            measured.point("figure-09a", policy, bytes, ms);
+            measured.point(&sizes, policy, bytes, ms);
         }
-        for (index, ms) in times.by_percentile().into_iter().enumerate() {
-            measured.point("figure-09b", policy, (index as f64 + 0.5) / 2.0, ms);
-        }
+        draw_percentiles(measured, &percentiles, policy, times.by_percentile());
         measured.value(format!("{policy} largest 1% s"), times.largest(0.01) / 1e3);
         measured.value(format!("{policy} largest file s"), times.probes_ms() / 1e3);
     }
@@ -320,6 +360,9 @@ fn partly_open(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     for ((k, load), own) in points.iter().zip(&compared) {
         let line = format!("k = {k}");
         measured.point("figure-07", &line, own.payload_load, own.fair.mean_ms());
+        if *k == 5 {
+            draw(&mut measured, "figure-05b", own.payload_load, own);
+        }
         measured.value(format!("gain, k {k} at {}", load.name()), own.gain());
         if *load == TargetLoad::Payload(0.7) {
             at_07.push((own.fair.mean_ms(), own.other.mean_ms()));
@@ -347,14 +390,14 @@ fn partly_open(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
 
 /// Runs the link of 100 Mbit/s.
 fn fast(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
-    let compared = compare(&[
-        setup.at(TargetLoad::Payload(0.6)),
-        setup.at(TargetLoad::Payload(0.8)),
-    ])?;
     let mut measured = Measured::default();
-    measured.value("gain at 0.6", compared[0].gain());
-    measured.value("gain at 0.8", compared[1].gain());
-    measured.value("sizes that gain at 0.8", compared[1].sizes_that_gain());
+    for (load, own) in lan_loads(setup)? {
+        draw(&mut measured, "figure-08", own.payload_load, &own);
+        measured.value(format!("gain at {}", load.name()), own.gain());
+        if load == TargetLoad::Payload(0.8) {
+            measured.value("sizes that gain at 0.8", own.sizes_that_gain());
+        }
+    }
     Ok(measured)
 }
 
@@ -415,12 +458,17 @@ fn loss(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
 
 /// Runs six hosts at each load.
 fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
-    let setups = HOST_LOADS.map(|(name, load)| Tocs03Setup {
+    let setups = HOST_LOADS.map(|(name, load, _)| Tocs03Setup {
         swings: name.starts_with("0.9"),
         ..setup.at(load)
     });
     let mut measured = Measured::default();
-    for ((name, _), own) in HOST_LOADS.iter().zip(compare(&setups)?) {
+    for ((name, _, plot), own) in HOST_LOADS.iter().zip(compare(&setups)?) {
+        for (policy, times) in [("FAIR", &own.fair), ("SRPT", &own.other)] {
+            for client in 0..HOSTS.len() as u32 {
+                measured.point(plot, policy, f64::from(client), times.of_client(client));
+            }
+        }
         let gains: Vec<f64> = own.gains_of_clients();
         measured.value(format!("gain at {name}"), own.gain());
         let least = gains.iter().copied().fold(f64::NAN, f64::min);
@@ -433,6 +481,12 @@ fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
             measured.value("0.8: buckets that gain", own.buckets_that_gain());
             let largest = own.other.probes_ms() / own.fair.probes_ms();
             measured.value("0.8: largest file SRPT over FAIR", largest);
+            for (client, plot) in PERCENTILE_HOSTS {
+                for (policy, times) in [("FAIR", &own.fair), ("SRPT", &own.other)] {
+                    let by_percentile = times.of_client_by_percentile(client);
+                    draw_percentiles(&mut measured, plot, policy, by_percentile);
+                }
+            }
         }
     }
     Ok(measured)

@@ -3,7 +3,7 @@
 use super::checks::{Curves, STATIC_CAPACITY};
 use super::points::{Curve, RatePoint, Who};
 use super::{Media, RATES, Sdis02Args, base, curves, figures};
-use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
+use crate::simulate::experiment::{Experiment, Measured, PlotAxes, PlotSpec, Scale};
 
 /// Specifies a plot of the paper's, over the rate.
 const fn plot(name: &'static str, title: &'static str, y: &'static str) -> PlotSpec {
@@ -12,7 +12,7 @@ const fn plot(name: &'static str, title: &'static str, y: &'static str) -> PlotS
         title,
         x: figures::X,
         y,
-        linear_x: true,
+        axes: PlotAxes::LogY,
     }
 }
 
@@ -27,31 +27,15 @@ pub(crate) const EXPERIMENTS: [Experiment; 1] = [Experiment {
             paper's table 2: the core's stations decide on order, endpoint and admission.",
     plots: &[
         plot("figure-02", "Half of high priority: mean", MEAN),
-        plot("figure-03", "Half of high priority: 95th percentile", P95),
+        plot("figure-03", "Half high priority: 95th percentile", P95),
         plot("figure-04", "High priority by its ratio: mean", MEAN),
-        plot(
-            "figure-05",
-            "High priority by its ratio: 95th percentile",
-            P95,
-        ),
-        plot("figure-06", "Low priority by the ratio of high: mean", MEAN),
-        plot(
-            "figure-07",
-            "Low priority by the ratio of high: 95th percentile",
-            P95,
-        ),
+        plot("figure-05", "High by its ratio: 95th percentile", P95),
+        plot("figure-06", "Low by the ratio of high: mean", MEAN),
+        plot("figure-07", "Low by ratio of high: 95th percentile", P95),
         plot("figure-08", "High priority by assignment: mean", MEAN),
-        plot(
-            "figure-09",
-            "High priority by assignment: 95th percentile",
-            P95,
-        ),
+        plot("figure-09", "High by assignment: 95th percentile", P95),
         plot("figure-10", "Low priority by assignment: mean", MEAN),
-        plot(
-            "figure-11",
-            "Low priority by assignment: 95th percentile",
-            P95,
-        ),
+        plot("figure-11", "Low by assignment: 95th percentile", P95),
         plot("figure-12", "Rejection", "rejected (%)"),
         plot("figure-13", "Early discard and a time-out of 2 s", "%"),
     ],

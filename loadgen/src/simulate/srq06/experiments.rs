@@ -51,6 +51,19 @@ pub(super) struct MeasuredScheme {
 /// that its text names.
 pub(super) const BOUNDS_S: [f64; 5] = [0.1, 0.5, 1.0, 2.0, 5.0];
 
+/// The seconds of a span of figure 9. The paper's are not known.
+const SPAN_S: f64 = 5.0;
+
+/// A span of the size shift, by the requests that ended in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct ShiftSpan {
+    /// The middle of the span, in seconds from the beginning of the experiment.
+    pub(super) at_s: f64,
+    pub(super) throughput_per_s: f64,
+    /// The mean response time; NaN if no request ended.
+    pub(super) mean_s: f64,
+}
+
 /// The size shift of figure 9 and table IV.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShiftPlan {
@@ -71,6 +84,22 @@ impl ShiftPlan {
             let outcome = scheme.serve(&requests)?;
             Ok(measured(&requests, outcome, &window_s, self.count))
         })
+    }
+
+    /// Measures a scheme over the time of the experiment, all seeds together.
+    pub(super) fn over_time(&self, scheme: &Scheme) -> anyhow::Result<Vec<ShiftSpan>> {
+        let mut ended = Vec::new();
+        for index in 0..self.seeds {
+            let requests = self.requests(self.seed + index);
+            let outcome = scheme.serve(&requests)?;
+            for (request, response_s) in requests.iter().zip(&outcome.response_s) {
+                if let Some(response_s) = *response_s {
+                    let at_s = request.at as f64 / SECOND + response_s - WARM_UP_S;
+                    ended.push(EndedRequest { at_s, response_s });
+                }
+            }
+        }
+        Ok(spans(&ended, self.seeds))
     }
 
     /// Draws requests at a constant rate, with common random numbers for all shares.
@@ -109,6 +138,32 @@ impl ShiftPlan {
             ..self
         })
     }
+}
+
+/// A request that has ended.
+#[derive(Clone, Copy, Debug)]
+struct EndedRequest {
+    /// The seconds from the beginning of the experiment to the request's end.
+    at_s: f64,
+    response_s: f64,
+}
+
+/// Divides the time of the size shift into spans, by the requests that ended in `runs` runs.
+fn spans(ended: &[EndedRequest], runs: u64) -> Vec<ShiftSpan> {
+    let count = (SHIFT_RUN_S / SPAN_S).round() as usize;
+    let mut sums = vec![(0.0, 0.0); count];
+    for own in ended.iter().filter(|own| own.at_s >= 0.0) {
+        if let Some((count, seconds)) = sums.get_mut((own.at_s / SPAN_S) as usize) {
+            *count += 1.0;
+            *seconds += own.response_s;
+        }
+    }
+    let span = |(index, (count, seconds)): (usize, (f64, f64))| ShiftSpan {
+        at_s: (index as f64 + 0.5) * SPAN_S,
+        throughput_per_s: count / SPAN_S / runs.max(1) as f64,
+        mean_s: seconds / count,
+    };
+    sums.into_iter().enumerate().map(span).collect()
 }
 
 /// A load of figures 11 to 15: Poisson arrivals.
@@ -228,4 +283,53 @@ fn mean_over(
         p99_s: sum.p99_s / seeds,
         ..sum
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_the_requests_that_ended_in_them() {
+        let ended = |at_s, response_s| EndedRequest { at_s, response_s };
+        let all = [
+            // Before the experiment, in its first two spans and its last, and after it.
+            ended(-0.1, 9.0),
+            ended(0.0, 1.0),
+            ended(4.9, 2.0),
+            ended(5.0, 0.5),
+            ended(199.9, 4.0),
+            ended(200.0, 9.0),
+        ];
+        let found = spans(&all, 2);
+        assert_eq!(found.len(), 40);
+        let span = |at_s, throughput_per_s, mean_s| ShiftSpan {
+            at_s,
+            throughput_per_s,
+            mean_s,
+        };
+        assert_eq!(found[0], span(2.5, 0.2, 1.5));
+        assert_eq!(found[1], span(7.5, 0.1, 0.5));
+        assert_eq!(found[39], span(197.5, 0.1, 4.0));
+        assert!(found[2].mean_s.is_nan());
+    }
+
+    #[test]
+    fn before_the_shift_all_requests_end_and_in_it_they_take_longer() {
+        let plan = ShiftPlan {
+            shift: Shift::Long,
+            share: 0.05,
+            count: Count::Ended,
+            seeds: 1,
+            seed: 7,
+        };
+        let found = plan.over_time(&Scheme::Linux { threads: 20 }).unwrap();
+        let mean = |of: fn(&ShiftSpan) -> f64| found[..6].iter().map(of).sum::<f64>() / 6.0;
+        let throughput_per_s = mean(|own| own.throughput_per_s);
+        assert!((throughput_per_s - RATE_PER_S).abs() < 3.0, "{found:?}");
+        let late = found[25];
+        assert!(late.mean_s > 5.0 * mean(|own| own.mean_s), "{found:?}");
+        // Some of them are refused.
+        assert!(late.throughput_per_s < 0.9 * RATE_PER_S, "{found:?}");
+    }
 }

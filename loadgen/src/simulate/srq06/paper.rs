@@ -4,7 +4,7 @@ use super::checks::{ALIKE, AtLoad, FITTED_S, Schemes, TABLE_IV};
 use super::experiments::{BOUNDS_S, Count, LoadPlan, ShiftPlan};
 use super::server::THREADS;
 use super::{Scheme, Shift, SrqService, measure, schemes_of};
-use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
+use crate::simulate::experiment::{Experiment, Measured, PlotAxes, PlotSpec, Scale};
 
 /// The time that one grant of a processor lasts, in nanoseconds.
 const SLICE_NS: u64 = 1_000_000;
@@ -27,6 +27,20 @@ const POOL: Option<usize> = Some(THREADS);
 /// Linux has its threads all the same, and the bound on requests inside is the same for all.
 const UPLINK: Option<usize> = None;
 
+/// Specifies a plot over the time of the size shift.
+const fn over_time(name: &'static str, title: &'static str, y: &'static str) -> PlotSpec {
+    PlotSpec {
+        name,
+        title,
+        x: "time (s)",
+        y,
+        axes: PlotAxes::Linear,
+    }
+}
+
+const THROUGHPUT: &str = "requests that ended (per s)";
+const MEAN_S: &str = "mean response time (s)";
+
 /// The experiments of SRQ06's figures 9 to 15 and table IV. Those of figures 9, 10 and 13 to 15
 /// and of table IV are there twice: with the paper's threads, and as on an uplink.
 pub(crate) const EXPERIMENTS: [Experiment; 5] = [
@@ -37,13 +51,17 @@ pub(crate) const EXPERIMENTS: [Experiment; 5] = [
                 for 125 s: as many that Linux with 20 threads comes to the paper's mean. Requests \
                 that ended in the shift count, as in a log of that time; values that begin with \
                 `came` are those of requests that came in it, fitted anew.",
-        plots: &[PlotSpec {
-            name: "figure-10",
-            title: "Response times in the size shift",
-            x: "response time (s)",
-            y: "share of requests",
-            linear_x: false,
-        }],
+        plots: &[
+            over_time("figure-09a", "Size shift: throughput", THROUGHPUT),
+            over_time("figure-09b", "Size shift: response time", MEAN_S),
+            PlotSpec {
+                name: "figure-10",
+                title: "Response times in the size shift",
+                x: "response time (s)",
+                y: "share of requests",
+                axes: PlotAxes::LogLog,
+            },
+        ],
         expected_s: (10.0, 280.0),
         parameters: |scale| format!("{:?}", shift_plan(scale, READING)),
         run: |scale| shift(scale, POOL),
@@ -54,13 +72,25 @@ pub(crate) const EXPERIMENTS: [Experiment; 5] = [
         about: "The same shift, where R-EDF, R-VRD and SRQ order all requests that are there, as \
                 an uplink does, rather than those that have one of 20 threads. Linux, the shift \
                 and the bound on requests inside are as there.",
-        plots: &[PlotSpec {
-            name: "figure-10-uplink",
-            title: "Size shift, all ordered: response times",
-            x: "response time (s)",
-            y: "share of requests",
-            linear_x: false,
-        }],
+        plots: &[
+            over_time(
+                "figure-09a-uplink",
+                "Shift, all ordered: throughput",
+                THROUGHPUT,
+            ),
+            over_time(
+                "figure-09b-uplink",
+                "Shift, all ordered: response time",
+                MEAN_S,
+            ),
+            PlotSpec {
+                name: "figure-10-uplink",
+                title: "Shift, all ordered: response times",
+                x: "response time (s)",
+                y: "share of requests",
+                axes: PlotAxes::LogLog,
+            },
+        ],
         expected_s: (10.0, 280.0),
         parameters: |scale| format!("{:?}, all ordered", shift_plan(scale, READING)),
         run: |scale| shift(scale, UPLINK),
@@ -76,14 +106,14 @@ pub(crate) const EXPERIMENTS: [Experiment; 5] = [
                 title: "Description: loss of throughput",
                 x: "load",
                 y: "requests refused (%)",
-                linear_x: true,
+                axes: PlotAxes::LogY,
             },
             PlotSpec {
                 name: "figure-12",
                 title: "Description: mean response time",
                 x: "load",
                 y: "mean response time (s)",
-                linear_x: true,
+                axes: PlotAxes::LogY,
             },
         ],
         expected_s: (60.0, 300.0),
@@ -100,21 +130,21 @@ pub(crate) const EXPERIMENTS: [Experiment; 5] = [
                 title: "Retrieval: loss of throughput",
                 x: "load",
                 y: "requests refused (%)",
-                linear_x: true,
+                axes: PlotAxes::LogY,
             },
             PlotSpec {
                 name: "figure-14",
                 title: "Retrieval: mean response time",
                 x: "load",
                 y: "mean response time (s)",
-                linear_x: true,
+                axes: PlotAxes::LogY,
             },
             PlotSpec {
                 name: "figure-15",
-                title: "Retrieval at twice the load: response times",
+                title: "Retrieval at load 2: response times",
                 x: "response time (s)",
                 y: "share of requests",
-                linear_x: false,
+                axes: PlotAxes::LogLog,
             },
         ],
         expected_s: (60.0, 300.0),
@@ -129,24 +159,24 @@ pub(crate) const EXPERIMENTS: [Experiment; 5] = [
         plots: &[
             PlotSpec {
                 name: "figure-13-uplink",
-                title: "Retrieval, all ordered: loss of throughput",
+                title: "Retrieval, all ordered: loss",
                 x: "load",
                 y: "requests refused (%)",
-                linear_x: true,
+                axes: PlotAxes::LogY,
             },
             PlotSpec {
                 name: "figure-14-uplink",
-                title: "Retrieval, all ordered: mean response time",
+                title: "Retrieval, all ordered: mean time",
                 x: "load",
                 y: "mean response time (s)",
-                linear_x: true,
+                axes: PlotAxes::LogY,
             },
             PlotSpec {
                 name: "figure-15-uplink",
-                title: "Retrieval at load 2, all ordered: response times",
+                title: "All ordered at load 2: response times",
                 x: "response time (s)",
                 y: "share of requests",
-                linear_x: false,
+                axes: PlotAxes::LogLog,
             },
         ],
         expected_s: (60.0, 300.0),
@@ -188,26 +218,33 @@ fn plot(figure: &str, pool: Option<usize>) -> String {
 fn shift(scale: Scale, pool: Option<usize>) -> anyhow::Result<Measured> {
     let mut measured = Measured::default();
     let schemes = schemes_of(SLICE_NS, pool);
-    let found = shift_by(&schemes, shift_plan(scale, READING), "", &mut measured)?;
+    let plan = shift_plan(scale, READING).fitted(&schemes[0].1, FITTED_S)?;
+    let found = shift_by(&schemes, plan, "", &mut measured)?;
+    let [throughput, time] = ["figure-09a", "figure-09b"].map(|figure| plot(figure, pool));
+    for (name, scheme) in &schemes {
+        for span in plan.over_time(scheme)? {
+            measured.point(&throughput, name, span.at_s, span.throughput_per_s);
+            measured.point(&time, name, span.at_s, span.mean_s);
+        }
+    }
     let figure = plot("figure-10", pool);
     for (&(name, _), own) in TABLE_IV.iter().zip(&found.0) {
         for (bound, share) in BOUNDS_S.iter().zip(own.within) {
             measured.point(&figure, name, *bound, share);
         }
     }
-    let came = shift_plan(scale, Count::Came);
+    let came = shift_plan(scale, Count::Came).fitted(&schemes[0].1, FITTED_S)?;
     shift_by(&schemes, came, "came: ", &mut measured)?;
     Ok(measured)
 }
 
-/// Runs the size shift by one reading, whose values get a prefix.
+/// Runs a fitted size shift by one reading, whose values get a prefix.
 fn shift_by(
     schemes: &[(&'static str, Scheme)],
     plan: ShiftPlan,
     prefix: &str,
     measured: &mut Measured,
 ) -> anyhow::Result<Schemes> {
-    let plan = plan.fitted(&schemes[0].1, FITTED_S)?;
     let found = measure(schemes, |scheme| plan.measure(scheme))?;
     measured.value(format!("{prefix}share of longer requests"), plan.share);
     for (&(name, _), own) in TABLE_IV.iter().zip(&found.0) {

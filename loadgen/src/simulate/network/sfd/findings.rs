@@ -101,6 +101,12 @@ impl Latencies {
         short.chain(long).collect()
     }
 
+    /// Returns the spreads of short flows by size in KB.
+    pub(super) fn short_by_kb(&self) -> impl Iterator<Item = (f64, Spread)> {
+        let short = self.short.iter();
+        short.map(|(kb, sums)| (*kb as f64, sums.spread()))
+    }
+
     /// Returns the share by which the mean is less than in `other`, for each size in KB.
     pub(super) fn reductions(&self, other: &Self) -> Vec<f64> {
         let both = self
@@ -133,6 +139,16 @@ impl JudgedValue {
     fn new(found: f64, holds: bool) -> Self {
         Self { found, holds }
     }
+}
+
+/// Returns the largest of some values; NaN if there is none.
+pub(super) fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::max)
+}
+
+/// Returns the least of some values; NaN if there is none.
+pub(super) fn least(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::min)
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -244,8 +260,7 @@ impl Compared<'_> {
 
     fn figure6(&self) -> Vec<SfdFinding> {
         let by_size = self.sfd.reductions(self.dt);
-        let most = by_size.iter().copied().fold(f64::MIN, f64::max);
-        let least = by_size.iter().copied().fold(f64::MAX, f64::min);
+        let (most, least) = (largest(&by_size), least(&by_size));
         let less = self.less(self.sfd);
         let deviation = self.sfd.short().deviation / self.dt.short().deviation;
         let red = self.red.short().mean / self.dt.short().mean;

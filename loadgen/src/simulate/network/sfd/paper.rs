@@ -2,12 +2,13 @@
 
 use sprat_scheduler::marking::Variant;
 
-use super::findings::Latencies;
+use super::findings::{Latencies, largest, least};
+use super::pages::{PLOT as PAGES_PLOT, PageQueues, improvements, retrieval};
 use super::routes;
 use super::traffic::{SessionLoad, pages};
 use super::{AVERAGE, MeasuredWay, SfdArgs, SfdTcp, SfdWay, calibrate, measure};
 use crate::simulate::cores::on_all_cores;
-use crate::simulate::experiment::{Experiment, Measured, PlotSpec, Scale};
+use crate::simulate::experiment::{Experiment, Measured, PlotAxes, PlotSpec, Scale};
 
 /// Specifies a plot over the size of flows.
 const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
@@ -16,7 +17,7 @@ const fn plot(name: &'static str, title: &'static str) -> PlotSpec {
         title,
         x: "flow size (KB)",
         y: "mean latency (ms)",
-        linear_x: false,
+        axes: PlotAxes::LogLog,
     }
 }
 
@@ -30,20 +31,20 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
                 20 packets at most, timeouts of a second, and of 6 s before a round trip. OUT's \
                 average counts both classes; `decoupled` are queues where it counts its own.",
         plots: &[
-            plot(
-                "figure-03",
-                "Short flows: DT, no long flows, long ones in pieces",
-            ),
+            plot("figure-03", "Short flows: DT, NL and L2S"),
+            PlotSpec {
+                axes: PlotAxes::Linear,
+                ..plot("figure-06a", "Short flows: mean")
+            },
+            PlotSpec {
+                y: "standard deviation (ms)",
+                axes: PlotAxes::Linear,
+                ..plot("figure-06b", "Short flows: standard deviation")
+            },
             plot("figure-07", "All sizes: DT, RED, SFD"),
             plot("figure-08a", "SFD, P-SFD, S-SFD"),
             plot("figure-08b", "S-SFD by threshold"),
-            PlotSpec {
-                name: "figure-09",
-                title: "Pages by how much faster S-SFD is",
-                x: "improvement",
-                y: "share of pages with less",
-                linear_x: true,
-            },
+            PAGES_PLOT,
         ],
         expected_s: (280.0, 560.0),
         parameters: |scale| format!("{:?}, {AVERAGE:?}", of_medium(scale)),
@@ -98,10 +99,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
         name: "network-limited",
         about: "Server processors in the servers of the dumbbell, at a tenth of their load: first come \
                 first served, or shortest first.",
-        plots: &[plot(
-            "figure-13a",
-            "From the request, the network is the limit",
-        )],
+        plots: &[plot("figure-13a", "From the request: network-limited")],
         expected_s: (40.0, 200.0),
         parameters: |scale| {
             format!(
@@ -116,10 +114,7 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
         paper: "SFD02",
         name: "server-limited",
         about: "The same with processors loaded to 0.8.",
-        plots: &[plot(
-            "figure-13b",
-            "From the request, the servers are the limit",
-        )],
+        plots: &[plot("figure-13b", "From the request: server-limited")],
         expected_s: (40.0, 200.0),
         parameters: |scale| {
             format!(
@@ -155,14 +150,14 @@ pub(super) fn args(scale: Scale, load: SessionLoad, first_window: u32) -> SfdArg
 
 /// Returns the paper's main experiment, with more runs than the others: sizes are so
 /// heavy-tailed that what SFD gains differs by some points between four runs and other four.
-fn of_medium(scale: Scale) -> SfdArgs {
+pub(super) fn of_medium(scale: Scale) -> SfdArgs {
     SfdArgs {
         runs: scale.pick(1, 10, 20),
         ..args(scale, SessionLoad::Medium, 2)
     }
 }
 
-fn found(args: &SfdArgs, ways: &[SfdWay]) -> anyhow::Result<Vec<MeasuredWay>> {
+pub(super) fn found(args: &SfdArgs, ways: &[SfdWay]) -> anyhow::Result<Vec<MeasuredWay>> {
     let gap_s = calibrate(args)?;
     on_all_cores(ways, |&way| measure(args, way, gap_s))
 }
@@ -171,18 +166,13 @@ pub(super) const S_SFD: SfdWay = SfdWay::Virtual(Variant::SSfd);
 const SFD: SfdWay = SfdWay::Virtual(Variant::Sfd);
 const P_SFD: SfdWay = SfdWay::Virtual(Variant::PSfd);
 
+/// The thresholds of figure 8b: 15, 25 and 35 KB.
+const THRESHOLDS: [SfdWay; 3] = [S_SFD, SfdWay::Threshold(25), SfdWay::Threshold(35)];
+
 /// Returns the share by which a way takes less than drop-tail, as a mean over sizes.
 pub(super) fn less(own: &Latencies, dt: &Latencies) -> f64 {
     let by_size = own.reductions(dt);
     by_size.iter().sum::<f64>() / by_size.len().max(1) as f64
-}
-
-fn largest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NAN, f64::max)
-}
-
-fn least(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NAN, f64::min)
 }
 
 /// Adds the means by size of some ways to a plot.
@@ -196,7 +186,7 @@ fn draw(measured: &mut Measured, plot: &str, all: &[MeasuredWay], ways: &[SfdWay
     }
 }
 
-fn of(all: &[MeasuredWay], way: SfdWay) -> &MeasuredWay {
+pub(super) fn of(all: &[MeasuredWay], way: SfdWay) -> &MeasuredWay {
     let found = all.iter().find(|own| own.way == way);
     found.unwrap_or(&all[0])
 }
@@ -244,119 +234,34 @@ fn medium(args: &SfdArgs) -> anyhow::Result<Measured> {
     let no_long = less(&of(&all, SfdWay::NoLong).latencies, dt);
     measured.value("SFD of NL's reduction", less(sfd, dt) / no_long);
     measured.value("1,000 KB S-SFD over SFD", ratio(s_sfd, sfd, 1_000));
-    let thresholds = [S_SFD, SfdWay::Threshold(25), SfdWay::Threshold(35)];
-    let by_threshold = thresholds.map(|way| less(&of(&all, way).latencies, dt));
+    let by_threshold = THRESHOLDS.map(|way| less(&of(&all, way).latencies, dt));
     measured.value(
         "thresholds apart",
         largest(&by_threshold) - least(&by_threshold),
     );
-    retrieval(dt, s_sfd, &mut measured);
-    improvements(dt, s_sfd, &mut measured);
-    draw(
-        &mut measured,
-        "figure-03",
-        &all,
-        &[SfdWay::Droptail, SfdWay::NoLong, SfdWay::Pieces],
-        15.0,
-    );
-    draw(
-        &mut measured,
-        "figure-07",
-        &all,
-        &[SfdWay::Droptail, SfdWay::Red, SFD],
-        1_100.0,
-    );
-    draw(
-        &mut measured,
-        "figure-08a",
-        &all,
-        &[SfdWay::Droptail, SFD, P_SFD, S_SFD],
-        1_100.0,
-    );
-    draw(&mut measured, "figure-08b", &all, &thresholds, 1_100.0);
+    let queues = PageQueues { dt, s_sfd };
+    retrieval(queues, &mut measured);
+    // Pages of the paper's web model, in place of those of its trace.
+    improvements(queues, &pages(7, 5_000), PAGES_PLOT.name, &mut measured);
+    draw_medium(&all, &mut measured);
     Ok(measured)
 }
 
-/// Ranges of sizes in KB, and how many objects of a page are in each.
-type Objects = &'static [(f64, f64, usize)];
-
-/// The pages of the paper's table 5: sizes in KB, and how many objects have them.
-const PAGES: [(&str, Objects); 5] = [
-    ("text", &[(29.0, 29.0, 1), (7.0, 13.0, 3)]),
-    ("map", &[(5.0, 5.0, 1), (1.0, 3.0, 3), (67.0, 67.0, 1)]),
-    ("graphics", &[(7.0, 7.0, 1), (1.0, 3.0, 9), (9.0, 12.0, 4)]),
-    (
-        "frames",
-        &[
-            (1.0, 2.0, 4),
-            (7.0, 7.0, 1),
-            (83.0, 83.0, 1),
-            (1.0, 3.0, 14),
-            (5.0, 19.0, 7),
-        ],
-    ),
-    (
-        "java",
-        &[
-            (8.0, 8.0, 1),
-            (1.0, 2.0, 7),
-            (4.0, 11.0, 3),
-            (1.0, 3.0, 14),
-            (4.0, 18.0, 11),
-        ],
-    ),
-];
-
-/// Returns the seconds that a page takes: in parallel those of its slowest object, in sequence
-/// their sum.
-fn page_s(latencies: &Latencies, sizes: &[u64]) -> Option<(f64, f64)> {
-    let each = sizes.iter().map(|&bytes| latencies.near(bytes));
-    let each: Vec<f64> = each.collect::<Option<_>>()?;
-    Some((each.iter().copied().fold(0.0, f64::max), each.iter().sum()))
-}
-
-/// Adds table 6: the times of the pages of table 5, by the mean latencies of their sizes.
-fn retrieval(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
-    for (name, objects) in PAGES {
-        let sizes = objects.iter().flat_map(|&(low, high, count)| {
-            let step = (high - low) / count as f64;
-            (0..count).map(move |index| ((low + (index as f64 + 0.5) * step) * 1024.0) as u64)
-        });
-        let sizes: Vec<u64> = sizes.collect();
-        let both = page_s(dt, &sizes).zip(page_s(s_sfd, &sizes));
-        let Some((dt, own)) = both else { continue };
-        for (how, dt_s, own_s) in [("parallel", dt.0, own.0), ("sequential", dt.1, own.1)] {
-            measured.value(format!("{name} {how} DT s"), dt_s);
-            measured.value(format!("{name} {how} S-SFD s"), own_s);
-            measured.value(format!("{name} {how} reduction"), 1.0 - own_s / dt_s);
+/// Adds figures 3 to 8.
+fn draw_medium(all: &[MeasuredWay], measured: &mut Measured) {
+    const PIECES: [SfdWay; 3] = [SfdWay::Droptail, SfdWay::NoLong, SfdWay::Pieces];
+    const QUEUES: [SfdWay; 3] = [SfdWay::Droptail, SfdWay::Red, SFD];
+    draw(measured, "figure-03", all, &PIECES, 15.0);
+    for way in QUEUES {
+        for (kb, spread) in of(all, way).latencies.short_by_kb() {
+            measured.point("figure-06a", way.name(), kb, 1e3 * spread.mean);
+            measured.point("figure-06b", way.name(), kb, 1e3 * spread.deviation);
         }
     }
-    for how in ["parallel", "sequential"] {
-        let names = PAGES.map(|(name, _)| format!("{name} {how} reduction"));
-        let found = names.iter().filter_map(|name| measured.values.get(name));
-        let found: Vec<f64> = found.copied().collect();
-        measured.value(format!("{how} reduction least"), least(&found));
-        measured.value(format!("{how} reduction most"), largest(&found));
-    }
-}
-
-/// Adds figure 9, with pages of the paper's web model in place of those of its trace.
-fn improvements(dt: &Latencies, s_sfd: &Latencies, measured: &mut Measured) {
-    let mut gains = Vec::new();
-    for sizes in pages(7, 5_000) {
-        if let Some((dt, own)) = page_s(dt, &sizes).zip(page_s(s_sfd, &sizes)) {
-            gains.push(1.0 - own.0 / dt.0);
-        }
-    }
-    gains.sort_by(f64::total_cmp);
-    let below =
-        |bound: f64| gains.partition_point(|&gain| gain < bound) as f64 / gains.len().max(1) as f64;
-    measured.value("pages 30% faster", 1.0 - below(0.3));
-    measured.value("pages slower", below(0.0));
-    for step in -10..=20 {
-        let bound = f64::from(step) * 0.05;
-        measured.point("figure-09", "parallel", bound, below(bound));
-    }
+    draw(measured, "figure-07", all, &QUEUES, 1_100.0);
+    let marks = [SfdWay::Droptail, SFD, P_SFD, S_SFD];
+    draw(measured, "figure-08a", all, &marks, 1_100.0);
+    draw(measured, "figure-08b", all, &THRESHOLDS, 1_100.0);
 }
 
 /// Runs the queues with today's first window.

@@ -67,20 +67,22 @@ impl PolicyTimes {
         mean(self.probes_ms.iter().copied())
     }
 
-    fn of_client(&self, client: u32) -> f64 {
+    /// Returns the mean response time of a client's requests, in ms.
+    pub(super) fn of_client(&self, client: u32) -> f64 {
         let own = self.sorted.iter().filter(|own| own.client == client);
         mean(own.map(|own| own.ms))
     }
 
     /// Returns the mean response times of half percentiles of size, in ms.
     pub(super) fn by_percentile(&self) -> Vec<f64> {
-        let place = |index: usize| index * self.sorted.len() / BUCKETS;
-        (0..BUCKETS)
-            .map(|index| {
-                let bucket = &self.sorted[place(index)..place(index + 1)];
-                mean(bucket.iter().map(|own| own.ms))
-            })
-            .collect()
+        by_percentile(&self.sorted)
+    }
+
+    /// Returns the mean response times of half percentiles of the sizes that a client asks for, in
+    /// ms.
+    pub(super) fn of_client_by_percentile(&self, client: u32) -> Vec<f64> {
+        let own = self.sorted.iter().filter(|own| own.client == client);
+        by_percentile(&own.copied().collect::<Vec<_>>())
     }
 
     /// Returns the mean response times of bins of size, in ms, each after the middle of its bin in
@@ -98,6 +100,17 @@ impl PolicyTimes {
         }
         bins
     }
+}
+
+/// Returns the mean response times of half percentiles of size, in ms, of responses by size.
+fn by_percentile(sorted: &[TimedResponse]) -> Vec<f64> {
+    let place = |index: usize| index * sorted.len() / BUCKETS;
+    (0..BUCKETS)
+        .map(|index| {
+            let bucket = &sorted[place(index)..place(index + 1)];
+            mean(bucket.iter().map(|own| own.ms))
+        })
+        .collect()
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> f64 {

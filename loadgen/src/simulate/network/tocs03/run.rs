@@ -1,5 +1,6 @@
 //! A setup of TOCS03's, its requests, and one run of a policy.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,6 +16,8 @@ use super::super::world;
 use super::compare::PolicyTimes;
 use crate::links::{LinkSettings, QueueBound, QueueSettings};
 use crate::simulate::experiment::Scale;
+use crate::simulate::sample::RecordedSample;
+use crate::workload::Sizes;
 
 /// A load, as the paper has it or with headers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +58,25 @@ pub(super) enum Tocs03Tcp {
     Today,
 }
 
+/// The distribution of the sizes that are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum AskedSizes {
+    /// The quantiles of a generated distribution.
+    Generated(Sizes),
+    /// The quantiles of what a recorded sample asks for.
+    Recorded(Arc<RecordedSample>),
+}
+
+impl AskedSizes {
+    /// Returns the size, in bytes, below which the share `p` (0 to 1) of the requests lies.
+    pub(super) fn quantile_bytes(&self, p: f64) -> u64 {
+        match self {
+            Self::Generated(sizes) => sizes.quantile_bytes(p),
+            Self::Recorded(sample) => sample.quantile_bytes(p),
+        }
+    }
+}
+
 /// A client, by the round trip between it and the server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ClientHost {
@@ -67,6 +89,7 @@ pub(super) struct Tocs03Setup {
     pub(super) scale: Scale,
     pub(super) load: TargetLoad,
     pub(super) uplink_mbit: f64,
+    pub(super) sizes: AskedSizes,
     pub(super) hosts: Vec<ClientHost>,
     pub(super) loss: f64,
     pub(super) queue_packets: u64,
@@ -81,6 +104,9 @@ pub(super) struct Tocs03Setup {
 
 /// The hosts' round trips in ms (TOCS03 4.2). Their own bandwidth was no bottleneck (footnote 4).
 const HOSTS_MS: [f64; 6] = [20.0, 55.0, 95.0, 25.0, 20.0, 22.0];
+
+/// The hosts' names, in that order.
+pub(super) const HOSTS: &[&str] = &["IBM", "Berkeley", "UK", "Virginia", "Michigan", "Boston"];
 
 /// A round trip in the LAN, in ms.
 const LAN_MS: f64 = 0.1;
@@ -97,6 +123,7 @@ impl Tocs03Setup {
             scale,
             load: TargetLoad::Payload(0.8),
             uplink_mbit: 10.0,
+            sizes: AskedSizes::Generated(Sizes::Worldcup),
             hosts: vec![ClientHost { rtt_ms: LAN_MS }; 5],
             loss: 0.0,
             queue_packets: 100,
@@ -218,6 +245,7 @@ impl Tocs03Setup {
         };
         let weights = vec![1.0; clients.len()];
         let mut asked = requests(self.seed, &traffic, clients, &weights);
+        self.resize(&mut asked);
         for probe in asked.iter_mut().skip(PROBE_EVERY / 2).step_by(PROBE_EVERY) {
             probe.bytes = LARGEST_BYTES;
         }
@@ -233,6 +261,17 @@ impl Tocs03Setup {
         }
         self.of_users(&mut asked);
         asked
+    }
+
+    /// Gives the requests the sizes of this setup, in the order that their sizes have: those who ask
+    /// for large files, and when, are the same for all distributions.
+    fn resize(&self, asked: &mut [PlannedRequest]) {
+        let mut by_size: Vec<usize> = (0..asked.len()).collect();
+        by_size.sort_by_key(|&index| asked[index].bytes);
+        let count = by_size.len() as f64;
+        for (rank, index) in by_size.into_iter().enumerate() {
+            asked[index].bytes = self.sizes.quantile_bytes((rank as f64 + 0.5) / count);
+        }
     }
 
     /// Moves a time so that the load is a sixth above its mean in one second, and a sixth
@@ -333,4 +372,43 @@ pub(super) struct PolicyResults {
     pub(super) payload_load: f64,
     pub(super) wire_load: f64,
     pub(super) throughput: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(sizes: Sizes) -> Vec<PlannedRequest> {
+        let setup = Tocs03Setup {
+            sizes: AskedSizes::Generated(sizes),
+            ..Tocs03Setup::lan(Scale::Tiny)
+        };
+        setup.requests(&setup.clients())
+    }
+
+    #[test]
+    fn other_sizes_are_asked_for_by_the_same_clients_in_the_same_order() {
+        let (trace, surge) = (asked(Sizes::Worldcup), asked(Sizes::Surge));
+        let clients = |own: &[PlannedRequest]| -> Vec<u32> {
+            own.iter().map(|request| request.client).collect()
+        };
+        assert_eq!(clients(&trace), clients(&surge));
+        let mut by_size: Vec<usize> = (0..trace.len()).collect();
+        by_size.sort_by_key(|&index| trace[index].bytes);
+        assert!(by_size.is_sorted_by_key(|&index| surge[index].bytes));
+        assert_ne!(trace[by_size[1_000]].bytes, surge[by_size[1_000]].bytes);
+    }
+
+    #[test]
+    fn the_generated_workload_keeps_its_own_sizes() {
+        let count = 2_000;
+        let mut expected = Sizes::Worldcup.of_files(count);
+        let mut found: Vec<u64> = asked(Sizes::Worldcup).iter().map(|own| own.bytes).collect();
+        found.sort_unstable();
+        // One request asks for the largest file instead of its own.
+        assert_eq!(found.pop(), Some(LARGEST_BYTES));
+        let missing = (0..found.len()).find(|&place| found[place] != expected[place]);
+        expected.remove(missing.unwrap_or(found.len()));
+        assert_eq!(found, expected);
+    }
 }

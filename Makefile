@@ -4,7 +4,7 @@
 CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
-.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate simulate-networks fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load bench-observability reproduce
+.PHONY: help run demo test checks mutants build install deb static book fmt lint bench compare compare-networks find-rate compare-simulated compare-http2 compare-counterfactual compare-compression http2-memory idle-memory compare-farm background starvation failover bench-peers simulate simulate-networks fault-simulation fuzz-smoke slow-clients buffering check-browser check-dashboard test-compose demo-envoy compare-envoy compare-envoy-farm bench-envoy soak soak-envoy soak-reload check-kubernetes filter filter-reproducible module schema clean config-load bench-observability reproduce
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,10 @@ compare: ## Replay one trace through nginx and Sprat in the lab, and report (roo
 compare-networks: ## nginx and Sprat in many networks, with and without a named rate (root; ONLY=)
 	@scripts/setup-run.sh
 	@scripts/compare-networks.sh
+
+find-rate: ## How soon `rate: auto` knows what the host's link carries, and follows it (root)
+	@scripts/setup-run.sh
+	@scripts/find-rate.sh
 
 compare-simulated: ## The same runs in virtual time, and how far they agree
 	@scripts/setup-run.sh

@@ -43,6 +43,12 @@ figure_bytes_of_module() { said '^.*: \([0-9]*\) bytes; loads in .*$/bytes=\1/';
 
 figure_hash_of_filter() { said '^The same bytes twice: sha256 \(............\).*$/sha256=\1/'; }
 
+figure_rates_found() {
+    # The slowest step of all, and how many steps ended before their rate was found.
+    awk -F , 'NR > 1 { if ($4 == "never") never++; else if ($4 > slowest) { slowest = $4; of = $1 "-" $2 } }
+        END { if (NR > 1) printf "never=%d\nslowest_s=%s\nin=%s\n", never, slowest, of }' "$out/summary.csv"
+}
+
 figure_simulated_networks() {
     said '^Simulated: \([0-9]*\) of \([0-9]*\) runs within 15% in mean and goodput, \([0-9]*\) of \([0-9]*\) networks.*$/runs=\1 of_runs=\2 networks=\3 of_networks=\4/'
 }

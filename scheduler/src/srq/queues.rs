@@ -190,6 +190,13 @@ impl Queues {
         true
     }
 
+    /// Returns the service in all at which a request has used up its queue's quantum; `None` in the
+    /// last queue.
+    pub fn moves_at(&self, progress: &Progress) -> Option<u64> {
+        let quantum = self.quanta.get(progress.queue())?;
+        Some(progress.entered.saturating_add(*quantum))
+    }
+
     /// Ends a request that has had the service `attained` in all. `measured` is the value that its
     /// queue's statistics take: the same, which brings like sizes together, or the time since its
     /// arrival, as the paper has it.

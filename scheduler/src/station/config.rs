@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::admission::Admission;
 use super::repeats::RetryBudget;
+use super::srq::SrqOrder;
 use crate::classes::ClassSpec;
 use crate::dispatch::{Dispatch, EndpointSpec};
 
@@ -69,7 +70,7 @@ impl StationConfig {
 
 /// The order of the waiting requests of one level; equals go first come, first
 /// served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Order {
     /// The smallest expected response first. A response of unknown size is taken for the mean.
     #[default]
@@ -83,6 +84,9 @@ pub enum Order {
     Vrd,
     /// The highest value first.
     Value,
+    /// SRQ's queues by time in service, of which all that wait are in the first unless their
+    /// responses are known to be large; in each by deadline and value (SRQ06).
+    Srq(Box<SrqOrder>),
 }
 
 /// The endpoints that a waiting request waits for.

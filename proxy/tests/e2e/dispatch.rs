@@ -99,7 +99,7 @@ fn the_smallest_of_those_who_wait_goes_first() {
         (WaitOrder::Fcfs, PATHS),
     ] {
         let held = Held::start();
-        let proxy = held.proxy(|cluster| cluster.wait_queue.order = order);
+        let proxy = held.proxy(|cluster| cluster.wait_queue.order = order.clone());
         // The catalogue learns their sizes.
         for path in PATHS {
             assert_eq!(proxy.connect().ask(get(path)).status(), 200);

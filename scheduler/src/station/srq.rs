@@ -313,6 +313,14 @@ impl Station {
         self.srq.as_ref()?.queues()
     }
 
+    /// Goes on with the quanta that another station has come to under the same parameters.
+    pub fn inherit_queues(&mut self, before: &Self) {
+        let own = self.srq.as_mut().and_then(|own| own.ranking.queues_mut());
+        if let (Some(own), Some((before, _))) = (own, before.queues()) {
+            own.inherit(before);
+        }
+    }
+
     /// Returns when a waiting request may be able to start though none ends: a driver then calls
     /// [`Station::expire`]. `None` under another order than SRQ, and while no request waits.
     pub fn next_demotion(&self) -> Option<Time> {

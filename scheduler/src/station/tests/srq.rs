@@ -493,3 +493,32 @@ fn elapsed_time_is_measured_with_the_wait() {
     assert_eq!(quantum(Measured::Attained), 47_000_000);
     assert_eq!(quantum(Measured::Elapsed), 45_000_000);
 }
+
+#[test]
+fn a_station_that_takes_over_goes_on_with_the_quanta() {
+    let quanta = |station: &Station| station.queues().unwrap().0.quanta().to_vec();
+    let mut before = Station::new(srq(2, adaptable));
+    let first = start(&mut before, at(0), 1);
+    before.finish(at(100), first[0], 1);
+    before.expire(at(1_000));
+    // The first has doubled, and the last two are one.
+    assert_eq!(quanta(&before), [100_000_000]);
+    let mut next = Station::new(StationConfig {
+        max_waiting: 7,
+        ..srq(3, adaptable)
+    });
+    next.inherit_queues(&before);
+    assert_eq!(quanta(&next), [100_000_000]);
+    // Not under other parameters, and not if there is a request.
+    let other = |order: &mut SrqOrder| {
+        adaptable(order);
+        order.queues.adj_i = 3.0;
+    };
+    let mut next = Station::new(srq(2, other));
+    next.inherit_queues(&before);
+    assert_eq!(quanta(&next), [50_000_000, 500_000_000]);
+    let mut next = Station::new(srq(2, adaptable));
+    start(&mut next, at(0), 1);
+    next.inherit_queues(&before);
+    assert_eq!(quanta(&next), [50_000_000, 500_000_000]);
+}

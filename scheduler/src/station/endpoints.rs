@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::config::StationConfig;
+use super::places::{Overcommit, PlaceBound};
 use super::priorities::Priorities;
-use super::srq::{Overcommit, PlaceBound};
 use super::work::{Sharing, Work};
 use crate::Time;
 use crate::classes::MAX_LEVELS;

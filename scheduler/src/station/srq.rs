@@ -11,95 +11,15 @@
 
 use std::time::Duration;
 
+use super::config::{Measured, SrqOrder};
+use super::places::Overcommit;
 use super::waiting::Placing;
 use super::{RequestState, Slot, Station};
 use crate::classes::ClassSpec;
 use crate::discipline::FlowView;
 use crate::queue::{Rank, RankQueue};
-use crate::srq::{self, Progress, Queues, Ranking};
+use crate::srq::{Progress, Queues, Ranking};
 use crate::{Discipline, Mark, Size, Time};
-
-/// The parameters of SRQ for the places of endpoints.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SrqOrder {
-    /// The queues, whose quanta are nanoseconds since a request was started.
-    pub queues: srq::Config,
-    /// The most requests in service at an endpoint beyond `max_requests`; `None` is as many again.
-    pub max_overcommit: Option<usize>,
-    /// The value that the queues' statistics take of a request.
-    pub statistics: Measured,
-    /// The size in bytes from which a response that is known beforehand is large, so that its
-    /// request begins in the second queue; `None` if all begin in the first.
-    pub large_bytes: Option<u64>,
-}
-
-impl Default for SrqOrder {
-    fn default() -> Self {
-        Self {
-            queues: srq::Config::nanoseconds(),
-            max_overcommit: None,
-            statistics: Measured::default(),
-            large_bytes: None,
-        }
-    }
-}
-
-impl SrqOrder {
-    /// Returns by how much an endpoint of so many places may be overcommitted.
-    fn overcommit(&self, max_requests: usize) -> Overcommit {
-        let share = u128::from(self.queues.first_share_percent.clamp(1, 100));
-        // No more than the places: the share is 100 percent at most.
-        let first = (max_requests as u128 * share / 100) as usize;
-        Overcommit {
-            rest: max_requests - first,
-            beyond: self.max_overcommit.unwrap_or(max_requests),
-        }
-    }
-
-    /// Returns the number of queues that a waiting request may be in.
-    pub(super) fn waiting_queues(&self) -> usize {
-        1 + usize::from(self.large_bytes.is_some())
-    }
-}
-
-/// The value of a finished request that a queue's statistics take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Measured {
-    /// The time in service, which quanta are compared with.
-    #[default]
-    Attained,
-    /// The time since the request came, its wait included: the paper's.
-    Elapsed,
-}
-
-/// The requests that an endpoint may have beyond its places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Overcommit {
-    /// The most places that demoted requests take.
-    pub(super) rest: usize,
-    /// The most requests in service beyond the number of places.
-    pub(super) beyond: usize,
-}
-
-/// The bound on the requests in service at an endpoint.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlaceBound {
-    pub(super) max_requests: usize,
-    /// The overcommitment; none unless SRQ's queues order.
-    pub(super) overcommit: Option<Overcommit>,
-}
-
-impl PlaceBound {
-    /// Returns whether one more request may start beside those in service, some of them demoted.
-    pub(super) fn admits(&self, running: usize, demoted: usize) -> bool {
-        let Some(over) = self.overcommit else {
-            return running < self.max_requests;
-        };
-        let active = running - demoted;
-        active < self.max_requests - demoted.min(over.rest)
-            && running < self.max_requests.saturating_add(over.beyond)
-    }
-}
 
 /// SRQ's state at a station. A request is in a queue while it is in service.
 #[derive(Clone, Debug)]

@@ -40,7 +40,7 @@ pub(super) struct WaitingQueues {
     /// The most requests that wait in all queues together.
     max_pending: usize,
     queues: Vec<Queue>,
-    /// What each of the queues begins as.
+    /// A queue without requests, as each begins.
     empty: Queue,
     /// The requests whose wait is bounded, by the time at which it ends.
     expiries: RankQueue,

@@ -1,6 +1,6 @@
 //! Tests of SRQ for the places of endpoints: exact orders and times.
 
-use super::super::srq::{Overcommit, PlaceBound};
+use super::super::places::{Overcommit, PlaceBound};
 use super::*;
 use crate::srq::{MAX_QUEUES, Trigger};
 

@@ -45,7 +45,7 @@ figure_hash_of_filter() { said '^The same bytes twice: sha256 \(............\).*
 
 figure_rates_found() {
     # The slowest step of all, and how many steps ended before their rate was found.
-    awk -F , 'NR > 1 { if ($4 == "never") never++; else if ($4 > slowest) { slowest = $4; of = $1 "-" $2 } }
+    awk -F , 'NR > 1 { if ($5 == "never") never++; else if ($5 > slowest) { slowest = $5; of = $1 "-" $2 "-" $3 } }
         END { if (NR > 1) printf "never=%d\nslowest_s=%s\nin=%s\n", never, slowest, of }' "$out/summary.csv"
 }
 

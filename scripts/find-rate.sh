@@ -1,21 +1,26 @@
 #!/usr/bin/env bash
-# How soon `rate: auto` knows what the host's link carries, in the lab: eight downloads
-# keep the link full, and the rate that Sprat tells is read ten times a second. Each of
-# CASES is a link with its rates in turn, each for STEP_S; Sprat begins anew with each
-# case, and does not know that a rate changes. A rate counts as found at the first second
-# in which all that is told is within WITHIN percent of the truth. The environment changes it:
+# How soon `rate: auto` knows what the host's link carries, in the lab: the rate that Sprat
+# tells is read ten times a second. Each of CASES is a link with its rates in turn, each for
+# STEP_S; Sprat begins anew with each case, and does not know that a rate changes. A rate
+# counts as found at the first second in which all that is told is within WITHIN percent of the
+# truth. Under the TRAFFIC `requests` clients ask for LOAD of the rate, under `downloads` eight
+# of them ask for BYTES back to back. The environment changes it:
 #
+#   TRAFFIC="requests downloads"
 #   CASES="10mbit 30mbit 100mbit 300mbit 1gbit 10mbit,100mbit,10mbit 100mbit,1gbit,100mbit"
-#   STEP_S=20 WITHIN=10 BYTES=500000 RESULTS=results/find-rate
+#   STEP_S=20 WITHIN=10 LOAD=0.9 BYTES=500000 SEED=7 RESULTS=results/find-rate
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
 . "$ROOT/scripts/lab.sh"
 
+TRAFFIC=${TRAFFIC:-requests downloads}
 CASES=${CASES:-10mbit 30mbit 100mbit 300mbit 1gbit 10mbit,100mbit,10mbit 100mbit,1gbit,100mbit}
 STEP_S=${STEP_S:-20}
 WITHIN=${WITHIN:-10}
+LOAD=${LOAD:-0.9}
 BYTES=${BYTES:-500000}
+SEED=${SEED:-7}
 RESULTS=${RESULTS:-results/find-rate}
 ADMIN=127.0.0.1:9109
 
@@ -83,31 +88,54 @@ judged() {
         }' "$1"
 }
 
-lab_up 10mbit
-start_origin "$LAB_ORIGINS"
-echo 'case,step,rate,found_s,right,used' >"$RESULTS/summary.csv"
-for case in $CASES; do
-    IFS=, read -r -a steps <<<"$case"
+# traffic KIND RATE: what clients ask for during one step.
+traffic() {
+    local -a kept=("${within[@]}")
+    case $1 in
+        requests)
+            "$target/sprat-loadgen" gen --seed "$SEED" --uplink "$2" --load "$LOAD" --connection new \
+                --requests "$(awk -v bits="$(bits "$2")" -v load="$LOAD" -v s="$STEP_S" \
+                    'BEGIN { printf "%d", 2 * bits / 8 * load * s / 12000 }')" -o "$work/trace.csv.gz" >/dev/null
+            within=("${from[@]}")
+            start_process traffic "$target/sprat-loadgen" replay --trace "$work/trace.csv.gz" --seed "$SEED" \
+                --load "$LOAD" --uplink "$2" --target "http://$FARM:8080" -o "$work/replay.csv.gz"
+            ;;
+        downloads)
+            within=("${from[@]}")
+            start_process traffic curl -sS --parallel --parallel-max 8 --parallel-immediate \
+                -o /dev/null "http://$FARM:8080/size/$BYTES/[1-1000000]"
+            ;;
+        *) die "TRAFFIC is requests or downloads, not $1" ;;
+    esac
+    within=("${kept[@]}")
+}
+
+# watch KIND CASE: its steps, one after the other.
+watch() {
+    local rate number=0 file found right used
+    local -a steps
+    IFS=, read -r -a steps <<<"$2"
     lab_up "${steps[0]}"
     start_process sprat "$target/sprat" run -c "$work/sprat.yaml"
     wait_for sprat "http://$FARM:8080/size/10/probe"
-    total_s=$((${#steps[@]} * STEP_S + 10))
-    kept=("${within[@]}")
-    within=("${from[@]}")
-    start_process downloads curl -sS --parallel --parallel-max 8 --parallel-immediate --max-time "$total_s" \
-        -o /dev/null "http://$FARM:8080/size/$BYTES/[1-1000000]"
-    within=("${kept[@]}")
-    number=0
     for rate in "${steps[@]}"; do
         number=$((number + 1))
         [ "$number" = 1 ] || lab_up "$rate"
-        file=$RESULTS/${case//,/-}-$number.csv
+        traffic "$1" "$rate"
+        file=$RESULTS/$1-${2//,/-}-$number.csv
         "${within[@]}" python3 "$work/watch.py" "$ADMIN" "$(bits "$rate")" "$STEP_S" >"$file"
+        stop_process traffic
         read -r found right used < <(judged "$file")
-        say "$case, step $number, $rate: found_s=$found right=$right used=$used"
-        echo "${case//,/-},$number,$rate,$found,$right,$used" >>"$RESULTS/summary.csv"
+        say "$1, $2, step $number, $rate: found_s=$found right=$right used=$used"
+        echo "$1,${2//,/-},$number,$rate,$found,$right,$used" >>"$RESULTS/summary.csv"
     done
-    stop_process downloads
     stop_process sprat
+}
+
+lab_up 10mbit
+start_origin "$LAB_ORIGINS"
+echo 'traffic,case,step,rate,found_s,right,used' >"$RESULTS/summary.csv"
+for kind in $TRAFFIC; do
+    for each in $CASES; do watch "$kind" "$each"; done
 done
 say "The figures: $RESULTS/summary.csv"

@@ -60,7 +60,10 @@ pub(crate) fn tool(program: &str, args: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Limits what a device in a namespace sends with a token bucket.
+/// Limits what a device in a namespace sends with a fresh token bucket.
+///
+/// A bucket that is there is not changed but thrown away, with what waits for it: one whose rate
+/// has fallen passes nothing for a while. For a moment the device has no limit.
 ///
 /// # Errors
 /// The kernel has no tbf, or there is no such device.
@@ -69,12 +72,17 @@ pub(crate) fn limit_rate(namespace: &str, device: &str, bucket: Bucket) -> anyho
     let burst = bucket.burst_bytes.to_string();
     let limit = bucket.limit_bytes.to_string();
     let place = ["-n", namespace, "qdisc", "replace", "dev", device, "root"];
+    // Under another handle the kernel makes anew what it would change under the same.
+    let between = ["handle", "2:", "pfifo", "limit", "1"];
     let queue = [
         "handle", "1:", "tbf", "rate", &rate, "burst", &burst, "limit", &limit,
     ];
-    tool("tc", &[&place[..], &queue[..]].concat())
-        .with_context(|| format!("cannot limit {device}; the kernel may lack the module sch_tbf"))
-        .map(drop)
+    for each in [&between[..], &queue[..]] {
+        tool("tc", &[&place[..], each].concat()).with_context(|| {
+            format!("cannot limit {device}; the kernel may lack the module sch_tbf")
+        })?;
+    }
+    Ok(())
 }
 
 /// The settings of a token bucket, which is `tc`'s tbf.

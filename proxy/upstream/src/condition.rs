@@ -57,6 +57,20 @@ pub struct PlaceQueues {
     pub stats: srq::Stats,
 }
 
+impl PlaceQueues {
+    /// Returns the state of a station's queues, with what the cluster has counted.
+    fn of(own: &srq::Queues, is_on: bool, counted: &srq::Stats) -> Self {
+        let mut stats = *counted;
+        stats.members = own.stats().members;
+        let quanta = own.quanta().iter().copied();
+        Self {
+            is_on,
+            quanta: quanta.map(Duration::from_nanos).collect(),
+            stats,
+        }
+    }
+}
+
 /// An endpoint's state at a moment.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointCondition {
@@ -247,17 +261,10 @@ impl SharedStation {
             repeated: station.repeated(),
             may_repeat: station.may_repeat(),
             repeats_denied: incidents.repeats_denied,
-            queues: station.queues().map(|(own, is_on)| PlaceQueues {
-                is_on,
-                quanta: {
-                    let quanta = own.quanta().iter().copied();
-                    quanta.map(Duration::from_nanos).collect()
-                },
-                stats: srq::Stats {
-                    members: own.stats().members,
-                    ..incidents.queues
-                },
-            }),
+            queues: {
+                let told = station.queues();
+                told.map(|(own, is_on)| PlaceQueues::of(own, is_on, &incidents.queues))
+            },
         }
     }
 }

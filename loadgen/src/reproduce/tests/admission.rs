@@ -11,7 +11,7 @@ use sprat_config::resolved::{Dispatch, QueueTimeout, WaitOrder, WaitQueue, WaitS
 use super::super::lab::{self, LabScript};
 use super::super::record::{Record, file_of};
 use super::super::verdict::Verdict;
-use super::super::{reference, rows, run};
+use super::super::{plots, reference, rows, run};
 use crate::content::Content;
 use crate::results::{self, Failure, Outcome};
 use crate::simulate::experiment::Point;
@@ -326,7 +326,7 @@ fn rows_and_plots_are_made_of_the_record() {
     record
         .write(&file_of(output, "SDIS02", "lab-admission"))
         .unwrap();
-    let (papers, runs) = (reference::all().unwrap(), run::all());
+    let (papers, runs) = (reference::all().unwrap(), run::all(None));
     let found = rows::judge(&papers, &runs, output).unwrap();
     let ours = found
         .iter()
@@ -343,8 +343,8 @@ fn rows_and_plots_are_made_of_the_record() {
         ("13", Reproduced),
     ];
     assert_eq!(verdicts, expected);
-    let plots = run::plots(&runs, output).unwrap();
-    let captions: Vec<&str> = plots.iter().map(|own| own.caption.as_str()).collect();
+    let drawn = plots::all(&runs, output).unwrap();
+    let captions: Vec<&str> = drawn.iter().map(|own| own.caption.as_str()).collect();
     assert_eq!(captions.len(), 2, "{captions:?}");
     for (caption, figure) in captions.iter().zip(["12", "13"]) {
         let begins = format!("Figure {figure}, sockets: ");

@@ -36,7 +36,7 @@ struct SummaryValue {
 
 /// A line of a script's plots: a point, with the names of its plot and of its line.
 #[derive(Debug, Deserialize)]
-struct PlotLine {
+struct PlotPoint {
     plot: String,
     line: String,
     x: f64,
@@ -310,8 +310,8 @@ impl LabScript {
 fn read_points(file: &Path, measured: &mut Measured) -> anyhow::Result<()> {
     let told = || file.display().to_string();
     let mut lines = csv::Reader::from_path(file).with_context(told)?;
-    for line in lines.deserialize::<PlotLine>() {
-        let PlotLine { plot, line, x, y } = line.with_context(told)?;
+    for line in lines.deserialize::<PlotPoint>() {
+        let PlotPoint { plot, line, x, y } = line.with_context(told)?;
         measured.point(&plot, &line, x, y);
     }
     Ok(())

@@ -17,13 +17,13 @@ fn srq(max_requests: usize, change: impl FnOnce(&mut SrqOrder)) -> StationConfig
     }
 }
 
-/// Has `count` requests come that start at once.
+/// Lets `count` requests come that start at once.
 fn start(station: &mut Station, now: Time, count: usize) -> Vec<Ticket> {
     let start = |_| started(station.arrive(now, &sized(1))).0;
     (0..count).map(start).collect()
 }
 
-/// Has `count` requests come that wait.
+/// Lets `count` requests come that wait.
 fn wait(station: &mut Station, now: Time, count: usize) -> Vec<Ticket> {
     let wait = |_| waits(station.arrive(now, &sized(1)));
     (0..count).map(wait).collect()

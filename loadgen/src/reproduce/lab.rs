@@ -204,7 +204,7 @@ const ADMISSION_PLOTS: [PlotSpec; 2] = [
     },
     PlotSpec {
         name: "figure-13-sockets",
-        title: "Early discard and a time-out of 2 s, by ratio of high",
+        title: "Early discard, time-out 2 s, by ratio",
         x: "rate, of what the four origins can do",
         y: "%",
         axes: PlotAxes::Linear,

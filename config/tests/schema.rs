@@ -566,9 +566,8 @@ fn the_filters_schema_and_the_decoder_refuse_the_same() {
     }
 }
 
-/// The keys of policies, orders and engines, of which a file has one each, so that no file has all
-/// keys.
-const ALTERNATIVES: [&str; 24] = [
+/// The keys of policies and engines, of which a file has one each, so that no file has all keys.
+const ALTERNATIVES: [&str; 21] = [
     "adj_d",
     "adj_i",
     "ageing",
@@ -579,19 +578,16 @@ const ALTERNATIVES: [&str; 24] = [
     "first_share",
     "learnt",
     "max",
-    "max_overcommit",
     "min",
     "out_share",
     "qdisc",
     "quanta",
     "queues",
     "samples_min",
-    "statistics",
     "t_desc",
     "t_fail",
     "t_split",
     "trigger",
-    "use_estimates",
     "use_size",
 ];
 

@@ -19,11 +19,9 @@ mod changes;
 mod config;
 mod endpoints;
 mod measures;
-mod places;
 mod priorities;
 mod repeats;
 mod sessions;
-mod srq;
 mod transitions;
 mod waiting;
 mod work;
@@ -33,14 +31,13 @@ use std::collections::VecDeque;
 pub use admission::{Admission, ChannelRule, Refusal, RefusalReason};
 pub use arrival::Arrival;
 pub use attempts::Again;
-pub use config::{Measured, Order, Scope, SrqOrder, StationConfig};
+pub use config::{Order, Scope, StationConfig};
 pub use endpoints::EndpointLoad;
 use endpoints::{Endpoints, Tried};
 use measures::{AveragedLength, DrainRate, MeanSize};
 use repeats::Repeats;
 pub use repeats::RetryBudget;
 pub use sessions::Session;
-use srq::SrqState;
 use waiting::WaitingQueues;
 
 pub use crate::classes::ClassSpec;
@@ -144,8 +141,6 @@ pub struct Station {
     repeats: Repeats,
     /// The shortage of places: whether requests found none at once a short while ago.
     shortage: Shortage,
-    /// The queues of SRQ, if that orders.
-    srq: Option<Box<SrqState>>,
 }
 
 #[derive(Clone, Debug)]
@@ -171,8 +166,6 @@ struct Slot {
     repeated: bool,
     /// Whether the balancer has learnt the request's size.
     learnt: bool,
-    /// Whether SRQ has the request begin in its second queue.
-    is_large: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -196,15 +189,9 @@ impl Station {
         };
         let classes = &config.classes;
         let levels = classes.iter().map(|class| class.level);
-        let srq = match &config.order {
-            Order::Srq(order) => SrqState::new(order, config.max_requests, classes),
-            _ => None,
-        };
-        let mut endpoints = Endpoints::new(&config);
-        endpoints.set_overcommit(srq.as_ref().and_then(SrqState::overcommit));
         Self {
             balancer: Balancer::new(&config.dispatch, &config.endpoints),
-            endpoints,
+            endpoints: Endpoints::new(&config),
             dispatch: config.dispatch.clone(),
             highest_level: levels.min().unwrap_or(0),
             limited: classes.iter().any(|c| c.max_concurrency < usize::MAX),
@@ -217,7 +204,6 @@ impl Station {
             next_seq: 0,
             events: VecDeque::new(),
             shortage: Shortage::default(),
-            srq: srq.map(Box::new),
             sizes: MeanSize::default(),
             drain: DrainRate::default(),
             stats: vec![ClassStats::default(); classes.len()],
@@ -243,7 +229,6 @@ impl Station {
     }
 
     fn take_in(&mut self, now: Time, arrival: &Arrival, session: Option<Session>) -> Verdict {
-        self.catch_up(now);
         if self.active() >= self.max_active {
             return Verdict::Refuse(self.refuse(arrival.class, RefusalReason::MaxRequests));
         }
@@ -268,7 +253,6 @@ impl Station {
         let RequestState::Running(_) = self.state(ticket) else {
             return;
         };
-        self.catch_up(now);
         self.sizes.observe(bytes);
         self.learn(ticket, Size::Exact(bytes));
         self.drain.finished(now);
@@ -277,9 +261,7 @@ impl Station {
 
     /// Frees the place of a request that has failed, or whose client has gone.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) {
-        // First, for it must not be told of a start.
         self.leave(now, ticket, false);
-        self.catch_up(now);
     }
 
     /// Notes that the ticket's endpoint has been reached (a connection was opened to it). An
@@ -310,10 +292,8 @@ impl Station {
         self.learn(ticket, size);
     }
 
-    /// Turns away the requests whose time in the queue is up, after SRQ has demoted those whose
-    /// quanta are.
+    /// Turns away the requests whose time in the queue is up.
     pub fn expire(&mut self, now: Time) {
-        self.catch_up(now);
         while let Some(slot) = self.queues.expired(now) {
             let ticket = self.ticket(slot);
             self.turn_out(now, ticket, RefusalReason::Timeout);
@@ -322,8 +302,7 @@ impl Station {
 
     /// Returns when to call [`Station::expire`] next.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let expiry = self.queues.next_expiry();
-        expiry.into_iter().chain(self.next_demotion()).min()
+        self.queues.next_expiry()
     }
 
     /// Returns the next event of a waiting request, if any. A driver calls it after each other

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sprat_scheduler::dispatch::Intervals;
 
 use super::values::{bytes, count, file, maybe, optional_file, size, small, time};
-use super::{dns, health, sessions, srq, tls};
+use super::{dns, health, sessions, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -48,7 +48,6 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         None => dispatch.has_affinity().then_some("this `dispatch`"),
     };
     let max_requests = raw.max_requests.get()?.value();
-    srq::warn_unlimited(&raw.wait_queue, max_requests.is_some(), reporter);
     let http2 = raw.http2.get()?.value().is_some();
     let proxy_protocol = raw.proxy_protocol.get()?.value().copied();
     if http2 && proxy_protocol.is_some() {
@@ -426,7 +425,7 @@ pub(super) fn wait_queue(
         (Or::Value(scope), _) => scope,
     };
     Some(WaitQueue {
-        order: srq::wait_order(raw.order.get()?, reporter)?,
+        order: raw.order.copied()?,
         scope,
         max_requests: count(&raw.max_requests)?,
         timeout: raw.timeout.get()?.value().map(|time| time.0),

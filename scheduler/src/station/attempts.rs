@@ -27,8 +27,7 @@ impl Station {
         let RequestState::Running(endpoint) = self.state(ticket) else {
             return Again::Denied;
         };
-        self.catch_up(now);
-        self.release(now, ticket, endpoint, false);
+        self.release(ticket, endpoint, false);
         self.slots[ticket.slot()].state = RequestState::Away;
         let slot = &mut self.slots[ticket.slot()];
         slot.tried.add(endpoint);
@@ -60,7 +59,6 @@ impl Station {
         if self.state(ticket) != RequestState::Away {
             return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
         }
-        self.catch_up(now);
         self.slots[ticket.slot()].placed = now;
         self.place(now, ticket)
     }
@@ -71,7 +69,6 @@ impl Station {
         let RequestState::Running(endpoint) = self.state(ticket) else {
             return None;
         };
-        self.catch_up(now);
         // A faster answer from elsewhere would move the session there.
         if self.belongs(ticket) != Belongs::Anywhere {
             return None;

@@ -121,6 +121,32 @@ pub fn tcp_info(socket: &impl AsRawFd) -> io::Result<TcpInfo> {
     }
 }
 
+/// Returns the memory of a socket's packets that were sent and are still in the host, in its
+/// queueing discipline or its device: `SK_MEMINFO_WMEM_ALLOC` of `SO_MEMINFO` (Linux 4.12).
+pub fn sent_memory(socket: &impl AsRawFd) -> io::Result<u32> {
+    let mut told = [0_u32; SENT_MEMORY + 1];
+    let mut len = size_of_val(&told) as libc::socklen_t;
+    // SAFETY: `told` is plain integers, valid for any bytes, and the kernel writes at most `len`
+    // bytes to it; both outlive the call.
+    let outcome = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            told.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if outcome == 0 {
+        Ok(told[SENT_MEMORY])
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// The place of `SK_MEMINFO_WMEM_ALLOC` in what `SO_MEMINFO` tells (include/uapi/linux/sock_diag.h).
+const SENT_MEMORY: usize = libc::SK_MEMINFO_WMEM_ALLOC as usize;
+
 /// Returns the bytes written to a connected TCP socket that its peer has not acknowledged
 /// (`SIOCOUTQ`, tcp(7)); the end of sending counts as one.
 pub fn unacknowledged(socket: RawFd) -> io::Result<u32> {
@@ -301,6 +327,19 @@ mod tests {
         assert_eq!(info.bytes_acked, 5000);
         assert_eq!(info.notsent_bytes, 0);
         assert!(info.segs_out >= 1 && info.snd_mss > 500 && info.min_rtt_us > 0);
+    }
+
+    #[test]
+    fn what_has_arrived_over_loopback_is_not_in_the_host() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        server.write_all(&[7; 5000]).unwrap();
+        client.read_exact(&mut [0; 5000]).unwrap();
+        // Until the answer, which carries the acknowledgement, it may be on its way.
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0; 1]).unwrap();
+        assert_eq!(sent_memory(&server).unwrap(), 0);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use sprat_net::sys::{TcpInfo, tcp_info};
-use sprat_scheduler::rate_control::gate::{Found, Gate, GateConfig, GateSample, Sent};
+use sprat_net::sys::{TcpInfo, sent_memory, tcp_info};
+use sprat_scheduler::rate_control::gate::{Found, Gate, GateConfig, GateSample, HostSample, Sent};
 use sprat_scheduler::{Control, Time, WireCost, Write};
 
 use super::ledger::left;
@@ -303,20 +303,17 @@ impl AutoRate {
         gate.wanted(now, &mut wanted);
         let asked = self.lock().asked(now, &wanted);
         let now = link.now();
-        let infos: Vec<(u64, TcpInfo)> = asked
+        let answers: Vec<Answer> = asked
             .iter()
-            .filter_map(|(socket, fd)| Some((*socket, tcp_info(fd).ok()?)))
+            .filter_map(|(socket, fd)| Answer::of(*socket, fd))
             .collect();
         let mut followed = self.lock();
-        for (socket, info) in &infos {
-            followed.report(now, *socket, info);
+        for answer in &answers {
+            followed.report(now, answer.socket, &answer.info);
         }
         drop(followed);
         self.tell(gate);
-        let samples: Vec<GateSample> = infos
-            .iter()
-            .map(|(socket, info)| sample(*socket, info))
-            .collect();
+        let samples: Vec<GateSample> = answers.iter().map(Answer::sample).collect();
         let control = gate.on_poll(now, &samples, link.is_backlogged());
         self.lock().let_go(now, gate, &samples);
         control
@@ -400,7 +397,8 @@ impl Followed {
             return false;
         };
         // What left before this write is no news.
-        let first_sent = first_sent(info);
+        let gone = Gone::of(writer.cost, writer.written, info);
+        let first_sent = gone.first_sent;
         let new = (first_sent + writer.bytes).saturating_sub(writer.written);
         let own = writer.cost.segment_bytes(new.min(first_sent));
         let socket = Socket {
@@ -409,7 +407,7 @@ impl Followed {
             cost: writer.cost,
             written: writer.written,
             written_at: now,
-            told: left(writer.cost, info).saturating_sub(own),
+            told: gone.wire_bytes.saturating_sub(own),
             is_held: false,
         };
         self.sockets.insert(writer.socket, socket);
@@ -422,16 +420,16 @@ impl Followed {
             return;
         };
         followed.is_held = info.notsent_bytes > 0;
-        let left = left(followed.cost, info);
+        let gone = Gone::of(followed.cost, followed.written, info);
         let sent = Sent {
             socket,
             network: followed.network,
-            first_sent: first_sent(info),
+            first_sent: gone.first_sent,
             bytes_acked: info.bytes_acked,
             repeated: info.total_retrans,
-            wire_bytes: left.saturating_sub(followed.told),
+            wire_bytes: gone.wire_bytes.saturating_sub(followed.told),
         };
-        followed.told = followed.told.max(left);
+        followed.told = followed.told.max(gone.wire_bytes);
         if sent.wire_bytes > 0 {
             self.tell(now, Event::Sent(sent));
         }
@@ -494,21 +492,72 @@ impl Followed {
     }
 }
 
-/// Returns how many bytes of the stream have left, each counted once.
-fn first_sent(info: &TcpInfo) -> u64 {
-    info.bytes_sent.saturating_sub(info.bytes_retrans)
+/// What has left a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gone {
+    /// The bytes of the stream that have left, each counted once.
+    first_sent: u64,
+    wire_bytes: u64,
 }
 
-fn sample(socket: u64, info: &TcpInfo) -> GateSample {
-    let min_rtt = match info.min_rtt_us {
-        0 | u32::MAX => Duration::MAX,
-        micros => Duration::from_micros(u64::from(micros)),
-    };
-    GateSample {
-        socket,
-        bytes_acked: info.bytes_acked,
-        min_rtt,
-        repeated: info.total_retrans,
+impl Gone {
+    /// Returns what has left a socket that has taken `written` bytes. TCP counts a packet as sent
+    /// before the host's queue takes it. One that the queue refuses is counted again with each try,
+    /// and still among the bytes that were not sent.
+    fn of(cost: WireCost, written: u64, info: &TcpInfo) -> Self {
+        let counted = info.bytes_sent.saturating_sub(info.bytes_retrans);
+        let taken = written.saturating_sub(u64::from(info.notsent_bytes));
+        let first_sent = counted.min(taken.max(info.bytes_acked));
+        let refused = cost.segment_bytes(counted - first_sent);
+        Self {
+            first_sent,
+            wire_bytes: left(cost, info).saturating_sub(refused),
+        }
+    }
+}
+
+/// The kernel's answers about a socket in a poll.
+struct Answer {
+    socket: u64,
+    info: TcpInfo,
+    /// The memory of packets that have been sent and are still in the host, in bytes.
+    sent_memory: u32,
+}
+
+impl Answer {
+    /// Asks the kernel about a socket; returns `None` if it does not tell.
+    fn of(socket: u64, fd: &OwnedFd) -> Option<Self> {
+        let info = tcp_info(fd).ok()?;
+        // What is in the host tells nothing of a socket that holds nothing back.
+        let sent_memory = match info.notsent_bytes {
+            0 => 0,
+            // Linux before 4.12 does not know the question.
+            _ => sent_memory(fd).unwrap_or(0),
+        };
+        Some(Self {
+            socket,
+            info,
+            sent_memory,
+        })
+    }
+
+    fn sample(&self) -> GateSample {
+        let info = &self.info;
+        let min_rtt = match info.min_rtt_us {
+            0 | u32::MAX => Duration::MAX,
+            micros => Duration::from_micros(u64::from(micros)),
+        };
+        GateSample {
+            socket: self.socket,
+            bytes_acked: info.bytes_acked,
+            min_rtt,
+            repeated: info.total_retrans,
+            host: HostSample {
+                waiting_memory_bytes: u64::from(self.sent_memory),
+                unsent_bytes: u64::from(info.notsent_bytes),
+                pacing_bytes_per_s: info.pacing_rate,
+            },
+        }
     }
 }
 
@@ -582,7 +631,7 @@ mod tests {
         let asked = followed.asked(now, &[]);
         let samples: Vec<GateSample> = asked
             .iter()
-            .map(|(key, fd)| sample(*key, &tcp_info(fd).unwrap()))
+            .map(|(key, fd)| Answer::of(*key, fd).unwrap().sample())
             .collect();
         let mut gate = Gate::new(&GateConfig::default());
         followed.let_go(now, &mut gate, &samples);
@@ -668,6 +717,31 @@ mod tests {
             assert!(turns < 10_000);
         }
         assert!(turns >= 3, "so many at a time");
+    }
+
+    #[test]
+    fn what_the_hosts_queue_refuses_has_not_left() {
+        let gone = |bytes_sent: u64, notsent_bytes: u32, bytes_retrans: u64| {
+            let info = TcpInfo {
+                bytes_sent,
+                notsent_bytes,
+                bytes_retrans,
+                ..TcpInfo::default()
+            };
+            Gone::of(COST, 14_480, &info)
+        };
+        let sent = gone(5_792, 8_688, 0);
+        assert_eq!(sent.first_sent, 5_792);
+        // Two segments were refused, twice.
+        assert_eq!(gone(5_792 + 2 * 2_896, 8_688, 0), sent);
+        let again = gone(5_792 + 1_448, 8_688, 1_448);
+        assert_eq!(again.first_sent, 5_792);
+        assert_eq!(
+            again.wire_bytes,
+            sent.wire_bytes + COST.segment_bytes(1_448)
+        );
+        // A writer that has not told yet what the socket has taken.
+        assert_eq!(gone(14_480, 14_480, 0).first_sent, 0);
     }
 
     #[test]

@@ -10,11 +10,15 @@
 //!
 //! While no link explains the delays, the pacer is open. Once a link does, the search begins at its
 //! rate, and is never let below a rate that is refuted.
+//!
+//! Of the host's own link the kernel tells more: how much waits for it in the host. While that is
+//! full, its rate is known without the bank.
 
 mod attention;
 mod bank;
 mod clients;
 mod evidence;
+mod host_queue;
 mod probes;
 mod pulses;
 mod windows;
@@ -28,6 +32,7 @@ use attention::Attention;
 use bank::{Bank, index_of, rate_of};
 use clients::Clients;
 use evidence::{Evidence, Observation};
+use host_queue::{FullLink, HostQueue, Look};
 use probes::{Probe, ProbeSet};
 use pulses::Pulses;
 use windows::{DelayWindow, Delivered};
@@ -74,6 +79,21 @@ const NEEDED: f32 = 25.0;
 
 /// The length of an engagement below which it was a mistake.
 const MISTAKE: Duration = Duration::from_secs(10);
+
+/// The part of the search's rate below which a full link of the host has become slower: the search
+/// would take seconds to come down to it.
+const SLOWER: f64 = 0.9;
+
+/// The part of the pacer's rate that a link carries at most which is too slow for the pacer. One
+/// that carries more is still busy with what was there before.
+const OUTPACED: f64 = 0.8;
+
+/// The part of the rate of a full link of the host, at least, that acknowledgements must not have
+/// refuted.
+const REFUTED: f64 = 1.1;
+
+/// The part of the ceiling from which a link is not looked for.
+const AT_CEILING: f64 = 0.995;
 
 /// The time after the last poll from which a poll is late: its thread was kept from the CPU, and
 /// what it hears of may have been there for long.
@@ -131,6 +151,23 @@ pub struct GateSample {
     /// The segments sent again, the kernel's `tcpi_total_retrans`. While it rises, an
     /// acknowledgement does not say which packet it is for.
     pub repeated: u32,
+    /// What the host holds of the socket's bytes.
+    pub host: HostSample,
+}
+
+/// The bytes of a socket that the host holds. All zero stands for a kernel that does not tell, and
+/// for packets that the kernel does not count for their socket any more, as on loopback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostSample {
+    /// The kernel's memory for packets that TCP has sent and that wait in the host, in its queueing
+    /// discipline or its device: `SK_MEMINFO_WMEM_ALLOC` of `SO_MEMINFO`. A wire byte has two bytes
+    /// of memory at most where there are full segments.
+    pub waiting_memory_bytes: u64,
+    /// The bytes that TCP has not sent, the kernel's `tcpi_notsent_bytes`.
+    pub unsent_bytes: u64,
+    /// The rate at which TCP paces the socket where anything does, in bytes of payload, the
+    /// kernel's `tcpi_pacing_rate`.
+    pub pacing_bytes_per_s: u64,
 }
 
 /// The state of the gate: whether a shared link is proven.
@@ -156,6 +193,7 @@ struct Socket {
     sent: u64,
     acked: u64,
     reported_at: Time,
+    looked_at: Time,
 }
 
 /// The search for the uplink's rate, which acts only while a shared link is proven.
@@ -166,6 +204,7 @@ pub struct Gate {
     named_bits_per_s: Option<u64>,
     bank: Bank,
     evidence: Evidence,
+    host_queue: HostQueue,
     clients: Clients,
     probes: ProbeSet,
     sockets: BTreeMap<u64, Socket>,
@@ -204,6 +243,7 @@ impl Gate {
             named_bits_per_s: config.named_bits_per_s,
             bank: Bank::new(),
             evidence: Evidence::new(),
+            host_queue: HostQueue::default(),
             clients: Clients::default(),
             probes: ProbeSet::default(),
             sockets: BTreeMap::new(),
@@ -257,6 +297,7 @@ impl Gate {
     /// end.
     pub fn on_overhead(&mut self, now: Time, wire_bytes: u64) {
         self.bank.send(now, wire_bytes, self.clip_s());
+        self.host_queue.send(wire_bytes);
     }
 
     /// Notes that bytes of a socket have left the host. A driver calls it after each write, and at
@@ -266,6 +307,7 @@ impl Gate {
             return;
         }
         self.bank.send(now, sent.wire_bytes, self.clip_s());
+        self.host_queue.send(sent.wire_bytes);
         let room = self.sockets.len() < SOCKETS_MAX;
         let socket = match self.sockets.get_mut(&sent.socket) {
             Some(socket) => socket,
@@ -274,6 +316,7 @@ impl Gate {
                 sent: sent.bytes_acked,
                 acked: sent.bytes_acked,
                 reported_at: now,
+                looked_at: now,
             }),
             None => return,
         };
@@ -283,6 +326,7 @@ impl Gate {
         if new == 0 {
             return;
         }
+        self.host_queue.begin(new);
         let client = self.clients.get(now, sent.network);
         let before = client.unacked_bytes;
         client.unacked_bytes += new;
@@ -325,6 +369,7 @@ impl Gate {
     /// whether flows wait for a grant.
     pub fn on_poll(&mut self, now: Time, samples: &[GateSample], backlogged: bool) -> Control {
         let is_late = now.since(self.polled_at) >= LATE;
+        let paced_bits_per_s = self.control().rate_bits_per_s;
         self.control.on_noise(f64::from(self.noise_s));
         self.polled_at = now;
         let heard: Vec<SocketSample> = samples
@@ -344,6 +389,7 @@ impl Gate {
         for sample in samples {
             self.hear(now, sample, is_late);
         }
+        self.ask_host(now, paced_bits_per_s);
         self.probes.age(now);
         self.shorten(now);
         self.polls = self.polls.wrapping_add(1);
@@ -384,6 +430,14 @@ impl Gate {
             .min(socket.sent)
             .saturating_sub(socket.acked);
         socket.acked += new;
+        self.host_queue.arrive(new);
+        self.host_queue.look(&Look {
+            host: sample.host,
+            min_rtt: sample.min_rtt,
+            unacked_bytes: socket.sent - socket.acked,
+            since_last: now.since(socket.looked_at),
+        });
+        socket.looked_at = now;
         let (network, all) = (socket.network, socket.acked >= socket.sent);
         if new == 0 && !all {
             return;
@@ -412,7 +466,8 @@ impl Gate {
         let client = self.clients.get(now, probe.network);
         let rtt = now.since(probe.sent_at);
         let predicted = self.probes.predicted(slot);
-        let idle = predicted[least] < IDLE_S;
+        // While the host's own link is full no packet passes it without a queue.
+        let idle = predicted[least] < IDLE_S && !self.host_queue.is_full();
         let delay_s = client.delay_s(now, rtt, min_rtt, probe.is_big.then_some(idle));
         self.delays.add(now, delay_s);
         self.attention.hear(Some(delay_s));
@@ -496,16 +551,77 @@ impl Gate {
             }
             return;
         }
-        let needed = NEEDED * f32::from(1u8 << self.fails.min(4));
+        let needed = NEEDED * self.caution() as f32;
         if let Some(explained) = self.explained(now, needed) {
-            self.control.restart(now, explained);
-            self.pulses = Pulses::default();
-            self.state = GateState::Engaged {
-                since: now,
-                anchor: explained,
-                noise_s: self.noise_s,
-                at_ceiling: None,
-            };
+            self.engage(now, explained);
+        }
+    }
+
+    /// Returns how many times as much evidence is needed after mistakes.
+    fn caution(&self) -> u32 {
+        1 << self.fails.min(4)
+    }
+
+    /// Begins the search at a rate that is proven, in bits per second.
+    fn engage(&mut self, now: Time, rate_bits_per_s: f64) {
+        self.control.restart(now, rate_bits_per_s);
+        self.pulses = Pulses::default();
+        self.state = GateState::Engaged {
+            since: now,
+            anchor: rate_bits_per_s,
+            noise_s: self.noise_s,
+            at_ceiling: None,
+        };
+    }
+
+    /// Looks at what waits in the host: a link of its own that is full is proven, or has become
+    /// slower.
+    fn ask_host(&mut self, now: Time, paced_bits_per_s: u64) {
+        let lengths = if self.is_engaged() { 1 } else { self.caution() };
+        let full = self.host_queue.on_poll(now, paced_bits_per_s, lengths);
+        if self.host_queue.is_full() {
+            self.attention.wake(now);
+        }
+        let Some(FullLink {
+            rate_bits_per_s: rate,
+            paced_bits_per_s,
+        }) = full
+        else {
+            return;
+        };
+        if self.is_engaged() {
+            let found = self.control.anchor_bits_per_s() as f64;
+            if rate < SLOWER * found && rate < OUTPACED * paced_bits_per_s {
+                self.fall(now, rate);
+            }
+            return;
+        }
+        // The link may have been faster before it was full.
+        let refuted = self.evidence.refuted(now, host_queue::LENGTH);
+        let refuted = refuted.map_or(0.0, rate_of);
+        if rate < AT_CEILING * self.ceiling_bits_per_s as f64 && refuted < REFUTED * rate {
+            self.engage(now, rate);
+        }
+    }
+
+    /// Restarts the search at the rate of a link of the host that has become slower, in bits per
+    /// second. What was learnt of the link as it was is forgotten, or it would hold the search up.
+    fn fall(&mut self, now: Time, rate_bits_per_s: f64) {
+        self.control.restart(now, rate_bits_per_s);
+        self.pulses = Pulses::default();
+        self.evidence = Evidence::new();
+        self.floors.clear();
+        self.delivered = Delivered::default();
+        if let GateState::Engaged {
+            anchor,
+            noise_s,
+            at_ceiling,
+            ..
+        } = &mut self.state
+        {
+            *anchor = rate_bits_per_s;
+            *noise_s = self.noise_s;
+            *at_ceiling = None;
         }
     }
 
@@ -523,7 +639,7 @@ impl Gate {
     /// Keeps the search above what is refuted, and ends it where it has left the link
     /// that was proven.
     fn guide(&mut self, now: Time, backlogged: bool) {
-        let ceiling = 0.995 * self.ceiling_bits_per_s as f64;
+        let ceiling = AT_CEILING * self.ceiling_bits_per_s as f64;
         let GateState::Engaged {
             since,
             anchor,

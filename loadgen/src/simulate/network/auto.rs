@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sprat_scheduler::rate_control::gate::{Gate, GateConfig, GateSample, Sent};
+use sprat_scheduler::rate_control::gate::{Gate, GateConfig, GateSample, HostSample, Sent};
 use sprat_scheduler::{RateControl, RateControlConfig, SocketSample, Time, Write};
 
 use super::connection::Connection;
@@ -36,6 +36,9 @@ const OTHERS_MAX: usize = 32;
 /// The time since a socket's last write after which it is asked about in its turn.
 const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
 
+/// The kernel's memory for a packet of one full segment, in bytes.
+const PACKET_MEMORY_BYTES: u64 = 2304;
+
 /// The search that sets the rate, with or without a gate.
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Search {
@@ -53,6 +56,8 @@ pub(super) struct AutoRate {
     rests_until: Time,
     /// The socket with which the turns of the other sockets go on.
     turn: u64,
+    /// The time at which a gate first found a link.
+    found_at: Option<Time>,
     wanted: Vec<u64>,
     dice: Dice,
 }
@@ -76,6 +81,7 @@ impl AutoRate {
             sleeps_until: Time::ZERO,
             rests_until: Time::ZERO,
             turn: 0,
+            found_at: None,
             wanted: Vec::new(),
             dice: Dice::new(seed ^ 0xa070),
         }
@@ -86,6 +92,19 @@ impl AutoRate {
         match &self.search {
             Search::Alone(control) => control.control().rate_bits_per_s,
             Search::Gated(gate) => gate.control().rate_bits_per_s,
+        }
+    }
+
+    /// Returns when a gate first found a link, if it has.
+    pub(super) fn found_at(&self) -> Option<Time> {
+        self.found_at
+    }
+
+    /// Returns the rate of the link that a gate believes in, in bits per second, if it does.
+    pub(super) fn found_bits_per_s(&self) -> Option<u64> {
+        match &self.search {
+            Search::Alone(_) => None,
+            Search::Gated(gate) => gate.found().map(|found| found.rate_bits_per_s),
         }
     }
 
@@ -168,16 +187,27 @@ impl AutoRate {
                     report(gate, now, socket as u32, &mut connections[socket as usize]);
                 }
                 let samples = self.wanted.iter().map(|&socket| {
-                    let sender = &connections[socket as usize].sender;
+                    let connection = &connections[socket as usize];
+                    let sender = &connection.sender;
                     GateSample {
                         socket,
                         bytes_acked: sender.acked(),
                         min_rtt: sender.min_rtt(),
                         repeated: sender.counters().again as u32,
+                        host: HostSample {
+                            waiting_memory_bytes: u64::from(connection.queued)
+                                * PACKET_MEMORY_BYTES,
+                            unsent_bytes: sender.unsent(),
+                            pacing_bytes_per_s: sender.pacing_bytes_per_s(),
+                        },
                     }
                 });
                 let samples: Vec<GateSample> = samples.collect();
-                gate.on_poll(now, &samples, backlogged).rate_bits_per_s
+                let control = gate.on_poll(now, &samples, backlogged);
+                if gate.is_engaged() {
+                    self.found_at.get_or_insert(now);
+                }
+                control.rate_bits_per_s
             }
         };
         self.let_go(now, connections);

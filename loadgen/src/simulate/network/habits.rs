@@ -15,6 +15,9 @@ pub(super) struct Habits {
     /// The most that a client lets a sender have on the way, in bytes: at first, and in
     /// the end.
     pub(super) receive: (u64, u64),
+    /// Whether a connection may have as much in the server's own queue as TCP's pacing lets out of
+    /// it in a millisecond, if that is more than three segments.
+    pub(super) is_small_queue_timed: bool,
 }
 
 impl Habits {
@@ -25,6 +28,7 @@ impl Habits {
         rto_initial: Duration::from_secs(1),
         by_time: true,
         receive: (64 << 10, 3 << 20),
+        is_small_queue_timed: false,
     };
 
     /// The habits of Linux 2.2: 3 s before a round trip was measured, windows of 32 KB.
@@ -33,5 +37,6 @@ impl Habits {
         rto_initial: Duration::from_secs(3),
         by_time: false,
         receive: (32 << 10, 32 << 10),
+        is_small_queue_timed: false,
     };
 }

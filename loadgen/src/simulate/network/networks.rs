@@ -10,6 +10,7 @@ pub(super) use named::named;
 pub(super) use random::random;
 
 use super::congestion::{Algorithm, INITIAL_WINDOW};
+use super::habits::Habits;
 use super::plan::{ClientPlan, FLOOR_PERCENT, RunPlan, Traffic, requests};
 use crate::links::{Change, LinkSettings, QueueBound, QueueSettings, Schedule};
 use crate::workload::Dice;
@@ -80,7 +81,10 @@ impl Network {
             local_packets: self.local_packets,
             marking: None,
             first_window: INITIAL_WINDOW,
-            tcp: super::habits::Habits::TODAY,
+            tcp: Habits {
+                is_small_queue_timed: self.traffic.back_to_back_bytes.is_some(),
+                ..Habits::TODAY
+            },
             discipline: sprat_scheduler::Discipline::Srpt,
             floor_percent: FLOOR_PERCENT,
         }

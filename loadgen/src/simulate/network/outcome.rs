@@ -6,6 +6,7 @@ use anyhow::ensure;
 use sprat_measure::wire::RESPONSE_HEAD_BYTES;
 use sprat_scheduler::Time;
 
+use super::auto::AutoRate;
 use super::connection::{Connection, PacketContent, SimulatedClient};
 use super::plan::{PlannedRequest, RunPlan};
 use super::server::Paced;
@@ -118,6 +119,10 @@ pub(super) struct NetworkOutcome {
     pub(super) again: u64,
     /// The pacer's rate at the end.
     pub(super) rate_mbit_per_s: Option<f64>,
+    /// The time at which a link was first found, in seconds.
+    pub(super) found_s: Option<f64>,
+    /// The rate of the link that is believed in at the end.
+    pub(super) found_mbit_per_s: Option<f64>,
     pub(super) events: u64,
 }
 
@@ -142,6 +147,14 @@ impl NetworkOutcome {
         let count = times_ms.len();
         let mut by_size: Vec<usize> = (0..count).collect();
         by_size.sort_by_key(|&index| (plan.requests[index].bytes, index));
+        // Of responses of one size none is the largest.
+        let sizes = plan.requests.iter().map(|request| request.bytes);
+        let is_one_size = sizes.clone().min() == sizes.max();
+        let largest = if is_one_size {
+            count
+        } else {
+            count.div_ceil(100)
+        };
         let mean = |indices: &[usize]| {
             let sum: f64 = indices.iter().map(|&index| times_ms[index]).sum();
             sum / indices.len() as f64
@@ -149,14 +162,21 @@ impl NetworkOutcome {
         let last = plan.requests.last().map_or(Time::ZERO, |r| r.at);
         let bits = counted.received_by_last as f64 * 8.0;
         let again = ends.connections.iter().map(|c| c.sender.counters().again);
+        let throughput_mbit_per_s = throughput_mbit_per_s(plan, counted);
+        // Clients that ask for the next response when they have the last one ask all the time.
+        let goodput_mbit_per_s = match plan.is_closed_loop() {
+            true => throughput_mbit_per_s,
+            false => bits / last.since(Time::ZERO).as_secs_f64() / 1e6,
+        };
+        let auto = ends.paced.first().and_then(Paced::auto);
         Ok(Self {
             mean_ms: mean(&by_size),
             median_ms: percentile(times_ms.clone(), 0.5),
             p99_ms: percentile(times_ms.clone(), 0.99),
             smallest80_ms: mean(&by_size[..(count * 4 / 5).max(1)]),
-            largest1_ms: mean(&by_size[count - count.div_ceil(100)..]),
-            throughput_mbit_per_s: throughput_mbit_per_s(plan, counted),
-            goodput_mbit_per_s: bits / last.since(Time::ZERO).as_secs_f64() / 1e6,
+            largest1_ms: mean(&by_size[count - largest..]),
+            throughput_mbit_per_s,
+            goodput_mbit_per_s,
             shared_bytes: ends.shared.map_or(0, |own| own.counters().delivered.bytes),
             marked_out: ends
                 .shared
@@ -165,6 +185,12 @@ impl NetworkOutcome {
             sent: counted.sent_packets,
             again: again.sum(),
             rate_mbit_per_s: ends.paced.first().map(|p| p.rate_bits_per_s() as f64 / 1e6),
+            found_s: auto
+                .and_then(AutoRate::found_at)
+                .map(|at| at.since(Time::ZERO).as_secs_f64()),
+            found_mbit_per_s: auto
+                .and_then(AutoRate::found_bits_per_s)
+                .map(|rate| rate as f64 / 1e6),
             events: counted.events,
         })
     }

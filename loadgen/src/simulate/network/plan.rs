@@ -64,6 +64,14 @@ pub(super) struct RunPlan {
     pub(super) floor_percent: u8,
 }
 
+impl RunPlan {
+    /// Returns whether no client asks for anything by itself after the start.
+    pub(super) fn is_closed_loop(&self) -> bool {
+        let mut later = self.requests.iter().filter(|one| one.after.is_none());
+        self.requests.iter().any(|one| one.after.is_some()) && later.all(|one| one.at == Time::ZERO)
+    }
+}
+
 /// The requests of the clients: how many, how large, and at which rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Traffic {
@@ -74,6 +82,9 @@ pub(super) struct Traffic {
     pub(super) requests: usize,
     /// The largest body, in bytes; larger ones are cut to it.
     pub(super) largest_bytes: u64,
+    /// The bytes of each body, if each client asks for one after the other from the start on, rather
+    /// than at times of its own. Nothing of the above but the number of requests counts then.
+    pub(super) back_to_back_bytes: Option<u64>,
 }
 
 /// Makes Poisson arrivals from clients chosen by their weights. Sizes lie on the quantiles of the
@@ -85,6 +96,9 @@ pub(super) fn requests(
     clients: &[ClientPlan],
     weights: &[f64],
 ) -> Vec<PlannedRequest> {
+    if let Some(bytes) = traffic.back_to_back_bytes {
+        return back_to_back(bytes, traffic.requests, clients.len());
+    }
     let mut dice = Dice::new(seed);
     let count = traffic.requests;
     let size = |index: usize| {
@@ -135,4 +149,15 @@ pub(super) fn requests(
             after: None,
         })
         .collect()
+}
+
+/// Makes each client ask for `bytes` as soon as it has those before.
+fn back_to_back(bytes: u64, count: usize, clients: usize) -> Vec<PlannedRequest> {
+    let request = |index: usize| PlannedRequest {
+        at: Time::ZERO,
+        client: (index % clients) as u32,
+        bytes,
+        after: index.checked_sub(clients).map(|before| before as u32),
+    };
+    (0..count).map(request).collect()
 }

@@ -203,6 +203,19 @@ impl Sender {
         self.min_rtt
     }
 
+    /// Returns the rate at which Linux would pace what is sent, if anything did, in bytes of payload
+    /// per second (`tcpi_pacing_rate`).
+    pub(super) fn pacing_bytes_per_s(&self) -> u64 {
+        let Some(srtt) = self.srtt else {
+            return u64::MAX;
+        };
+        let window = self.congestion.window();
+        let is_far = window < self.congestion.threshold() / 2;
+        let gain = if is_far { 2.0 } else { 1.2 };
+        let bytes = u64::from(window.max(self.out)) * MSS;
+        (gain * bytes as f64 / srtt.as_secs_f64()) as u64
+    }
+
     /// Returns the counters of what the sender has done.
     pub(super) fn counters(&self) -> SenderCounters {
         self.counters

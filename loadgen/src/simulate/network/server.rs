@@ -97,6 +97,11 @@ impl Paced {
         self.desk.egress().pacer().rate_bits_per_s()
     }
 
+    /// Returns the search for the rate, if there is one.
+    pub(super) fn auto(&self) -> Option<&AutoRate> {
+        self.auto.as_ref()
+    }
+
     /// Returns whether the caller has to call [`Paced::poll`].
     pub(super) fn polls(&self) -> bool {
         self.auto.is_some()

@@ -132,6 +132,8 @@ struct NetworkLine {
     mean_ratio: Option<Number>,
     largest1_ratio: Option<Number>,
     breaches: String,
+    found_s: Option<Number>,
+    found_mbit_per_s: Option<Number>,
 }
 
 impl NetworkLine {
@@ -159,6 +161,8 @@ impl NetworkLine {
             mean_ratio: verdict.map(|v| Number(v.mean)),
             largest1_ratio: verdict.map(|v| Number(v.largest)),
             breaches: judged.map_or_else(String::new, |v| v.breaches().join(" and ")),
+            found_s: outcome.found_s.map(Number),
+            found_mbit_per_s: outcome.found_mbit_per_s.map(Number),
         }
     }
 }
@@ -229,6 +233,8 @@ mod tests {
             goodput_mbit_per_s: 5.0,
             largest1_ms: 200.0,
             rate_mbit_per_s: Some(10_000.0),
+            found_s: Some(1.25),
+            found_mbit_per_s: Some(9.5),
             ..outcome
         };
         let measured = [
@@ -250,13 +256,13 @@ mod tests {
             csv(&Table::new(&systems, &measured)),
             "network,seed,system,mean_ms,bound_ms,median_ms,p99_ms,smallest80_ms,largest1_ms,\
              goodput_mbit_per_s,throughput_mbit_per_s,dropped,sent,again,rate_mbit_per_s,events,\
-             goodput_ratio,mean_ratio,largest1_ratio,breaches\n\
+             goodput_ratio,mean_ratio,largest1_ratio,breaches,found_s,found_mbit_per_s\n\
              \"10M, own 2M x 8\",3,unlimited,15.175401599999999,6.636164050000001,10,\
-             10000000000000000,0.25,100,10,8.5,1,463,2,,1376,1,1,1,\n\
+             10000000000000000,0.25,100,10,8.5,1,463,2,,1376,1,1,1,,,\n\
              \"10M, own 2M x 8\",3,auto,15.175401599999999,6.636164050000001,10,\
-             10000000000000000,0.25,200,5,8.5,1,463,2,10000,1376,0.5,1,2,goodput and largest 1%\n\
+             10000000000000000,0.25,200,5,8.5,1,463,2,10000,1376,0.5,1,2,goodput and largest 1%,1.25,9.5\n\
              \"seed 7\",7,fair,15.175401599999999,,10,10000000000000000,0.25,100,10,8.5,1,463,2,,\
-             1376,,,,\n"
+             1376,,,,,,\n"
         );
     }
 }

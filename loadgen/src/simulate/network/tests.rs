@@ -198,6 +198,49 @@ fn auto_finds_a_link_that_is_full_from_the_start() {
     assert!(part < 0.6, "{part}");
 }
 
+/// Returns when `auto` found a link, in seconds, and what it believes the link carries at the end of
+/// a run of `downloads`, in Mbit/s.
+fn found(name: &str, downloads: usize, seed: u64) -> (Option<f64>, Option<f64>) {
+    let networks = networks::named(downloads);
+    let network = networks.into_iter().find(|network| network.name == name);
+    let outcome = world::run(&network.unwrap().plan(seed), System::Auto).unwrap();
+    (outcome.found_s, outcome.found_mbit_per_s)
+}
+
+fn is_about(mbit: f64, found_mbit: Option<f64>) -> bool {
+    found_mbit.is_some_and(|found| (0.9..1.1).contains(&(found / mbit)))
+}
+
+/// Guards against an old fault. Where clients download back to back at the server's own queue, that
+/// is full from the start, and the bank of links tells little: at 10 Mbit/s the link was found after
+/// a second, and at 100 Mbit/s never.
+#[test]
+fn auto_finds_the_servers_own_link_under_downloads() {
+    for (name, mbit) in [
+        ("10M, 8 downloads at the host", 10.0),
+        ("100M, 8 downloads at the host", 100.0),
+    ] {
+        for (downloads, seed) in [(32, 0), (64, 1), (128, 2), (256, 3)] {
+            let (at_s, found_mbit) = found(name, downloads, seed);
+            assert!(at_s.is_some_and(|s| s < 0.3), "{name}: {at_s:?}");
+            assert!(is_about(mbit, found_mbit), "{name}: {found_mbit:?}");
+        }
+    }
+}
+
+/// Lets the server's own link fall from 100 to 10 Mbit/s after 3 s. The 73rd download is over within
+/// 1.1 s of that, and the 130th after the link has risen again.
+#[test]
+fn auto_follows_the_servers_own_link_under_downloads() {
+    let name = "100 to 10 to 100M, 8 downloads at the host";
+    for seed in 0..6 {
+        for (downloads, mbit) in [(73, 10.0), (76, 10.0), (130, 100.0)] {
+            let (_, found_mbit) = found(name, downloads, seed);
+            assert!(is_about(mbit, found_mbit), "{seed}: {found_mbit:?}");
+        }
+    }
+}
+
 /// Paces eight clients behind 2 Mbit/s each: at the rates of their own links small responses go
 /// first, and at twice their rates no response waits here.
 #[test]

@@ -31,7 +31,9 @@ const SYN_ACK_WAIT_MAX: Duration = Duration::from_secs(120);
 const DRAIN: Duration = Duration::from_secs(1200);
 
 /// The most segments of a connection that wait in the server's own queue: Linux's TCP small queues.
+/// In Linux it is also what TCP's pacing lets out in a 1024th of a second, if that is more.
 const SMALL_QUEUE: u32 = 3;
+const SMALL_QUEUES_PER_S: u64 = 1024;
 
 /// The most flows that a router which marks packets remembers.
 const MARKED_FLOWS: usize = 65_536;
@@ -410,7 +412,13 @@ impl<'a> World<'a> {
         if full && !std::mem::replace(&mut connection.waits, true) {
             local.waiting.push_back(c);
         }
-        !full && connection.queued < SMALL_QUEUE
+        let most = if self.plan.tcp.is_small_queue_timed {
+            let segments = connection.sender.pacing_bytes_per_s() / SMALL_QUEUES_PER_S / MSS;
+            SMALL_QUEUE.max(u32::try_from(segments + 1).unwrap_or(u32::MAX))
+        } else {
+            SMALL_QUEUE
+        };
+        !full && connection.queued < most
     }
 
     fn pass_down(&mut self, index: u32) {

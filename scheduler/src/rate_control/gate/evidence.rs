@@ -137,11 +137,16 @@ impl Evidence {
     /// Returns the fastest link that acknowledgements of late refute; the shared link, if there is
     /// one, is faster.
     pub(super) fn floor(&self, now: Time) -> Option<usize> {
+        self.refuted(now, REFUTED_FOR)
+    }
+
+    /// Returns the fastest link that acknowledgements refute, of which the last came within `time`.
+    pub(super) fn refuted(&self, now: Time, time: Duration) -> Option<usize> {
         let refuted = |tally: &AgreementTally, least: f32| {
             tally.informative > least && tally.refuting > 0.3 * tally.informative
         };
         (0..RATES).rev().find(|&index| {
-            now.since(self.refuted_at[index]) < REFUTED_FOR
+            now.since(self.refuted_at[index]) < time
                 && (refuted(&self.clean[index], 4.0)
                     || refuted(&self.all[index], 8.0)
                     || refuted(&self.pulse[index], 4.0))

@@ -13,6 +13,11 @@ use crate::links::{QueueBound, QueueSettings, RedSettings};
 /// A queue of 100 packets, as in the lab.
 const LAB_PACKETS: u64 = 100;
 
+/// The bytes of each download of a client that asks for one after the other, and the most downloads
+/// of a run.
+const DOWNLOAD_BYTES: u64 = 500_000;
+const DOWNLOADS_MAX: usize = 400;
+
 /// The queue of a client's own link, in bytes.
 const OWN_QUEUE: u64 = 64 << 10;
 
@@ -44,6 +49,7 @@ fn near(name: &str, mbit: f64, load: f64, count: usize) -> Network {
             on_off: None,
             requests: count,
             largest_bytes: u64::MAX,
+            back_to_back_bytes: None,
         },
         algorithm: Algorithm::Cubic,
         is_shared: true,
@@ -65,6 +71,16 @@ fn lab(name: &str, mbit: f64, load: f64, count: usize) -> Network {
     network.groups[0].clients = 1;
     network.shared.queue = queue_packets(2 * LAB_PACKETS);
     network.local_packets = Some(LAB_PACKETS);
+    network
+}
+
+/// Makes the lab with 8 clients that download back to back, so that the server's own queue is full
+/// from the start.
+fn downloads(name: &str, mbit: f64, count: usize) -> Network {
+    let mut network = lab(name, mbit, 1.0, count);
+    network.groups[0].clients = 8;
+    network.traffic.requests = count.min(DOWNLOADS_MAX);
+    network.traffic.back_to_back_bytes = Some(DOWNLOAD_BYTES);
     network
 }
 
@@ -92,6 +108,8 @@ fn shared(n: usize) -> Vec<Network> {
         lab("lab 10M, load 0.9", 10.0, 0.9, n),
         lab("lab 100M, load 0.8", 100.0, 0.8, n),
         lab("lab 100M, load 0.9", 100.0, 0.9, n),
+        downloads("10M, 8 downloads at the host", 10.0, n),
+        downloads("100M, 8 downloads at the host", 100.0, n),
         near("1M near", 1.0, 0.8, n),
         near("3M near", 3.0, 0.8, n),
         near("10M near", 10.0, 0.9, n),
@@ -161,6 +179,10 @@ fn changing(n: usize) -> Vec<Network> {
             w.traffic.offered_bits_per_s = 12.0 * MBIT;
             w.shared.schedule = rates(&[(10.0, 6.0), (20.0, 20.0)], None);
         }),
+        with(
+            downloads("100 to 10 to 100M, 8 downloads at the host", 100.0, n),
+            |w| w.shared.schedule = rates(&[(3.0, 10.0), (8.0, 100.0)], None),
+        ),
         with(at_rtt("10M on-off", 10.0, 1.4, 20.0..=60.0, n), |w| {
             w.traffic.on_off = Some((second, second));
         }),

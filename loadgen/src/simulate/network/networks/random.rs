@@ -85,6 +85,7 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
             on_off,
             requests: count,
             largest_bytes: u64::MAX,
+            back_to_back_bytes: None,
         },
         algorithm,
         is_shared: !idle,

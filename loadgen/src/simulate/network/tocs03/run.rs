@@ -242,6 +242,7 @@ impl Tocs03Setup {
             on_off: None,
             requests: self.requests,
             largest_bytes: u64::MAX,
+            back_to_back_bytes: None,
         };
         let weights = vec![1.0; clients.len()];
         let mut asked = requests(self.seed, &traffic, clients, &weights);

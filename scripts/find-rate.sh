@@ -4,7 +4,7 @@
 # STEP_S; Sprat begins anew with each case, and does not know that a rate changes. A rate
 # counts as found at the first second in which all that is told is within WITHIN percent of the
 # truth. Under the TRAFFIC `requests` clients ask for LOAD of the rate, under `downloads` eight
-# of them ask for BYTES back to back. The environment changes it:
+# of them ask for BYTES back to back, and go on while the rate changes. The environment changes it:
 #
 #   TRAFFIC="requests downloads"
 #   CASES="10mbit 30mbit 100mbit 300mbit 1gbit 10mbit,100mbit,10mbit 100mbit,1gbit,100mbit"
@@ -88,7 +88,7 @@ judged() {
         }' "$1"
 }
 
-# traffic KIND RATE: what clients ask for during one step.
+# traffic KIND RATE: what clients ask for, `downloads` in all steps, `requests` in one.
 traffic() {
     local -a kept=("${within[@]}")
     case $1 in
@@ -120,15 +120,17 @@ watch() {
     wait_for sprat "http://$FARM:8080/size/10/probe"
     for rate in "${steps[@]}"; do
         number=$((number + 1))
+        # Downloads go on while the rate changes; requests are asked for by the new one.
         [ "$number" = 1 ] || lab_up "$rate"
-        traffic "$1" "$rate"
+        [ "$number" != 1 ] && [ "$1" = downloads ] || traffic "$1" "$rate"
         file=$RESULTS/$1-${2//,/-}-$number.csv
         "${within[@]}" python3 "$work/watch.py" "$ADMIN" "$(bits "$rate")" "$STEP_S" >"$file"
-        stop_process traffic
+        [ "$1" = downloads ] || stop_process traffic
         read -r found right used < <(judged "$file")
         say "$1, $2, step $number, $rate: found_s=$found right=$right used=$used"
         echo "$1,${2//,/-},$number,$rate,$found,$right,$used" >>"$RESULTS/summary.csv"
     done
+    [ "$1" != downloads ] || stop_process traffic
     stop_process sprat
 }
 

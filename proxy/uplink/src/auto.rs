@@ -556,6 +556,7 @@ impl Answer {
                 waiting_memory_bytes: u64::from(self.sent_memory),
                 unsent_bytes: u64::from(info.notsent_bytes),
                 pacing_bytes_per_s: info.pacing_rate,
+                sacked_bytes: u64::from(info.sacked) * u64::from(info.snd_mss),
             },
         }
     }

@@ -168,6 +168,9 @@ pub struct HostSample {
     /// The rate at which TCP paces the socket where anything does, in bytes of payload, the
     /// kernel's `tcpi_pacing_rate`.
     pub pacing_bytes_per_s: u64,
+    /// The bytes that have arrived behind one that has not, the kernel's `tcpi_sacked` times
+    /// `tcpi_snd_mss`.
+    pub sacked_bytes: u64,
 }
 
 /// The state of the gate: whether a shared link is proven.
@@ -192,6 +195,8 @@ struct Socket {
     network: u64,
     sent: u64,
     acked: u64,
+    /// The bytes that have arrived, also behind one that has not.
+    arrived: u64,
     reported_at: Time,
     looked_at: Time,
 }
@@ -315,6 +320,7 @@ impl Gate {
                 network: sent.network,
                 sent: sent.bytes_acked,
                 acked: sent.bytes_acked,
+                arrived: sent.bytes_acked,
                 reported_at: now,
                 looked_at: now,
             }),
@@ -430,7 +436,10 @@ impl Gate {
             .min(socket.sent)
             .saturating_sub(socket.acked);
         socket.acked += new;
-        self.host_queue.arrive(new);
+        let arrived = (socket.acked + sample.host.sacked_bytes).min(socket.sent);
+        let arrived = arrived.max(socket.arrived);
+        self.host_queue.arrive(arrived - socket.arrived);
+        socket.arrived = arrived;
         self.host_queue.look(&Look {
             host: sample.host,
             min_rtt: sample.min_rtt,
@@ -594,6 +603,9 @@ impl Gate {
             if rate < SLOWER * found && rate < OUTPACED * paced_bits_per_s {
                 self.fall(now, rate);
             }
+            // What the sockets held when the search began drains at that rate, however little the
+            // pacer adds, and looks like a queue until then.
+            self.control.raise(SLOWER * rate);
             return;
         }
         // The link may have been faster before it was full.

@@ -199,6 +199,7 @@ impl AutoRate {
                                 * PACKET_MEMORY_BYTES,
                             unsent_bytes: sender.unsent(),
                             pacing_bytes_per_s: sender.pacing_bytes_per_s(),
+                            sacked_bytes: sender.sacked_bytes(),
                         },
                     }
                 });

@@ -198,6 +198,16 @@ impl Sender {
         self.written - self.sent
     }
 
+    /// Returns the number of bytes that have arrived behind one that has not (`tcpi_sacked`, in
+    /// bytes).
+    pub(super) fn sacked_bytes(&self) -> u64 {
+        let sacked = self
+            .segments
+            .iter()
+            .filter(|segment| segment.fate == SegmentFate::Arrived);
+        sacked.map(|segment| segment.to - segment.from).sum()
+    }
+
     /// Returns the least round trip seen; [`Duration::MAX`] before the first.
     pub(super) fn min_rtt(&self) -> Duration {
         self.min_rtt

@@ -210,7 +210,8 @@ impl HostQueue {
         self.carried_bytes -= payload_bytes as f64 * SEGMENT_BYTES / PAYLOAD_BYTES;
     }
 
-    /// Notes that `payload_bytes` were acknowledged.
+    /// Notes that `payload_bytes` have arrived. Those behind a lost segment count at once: the
+    /// acknowledgement that follows its repetition tells of all of them in a moment.
     pub(super) fn arrive(&mut self, payload_bytes: u64) {
         self.carried_bytes += payload_bytes as f64 * SEGMENT_BYTES / PAYLOAD_BYTES;
         self.heard.arrived_bytes += payload_bytes as f64;
@@ -222,6 +223,7 @@ impl HostQueue {
             waiting_memory_bytes: memory,
             unsent_bytes,
             pacing_bytes_per_s,
+            sacked_bytes: _,
         } = look.host;
         if memory == 0 || unsent_bytes == 0 {
             return;
@@ -351,6 +353,7 @@ mod tests {
             waiting_memory_bytes: 6000,
             unsent_bytes: 1,
             pacing_bytes_per_s: 2_896_000,
+            sacked_bytes: 0,
         },
         min_rtt: Duration::MAX,
         unacked_bytes: 10_000,

@@ -950,6 +950,7 @@ const HELD: HostSample = HostSample {
     waiting_memory_bytes: 6000,
     unsent_bytes: 1,
     pacing_bytes_per_s: 2_896_000,
+    sacked_bytes: 0,
 };
 
 /// A link that carries a full segment in a millisecond, in bits per second.
@@ -984,6 +985,46 @@ fn a_full_link_of_the_host_is_proven_in_a_quarter_of_a_second() {
     let found = gate.control.anchor_bits_per_s();
     assert!(found.abs_diff(CARRIED as u64) <= 1, "{found}");
     assert!(gate.control().rate_bits_per_s < 2 * found);
+}
+
+#[test]
+fn what_arrives_behind_a_lost_segment_is_carried_when_it_arrives() {
+    let mut gate = gate();
+    // A segment is lost, and acknowledgements stand still until it was sent again.
+    let mut engaged = None;
+    for ms in 1000..1253 {
+        let sent_bytes = (ms - 990) * SEGMENT_BYTES;
+        gate.on_sent(at(ms), sent(1, sent_bytes, WIRE));
+        let arrived_bytes = sent_bytes - 10 * SEGMENT_BYTES;
+        let acked_bytes = match ms {
+            1100..1252 => 100 * SEGMENT_BYTES,
+            _ => arrived_bytes,
+        };
+        let sacked_bytes = arrived_bytes - acked_bytes;
+        let host = HostSample {
+            sacked_bytes,
+            ..HELD
+        };
+        let sample = GateSample {
+            host,
+            ..sample(1, acked_bytes)
+        };
+        gate.on_poll(at(ms), &[sample], false);
+        if gate.is_engaged() {
+            engaged.get_or_insert(ms);
+        }
+    }
+    assert_eq!(engaged, Some(1252));
+    let found = gate.control.anchor_bits_per_s();
+    assert!(found.abs_diff(CARRIED as u64) <= 1, "{found}");
+}
+
+#[test]
+fn what_the_sockets_held_before_the_search_does_not_bring_it_down() {
+    let mut gate = engaged(6e6, CARRIED);
+    hold(&mut gate, 100_001..100_254, HELD);
+    let found = gate.control.anchor_bits_per_s() as f64;
+    assert!((found / CARRIED - SLOWER).abs() < 1e-3, "{found}");
 }
 
 #[test]

@@ -566,8 +566,9 @@ fn the_filters_schema_and_the_decoder_refuse_the_same() {
     }
 }
 
-/// The keys of policies and engines, of which a file has one each, so that no file has all keys.
-const ALTERNATIVES: [&str; 21] = [
+/// The keys of policies, orders and engines, of which a file has one each, so that no file has all
+/// keys.
+const ALTERNATIVES: [&str; 24] = [
     "adj_d",
     "adj_i",
     "ageing",
@@ -578,16 +579,19 @@ const ALTERNATIVES: [&str; 21] = [
     "first_share",
     "learnt",
     "max",
+    "max_overcommit",
     "min",
     "out_share",
     "qdisc",
     "quanta",
     "queues",
     "samples_min",
+    "statistics",
     "t_desc",
     "t_fail",
     "t_split",
     "trigger",
+    "use_estimates",
     "use_size",
 ];
 

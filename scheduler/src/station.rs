@@ -19,9 +19,11 @@ mod changes;
 mod config;
 mod endpoints;
 mod measures;
+mod places;
 mod priorities;
 mod repeats;
 mod sessions;
+mod srq;
 mod transitions;
 mod waiting;
 mod work;
@@ -31,13 +33,14 @@ use std::collections::VecDeque;
 pub use admission::{Admission, ChannelRule, Refusal, RefusalReason};
 pub use arrival::Arrival;
 pub use attempts::Again;
-pub use config::{Order, Scope, StationConfig};
+pub use config::{Measured, Order, Scope, SrqOrder, StationConfig};
 pub use endpoints::EndpointLoad;
 use endpoints::{Endpoints, Tried};
 use measures::{AveragedLength, DrainRate, MeanSize};
 use repeats::Repeats;
 pub use repeats::RetryBudget;
 pub use sessions::Session;
+use srq::SrqState;
 use waiting::WaitingQueues;
 
 pub use crate::classes::ClassSpec;
@@ -141,6 +144,8 @@ pub struct Station {
     repeats: Repeats,
     /// The shortage of places: whether requests found none at once a short while ago.
     shortage: Shortage,
+    /// The queues of SRQ, if that orders.
+    srq: Option<Box<SrqState>>,
 }
 
 #[derive(Clone, Debug)]
@@ -166,6 +171,8 @@ struct Slot {
     repeated: bool,
     /// Whether the balancer has learnt the request's size.
     learnt: bool,
+    /// Whether SRQ has the request begin in its second queue.
+    is_large: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,9 +196,15 @@ impl Station {
         };
         let classes = &config.classes;
         let levels = classes.iter().map(|class| class.level);
+        let srq = match &config.order {
+            Order::Srq(order) => SrqState::new(order, config.max_requests, classes),
+            _ => None,
+        };
+        let mut endpoints = Endpoints::new(&config);
+        endpoints.set_overcommit(srq.as_ref().and_then(SrqState::overcommit));
         Self {
             balancer: Balancer::new(&config.dispatch, &config.endpoints),
-            endpoints: Endpoints::new(&config),
+            endpoints,
             dispatch: config.dispatch.clone(),
             highest_level: levels.min().unwrap_or(0),
             limited: classes.iter().any(|c| c.max_concurrency < usize::MAX),
@@ -204,6 +217,7 @@ impl Station {
             next_seq: 0,
             events: VecDeque::new(),
             shortage: Shortage::default(),
+            srq: srq.map(Box::new),
             sizes: MeanSize::default(),
             drain: DrainRate::default(),
             stats: vec![ClassStats::default(); classes.len()],
@@ -229,6 +243,7 @@ impl Station {
     }
 
     fn take_in(&mut self, now: Time, arrival: &Arrival, session: Option<Session>) -> Verdict {
+        self.catch_up(now);
         if self.active() >= self.max_active {
             return Verdict::Refuse(self.refuse(arrival.class, RefusalReason::MaxRequests));
         }
@@ -253,6 +268,7 @@ impl Station {
         let RequestState::Running(_) = self.state(ticket) else {
             return;
         };
+        self.catch_up(now);
         self.sizes.observe(bytes);
         self.learn(ticket, Size::Exact(bytes));
         self.drain.finished(now);
@@ -261,7 +277,9 @@ impl Station {
 
     /// Frees the place of a request that has failed, or whose client has gone.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) {
+        // First, for it must not be told of a start.
         self.leave(now, ticket, false);
+        self.catch_up(now);
     }
 
     /// Notes that the ticket's endpoint has been reached (a connection was opened to it). An
@@ -292,8 +310,10 @@ impl Station {
         self.learn(ticket, size);
     }
 
-    /// Turns away the requests whose time in the queue is up.
+    /// Turns away the requests whose time in the queue is up, after SRQ has demoted those whose
+    /// quanta are.
     pub fn expire(&mut self, now: Time) {
+        self.catch_up(now);
         while let Some(slot) = self.queues.expired(now) {
             let ticket = self.ticket(slot);
             self.turn_out(now, ticket, RefusalReason::Timeout);
@@ -302,7 +322,8 @@ impl Station {
 
     /// Returns when to call [`Station::expire`] next.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.queues.next_expiry()
+        let expiry = self.queues.next_expiry();
+        expiry.into_iter().chain(self.next_demotion()).min()
     }
 
     /// Returns the next event of a waiting request, if any. A driver calls it after each other

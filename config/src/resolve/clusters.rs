@@ -7,7 +7,7 @@ use std::time::Duration;
 use sprat_scheduler::dispatch::Intervals;
 
 use super::values::{bytes, count, file, maybe, optional_file, size, small, time};
-use super::{dns, health, sessions, tls};
+use super::{dns, health, sessions, srq, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
@@ -48,6 +48,7 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         None => dispatch.has_affinity().then_some("this `dispatch`"),
     };
     let max_requests = raw.max_requests.get()?.value();
+    srq::warn_unlimited(&raw.wait_queue, max_requests.is_some(), reporter);
     let http2 = raw.http2.get()?.value().is_some();
     let proxy_protocol = raw.proxy_protocol.get()?.value().copied();
     if http2 && proxy_protocol.is_some() {
@@ -425,7 +426,7 @@ pub(super) fn wait_queue(
         (Or::Value(scope), _) => scope,
     };
     Some(WaitQueue {
-        order: raw.order.copied()?,
+        order: srq::wait_order(raw.order.get()?, reporter)?,
         scope,
         max_requests: count(&raw.max_requests)?,
         timeout: raw.timeout.get()?.value().map(|time| time.0),

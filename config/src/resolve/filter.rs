@@ -140,6 +140,7 @@ fn group(
     let binds = dispatch.has_affinity().then_some("this `dispatch`");
     let wait_queue = clusters::wait_queue(&raw.wait_queue, binds, reporter)?;
     let max_requests = raw.max_requests.get()?.value();
+    srq::warn_unlimited(&raw.wait_queue, max_requests.is_some(), reporter);
     Some(FilterCluster {
         name: name.get()?.clone(),
         matches,

@@ -104,6 +104,11 @@ impl SrqState {
         }
     }
 
+    /// Notes the time by which waiting requests have their places.
+    pub(super) fn set_now(&mut self, now: Time) {
+        self.ranking.set_now(now);
+    }
+
     /// Notes that so many requests wait since `now`.
     pub(super) fn observe(&mut self, now: Time, waiting: usize) {
         self.ranking.set_now(now);

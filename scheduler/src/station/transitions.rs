@@ -408,6 +408,10 @@ impl Station {
 
     /// Moves waiting requests whose values have changed by `now` to their new places.
     pub(super) fn renew_places(&mut self, now: Time) {
+        // By an earlier time, a place that has changed would be given again and again.
+        if let Some(srq) = &mut self.srq {
+            srq.set_now(now);
+        }
         while let Some(slot) = self.queues.changed(now) {
             let RequestState::Waiting(queue) = self.slots[slot].state else {
                 return;

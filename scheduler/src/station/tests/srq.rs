@@ -55,6 +55,16 @@ fn run(station: &mut Station, until: Time, waiting: &[Ticket]) -> Vec<(u64, usiz
     all
 }
 
+#[test]
+fn a_place_frees_although_those_that_wait_have_changed_since_the_last_call() {
+    let mut station = Station::new(srq(1, |_| {}));
+    let served = start(&mut station, at(0), 1);
+    let waiting = wait(&mut station, at(0), 2);
+    // Their value falls after two seconds, which no timer tells.
+    station.cancel(at(3_000), served[0]);
+    assert_eq!(starts(&mut station, &waiting), [0]);
+}
+
 fn members(station: &Station) -> [u64; 4] {
     let (queues, _) = station.queues().expect("SRQ has queues");
     std::array::from_fn(|queue| queues.stats().members[queue])

@@ -542,6 +542,8 @@ const FILTER_REFUSED: &[(&str, &str)] = &[
     ("header: x-pool", "header: x pool"),
     ("dispatch: least_work", "dispatch: least"),
     ("max_requests: 8", "max_requests: 0"),
+    ("order: fcfs", "order: srq"),
+    ("order: fcfs", "order: {name: srq}"),
     ("budget: 5ms", "budget: 0s"),
     ("budget: 5ms", "path: /"),
     ("response_header: x-sprat", "response_header: x sprat"),

@@ -18,6 +18,7 @@ mod attempts;
 mod changes;
 mod config;
 mod endpoints;
+mod held;
 mod measures;
 mod places;
 mod priorities;
@@ -36,6 +37,7 @@ pub use attempts::Again;
 pub use config::{Measured, Order, Scope, SrqOrder, StationConfig};
 pub use endpoints::EndpointLoad;
 use endpoints::{Endpoints, Tried};
+use held::Held;
 use measures::{AveragedLength, DrainRate, MeanSize};
 use repeats::Repeats;
 pub use repeats::RetryBudget;
@@ -145,7 +147,7 @@ pub struct Station {
     /// The shortage of places: whether requests found none at once a short while ago.
     shortage: Shortage,
     /// The queues of SRQ, if that orders.
-    srq: Option<Box<SrqState>>,
+    srq: Option<Held<SrqState>>,
 }
 
 #[derive(Clone, Debug)]
@@ -197,11 +199,13 @@ impl Station {
         let classes = &config.classes;
         let levels = classes.iter().map(|class| class.level);
         let srq = match &config.order {
-            Order::Srq(order) => SrqState::new(order, config.max_requests, classes),
+            Order::Srq(order) => {
+                Held::new(|| SrqState::new(order, config.max_requests, classes))
+            }
             _ => None,
         };
         let mut endpoints = Endpoints::new(&config);
-        endpoints.set_overcommit(srq.as_ref().and_then(SrqState::overcommit));
+        endpoints.set_overcommit(srq.as_deref().and_then(SrqState::overcommit));
         Self {
             balancer: Balancer::new(&config.dispatch, &config.endpoints),
             endpoints,
@@ -217,7 +221,7 @@ impl Station {
             next_seq: 0,
             events: VecDeque::new(),
             shortage: Shortage::default(),
-            srq: srq.map(Box::new),
+            srq,
             sizes: MeanSize::default(),
             drain: DrainRate::default(),
             stats: vec![ClassStats::default(); classes.len()],

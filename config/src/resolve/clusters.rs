@@ -13,6 +13,7 @@ use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
+use crate::words::Auto;
 
 /// Resolves the clusters in the order of the file; none in the place of one with an error.
 pub(super) fn resolve(
@@ -405,13 +406,28 @@ fn intervals(
 
 /// Resolves the wait queue before endpoints. `binds` is the setting that binds requests to an
 /// endpoint, for the error's text; none if requests may go to any.
-pub(super) fn wait_queue(
+fn wait_queue(
     raw: &Field<raw::WaitQueue>,
     binds: Option<&str>,
     reporter: &mut Reporter<'_>,
 ) -> Option<WaitQueue> {
     let raw = raw.get()?;
-    let scope = match (raw.scope.copied()?, binds) {
+    let scope = wait_scope(&raw.scope, binds, reporter)?;
+    Some(WaitQueue {
+        order: srq::wait_order(raw.order.get()?, reporter)?,
+        scope,
+        max_requests: count(&raw.max_requests)?,
+        timeout: raw.timeout.get()?.value().map(|time| time.0),
+    })
+}
+
+/// Resolves what a request waits for; `binds` as for a wait queue.
+pub(super) fn wait_scope(
+    raw: &Field<Or<Auto, WaitScope>>,
+    binds: Option<&str>,
+    reporter: &mut Reporter<'_>,
+) -> Option<WaitScope> {
+    Some(match (raw.copied()?, binds) {
         (Or::Word(_), Some(_)) => WaitScope::Endpoint,
         (Or::Word(_), None) => WaitScope::Cluster,
         (Or::Value(WaitScope::Cluster), Some(what)) => {
@@ -420,15 +436,9 @@ pub(super) fn wait_queue(
                 "this `dispatch`" => "use `scope: endpoint`, or a dispatch such as least_work",
                 _ => "use `scope: endpoint`, or leave it out",
             };
-            reporter.error(&raw.scope.span, message, Some(help.to_owned()));
+            reporter.error(&raw.span, message, Some(help.to_owned()));
             return None;
         }
         (Or::Value(scope), _) => scope,
-    };
-    Some(WaitQueue {
-        order: srq::wait_order(raw.order.get()?, reporter)?,
-        scope,
-        max_requests: count(&raw.max_requests)?,
-        timeout: raw.timeout.get()?.value().map(|time| time.0),
     })
 }

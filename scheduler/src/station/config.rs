@@ -138,11 +138,6 @@ impl SrqOrder {
             beyond: self.max_overcommit.unwrap_or(max_requests),
         }
     }
-
-    /// Returns the number of queues that a waiting request may be in.
-    pub(super) fn waiting_queues(&self) -> usize {
-        1 + usize::from(self.large_bytes.is_some())
-    }
 }
 
 /// The value of a finished request that a queue's statistics take.

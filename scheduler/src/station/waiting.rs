@@ -1,6 +1,7 @@
 //! The requests that wait at a station, in order.
 
 use super::config::{Order, StationConfig};
+use super::held::Held;
 use crate::Time;
 use crate::classes::MAX_LEVELS;
 use crate::queue::{Rank, RankQueue};
@@ -55,12 +56,10 @@ pub(super) struct WaitingQueues {
 struct Queue {
     /// The parts of the classes one after the other, each with as many as there are bands.
     parts: Vec<RankQueue>,
-    /// The number of SRQ's queues that waiting requests may be in; 1 under another order.
-    bands: usize,
     /// All requests of the queue, the last in order first.
     worst: RankQueue,
-    /// The credits of SRQ's queues in each level; empty if there is one queue.
-    credits: Vec<Credits>,
+    /// The credits of SRQ's first two queues in each level, if waiting requests may be in both.
+    credits: Option<Held<Vec<Credits>>>,
 }
 
 /// The first request of a part, and its rank.
@@ -68,23 +67,32 @@ type First = (Rank, u32);
 
 impl Queue {
     fn new(config: &StationConfig) -> Self {
-        let (bands, share) = match &config.order {
-            Order::Srq(srq) => (srq.waiting_queues(), srq.queues.first_share_percent),
-            _ => (1, 100),
+        let credits = match &config.order {
+            Order::Srq(srq) if srq.large_bytes.is_some() => Held::new(|| {
+                let share = srq.queues.first_share_percent;
+                Some(vec![Credits::new(share); MAX_LEVELS])
+            }),
+            _ => None,
         };
-        let levels = if bands > 1 { MAX_LEVELS } else { 0 };
-        Self {
-            parts: vec![RankQueue::default(); config.classes.len() * bands],
-            bands,
+        let mut own = Self {
+            parts: Vec::new(),
             worst: RankQueue::default(),
-            credits: vec![Credits::new(share); levels],
-        }
+            credits,
+        };
+        let parts = config.classes.len() * own.bands();
+        own.parts.resize(parts, RankQueue::default());
+        own
+    }
+
+    /// Returns the number of SRQ's queues that waiting requests may be in.
+    fn bands(&self) -> usize {
+        if self.credits.is_some() { 2 } else { 1 }
     }
 
     /// Returns the parts of the classes that are open, each with its band.
     fn open(&self, open: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &RankQueue)> {
         let parts = self.parts.iter().enumerate();
-        let bands = self.bands;
+        let bands = self.bands();
         let is_open = move |(index, _): &(usize, &RankQueue)| open(index / bands);
         parts
             .filter(is_open)
@@ -103,7 +111,7 @@ impl Queue {
     }
 
     fn credits(&self, level: u8) -> Option<&Credits> {
-        self.credits.get(usize::from(level))
+        self.credits.as_ref()?.get(usize::from(level))
     }
 
     /// Returns the first request among those whose class is open.
@@ -121,11 +129,12 @@ impl Queue {
 
     /// Charges the queue of SRQ that a request of this rank is in with its start.
     fn charge(&mut self, rank: &Rank, open: impl Fn(usize) -> bool) {
-        if self.credits.is_empty() {
+        if self.credits.is_none() {
             return;
         }
         let members = self.members(rank.level, open);
-        if let Some(credits) = self.credits.get_mut(usize::from(rank.level)) {
+        let credits = self.credits.as_mut();
+        if let Some(credits) = credits.and_then(|own| own.get_mut(usize::from(rank.level))) {
             credits.charge(usize::from(rank.band), &members, 1);
         }
     }
@@ -170,7 +179,7 @@ impl WaitingQueues {
         let rank = self.rank(now, entry);
         self.await_change(now, slot, entry);
         let queue = &mut self.queues[queue];
-        let part = entry.class * queue.bands + usize::from(rank.band);
+        let part = entry.class * queue.bands() + usize::from(rank.band);
         queue.parts[part].insert(slot, rank);
         let reversed = Rank {
             level: u8::MAX - rank.level,
@@ -193,8 +202,8 @@ impl WaitingQueues {
 
     pub(super) fn remove(&mut self, queue: usize, class: usize, slot: u32) {
         let queue = &mut self.queues[queue];
-        let first = class * queue.bands;
-        let mut parts = queue.parts[first..first + queue.bands].iter_mut();
+        let bands = queue.bands();
+        let mut parts = queue.parts[class * bands..][..bands].iter_mut();
         if parts.any(|part| part.remove(slot)) {
             queue.worst.remove(slot);
             self.expiries.remove(slot);

@@ -45,7 +45,8 @@ pub fn station_config(
 /// The uses that a station has for a response's size before the response is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeUse {
-    /// Whether sizes decide which endpoint a request goes to, or whether it is refused.
+    /// Whether sizes decide about a request that need not wait: which endpoint it goes to, whether
+    /// it is refused, or which queue of SRQ it begins in.
     pub decides: bool,
     /// Whether waiting requests are ordered by size.
     pub orders: bool,
@@ -63,24 +64,20 @@ impl SizeUse {
         let by_size = matches!(dispatch, Dispatch::Sita(_) | Dispatch::LeastWork);
         let limited = |class: &Class| class.spec.max_concurrency < usize::MAX;
         let waits = max_requests < usize::MAX || classes.iter().any(limited);
+        let (orders, begins) = match &queue.order {
+            WaitOrder::Size => (true, false),
+            WaitOrder::Srq(srq) => (srq.large_bytes.is_some(), srq.large_bytes.is_some()),
+            WaitOrder::Fcfs | WaitOrder::Edf | WaitOrder::Vrd | WaitOrder::Value => (false, false),
+        };
         Self {
-            decides: by_size || admission.channel.is_some(),
-            orders: waits && orders_by_size(&queue.order),
+            decides: by_size || admission.channel.is_some() || (waits && begins),
+            orders: waits && orders,
         }
     }
 
     /// Returns whether the station uses sizes at all.
     pub fn ever(self) -> bool {
         self.decides || self.orders
-    }
-}
-
-/// Returns whether an order goes by the sizes of responses.
-fn orders_by_size(order: &WaitOrder) -> bool {
-    match order {
-        WaitOrder::Size => true,
-        WaitOrder::Srq(srq) => srq.large_bytes.is_some(),
-        WaitOrder::Fcfs | WaitOrder::Edf | WaitOrder::Vrd | WaitOrder::Value => false,
     }
 }
 
@@ -181,7 +178,8 @@ mod tests {
             (P2c, MANY, Size, 3, None, false, true),
             (P2c, 8, Fcfs, 3, None, false, false),
             (P2c, 8, srq(None), MANY, None, false, false),
-            (P2c, 8, srq(Some(1000)), MANY, None, false, true),
+            (P2c, 8, srq(Some(1000)), MANY, None, true, true),
+            (P2c, MANY, srq(Some(1000)), MANY, None, false, false),
             (P2c, MANY, Fcfs, MANY, Some(CHANNEL), true, false),
             (LeastWork, MANY, Size, MANY, None, true, false),
             (learnt(), 8, Fcfs, MANY, None, true, false),

@@ -520,3 +520,37 @@ fn every_parameter_of_srq_before_endpoints() {
     };
     assert_eq!(own, WaitOrder::Srq(Box::new(expected)));
 }
+
+#[test]
+fn connections_bound_what_goes_beyond_the_places() {
+    let beyond = |keys: &str| {
+        let keys = format!("endpoints: [10.0.0.1:80], {keys}");
+        match &cluster(&keys).unwrap().wait_queue.order {
+            WaitOrder::Srq(order) => order.max_overcommit,
+            other => panic!("{other:?}"),
+        }
+    };
+    for (keys, expected) in [
+        ("max_connections: 16, wait_queue: {order: srq}", None),
+        ("max_connections: 15, wait_queue: {order: srq}", Some(7)),
+        ("max_connections: 5, wait_queue: {order: srq}", Some(0)),
+        (
+            "max_connections: 12, wait_queue: {order: {name: srq, max_overcommit: 5}}",
+            Some(4),
+        ),
+        (
+            "max_connections: 12, wait_queue: {order: {name: srq, max_overcommit: 3}}",
+            Some(3),
+        ),
+        (
+            "max_connections: 2, http2: {max_concurrent_streams: 6}, wait_queue: {order: srq}",
+            Some(4),
+        ),
+    ] {
+        assert_eq!(
+            beyond(&format!("max_requests: 8, {keys}")),
+            expected,
+            "{keys}"
+        );
+    }
+}

@@ -104,8 +104,8 @@ record! {
         /// moved to later queues count for the rest of the places at most, rounded up, so that
         /// others start in their stead. With `use_estimates`, also the share of the starts.
         default("90%") first_share: PlacesPercent,
-        /// Requests in service at each endpoint beyond `max_requests`. If absent, as many again as
-        /// `max_requests`.
+        /// Requests in service at each endpoint beyond `max_requests`, as far as `max_connections`
+        /// has room for them. If absent, as many again as `max_requests`.
         optional max_overcommit: Count<0, 10_000_000>,
         /// The quanta at the start: how long a request may be in service in each queue before it
         /// goes to the next. One fewer than there are queues.

@@ -49,7 +49,13 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         None => dispatch.has_affinity().then_some("this `dispatch`"),
     };
     let max_requests = raw.max_requests.get()?.value();
-    srq::warn_unlimited(&raw.wait_queue, max_requests.is_some(), reporter);
+    let max_requests = max_requests.map(|bound| size(bound.0));
+    let mut wait_queue = wait_queue(&raw.wait_queue, binds, reporter)?;
+    let places = srq::Places {
+        max_requests,
+        max_carried: max_carried(raw, max_connections)?,
+    };
+    srq::fit_places(&mut wait_queue.order, &raw.wait_queue, places, reporter);
     let http2 = raw.http2.get()?.value().is_some();
     let proxy_protocol = raw.proxy_protocol.get()?.value().copied();
     if http2 && proxy_protocol.is_some() {
@@ -66,13 +72,13 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
                 total: bytes(&raw.total)?,
             })
         })?,
-        wait_queue: wait_queue(&raw.wait_queue, binds, reporter)?,
+        wait_queue,
         stateful_session,
         wait_for_endpoint: raw.wait_for_endpoint.get()?.value().map(|time| time.0),
         dns,
         dispatch,
         hash_key,
-        max_requests: max_requests.map_or(usize::MAX, |bound| size(bound.0)),
+        max_requests: max_requests.unwrap_or(usize::MAX),
         slow_start: raw
             .slow_start
             .get()?
@@ -96,6 +102,15 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         endpoints_file,
         proxy_protocol,
     })
+}
+
+/// Returns how many requests the connections to an endpoint carry at a time.
+fn max_carried(raw: &raw::Cluster, max_connections: usize) -> Option<usize> {
+    let streams = match raw.http2.get()?.value() {
+        Some(http2) => count(&http2.max_concurrent_streams)?,
+        None => 1,
+    };
+    Some(max_connections.saturating_mul(streams))
 }
 
 /// Reports a bound on idle connections that is above the bound on open ones.

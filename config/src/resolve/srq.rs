@@ -149,17 +149,48 @@ fn places(raw: &raw::SrqOrder, reporter: &mut Reporter<'_>) -> Option<SrqOrder> 
     })
 }
 
-/// Warns of an order that frees places, where requests may have as many as they want.
-pub(super) fn warn_unlimited(
+/// The bounds on the requests that an endpoint has at a time.
+#[derive(Clone, Copy)]
+pub(super) struct Places {
+    /// The number of places; `None` is unlimited.
+    pub(super) max_requests: Option<usize>,
+    /// The most requests that the connections to the endpoint carry.
+    pub(super) max_carried: usize,
+}
+
+/// Bounds the requests that go beyond the places of an endpoint by its connections: a request that
+/// has waited is not to be refused for want of one. Warns if the file asks for more, and of an order
+/// that frees places where requests may have as many as they want.
+pub(super) fn fit_places(
+    order: &mut WaitOrder,
     raw: &Field<raw::WaitQueue>,
-    is_limited: bool,
+    places: Places,
     reporter: &mut Reporter<'_>,
 ) {
-    let Some(queue) = raw.get() else { return };
-    if matches!(queue.order.get(), Some(raw::WaitOrder::Srq(_))) && !is_limited {
+    let (WaitOrder::Srq(own), Some(queue)) = (order, raw.get()) else {
+        return;
+    };
+    let Some(max_requests) = places.max_requests else {
         let message = "`order: srq` frees places, and the number of places is unlimited";
         let help = "give `max_requests`: how many requests the endpoint works on at a time";
         reporter.warning(&queue.order.span, message.to_owned(), Some(help.to_owned()));
+        return;
+    };
+    let wanted = own.max_overcommit.unwrap_or(max_requests);
+    let left = places.max_carried.saturating_sub(max_requests);
+    if wanted <= left {
+        return;
+    }
+    own.max_overcommit = Some(left);
+    if let Some(raw::WaitOrder::Srq(written)) = queue.order.get()
+        && written.max_overcommit.given
+    {
+        let message = format!(
+            "`max_connections` leaves {left} requests beyond `max_requests`, and {wanted} are \
+             wanted"
+        );
+        let help = format!("write {left}, or raise the cluster's `max_connections`");
+        reporter.warning(&written.max_overcommit.span, message, Some(help));
     }
 }
 

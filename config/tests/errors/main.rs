@@ -361,6 +361,25 @@ fn an_order_that_frees_places_wants_a_number_of_them() {
 }
 
 #[test]
+fn no_more_go_beyond_the_places_than_connections_carry() {
+    let srq = |keys: &str| {
+        let order = format!("wait_queue: {{order: {{name: srq, {keys}}}}}");
+        cluster_complaints(&format!("max_requests: 8, max_connections: 10, {order}"))
+    };
+    assert_eq!(
+        srq("max_overcommit: 3"),
+        [
+            "3:142 warning: `max_connections` leaves 2 requests beyond `max_requests`, and 3 are \
+             wanted | write 2, or raise the cluster's `max_connections`"
+        ]
+    );
+    // Without a number it is as many as there is room for.
+    for keys in ["max_overcommit: 2", "alpha: 1"] {
+        assert_eq!(srq(keys), [""; 0], "{keys}");
+    }
+}
+
+#[test]
 fn deadlines_are_checked() {
     for (file, expected) in [
         (

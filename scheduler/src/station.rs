@@ -199,9 +199,7 @@ impl Station {
         let classes = &config.classes;
         let levels = classes.iter().map(|class| class.level);
         let srq = match &config.order {
-            Order::Srq(order) => {
-                Held::new(|| SrqState::new(order, config.max_requests, classes))
-            }
+            Order::Srq(order) => Held::new(|| SrqState::new(order, config.max_requests, classes)),
             _ => None,
         };
         let mut endpoints = Endpoints::new(&config);
@@ -281,9 +279,12 @@ impl Station {
 
     /// Frees the place of a request that has failed, or whose client has gone.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) {
-        // First, for it must not be told of a start.
-        self.leave(now, ticket, false);
+        // If it waits, first of all: it must not be told of a start.
+        if let RequestState::Waiting(_) = self.state(ticket) {
+            self.leave(now, ticket, false);
+        }
         self.catch_up(now);
+        self.leave(now, ticket, false);
     }
 
     /// Notes that the ticket's endpoint has been reached (a connection was opened to it). An
@@ -322,6 +323,7 @@ impl Station {
             let ticket = self.ticket(slot);
             self.turn_out(now, ticket, RefusalReason::Timeout);
         }
+        self.observe_waiting(now);
     }
 
     /// Returns when to call [`Station::expire`] next.
@@ -354,15 +356,16 @@ impl Station {
     }
 
     /// Returns whether a request that comes now need not wait, as far as endpoints go.
-    pub fn has_room(&self) -> bool {
+    pub fn has_room(&mut self, now: Time) -> bool {
+        self.catch_up(now);
         let open = |&slot: &usize| self.endpoints.is_usable(slot) && self.endpoints.has_room(slot);
         self.queues.total() == 0 && self.endpoints.present().iter().any(open)
     }
 
     /// Returns whether requests need the places that others hold: all are taken, and a request
     /// waits, or a short while ago had to wait or was turned away.
-    pub fn is_short_of_places(&self, now: Time) -> bool {
-        let is_full = !self.has_room() || self.active() >= self.max_active;
+    pub fn is_short_of_places(&mut self, now: Time) -> bool {
+        let is_full = !self.has_room(now) || self.active() >= self.max_active;
         is_full && (self.shortage.lasts(now) || self.queues.total() > 0)
     }
 

@@ -157,6 +157,18 @@ impl Queues {
         }
     }
 
+    /// Takes in a request that begins in the second queue, and has all of that queue's quantum.
+    pub fn arrive_in_second(&mut self) -> Progress {
+        // There are two queues at least.
+        self.stats.members[1] += 1;
+        Progress {
+            queue: 1,
+            began: 1,
+            epoch: self.epoch,
+            entered: 0,
+        }
+    }
+
     /// Takes in a request that has had, or is known to need, the service `attained`, and puts it
     /// into the queue that it would have come to. No statistics count the queues before that.
     pub fn place(&mut self, attained: u64) -> Progress {

@@ -110,7 +110,7 @@ impl SrqState {
     }
 
     /// Notes that so many requests wait since `now`.
-    pub(super) fn observe(&mut self, now: Time, waiting: usize) {
+    fn observe(&mut self, now: Time, waiting: usize) {
         self.ranking.set_now(now);
         self.has_turned |= self.ranking.observe(now, Duration::ZERO, waiting);
     }
@@ -120,10 +120,9 @@ impl SrqState {
         let Some(queues) = self.ranking.queues_mut() else {
             return false;
         };
-        let first = queues.quanta().first().copied();
-        let progress = match first.filter(|_| slot.is_large) {
-            Some(quantum) => queues.place(quantum),
-            None => queues.arrive(),
+        let progress = match slot.is_large {
+            true => queues.arrive_in_second(),
+            false => queues.arrive(),
         };
         let index = number as usize;
         if self.served.len() <= index {
@@ -195,16 +194,34 @@ impl SrqState {
         Some((number, was_first))
     }
 
-    /// Adapts the queues if an interval has ended; returns whether they were.
-    fn adapt(&mut self, now: Time) -> bool {
-        let queues = self.ranking.queues_mut();
-        queues.is_some_and(|queues| {
-            let is_due = queues.is_due(now);
-            if is_due {
-                queues.adapt(0);
-            }
-            is_due
-        })
+    /// Returns when the present interval ended, if that was by `now`. The first call begins the
+    /// first interval.
+    fn ended_at(&mut self, now: Time) -> Option<Time> {
+        let queues = self.ranking.queues_mut()?;
+        let Some(end) = queues.adapts_at() else {
+            queues.is_due(now);
+            return None;
+        };
+        (end <= now).then_some(end)
+    }
+
+    /// Adapts the queues at the end of an interval, and begins the next.
+    fn adapt(&mut self, end: Time) {
+        if let Some(queues) = self.ranking.queues_mut() {
+            queues.is_due(end);
+            queues.adapt(0);
+        }
+    }
+
+    /// Passes over the next intervals that end by `now` without a demotion: nothing has left a
+    /// queue in them, so they change nothing, and after a quiet night there are many.
+    fn skip_intervals(&mut self, now: Time) {
+        let next = self.next_demotion().filter(|&next| next <= now);
+        // What happens at the end of an interval belongs to it.
+        let until = next.map_or(now, |next| next - Duration::from_nanos(1));
+        if let Some(queues) = self.ranking.queues_mut() {
+            queues.is_due(until);
+        }
     }
 
     /// Brings a request in service up to queues that were adapted.
@@ -215,16 +232,20 @@ impl SrqState {
         self.await_demotion(now, number);
     }
 
-    /// Returns when a place may become free though no request ends: at a demotion, or when the
-    /// trigger turns on.
-    pub(super) fn next_change(&self) -> Option<Time> {
-        match self.is_on() {
-            true => {
-                let (rank, _) = self.demotions.first()?;
-                Some(Time::from_nanos(rank.key))
-            }
-            false => self.ranking.turns_on_at(),
-        }
+    /// Returns when the next request will have used up its quantum.
+    fn next_demotion(&self) -> Option<Time> {
+        let (rank, _) = self.demotions.first()?;
+        Some(Time::from_nanos(rank.key))
+    }
+
+    /// Returns when a place may become free though no request ends: at a demotion, which a quantum
+    /// that shrinks may bring about at the end of an interval, or when the trigger turns on.
+    fn next_change(&self) -> Option<Time> {
+        let Some((queues, true)) = self.queues() else {
+            return self.ranking.turns_on_at();
+        };
+        let demotion = self.next_demotion()?;
+        Some(queues.adapts_at().map_or(demotion, |at| at.min(demotion)))
     }
 }
 
@@ -253,21 +274,38 @@ impl Station {
         srq?.next_change()
     }
 
-    /// Makes the changes of SRQ's queues that are due by `now`, and starts the requests that may
-    /// start for that.
+    /// Makes the changes of SRQ's queues that are due by `now`, each at its time, and starts the
+    /// requests that may start for that. Every call of the driver that may start a request begins
+    /// with this.
     pub(super) fn catch_up(&mut self, now: Time) {
+        self.observe_waiting(now);
         let Some(srq) = &mut self.srq else { return };
-        srq.observe(now, self.queues.total());
         let has_turned = std::mem::take(&mut srq.has_turned);
         let mut freed = Vec::new();
+        while let Some(end) = self.srq.as_mut().and_then(|srq| srq.ended_at(now)) {
+            self.demote_due(end, &mut freed);
+            self.adapt_queues(end);
+            if let Some(srq) = &mut self.srq {
+                srq.skip_intervals(now);
+            }
+        }
         self.demote_due(now, &mut freed);
-        self.adapt_queues(now, &mut freed);
         if has_turned {
             self.reorder(now);
             return self.fill_all(now);
         }
+        freed.sort_unstable();
+        freed.dedup();
         for endpoint in freed {
             self.fill(now, Some(endpoint));
+        }
+    }
+
+    /// Tells SRQ's trigger how many requests wait. In the middle of a change the number is wrong:
+    /// some may be put aside.
+    pub(super) fn observe_waiting(&mut self, now: Time) {
+        if let Some(srq) = &mut self.srq {
+            srq.observe(now, self.queues.total());
         }
     }
 
@@ -283,20 +321,17 @@ impl Station {
         }
     }
 
-    /// Adapts the queues if that is due, and demotes the requests that quanta which have shrunk
-    /// have overtaken.
-    fn adapt_queues(&mut self, now: Time, freed: &mut Vec<usize>) {
+    /// Adapts the queues at the end of an interval. Requests that quanta which have shrunk have
+    /// overtaken are demoted then.
+    fn adapt_queues(&mut self, end: Time) {
         let Some(srq) = &mut self.srq else { return };
-        if !srq.adapt(now) {
-            return;
-        }
+        srq.adapt(end);
         for number in self.slots.numbers() {
             let is_running = matches!(self.slots[number].state, RequestState::Running(_));
             if self.slots.is_taken(number) && is_running {
-                srq.renew(now, number);
+                srq.renew(end, number);
             }
         }
-        self.demote_due(now, freed);
     }
 
     /// Gives all waiting requests their places anew, since the trigger has turned.

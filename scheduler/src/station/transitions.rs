@@ -184,6 +184,7 @@ impl Station {
         self.queues
             .insert(now, queue, ticket.slot(), &self.entry(ticket.slot()));
         self.follow_length(now);
+        self.observe_waiting(now);
         Verdict::Wait { ticket }
     }
 
@@ -191,9 +192,6 @@ impl Station {
     /// length that one saw would count until the next one, however long ago all were served.
     fn follow_length(&mut self, now: Time) {
         self.length.update(now, self.queues.total());
-        if let Some(srq) = &mut self.srq {
-            srq.observe(now, self.queues.total());
-        }
     }
 
     /// Returns what a waiting request's place in its queue depends on.
@@ -426,14 +424,14 @@ impl Station {
         self.renew_places(now);
         let mut aside = Vec::new();
         self.start_from(now, queue, &mut aside);
-        if aside.is_empty() {
-            return;
+        if !aside.is_empty() {
+            for slot in aside {
+                self.queues.insert(now, queue, slot, &self.entry(slot));
+            }
+            // Those that started meanwhile have told of a length without these.
+            self.follow_length(now);
         }
-        for slot in aside {
-            self.queues.insert(now, queue, slot, &self.entry(slot));
-        }
-        // Those that started meanwhile have told of a length without these.
-        self.follow_length(now);
+        self.observe_waiting(now);
     }
 
     /// Starts the requests of a queue that may start. Requests that have tried every endpoint with

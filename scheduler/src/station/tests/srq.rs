@@ -1,5 +1,7 @@
 //! Tests of SRQ for the places of endpoints: exact orders and times.
 
+use proptest::prelude::*;
+
 use super::super::places::{Overcommit, PlaceBound};
 use super::*;
 use crate::srq::{MAX_QUEUES, Trigger};
@@ -286,6 +288,47 @@ fn while_the_trigger_is_off_the_first_to_come_is_the_first_served() {
 }
 
 #[test]
+fn the_trigger_counts_those_that_were_passed_over_as_waiting() {
+    let config = srq(1, |order| order.queues.trigger = Trigger::Waiting(1));
+    let mut station = Station::new(StationConfig {
+        endpoints: vec![spec(0), spec(1)],
+        ..config
+    });
+    let (tried, first) = started(station.arrive(at(0), &sized(1)));
+    let (_, second) = started(station.arrive(at(0), &sized(1)));
+    assert_eq!(station.step_back(at(0), tried, true), Again::Elsewhere);
+    let (served, endpoint) = started(station.arrive(at(0), &sized(1)));
+    assert_eq!((endpoint, second), (first, 1 - first));
+    // It cannot go where it was, and stands before the others.
+    assert_eq!(waits(station.again(at(0), tried)), tried);
+    let waiting = wait(&mut station, at(0), 2);
+    assert_eq!(station.next_wakeup(), Some(at(1_000)));
+    station.finish(at(500), served, 1);
+    assert_eq!(starts(&mut station, &waiting), [0]);
+    // Two wait still.
+    assert_eq!(station.next_wakeup(), Some(at(1_000)));
+    station.expire(at(1_000));
+    assert!(station.queues().unwrap().1);
+}
+
+#[test]
+fn those_whose_time_is_up_turn_no_trigger() {
+    let mut station = Station::new(StationConfig {
+        classes: vec![ClassSpec {
+            timeout: Some(ms(500)),
+            ..ClassSpec::default()
+        }],
+        ..srq(1, |order| order.queues.trigger = Trigger::Waiting(1))
+    });
+    start(&mut station, at(0), 1);
+    wait(&mut station, at(0), 2);
+    station.expire(at(500));
+    assert_eq!(station.waiting(), 0);
+    station.expire(at(2_000));
+    assert!(!station.queues().unwrap().1);
+}
+
+#[test]
 fn after_a_quiet_time_there_is_nothing_beyond_the_places() {
     let mut station = Station::new(srq(2, |order| {
         order.queues.trigger = Trigger::Waiting(2);
@@ -331,6 +374,17 @@ fn a_known_large_request_begins_in_the_second_queue() {
         station.finish(at(0), ticket, 1);
     }
     assert_eq!(station.load(0), EndpointLoad::default());
+}
+
+#[test]
+fn a_large_request_has_all_of_the_second_quantum() {
+    let mut station = Station::new(srq(10, |order| order.large_bytes = Some(1)));
+    start(&mut station, at(0), 1);
+    station.expire(at(499));
+    assert_eq!(members(&station), [0, 1, 0, 0]);
+    station.expire(at(500));
+    assert_eq!(members(&station), [0, 0, 1, 0]);
+    assert_eq!(station.load(0).demoted, 1);
 }
 
 #[test]
@@ -477,10 +531,191 @@ fn a_quantum_that_has_grown_demotes_later() {
     station.finish(at(100), first[0], 1);
     start(&mut station, at(970), 2);
     let waiting = wait(&mut station, at(990), 1);
-    assert_eq!(station.next_wakeup(), Some(at(1_020)));
+    // A quantum that shrinks would free a place.
+    assert_eq!(station.next_wakeup(), Some(at(1_000)));
     station.expire(at(1_000));
     assert_eq!(station.queues().unwrap().0.quanta()[0], 100_000_000);
+    assert_eq!(station.next_wakeup(), Some(at(1_070)));
     assert_eq!(run(&mut station, at(2_000), &waiting), [(1_070, 0)]);
+}
+
+#[test]
+fn a_driver_that_is_late_past_the_end_of_an_interval_changes_nothing() {
+    let run = |calls: &[u64]| {
+        let mut station = Station::new(srq(2, adaptable));
+        let first = start(&mut station, at(0), 1);
+        station.finish(at(100), first[0], 1);
+        start(&mut station, at(960), 1);
+        for &ms in calls {
+            station.expire(at(ms));
+        }
+        let (queues, _) = station.queues().unwrap();
+        (queues.quanta().to_vec(), *queues.stats())
+    };
+    // The quantum has doubled at a second, before 50 ms were used up.
+    let punctual = run(&[1_000, 1_030]);
+    assert_eq!(punctual.1.members[..2], [1, 0]);
+    assert_eq!(run(&[1_030]), punctual);
+    let punctual = run(&[1_000, 1_060]);
+    assert_eq!(punctual.1.members[..2], [0, 1]);
+    assert_eq!(run(&[1_100]), punctual);
+    // Intervals in which nothing happens do nothing, however many they are.
+    let punctual = run(&[1_000, 1_060, 2_000, 3_000, 4_000]);
+    assert_eq!(run(&[4_000]), punctual);
+    let year = 365 * 24 * 3_600 * 1_000;
+    assert_eq!(run(&[4_000, year]), punctual);
+}
+
+#[test]
+fn a_quantum_that_shrinks_frees_a_place_at_the_end_of_the_interval() {
+    let mut station = Station::new(srq(2, |order| {
+        adaptable(order);
+        order.queues.adj_d = 1.0;
+        order.queues.t_desc = 0.0;
+        order.queues.quanta = vec![100_000_000, 500_000_000];
+    }));
+    // They have had 30 and 70 ms: the quantum is 50 ms less.
+    let first = start(&mut station, at(0), 2);
+    station.finish(at(30), first[0], 1);
+    station.finish(at(70), first[1], 1);
+    start(&mut station, at(940), 2);
+    let waiting = wait(&mut station, at(940), 1);
+    assert_eq!(run(&mut station, at(1_020), &waiting), [(1_000, 0)]);
+    assert_eq!(station.queues().unwrap().0.quanta()[0], 50_000_000);
+}
+
+#[test]
+fn whether_there_is_room_is_told_by_the_present_time() {
+    let mut station = Station::new(srq(2, |_| {}));
+    start(&mut station, at(0), 2);
+    assert!(!station.has_room(at(49)));
+    assert!(station.has_room(at(50)));
+    start(&mut station, at(50), 1);
+    assert!(!station.has_room(at(50)));
+    let waiting = wait(&mut station, at(50), 1);
+    assert!(station.is_short_of_places(at(99)));
+    assert_eq!(starts(&mut station, &waiting), []);
+    // It starts, and there is none left beyond the two places.
+    assert!(station.is_short_of_places(at(100)));
+    assert_eq!(starts(&mut station, &waiting), [0]);
+}
+
+/// A driver that calls its station whenever that wants to be called, and at other times.
+struct EagerDriver {
+    station: Station,
+    /// The other times in milliseconds, the next one last.
+    more: Vec<u64>,
+    tickets: Vec<Ticket>,
+    running: Vec<usize>,
+    /// The times in milliseconds at which requests started, with their numbers.
+    starts: Vec<(u64, usize)>,
+}
+
+impl EagerDriver {
+    fn start(&mut self, ms: u64, number: usize) {
+        self.running.push(number);
+        self.starts.push((ms, number));
+    }
+
+    fn poll(&mut self, ms: u64) {
+        while let Some(event) = self.station.poll() {
+            let Event::Started { ticket, .. } = event else {
+                panic!("{event:?}");
+            };
+            let number = self.tickets.iter().position(|&own| own == ticket);
+            self.start(ms, number.unwrap());
+        }
+    }
+
+    /// Makes the calls that are due by a time.
+    fn advance(&mut self, until: u64) {
+        loop {
+            let wakes = self.station.next_wakeup();
+            let wakes = wakes.map(|at| at.as_nanos().div_ceil(1_000_000));
+            let more = self.more.last().copied();
+            let next = wakes.into_iter().chain(more).min();
+            let Some(ms) = next.filter(|&ms| ms <= until) else {
+                return;
+            };
+            if more == Some(ms) {
+                self.more.pop();
+            }
+            self.station.expire(at(ms));
+            self.poll(ms);
+        }
+    }
+
+    /// Has a request come, end, or be given up, as `what` says.
+    fn change(&mut self, ms: u64, what: u8) {
+        let index = usize::from(what / 4);
+        match what % 4 {
+            2 if !self.running.is_empty() => {
+                let number = self.running.remove(index % self.running.len());
+                self.station.finish(at(ms), self.tickets[number], 1);
+            }
+            3 if !self.tickets.is_empty() => {
+                let number = index % self.tickets.len();
+                self.running.retain(|&own| own != number);
+                self.station.cancel(at(ms), self.tickets[number]);
+            }
+            _ => match self.station.arrive(at(ms), &sized(1)) {
+                Verdict::Start { ticket, .. } => {
+                    self.tickets.push(ticket);
+                    self.start(ms, self.tickets.len() - 1);
+                }
+                Verdict::Wait { ticket } => self.tickets.push(ticket),
+                Verdict::Refuse(refusal) => panic!("{refusal:?}"),
+            },
+        }
+        self.poll(ms);
+    }
+}
+
+proptest! {
+    /// Checks that a driver that calls more often than it has to changes nothing.
+    #[test]
+    fn more_calls_change_nothing(
+        changes in prop::collection::vec((0u64..60, any::<u8>()), 1..80),
+        more in prop::collection::vec(0u64..3_000, 0..80),
+        is_conditional in any::<bool>(),
+    ) {
+        let outcome = |mut more: Vec<u64>| {
+            more.sort_unstable_by(|one, other| other.cmp(one));
+            let station = Station::new(srq(2, |order| {
+                order.queues.interval = Duration::from_millis(200);
+                order.queues.samples_min = 2;
+                order.queues.t_desc = 0.2;
+                order.queues.adj_d = 0.5;
+                order.queues.quanta = vec![30_000_000, 90_000_000];
+                if is_conditional {
+                    order.queues.trigger = Trigger::Waiting(2);
+                }
+            }));
+            let mut driver = EagerDriver {
+                station,
+                more,
+                tickets: Vec::new(),
+                running: Vec::new(),
+                starts: Vec::new(),
+            };
+            // The first request begins the first interval.
+            driver.change(0, 0);
+            let mut ms = 0;
+            for &(gap, what) in &changes {
+                ms += gap;
+                driver.advance(ms);
+                driver.change(ms, what);
+            }
+            let end = ms + 10_000;
+            driver.advance(end);
+            driver.station.expire(at(end));
+            driver.poll(end);
+            let (queues, is_on) = driver.station.queues().unwrap();
+            let told = (queues.quanta().to_vec(), *queues.stats(), is_on);
+            (driver.starts, told)
+        };
+        prop_assert_eq!(outcome(more), outcome(Vec::new()));
+    }
 }
 
 #[test]

@@ -121,18 +121,21 @@ impl Decisions {
     }
 
     /// Returns the waker of the request that is to set its timer: to an earlier time than before,
-    /// or because none keeps the time. Those that have no waker are polled in any case.
+    /// or because none keeps the time. That one is the timekeeper from now on, so that the next
+    /// decision wakes no other. Those that have no waker are polled in any case.
     fn remind(&mut self) -> Option<Waker> {
-        let next = self.station.next_demotion()?;
-        match self.timekeeper {
-            Some(own) if own.until <= next => None,
-            Some(own) => self.parked[own.key].waker.take(),
+        let until = self.station.next_demotion()?;
+        let key = match self.timekeeper {
+            Some(own) if own.until <= until => return None,
+            Some(own) => own.key,
             None => {
-                let mut parked = self.parked.iter_mut().map(|(_, parked)| parked);
-                let waits = |own: &&mut Parked| own.decided.is_none() && own.waker.is_some();
-                parked.find(waits)?.waker.take()
+                let waits = |own: &Parked| own.decided.is_none() && own.waker.is_some();
+                let mut parked = self.parked.iter();
+                parked.find(|&(_, own)| waits(own))?.0
             }
-        }
+        };
+        self.timekeeper = Some(Timekeeper { key, until });
+        self.parked[key].waker.take()
     }
 
     /// Makes a waiting request the timekeeper, unless another is, and returns the time until which
@@ -338,7 +341,7 @@ impl SharedStation {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.lock().station.has_room()
+        self.decide(Station::has_room)
     }
 
     /// Returns the counts of what has happened in the cluster so far, by class. How many requests
@@ -611,6 +614,35 @@ mod tests {
         // Before its time in the queue is up.
         let started = second.await.expect("it does not panic");
         assert_eq!(started.map_err(|refusal| refusal.reason), Ok(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_timekeeper_leaves_one_other_is_woken() {
+        let station = with_srq();
+        let _served = [start(&station), start(&station)];
+        let mut waiting = [(); 4].map(|()| queue(&station));
+        for own in &mut waiting {
+            assert_eq!(heard(own).await, None);
+        }
+        let asleep = || {
+            let decisions = station.lock();
+            let all = decisions.parked.iter();
+            all.filter(|(_, own)| own.waker.is_some()).count()
+        };
+        assert_eq!(asleep(), 4);
+        let [first, mut others @ ..] = waiting;
+        drop(first);
+        assert_eq!(asleep(), 2);
+        // Decisions before that one is polled wake none.
+        station.has_room();
+        station.is_short_of_places();
+        assert_eq!(asleep(), 2);
+        // It keeps the time.
+        for own in &mut others {
+            assert_eq!(heard(own).await, None);
+        }
+        advance(Duration::from_millis(60)).await;
+        assert_eq!(heard(&mut others[0]).await, Some(Ok(0)));
     }
 
     #[tokio::test(start_paused = true)]

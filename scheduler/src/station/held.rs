@@ -1,6 +1,6 @@
-//! What a station holds for SRQ alone. The proxy-wasm filter has no room for that code, and its
-//! configuration no words for it: there is no value to hold there, so that the compiler leaves out
-//! all that depends on one.
+//! The parts of a station that only SRQ has. The proxy-wasm filter has no room for their code, and
+//! its configuration no words for them: there the type is without values, so that the compiler
+//! leaves out all that depends on one.
 
 use std::ops::{Deref, DerefMut};
 

@@ -84,7 +84,8 @@ proptest! {
         is_conditional in any::<bool>(),
     ) {
         let outcome = |mut more: Vec<u64>| {
-            more.sort_unstable_by(|one, other| other.cmp(one));
+            more.sort_unstable();
+            more.reverse();
             let station = Station::new(srq(2, |order| {
                 order.queues.interval = Duration::from_millis(200);
                 order.queues.samples_min = 2;

@@ -1,6 +1,7 @@
 //! Numbers without a unit.
 
 use std::borrow::Cow;
+use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
@@ -83,7 +84,7 @@ impl Leaf for FloorPercent {
     }
 
     fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        percent(text, 0, MAX_FLOOR_PERCENT).map(Self)
+        percent(text, "link", &(0..=MAX_FLOOR_PERCENT)).map(Self)
     }
 }
 
@@ -104,7 +105,28 @@ impl Leaf for SharePercent {
     }
 
     fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        percent(text, 1, 100).map(Self)
+        percent(text, "link", &(1..=100)).map(Self)
+    }
+}
+
+/// A part of an endpoint's places, from 1% to 100%, in percent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacesPercent(pub(crate) u8);
+
+impl Leaf for PlacesPercent {
+    const NUMBER: bool = false;
+    const TEXT: bool = true;
+
+    fn expected() -> Cow<'static, str> {
+        "a part of the places, from 1% to 100%".into()
+    }
+
+    fn accepts() -> Value {
+        SharePercent::accepts()
+    }
+
+    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
+        percent(text, "places", &(1..=100)).map(Self)
     }
 }
 
@@ -139,15 +161,15 @@ impl Leaf for RequestsPercent {
     }
 }
 
-/// Reads a whole number of percent, from `least` to `most`.
-fn percent(text: &str, least: u8, most: u8) -> Result<u8, Fault> {
+/// Reads a whole number of percent of the whole, within bounds.
+fn percent(text: &str, whole: &str, bounds: &RangeInclusive<u8>) -> Result<u8, Fault> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     let percent = number.parse().ok().filter(|_| digits);
-    match percent.filter(|percent| (least..=most).contains(percent)) {
+    match percent.filter(|percent| bounds.contains(percent)) {
         Some(percent) if text == format!("{percent}%") => Ok(percent),
         Some(percent) => Err(Fault::new(
-            format!("`{text}` is no part of the link"),
+            format!("`{text}` is no part of the {whole}"),
             format!("write {percent}%"),
         )),
         None => Err(Fault::PLAIN),

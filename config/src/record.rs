@@ -20,9 +20,16 @@ use crate::wording::{alternatives, choose, listed, paragraph};
 /// A key of a record.
 pub(crate) struct Key {
     pub(crate) name: &'static str,
-    pub(crate) doc: &'static [&'static str],
     pub(crate) presence: Presence,
     pub(crate) expected: fn() -> Cow<'static, str>,
+}
+
+/// The part of a key that only the schema has. It is apart from the key, so that a program that
+/// makes no schema does not carry it: the texts alone are a hundredth of a filter.
+pub(crate) struct KeySchema {
+    pub(crate) doc: &'static [&'static str],
+    /// The function that makes the schema of the key's value.
+    pub(crate) value: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// The meaning of a key's absence: an error, no value, or a default.
@@ -41,9 +48,8 @@ pub(crate) trait Record: Sized + 'static {
     /// Whether the mapping may have any key that starts with `x-`, for the operator's own use.
     const OPEN: bool;
     const KEYS: &'static [Key];
-    /// The functions that make the schema of each key's value, in the order of `KEYS`. They are
-    /// apart from the keys, so that a program that makes no schema does not carry them.
-    const SCHEMAS: &'static [fn(&mut SchemaGenerator) -> Schema];
+    /// The schemas of the keys, in the order of `KEYS`.
+    const SCHEMAS: &'static [KeySchema];
 
     fn read(keys: &mut Keys<'_, '_, '_>) -> Self;
 }
@@ -54,7 +60,7 @@ impl<R: Record> Record for Box<R> {
     const DOC: &'static [&'static str] = R::DOC;
     const OPEN: bool = R::OPEN;
     const KEYS: &'static [Key] = R::KEYS;
-    const SCHEMAS: &'static [fn(&mut SchemaGenerator) -> Schema] = R::SCHEMAS;
+    const SCHEMAS: &'static [KeySchema] = R::SCHEMAS;
 
     fn read(keys: &mut Keys<'_, '_, '_>) -> Self {
         Self::new(R::read(keys))
@@ -203,11 +209,11 @@ pub(crate) fn schema<R: Record>(
         required.push(Value::from(key));
     }
     for (key, schema) in R::KEYS.iter().zip(R::SCHEMAS) {
-        let mut property = schema(generator);
+        let mut property = (schema.value)(generator);
         let expected = (key.expected)();
         property.insert(
             "description".to_owned(),
-            format!("{}\n\nTakes {expected}.", paragraph(key.doc)).into(),
+            format!("{}\n\nTakes {expected}.", paragraph(schema.doc)).into(),
         );
         match key.presence {
             Presence::Required => required.push(key.name.into()),
@@ -265,13 +271,13 @@ macro_rules! record {
             const OPEN: bool = $crate::record::record!(@open $openness);
             const KEYS: &'static [$crate::record::Key] = &[$($crate::record::Key {
                 name: $crate::record::record!(@key $field $($key)?),
-                doc: &[$($field_doc),*],
                 presence: $crate::record::record!(@presence $presence $($default)?),
                 expected: <$ty as $crate::decode::Decode>::expected,
             }),*];
-            const SCHEMAS: &'static [fn(&mut schemars::SchemaGenerator) -> schemars::Schema] = &[$(
-                |generator| generator.subschema_for::<$crate::decode::Of<$ty>>()
-            ),*];
+            const SCHEMAS: &'static [$crate::record::KeySchema] = &[$($crate::record::KeySchema {
+                doc: &[$($field_doc),*],
+                value: |generator| generator.subschema_for::<$crate::decode::Of<$ty>>(),
+            }),*];
 
             #[allow(unused_variables)]
             fn read(keys: &mut $crate::record::Keys<'_, '_, '_>) -> Self {

@@ -25,7 +25,7 @@ pub fn station_config(
     });
     StationConfig {
         max_requests,
-        order: queue.order,
+        order: queue.order.clone(),
         scope: queue.scope,
         slow_start,
         admission: StationAdmission {
@@ -45,7 +45,8 @@ pub fn station_config(
 /// The uses that a station has for a response's size before the response is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeUse {
-    /// Whether sizes decide which endpoint a request goes to, or whether it is refused.
+    /// Whether sizes decide about a request that need not wait: which endpoint it goes to, whether
+    /// it is refused, or which queue of SRQ it begins in.
     pub decides: bool,
     /// Whether waiting requests are ordered by size.
     pub orders: bool,
@@ -63,9 +64,14 @@ impl SizeUse {
         let by_size = matches!(dispatch, Dispatch::Sita(_) | Dispatch::LeastWork);
         let limited = |class: &Class| class.spec.max_concurrency < usize::MAX;
         let waits = max_requests < usize::MAX || classes.iter().any(limited);
+        let (orders, begins) = match &queue.order {
+            WaitOrder::Size => (true, false),
+            WaitOrder::Srq(srq) => (srq.large_bytes.is_some(), srq.large_bytes.is_some()),
+            WaitOrder::Fcfs | WaitOrder::Edf | WaitOrder::Vrd | WaitOrder::Value => (false, false),
+        };
         Self {
-            decides: by_size || admission.channel.is_some(),
-            orders: waits && queue.order == WaitOrder::Size,
+            decides: by_size || admission.channel.is_some() || (waits && begins),
+            orders: waits && orders,
         }
     }
 
@@ -80,7 +86,7 @@ mod tests {
     use sprat_scheduler::dispatch::Intervals;
     use sprat_scheduler::station::ChannelRule;
 
-    use crate::resolved::{QueueTimeout, WaitScope};
+    use crate::resolved::{QueueTimeout, SrqOrder, WaitScope};
 
     use super::*;
 
@@ -156,15 +162,24 @@ mod tests {
     #[test]
     fn sizes_are_used_where_they_decide_and_where_requests_wait_in_their_order() {
         use Dispatch::{LeastWork, P2c, Sita};
-        use WaitOrder::{Fcfs, Size};
+        use WaitOrder::{Fcfs, Size, Srq};
         const MANY: usize = usize::MAX;
         let learnt = || Sita(Intervals::Learnt);
+        let srq = |large_bytes| {
+            Srq(Box::new(SrqOrder {
+                large_bytes,
+                ..SrqOrder::default()
+            }))
+        };
         for (dispatch, max_requests, order, of_class, channel, decides, orders) in [
             // Requests that never wait have no order.
             (P2c, MANY, Size, MANY, None, false, false),
             (P2c, 8, Size, MANY, None, false, true),
             (P2c, MANY, Size, 3, None, false, true),
             (P2c, 8, Fcfs, 3, None, false, false),
+            (P2c, 8, srq(None), MANY, None, false, false),
+            (P2c, 8, srq(Some(1000)), MANY, None, true, true),
+            (P2c, MANY, srq(Some(1000)), MANY, None, false, false),
             (P2c, MANY, Fcfs, MANY, Some(CHANNEL), true, false),
             (LeastWork, MANY, Size, MANY, None, true, false),
             (learnt(), 8, Fcfs, MANY, None, true, false),
@@ -177,7 +192,7 @@ mod tests {
                 channel,
                 ..Admission::default()
             };
-            let queue = queue(order);
+            let queue = queue(order.clone());
             let used = SizeUse::of(&dispatch, max_requests, &queue, &classes, &admission);
             let case = format!("{dispatch:?} {max_requests} {order:?} {of_class}");
             assert_eq!(used, SizeUse { decides, orders }, "{case}");

@@ -99,6 +99,24 @@ fn what_is_held_is_heads_or_bodies() {
 }
 
 #[test]
+fn a_filter_has_no_order_srq() {
+    let text = |order: &str| {
+        format!("{{clusters: {{farm: {{pools: [a], wait_queue: {{order: {order}}}}}}}}}")
+    };
+    for order in ["srq", "{name: srq, alpha: 0.5}"] {
+        assert_eq!(
+            complaints(&text(order)),
+            [
+                "1:52 a filter cannot order by `srq`: that takes Sprat itself | write `edf` or \
+                 `vrd`, which go by deadlines, or `size`"
+            ]
+        );
+    }
+    let cluster = &filter(&text("vrd")).clusters[0];
+    assert_eq!(cluster.wait_queue.order, WaitOrder::Vrd);
+}
+
+#[test]
 fn the_floor_is_half_of_the_link_at_most() {
     let uplink = |floor: &str| format!("{{uplink: {{rate: 1mbit, floor: {floor}}}}}");
     for (floor, percent) in [("0%", 0), ("7%", 7), ("50%", 50)] {

@@ -542,6 +542,8 @@ const FILTER_REFUSED: &[(&str, &str)] = &[
     ("header: x-pool", "header: x pool"),
     ("dispatch: least_work", "dispatch: least"),
     ("max_requests: 8", "max_requests: 0"),
+    ("order: fcfs", "order: srq"),
+    ("order: fcfs", "order: {name: srq}"),
     ("budget: 5ms", "budget: 0s"),
     ("budget: 5ms", "path: /"),
     ("response_header: x-sprat", "response_header: x sprat"),
@@ -566,8 +568,9 @@ fn the_filters_schema_and_the_decoder_refuse_the_same() {
     }
 }
 
-/// The keys of policies and engines, of which a file has one each, so that no file has all keys.
-const ALTERNATIVES: [&str; 21] = [
+/// The keys of policies, orders and engines, of which a file has one each, so that no file has all
+/// keys.
+const ALTERNATIVES: [&str; 24] = [
     "adj_d",
     "adj_i",
     "ageing",
@@ -578,16 +581,19 @@ const ALTERNATIVES: [&str; 21] = [
     "first_share",
     "learnt",
     "max",
+    "max_overcommit",
     "min",
     "out_share",
     "qdisc",
     "quanta",
     "queues",
     "samples_min",
+    "statistics",
     "t_desc",
     "t_fail",
     "t_split",
     "trigger",
+    "use_estimates",
     "use_size",
 ];
 

@@ -478,3 +478,79 @@ fn every_parameter_of_srq() {
     };
     assert_eq!(config.uplink.policy, Discipline::Srq(Box::new(expected)));
 }
+
+#[test]
+fn every_parameter_of_srq_before_endpoints() {
+    let order = |keys: &str| {
+        let order = format!("wait_queue: {{order: {keys}}}");
+        let farm = cluster(&format!(
+            "endpoints: [10.0.0.1:80], max_requests: 8, {order}"
+        ));
+        farm.unwrap().wait_queue.order.clone()
+    };
+    assert_eq!(order("srq"), WaitOrder::Srq(Box::default()));
+    let own = order(
+        "{name: srq, alpha: 0.75, interval: 2s, t_fail: 0.5, t_split: 3, t_desc: 4, adj_i: 5, \
+         adj_d: 0.25, soft_deadline: 6s, deadline: 7s, first_share: 80%, max_overcommit: 3, \
+         quanta: [1ms, 18m], queues: {min: 3, max: 8}, samples_min: 9, statistics: elapsed, \
+         use_estimates: 2KB, trigger: {max_requests: 10}}",
+    );
+    let queues = srq::Config {
+        alpha: Weight::from_ratio(0.75),
+        interval: Duration::from_secs(2),
+        t_fail: 0.5,
+        t_split: 3.0,
+        t_desc: 4.0,
+        adj_i: 5.0,
+        adj_d: 0.25,
+        soft_deadline: Duration::from_secs(6),
+        deadline: Duration::from_secs(7),
+        first_share_percent: 80,
+        quanta: vec![1_000_000, 18 * 60 * 1_000_000_000],
+        queues: (3, 8),
+        quantum_bounds: srq::Config::nanoseconds().quantum_bounds,
+        samples_min: 9,
+        trigger: Trigger::Waiting(10),
+    };
+    let expected = SrqOrder {
+        queues,
+        max_overcommit: Some(3),
+        statistics: Measured::Elapsed,
+        large_bytes: Some(2 << 10),
+    };
+    assert_eq!(own, WaitOrder::Srq(Box::new(expected)));
+}
+
+#[test]
+fn connections_bound_what_goes_beyond_the_places() {
+    let beyond = |keys: &str| {
+        let keys = format!("endpoints: [10.0.0.1:80], {keys}");
+        match &cluster(&keys).unwrap().wait_queue.order {
+            WaitOrder::Srq(order) => order.max_overcommit,
+            other => panic!("{other:?}"),
+        }
+    };
+    for (keys, expected) in [
+        ("max_connections: 16, wait_queue: {order: srq}", None),
+        ("max_connections: 15, wait_queue: {order: srq}", Some(7)),
+        ("max_connections: 5, wait_queue: {order: srq}", Some(0)),
+        (
+            "max_connections: 12, wait_queue: {order: {name: srq, max_overcommit: 5}}",
+            Some(4),
+        ),
+        (
+            "max_connections: 12, wait_queue: {order: {name: srq, max_overcommit: 3}}",
+            Some(3),
+        ),
+        (
+            "max_connections: 2, http2: {max_concurrent_streams: 6}, wait_queue: {order: srq}",
+            Some(4),
+        ),
+    ] {
+        assert_eq!(
+            beyond(&format!("max_requests: 8, {keys}")),
+            expected,
+            "{keys}"
+        );
+    }
+}

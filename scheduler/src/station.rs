@@ -18,10 +18,13 @@ mod attempts;
 mod changes;
 mod config;
 mod endpoints;
+mod held;
 mod measures;
+mod places;
 mod priorities;
 mod repeats;
 mod sessions;
+mod srq;
 mod transitions;
 mod waiting;
 mod work;
@@ -31,13 +34,15 @@ use std::collections::VecDeque;
 pub use admission::{Admission, ChannelRule, Refusal, RefusalReason};
 pub use arrival::Arrival;
 pub use attempts::Again;
-pub use config::{Order, Scope, StationConfig};
+pub use config::{Measured, Order, Scope, SrqOrder, StationConfig};
 pub use endpoints::EndpointLoad;
 use endpoints::{Endpoints, Tried};
+use held::Held;
 use measures::{AveragedLength, DrainRate, MeanSize};
 use repeats::Repeats;
 pub use repeats::RetryBudget;
 pub use sessions::Session;
+use srq::SrqState;
 use waiting::WaitingQueues;
 
 pub use crate::classes::ClassSpec;
@@ -141,6 +146,8 @@ pub struct Station {
     repeats: Repeats,
     /// The shortage of places: whether requests found none at once a short while ago.
     shortage: Shortage,
+    /// The queues of SRQ, if that orders.
+    srq: Option<Held<SrqState>>,
 }
 
 #[derive(Clone, Debug)]
@@ -166,6 +173,8 @@ struct Slot {
     repeated: bool,
     /// Whether the balancer has learnt the request's size.
     learnt: bool,
+    /// Whether SRQ has the request begin in its second queue.
+    is_large: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,9 +198,15 @@ impl Station {
         };
         let classes = &config.classes;
         let levels = classes.iter().map(|class| class.level);
+        let srq = match &config.order {
+            Order::Srq(order) => Held::new(|| SrqState::new(order, config.max_requests, classes)),
+            _ => None,
+        };
+        let mut endpoints = Endpoints::new(&config);
+        endpoints.set_overcommit(srq.as_deref().and_then(SrqState::overcommit));
         Self {
             balancer: Balancer::new(&config.dispatch, &config.endpoints),
-            endpoints: Endpoints::new(&config),
+            endpoints,
             dispatch: config.dispatch.clone(),
             highest_level: levels.min().unwrap_or(0),
             limited: classes.iter().any(|c| c.max_concurrency < usize::MAX),
@@ -204,6 +219,7 @@ impl Station {
             next_seq: 0,
             events: VecDeque::new(),
             shortage: Shortage::default(),
+            srq,
             sizes: MeanSize::default(),
             drain: DrainRate::default(),
             stats: vec![ClassStats::default(); classes.len()],
@@ -229,6 +245,7 @@ impl Station {
     }
 
     fn take_in(&mut self, now: Time, arrival: &Arrival, session: Option<Session>) -> Verdict {
+        self.catch_up(now);
         if self.active() >= self.max_active {
             return Verdict::Refuse(self.refuse(arrival.class, RefusalReason::MaxRequests));
         }
@@ -253,6 +270,7 @@ impl Station {
         let RequestState::Running(_) = self.state(ticket) else {
             return;
         };
+        self.catch_up(now);
         self.sizes.observe(bytes);
         self.learn(ticket, Size::Exact(bytes));
         self.drain.finished(now);
@@ -261,6 +279,11 @@ impl Station {
 
     /// Frees the place of a request that has failed, or whose client has gone.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) {
+        // If it waits, first of all: it must not be told of a start.
+        if let RequestState::Waiting(_) = self.state(ticket) {
+            self.leave(now, ticket, false);
+        }
+        self.catch_up(now);
         self.leave(now, ticket, false);
     }
 
@@ -292,17 +315,21 @@ impl Station {
         self.learn(ticket, size);
     }
 
-    /// Turns away the requests whose time in the queue is up.
+    /// Turns away the requests whose time in the queue is up, after SRQ has demoted those whose
+    /// quanta are.
     pub fn expire(&mut self, now: Time) {
+        self.catch_up(now);
         while let Some(slot) = self.queues.expired(now) {
             let ticket = self.ticket(slot);
             self.turn_out(now, ticket, RefusalReason::Timeout);
         }
+        self.observe_waiting(now);
     }
 
     /// Returns when to call [`Station::expire`] next.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.queues.next_expiry()
+        let expiry = self.queues.next_expiry();
+        expiry.into_iter().chain(self.next_demotion()).min()
     }
 
     /// Returns the next event of a waiting request, if any. A driver calls it after each other
@@ -329,15 +356,16 @@ impl Station {
     }
 
     /// Returns whether a request that comes now need not wait, as far as endpoints go.
-    pub fn has_room(&self) -> bool {
+    pub fn has_room(&mut self, now: Time) -> bool {
+        self.catch_up(now);
         let open = |&slot: &usize| self.endpoints.is_usable(slot) && self.endpoints.has_room(slot);
         self.queues.total() == 0 && self.endpoints.present().iter().any(open)
     }
 
     /// Returns whether requests need the places that others hold: all are taken, and a request
     /// waits, or a short while ago had to wait or was turned away.
-    pub fn is_short_of_places(&self, now: Time) -> bool {
-        let is_full = !self.has_room() || self.active() >= self.max_active;
+    pub fn is_short_of_places(&mut self, now: Time) -> bool {
+        let is_full = !self.has_room(now) || self.active() >= self.max_active;
         is_full && (self.shortage.lasts(now) || self.queues.total() > 0)
     }
 

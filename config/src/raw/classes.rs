@@ -32,20 +32,20 @@ record! {
         /// (EH99's future work).
         default("false") idle_only: Flag,
         /// When a response must begin, counted from the arrival of its request. Under
-        /// `order: edf` and `vrd`, waiting requests are ordered by it, or by the
+        /// `order: edf`, `vrd` and `srq`, waiting requests are ordered by it, or by the
         /// `soft_deadline` if there is one. On the uplink: when a response has no value any
         /// more, counted from when the response is there, for `policy: edf`, `vrd` and `srq`.
         default("off") deadline: Or<Off, Timeout>,
         /// When the value of a response begins to fall, counted as for `deadline`. Used by
-        /// `order: edf` and `vrd`, and by `policy: edf`, `vrd` and `srq`. If absent, all of the
-        /// value is lost at the `deadline`.
+        /// `order: edf`, `vrd` and `srq`, and by `policy: edf`, `vrd` and `srq`. If absent, all
+        /// of the value is lost at the `deadline`.
         optional soft_deadline: Timeout,
         /// Refuse a request whose response would begin after the `deadline`, instead of
         /// delaying it.
         default("false") drop_late: Flag,
         /// The value of a response. Under `order: value` the waiting request with the highest
-        /// value goes first. `order: vrd`, and `policy: vrd` and `srq` on the uplink, use it
-        /// too.
+        /// value goes first. `order: vrd` and `srq`, and `policy: vrd` and `srq` on the uplink,
+        /// use it too.
         default("1") value: Count<0, 1_000_000>,
         /// Refuse some of the class's requests before the wait queue is full
         /// (SDIS02).

@@ -6,14 +6,14 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{
     CircuitBreakers, ClusterTls, Dns, HeadBytes, HealthChecks, Limit, NoParameters,
-    OutlierDetection, Percent, SomeBytes, StatefulSession, Timeout, UpstreamHttp2,
+    OutlierDetection, Percent, SomeBytes, SrqOrder, StatefulSession, Timeout, UpstreamHttp2,
 };
 use crate::addresses::Backend;
 use crate::containers::{List, Or};
 use crate::decode::{Context, Decode, Field, Of};
 use crate::names::FilePath;
 use crate::record::{choices, record, variants};
-use crate::resolved::{HashKey, ProxyVersion, WaitOrder, WaitScope};
+use crate::resolved::{HashKey, ProxyVersion, WaitScope};
 use crate::scalars::{Bytes, Count, Flag, MAX_SIZE};
 use crate::tree::{Kind, Node};
 use crate::words::{Auto, LearntWord, Off, Unlimited};
@@ -189,22 +189,27 @@ variants! {
         /// The same endpoint for requests with the same `key`, by Maglev's table.
         Maglev(Affinity) = "maglev",
     }
+
+    /// Which of the waiting requests of one class level goes first.
+    enum WaitOrder: "an order" {
+        /// The smallest expected response first.
+        Size(NoParameters) = "size",
+        /// First come, first served.
+        Fcfs(NoParameters) = "fcfs",
+        /// The earliest `soft_deadline` first. If a class has none, its `deadline` counts.
+        Edf(NoParameters) = "edf",
+        /// The highest ratio of value to deadline first. Values fall as deadlines pass (VRD).
+        Vrd(NoParameters) = "vrd",
+        /// The highest value first.
+        Value(NoParameters) = "value",
+        /// Requests that are in service for long let others start beside them (SRQ06); what waits
+        /// goes by deadline and value. For endpoints that share their capacity among requests,
+        /// such as those with threads.
+        Srq(Box<SrqOrder>) = "srq",
+    }
 }
 
 choices! {
-    WaitOrder as "WaitOrder": "an order" {
-        /// The smallest expected response first.
-        "size" => Self::Size,
-        /// First come, first served.
-        "fcfs" => Self::Fcfs,
-        /// The earliest `soft_deadline` first. If a class has none, its `deadline` counts.
-        "edf" => Self::Edf,
-        /// The highest ratio of value to deadline first. Values fall as deadlines pass (VRD).
-        "vrd" => Self::Vrd,
-        /// The highest value first.
-        "value" => Self::Value,
-    }
-
     WaitScope as "WaitScope": "what a request waits for" {
         /// Any endpoint of the cluster.
         "cluster" => Self::Cluster,

@@ -7,16 +7,16 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::{
     Admission, Class, ClassRule, Dispatch, Estimator, FloorPercent, Limit, Match, Policy,
-    SizeRange, Timeout, WaitQueue,
+    SizeRange, Timeout,
 };
 use crate::addresses::Host;
 use crate::containers::{ByName, List, Or};
 use crate::decode::{Context, Decode, Field, Of};
 use crate::names::{EnvoyCluster, FieldName, MetadataKey, Target};
 use crate::record::{choices, record};
-use crate::resolved::Hold;
+use crate::resolved::{Hold, WaitOrder, WaitScope};
 use crate::scalars::{BitRate, Bytes, Count, Flag, MAX_SIZE, Time};
-use crate::tree::{Kind, Node};
+use crate::tree::{Entry, Kind, Node};
 use crate::words::{Auto, Off, Unlimited};
 
 record! {
@@ -112,10 +112,25 @@ record! {
         /// Requests in service at each pool. Requests over it wait in the `wait_queue`.
         default("unlimited") max_requests: Or<Unlimited, Limit>,
         /// Order of and bounds on requests that wait for a pool.
-        default("{}") wait_queue: WaitQueue,
+        default("{}") wait_queue: FilterWaitQueue,
         /// Ask a pool for sizes by HEAD, where the order of waiting requests
         /// or the choice of a pool depends on them.
         default("off") head_probe: Or<Off, FilterProbe>,
+    }
+
+    /// Order of and bounds on requests that wait for a pool.
+    closed struct FilterWaitQueue {
+        /// Which of the waiting requests of one class level goes first. A filter has no `srq`.
+        default("size") order: FilterOrder,
+        /// Pool that a request waits for: with `cluster` the first one that is free, with
+        /// `endpoint` the one that was chosen when the request came. `auto` is `endpoint` where
+        /// dispatch binds requests to pools (`sita`, `rpsq`, `ring_hash`, `maglev`), and `cluster`
+        /// elsewhere.
+        default("auto") scope: Or<Auto, WaitScope>,
+        /// Requests that wait in each queue; one over it is answered 503.
+        default("1024") max_requests: Count<0, 10_000_000>,
+        /// How long a request may wait before it is answered 503.
+        default("10s") timeout: Or<Off, Timeout>,
     }
 
     /// A pool with parameters.
@@ -157,6 +172,62 @@ choices! {
         "heads" => Self::Heads,
         /// The response's head is held, and each part of its body.
         "bodies" => Self::Bodies,
+    }
+
+    WaitOrder as "FilterOrder": "an order" {
+        /// The smallest expected response first.
+        "size" => Self::Size,
+        /// First come, first served.
+        "fcfs" => Self::Fcfs,
+        /// The earliest `soft_deadline` first. If a class has none, its `deadline` counts.
+        "edf" => Self::Edf,
+        /// The highest ratio of value to deadline first. Values fall as deadlines pass (VRD).
+        "vrd" => Self::Vrd,
+        /// The highest value first.
+        "value" => Self::Value,
+    }
+}
+
+/// The order of the requests that wait in a filter: one without parameters, for the proxy-wasm
+/// filter has no room for the code of `srq`.
+#[derive(Clone, Debug)]
+pub(crate) struct FilterOrder(pub(crate) WaitOrder);
+
+impl FilterOrder {
+    fn is_srq(node: &Node) -> bool {
+        let is_word = |node: &Node| match &node.kind {
+            Kind::Scalar(scalar) => scalar.text == "srq",
+            Kind::Mapping(_) | Kind::Sequence(_) => false,
+        };
+        let is_named = |entry: &Entry| entry.key == "name" && is_word(&entry.value);
+        match &node.kind {
+            Kind::Mapping(entries) => entries.iter().any(is_named),
+            Kind::Scalar(_) | Kind::Sequence(_) => is_word(node),
+        }
+    }
+}
+
+impl Decode for FilterOrder {
+    fn expected() -> Cow<'static, str> {
+        <WaitOrder as Decode>::expected()
+    }
+
+    fn name() -> Option<&'static str> {
+        <WaitOrder as Decode>::name()
+    }
+
+    fn schema(generator: &mut SchemaGenerator) -> Schema {
+        <WaitOrder as Decode>::schema(generator)
+    }
+
+    fn decode(node: &Node, cx: &mut Context<'_, '_>) -> Option<Self> {
+        if Self::is_srq(node) {
+            let message = "a filter cannot order by `srq`: that takes Sprat itself".to_owned();
+            let help = "write `edf` or `vrd`, which go by deadlines, or `size`".to_owned();
+            cx.reporter.error(&node.span, message, Some(help));
+            return None;
+        }
+        WaitOrder::decode(node, cx).map(Self)
     }
 }
 

@@ -7,12 +7,13 @@ use std::time::Duration;
 use sprat_scheduler::dispatch::Intervals;
 
 use super::values::{bytes, count, file, maybe, optional_file, size, small, time};
-use super::{dns, health, sessions, tls};
+use super::{dns, health, sessions, srq, tls};
 use crate::containers::Or;
 use crate::decode::Field;
 use crate::diagnostic::Reporter;
 use crate::raw;
 use crate::resolved::*;
+use crate::words::Auto;
 
 /// Resolves the clusters in the order of the file; none in the place of one with an error.
 pub(super) fn resolve(
@@ -48,6 +49,13 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         None => dispatch.has_affinity().then_some("this `dispatch`"),
     };
     let max_requests = raw.max_requests.get()?.value();
+    let max_requests = max_requests.map(|bound| size(bound.0));
+    let mut wait_queue = wait_queue(&raw.wait_queue, binds, reporter)?;
+    let places = srq::Places {
+        max_requests,
+        max_carried: max_carried(raw, max_connections)?,
+    };
+    srq::fit_places(&mut wait_queue.order, &raw.wait_queue, places, reporter);
     let http2 = raw.http2.get()?.value().is_some();
     let proxy_protocol = raw.proxy_protocol.get()?.value().copied();
     if http2 && proxy_protocol.is_some() {
@@ -64,13 +72,13 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
                 total: bytes(&raw.total)?,
             })
         })?,
-        wait_queue: wait_queue(&raw.wait_queue, binds, reporter)?,
+        wait_queue,
         stateful_session,
         wait_for_endpoint: raw.wait_for_endpoint.get()?.value().map(|time| time.0),
         dns,
         dispatch,
         hash_key,
-        max_requests: max_requests.map_or(usize::MAX, |bound| size(bound.0)),
+        max_requests: max_requests.unwrap_or(usize::MAX),
         slow_start: raw
             .slow_start
             .get()?
@@ -94,6 +102,15 @@ fn cluster(name: &str, raw: &raw::Cluster, reporter: &mut Reporter<'_>) -> Optio
         endpoints_file,
         proxy_protocol,
     })
+}
+
+/// Returns how many requests the connections to an endpoint carry at a time.
+fn max_carried(raw: &raw::Cluster, max_connections: usize) -> Option<usize> {
+    let streams = match raw.http2.get()?.value() {
+        Some(http2) => count(&http2.max_concurrent_streams)?,
+        None => 1,
+    };
+    Some(max_connections.saturating_mul(streams))
 }
 
 /// Reports a bound on idle connections that is above the bound on open ones.
@@ -404,13 +421,28 @@ fn intervals(
 
 /// Resolves the wait queue before endpoints. `binds` is the setting that binds requests to an
 /// endpoint, for the error's text; none if requests may go to any.
-pub(super) fn wait_queue(
+fn wait_queue(
     raw: &Field<raw::WaitQueue>,
     binds: Option<&str>,
     reporter: &mut Reporter<'_>,
 ) -> Option<WaitQueue> {
     let raw = raw.get()?;
-    let scope = match (raw.scope.copied()?, binds) {
+    let scope = wait_scope(&raw.scope, binds, reporter)?;
+    Some(WaitQueue {
+        order: srq::wait_order(raw.order.get()?, reporter)?,
+        scope,
+        max_requests: count(&raw.max_requests)?,
+        timeout: raw.timeout.get()?.value().map(|time| time.0),
+    })
+}
+
+/// Resolves what a request waits for; `binds` as for a wait queue.
+pub(super) fn wait_scope(
+    raw: &Field<Or<Auto, WaitScope>>,
+    binds: Option<&str>,
+    reporter: &mut Reporter<'_>,
+) -> Option<WaitScope> {
+    Some(match (raw.copied()?, binds) {
         (Or::Word(_), Some(_)) => WaitScope::Endpoint,
         (Or::Word(_), None) => WaitScope::Cluster,
         (Or::Value(WaitScope::Cluster), Some(what)) => {
@@ -419,15 +451,9 @@ pub(super) fn wait_queue(
                 "this `dispatch`" => "use `scope: endpoint`, or a dispatch such as least_work",
                 _ => "use `scope: endpoint`, or leave it out",
             };
-            reporter.error(&raw.scope.span, message, Some(help.to_owned()));
+            reporter.error(&raw.span, message, Some(help.to_owned()));
             return None;
         }
         (Or::Value(scope), _) => scope,
-    };
-    Some(WaitQueue {
-        order: raw.order.copied()?,
-        scope,
-        max_requests: count(&raw.max_requests)?,
-        timeout: raw.timeout.get()?.value().map(|time| time.0),
     })
 }

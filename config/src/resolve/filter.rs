@@ -138,7 +138,7 @@ fn group(
     let ranges: Vec<_> = pools.iter().map(|pool| pool.size_range).collect();
     let (dispatch, hash_key) = clusters::dispatch(&raw.dispatch, &ranges, false, reporter)?;
     let binds = dispatch.has_affinity().then_some("this `dispatch`");
-    let wait_queue = clusters::wait_queue(&raw.wait_queue, binds, reporter)?;
+    let wait_queue = wait_queue(raw.wait_queue.get()?, binds, reporter)?;
     let max_requests = raw.max_requests.get()?.value();
     Some(FilterCluster {
         name: name.get()?.clone(),
@@ -151,6 +151,20 @@ fn group(
         max_requests: max_requests.map_or(usize::MAX, |bound| size(bound.0)),
         head_probe: maybe(raw.head_probe.get()?.value(), |own| probe(own, &pools))?,
         pools,
+    })
+}
+
+fn wait_queue(
+    raw: &raw::FilterWaitQueue,
+    binds: Option<&str>,
+    reporter: &mut Reporter<'_>,
+) -> Option<WaitQueue> {
+    let scope = clusters::wait_scope(&raw.scope, binds, reporter)?;
+    Some(WaitQueue {
+        order: raw.order.get()?.0.clone(),
+        scope,
+        max_requests: count(&raw.max_requests)?,
+        timeout: raw.timeout.get()?.value().map(|time| time.0),
     })
 }
 

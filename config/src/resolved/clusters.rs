@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 pub use sprat_scheduler::dispatch::Dispatch;
-pub use sprat_scheduler::station::{Order as WaitOrder, Scope as WaitScope};
+pub use sprat_scheduler::station::{Measured, Order as WaitOrder, Scope as WaitScope, SrqOrder};
 
 use super::{
     ClusterTls, Dns, EndpointAddress, FileAt, ProxyVersion, Resilience, StatefulSession,

@@ -280,6 +280,105 @@ fn the_parameters_of_srq_are_checked() {
     }
 }
 
+/// Returns the complaints about a cluster with these keys and two endpoints, warnings included.
+fn cluster_complaints(keys: &str) -> Vec<String> {
+    let clusters = format!("clusters: {{farm: {{endpoints: [10.0.0.1:1, 10.0.0.2:1], {keys}}}}}\n");
+    let text = format!("{HEAD}{clusters}routes: [{{cluster: farm}}]\n");
+    match parse(&text, "sprat.yaml", &|_| None) {
+        Ok(loaded) => brief(&loaded.warnings),
+        Err(errors) => brief(&errors),
+    }
+}
+
+#[test]
+fn the_parameters_of_srq_before_endpoints_are_checked() {
+    let srq = |keys: &str| {
+        let order = format!("wait_queue: {{order: {{name: srq, {keys}}}}}");
+        cluster_complaints(&format!("max_requests: 8, {order}"))
+    };
+    for keys in [
+        "first_share: 100%, max_overcommit: 0",
+        "quanta: [1ms], queues: {min: 2, max: 2}",
+        "quanta: [18m]",
+        "trigger: always, use_estimates: off",
+        "trigger: {max_requests: 64}, use_estimates: 1MB",
+        "statistics: elapsed",
+    ] {
+        assert_eq!(srq(keys), [""; 0], "{keys}");
+    }
+    for (keys, expected) in [
+        (
+            "quanta: [50ms, 1s], queues: {max: 2}",
+            "3:113 2 quanta make 3 queues | write 1 to 1 quanta, or change `queues`",
+        ),
+        (
+            "quanta: [50ms, 20m]",
+            "3:120 a quantum is longer than any that queues come to | give at most 18m",
+        ),
+        (
+            "queues: {min: 5, max: 4}",
+            "3:113 the fewest queues, 5, are more than the most, 4 | give `max` at least as many \
+             as `min`",
+        ),
+        (
+            "deadline: 1s",
+            "3:115 the soft deadline is after the other | give `deadline` at least as much: from \
+             then on a response has no value",
+        ),
+        (
+            "trigger: {}",
+            "3:114 the key `max_requests` is missing | `max_requests` takes a whole number from \
+             1 to 10000000",
+        ),
+        (
+            "trigger: {backlog: 1s, max_requests: 9}",
+            "3:115 unknown key `backlog` | the only key here is `max_requests`",
+        ),
+        (
+            "first_share: 90",
+            "3:118 `90` is no part of the places | write 90%",
+        ),
+    ] {
+        assert_eq!(srq(keys), [expected], "{keys}");
+    }
+}
+
+#[test]
+fn an_order_that_frees_places_wants_a_number_of_them() {
+    assert_eq!(
+        cluster_complaints("wait_queue: {order: srq}"),
+        [
+            "3:76 warning: `order: srq` frees places, and the number of places is unlimited | \
+             give `max_requests`: how many requests the endpoint works on at a time"
+        ]
+    );
+    for keys in [
+        "max_requests: 8, wait_queue: {order: srq}",
+        "wait_queue: {order: edf}",
+    ] {
+        assert_eq!(cluster_complaints(keys), [""; 0], "{keys}");
+    }
+}
+
+#[test]
+fn no_more_go_beyond_the_places_than_connections_carry() {
+    let srq = |keys: &str| {
+        let order = format!("wait_queue: {{order: {{name: srq, {keys}}}}}");
+        cluster_complaints(&format!("max_requests: 8, max_connections: 10, {order}"))
+    };
+    assert_eq!(
+        srq("max_overcommit: 3"),
+        [
+            "3:142 warning: `max_connections` leaves 2 requests beyond `max_requests`, and 3 are \
+             wanted | write 2, or raise the cluster's `max_connections`"
+        ]
+    );
+    // Without a number it is as many as there is room for.
+    for keys in ["max_overcommit: 2", "alpha: 1"] {
+        assert_eq!(srq(keys), [""; 0], "{keys}");
+    }
+}
+
 #[test]
 fn deadlines_are_checked() {
     for (file, expected) in [

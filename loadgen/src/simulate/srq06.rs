@@ -4,6 +4,7 @@
 mod checks;
 mod experiments;
 mod paper;
+mod places;
 mod server;
 mod workload;
 
@@ -12,6 +13,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sprat_scheduler::station::Order;
 use sprat_scheduler::{Discipline, srq};
 
 use super::findings::{Finding, told};
@@ -92,12 +94,18 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     );
     let described = shift.0.iter().find_map(|own| own.queues.as_deref());
     writeln!(text, "srq ends with {}\n", described.unwrap_or("no queues"))?;
+    let before = before_endpoint();
+    text.push_str(&in_shift(
+        &before,
+        &measure(&before, |scheme| plan.measure(scheme))?,
+    ));
     let mut findings: Vec<Finding> = checks::shift(&shift);
     for (service, name) in [
         (SrqService::Description, "description"),
         (SrqService::Retrieval, "retrieval"),
     ] {
-        let loads = at_loads(args, service, &schemes)?;
+        let full = full_load(args, service, linux)?;
+        let loads = at_loads(args, &full, &schemes)?;
         for own in &loads {
             csv.add(name, own.load, &own.schemes)?;
         }
@@ -105,8 +113,13 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
             text,
             "{name}: mean response time in s (percent lost), by load"
         )?;
-        text.push_str(&by_load(&loads));
+        text.push_str(&by_load(&schemes, &loads));
         text.push('\n');
+        if service == SrqService::Retrieval {
+            writeln!(text, "{name}, before an endpoint with so many places")?;
+            text.push_str(&by_load(&before, &at_loads(args, &full, &before)?));
+            text.push('\n');
+        }
         findings.extend(match service {
             SrqService::Description => checks::description(&loads),
             SrqService::Retrieval => checks::retrieval(&loads),
@@ -166,11 +179,23 @@ fn measure(
     ))
 }
 
-fn at_loads(
-    args: &SrqArgs,
-    service: SrqService,
-    schemes: &[(&'static str, Scheme)],
-) -> anyhow::Result<Vec<AtLoad>> {
+/// Returns what stands before an endpoint of threads that share the processors, with so many
+/// places: first come, first served, and SRQ, which lets as many again start beside long requests.
+fn before_endpoint() -> [(&'static str, Scheme); 6] {
+    let of = |order, places| Scheme::Places { order, places };
+    let srq = || Order::Srq(Box::default());
+    [
+        ("fcfs, 20 places", of(Order::Fcfs, 20)),
+        ("fcfs, 40 places", of(Order::Fcfs, 40)),
+        ("srq, 20 places", of(srq(), 20)),
+        ("fcfs, 4 places", of(Order::Fcfs, 4)),
+        ("fcfs, 8 places", of(Order::Fcfs, 8)),
+        ("srq, 4 places", of(srq(), 4)),
+    ]
+}
+
+/// Returns the plan of a service at the rate at which Linux loses 5 %.
+fn full_load(args: &SrqArgs, service: SrqService, linux: &Scheme) -> anyhow::Result<LoadPlan> {
     let plan = LoadPlan {
         service,
         rate_per_s: 0.0,
@@ -178,11 +203,18 @@ fn at_loads(
         seeds: args.seeds,
         seed: args.seed,
     };
-    let full = plan.full(&schemes[0].1)?;
+    plan.full(linux)
+}
+
+fn at_loads(
+    args: &SrqArgs,
+    full: &LoadPlan,
+    schemes: &[(&'static str, Scheme)],
+) -> anyhow::Result<Vec<AtLoad>> {
     let at = |&load: &f64| {
         let plan = LoadPlan {
             rate_per_s: load * full.rate_per_s,
-            ..full
+            ..*full
         };
         let schemes = measure(schemes, |scheme| plan.measure(scheme))?;
         Ok(AtLoad { load, schemes })
@@ -219,8 +251,30 @@ fn table_iv(shift: &Schemes) -> String {
     aligned(&lines, 1)
 }
 
-fn by_load(loads: &[AtLoad]) -> String {
-    let names = TABLE_IV.iter().map(|&(name, _)| name.to_owned());
+/// Returns the table of the size shift where a station stands before an endpoint.
+fn in_shift(schemes: &[(&'static str, Scheme)], shift: &Schemes) -> String {
+    let head = [
+        "before an endpoint",
+        "here s",
+        "within 0.5 s",
+        "99% s",
+        "lost %",
+    ];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    for ((name, _), own) in schemes.iter().zip(&shift.0) {
+        lines.push(vec![
+            (*name).to_owned(),
+            format!("{:.3}", own.mean_s),
+            format!("{:.2}", own.within[1]),
+            format!("{:.2}", own.p99_s),
+            format!("{:.1}", own.loss_percent),
+        ]);
+    }
+    aligned(&lines, 1) + "\n"
+}
+
+fn by_load(schemes: &[(&'static str, Scheme)], loads: &[AtLoad]) -> String {
+    let names = schemes.iter().map(|&(name, _)| name.to_owned());
     let mut lines = vec![std::iter::once("load".to_owned()).chain(names).collect()];
     for own in loads {
         let cell = |own: &MeasuredScheme| format!("{:.3} ({:.1})", own.mean_s, own.loss_percent);

@@ -63,9 +63,9 @@ pub(super) fn run(args: &WaitingArgs) -> anyhow::Result<()> {
     let mut rows = Vec::new();
     for &load in &args.load {
         for (order, name) in ORDERS {
+            let expected = expected(args, &grid, load, &order);
             let plan = plan(args, &grid, load, order);
             let served = farm::simulate(&plan)?;
-            let expected = expected(args, &grid, load, order);
             rows.push(SimulationRow {
                 system: name.to_owned(),
                 load,
@@ -130,7 +130,7 @@ fn plan(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> FarmRunPlan
 
 /// Returns the means that theory expects where it has an exact formula: one at a time, or
 /// exponential service first come, first served.
-fn expected(args: &WaitingArgs, grid: &Grid, load: f64, order: Order) -> Option<Expected> {
+fn expected(args: &WaitingArgs, grid: &Grid, load: f64, order: &Order) -> Option<Expected> {
     let work = grid.shifted(grid.mean_bytes() * args.fixed);
     let exponential = matches!(args.common.sizes, SizeDistribution::Exponential { .. });
     match order {

@@ -568,7 +568,12 @@ fn endpoints(
     let waits = cluster
         .wait_for_endpoint
         .map(|time| time.as_millis() as u64);
-    json!({"order": order, "why": why, "wait_for_endpoint_ms": waits})
+    json!({
+        "order": order,
+        "why": why,
+        "wait_for_endpoint_ms": waits,
+        "queues": order::queues_before(cluster, arrival.size),
+    })
 }
 
 /// Describes a class in one line: its name, level, bounds and deadlines.
@@ -668,6 +673,9 @@ fn text(explained: &Value) -> String {
             "",
             &format!("where none can be reached it waits up to {waits} ms for one"),
         );
+    }
+    if let Some(queues) = explained["endpoints"]["queues"].as_str() {
+        line("", queues);
     }
     out
 }

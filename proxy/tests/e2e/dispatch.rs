@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::*;
-use sprat_config::resolved::{Cluster, Config, Dispatch, PathPattern, WaitOrder};
+use sprat_config::resolved::{Cluster, Config, Dispatch, PathPattern, SrqOrder, WaitOrder};
 use sprat_scheduler::dispatch::Intervals;
 
 /// An origin that answers `/<bytes>/<id>`. A path with `held` waits for [`Held::release`]; the
@@ -99,7 +99,7 @@ fn the_smallest_of_those_who_wait_goes_first() {
         (WaitOrder::Fcfs, PATHS),
     ] {
         let held = Held::start();
-        let proxy = held.proxy(|cluster| cluster.wait_queue.order = order);
+        let proxy = held.proxy(|cluster| cluster.wait_queue.order = order.clone());
         // The catalogue learns their sizes.
         for path in PATHS {
             assert_eq!(proxy.connect().ask(get(path)).status(), 200);
@@ -118,6 +118,36 @@ fn the_smallest_of_those_who_wait_goes_first() {
         proxy.assert_no_leak();
         proxy.stop();
     }
+}
+
+#[test]
+fn under_srq_a_request_that_takes_long_lets_another_start() {
+    let held = Held::start();
+    let mut order = SrqOrder {
+        max_overcommit: Some(1),
+        ..SrqOrder::default()
+    };
+    order.queues.first_share_percent = 100;
+    order.queues.quanta[0] = 200_000_000;
+    let order = WaitOrder::Srq(Box::new(order));
+    let proxy = held.proxy(|cluster| cluster.wait_queue.order = order);
+    assert_eq!(proxy.connect().ask(get("/1/a")).status(), 200);
+    let busy = held.occupy(&proxy);
+    let of_queue = |name: &str, queue: usize| {
+        let queue = format!("queue=\"{queue}\"");
+        proxy.metric(&[name, &queue])
+    };
+    // Answered while another has the only place, which counts no more after 200 ms.
+    assert_eq!(proxy.connect().ask(get("/1/b")).status(), 200);
+    assert_eq!(held.order(), ["/1/a", "/1/b"]);
+    assert_eq!(of_queue("sprat_cluster_queue_moved_total", 0), 1.0);
+    assert_eq!(of_queue("sprat_cluster_queue_requests", 1), 1.0);
+    assert_eq!(of_queue("sprat_cluster_queue_quantum_seconds", 0), 0.2);
+    assert_eq!(proxy.metric(&["sprat_cluster_queues{"]), 3.0);
+    assert_eq!(proxy.metric(&["sprat_cluster_queues_active"]), 1.0);
+    held.let_go(busy);
+    proxy.assert_no_leak();
+    proxy.stop();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sprat_config::resolved::Class;
 use sprat_scheduler::health::{Ejection, Health};
+use sprat_scheduler::srq;
 use sprat_scheduler::station::{ClassStats, Station};
 
 /// The counts of what has happened at all stations of a cluster.
@@ -24,6 +25,8 @@ pub(super) struct Incidents {
     pub(super) ejections: [u64; Ejection::ALL.len()],
     /// The number of ejections that the bound on them has prevented.
     pub(super) ejections_prevented: u64,
+    /// The counts of SRQ's queues, without their present members.
+    pub(super) queues: srq::Stats,
 }
 
 impl Incidents {
@@ -32,6 +35,7 @@ impl Incidents {
             repeats_denied: station.repeats_denied(),
             ejections: health.ejections(),
             ejections_prevented: health.ejections_prevented(),
+            queues: (station.queues()).map_or_else(srq::Stats::default, |(own, _)| *own.stats()),
         }
     }
 
@@ -40,6 +44,13 @@ impl Incidents {
         self.repeats_denied += now.repeats_denied - before.repeats_denied;
         grow_each(&mut self.ejections, &now.ejections, &before.ejections);
         self.ejections_prevented += now.ejections_prevented - before.ejections_prevented;
+        let (total, now, before) = (&mut self.queues, &now.queues, &before.queues);
+        grow_each(&mut total.done, &now.done, &before.done);
+        grow_each(&mut total.moved, &now.moved, &before.moved);
+        total.splits += now.splits - before.splits;
+        total.merges += now.merges - before.merges;
+        total.grown += now.grown - before.grown;
+        total.shrunk += now.shrunk - before.shrunk;
     }
 }
 

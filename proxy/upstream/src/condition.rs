@@ -7,6 +7,7 @@ use std::time::Duration;
 use sprat_scheduler::Time;
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::health::{Cause, Change, Ejection, Health, Outcome};
+use sprat_scheduler::srq;
 use tokio::time::Instant;
 
 use super::check::Failure;
@@ -41,6 +42,33 @@ pub struct Condition {
     pub may_repeat: bool,
     /// The number of repetitions in the cluster so far that the budget did not allow.
     pub repeats_denied: u64,
+    /// SRQ's queues; `None` under another order.
+    pub queues: Option<PlaceQueues>,
+}
+
+/// The state of SRQ's queues before a cluster's endpoints.
+#[derive(Clone, Debug)]
+pub struct PlaceQueues {
+    /// Whether the queues order.
+    pub is_on: bool,
+    /// The quanta of all queues but the last.
+    pub quanta: Vec<Duration>,
+    /// The counts of what happened in the cluster so far. The members are the station's own.
+    pub stats: srq::Stats,
+}
+
+impl PlaceQueues {
+    /// Returns the state of a station's queues, with what the cluster has counted.
+    fn of(own: &srq::Queues, is_on: bool, counted: &srq::Stats) -> Self {
+        let mut stats = *counted;
+        stats.members = own.stats().members;
+        let quanta = own.quanta().iter().copied();
+        Self {
+            is_on,
+            quanta: quanta.map(Duration::from_nanos).collect(),
+            stats,
+        }
+    }
 }
 
 /// An endpoint's state at a moment.
@@ -87,6 +115,7 @@ impl SharedStation {
         }
         own.health.take_over(&before.health, &slots);
         own.account.skip(&own.health);
+        own.station.inherit_queues(&before.station);
         for &slot in &own.members.present {
             match slots[slot] {
                 Some(known) if before.station.is_draining(known) => {
@@ -232,6 +261,10 @@ impl SharedStation {
             repeated: station.repeated(),
             may_repeat: station.may_repeat(),
             repeats_denied: incidents.repeats_denied,
+            queues: {
+                let told = station.queues();
+                told.map(|(own, is_on)| PlaceQueues::of(own, is_on, &incidents.queues))
+            },
         }
     }
 }
@@ -275,7 +308,10 @@ mod tests {
     use super::*;
     use crate::SharedCluster;
     use crate::dns::Names;
+    use crate::station::Placed;
     use sprat_net::error::Reason;
+    use sprat_scheduler::Size;
+    use sprat_scheduler::station::Arrival;
 
     /// Makes the station of a cluster of one endpoint that is checked.
     fn station(endpoint: &str) -> Arc<SharedStation> {
@@ -326,5 +362,48 @@ mod tests {
         assert_eq!(known(), None);
         station.checked(0, &other, Err(Reason::ConnectionRefused.into()));
         assert_eq!(known(), Some(false));
+    }
+
+    /// Makes a cluster of one endpoint with so many places under SRQ.
+    fn with_queues(max_requests: u32, before: Option<&SharedCluster>) -> SharedCluster {
+        let text = format!(
+            "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
+             clusters: {{farm: {{endpoints: ['127.0.0.1:1'], max_requests: {max_requests}, \
+             wait_queue: {{order: srq}}}}}}\n"
+        );
+        let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
+        let config: Config = loaded.unwrap().config;
+        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
+    }
+
+    /// Serves a request whole.
+    fn serve(station: &Arc<SharedStation>) {
+        let arrival = Arrival {
+            class: 0,
+            size: Size::Unknown,
+            hash: 0,
+            random: 0,
+            channel_backlog: Duration::ZERO,
+            channel_ahead: Duration::ZERO,
+        };
+        match station.arrive(&arrival, None) {
+            Ok(Placed::Now(ticket, _)) => station.finish(Instant::now(), ticket, 1),
+            _ => panic!("there is a place"),
+        }
+    }
+
+    #[test]
+    fn what_the_queues_have_counted_goes_on_at_another_station() {
+        let before = with_queues(1, None);
+        serve(&before.station);
+        let next = with_queues(2, Some(&before));
+        assert!(!Arc::ptr_eq(&before.station, &next.station));
+        next.station.take_over(&before.station);
+        serve(&next.station);
+        let queues = next.station.condition().queues.unwrap();
+        assert!(queues.is_on);
+        assert_eq!(queues.quanta, [50, 500].map(Duration::from_millis));
+        assert_eq!((queues.stats.done[0], queues.stats.members[0]), (2, 0));
+        assert!(station("127.0.0.1:1").condition().queues.is_none());
     }
 }

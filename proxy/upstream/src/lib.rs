@@ -36,7 +36,7 @@ mod weights;
 
 pub use absence::{Absence, Awaiting, WAIT_RESULTS};
 pub use breaker::Breaker;
-pub use condition::{Condition, EndpointCondition};
+pub use condition::{Condition, EndpointCondition, PlaceQueues};
 pub use connect::Slot as ConnectionPlace;
 pub use counts::EndpointCounts;
 pub use endpoint::Endpoint;

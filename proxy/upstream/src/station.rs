@@ -3,6 +3,9 @@
 //!
 //! The decisions are those of [`sprat_scheduler::station`]; here they wake tasks. The lock is
 //! held for one decision at a time.
+//!
+//! Under SRQ a place may become free though no request ends, at a time that the station tells
+//! ([`Station::next_demotion`]). One of the requests that wait for it keeps that time.
 
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
@@ -21,7 +24,7 @@ use sprat_scheduler::station::{
 };
 use sprat_scheduler::{Size, Time};
 use tokio::sync::Notify;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::absence::Absence;
 use super::account::Account;
@@ -70,6 +73,16 @@ pub(super) struct Decisions {
     /// The key in `parked` of the request that has a ticket, by [`Ticket::index`]. A ticket goes
     /// to the next request as soon as its own is refused, which has yet to hear of that.
     keys: Vec<usize>,
+    /// The waiting request that has the timer for what changes by itself, if one has.
+    timekeeper: Option<Timekeeper>,
+}
+
+/// The waiting request whose timer is for all that wait.
+#[derive(Clone, Copy, Debug)]
+struct Timekeeper {
+    /// The key in [`Decisions::parked`].
+    key: usize,
+    until: Time,
 }
 
 /// A request's place at a station.
@@ -96,12 +109,51 @@ impl Decisions {
                 Event::Started { ticket, endpoint } => (ticket, Ok(endpoint)),
                 Event::Refused { ticket, refusal } => (ticket, Err(refusal)),
             };
-            let parked = &mut self.parked[self.keys[ticket.index()]];
+            let key = self.keys[ticket.index()];
+            let parked = &mut self.parked[key];
             parked.decided = Some(decided);
             wakers.extend(parked.waker.take());
+            self.release_timekeeper(key);
         }
+        wakers.extend(self.remind());
         self.account.follow(&self.station, &self.health);
         wakers
+    }
+
+    /// Returns the waker of the request that is to set its timer: to an earlier time than before,
+    /// or because none keeps the time. That one is the timekeeper from now on, so that the next
+    /// decision wakes no other. Those that have no waker are polled in any case.
+    fn remind(&mut self) -> Option<Waker> {
+        let until = self.station.next_demotion()?;
+        let key = match self.timekeeper {
+            Some(own) if own.until <= until => return None,
+            Some(own) => own.key,
+            None => {
+                let waits = |own: &Parked| own.decided.is_none() && own.waker.is_some();
+                let mut parked = self.parked.iter();
+                parked.find(|&(_, own)| waits(own))?.0
+            }
+        };
+        self.timekeeper = Some(Timekeeper { key, until });
+        self.parked[key].waker.take()
+    }
+
+    /// Makes a waiting request the timekeeper, unless another is, and returns the time until which
+    /// it is to sleep; none if another keeps the time, or nothing changes by itself.
+    fn keep_time(&mut self, key: usize) -> Option<Time> {
+        if self.timekeeper.is_some_and(|own| own.key != key) {
+            return None;
+        }
+        let next = self.station.next_demotion();
+        self.timekeeper = next.map(|until| Timekeeper { key, until });
+        next
+    }
+
+    /// Notes that a request keeps the time no more, since it is not waiting.
+    fn release_timekeeper(&mut self, key: usize) {
+        if self.timekeeper.is_some_and(|own| own.key == key) {
+            self.timekeeper = None;
+        }
     }
 
     /// Parks a request that waits; returns its key in `parked`.
@@ -169,6 +221,7 @@ impl SharedStation {
                 },
                 parked: Slab::new(),
                 keys: Vec::new(),
+                timekeeper: None,
             }),
         });
         own.follow_names();
@@ -288,7 +341,7 @@ impl SharedStation {
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.lock().station.has_room()
+        self.decide(Station::has_room)
     }
 
     /// Returns the counts of what has happened in the cluster so far, by class. How many requests
@@ -340,6 +393,8 @@ pub(super) struct Waiting {
     /// The key in [`Decisions::parked`].
     key: usize,
     expiry: Option<Pin<Box<Sleep>>>,
+    /// The timer for what changes by itself, while this request keeps the time.
+    timer: Option<Pin<Box<Sleep>>>,
     /// Whether the request has its endpoint, so that the ticket is no longer given up with this.
     started: bool,
 }
@@ -351,6 +406,7 @@ impl Waiting {
             ticket,
             key,
             expiry: station.timeouts[class].map(|timeout| Box::pin(sleep(timeout))),
+            timer: None,
             started: false,
         }
     }
@@ -367,17 +423,31 @@ impl Future for Waiting {
             this.expiry = None;
             this.station.decide(Station::expire);
         }
-        let mut decisions = this.station.lock();
-        let parked = &mut decisions.parked[this.key];
-        match parked.decided.take() {
-            Some(decided) => {
+        loop {
+            let mut decisions = this.station.lock();
+            let parked = &mut decisions.parked[this.key];
+            if let Some(decided) = parked.decided.take() {
                 this.started = decided.is_ok();
-                Poll::Ready(decided)
+                return Poll::Ready(decided);
             }
-            None => {
-                parked.waker = Some(cx.waker().clone());
-                Poll::Pending
+            parked.waker = Some(cx.waker().clone());
+            let Some(next) = decisions.keep_time(this.key) else {
+                this.timer = None;
+                return Poll::Pending;
+            };
+            drop(decisions);
+            let at = this.station.epoch + next.since(Time::ZERO);
+            let timer = (this.timer).get_or_insert_with(|| Box::pin(sleep_until(at)));
+            if timer.deadline() != at {
+                timer.as_mut().reset(at);
             }
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            // A turn's time may be before the timer's.
+            let now = clock::now().max(at);
+            this.station
+                .change_at(now, |decisions, now| decisions.station.expire(now));
         }
     }
 }
@@ -385,6 +455,7 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         self.station.change(|decisions, now| {
+            decisions.release_timekeeper(self.key);
             decisions.parked.remove(self.key);
             // It may have been given an endpoint meanwhile: that is free again.
             // A refusal has left nothing.
@@ -408,10 +479,24 @@ mod tests {
 
     /// Makes a station of one endpoint that serves one request at a time; others wait for 100 ms.
     fn station() -> Arc<SharedStation> {
-        let text = "version: 1\nlisteners: [{address: 127.0.0.1:0}]\nroutes: [{cluster: farm}]\n\
-             clusters:\n  farm:\n    endpoints: [127.0.0.1:1]\n    max_requests: 1\n    \
-             wait_queue: {timeout: 100ms}\n";
-        let loaded = sprat_config::parse(text, "test.yaml", &|_| None);
+        with("max_requests: 1, wait_queue: {timeout: 100ms}")
+    }
+
+    /// Makes a station of one endpoint that serves two requests at a time. One that has been there
+    /// for 50 ms lets another start, of which there may be two at a time.
+    fn with_srq() -> Arc<SharedStation> {
+        with(
+            "max_requests: 2, wait_queue: {timeout: 1m, order: {name: srq, first_share: 50%, \
+             max_overcommit: 1}}",
+        )
+    }
+
+    fn with(keys: &str) -> Arc<SharedStation> {
+        let text = format!(
+            "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
+             clusters: {{farm: {{endpoints: ['127.0.0.1:1'], {keys}}}}}\n"
+        );
+        let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config = loaded.unwrap().config;
         let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
         Arc::clone(&cluster.unwrap().station)
@@ -491,5 +576,98 @@ mod tests {
         let decisions = station.lock();
         assert!(decisions.parked.is_empty());
         assert_eq!(decisions.station.active(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_starts_when_one_is_beyond_its_quantum() {
+        let station = with_srq();
+        let served = [start(&station), start(&station)];
+        let mut waiting = [queue(&station), queue(&station)];
+        for _ in 0..2 {
+            for own in &mut waiting {
+                assert_eq!(heard(own).await, None);
+            }
+            advance(Duration::from_millis(40)).await;
+        }
+        // The first keeps the time, and starts; three are as many as there may be.
+        let [first, second] = &mut waiting;
+        assert_eq!(heard(first).await, Some(Ok(0)));
+        advance(Duration::from_secs(1)).await;
+        assert_eq!(heard(second).await, None);
+        station.finish(Instant::now(), served[0], 0);
+        assert_eq!(heard(second).await, Some(Ok(0)));
+        assert!(station.lock().timekeeper.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_keeps_the_time_when_the_first_has_gone() {
+        let station = with_srq();
+        let _served = [start(&station), start(&station)];
+        let mut first = queue(&station);
+        assert_eq!(heard(&mut first).await, None);
+        let second = tokio::spawn(queue(&station));
+        tokio::task::yield_now().await;
+        let keeper = station.lock().timekeeper.map(|own| own.key);
+        let key = first.key;
+        assert_eq!(keeper, Some(key));
+        drop(first);
+        let keeper = station.lock().timekeeper.map(|own| own.key);
+        assert!(keeper.is_some_and(|own| own != key));
+        // Before its time in the queue is up.
+        let started = second.await.expect("it does not panic");
+        assert_eq!(started.map_err(|refusal| refusal.reason), Ok(0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_timekeeper_leaves_one_other_is_woken() {
+        let station = with_srq();
+        let _served = [start(&station), start(&station)];
+        let mut waiting = [(); 4].map(|()| queue(&station));
+        for own in &mut waiting {
+            assert_eq!(heard(own).await, None);
+        }
+        let asleep = || {
+            let decisions = station.lock();
+            let all = decisions.parked.iter();
+            all.filter(|(_, own)| own.waker.is_some()).count()
+        };
+        assert_eq!(asleep(), 4);
+        let [first, mut others @ ..] = waiting;
+        drop(first);
+        assert_eq!(asleep(), 2);
+        // Decisions before that one is polled wake none.
+        station.has_room();
+        station.is_short_of_places();
+        assert_eq!(asleep(), 2);
+        // It keeps the time.
+        for own in &mut others {
+            assert_eq!(heard(own).await, None);
+        }
+        advance(Duration::from_millis(60)).await;
+        assert_eq!(heard(&mut others[0]).await, Some(Ok(0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_is_kept_anew_when_one_starts_that_is_sooner_beyond_its_quantum() {
+        let station = with(
+            "max_requests: 1, wait_queue: {timeout: 1m, order: {name: srq, first_share: 100%, \
+             max_overcommit: 1}}",
+        );
+        let long = start(&station);
+        advance(Duration::from_millis(60)).await;
+        // The first is beyond its quantum, and another starts and is as well.
+        let short = start(&station);
+        advance(Duration::from_millis(60)).await;
+        let mut first = queue(&station);
+        let second = tokio::spawn(queue(&station));
+        tokio::task::yield_now().await;
+        let until = || station.lock().timekeeper.map(|own| own.until);
+        let before = until().expect("the second keeps the time");
+        station.finish(Instant::now(), short, 0);
+        assert_eq!(heard(&mut first).await, Some(Ok(0)));
+        tokio::task::yield_now().await;
+        assert!(until().expect("it still does") < before);
+        station.finish(Instant::now(), long, 0);
+        assert!(second.await.expect("it does not panic").is_ok());
     }
 }

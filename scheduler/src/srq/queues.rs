@@ -119,6 +119,15 @@ impl Queues {
         }
     }
 
+    /// Goes on with the quanta that other queues with the same parameters have come to. Queues that
+    /// have members stay as they are.
+    pub fn inherit(&mut self, before: &Self) {
+        let is_empty = self.stats.members.iter().all(|&members| members == 0);
+        if is_empty && self.config == before.config {
+            self.quanta.clone_from(&before.quanta);
+        }
+    }
+
     /// Returns the parameters, brought within their bounds.
     pub fn config(&self) -> &Config {
         &self.config
@@ -145,6 +154,18 @@ impl Queues {
         Progress {
             epoch: self.epoch,
             ..Progress::default()
+        }
+    }
+
+    /// Takes in a request that begins in the second queue, and has all of that queue's quantum.
+    pub fn arrive_in_second(&mut self) -> Progress {
+        // There are two queues at least.
+        self.stats.members[1] += 1;
+        Progress {
+            queue: 1,
+            began: 1,
+            epoch: self.epoch,
+            entered: 0,
         }
     }
 
@@ -188,6 +209,13 @@ impl Queues {
         progress.queue += 1;
         progress.entered = attained;
         true
+    }
+
+    /// Returns the service in all at which a request has used up its queue's quantum; `None` in the
+    /// last queue.
+    pub fn moves_at(&self, progress: &Progress) -> Option<u64> {
+        let quantum = self.quanta.get(progress.queue())?;
+        Some(progress.entered.saturating_add(*quantum))
     }
 
     /// Ends a request that has had the service `attained` in all. `measured` is the value that its

@@ -135,6 +135,14 @@ impl Ranking {
         matches!(&self.rule, Rule::Srq { switch, .. } if switch.is_conditional())
     }
 
+    /// Returns when SRQ will begin to order, if as much waits until then.
+    pub(crate) fn turns_on_at(&self) -> Option<Time> {
+        match &self.rule {
+            Rule::Srq { switch, .. } => switch.turns_on_at(),
+            Rule::Edf | Rule::Vrd => None,
+        }
+    }
+
     /// Notes how much waits, and returns whether that changes the order.
     pub(crate) fn observe(&mut self, now: Time, backlog: Duration, waiting: usize) -> bool {
         match &mut self.rule {

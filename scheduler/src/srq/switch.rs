@@ -75,6 +75,12 @@ impl Switch {
         self.trigger.is_conditional()
     }
 
+    /// Returns when the switch will turn on, if what was noted last lasts.
+    pub fn turns_on_at(&self) -> Option<Time> {
+        let since = self.since.filter(|_| !self.is_on)?;
+        Some(since + ON_AFTER)
+    }
+
     /// Notes how much waits now, and returns whether the switch turns. What was noted before counts
     /// as having lasted until now.
     pub fn observe(&mut self, now: Time, backlog: Duration, waiting: usize) -> bool {

@@ -27,7 +27,8 @@ impl Station {
         let RequestState::Running(endpoint) = self.state(ticket) else {
             return Again::Denied;
         };
-        self.release(ticket, endpoint, false);
+        self.catch_up(now);
+        self.release(now, ticket, endpoint, false);
         self.slots[ticket.slot()].state = RequestState::Away;
         let slot = &mut self.slots[ticket.slot()];
         slot.tried.add(endpoint);
@@ -59,6 +60,7 @@ impl Station {
         if self.state(ticket) != RequestState::Away {
             return Verdict::Refuse(Refusal::without_delay(RefusalReason::NoEndpoint));
         }
+        self.catch_up(now);
         self.slots[ticket.slot()].placed = now;
         self.place(now, ticket)
     }
@@ -69,6 +71,7 @@ impl Station {
         let RequestState::Running(endpoint) = self.state(ticket) else {
             return None;
         };
+        self.catch_up(now);
         // A faster answer from elsewhere would move the session there.
         if self.belongs(ticket) != Belongs::Anywhere {
             return None;

@@ -11,6 +11,7 @@ impl Station {
     /// refused where none is left. Requests in service there end as they may, and its slot is not
     /// given to another endpoint before.
     pub fn set_endpoints(&mut self, now: Time, specs: &[EndpointSpec]) -> Vec<usize> {
+        self.catch_up(now);
         let new = self.endpoints.replace(now, specs);
         for slot in self.slots.all_mut() {
             slot.tried.forget(&new);
@@ -28,6 +29,7 @@ impl Station {
     /// Requests that wait for it go elsewhere, or are refused where none is left; those in service
     /// stay.
     pub fn set_out(&mut self, now: Time, endpoint: usize, out: bool) {
+        self.catch_up(now);
         self.endpoints.set_out(now, endpoint, out);
         self.move_waiting(now);
     }
@@ -36,6 +38,7 @@ impl Station {
     /// its drain, after which it starts slowly. Requests that wait for it go elsewhere, or are
     /// refused where none is left; those in service stay.
     pub fn set_draining(&mut self, now: Time, endpoint: usize, drains: bool) {
+        self.catch_up(now);
         self.endpoints.set_draining(now, endpoint, drains);
         self.move_waiting(now);
     }

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::admission::Admission;
+use super::places::Overcommit;
 use super::repeats::RetryBudget;
 use crate::classes::ClassSpec;
 use crate::dispatch::{Dispatch, EndpointSpec};
+use crate::srq;
 
 /// The parameters with which a station is created.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +71,7 @@ impl StationConfig {
 
 /// The order of the waiting requests of one level; equals go first come, first
 /// served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Order {
     /// The smallest expected response first. A response of unknown size is taken for the mean.
     #[default]
@@ -83,6 +85,9 @@ pub enum Order {
     Vrd,
     /// The highest value first.
     Value,
+    /// SRQ's queues by time in service, of which all that wait are in the first unless their
+    /// responses are known to be large; in each by deadline and value (SRQ06).
+    Srq(Box<SrqOrder>),
 }
 
 /// The endpoints that a waiting request waits for.
@@ -95,4 +100,52 @@ pub enum Scope {
     /// The endpoint that was chosen when the request came, as in SDIS02. Needed where requests
     /// belong to endpoints.
     Endpoint,
+}
+
+/// The parameters of SRQ for the places of endpoints.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SrqOrder {
+    /// The queues, whose quanta are nanoseconds since a request was started.
+    pub queues: srq::Config,
+    /// The most requests in service at an endpoint beyond `max_requests`; `None` is as many again.
+    pub max_overcommit: Option<usize>,
+    /// The value that the queues' statistics take of a request.
+    pub statistics: Measured,
+    /// The size in bytes from which a response that is known beforehand is large, so that its
+    /// request begins in the second queue; `None` if all begin in the first.
+    pub large_bytes: Option<u64>,
+}
+
+impl Default for SrqOrder {
+    fn default() -> Self {
+        Self {
+            queues: srq::Config::nanoseconds(),
+            max_overcommit: None,
+            statistics: Measured::default(),
+            large_bytes: None,
+        }
+    }
+}
+
+impl SrqOrder {
+    /// Returns by how much an endpoint of so many places may be overcommitted.
+    pub(super) fn overcommit(&self, max_requests: usize) -> Overcommit {
+        let share = u128::from(self.queues.first_share_percent.clamp(1, 100));
+        // No more than the places: the share is 100 percent at most.
+        let first = (max_requests as u128 * share / 100) as usize;
+        Overcommit {
+            rest: max_requests - first,
+            beyond: self.max_overcommit.unwrap_or(max_requests),
+        }
+    }
+}
+
+/// The value of a finished request that a queue's statistics take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measured {
+    /// The time in service, which quanta are compared with.
+    #[default]
+    Attained,
+    /// The time since the request came, its wait included: the paper's.
+    Elapsed,
 }

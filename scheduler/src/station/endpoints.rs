@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::config::StationConfig;
+use super::places::{Overcommit, PlaceBound};
 use super::priorities::Priorities;
 use super::work::{Sharing, Work};
 use crate::Time;
@@ -20,6 +21,8 @@ const FIRST_SHARE: f64 = 0.1;
 pub struct EndpointLoad {
     /// The number of requests in service.
     pub running: usize,
+    /// The number of requests in service that SRQ has in a later queue than the first.
+    pub demoted: usize,
     /// The number of requests in service at this endpoint or waiting for it.
     pub requests: usize,
     /// The expected bytes of the responses to `requests`.
@@ -39,6 +42,8 @@ struct Endpoint {
     priority: u8,
     weight: u32,
     running: usize,
+    /// The requests in service that are in a later queue of SRQ than the first.
+    demoted: usize,
     requests: usize,
     work: Work,
     by_level: [u32; MAX_LEVELS],
@@ -58,6 +63,7 @@ impl Endpoint {
             priority: spec.priority,
             weight: spec.weight,
             running: 0,
+            demoted: 0,
             requests: 0,
             work: Work::new(by_work),
             by_level: [0; MAX_LEVELS],
@@ -80,7 +86,7 @@ pub(super) struct Endpoints {
     healthy_panic_percent: u8,
     panics: bool,
     priorities: Priorities,
-    max_requests: usize,
+    bound: PlaceBound,
     slow_start: Duration,
     sharing: Sharing,
     /// The views of the last pick, whose memory is used again.
@@ -98,7 +104,10 @@ impl Endpoints {
             healthy_panic_percent: config.healthy_panic_percent,
             panics: false,
             priorities: Priorities::default(),
-            max_requests: config.max_requests,
+            bound: PlaceBound {
+                max_requests: config.max_requests,
+                overcommit: None,
+            },
             slow_start: config.slow_start,
             sharing: Sharing::default(),
             views: Vec::with_capacity(config.endpoints.len()),
@@ -254,6 +263,7 @@ impl Endpoints {
         let endpoint = &self.endpoints[endpoint];
         EndpointLoad {
             running: endpoint.running,
+            demoted: endpoint.demoted,
             requests: endpoint.requests,
             work_bytes: endpoint.work.total_bytes(),
         }
@@ -261,7 +271,22 @@ impl Endpoints {
 
     /// Returns whether a request that belongs to an endpoint could start there now.
     pub(super) fn has_room(&self, endpoint: usize) -> bool {
-        self.is_well(endpoint) && self.endpoints[endpoint].running < self.max_requests
+        self.is_well(endpoint) && self.endpoints[endpoint].has_room(self.bound)
+    }
+
+    /// Sets by how much endpoints may be overcommitted.
+    pub(super) fn set_overcommit(&mut self, overcommit: Option<Overcommit>) {
+        self.bound.overcommit = overcommit;
+    }
+
+    /// Notes that a request in service is not in SRQ's first queue any more.
+    pub(super) fn demote(&mut self, endpoint: usize) {
+        self.endpoints[endpoint].demoted += 1;
+    }
+
+    /// Notes that a request that was demoted is over.
+    pub(super) fn forget_demoted(&mut self, endpoint: usize) {
+        self.endpoints[endpoint].demoted -= 1;
     }
 
     /// Notes that a request goes to an endpoint; `order` grows from one request to the next.
@@ -332,7 +357,7 @@ impl Endpoints {
         usable: impl Fn(usize, bool) -> bool,
     ) -> &[View] {
         self.views.clear();
-        let (slow_start, max_requests) = (self.slow_start, self.max_requests);
+        let (slow_start, bound) = (self.slow_start, self.bound);
         let shared = self.sharing.is_seen();
         let (endpoints, panics) = (&mut self.endpoints, self.panics);
         self.views.extend(self.present.iter().map(|&slot| {
@@ -343,7 +368,7 @@ impl Endpoints {
                 usable: (panics || !endpoint.out)
                     && !endpoint.drains
                     && priority.is_none_or(|own| own == endpoint.priority)
-                    && usable(slot, endpoint.running < max_requests),
+                    && usable(slot, endpoint.has_room(bound)),
                 weight,
                 requests: endpoint.requests as u64,
                 requests_ahead: ahead.iter().map(|&count| u64::from(count)).sum(),
@@ -359,6 +384,10 @@ impl Endpoint {
     /// Returns whether the slot cannot be given to another endpoint.
     fn in_use(&self) -> bool {
         self.present || self.requests > 0
+    }
+
+    fn has_room(&self, bound: PlaceBound) -> bool {
+        bound.admits(self.running, self.demoted)
     }
 
     fn weight_at(&mut self, now: Time, slow_start: Duration) -> u64 {

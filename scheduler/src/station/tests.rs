@@ -10,6 +10,7 @@ mod operations;
 mod priorities;
 mod sessions;
 mod shares;
+mod srq;
 
 fn at(ms: u64) -> Time {
     Time::from_nanos(ms * 1_000_000)

@@ -3,8 +3,8 @@
 use super::sessions::Belongs;
 use super::waiting::WaitingRequest;
 use super::{
-    Arrival, Event, Refusal, RefusalReason, RequestState, Scope, Slot, Station, Ticket, Tried,
-    Verdict,
+    Arrival, ClassSpec, ClassStats, Event, Refusal, RefusalReason, RequestState, Scope, Slot,
+    Station, Ticket, Tried, Verdict,
 };
 use crate::dispatch::Asked;
 use crate::mix::mix;
@@ -19,6 +19,14 @@ const ASIDE_MAX: usize = 16;
 struct PriorityAt {
     place: usize,
     priority: u8,
+}
+
+/// Returns whether a class may have one more request in service.
+fn open_classes<'a>(
+    classes: &'a [ClassSpec],
+    stats: &'a [ClassStats],
+) -> impl Fn(usize) -> bool + 'a {
+    |class| stats[class].running < classes[class].max_concurrency
 }
 
 impl Station {
@@ -47,6 +55,10 @@ impl Station {
             session: None,
             repeated: false,
             learnt: false,
+            is_large: self
+                .srq
+                .as_ref()
+                .is_some_and(|srq| srq.is_large(arrival.size)),
         };
         self.sit(slot)
     }
@@ -138,6 +150,11 @@ impl Station {
         self.stats[slot.class].running += 1;
         let level = self.classes[slot.class].level;
         self.endpoints.start(endpoint, level, slot.bytes, slot.seq);
+        if let Some(srq) = &mut self.srq
+            && srq.start(now, ticket.slot(), slot)
+        {
+            self.endpoints.demote(endpoint);
+        }
     }
 
     pub(super) fn wait(&mut self, now: Time, ticket: Ticket, queue: usize) -> Verdict {
@@ -167,6 +184,7 @@ impl Station {
         self.queues
             .insert(now, queue, ticket.slot(), &self.entry(ticket.slot()));
         self.follow_length(now);
+        self.observe_waiting(now);
         Verdict::Wait { ticket }
     }
 
@@ -189,6 +207,7 @@ impl Station {
             value: class.value,
             seq: slot.seq,
             expires: class.timeout.map(|after| slot.placed + after),
+            placing: self.srq.as_ref().map(|srq| srq.placing(slot)),
         }
     }
 
@@ -295,7 +314,7 @@ impl Station {
             RequestState::Away => {}
             RequestState::Waiting(queue) => self.unqueue(now, ticket, queue),
             RequestState::Running(endpoint) => {
-                self.release(ticket, endpoint, whole);
+                self.release(now, ticket, endpoint, whole);
                 self.vacate(ticket);
                 return self.fill(now, Some(endpoint));
             }
@@ -304,13 +323,18 @@ impl Station {
     }
 
     /// Takes a request from its endpoint; its response was `whole`, or cut short.
-    pub(super) fn release(&mut self, ticket: Ticket, endpoint: usize, whole: bool) {
+    pub(super) fn release(&mut self, now: Time, ticket: Ticket, endpoint: usize, whole: bool) {
         let slot = &mut self.slots[ticket.slot()];
         slot.state = RequestState::Vacant;
         let level = self.classes[slot.class].level;
         self.stats[slot.class].running -= 1;
         self.endpoints
             .finish(endpoint, level, slot.bytes, slot.seq, whole);
+        if let Some(srq) = &mut self.srq
+            && srq.end(now, ticket.slot(), slot.arrived, whole)
+        {
+            self.endpoints.forget_demoted(endpoint);
+        }
     }
 
     /// Takes a request out of its queue.
@@ -382,6 +406,10 @@ impl Station {
 
     /// Moves waiting requests whose values have changed by `now` to their new places.
     pub(super) fn renew_places(&mut self, now: Time) {
+        // By an earlier time, a place that has changed would be given again and again.
+        if let Some(srq) = &mut self.srq {
+            srq.set_now(now);
+        }
         while let Some(slot) = self.queues.changed(now) {
             let RequestState::Waiting(queue) = self.slots[slot].state else {
                 return;
@@ -396,23 +424,22 @@ impl Station {
         self.renew_places(now);
         let mut aside = Vec::new();
         self.start_from(now, queue, &mut aside);
-        if aside.is_empty() {
-            return;
+        if !aside.is_empty() {
+            for slot in aside {
+                self.queues.insert(now, queue, slot, &self.entry(slot));
+            }
+            // Those that started meanwhile have told of a length without these.
+            self.follow_length(now);
         }
-        for slot in aside {
-            self.queues.insert(now, queue, slot, &self.entry(slot));
-        }
-        // Those that started meanwhile have told of a length without these.
-        self.follow_length(now);
+        self.observe_waiting(now);
     }
 
     /// Starts the requests of a queue that may start. Requests that have tried every endpoint with
     /// room, or belong to one without, are put `aside`, so that they hold back no other.
     pub(super) fn start_from(&mut self, now: Time, queue: usize, aside: &mut Vec<u32>) {
         loop {
-            let (classes, stats) = (&self.classes, &self.stats);
-            let open = |class: usize| stats[class].running < classes[class].max_concurrency;
-            let Some(slot) = self.queues.first(queue, open) else {
+            let open = open_classes(&self.classes, &self.stats);
+            let Some((rank, slot)) = self.queues.first(queue, open) else {
                 return;
             };
             let ticket = self.ticket(slot);
@@ -434,6 +461,8 @@ impl Station {
                 self.turn_out(now, ticket, RefusalReason::Late);
                 continue;
             }
+            let open = open_classes(&self.classes, &self.stats);
+            self.queues.charge(queue, &rank, open);
             self.unqueue(now, ticket, queue);
             self.start(now, ticket, endpoint);
             self.events.push_back(Event::Started { ticket, endpoint });

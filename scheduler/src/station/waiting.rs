@@ -1,9 +1,11 @@
 //! The requests that wait at a station, in order.
 
 use super::config::{Order, StationConfig};
+use super::held::Held;
 use crate::Time;
+use crate::classes::MAX_LEVELS;
 use crate::queue::{Rank, RankQueue};
-use crate::srq::Terms;
+use crate::srq::{Credits, MAX_QUEUES, Terms};
 
 /// The properties of a request that the order may depend on.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,18 @@ pub(super) struct WaitingRequest {
     pub(super) value: u32,
     pub(super) seq: u64,
     pub(super) expires: Option<Time>,
+    /// The place that SRQ gives the request, if that orders.
+    pub(super) placing: Option<Placing>,
+}
+
+/// The place that SRQ gives a waiting request among those of its level.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placing {
+    /// The queue of SRQ that the request will start in.
+    pub(super) band: u8,
+    pub(super) key: u64,
+    /// The time at which the key changes by itself, if it does.
+    pub(super) changes_at: Option<Time>,
 }
 
 /// The queues of a station: one for the cluster, or one for each endpoint.
@@ -27,6 +41,8 @@ pub(super) struct WaitingQueues {
     /// The most requests that wait in all queues together.
     max_pending: usize,
     queues: Vec<Queue>,
+    /// A queue without requests, as each begins.
+    empty: Queue,
     /// The requests whose wait is bounded, by the time at which it ends.
     expiries: RankQueue,
     /// The requests whose places change by themselves, by the time at which
@@ -35,25 +51,104 @@ pub(super) struct WaitingQueues {
     total: usize,
 }
 
-/// One queue, with a part for each class: a class at its limit is passed over.
+/// One queue, with parts for each class: a class at its limit is passed over.
 #[derive(Clone, Debug)]
 struct Queue {
-    by_class: Vec<RankQueue>,
+    /// The parts of the classes one after the other, each with as many as there are bands.
+    parts: Vec<RankQueue>,
     /// All requests of the queue, the last in order first.
     worst: RankQueue,
+    /// The credits of SRQ's first two queues in each level, if waiting requests may be in both.
+    credits: Option<Held<Vec<Credits>>>,
+}
+
+/// The first request of a part, and its rank.
+type First = (Rank, u32);
+
+impl Queue {
+    fn new(config: &StationConfig) -> Self {
+        let credits = match &config.order {
+            Order::Srq(srq) if srq.large_bytes.is_some() => Held::new(|| {
+                let share = srq.queues.first_share_percent;
+                Some(vec![Credits::new(share); MAX_LEVELS])
+            }),
+            _ => None,
+        };
+        let mut own = Self {
+            parts: Vec::new(),
+            worst: RankQueue::default(),
+            credits,
+        };
+        let parts = config.classes.len() * own.bands();
+        own.parts.resize(parts, RankQueue::default());
+        own
+    }
+
+    /// Returns the number of SRQ's queues that waiting requests may be in.
+    fn bands(&self) -> usize {
+        if self.credits.is_some() { 2 } else { 1 }
+    }
+
+    /// Returns the parts of the classes that are open, each with its band.
+    fn open(&self, open: impl Fn(usize) -> bool) -> impl Iterator<Item = (usize, &RankQueue)> {
+        let parts = self.parts.iter().enumerate();
+        let bands = self.bands();
+        let is_open = move |(index, _): &(usize, &RankQueue)| open(index / bands);
+        parts
+            .filter(is_open)
+            .map(move |(index, part)| (index % bands, part))
+    }
+
+    /// Returns the numbers of requests of a level in each of SRQ's queues.
+    fn members(&self, level: u8, open: impl Fn(usize) -> bool) -> [usize; MAX_QUEUES] {
+        let mut members = [0; MAX_QUEUES];
+        for (band, part) in self.open(open) {
+            if part.first().is_some_and(|(rank, _)| rank.level == level) {
+                members[band] += part.len();
+            }
+        }
+        members
+    }
+
+    fn credits(&self, level: u8) -> Option<&Credits> {
+        self.credits.as_ref()?.get(usize::from(level))
+    }
+
+    /// Returns the first request among those whose class is open.
+    fn first(&self, open: impl Fn(usize) -> bool) -> Option<First> {
+        let firsts = || self.open(&open).filter_map(|(_, part)| part.first());
+        let least = firsts().min()?;
+        let level = least.0.level;
+        let Some(credits) = self.credits(level) else {
+            return Some(least);
+        };
+        let band = credits.pick(&self.members(level, &open))?;
+        let is_of_band = |(rank, _): &First| rank.level == level && usize::from(rank.band) == band;
+        firsts().filter(is_of_band).min()
+    }
+
+    /// Charges the queue of SRQ that a request of this rank is in with its start.
+    fn charge(&mut self, rank: &Rank, open: impl Fn(usize) -> bool) {
+        if self.credits.is_none() {
+            return;
+        }
+        let members = self.members(rank.level, open);
+        let credits = self.credits.as_mut();
+        if let Some(credits) = credits.and_then(|own| own.get_mut(usize::from(rank.level))) {
+            credits.charge(usize::from(rank.band), &members, 1);
+        }
+    }
 }
 
 impl WaitingQueues {
     pub(super) fn new(queues: usize, config: &StationConfig) -> Self {
-        let queue = Queue {
-            by_class: vec![RankQueue::default(); config.classes.len()],
-            worst: RankQueue::default(),
-        };
+        let empty = Queue::new(config);
         Self {
-            order: config.order,
+            order: config.order.clone(),
             max_waiting: config.max_waiting,
             max_pending: config.max_pending,
-            queues: vec![queue; queues],
+            queues: vec![empty.clone(); queues],
+            empty,
             expiries: RankQueue::default(),
             changes: RankQueue::default(),
             total: 0,
@@ -62,13 +157,14 @@ impl WaitingQueues {
 
     /// Adds queues until there are `queues` at least.
     pub(super) fn grow(&mut self, queues: usize) {
-        let classes = self.queues.first().map_or(0, |queue| queue.by_class.len());
         while self.queues.len() < queues {
-            self.queues.push(Queue {
-                by_class: vec![RankQueue::default(); classes],
-                worst: RankQueue::default(),
-            });
+            self.queues.push(self.empty.clone());
         }
+    }
+
+    /// Returns how many queues there are.
+    pub(super) fn count(&self) -> usize {
+        self.queues.len()
     }
 
     /// Returns all requests of a queue, in the order in which they go.
@@ -83,10 +179,11 @@ impl WaitingQueues {
         let rank = self.rank(now, entry);
         self.await_change(now, slot, entry);
         let queue = &mut self.queues[queue];
-        queue.by_class[entry.class].insert(slot, rank);
+        let part = entry.class * queue.bands() + usize::from(rank.band);
+        queue.parts[part].insert(slot, rank);
         let reversed = Rank {
             level: u8::MAX - rank.level,
-            band: 0,
+            band: u8::MAX - rank.band,
             key: !rank.key,
             seq: !rank.seq,
         };
@@ -105,7 +202,9 @@ impl WaitingQueues {
 
     pub(super) fn remove(&mut self, queue: usize, class: usize, slot: u32) {
         let queue = &mut self.queues[queue];
-        if queue.by_class[class].remove(slot) {
+        let bands = queue.bands();
+        let mut parts = queue.parts[class * bands..][..bands].iter_mut();
+        if parts.any(|part| part.remove(slot)) {
             queue.worst.remove(slot);
             self.expiries.remove(slot);
             self.changes.remove(slot);
@@ -115,8 +214,13 @@ impl WaitingQueues {
 
     /// Notes when a request's place next changes by itself, if it does.
     fn await_change(&mut self, now: Time, slot: u32, entry: &WaitingRequest) {
-        let terms = entry.terms.filter(|_| self.order == Order::Vrd);
-        if let Some(at) = terms.and_then(|terms| terms.changes_at(entry.arrived, now)) {
+        let by_value = matches!(self.order, Order::Vrd);
+        let terms = entry.terms.filter(|_| by_value);
+        let at = match entry.placing {
+            Some(placing) => placing.changes_at,
+            None => terms.and_then(|terms| terms.changes_at(entry.arrived, now)),
+        };
+        if let Some(at) = at {
             let rank = Rank {
                 level: 0,
                 band: 0,
@@ -135,27 +239,30 @@ impl WaitingQueues {
 
     fn rank(&self, now: Time, entry: &WaitingRequest) -> Rank {
         let of_terms = |key: &dyn Fn(Terms) -> u64| entry.terms.map_or(u64::MAX, key);
-        let key = match self.order {
+        let key = match &self.order {
             Order::Size => entry.bytes,
             Order::Fcfs => 0,
             Order::Edf => of_terms(&|terms| terms.edf(entry.arrived)),
             Order::Vrd => of_terms(&|terms| terms.vrd(entry.arrived, now)),
             Order::Value => u64::MAX - u64::from(entry.value),
+            Order::Srq(_) => entry.placing.map_or(0, |placing| placing.key),
         };
         Rank {
             level: entry.level,
-            band: 0,
+            band: entry.placing.map_or(0, |placing| placing.band),
             key,
             seq: entry.seq,
         }
     }
 
-    /// Returns the first request of a queue among those whose class is open.
-    pub(super) fn first(&self, queue: usize, open: impl Fn(usize) -> bool) -> Option<u32> {
-        let by_class = self.queues[queue].by_class.iter().enumerate();
-        let firsts = by_class.filter(|&(class, _)| open(class));
-        let firsts = firsts.filter_map(|(_, queue)| queue.first());
-        firsts.min().map(|(_, slot)| slot)
+    /// Returns the first request of a queue among those whose class is open, and its rank.
+    pub(super) fn first(&self, queue: usize, open: impl Fn(usize) -> bool) -> Option<First> {
+        self.queues[queue].first(open)
+    }
+
+    /// Notes that the request of this rank, which is the first of a queue, is to start.
+    pub(super) fn charge(&mut self, queue: usize, rank: &Rank, open: impl Fn(usize) -> bool) {
+        self.queues[queue].charge(rank, open);
     }
 
     /// Returns the last request of a queue, if it is of a lower level than `level`.
@@ -166,8 +273,8 @@ impl WaitingQueues {
 
     /// Returns the number of requests of a queue that are of `level` or above.
     pub(super) fn ahead(&self, queue: usize, level: u8) -> usize {
-        let by_class = self.queues[queue].by_class.iter();
-        let ahead = by_class.filter(|queue| queue.first().is_some_and(|(r, _)| r.level <= level));
+        let parts = self.queues[queue].parts.iter();
+        let ahead = parts.filter(|queue| queue.first().is_some_and(|(r, _)| r.level <= level));
         ahead.map(RankQueue::len).sum()
     }
 

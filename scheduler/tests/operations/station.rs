@@ -25,7 +25,8 @@ enum Place {
 struct Model {
     station: Station,
     now: Time,
-    max_requests: usize,
+    /// The most requests in service at an endpoint: under SRQ, those beyond its places included.
+    max_running: usize,
     scope: Scope,
     present: BTreeMap<usize, (Ticket, Place)>,
     arrived: u64,
@@ -63,8 +64,10 @@ impl Model {
             Order::Edf,
             Order::Value,
             Order::Vrd,
+            Order::Srq(Box::default()),
         ];
-        let order = order[usize::from(bytes.below(5)?)];
+        let order = order[usize::from(bytes.below(6)?)].clone();
+        let beyond = matches!(order, Order::Srq(_));
         let scope = match bytes.below(2)? {
             0 => Scope::Cluster,
             _ => Scope::Endpoint,
@@ -103,7 +106,7 @@ impl Model {
         Some(Self {
             station,
             now: Time::ZERO,
-            max_requests,
+            max_running: max_requests * if beyond { 2 } else { 1 },
             scope,
             present: BTreeMap::new(),
             arrived: 0,
@@ -231,7 +234,7 @@ impl Model {
             let running = self.count(Place::At(endpoint));
             let load = self.station.load(endpoint);
             assert_eq!(load.running, running);
-            assert!(running <= self.max_requests);
+            assert!(running <= self.max_running);
             assert!(load.requests >= running);
         }
         let wakeup = self.station.next_wakeup();

@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 
 use anyhow::ensure;
 use sprat_scheduler::srq::{self, Queues, Used};
+use sprat_scheduler::station::Order;
 use sprat_scheduler::{ClassSpec, Discipline, Time};
 
+use super::places;
 use super::workload::ServiceRequest;
 
 /// The number of processors: SRQ06's machines are dual Pentium III.
@@ -32,6 +34,9 @@ pub(super) enum Scheme {
         /// The nanoseconds after which a processor looks for another request.
         slice: u64,
     },
+    /// A station before threads that share the processors: so many requests at a time, and what
+    /// its order lets start beyond that.
+    Places { order: Order, places: usize },
 }
 
 /// The results of the requests.
@@ -60,6 +65,7 @@ impl Scheme {
                 threads,
                 slice,
             } => order(requests, discipline, *threads, *slice),
+            Self::Places { order, places } => places::serve(requests, order, *places),
         }
     }
 }
@@ -74,7 +80,7 @@ struct WorkerThread {
 
 /// The server's threads, scheduled as Linux 2.6 does those that never sleep: each has a time slice.
 /// Threads that used theirs up wait, with a new one, until all others have.
-struct LinuxThreads<'a> {
+pub(super) struct LinuxThreads<'a> {
     requests: &'a [ServiceRequest],
     threads: Vec<WorkerThread>,
     /// Threads without a request.
@@ -92,26 +98,12 @@ struct LinuxThreads<'a> {
 
 /// Serves requests by threads that share the processors.
 fn share(requests: &[ServiceRequest], threads: usize) -> ServerOutcome {
-    let worker = WorkerThread {
-        slice: TIME_SLICE,
-        ..WorkerThread::default()
-    };
-    let mut linux = LinuxThreads {
-        requests,
-        threads: vec![worker; threads],
-        idle: (0..threads).collect(),
-        active: VecDeque::new(),
-        expired: VecDeque::new(),
-        processors: [None; PROCESSORS],
-        waiting: VecDeque::new(),
-        response_s: vec![None; requests.len()],
-    };
+    let mut linux = LinuxThreads::new(requests, threads);
     let (mut next, mut now) = (0, 0);
     loop {
         linux.fill(now);
-        let leave = linux.processors.iter().flatten().map(|&(_, at)| at);
         let comes = requests.get(next).map(|request| request.at);
-        let Some(at) = leave.chain(comes).min() else {
+        let Some(at) = linux.next_leave().into_iter().chain(comes).min() else {
             break;
         };
         now = at;
@@ -127,8 +119,37 @@ fn share(requests: &[ServiceRequest], threads: usize) -> ServerOutcome {
     }
 }
 
-impl LinuxThreads<'_> {
-    fn arrive(&mut self, index: usize) {
+impl<'a> LinuxThreads<'a> {
+    pub(super) fn new(requests: &'a [ServiceRequest], threads: usize) -> Self {
+        let worker = WorkerThread {
+            slice: TIME_SLICE,
+            ..WorkerThread::default()
+        };
+        Self {
+            requests,
+            threads: vec![worker; threads],
+            idle: (0..threads).collect(),
+            active: VecDeque::new(),
+            expired: VecDeque::new(),
+            processors: [None; PROCESSORS],
+            waiting: VecDeque::new(),
+            response_s: vec![None; requests.len()],
+        }
+    }
+
+    /// Returns when a processor next comes free, if one is not.
+    pub(super) fn next_leave(&self) -> Option<u64> {
+        let leave = self.processors.iter().flatten();
+        leave.map(|&(_, at)| at).min()
+    }
+
+    /// Returns the seconds from arrival to end, by request.
+    pub(super) fn into_responses(self) -> Vec<Option<f64>> {
+        self.response_s
+    }
+
+    /// Gives a request a thread, or has it wait for one; there may be no room.
+    pub(super) fn arrive(&mut self, index: usize) {
         if let Some(thread) = self.idle.pop_front() {
             self.begin(thread, index);
             self.active.push_back(thread);
@@ -144,7 +165,7 @@ impl LinuxThreads<'_> {
     }
 
     /// Gives each processor that is free the next thread.
-    fn fill(&mut self, now: u64) {
+    pub(super) fn fill(&mut self, now: u64) {
         for place in 0..PROCESSORS {
             if self.processors[place].is_some() {
                 continue;
@@ -164,9 +185,11 @@ impl LinuxThreads<'_> {
         self.processors[place] = Some((thread, now + left.min(slice)));
     }
 
-    /// Takes the threads off the processors whose slice or request ends now. A thread whose
-    /// request is over goes on with one that waits, for what is left of its slice (SRQ06 III A).
-    fn leave(&mut self, now: u64) {
+    /// Takes the threads off the processors whose slice or request ends now, and returns the
+    /// requests that end. A thread whose request is over goes on with one that waits, for what is
+    /// left of its slice (SRQ06 III A).
+    pub(super) fn leave(&mut self, now: u64) -> Vec<usize> {
+        let mut over = Vec::new();
         for place in 0..PROCESSORS {
             let Some((number, _)) = self.processors[place].take_if(|&mut (_, at)| at == now) else {
                 continue;
@@ -181,6 +204,7 @@ impl LinuxThreads<'_> {
             }
             if thread.left == 0 {
                 let ended = thread.request;
+                over.push(ended);
                 self.response_s[ended] = Some((now - self.requests[ended].at) as f64 / 1e9);
                 let Some(first) = self.waiting.pop_front() else {
                     self.idle.push_back(number);
@@ -193,6 +217,7 @@ impl LinuxThreads<'_> {
                 false => self.run(place, number, now),
             }
         }
+        over
     }
 }
 
@@ -331,7 +356,7 @@ impl Ordered<'_> {
     }
 }
 
-fn described(queues: &Queues) -> String {
+pub(super) fn described(queues: &Queues) -> String {
     let ms = |&nanos: &u64| format!("{:.0}", nanos as f64 / 1e6);
     let quanta: Vec<String> = queues.quanta().iter().map(ms).collect();
     let stats = queues.stats();

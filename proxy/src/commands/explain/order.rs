@@ -1,7 +1,8 @@
-//! The part of `sprat explain` that says by what the uplink orders a response.
+//! The part of `sprat explain` that says by what the uplink orders a response, and in which queue a
+//! request is at an endpoint.
 
 use serde_json::{Value, json};
-use sprat_config::resolved::{Engine, Rate, Uplink};
+use sprat_config::resolved::{Cluster, Engine, Rate, Uplink, WaitOrder};
 use sprat_scheduler::marking::Variant;
 use sprat_scheduler::srq::{Config, Trigger};
 use sprat_scheduler::{ClassSpec, Cutoffs, Discipline, Sfd, Size, SizeClasses};
@@ -118,6 +119,29 @@ fn queues(srq: &Config) -> String {
         quanta.join(", "),
         srq.first_share_percent,
     )
+}
+
+/// Describes the queue that a request begins in at an endpoint, as queues are before they adapt;
+/// null unless `order: srq` has any.
+pub(super) fn queues_before(cluster: &Cluster, size: Size) -> Value {
+    let WaitOrder::Srq(order) = &cluster.wait_queue.order else {
+        return Value::Null;
+    };
+    let quanta = order.queues.quanta.iter();
+    let quanta: Vec<String> = quanta.map(|own| (own / 1_000_000).to_string()).collect();
+    let bytes = size.bytes().zip(order.large_bytes);
+    let is_large = bytes.is_some_and(|(bytes, large_bytes)| bytes >= large_bytes);
+    let first = if is_large { "second" } else { "first" };
+    let while_busy = match order.queues.trigger {
+        Trigger::Waiting(bound) => format!("; while no more than {bound} wait, as `fcfs`"),
+        Trigger::Always | Trigger::Backlog(_) => String::new(),
+    };
+    json!(format!(
+        "under srq it begins in the {first} of {} queues, whose times in service are {} ms; beyond \
+         the first, others may start beside it{while_busy}",
+        quanta.len() + 1,
+        quanta.join(", "),
+    ))
 }
 
 /// Describes how `sfd` marks a response in its own order.
@@ -311,5 +335,29 @@ mod tests {
             told(&srq),
             format!("{queues}while more than 5 wait, else as `fair`")
         );
+    }
+
+    #[test]
+    fn srq_before_endpoints_names_the_queue_that_a_request_begins_in() {
+        let told = |order: &str, size| {
+            let text = format!(
+                "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
+                 clusters: {{farm: {{endpoints: ['127.0.0.1:1'], max_requests: 8, wait_queue: \
+                 {{order: {order}}}}}}}\n"
+            );
+            let loaded = sprat_config::parse(&text, "test.yaml", &|_| None).unwrap();
+            queues_before(&loaded.config.clusters[0], size)
+        };
+        assert_eq!(told("size", Size::Exact(1)), Value::Null);
+        let queues = "of 3 queues, whose times in service are 50, 500 ms; beyond the first, others \
+                      may start beside it";
+        let first = format!("under srq it begins in the first {queues}");
+        assert_eq!(told("srq", Size::Exact(2048)), Value::from(first));
+        let large = "{name: srq, use_estimates: 2KB, trigger: {max_requests: 9}}";
+        let rest = format!("{queues}; while no more than 9 wait, as `fcfs`");
+        for (bytes, queue) in [(2047, "first"), (2048, "second")] {
+            let expected = format!("under srq it begins in the {queue} {rest}");
+            assert_eq!(told(large, Size::Exact(bytes)), Value::from(expected));
+        }
     }
 }

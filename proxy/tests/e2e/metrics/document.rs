@@ -124,9 +124,9 @@ fn cardinality() -> String {
         out,
         "\nFive clusters by name, with twenty endpoints in all, four classes, and two listeners\n\
          with a certificate each make {sum} series. There are fewer if the queues of\n\
-         `policy: srq`, TLS, the PROXY protocol or a shared store are not configured. The series\n\
-         of a class that a reload removed stay until the process ends; all others end with their\n\
-         configuration."
+         `policy: srq` or `order: srq`, TLS, the PROXY protocol or a shared store are not\n\
+         configured. The series of a class that a reload removed stay until the process ends; all\n\
+         others end with their configuration."
     )
     .unwrap();
     out

@@ -25,15 +25,20 @@ pub(crate) struct Full {
 impl Full {
     /// Starts a proxy whose clients share the link.
     pub(crate) fn sharing() -> Self {
-        Self::start(|uplink| uplink.share = Some(ClientBy::Client))
+        Self::start(|config| config.uplink.share = Some(ClientBy::Client))
     }
 
-    /// Starts a proxy whose responses stand in queues.
+    /// Starts a proxy whose responses stand in queues, and its requests in service as well.
     pub(crate) fn with_queues() -> Self {
-        Self::start(|uplink| uplink.policy = Discipline::Srq(Box::new(srq::Config::bytes())))
+        Self::start(|config| {
+            config.uplink.policy = Discipline::Srq(Box::new(srq::Config::bytes()));
+            with_cluster(config, |cluster| {
+                cluster.wait_queue.order = WaitOrder::Srq(Box::default());
+            });
+        })
     }
 
-    fn start(change: impl FnOnce(&mut Uplink)) -> Self {
+    fn start(change: impl FnOnce(&mut Config)) -> Self {
         let origin = Origin::http(|request| match request.start.contains("/unannounced") {
             true => "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
                 .to_owned(),
@@ -52,7 +57,7 @@ impl Full {
             lease: PATIENCE,
             instances: 1,
         });
-        change(&mut config.uplink);
+        change(&mut config);
         with_cluster(&mut config, |cluster| {
             cluster.wait_queue.scope = WaitScope::Endpoint;
             cluster.wait_for_endpoint = Some(Duration::from_millis(1));

@@ -109,7 +109,7 @@ fn without_a_panic_nobody_is_sent_where_all_are_out() {
         station.set_out(at(0), 1, true);
         let refusal = refused(station.arrive(at(0), &sized(1)));
         assert_eq!(refusal, RefusalReason::NoHealthyEndpoint, "{scope:?}");
-        assert!(!station.has_room());
+        assert!(!station.has_room(at(0)));
     }
 }
 
@@ -232,7 +232,7 @@ fn a_request_is_tried_elsewhere_then_where_it_was() {
     assert_eq!((same, second), (ticket, 1 - first));
     assert_eq!(station.step_back(at(0), ticket, true), Again::Here);
     assert_eq!(station.active(), 1, "it is there, and holds no place");
-    assert!(station.has_room());
+    assert!(station.has_room(at(0)));
     started(station.again(at(9), ticket));
     station.finish(at(9), ticket, 1);
     assert_eq!((station.active(), station.repeated()), (0, 0));

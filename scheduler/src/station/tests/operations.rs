@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::srq::{MAX_QUEUES, Trigger};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
@@ -56,7 +57,8 @@ fn any_config() -> impl Strategy<Value = StationConfig> {
         Just(Order::Size),
         Just(Order::Fcfs),
         Just(Order::Edf),
-        Just(Order::Vrd)
+        Just(Order::Vrd),
+        any_srq().prop_map(|order| Order::Srq(Box::new(order))),
     ];
     let scope = prop_oneof![Just(Scope::Cluster), Just(Scope::Endpoint)];
     (dispatch, order, scope, 1..4_u64, 1..4_usize, 0..6_usize).prop_map(
@@ -88,10 +90,36 @@ fn any_config() -> impl Strategy<Value = StationConfig> {
     )
 }
 
+/// Returns parameters of SRQ with quanta and intervals that the steps' times come to.
+fn any_srq() -> impl Strategy<Value = SrqOrder> {
+    let trigger = prop_oneof![Just(Trigger::Always), Just(Trigger::Waiting(1))];
+    let large_bytes = prop::option::of(Just(50_000));
+    let order = (
+        1..=100_u8,
+        prop::option::of(0..3_usize),
+        trigger,
+        large_bytes,
+    );
+    order.prop_map(|(share, max_overcommit, trigger, large_bytes)| {
+        let mut order = SrqOrder {
+            max_overcommit,
+            large_bytes,
+            ..SrqOrder::default()
+        };
+        order.queues.first_share_percent = share;
+        order.queues.trigger = trigger;
+        order.queues.interval = ms(700);
+        order.queues.samples_min = 2;
+        order
+    })
+}
+
 /// A station and what its driver knows.
 struct Model {
     station: Station,
     max_requests: usize,
+    /// The most requests that SRQ starts beyond those.
+    beyond: usize,
     max_waiting: usize,
     scope: Scope,
     running: Vec<(Ticket, usize, usize)>,
@@ -106,6 +134,10 @@ impl Model {
     fn new(config: StationConfig) -> Self {
         Self {
             max_requests: config.max_requests,
+            beyond: match &config.order {
+                Order::Srq(order) => order.max_overcommit.unwrap_or(config.max_requests),
+                _ => 0,
+            },
             max_waiting: config.max_waiting,
             scope: config.scope,
             present: config.endpoints.iter().map(|spec| spec.identity).collect(),
@@ -160,7 +192,10 @@ impl Model {
             Step::Change(identity) if self.present != [identity] => self.change(identity),
             Step::Pass(passed_ms) => {
                 self.now_ms += passed_ms;
-                self.station.expire(at(self.now_ms));
+                // A driver may be late: the next call may be another.
+                if passed_ms % 3 > 0 {
+                    self.station.expire(at(self.now_ms));
+                }
             }
             Step::Finish(_) | Step::Fail(_) | Step::Cancel(_) | Step::Change(_) => {}
         }
@@ -200,6 +235,9 @@ impl Model {
         let left = stats.map(|class| class.running + class.waiting);
         assert_eq!(left.sum::<usize>(), 0);
         assert_eq!(self.station.slots.len(), 0);
+        if let Some((queues, _)) = self.station.queues() {
+            assert_eq!(queues.stats().members, [0; MAX_QUEUES]);
+        }
     }
 
     fn settle(&mut self, ticket: Ticket, class: usize, verdict: Verdict) {
@@ -233,7 +271,9 @@ impl Model {
         let mut room = false;
         for endpoint in 0..endpoints {
             let running = self.running.iter().filter(|r| r.1 == endpoint).count();
-            assert!(running <= self.max_requests);
+            assert!(running <= self.max_requests + self.beyond);
+            let demoted = station.load(endpoint).demoted;
+            assert!(demoted <= running);
             assert_eq!(station.load(endpoint).running, running);
             room |= station.is_usable(endpoint) && running < self.max_requests;
         }
@@ -252,6 +292,16 @@ impl Model {
             };
             assert!(self.waiting.iter().all(idle), "an endpoint idles");
         }
+        // Each that is in service is in one of SRQ's queues, and the demoted not in the first.
+        if let Some((queues, _)) = station.queues() {
+            let members = queues.stats().members;
+            assert_eq!(members.iter().sum::<u64>(), self.running.len() as u64);
+            let demoted = (0..endpoints).map(|own| station.load(own).demoted as u64);
+            assert_eq!(members[1..].iter().sum::<u64>(), demoted.sum::<u64>());
+            assert!((2..=MAX_QUEUES).contains(&queues.count()));
+        }
+        let wakeup = station.next_demotion();
+        assert!(wakeup.is_none() || !self.waiting.is_empty());
         // And for one that may come to have room.
         for &(ticket, _) in &self.waiting {
             assert!(station.has_untried(ticket), "it waits for nobody");

@@ -5,13 +5,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use sprat_net::counters::{Histogram, Seconds, Total};
 use sprat_net::metrics::{Labels, Per, Row, Series, Topic, Value};
 use sprat_scheduler::health::Ejection;
+use sprat_scheduler::srq::MAX_QUEUES;
 use sprat_scheduler::station::{ClassStats, RefusalReason};
-use sprat_upstream::{ClusterStats, Condition, LISTING_RESULTS, SessionOutcome, WAIT_RESULTS};
+use sprat_upstream::{
+    ClusterStats, Condition, LISTING_RESULTS, PlaceQueues, SessionOutcome, WAIT_RESULTS,
+};
 
 use super::labels::CLUSTER;
 use super::snapshot::{ClusterView, Snapshot};
 
 const CLASS: Labels = CLUSTER.per("class", Per::Class);
+const QUEUE: Labels = CLUSTER.and("queue", MAX_QUEUES);
 
 #[rustfmt::skip]
 pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &[
@@ -102,6 +106,57 @@ pub(super) static CLUSTERS: Topic<Snapshot> = Topic { title: "Clusters", rows: &
         "Bytes of responses that have been read ahead of their clients",
         |now, out| each(now, out, |cluster, _| cluster.read_ahead.used())),
 ] };
+
+#[rustfmt::skip]
+pub(super) static QUEUES: Topic<Snapshot> = Topic { title: "Queues of `order: srq`", rows: &[
+    Row::gauge("sprat_cluster_queues", CLUSTER,
+        "Queues that there are at present before a cluster's endpoints",
+        |now, out| for (cluster, own) in queues(now) {
+            out.put(&[cluster], own.quanta.len() + 1);
+        }),
+    Row::gauge("sprat_cluster_queues_active", CLUSTER,
+        "Whether the queues order: 0 while their trigger is off, and requests wait as with fcfs",
+        |now, out| for (cluster, own) in queues(now) {
+            out.put(&[cluster], own.is_on);
+        }),
+    Row::gauge("sprat_cluster_queue_quantum_seconds", QUEUE,
+        "Time that a request may be in service in a queue before it moves to the next; no sample for the last queue",
+        |now, out| by_queue(now, out, |own| own.quanta.clone())),
+    Row::gauge("sprat_cluster_queue_requests", QUEUE,
+        "Requests in service at a cluster's endpoints, by queue",
+        |now, out| by_queue(now, out, |own| own.stats.members[..=own.quanta.len()].to_vec())),
+    // All queues that there may be: the counters of one that was merged stay.
+    Row::counter("sprat_cluster_queue_completed_total", QUEUE,
+        "Requests whose responses ended in a queue",
+        |now, out| by_queue(now, out, |own| own.stats.done.to_vec())),
+    Row::counter("sprat_cluster_queue_moved_total", QUEUE,
+        "Requests that used up the quantum of a queue and moved to the next",
+        |now, out| by_queue(now, out, |own| own.stats.moved.to_vec())),
+    Row::counter("sprat_cluster_queue_changes_total", CLUSTER.and("change", 4),
+        "Changes of the queues: a queue was split or merged, a quantum grown or shrunk",
+        |now, out| for (cluster, PlaceQueues { stats: own, .. }) in queues(now) {
+            let changes = [("split", own.splits), ("merged", own.merges), ("grown", own.grown), ("shrunk", own.shrunk)];
+            changes.into_iter().for_each(|(change, value)| out.put(&[cluster, change], value));
+        }),
+] };
+
+/// Returns the queues of each cluster that has any, with its name.
+fn queues(now: &Snapshot) -> impl Iterator<Item = (&str, &PlaceQueues)> {
+    let clusters = now.clusters();
+    clusters.filter_map(|(cluster, own)| Some((&*cluster.name, own.queues.as_ref()?)))
+}
+
+fn by_queue<T: Into<Value>>(
+    now: &Snapshot,
+    out: &mut Series<'_, '_>,
+    of: impl Fn(&PlaceQueues) -> Vec<T>,
+) {
+    for (cluster, own) in queues(now) {
+        for (queue, value) in of(own).into_iter().enumerate() {
+            out.put(&[cluster, &queue.to_string()], value);
+        }
+    }
+}
 
 /// Returns the clusters whose endpoints stand in a file.
 fn listing(now: &Snapshot) -> impl Iterator<Item = &ClusterView> {

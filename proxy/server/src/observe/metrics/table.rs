@@ -8,7 +8,7 @@ use sprat_traces::TRACES;
 
 pub(super) use crate::observe::reloads::CONFIGURATION;
 
-use super::clusters::CLUSTERS;
+use super::clusters::{CLUSTERS, QUEUES};
 use super::connections::{CONNECTIONS, LOGS};
 use super::endpoints::{ENDPOINTS, NAMES};
 use super::process::{BUILD, PROCESS};
@@ -16,10 +16,11 @@ use super::requests::{CLASSES, REQUESTS};
 use super::snapshot::Snapshot;
 
 /// The topics that are read from a [`Snapshot`].
-pub(super) static OWN: [&Topic<Snapshot>; 7] = [
+pub(super) static OWN: [&Topic<Snapshot>; 8] = [
     &REQUESTS,
     &CLASSES,
     &CLUSTERS,
+    &QUEUES,
     &ENDPOINTS,
     &NAMES,
     &CONNECTIONS,

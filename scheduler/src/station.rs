@@ -18,13 +18,13 @@ mod attempts;
 mod changes;
 mod config;
 mod endpoints;
-mod held;
 mod measures;
 mod places;
 mod priorities;
 mod repeats;
 mod sessions;
 mod srq;
+mod srq_part;
 mod transitions;
 mod waiting;
 mod work;
@@ -37,12 +37,12 @@ pub use attempts::Again;
 pub use config::{Measured, Order, Scope, SrqOrder, StationConfig};
 pub use endpoints::EndpointLoad;
 use endpoints::{Endpoints, Tried};
-use held::Held;
 use measures::{AveragedLength, DrainRate, MeanSize};
 use repeats::Repeats;
 pub use repeats::RetryBudget;
 pub use sessions::Session;
 use srq::SrqState;
+use srq_part::SrqPart;
 use waiting::WaitingQueues;
 
 pub use crate::classes::ClassSpec;
@@ -147,7 +147,7 @@ pub struct Station {
     /// The shortage of places: whether requests found none at once a short while ago.
     shortage: Shortage,
     /// The queues of SRQ, if that orders.
-    srq: Option<Held<SrqState>>,
+    srq: Option<SrqPart<SrqState>>,
 }
 
 #[derive(Clone, Debug)]
@@ -199,7 +199,9 @@ impl Station {
         let classes = &config.classes;
         let levels = classes.iter().map(|class| class.level);
         let srq = match &config.order {
-            Order::Srq(order) => Held::new(|| SrqState::new(order, config.max_requests, classes)),
+            Order::Srq(order) => {
+                SrqPart::new(|| SrqState::new(order, config.max_requests, classes))
+            }
             _ => None,
         };
         let mut endpoints = Endpoints::new(&config);

@@ -492,7 +492,7 @@ impl Followed {
     }
 }
 
-/// What has left a socket.
+/// The bytes that have left a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Gone {
     /// The bytes of the stream that have left, each counted once.

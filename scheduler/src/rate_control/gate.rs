@@ -32,6 +32,7 @@ use attention::Attention;
 use bank::{Bank, index_of, rate_of};
 use clients::Clients;
 use evidence::{Evidence, Observation};
+pub use host_queue::HostSample;
 use host_queue::{FullLink, HostQueue, Look};
 use probes::{Probe, ProbeSet};
 use pulses::Pulses;
@@ -151,26 +152,8 @@ pub struct GateSample {
     /// The segments sent again, the kernel's `tcpi_total_retrans`. While it rises, an
     /// acknowledgement does not say which packet it is for.
     pub repeated: u32,
-    /// What the host holds of the socket's bytes.
+    /// The socket's bytes that the host holds.
     pub host: HostSample,
-}
-
-/// The bytes of a socket that the host holds. All zero stands for a kernel that does not tell, and
-/// for packets that the kernel does not count for their socket any more, as on loopback.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostSample {
-    /// The kernel's memory for packets that TCP has sent and that wait in the host, in its queueing
-    /// discipline or its device: `SK_MEMINFO_WMEM_ALLOC` of `SO_MEMINFO`. A wire byte has two bytes
-    /// of memory at most where there are full segments.
-    pub waiting_memory_bytes: u64,
-    /// The bytes that TCP has not sent, the kernel's `tcpi_notsent_bytes`.
-    pub unsent_bytes: u64,
-    /// The rate at which TCP paces the socket where anything does, in bytes of payload, the
-    /// kernel's `tcpi_pacing_rate`.
-    pub pacing_bytes_per_s: u64,
-    /// The bytes that have arrived behind one that has not, the kernel's `tcpi_sacked` times
-    /// `tcpi_snd_mss`.
-    pub sacked_bytes: u64,
 }
 
 /// The state of the gate: whether a shared link is proven.

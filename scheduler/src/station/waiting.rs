@@ -1,7 +1,7 @@
 //! The requests that wait at a station, in order.
 
 use super::config::{Order, StationConfig};
-use super::held::Held;
+use super::srq_part::SrqPart;
 use crate::Time;
 use crate::classes::MAX_LEVELS;
 use crate::queue::{Rank, RankQueue};
@@ -59,7 +59,7 @@ struct Queue {
     /// All requests of the queue, the last in order first.
     worst: RankQueue,
     /// The credits of SRQ's first two queues in each level, if waiting requests may be in both.
-    credits: Option<Held<Vec<Credits>>>,
+    credits: Option<SrqPart<Vec<Credits>>>,
 }
 
 /// The first request of a part, and its rank.
@@ -68,7 +68,7 @@ type First = (Rank, u32);
 impl Queue {
     fn new(config: &StationConfig) -> Self {
         let credits = match &config.order {
-            Order::Srq(srq) if srq.large_bytes.is_some() => Held::new(|| {
+            Order::Srq(srq) if srq.large_bytes.is_some() => SrqPart::new(|| {
                 let share = srq.queues.first_share_percent;
                 Some(vec![Credits::new(share); MAX_LEVELS])
             }),

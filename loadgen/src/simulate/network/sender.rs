@@ -5,6 +5,8 @@
 //! back-off (RFC 6298); a recovery sends at the rate at which segments arrive
 //! (RFC 6937). A timeout that was too early is taken back (RFC 3522).
 
+mod round_trips;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -14,6 +16,7 @@ use super::congestion::{Algorithm, Congestion};
 use super::habits::Habits;
 use super::receiver::{Ack, Piece};
 use super::wire::MSS;
+use round_trips::RoundTrips;
 
 const RTO_MOST: Duration = Duration::from_secs(120);
 
@@ -106,9 +109,7 @@ pub(super) struct Sender {
     /// The newest segment known to have arrived: the time at which it was sent, and its end.
     newest: (Time, u64),
     newest_rtt: Duration,
-    srtt: Option<Duration>,
-    rtt_variance: Duration,
-    min_rtt: Duration,
+    round_trips: RoundTrips,
     timeouts: u32,
     timer: Option<(Time, Timer)>,
     probed: bool,
@@ -155,9 +156,7 @@ impl Sender {
             phase: Phase::Open,
             newest: (Time::ZERO, 0),
             newest_rtt: Duration::ZERO,
-            srtt: None,
-            rtt_variance: Duration::ZERO,
-            min_rtt: Duration::MAX,
+            round_trips: RoundTrips::NONE,
             timeouts: 0,
             timer: None,
             probed: false,
@@ -171,7 +170,7 @@ impl Sender {
 
     /// Notes that the handshake took `rtt`.
     pub(super) fn on_handshake(&mut self, rtt: Duration) {
-        self.sample_rtt(rtt);
+        self.round_trips.add(rtt);
     }
 
     /// Notes that the application has written `bytes` more into the socket.
@@ -210,13 +209,13 @@ impl Sender {
 
     /// Returns the least round trip seen; [`Duration::MAX`] before the first.
     pub(super) fn min_rtt(&self) -> Duration {
-        self.min_rtt
+        self.round_trips.least
     }
 
     /// Returns the rate at which Linux would pace what is sent, if anything did, in bytes of payload
     /// per second (`tcpi_pacing_rate`).
     pub(super) fn pacing_bytes_per_s(&self) -> u64 {
-        let Some(srtt) = self.srtt else {
+        let Some(srtt) = self.round_trips.smoothed else {
             return u64::MAX;
         };
         let window = self.congestion.window();
@@ -402,10 +401,10 @@ impl Sender {
             rtt = newest.or(rtt);
         }
         if let Some(rtt) = rtt {
-            self.sample_rtt(rtt);
+            self.round_trips.add(rtt);
             self.congestion.on_rtt(now, rtt, self.acked, self.sent);
         } else if advanced && ack.echo > Time::ZERO {
-            self.sample_rtt(now.since(ack.echo));
+            self.round_trips.add(now.since(ack.echo));
         }
         if arrived == 0 && !advanced {
             return;
@@ -475,7 +474,7 @@ impl Sender {
         let patience = if beyond >= DUPLICATES || self.phase != Phase::Open {
             Duration::ZERO
         } else {
-            self.min_rtt.min(self.newest_rtt) / 4
+            self.round_trips.least.min(self.newest_rtt) / 4
         };
         let (mut lost, mut due) = (0, None::<Time>);
         for sent in &mut self.segments {
@@ -671,7 +670,7 @@ impl Sender {
 
     /// Returns the time of the tail loss probe (RFC 8985 7.2).
     fn probe_time(&self) -> Duration {
-        let Some(srtt) = self.srtt else {
+        let Some(srtt) = self.round_trips.smoothed else {
             return self.habits.rto_initial;
         };
         let slack = if self.segments.len() == 1 {
@@ -683,26 +682,11 @@ impl Sender {
     }
 
     fn timeout(&self) -> Duration {
-        let timeout = match self.srtt {
-            Some(srtt) => srtt + (4 * self.rtt_variance).max(self.habits.rto_least),
+        let timeout = match self.round_trips.smoothed {
+            Some(srtt) => srtt + (4 * self.round_trips.variance).max(self.habits.rto_least),
             None => self.habits.rto_initial,
         };
         (timeout * (1 << self.timeouts.min(7))).min(RTO_MOST)
-    }
-
-    fn sample_rtt(&mut self, rtt: Duration) {
-        self.min_rtt = self.min_rtt.min(rtt);
-        match &mut self.srtt {
-            Some(srtt) => {
-                let off = rtt.abs_diff(*srtt);
-                self.rtt_variance = (3 * self.rtt_variance + off) / 4;
-                *srtt = (7 * *srtt + rtt) / 8;
-            }
-            None => {
-                self.srtt = Some(rtt);
-                self.rtt_variance = rtt / 2;
-            }
-        }
     }
 }
 

@@ -19,7 +19,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::HostSample;
 use crate::Time;
 
 /// The least queue of a full link, in seconds of what the link carries.
@@ -72,6 +71,24 @@ const HELD_MEMORY: f64 = 6000.0;
 const HELD_PACKETS: f64 = 1.5;
 const PACKETS_PER_S: f64 = 1000.0;
 const PACKET_MOST: f64 = 65_536.0;
+
+/// The bytes of a socket that the host holds. All zero stands for a kernel that does not tell, and
+/// for packets that the kernel does not count for their socket any more, as on loopback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostSample {
+    /// The kernel's memory for packets that TCP has sent and that wait in the host, in its queueing
+    /// discipline or its device: `SK_MEMINFO_WMEM_ALLOC` of `SO_MEMINFO`. A wire byte has two bytes
+    /// of memory at most where there are full segments.
+    pub waiting_memory_bytes: u64,
+    /// The bytes that TCP has not sent, the kernel's `tcpi_notsent_bytes`.
+    pub unsent_bytes: u64,
+    /// The rate at which TCP paces the socket where anything does, in bytes of payload, the
+    /// kernel's `tcpi_pacing_rate`.
+    pub pacing_bytes_per_s: u64,
+    /// The bytes that have arrived behind one that has not, the kernel's `tcpi_sacked` times
+    /// `tcpi_snd_mss`.
+    pub sacked_bytes: u64,
+}
 
 /// A look at a socket.
 #[derive(Clone, Copy, Debug)]

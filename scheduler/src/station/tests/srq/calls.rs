@@ -49,7 +49,7 @@ impl EagerDriver {
         }
     }
 
-    /// Has a request come, end, or be given up, as `what` says.
+    /// Lets a request come, end, or be given up, as `what` says.
     fn change(&mut self, ms: u64, what: u8) {
         let index = usize::from(what / 4);
         match what % 4 {

@@ -335,7 +335,8 @@ impl Station {
     }
 
     /// Returns the next event of a waiting request, if any. A driver calls it after each other
-    /// call, until it returns `None`.
+    /// call, until it returns `None`. A call that refuses one request may give its
+    /// [`Ticket::index`] to another, so a driver hears the events before it notes a new ticket.
     pub fn poll(&mut self) -> Option<Event> {
         self.events.pop_front()
     }

@@ -73,6 +73,8 @@ pub(super) struct Decisions {
     /// The key in `parked` of the request that has a ticket, by [`Ticket::index`]. A ticket goes
     /// to the next request as soon as its own is refused, which has yet to hear of that.
     keys: Vec<usize>,
+    /// The tasks to wake once the lock is free.
+    wakers: Vec<Waker>,
     /// The waiting request that has the timer for what changes by itself, if one has.
     timekeeper: Option<Timekeeper>,
 }
@@ -103,7 +105,15 @@ struct Parked {
 impl Decisions {
     /// Hands out what the station has decided; returns the wakers of the tasks to wake.
     pub(super) fn settle(&mut self) -> Vec<Waker> {
-        let mut wakers = Vec::new();
+        self.hand_out();
+        let reminded = self.remind();
+        self.wakers.extend(reminded);
+        self.account.follow(&self.station, &self.health);
+        std::mem::take(&mut self.wakers)
+    }
+
+    /// Hands out what the station has decided on those that wait.
+    fn hand_out(&mut self) {
         while let Some(event) = self.station.poll() {
             let (ticket, decided) = match event {
                 Event::Started { ticket, endpoint } => (ticket, Ok(endpoint)),
@@ -112,12 +122,9 @@ impl Decisions {
             let key = self.keys[ticket.index()];
             let parked = &mut self.parked[key];
             parked.decided = Some(decided);
-            wakers.extend(parked.waker.take());
+            self.wakers.extend(parked.waker.take());
             self.release_timekeeper(key);
         }
-        wakers.extend(self.remind());
-        self.account.follow(&self.station, &self.health);
-        wakers
     }
 
     /// Returns the waker of the request that is to set its timer: to an earlier time than before,
@@ -158,6 +165,8 @@ impl Decisions {
 
     /// Parks a request that waits; returns its key in `parked`.
     fn park(&mut self, ticket: Ticket) -> usize {
+        // The ticket may be that of a request that was refused in the same decision.
+        self.hand_out();
         let (index, key) = (ticket.index(), self.parked.insert(Parked::default()));
         if self.keys.len() <= index {
             self.keys.resize(index + 1, usize::MAX);
@@ -221,6 +230,7 @@ impl SharedStation {
                 },
                 parked: Slab::new(),
                 keys: Vec::new(),
+                wakers: Vec::new(),
                 timekeeper: None,
             }),
         });
@@ -492,9 +502,14 @@ mod tests {
     }
 
     fn with(keys: &str) -> Arc<SharedStation> {
+        with_classes(keys, "")
+    }
+
+    /// Makes a station of one endpoint; `classes` is the file's line about them.
+    fn with_classes(keys: &str, classes: &str) -> Arc<SharedStation> {
         let text = format!(
             "version: 1\nlisteners: [{{address: 127.0.0.1:0}}]\nroutes: [{{cluster: farm}}]\n\
-             clusters: {{farm: {{endpoints: ['127.0.0.1:1'], {keys}}}}}\n"
+             clusters: {{farm: {{endpoints: ['127.0.0.1:1'], {keys}}}}}\n{classes}"
         );
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config = loaded.unwrap().config;
@@ -502,9 +517,9 @@ mod tests {
         Arc::clone(&cluster.unwrap().station)
     }
 
-    fn arrive(station: &Arc<SharedStation>) -> Placed {
+    fn arrive(station: &Arc<SharedStation>, class: usize) -> Placed {
         let arrival = Arrival {
-            class: 0,
+            class,
             size: Size::Unknown,
             hash: 0,
             random: 0,
@@ -517,14 +532,18 @@ mod tests {
 
     /// Queues a request that comes while the endpoint has another.
     fn queue(station: &Arc<SharedStation>) -> Waiting {
-        match arrive(station) {
+        queue_of(station, 0)
+    }
+
+    fn queue_of(station: &Arc<SharedStation>, class: usize) -> Waiting {
+        match arrive(station, class) {
             Placed::Waits(waiting) => waiting,
             Placed::Now(..) => panic!("the endpoint was free"),
         }
     }
 
     fn start(station: &Arc<SharedStation>) -> Ticket {
-        match arrive(station) {
+        match arrive(station, 0) {
             Placed::Now(ticket, 0) => ticket,
             _ => panic!("the endpoint was not free"),
         }
@@ -555,6 +574,27 @@ mod tests {
         assert_eq!(heard(&mut next).await, None);
         station.finish(Instant::now(), served, 0);
         assert_eq!(heard(&mut next).await, Some(Ok(0)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_comes_as_a_late_one_is_refused_does_not_hear_it() {
+        let station = with_classes(
+            "max_requests: 2, wait_queue: {timeout: 1m, order: {name: srq, first_share: 50%, \
+             max_overcommit: 1}}",
+            "classes: {gold: {level: 1, deadline: 20ms, drop_late: true}}\n",
+        );
+        let _served = [start(&station), start(&station)];
+        // The class `default` comes after that of the file, and its level is lower.
+        let (mut late, mut other) = (queue(&station), queue_of(&station, 1));
+        assert_eq!(heard(&mut late).await, None);
+        assert_eq!(heard(&mut other).await, None);
+        advance(Duration::from_millis(60)).await;
+        // A place is free since 50 ms, which the next one finds out.
+        let mut next = queue(&station);
+        assert_eq!(late.ticket.index(), next.ticket.index());
+        assert_eq!(heard(&mut late).await, Some(Err(RefusalReason::Late)));
+        assert_eq!(heard(&mut other).await, Some(Ok(0)));
+        assert_eq!(heard(&mut next).await, None);
     }
 
     #[tokio::test(start_paused = true)]

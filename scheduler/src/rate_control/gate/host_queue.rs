@@ -134,6 +134,9 @@ pub(super) struct HostQueue {
     rate_bytes_per_s: f64,
     heard: PollSums,
     span: Option<FullSpan>,
+    /// Whether what waited in the last measurement left as fast as TCP paces it: then it waits for
+    /// its time rather than for a link.
+    is_paced_out: bool,
     polled_at: Time,
 }
 
@@ -193,9 +196,9 @@ impl FullSpan {
         self.course.add(now, carried_bytes);
     }
 
-    /// Ends a measurement that has lasted for `least`, and begins the next. Returns the link, if it
-    /// is slower than TCP's pacing.
-    fn measured(&mut self, least: Duration) -> Option<FullLink> {
+    /// Ends a measurement that has lasted for `least`, and begins the next. Returns what was
+    /// carried, and whether that is less than TCP's pacing lets out.
+    fn measured(&mut self, least: Duration) -> Option<(FullLink, bool)> {
         let (took, bytes) = self.course.extent()?;
         if took < least || bytes < LEAST_BYTES {
             return None;
@@ -208,10 +211,11 @@ impl FullSpan {
         let past = std::mem::replace(self, next);
         let rate = past.course.bytes_per_s()?;
         let is_slower = past.arrived_bytes < OF_PACING * past.let_out_bytes;
-        is_slower.then(|| FullLink {
+        let full = FullLink {
             rate_bits_per_s: 8.0 * rate,
             paced_bits_per_s: past.paced_bits / took.as_secs_f64(),
-        })
+        };
+        Some((full, is_slower))
     }
 }
 
@@ -298,13 +302,17 @@ impl HostQueue {
         span.way = span.way.max(way);
         let paced_bits = paced_bits_per_s as f64 * passed_s;
         span.add(now, &heard, self.carried_bytes, paced_bits);
-        span.measured(LENGTH * lengths)
+        let (full, is_slower) = span.measured(LENGTH * lengths)?;
+        self.is_paced_out = !is_slower;
+        is_slower.then_some(full)
     }
 
-    /// Returns whether the queue has been full for a while.
+    /// Returns whether the queue has been full for a while, and is the link's as far as known. On a
+    /// host whose queueing discipline paces, packets wait at nearly every poll, and delays tell as
+    /// much as elsewhere.
     pub(super) fn is_full(&self) -> bool {
         let span = self.span.as_ref();
-        span.is_some_and(|span| span.polls >= FULL_POLLS)
+        !self.is_paced_out && span.is_some_and(|span| span.polls >= FULL_POLLS)
     }
 }
 
@@ -598,6 +606,24 @@ mod tests {
         assert_eq!(polled(&mut queue, 1..=8, |_| HELD), None);
         assert!(!queue.is_full());
         assert_eq!(polled(&mut queue, 9..=9, |_| HELD), None);
+        assert!(queue.is_full());
+    }
+
+    #[test]
+    fn what_leaves_as_fast_as_tcp_paces_it_is_no_full_queue_until_it_does_not() {
+        let mut queue = HostQueue::default();
+        let mut paced = HELD;
+        paced.host.pacing_bytes_per_s = 1_448_000;
+        // Until the first measurement it may be one.
+        assert_eq!(polled(&mut queue, 1..=251, |_| paced), None);
+        assert!(queue.is_full());
+        assert_eq!(polled(&mut queue, 252..=252, |_| paced), None);
+        assert!(!queue.is_full());
+        // Another time without a queue in between.
+        assert_eq!(polled(&mut queue, 300..=400, |_| paced), None);
+        assert!(!queue.is_full());
+        let (ms, _) = polled(&mut queue, 420..=1000, |_| HELD).unwrap();
+        assert_eq!(ms, 672);
         assert!(queue.is_full());
     }
 

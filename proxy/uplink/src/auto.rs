@@ -175,6 +175,9 @@ impl AutoRate {
             };
             followed.tell(now, Event::Wrote(write));
             followed.report(now, writer.socket, &info);
+        } else {
+            // The link carries it, too: without, it would be taken for slower than it is.
+            followed.pass_over(now, writer);
         }
         if was_idle && !followed.sockets.is_empty() {
             self.written.notify_one();
@@ -718,6 +721,29 @@ mod tests {
             assert!(turns < 10_000);
         }
         assert!(turns >= 3, "so many at a time");
+    }
+
+    #[test]
+    fn what_a_socket_that_is_not_followed_takes_is_told() {
+        let auto = AutoRate::new();
+        let (mut socket, _client) = connected();
+        let fd = Arc::new(socket.as_fd().try_clone_to_owned().unwrap());
+        for key in 0..SOCKETS_MAX as u64 {
+            let own = Socket {
+                fd: Arc::clone(&fd),
+                network: 1,
+                cost: COST,
+                written: 1,
+                written_at: ms(1),
+                told: 0,
+                is_held: false,
+            };
+            auto.lock().sockets.insert(key, own);
+        }
+        let key = SOCKETS_MAX as u64;
+        write(&auto, ms(1), key, &mut socket, 1000, 1000);
+        assert!(!auto.lock().sockets.contains_key(&key));
+        assert_eq!(told(&auto), COST.segment_bytes(1000));
     }
 
     #[test]

@@ -73,7 +73,7 @@ enum SimulatedSystem {
     Sfd(network::sfd::SfdArgs),
 }
 
-/// Runs `sprat-loadgen simulate`.
+/// Runs the command `sprat-loadgen simulate`.
 ///
 /// # Errors
 /// When the core breaks an invariant, or the output cannot be written.

@@ -21,7 +21,7 @@ use crate::words::{Auto, LearntWord, Off, Unlimited};
 record! {
     /// A group of backends that serve the same content.
     closed struct Cluster {
-        /// The backends. A cluster has either `endpoints` or `endpoints_file`.
+        /// The backends of the cluster. A cluster has either `endpoints` or `endpoints_file`.
         optional endpoints: List<Endpoint, 1>,
         /// A file with the backends: a list as under `endpoints`, in YAML or JSON, or one address
         /// per line. If the file changes, Sprat uses the new list without a reload.

@@ -57,9 +57,9 @@ record! {
 
     /// Bounds on the number of queues.
     closed struct QueueBounds {
-        /// The fewest queues. The last two are merged only while there are more.
+        /// The fewest queues that there may be. The last two are merged only while there are more.
         default("2") min: QueueCount,
-        /// The most queues. The last one is split only while there are fewer.
+        /// The most queues that there may be. The last one is split only while there are fewer.
         default("16") max: QueueCount,
     }
 

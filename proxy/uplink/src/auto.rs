@@ -330,8 +330,8 @@ impl AutoRate {
         }
     }
 
-    /// Ends a rest. All that was followed is forgotten, for a worker that wrote when the rest
-    /// began may have told of it.
+    /// Ends a rest, and forgets all that was followed: a worker that wrote when the rest began may
+    /// have told of it.
     fn resume(&self) {
         if self.rests.load(Relaxed) {
             drop(self.forget());

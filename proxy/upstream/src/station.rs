@@ -253,8 +253,8 @@ impl SharedStation {
         self.has_channel_rule
     }
 
-    /// Locks the decisions. A panic in the middle of a decision ends its worker; the others go
-    /// on with what the station has become.
+    /// Locks the decisions of the station. A panic in the middle of one ends its worker; the others
+    /// go on with what the station has become.
     pub(super) fn lock(&self) -> MutexGuard<'_, Decisions> {
         self.decisions
             .lock()

@@ -61,30 +61,13 @@ impl PageQueues<'_> {
 type Objects = &'static [(f64, f64, usize)];
 
 /// The pages of the paper's table 5: sizes in KB, and how many objects have them.
+#[rustfmt::skip]
 const PAGES: [(&str, Objects); 5] = [
     ("text", &[(29.0, 29.0, 1), (7.0, 13.0, 3)]),
     ("map", &[(5.0, 5.0, 1), (1.0, 3.0, 3), (67.0, 67.0, 1)]),
     ("graphics", &[(7.0, 7.0, 1), (1.0, 3.0, 9), (9.0, 12.0, 4)]),
-    (
-        "frames",
-        &[
-            (1.0, 2.0, 4),
-            (7.0, 7.0, 1),
-            (83.0, 83.0, 1),
-            (1.0, 3.0, 14),
-            (5.0, 19.0, 7),
-        ],
-    ),
-    (
-        "java",
-        &[
-            (8.0, 8.0, 1),
-            (1.0, 2.0, 7),
-            (4.0, 11.0, 3),
-            (1.0, 3.0, 14),
-            (4.0, 18.0, 11),
-        ],
-    ),
+    ("frames", &[(1.0, 2.0, 4), (7.0, 7.0, 1), (83.0, 83.0, 1), (1.0, 3.0, 14), (5.0, 19.0, 7)]),
+    ("java", &[(8.0, 8.0, 1), (1.0, 2.0, 7), (4.0, 11.0, 3), (1.0, 3.0, 14), (4.0, 18.0, 11)]),
 ];
 
 /// Adds table 6: the times of the pages of table 5, by the mean latencies of their sizes.

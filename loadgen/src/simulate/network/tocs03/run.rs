@@ -29,6 +29,17 @@ pub(super) enum TargetLoad {
 }
 
 impl TargetLoad {
+    /// Returns loads of the payload.
+    pub(super) const fn payloads<const N: usize>(loads: [f64; N]) -> [Self; N] {
+        let mut own = [Self::Payload(0.0); N];
+        let mut index = 0;
+        while index < N {
+            own[index] = Self::Payload(loads[index]);
+            index += 1;
+        }
+        own
+    }
+
     /// Returns the load's name, as measures have it.
     pub(super) fn name(self) -> String {
         match self {

@@ -77,14 +77,7 @@ pub(crate) const SAMPLE: SampleExperiment = SampleExperiment {
 };
 
 /// Loads with Surge's sizes: those that the link can carry with either sizes.
-const SURGE_LOADS: [TargetLoad; 6] = [
-    TargetLoad::Payload(0.2),
-    TargetLoad::Payload(0.4),
-    TargetLoad::Payload(0.5),
-    TargetLoad::Payload(0.6),
-    TargetLoad::Payload(0.7),
-    TargetLoad::Payload(0.8),
-];
+const SURGE_LOADS: [TargetLoad; 6] = TargetLoad::payloads([0.2, 0.4, 0.5, 0.6, 0.7, 0.8]);
 
 /// Points of a distribution for each tenfold of the share, and the tenfolds.
 const POINTS: u32 = 10;

@@ -158,3 +158,29 @@ fn the_queue_is_set_as_asked() {
     assert!(status.contains("1Gbit burst 62"), "{status}");
     assert_eq!(cleanup.lab.down().unwrap(), 2);
 }
+
+#[test]
+fn a_limit_that_cannot_be_set_leaves_no_queue_of_its_own() {
+    if let Some(reason) = &*OBSTACLE {
+        println!("skipped: {reason}");
+        return;
+    }
+    let name = format!("lab-unlimited-{}", std::process::id());
+    let cleanup = Cleanup {
+        lab: Lab::new(&name),
+        origin: None,
+    };
+    let link = LinkLimits {
+        rate_bits_per_s: 10_000_000,
+        // A token bucket has some.
+        burst_bytes: 0,
+        limit_bytes: 151_400,
+    };
+    cleanup.lab.up(&link).unwrap_err();
+    let told = Command::new("tc")
+        .args(["-n", &format!("{name}-farm"), "qdisc", "show"])
+        .output()
+        .unwrap();
+    let queues = String::from_utf8(told.stdout).unwrap();
+    assert!(!queues.contains("pfifo 2:"), "{queues}");
+}

@@ -63,7 +63,8 @@ pub(crate) fn tool(program: &str, args: &[&str]) -> anyhow::Result<String> {
 /// Limits what a device in a namespace sends with a fresh token bucket.
 ///
 /// A bucket that is there is not changed but thrown away, with what waits for it: one whose rate
-/// has fallen passes nothing for a while. For a moment the device has no limit.
+/// has fallen passes nothing for a while. For a moment the device has no limit. After an error it
+/// has none either, and the queue that it began with.
 ///
 /// # Errors
 /// The kernel has no tbf, or there is no such device.
@@ -71,18 +72,23 @@ pub(crate) fn limit_rate(namespace: &str, device: &str, bucket: Bucket) -> anyho
     let rate = format!("{}bit", bucket.rate_bits_per_s);
     let burst = bucket.burst_bytes.to_string();
     let limit = bucket.limit_bytes.to_string();
-    let place = ["-n", namespace, "qdisc", "replace", "dev", device, "root"];
+    let replace = ["-n", namespace, "qdisc", "replace", "dev", device, "root"];
     // Under another handle the kernel makes anew what it would change under the same.
     let between = ["handle", "2:", "pfifo", "limit", "1"];
     let queue = [
         "handle", "1:", "tbf", "rate", &rate, "burst", &burst, "limit", &limit,
     ];
-    for each in [&between[..], &queue[..]] {
-        tool("tc", &[&place[..], each].concat()).with_context(|| {
-            format!("cannot limit {device}; the kernel may lack the module sch_tbf")
-        })?;
-    }
-    Ok(())
+    let place = |each: &[&str]| tool("tc", &[&replace[..], each].concat()).map(drop);
+    let placed = place(&between).and_then(|()| {
+        place(&queue).inspect_err(|_| {
+            // A queue of one packet would drop most of a burst. The error is told in any case.
+            let _ = tool(
+                "tc",
+                &["-n", namespace, "qdisc", "del", "dev", device, "root"],
+            );
+        })
+    });
+    placed.with_context(|| format!("cannot limit {device}; the kernel may lack the module sch_tbf"))
 }
 
 /// The settings of a token bucket, which is `tc`'s tbf.

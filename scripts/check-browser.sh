@@ -24,15 +24,8 @@ ORIGIN_PORT=9421
 PROXY=localhost:9428
 
 cd "$ROOT"
-browser_begin
-case $BROWSERS in
-    *firefox*)
-        if [ -z "${FIREFOX:-}" ]; then
-            need firefox-esr firefox-esr
-            FIREFOX=$(command -v firefox-esr)
-        fi
-        ;;
-esac
+# shellcheck disable=SC2086  # they are words
+browser_begin $BROWSERS
 measure_begin
 self_signed localhost
 require_free "$ORIGIN_PORT"

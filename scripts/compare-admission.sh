@@ -155,9 +155,15 @@ measure() {
     done
 }
 
+case $ARRIVALS in
+    bursts | poisson) ;;
+    *)
+        [ -e "$ARRIVALS" ] || die "there is no $ARRIVALS: ARRIVALS is bursts, poisson or a log"
+        ARRIVALS=$(realpath -- "$ARRIVALS")
+        ;;
+esac
 cd "$ROOT"
 case $MEDIA in traffic | requests) ;; *) die "MEDIA is traffic or requests" ;; esac
-case $ARRIVALS in bursts | poisson) ;; *) [ -e "$ARRIVALS" ] || die "there is no $ARRIVALS: ARRIVALS is bursts, poisson or a log" ;; esac
 [ "$(wc -w <<<"$RATIOS")" = 4 ] || die "RATIOS are four, one for each of the four systems that run beside each other"
 need python3 python3
 measure_begin

@@ -14,6 +14,7 @@ set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 
 RESULTS=${RESULTS:-results/papers}
+[ -z "${SAMPLE:-}" ] || SAMPLE=$(realpath -- "$SAMPLE")
 
 cd "$ROOT"
 build_programs

@@ -1,13 +1,23 @@
 # What checks with a browser need; sourced after lib.sh, never run.
 # shellcheck shell=bash
 
-# browser_begin: finds Chromium ($CHROMIUM), and installs the packages of package.json
-# into $modules, from where their scripts are run.
+# browser_begin [BROWSER...]: finds Chromium ($CHROMIUM) and Firefox ($FIREFOX), as far as
+# they are among the browsers (chromium if none is given), and installs the packages of
+# package.json into $modules, from where their scripts are run.
 browser_begin() {
-    if [ -z "${CHROMIUM:-}" ]; then
-        need chromium chromium
-        CHROMIUM=$(command -v chromium)
-    fi
+    local browser
+    for browser in "${@:-chromium}"; do
+        case $browser in
+            chromium)
+                [ -n "${CHROMIUM:-}" ] || need chromium chromium
+                CHROMIUM=${CHROMIUM:-$(command -v chromium)}
+                ;;
+            firefox)
+                [ -n "${FIREFOX:-}" ] || need firefox-esr firefox-esr
+                FIREFOX=${FIREFOX:-$(command -v firefox-esr)}
+                ;;
+        esac
+    done
     need node nodejs
     need npm npm
     modules=$ROOT/.tools/browser

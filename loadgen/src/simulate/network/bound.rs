@@ -8,8 +8,8 @@ use crate::ideal::{Bound, Job, serve};
 
 /// Returns the mean response time of SRPT on a fluid link of the shared one's rate, in ms, with
 /// round trips added. A request reaches the link half a round trip after the client asks, with a
-/// handshake one and a half. `None` where the rate changes, or is not the bottleneck, or where clients ask for one response
-/// after the other.
+/// handshake one and a half. `None` where the rate changes, or is not the bottleneck, or where
+/// clients ask for one response after the other.
 pub(super) fn srpt_ms(plan: &RunPlan) -> Option<f64> {
     let shared = plan.shared.as_ref()?;
     let rate = plan.named_bits_per_s?;

@@ -148,8 +148,8 @@ struct FullSpan {
     polls: u32,
     short: u32,
     arrived_bytes: f64,
-    /// The payload that TCP's pacing would have let out of the queue, as far as it would have arrived
-    /// by now; `on_way` has what would not have, by poll.
+    /// The payload that TCP's pacing would have let out of the queue, as far as it would have
+    /// arrived by now; `on_way` has what would not have, by poll.
     let_out_bytes: f64,
     on_way: VecDeque<(Time, f64)>,
     /// The bits that the pacer would have let go.

@@ -1115,6 +1115,23 @@ fn a_full_link_of_the_host_is_no_idle_one() {
 }
 
 #[test]
+fn packets_that_wait_for_their_own_time_hide_no_idle_link() {
+    // They leave as fast as TCP paces them, which is known after a quarter of a second.
+    let paced = HostSample {
+        pacing_bytes_per_s: 1_448_000,
+        ..HELD
+    };
+    for (polls, is_idle) in [(252, false), (253, true)] {
+        let mut gate = gate();
+        assert_eq!(hold(&mut gate, 1000..1000 + polls, paced), None);
+        gate.probes = ProbeSet::default();
+        gate.quiet = 0;
+        learn(&mut gate, 0.0, true);
+        assert_eq!(gate.quiet, if is_idle { 2 } else { 0 });
+    }
+}
+
+#[test]
 fn a_full_link_of_the_host_keeps_it_attentive() {
     for (host, rest) in [(HostSample::default(), Some(950 * MS)), (HELD, None)] {
         let mut gate = gate();

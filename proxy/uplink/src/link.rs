@@ -261,8 +261,8 @@ impl PacedLink {
         goes_on
     }
 
-    /// Changes the rate of the pacer. The caller must wake the tasks that are returned once the lock
-    /// is released.
+    /// Changes the rate of the pacer. The caller must wake the tasks that are returned once the
+    /// lock is released.
     #[must_use]
     fn apply_rate(&self, state: &mut State, rate_bits_per_s: u64) -> Vec<Waker> {
         let now = self.now();
@@ -294,8 +294,8 @@ impl PacedLink {
         Time::ZERO + instant.saturating_duration_since(self.epoch)
     }
 
-    /// Locks the state of the link. No code panics while it holds the lock; if one did, the queue is
-    /// still the best there is.
+    /// Locks the state of the link. No code panics while it holds the lock; if one did, the queue
+    /// is still the best there is.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -751,10 +751,16 @@ fn part_of_one_beside_twenty<'a>(
     let (peer, request) = open(proxy, true);
     one.add(peer, request);
     proxy.wait_metric(&["sprat_uplink_open_flows"], 21.0);
-    let before = [&many, &one].map(Downloads::read_bytes);
-    let since = || (many.read_bytes() - before[0], one.read_bytes() - before[1]);
-    wait_for("4 MB", || since().0 + since().1 >= 4_000_000);
-    let (many, one) = since();
+    let read_bytes = || (many.read_bytes(), one.read_bytes());
+    let wait_more = |mb: usize| {
+        let (of_many, of_one) = read_bytes();
+        let upto = of_many + of_one + mb * 1_000_000;
+        wait_for("megabytes", || read_bytes().0 + read_bytes().1 >= upto);
+        (read_bytes().0 - of_many, read_bytes().1 - of_one)
+    };
+    // What the many had in their sockets before the one came is read first.
+    wait_more(1);
+    let (many, one) = wait_more(4);
     let part = one as f64 / (many + one) as f64;
     println!("{part:.3} of the link for one download beside twenty");
     part

@@ -1021,7 +1021,7 @@ fn what_arrives_behind_a_lost_segment_is_carried_when_it_arrives() {
 
 #[test]
 fn what_the_sockets_held_before_the_search_does_not_bring_it_down() {
-    let mut gate = engaged(6e6, CARRIED);
+    let mut gate = engaged(CARRIED, 6e6);
     hold(&mut gate, 100_001..100_254, HELD);
     let found = gate.control.anchor_bits_per_s() as f64;
     assert!((found / CARRIED - SLOWER).abs() < 1e-3, "{found}");

@@ -64,7 +64,7 @@ background | 25 | alone | make background | DURATION_S=10 | background | light_r
 starvation | 8 | link | make starvation | VARIANTS=srpt DURATION_S=10 BARS=0 | starved | event_p99_ms<=50 head_max_ms<=1000 large_of_floor>=0.9 | proxy
 compare | 25 | link | make compare | REQUESTS=1000 | compared | srpt<=1.15 auto<=1.4 kernel_of_nginx<=0.4 srpt_goodput>=0.99 auto_goodput>=0.98 failed<=0 | proxy
 compare-networks | 30 | alone | ONLY="${NETWORKS:-all-2mbit-64k half-2mbit-64k none-rtt40 host-10-rtt* host-100-rtt10 beyond-10-64k change-20-6-20 own-and-shared}" REQUESTS=${REQUESTS:-2000} make compare-networks | NETWORKS=host-10-rtt40 REQUESTS=500 | networks | auto_of_better<=1.05 auto_of_named<=1.25 auto_goodput>=0.99 auto_largest<=1.3 failed<=0 | proxy
-find-rate | 10 | alone | TRAFFIC=requests make find-rate | CASES=10mbit STEP_S=5 | rates_found | never<=0 slowest_s<=10 | proxy
+find-rate | 5 | alone | STEP_S=${STEP_S:-10} make find-rate | CASES=10mbit STEP_S=5 | rates_found | never<=0 slowest_s<=10 | proxy
 compare-simulated | 3 | alone | RUNS="$RESULTS/../compare-networks/runs" make compare-simulated | | simulated_networks | networks>=6 | loadgen/src measure/src scheduler/src results/networks
 compare-tls | 8 | link | TLS=1 SYSTEMS='nginx sprat-srpt' make compare | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy
 compare-http2 | 10 | link | make compare-http2 | REQUESTS=1000 | compared | srpt<=1.3 failed<=0 | proxy

@@ -11,7 +11,8 @@
 #   FRESH=1                              from the beginning
 #   RESULTS=results/networks
 #
-# `named` is left out where the farm has no link of its own to name.
+# `named` is left out where the farm has no link of its own to name. `named-200` has a name
+# of 200% of the link's rate; any other number is as good.
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
@@ -58,6 +59,16 @@ network_down() {
     stop_process network 30
 }
 
+# percent RATE NUMBER: 11000kbit for 10mbit and 110.
+percent() {
+    local number=${1%%[a-z]*}
+    case $1 in
+        *mbit) echo "$((number * $2 * 10))kbit" ;;
+        *kbit) echo "$((number * $2 * 10))bit" ;;
+        *) die "a named rate is a whole number of mbit or kbit here, not $1" ;;
+    esac
+}
+
 # start SYSTEM NAMED INSTANCES: several instances of one system share its port.
 start() {
     local each file=$work/$1.conf
@@ -65,6 +76,7 @@ start() {
         nginx) lab_nginx "$([ "$3" = 1 ] || echo reuseport)" '' >"$file" ;;
         unlimited) lab_sprat unlimited srpt >"$file" ;;
         named) lab_sprat "$2" srpt >"$file" ;;
+        named-*) lab_sprat "$(percent "$2" "${1#named-}")" srpt >"$file" ;;
         auto) lab_sprat auto srpt >"$file" ;;
         *) die "there is no system $1" ;;
     esac
@@ -127,8 +139,8 @@ bounds() {
 summarise() {
     local each directory=$RUNS/$1/seed-$2 found=()
     # Those of former runs, too.
-    for each in nginx unlimited named auto; do
-        [ ! -e "$directory/$each.csv.gz" ] || found+=("$directory/$each.csv.gz")
+    for each in "$directory"/{nginx,unlimited,named,named-*,auto}.csv.gz; do
+        [ ! -e "$each" ] || found+=("$each")
     done
     [ ! -e "$directory/ideal-srpt.csv" ] || found+=("$directory/ideal-srpt.csv")
     "$target/sprat-loadgen" report --summary "${found[@]}" -o "$directory" >/dev/null
@@ -192,7 +204,7 @@ while IFS=, read -r name of load alone named arrivals instances; do
     fi
     for seed in $SEEDS; do
         for system in $SYSTEMS; do
-            [ "$system" != named ] || [ -n "$named" ] || continue
+            [[ $system != named* ]] || [ -n "$named" ] || continue
             [ ! -e "$RUNS/$name/seed-$seed/$system.csv.gz" ] || continue
             # An empty field would be lost between others.
             todo+=("$name $seed $system $of $load $alone ${named:--} $arrivals $instances")

@@ -312,16 +312,23 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsFd;
 
-    #[test]
-    fn tells_what_was_sent_and_acknowledged() {
+    /// Returns the two ends of a connection: the server has sent 5,000 bytes, and all of them are
+    /// acknowledged.
+    fn connection_that_has_carried_5000_bytes() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut server, _) = listener.accept().unwrap();
         server.write_all(&[7; 5000]).unwrap();
         client.read_exact(&mut [0; 5000]).unwrap();
-        // The answer carries the acknowledgement.
+        // The answer carries the acknowledgement. Until then it may be on its way.
         client.write_all(b"x").unwrap();
         server.read_exact(&mut [0; 1]).unwrap();
+        (server, client)
+    }
+
+    #[test]
+    fn tells_what_was_sent_and_acknowledged() {
+        let (server, _client) = connection_that_has_carried_5000_bytes();
         let info = tcp_info(&server).unwrap();
         assert_eq!(info.bytes_sent, 5000);
         assert_eq!(info.bytes_acked, 5000);
@@ -331,14 +338,7 @@ mod tests {
 
     #[test]
     fn what_has_arrived_over_loopback_is_not_in_the_host() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut server, _) = listener.accept().unwrap();
-        server.write_all(&[7; 5000]).unwrap();
-        client.read_exact(&mut [0; 5000]).unwrap();
-        // Until the answer, which carries the acknowledgement, it may be on its way.
-        client.write_all(b"x").unwrap();
-        server.read_exact(&mut [0; 1]).unwrap();
+        let (server, _client) = connection_that_has_carried_5000_bytes();
         assert_eq!(sent_memory(&server).unwrap(), 0);
     }
 

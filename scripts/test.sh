@@ -28,6 +28,10 @@ step() {
     say "== $name: $((SECONDS - began)) s"
 }
 
+check_scripts() {
+    printf '%s\0' scripts/*.sh | xargs -0 -n 8 -P "$(nproc)" shellcheck --severity=warning
+}
+
 run_tests() {
     local log status=0
     log=$(mktemp)
@@ -43,7 +47,7 @@ run_tests() {
     return "$status"
 }
 
-step "scripts" shellcheck --severity=warning scripts/*.sh
+step "scripts" check_scripts
 step "format" cargo fmt --all --check
 step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
 step "fuzz targets" cargo clippy --manifest-path fuzz/Cargo.toml --locked -- -D warnings

@@ -166,8 +166,8 @@ pub(crate) fn wrong_dependencies(packages: &[Package]) -> Vec<String> {
             ],
             "sprat-top" | "sprat-mutants" => &[],
             "sprat-import" => &["sprat-config"],
-            // The filters' tests drive what a user has: the origin, the clients.
-            "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen"],
+            // The filters' tests drive what a user has: the origin, the clients, the module.
+            "sprat-filter-e2e" => &["sprat-config", "sprat-loadgen", "sprat-envoy-module"],
             "sprat-measure" => &["sprat-scheduler"],
             "sprat-whatif" | "sprat-loadgen" => {
                 &["sprat-scheduler", "sprat-config", "sprat-measure"]

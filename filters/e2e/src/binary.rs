@@ -1,5 +1,6 @@
 //! The paths of Envoy's binary and of the filters built for it.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -49,53 +50,23 @@ fn last_line(output: &Output) -> anyhow::Result<String> {
     Ok(line.to_owned())
 }
 
-/// Builds a package of the workspace that is a `cdylib`, and returns the path of its library. Cargo
-/// does nothing if nothing has changed.
+/// Returns the path of the dynamic module's library, which Cargo has built beside the test that
+/// asks, as a package that it depends on. `SPRAT_FILTER_MODULE` names another one.
 ///
 /// # Errors
-/// When the package does not build, or is no `cdylib`.
-pub fn cdylib(package: &str) -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let output = Command::new(cargo)
-        .current_dir(checkout())
-        .args(["build", "--locked", "--message-format=json", "-p", package])
-        .stdin(Stdio::null())
-        .output()
-        .context("cannot run cargo")?;
-    if !output.status.success() {
-        bail!(
-            "{package} does not build:\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["reason"] == "compiler-artifact")
-        .filter(|message| {
-            let kinds = message["target"]["kind"].as_array();
-            let is_cdylib = kinds.is_some_and(|kinds| kinds.iter().any(|kind| kind == "cdylib"));
-            let manifest = message["manifest_path"].as_str().unwrap_or_default();
-            is_cdylib && Path::new(manifest).starts_with(checkout())
-        })
-        .flat_map(|message| message["filenames"].as_array().cloned().unwrap_or_default())
-        .filter_map(|file| file.as_str().map(PathBuf::from))
-        .find(|file| {
-            let extension = file.extension().and_then(|extension| extension.to_str());
-            matches!(extension, Some("so" | "dylib"))
-        })
-        .with_context(|| format!("{package} has no cdylib"))
-}
-
-/// Returns the path of the dynamic module's library, which is built if need be.
-/// `SPRAT_FILTER_MODULE` names another one.
-///
-/// # Errors
-/// When the module does not build.
+/// When the program that asks is no test of this package.
 pub fn module_filter() -> anyhow::Result<PathBuf> {
     static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     once(&BUILT, "SPRAT_FILTER_MODULE", || {
-        cdylib("sprat-envoy-module")
+        let file = format!("{DLL_PREFIX}sprat_envoy{DLL_SUFFIX}");
+        let beside = std::env::current_exe()?.with_file_name(file);
+        if !beside.exists() {
+            bail!(
+                "{} is missing: run `cargo test -p sprat-filter-e2e`",
+                beside.display()
+            );
+        }
+        Ok(beside)
     })
 }
 
@@ -159,8 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_build_is_told() {
-        let error = cdylib("sprat-no-such-package").unwrap_err().to_string();
-        assert!(error.contains("sprat-no-such-package"), "{error}");
+    fn the_module_is_beside_its_tests() {
+        assert!(module_filter().unwrap().is_file());
     }
 }

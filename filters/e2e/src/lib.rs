@@ -26,7 +26,7 @@ mod wasm;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-pub use binary::{cdylib, checkout, envoy_binary, module_filter, wasm_filter};
+pub use binary::{checkout, envoy_binary, module_filter, wasm_filter};
 pub use bootstrap::Bootstrap;
 pub use client::{Client, Protocol, Response};
 pub use envoy::Envoy;

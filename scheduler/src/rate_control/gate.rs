@@ -685,5 +685,4 @@ impl Gate {
 }
 
 #[cfg(test)]
-#[path = "gate/tests.rs"]
 mod tests;

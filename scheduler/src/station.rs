@@ -269,13 +269,14 @@ impl Station {
 
     /// Notes that the response to a request, of `bytes`, is over.
     pub fn finish(&mut self, now: Time, ticket: Ticket, bytes: u64) {
-        let RequestState::Running(_) = self.state(ticket) else {
+        let RequestState::Running(endpoint) = self.state(ticket) else {
             return;
         };
         self.catch_up(now);
         self.sizes.observe(bytes);
         self.learn(ticket, Size::Exact(bytes));
         self.drain.finished(now);
+        self.endpoints.drained(now, endpoint);
         self.leave(now, ticket, true);
     }
 

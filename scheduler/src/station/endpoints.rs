@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::config::StationConfig;
+use super::measures::DrainRate;
 use super::places::{Overcommit, PlaceBound};
 use super::priorities::Priorities;
 use super::work::{Sharing, Work};
@@ -47,6 +48,8 @@ struct Endpoint {
     requests: usize,
     work: Work,
     by_level: [u32; MAX_LEVELS],
+    /// The rate at which requests end at this endpoint.
+    drain: DrainRate,
     /// Whether the endpoint could not be reached.
     down: bool,
     /// The time at which the endpoint came back, while it starts slowly.
@@ -67,6 +70,7 @@ impl Endpoint {
             requests: 0,
             work: Work::new(by_work),
             by_level: [0; MAX_LEVELS],
+            drain: DrainRate::default(),
             down: false,
             since: None,
         }
@@ -290,9 +294,12 @@ impl Endpoints {
     }
 
     /// Notes that a request goes to an endpoint; `order` grows from one request to the next.
-    pub(super) fn start(&mut self, endpoint: usize, level: u8, bytes: u64, order: u64) {
+    pub(super) fn start(&mut self, now: Time, endpoint: usize, level: u8, bytes: u64, order: u64) {
         self.expect(endpoint, level, bytes);
         let endpoint = &mut self.endpoints[endpoint];
+        if endpoint.running == 0 {
+            endpoint.drain.resumed(now);
+        }
         endpoint.running += 1;
         endpoint.work.started(order);
     }
@@ -310,6 +317,16 @@ impl Endpoints {
         let endpoint = &mut self.endpoints[endpoint];
         endpoint.running -= 1;
         endpoint.work.ended(order, whole, &mut self.sharing);
+    }
+
+    /// Notes that the response to a request of an endpoint is over.
+    pub(super) fn drained(&mut self, now: Time, endpoint: usize) {
+        self.endpoints[endpoint].drain.finished(now);
+    }
+
+    /// Returns the rate at which requests end at an endpoint.
+    pub(super) fn drain(&self, endpoint: usize) -> &DrainRate {
+        &self.endpoints[endpoint].drain
     }
 
     /// Notes that a request waits for an endpoint.

@@ -149,7 +149,8 @@ impl Station {
         self.next_seq += 1;
         self.stats[slot.class].running += 1;
         let level = self.classes[slot.class].level;
-        self.endpoints.start(endpoint, level, slot.bytes, slot.seq);
+        self.endpoints
+            .start(now, endpoint, level, slot.bytes, slot.seq);
         if let Some(srq) = &mut self.srq
             && srq.start(now, ticket.slot(), slot)
         {
@@ -216,7 +217,12 @@ impl Station {
     pub(super) fn is_late(&self, queue: usize, ticket: Ticket) -> bool {
         let class = &self.classes[self.slots[ticket.slot()].class];
         let ahead = self.queues.ahead(queue, class.level);
-        let wait = self.drain.time_for(ahead);
+        let drain = match self.scope {
+            Scope::Cluster => &self.drain,
+            // The endpoint alone serves its queue.
+            Scope::Endpoint => self.endpoints.drain(queue),
+        };
+        let wait = drain.time_for(ahead);
         class
             .deadline
             .zip(wait)

@@ -138,6 +138,37 @@ fn late_ones_are_dropped_not_delayed() {
 }
 
 #[test]
+fn a_queue_of_one_endpoint_is_served_by_it_alone() {
+    let media = ClassSpec {
+        deadline: Some(ms(25)),
+        drop_late: true,
+        ..level(0)
+    };
+    let mut station = Station::new(StationConfig {
+        classes: vec![media],
+        scope: Scope::Endpoint,
+        ..config(2)
+    });
+    // One every 10 ms at each.
+    for n in 0..10 {
+        let both = [0; 2].map(|_| started(station.arrive(at(n * 10), &of_class(0))).0);
+        for ticket in both {
+            station.finish(at(n * 10 + 10), ticket, 1);
+        }
+    }
+    for _ in 0..2 {
+        started(station.arrive(at(100), &of_class(0)));
+    }
+    for _ in 0..6 {
+        waits(station.arrive(at(100), &of_class(0)));
+    }
+    assert_eq!([0, 1].map(|endpoint| station.load(endpoint).requests), [4, 4]);
+    // Three wait at each: 30 ms there, though both together serve one every 5 ms.
+    let late = station.arrive(at(100), &of_class(0));
+    assert_eq!(refused(late), RefusalReason::Late);
+}
+
+#[test]
 fn nobody_gives_way_to_one_who_would_be_late() {
     let media = ClassSpec {
         deadline: Some(ms(15)),

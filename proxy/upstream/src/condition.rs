@@ -8,6 +8,7 @@ use sprat_scheduler::Time;
 use sprat_scheduler::dispatch::EndpointSpec;
 use sprat_scheduler::health::{Cause, Change, Ejection, Health, Outcome};
 use sprat_scheduler::srq;
+use sprat_scheduler::station::Station;
 use tokio::time::Instant;
 
 use super::check::Failure;
@@ -230,6 +231,8 @@ impl SharedStation {
 
     /// Returns the state of the endpoints, breakers and retries at this moment.
     pub fn condition(&self) -> Condition {
+        // While no request waits, no timer has SRQ demote those in service.
+        self.decide(Station::expire);
         let mut decisions = self.lock();
         let decisions = &mut *decisions;
         let (station, health) = (&decisions.station, &decisions.health);
@@ -311,7 +314,8 @@ mod tests {
     use crate::station::Placed;
     use sprat_net::error::Reason;
     use sprat_scheduler::Size;
-    use sprat_scheduler::station::Arrival;
+    use sprat_scheduler::station::{Arrival, Ticket};
+    use tokio::time::advance;
 
     /// Makes the station of a cluster of one endpoint that is checked.
     fn station(endpoint: &str) -> Arc<SharedStation> {
@@ -376,8 +380,8 @@ mod tests {
         SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
     }
 
-    /// Serves a request whole.
-    fn serve(station: &Arc<SharedStation>) {
+    /// Begins to serve a request.
+    fn begin(station: &Arc<SharedStation>) -> Ticket {
         let arrival = Arrival {
             class: 0,
             size: Size::Unknown,
@@ -387,9 +391,28 @@ mod tests {
             channel_ahead: Duration::ZERO,
         };
         match station.arrive(&arrival, None) {
-            Ok(Placed::Now(ticket, _)) => station.finish(Instant::now(), ticket, 1),
+            Ok(Placed::Now(ticket, _)) => ticket,
             _ => panic!("there is a place"),
         }
+    }
+
+    /// Serves a request whole.
+    fn serve(station: &Arc<SharedStation>) {
+        let ticket = begin(station);
+        station.finish(Instant::now(), ticket, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_is_told_in_its_queue_though_no_other_comes() {
+        let station = with_queues(1, None).station;
+        begin(&station);
+        let told = || {
+            let stats = station.condition().queues.unwrap().stats;
+            (stats.members[..2].to_vec(), stats.moved[0])
+        };
+        assert_eq!(told(), (vec![1, 0], 0));
+        advance(Duration::from_millis(50)).await;
+        assert_eq!(told(), (vec![0, 1], 1));
     }
 
     #[test]

@@ -262,7 +262,7 @@ impl SharedStation {
     }
 
     /// Makes one decision, and wakes the tasks that it concerns.
-    fn decide<T>(&self, decide: impl FnOnce(&mut Station, Time) -> T) -> T {
+    pub(super) fn decide<T>(&self, decide: impl FnOnce(&mut Station, Time) -> T) -> T {
         self.change(|decisions, now| decide(&mut decisions.station, now))
     }
 

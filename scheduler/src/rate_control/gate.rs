@@ -204,7 +204,8 @@ pub struct Gate {
     noise_s: f32,
     /// The number of delays heard where no queue was to be expected.
     quiet: u32,
-    /// The time at which an acknowledgement last showed a delay.
+    /// The time at which an acknowledgement last showed a delay, or a full link of the host was
+    /// proven.
     learnt_at: Time,
     pulses: Pulses,
     attention: Attention,
@@ -595,6 +596,8 @@ impl Gate {
         let refuted = self.evidence.refuted(now, host_queue::LENGTH);
         let refuted = refuted.map_or(0.0, rate_of);
         if rate < AT_CEILING * self.ceiling_bits_per_s as f64 && refuted < REFUTED * rate {
+            // Acknowledgements have their time to tell delays: until now none was needed.
+            self.learnt_at = now;
             self.engage(now, rate);
         }
     }

@@ -100,10 +100,12 @@ pub(super) struct NetworkOutcome {
     /// The median response time in milliseconds.
     pub(super) median_ms: f64,
     pub(super) p99_ms: f64,
-    /// The mean response time of the smallest 80% by size; `largest1_ms` is that of the largest 1%.
+    /// The mean response time of the smallest 80% by size; `largest1_ms` is that of the largest 1%,
+    /// and of all if they have one size.
     pub(super) smallest80_ms: f64,
     pub(super) largest1_ms: f64,
-    /// The payload received until the last request came, over that time.
+    /// The payload received until the last request came, over that time; the throughput if clients
+    /// ask for one response after the other.
     pub(super) goodput_mbit_per_s: f64,
     /// Bytes of all bodies over the time from the first request to the last response's
     /// end: what a replay tells.

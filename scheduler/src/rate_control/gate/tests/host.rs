@@ -85,6 +85,28 @@ fn what_the_sockets_held_before_the_search_does_not_bring_it_down() {
 }
 
 #[test]
+fn acknowledgements_that_told_no_delay_before_have_their_time_to_do_so() {
+    let mut gate = gate();
+    for ms in 10_000..10_253 {
+        let first_sent = (ms - 9_990) * SEGMENT_BYTES;
+        gate.on_sent(at(ms), sent(1, first_sent, WIRE));
+        // Something was sent again since, so that it is not known what is acknowledged.
+        let sample = GateSample {
+            host: HELD,
+            repeated: 1,
+            ..sample(1, first_sent - 10 * SEGMENT_BYTES)
+        };
+        gate.on_poll(at(ms), &[sample], true);
+    }
+    assert!(gate.is_engaged());
+    let end = at(10_252) + DEAF;
+    gate.guide(end - NANO, true);
+    assert!(gate.is_engaged());
+    gate.guide(end, true);
+    assert!(!gate.is_engaged());
+}
+
+#[test]
 fn where_the_kernel_tells_nothing_of_the_host_nothing_is_proven() {
     let mut open = gate();
     assert_eq!(hold(&mut open, 1000..4000, HostSample::default()), None);

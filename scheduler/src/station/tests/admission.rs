@@ -162,7 +162,10 @@ fn a_queue_of_one_endpoint_is_served_by_it_alone() {
     for _ in 0..6 {
         waits(station.arrive(at(100), &of_class(0)));
     }
-    assert_eq!([0, 1].map(|endpoint| station.load(endpoint).requests), [4, 4]);
+    assert_eq!(
+        [0, 1].map(|endpoint| station.load(endpoint).requests),
+        [4, 4]
+    );
     // Three wait at each: 30 ms there, though both together serve one every 5 ms.
     let late = station.arrive(at(100), &of_class(0));
     assert_eq!(refused(late), RefusalReason::Late);

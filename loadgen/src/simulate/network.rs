@@ -67,7 +67,8 @@ pub(super) struct SimulatedNetworkArgs {
     /// The rate that is given to the systems `named` and `watched` at a --topology
     #[arg(long, value_name = "RATE", requires = "topology", value_parser = parse_bit_rate)]
     named: Option<u64>,
-    /// Ways to serve: fair, unlimited, named, auto, gate, or a rate
+    /// Ways to serve: fair, unlimited, named, watched, auto, search, a rate such as 11mbit,
+    /// watched-11mbit, clients-100 (per cent of each client's own rate), or clients-auto
     #[arg(long, value_name = "SYSTEM", value_delimiter = ',', default_values_t = System::USUAL)]
     systems: Vec<System>,
     /// Number of requests in a run

@@ -2,6 +2,7 @@
 //! how far the clients have come, and sets the rate by it. The core's [`Gate`] decides; this
 //! thread asks.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io;
 use std::mem;
@@ -12,7 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use sprat_net::sys::{TcpInfo, sent_memory, tcp_info};
-use sprat_scheduler::rate_control::gate::{Found, Gate, GateConfig, GateSample, HostSample, Sent};
+use sprat_scheduler::rate_control::gate::{
+    Found, Gate, GateConfig, GateSample, Gone, HostSample, Sent, Told,
+};
 use sprat_scheduler::{Control, Time, WireCost, Write};
 
 use super::ledger::left;
@@ -109,8 +112,7 @@ struct Socket {
     cost: WireCost,
     written: u64,
     written_at: Time,
-    /// The wire bytes that the gate was told of.
-    told: u64,
+    told: Told,
     /// Whether bytes were waiting in the socket when the kernel was last asked.
     is_held: bool,
 }
@@ -128,6 +130,17 @@ pub(crate) struct Writer<'a> {
     pub(super) bytes: u64,
     pub(super) cost: WireCost,
     pub(super) fd: BorrowedFd<'a>,
+    pub(super) passed_over: &'a Cell<PassedOver>,
+}
+
+/// How far a gate was told of a connection's bytes as they were written, while its socket was not
+/// followed. Whoever follows it later must not tell of them again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PassedOver {
+    /// The number of the search that was told.
+    search: u64,
+    /// The bytes that the socket had taken by then.
+    written: u64,
 }
 
 impl AutoRate {
@@ -154,10 +167,11 @@ impl AutoRate {
         if self.rests.load(Relaxed) {
             return;
         }
+        let search = self.searches.load(Relaxed);
         if !self.is_engaged.load(Relaxed) {
             let mut followed = self.lock();
             if !followed.may_ask(now) {
-                return followed.pass_over(now, writer);
+                return followed.pass_over(now, search, writer);
             }
         }
         // Without the lock: it is a system call.
@@ -166,7 +180,7 @@ impl AutoRate {
         };
         let mut followed = self.lock();
         let was_idle = followed.sockets.is_empty();
-        if followed.follow(now, writer, &info) {
+        if followed.follow(now, search, writer, &info) {
             let write = Write {
                 socket: writer.socket,
                 network: writer.network,
@@ -177,7 +191,7 @@ impl AutoRate {
             followed.report(now, writer.socket, &info);
         } else {
             // The link carries it, too: without, it would be taken for slower than it is.
-            followed.pass_over(now, writer);
+            followed.pass_over(now, search, writer);
         }
         if was_idle && !followed.sockets.is_empty() {
             self.written.notify_one();
@@ -372,12 +386,15 @@ impl Followed {
     }
 
     /// Notes what a socket has taken that is not asked about, as if it had left at once.
-    fn pass_over(&mut self, now: Time, writer: &Writer<'_>) {
+    fn pass_over(&mut self, now: Time, search: u64, writer: &Writer<'_>) {
+        let written = writer.written;
         let wire_bytes = writer.cost.segment_bytes(writer.bytes);
         if let Some(socket) = self.sockets.get_mut(&writer.socket) {
-            socket.written = writer.written;
+            socket.written = written;
             socket.written_at = now;
-            socket.told += wire_bytes;
+            socket.told.pass_over(wire_bytes);
+        } else {
+            writer.passed_over.set(PassedOver { search, written });
         }
         match self.events.last_mut() {
             Some((at, Event::Overhead(sum))) if now.since(*at) < TOGETHER => *sum += wire_bytes,
@@ -386,7 +403,7 @@ impl Followed {
     }
 
     /// Notes that a socket has taken bytes; returns whether it is followed.
-    fn follow(&mut self, now: Time, writer: &Writer<'_>, info: &TcpInfo) -> bool {
+    fn follow(&mut self, now: Time, search: u64, writer: &Writer<'_>, info: &TcpInfo) -> bool {
         if let Some(socket) = self.sockets.get_mut(&writer.socket) {
             socket.written = writer.written;
             socket.written_at = now;
@@ -399,18 +416,19 @@ impl Followed {
         let Ok(fd) = writer.fd.try_clone_to_owned() else {
             return false;
         };
-        // What left before this write is no news.
-        let gone = Gone::of(writer.cost, writer.written, info);
-        let first_sent = gone.first_sent;
-        let new = (first_sent + writer.bytes).saturating_sub(writer.written);
-        let own = writer.cost.segment_bytes(new.min(first_sent));
+        let Writer { cost, written, .. } = *writer;
+        let passed_over = match writer.passed_over.get() {
+            own if own.search == search => own.written,
+            _ => 0,
+        };
+        let gone = gone(cost, written, info);
         let socket = Socket {
             fd: Arc::new(fd),
             network: writer.network,
-            cost: writer.cost,
-            written: writer.written,
+            cost,
+            written,
             written_at: now,
-            told: gone.wire_bytes.saturating_sub(own),
+            told: Told::begin(cost, gone, written, writer.bytes, passed_over),
             is_held: false,
         };
         self.sockets.insert(writer.socket, socket);
@@ -423,19 +441,19 @@ impl Followed {
             return;
         };
         followed.is_held = info.notsent_bytes > 0;
-        let gone = Gone::of(followed.cost, followed.written, info);
+        let gone = gone(followed.cost, followed.written, info);
+        let Some(news) = followed.told.report(gone) else {
+            return;
+        };
         let sent = Sent {
             socket,
             network: followed.network,
             first_sent: gone.first_sent,
             bytes_acked: info.bytes_acked,
             repeated: info.total_retrans,
-            wire_bytes: gone.wire_bytes.saturating_sub(followed.told),
+            news,
         };
-        followed.told = followed.told.max(gone.wire_bytes);
-        if sent.wire_bytes > 0 {
-            self.tell(now, Event::Sent(sent));
-        }
+        self.tell(now, Event::Sent(sent));
     }
 
     fn tell(&mut self, now: Time, event: Event) {
@@ -444,7 +462,7 @@ impl Followed {
         }
         let wire_bytes = match event {
             Event::Wrote(_) => return,
-            Event::Sent(sent) => sent.wire_bytes,
+            Event::Sent(sent) => sent.news.wire_bytes,
             Event::Overhead(wire_bytes) => wire_bytes,
         };
         if let Some((_, Event::Overhead(sum))) = self.events.last_mut() {
@@ -495,27 +513,17 @@ impl Followed {
     }
 }
 
-/// The bytes that have left a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Gone {
-    /// The bytes of the stream that have left, each counted once.
-    first_sent: u64,
-    wire_bytes: u64,
-}
-
-impl Gone {
-    /// Returns what has left a socket that has taken `written` bytes. TCP counts a packet as sent
-    /// before the host's queue takes it. One that the queue refuses is counted again with each try,
-    /// and still among the bytes that were not sent.
-    fn of(cost: WireCost, written: u64, info: &TcpInfo) -> Self {
-        let counted = info.bytes_sent.saturating_sub(info.bytes_retrans);
-        let taken = written.saturating_sub(u64::from(info.notsent_bytes));
-        let first_sent = counted.min(taken.max(info.bytes_acked));
-        let refused = cost.segment_bytes(counted - first_sent);
-        Self {
-            first_sent,
-            wire_bytes: left(cost, info).saturating_sub(refused),
-        }
+/// Returns what has left a socket that has taken `written` bytes. TCP counts a packet as sent
+/// before the host's queue takes it. One that the queue refuses is counted again with each try, and
+/// still among the bytes that were not sent.
+fn gone(cost: WireCost, written: u64, info: &TcpInfo) -> Gone {
+    let counted = info.bytes_sent.saturating_sub(info.bytes_retrans);
+    let taken = written.saturating_sub(u64::from(info.notsent_bytes));
+    let first_sent = counted.min(taken.max(info.bytes_acked));
+    let refused = cost.segment_bytes(counted - first_sent);
+    Gone {
+        first_sent,
+        wire_bytes: left(cost, info).saturating_sub(refused),
     }
 }
 
@@ -617,6 +625,18 @@ mod tests {
 
     /// Writes `bytes` to a socket, and notes them as a connection's gauge would.
     fn write(auto: &AutoRate, now: Time, key: u64, socket: &mut TcpStream, bytes: u64, all: u64) {
+        write_on(auto, now, key, socket, bytes, all, &Cell::default());
+    }
+
+    fn write_on(
+        auto: &AutoRate,
+        now: Time,
+        key: u64,
+        socket: &mut TcpStream,
+        bytes: u64,
+        all: u64,
+        passed_over: &Cell<PassedOver>,
+    ) {
         socket.write_all(&vec![b'x'; bytes as usize]).unwrap();
         let writer = Writer {
             socket: key,
@@ -625,6 +645,7 @@ mod tests {
             bytes,
             cost: COST,
             fd: socket.as_fd(),
+            passed_over,
         };
         auto.on_write(now, all, &writer);
     }
@@ -646,7 +667,7 @@ mod tests {
         let followed = auto.lock();
         let wire_bytes = |event: &Event| match event {
             Event::Wrote(_) => 0,
-            Event::Sent(sent) => sent.wire_bytes,
+            Event::Sent(sent) => sent.news.wire_bytes,
             Event::Overhead(wire_bytes) => *wire_bytes,
         };
         followed
@@ -735,7 +756,7 @@ mod tests {
                 cost: COST,
                 written: 1,
                 written_at: ms(1),
-                told: 0,
+                told: Told::default(),
                 is_held: false,
             };
             auto.lock().sockets.insert(key, own);
@@ -746,29 +767,71 @@ mod tests {
         assert_eq!(told(&auto), COST.segment_bytes(1000));
     }
 
+    /// Fills a socket, tells `search` of what it has taken, and follows the socket in the present
+    /// search until all has arrived. Returns the part of these bytes that was told then.
+    fn told_again(search: u64) -> f64 {
+        let auto = AutoRate::new();
+        let (mut socket, mut client) = connected();
+        let mut all = 0;
+        socket.set_nonblocking(true).unwrap();
+        while let Ok(bytes) = socket.write(&[b'x'; 1 << 16]) {
+            all += bytes as u64;
+        }
+        let passed_over = Cell::default();
+        let writer = |bytes: u64| Writer {
+            socket: 1,
+            network: 1,
+            written: all,
+            bytes,
+            cost: COST,
+            fd: socket.as_fd(),
+            passed_over: &passed_over,
+        };
+        auto.lock().pass_over(ms(1), search, &writer(all));
+        let told_before = told(&auto);
+        assert_eq!(told_before, COST.segment_bytes(all));
+        auto.on_write(ms(2), all, &writer(0));
+        client.read_exact(&mut vec![0; all as usize]).unwrap();
+        // The last acknowledgement may take a moment.
+        while !auto.lock().sockets.is_empty() {
+            let info = tcp_info(&socket).unwrap();
+            auto.lock().report(ms(60), 1, &info);
+            ask(&auto, ms(60));
+        }
+        (told(&auto) - told_before) as f64 / all as f64
+    }
+
+    #[test]
+    fn what_was_told_as_it_was_written_is_not_told_again_when_it_leaves() {
+        // Loopback's segments are longer than was taken when they were written.
+        assert_eq!(told_again(0), 0.0);
+        // Another search was told nothing.
+        assert!(told_again(7) > 0.1);
+    }
+
     #[test]
     fn what_the_hosts_queue_refuses_has_not_left() {
-        let gone = |bytes_sent: u64, notsent_bytes: u32, bytes_retrans: u64| {
+        let left = |bytes_sent: u64, notsent_bytes: u32, bytes_retrans: u64| {
             let info = TcpInfo {
                 bytes_sent,
                 notsent_bytes,
                 bytes_retrans,
                 ..TcpInfo::default()
             };
-            Gone::of(COST, 14_480, &info)
+            gone(COST, 14_480, &info)
         };
-        let sent = gone(5_792, 8_688, 0);
+        let sent = left(5_792, 8_688, 0);
         assert_eq!(sent.first_sent, 5_792);
         // Two segments were refused, twice.
-        assert_eq!(gone(5_792 + 2 * 2_896, 8_688, 0), sent);
-        let again = gone(5_792 + 1_448, 8_688, 1_448);
+        assert_eq!(left(5_792 + 2 * 2_896, 8_688, 0), sent);
+        let again = left(5_792 + 1_448, 8_688, 1_448);
         assert_eq!(again.first_sent, 5_792);
         assert_eq!(
             again.wire_bytes,
             sent.wire_bytes + COST.segment_bytes(1_448)
         );
         // A writer that has not told yet what the socket has taken.
-        assert_eq!(gone(14_480, 14_480, 0).first_sent, 0);
+        assert_eq!(left(14_480, 14_480, 0).first_sent, 0);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use sprat_scheduler::{FlowId, GroupId, WireCost};
 use tokio::net::TcpStream;
 
 use super::acknowledged::{Delivery, Unacknowledged};
-use super::auto::Writer;
+use super::auto::{PassedOver, Writer};
 use super::flush::FlushGate;
 use super::ledger::{Ledger, SYN_ACK_OPTIONS, counted};
 use super::link::WorkerLink;
@@ -43,6 +43,7 @@ pub struct SocketGauge {
     network: u64,
     /// The bytes that the socket has taken, and the responses that are still on their way.
     unacknowledged: Rc<Unacknowledged>,
+    passed_over: Cell<PassedOver>,
     /// The group of an HTTP/2 connection's streams on the uplink.
     group: OnceCell<GroupId>,
     /// The flows that need one of their class's places, those that are over maybe among them.
@@ -69,6 +70,7 @@ impl SocketGauge {
             socket: worker.next_socket(),
             network: network(stream),
             unacknowledged: Unacknowledged::new(stream.as_raw_fd()),
+            passed_over: Cell::default(),
             group: OnceCell::new(),
             placed: RefCell::default(),
             chunks: Cell::new(0),
@@ -166,6 +168,7 @@ impl SocketGauge {
             bytes: written,
             cost: self.cost.get(),
             fd: socket,
+            passed_over: &self.passed_over,
         });
     }
 

@@ -21,6 +21,7 @@ mod evidence;
 mod host_queue;
 mod probes;
 mod pulses;
+mod told;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ pub use host_queue::HostSample;
 use host_queue::{FullLink, HostQueue, Look};
 use probes::{Probe, ProbeSet};
 use pulses::Pulses;
+pub use told::{Gone, News, Sent, Told};
 use windows::{DelayWindow, Delivered};
 
 /// The most sockets asked for in one poll.
@@ -122,24 +124,6 @@ pub struct Found {
     pub queue: Duration,
 }
 
-/// A report that bytes of a socket have left the host.
-#[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    /// The number of the socket, as in [`Write::socket`].
-    pub socket: u64,
-    /// The client's network, as in [`Write::network`].
-    pub network: u64,
-    /// The stream's bytes that have left, each counted once: `tcpi_bytes_sent -
-    /// tcpi_bytes_retrans`.
-    pub first_sent: u64,
-    /// The bytes acknowledged at the same moment, the kernel's `tcpi_bytes_acked`.
-    pub bytes_acked: u64,
-    /// The segments sent again, the kernel's `tcpi_total_retrans`.
-    pub repeated: u32,
-    /// The wire bytes that have left since the socket's last report, those sent again included.
-    pub wire_bytes: u64,
-}
-
 /// The kernel's figures of a socket (`TCP_INFO`).
 #[derive(Clone, Copy, Debug)]
 pub struct GateSample {
@@ -178,6 +162,8 @@ struct Socket {
     network: u64,
     sent: u64,
     acked: u64,
+    /// The position up to which the host's queue counts bytes as under way, or did.
+    begun: u64,
     /// The bytes that have arrived, also behind one that has not.
     arrived: u64,
     reported_at: Time,
@@ -292,11 +278,16 @@ impl Gate {
     /// Notes that bytes of a socket have left the host. A driver calls it after each write, and at
     /// each poll for sockets that hold bytes back.
     pub fn on_sent(&mut self, now: Time, sent: Sent) {
-        if sent.wire_bytes == 0 {
+        let News {
+            wire_bytes,
+            left_before,
+            passed_over,
+        } = sent.news;
+        if wire_bytes == 0 {
             return;
         }
-        self.bank.send(now, sent.wire_bytes, self.clip_s());
-        self.host_queue.send(sent.wire_bytes);
+        self.bank.send(now, wire_bytes, self.clip_s());
+        self.host_queue.send(wire_bytes);
         let room = self.sockets.len() < SOCKETS_MAX;
         let socket = match self.sockets.get_mut(&sent.socket) {
             Some(socket) => socket,
@@ -304,7 +295,8 @@ impl Gate {
                 network: sent.network,
                 sent: sent.bytes_acked,
                 acked: sent.bytes_acked,
-                arrived: sent.bytes_acked,
+                begun: sent.bytes_acked.max(left_before).max(passed_over),
+                arrived: sent.bytes_acked.max(passed_over),
                 reported_at: now,
                 looked_at: now,
             }),
@@ -316,7 +308,9 @@ impl Gate {
         if new == 0 {
             return;
         }
-        self.host_queue.begin(new);
+        let begun = sent.first_sent.saturating_sub(socket.begun);
+        socket.begun += begun;
+        self.host_queue.begin(begun);
         let client = self.clients.get(now, sent.network);
         let before = client.unacked_bytes;
         client.unacked_bytes += new;
@@ -327,10 +321,9 @@ impl Gate {
             repeated: sent.repeated,
             sent_at: now,
             is_clean: before <= CLEAN_BYTES,
-            is_big: sent.wire_bytes >= BIG_BYTES,
+            is_big: wire_bytes >= BIG_BYTES,
         };
-        self.probes
-            .push(probe, || self.bank.predict(sent.wire_bytes));
+        self.probes.push(probe, || self.bank.predict(wire_bytes));
     }
 
     /// Forgets a socket that is gone, or will not be asked about again.

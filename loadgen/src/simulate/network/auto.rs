@@ -4,8 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use sprat_scheduler::rate_control::gate::{Gate, GateConfig, GateSample, HostSample, Sent};
-use sprat_scheduler::{RateControl, RateControlConfig, SocketSample, Time, Write};
+use sprat_scheduler::rate_control::gate::{
+    Gate, GateConfig, GateSample, Gone, HostSample, Sent, Told,
+};
+use sprat_scheduler::{RateControl, RateControlConfig, SocketSample, Time, WireCost, Write};
 
 use super::connection::Connection;
 use super::wire::BARE_BYTES;
@@ -37,7 +39,7 @@ const OTHERS_MAX: usize = 32;
 const SEEN_TO_AFTER: Duration = Duration::from_millis(50);
 
 /// The kernel's memory for a packet of one full segment, in bytes.
-const PACKET_MEMORY_BYTES: u64 = 2304;
+const PACKET_MEMORY_BYTES: u64 = 2728;
 
 /// The search that sets the rate, with or without a gate.
 #[expect(clippy::large_enum_variant, reason = "there is one of it in a run")]
@@ -117,26 +119,34 @@ impl AutoRate {
         }
     }
 
-    /// Notes that bytes were written to a connection's socket. Returns the time of the thread's
+    /// Notes that `bytes` were written to a connection's socket. Returns the time of the thread's
     /// next poll, if the write wakes it.
     pub(super) fn wrote(
         &mut self,
         now: Time,
         c: u32,
         connection: &mut Connection,
+        bytes: u64,
         position: u64,
     ) -> Option<Time> {
         if now < self.rests_until {
-            // What leaves meanwhile is no news later.
-            connection.outlet.told = wire_bytes(connection);
             return None;
         }
         let socket = u64::from(c);
         let slept = self.followed.is_empty();
-        if self.followed.len() >= SOCKETS_MAX && !self.followed.contains_key(&socket) {
-            return None;
-        }
         let written = connection.sender.written();
+        if !self.followed.contains_key(&socket) {
+            let cost = WireCost::ETHERNET_IPV4;
+            let passed_over = &mut connection.outlet.passed_over;
+            if self.followed.len() >= SOCKETS_MAX {
+                *passed_over = written;
+                self.overhead(now, cost.segment_bytes(bytes));
+                return None;
+            }
+            let passed_over = *passed_over;
+            connection.outlet.told =
+                Told::begin(cost, gone(connection), written, bytes, passed_over);
+        }
         self.followed.insert(socket, (written, now));
         let write = Write {
             socket,
@@ -261,27 +271,31 @@ impl AutoRate {
     }
 }
 
-/// Returns the bytes that the wire has carried of a connection's segments.
-fn wire_bytes(connection: &Connection) -> u64 {
+/// Returns what has left a connection's socket.
+fn gone(connection: &Connection) -> Gone {
     let counters = connection.sender.counters();
-    counters.bytes_sent + counters.segments * BARE_BYTES
+    Gone {
+        first_sent: counters.bytes_sent - counters.bytes_again,
+        wire_bytes: counters.bytes_sent + counters.segments * BARE_BYTES,
+    }
 }
 
 /// Tells a gate which bytes of a connection have left since it was last told.
 fn report(gate: &mut Gate, now: Time, c: u32, connection: &mut Connection) {
-    let counters = connection.sender.counters();
     connection.outlet.is_held = connection.sender.unsent() > 0;
-    let wire_bytes = wire_bytes(connection);
-    let told = std::mem::replace(&mut connection.outlet.told, wire_bytes);
+    let gone = gone(connection);
+    let Some(news) = connection.outlet.told.report(gone) else {
+        return;
+    };
     gate.on_sent(
         now,
         Sent {
             socket: u64::from(c),
             network: u64::from(connection.client),
-            first_sent: counters.bytes_sent - counters.bytes_again,
+            first_sent: gone.first_sent,
             bytes_acked: connection.sender.acked(),
-            repeated: counters.again as u32,
-            wire_bytes: wire_bytes - told,
+            repeated: connection.sender.counters().again as u32,
+            news,
         },
     );
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use sprat_scheduler::rate_control::gate::Told;
 use sprat_scheduler::{FlowId, Time};
 
 use super::congestion::Algorithm;
@@ -142,8 +143,10 @@ pub(super) struct Outlet {
     /// Bytes written since the kernel was last asked what it sent.
     pub(super) moved: u64,
     pub(super) settled_at: Time,
-    /// Wire bytes of the connection that a gate was told of.
-    pub(super) told: u64,
+    /// The account of what a gate was told of the connection while it was followed.
+    pub(super) told: Told,
+    /// The bytes written up to which a gate was told as they were, while it was not.
+    pub(super) passed_over: u64,
     /// Whether the connection held bytes back when the gate was last told.
     pub(super) is_held: bool,
 }

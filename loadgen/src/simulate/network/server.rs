@@ -137,12 +137,13 @@ impl Paced {
         connection.outlet.left = bytes;
     }
 
-    /// Notes that bytes were written to a connection's socket.
+    /// Notes that `bytes` were written to a connection's socket.
     pub(super) fn wrote(
         &mut self,
         now: Time,
         c: u32,
         connection: &mut Connection,
+        bytes: u64,
         events: &mut Events,
     ) {
         let outlet = &connection.outlet;
@@ -152,7 +153,7 @@ impl Paced {
         }
         if let Some(auto) = &mut self.auto {
             let position = self.desk.egress().stats().wire_bytes;
-            if let Some(at) = auto.wrote(now, c, connection, position) {
+            if let Some(at) = auto.wrote(now, c, connection, bytes, position) {
                 self.poll_alarm
                     .set(events, Some(at), Event::Poll(self.number));
             }

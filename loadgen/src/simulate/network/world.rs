@@ -555,7 +555,7 @@ impl<'a> World<'a> {
         };
         let connection = &mut self.connections[c as usize];
         if written > 0 {
-            paced.wrote(self.now, c, connection, &mut self.events);
+            paced.wrote(self.now, c, connection, written, &mut self.events);
         }
         if connection.outlet.pending > 0 {
             return;

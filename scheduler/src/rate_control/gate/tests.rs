@@ -29,7 +29,10 @@ fn sent(socket: u64, first_sent: u64, wire_bytes: u64) -> Sent {
         first_sent,
         bytes_acked: 0,
         repeated: 0,
-        wire_bytes,
+        news: News {
+            wire_bytes,
+            ..News::default()
+        },
     }
 }
 

@@ -76,6 +76,64 @@ fn what_arrives_behind_a_lost_segment_is_carried_when_it_arrives() {
     assert!(found.abs_diff(CARRIED as u64) <= 1, "{found}");
 }
 
+/// Holds a link of the host for a quarter of a second, with what `interrupt` adds in the middle of
+/// it; returns the link's rate as the gate has it then.
+fn found_despite(
+    mut interrupt: impl FnMut(&mut Gate, u64, &mut Sent, &mut Vec<GateSample>),
+) -> u64 {
+    let mut gate = gate();
+    for ms in 1000..1253 {
+        assert!(!gate.is_engaged(), "{ms}");
+        let first_sent = (ms - 990) * SEGMENT_BYTES;
+        let mut sent = sent(1, first_sent, WIRE);
+        let mut samples = vec![GateSample {
+            host: HELD,
+            ..sample(1, first_sent - 10 * SEGMENT_BYTES)
+        }];
+        interrupt(&mut gate, ms, &mut sent, &mut samples);
+        gate.on_sent(at(ms), sent);
+        gate.on_poll(at(ms), &samples, false);
+    }
+    assert!(gate.is_engaged());
+    gate.control.anchor_bits_per_s()
+}
+
+#[test]
+fn what_was_under_way_when_a_socket_became_known_is_carried_when_it_arrives() {
+    // The driver gives the socket up, and follows it again.
+    let found = found_despite(|gate, ms, sent, _| {
+        if ms == 1100 {
+            gate.on_close(1);
+            sent.bytes_acked = sent.first_sent - 11 * SEGMENT_BYTES;
+            sent.news.left_before = sent.first_sent - SEGMENT_BYTES;
+        }
+    });
+    assert!(found.abs_diff(CARRIED as u64) <= 1, "{found}");
+}
+
+#[test]
+fn what_was_passed_over_is_not_carried_again() {
+    const BEFORE: u64 = 100 * SEGMENT_BYTES;
+    // Before the link was full the gate was told of what another socket had taken.
+    let found = found_despite(|gate, ms, _, samples| {
+        if ms == 1000 {
+            gate.on_overhead(at(ms), 100 * WIRE);
+        }
+        if ms < 1100 {
+            return;
+        }
+        if ms == 1100 {
+            let mut other = sent(2, BEFORE + 1, 67);
+            other.news.passed_over = BEFORE;
+            gate.on_sent(at(ms), other);
+        }
+        // It arrives by and by.
+        samples.push(sample(2, BEFORE.min((ms - 1099) * SEGMENT_BYTES)));
+    });
+    // A packet of 67 bytes within a quarter of a second.
+    assert!(found.abs_diff(CARRIED as u64) < 4000, "{found}");
+}
+
 #[test]
 fn what_the_sockets_held_before_the_search_does_not_bring_it_down() {
     let mut gate = engaged(CARRIED, 6e6);

@@ -135,12 +135,9 @@ impl Bed {
             self.gate.on_sent(
                 now,
                 Sent {
-                    socket,
                     network: client,
-                    first_sent: written,
                     bytes_acked: self.acked.get(&socket).copied().unwrap_or(0),
-                    repeated: 0,
-                    wire_bytes: wire,
+                    ..sent(socket, written, wire)
                 },
             );
             for segment in 0..segments {
@@ -346,12 +343,8 @@ fn memory_is_bounded() {
         gate.on_sent(
             now,
             Sent {
-                socket,
                 network: socket,
-                first_sent: 1000,
-                bytes_acked: 0,
-                repeated: 0,
-                wire_bytes: 1066,
+                ..sent(socket, 1000, 1066)
             },
         );
     }

@@ -20,6 +20,11 @@ const SEGMENT: u64 = 1514;
 
 const MBIT: f64 = 1e6;
 
+/// The bytes of each download of a client that asks for one after the other, and the most downloads
+/// of a run.
+const DOWNLOAD_BYTES: u64 = 500_000;
+const DOWNLOADS_MAX: usize = 400;
+
 /// A network, before a seed decides which client asks when.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Network {

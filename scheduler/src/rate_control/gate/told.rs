@@ -75,6 +75,12 @@ impl Told {
         self.wire_bytes += wire_bytes;
     }
 
+    /// Notes that the gate learns of the last report's wire bytes by
+    /// [`on_overhead`](super::Gate::on_overhead) alone, as it does of what comes too fast.
+    pub fn reported_as_overhead(&mut self) {
+        self.passed_over = self.first_sent;
+    }
+
     /// Returns what is to be reported, if anything is.
     pub fn report(&mut self, gone: Gone) -> Option<News> {
         let news = News {
@@ -146,6 +152,14 @@ mod tests {
         assert_eq!(told.report(gone(12)), news(2, 7, 10));
         told.pass_over(COST.segment_bytes(SEGMENT_BYTES));
         assert_eq!(told.report(gone(14)), news(1, 12, 10));
+    }
+
+    #[test]
+    fn what_was_reported_as_overhead_was_passed_over() {
+        let mut told = begin(gone(12), 12, 2, 0);
+        assert_eq!(told.report(gone(12)), news(2, 10, 0));
+        told.reported_as_overhead();
+        assert_eq!(told.report(gone(13)), news(1, 12, 12));
     }
 
     #[test]

@@ -5,18 +5,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{
-    Algorithm, ClientGroup, MBIT, Network, SEGMENT, Traffic, link, queue_bytes, queue_packets,
+    Algorithm, ClientGroup, DOWNLOAD_BYTES, DOWNLOADS_MAX, LinkSettings, MBIT, Network, SEGMENT,
+    Traffic, link, queue_bytes, queue_packets, rates,
 };
-use super::{LinkSettings, rates};
 use crate::links::{QueueBound, QueueSettings, RedSettings};
 
 /// A queue of 100 packets, as in the lab.
 const LAB_PACKETS: u64 = 100;
-
-/// The bytes of each download of a client that asks for one after the other, and the most downloads
-/// of a run.
-const DOWNLOAD_BYTES: u64 = 500_000;
-const DOWNLOADS_MAX: usize = 400;
 
 /// The queue of a client's own link, in bytes.
 const OWN_QUEUE: u64 = 64 << 10;

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use super::{
-    Algorithm, ClientGroup, LinkSettings, MBIT, Network, SEGMENT, Traffic, link, log_uniform,
-    queue_bytes, rates,
+    Algorithm, ClientGroup, DOWNLOAD_BYTES, DOWNLOADS_MAX, LinkSettings, MBIT, Network, SEGMENT,
+    Traffic, link, log_uniform, queue_bytes, queue_packets, rates,
 };
 use crate::links::{QueueBound, QueueSettings, RedSettings};
 use crate::workload::Dice;
+
+/// The most that clients behind links of their own ask for together, in Mbit/s.
+const OFFERED_MOST_MBIT: f64 = 500.0;
 
 /// The place where queues form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,31 +33,25 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
     let mbit = log_uniform(&mut dice, &(1.0..=300.0));
     let load = match dice.uniform() {
         u if u < 0.1 => 1.2,
-        u => 0.4 + 0.6 * u,
+        u => 0.3 + 0.7 * (u - 0.1) / 0.9,
     };
     let groups = 1 + dice.below(3);
     let groups: Vec<ClientGroup> = (0..groups)
         .map(|_| group(&mut dice, bottleneck, mbit))
         .collect();
     let idle = matches!(bottleneck, Bottleneck::Own | Bottleneck::Nowhere);
-    let mut shared = match idle {
-        true => link(20.0 * mbit + 1000.0, queue_bytes(1000 * SEGMENT)),
-        false => link(mbit, queue(&mut dice, mbit)),
-    };
     let offered = match bottleneck {
-        Bottleneck::Own => {
-            let own: f64 = groups.iter().map(capacity_mbit).fold(f64::MAX, f64::min);
-            own * load.min(0.95)
-        }
-        Bottleneck::Both => {
-            let own: f64 = groups.iter().map(capacity_mbit).fold(f64::MAX, f64::min);
-            own.min(mbit) * load
-        }
+        Bottleneck::Own => own_mbit(&groups).min(OFFERED_MOST_MBIT) * load.min(0.95),
+        Bottleneck::Both => own_mbit(&groups).min(mbit) * load,
         Bottleneck::Shared | Bottleneck::Nowhere => mbit * load,
     };
+    let mut shared = match idle {
+        true => link(10.0 * offered + 1000.0, queue_bytes(1000 * SEGMENT)),
+        false => link(mbit, queue(&mut dice, mbit)),
+    };
     if !idle && dice.uniform() < 0.1 {
-        // Half as much, or twice, a third of the way through.
-        let factor = if dice.uniform() < 0.5 { 0.5 } else { 2.0 };
+        // A tenth to ten times as much, a third of the way through.
+        let factor = log_uniform(&mut dice, &(0.1..=10.0));
         let length_s = count as f64 * 6200.0 * 8.0 / (offered * MBIT);
         shared.schedule = rates(
             &[
@@ -76,6 +73,13 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         u if u < 0.8 => Algorithm::Cubic,
         _ => Algorithm::Reno,
     };
+    let is_local = bottleneck == Bottleneck::Shared && dice.uniform() < 0.3;
+    let local_packets = is_local.then(|| log_uniform(&mut dice, &(50.0..=1000.0)) as u64);
+    if let Some(packets) = local_packets {
+        // The sender stops before it drops any.
+        shared.queue = queue_packets(2 * packets);
+    }
+    let downloads = is_local && dice.uniform() < 0.3;
     Network {
         name: format!("seed {seed}"),
         shared,
@@ -83,20 +87,32 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         traffic: Traffic {
             offered_bits_per_s: offered * MBIT,
             on_off,
-            requests: count,
+            requests: if downloads {
+                count.min(DOWNLOADS_MAX)
+            } else {
+                count
+            },
             largest_bytes: u64::MAX,
-            back_to_back_bytes: None,
+            back_to_back_bytes: downloads.then_some(DOWNLOAD_BYTES),
         },
         algorithm,
         is_shared: !idle,
-        local_packets: None,
+        local_packets,
     }
 }
 
-/// Returns the rate of the links of a group's clients together, in Mbit/s, over the group's weight.
-fn capacity_mbit(group: &ClientGroup) -> f64 {
-    let each = group.own.rate_bits_per_s.map_or(f64::MAX, |r| r as f64);
-    each / MBIT * group.clients as f64 / group.weight
+/// Returns the rate of all requests at which the clients' own links of some group are full, in
+/// Mbit/s.
+fn own_mbit(groups: &[ClientGroup]) -> f64 {
+    let weights: f64 = groups.iter().map(|group| group.weight).sum();
+    let full = |group: &ClientGroup| {
+        let each = group
+            .own
+            .rate_bits_per_s
+            .map_or(f64::MAX, |rate| rate as f64);
+        each / MBIT * group.clients as f64 * weights / group.weight
+    };
+    groups.iter().map(full).fold(f64::MAX, f64::min)
 }
 
 fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> ClientGroup {
@@ -115,7 +131,7 @@ fn group(dice: &mut Dice, bottleneck: Bottleneck, mbit: f64) -> ClientGroup {
         own.jitter = Duration::from_secs_f64(log_uniform(dice, &(0.2e-3..=8e-3)));
     }
     if dice.uniform() < 0.3 {
-        own.loss = log_uniform(dice, &(0.0005..=0.02));
+        own.loss = log_uniform(dice, &(0.0005..=0.03));
     }
     ClientGroup {
         clients,

@@ -157,13 +157,15 @@ impl RetryPolicy {
         self.num_retries > 0 && !self.retry_on.iter().copied().all(unsent)
     }
 
-    /// Returns the failures that lead to a repetition, and the most repetitions.
-    pub fn allowance(&self) -> Allowance {
+    /// Returns the failures that lead to a repetition, and the most repetitions, at a cluster whose
+    /// requests wait for an absent endpoint or not.
+    pub fn allowance(&self, waits_for_endpoint: bool) -> Allowance {
         Allowance {
             repeats_max: self.num_retries,
             connect_failure: self.is_on(RetryOn::ConnectFailure),
             refused_stream: self.is_on(RetryOn::RefusedStream),
             reset: self.is_on(RetryOn::Reset),
+            waits_for_endpoint,
         }
     }
 

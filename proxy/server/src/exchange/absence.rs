@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use sprat_net::error::{Denial, Reason};
-use sprat_scheduler::retries::Failure;
+use sprat_net::error::Denial;
 use sprat_scheduler::station::{Arrival, RefusalReason};
 use sprat_upstream::{Awaiting, Lease};
 use tokio::time::Instant;
 
-use super::outcome::{Failed, HeldAnswer, Next};
+use super::outcome::{Failed, Next};
 use super::upstream_request::Exchange;
 use crate::exchange::record::Record;
 
@@ -22,18 +21,6 @@ impl EndpointPatience {
     pub(super) fn served(&mut self) {
         self.0.iter_mut().for_each(Awaiting::served);
     }
-}
-
-/// Returns whether this reason of a failure says that the endpoint is away, and may come back.
-fn is_away(reason: Reason) -> bool {
-    matches!(
-        reason,
-        Reason::ConnectionRefused
-            | Reason::ConnectionTimeout
-            | Reason::ConnectionTerminated
-            | Reason::Unreachable
-            | Reason::NameNotFound
-    )
 }
 
 impl Exchange<'_> {
@@ -61,18 +48,9 @@ impl Exchange<'_> {
         Err(self.turned_away(record, &refusal, asked))
     }
 
-    /// Returns whether an attempt has failed because its endpoint is away, and the request
-    /// can wait for it.
-    pub(super) fn waits_after(&self, failed: &Failed, held: &HeldAnswer) -> bool {
-        self.plan.upstream.waits_for_endpoint()
-            && failed.failure == Failure::Unreached
-            && is_away(failed.reason)
-            && failed.request.is_some()
-            && held.is_none()
-    }
-
-    /// Finds the next attempt for a request of which nothing was sent. The endpoint is one
-    /// that it has not tried, or any that is back while the request may wait.
+    /// Finds the next attempt for a request of which nothing was sent, since its endpoint is
+    /// away (`Step::Wait`). The next endpoint is one that it has not tried, or any that is back
+    /// while the request may wait.
     pub(super) async fn wait_out(
         &self,
         record: &mut Record,

@@ -13,13 +13,13 @@ use sprat_net::clock;
 use sprat_net::error::{Fault, Reason};
 use sprat_net::upload::{Progress, RequestBody};
 use sprat_scheduler::health::Outcome;
-use sprat_scheduler::retries::{self, Failure, History, Step};
+use sprat_scheduler::retries::{self, AttemptHistory, Failure, Step};
 use sprat_upstream::{Lease, Refused, SendFailure};
 use tokio::time::{Instant, timeout_at};
 
 use super::in_place::{InPlace, RELAYED};
 use super::interim;
-use super::outcome::{Answer, Due, Expiry, Failed, cut_off, failure_for};
+use super::outcome::{Answer, Due, Expiry, Failed, cut_off, failure_for, is_away};
 use super::spare::Spare;
 use super::upstream_request::Exchange;
 
@@ -89,13 +89,12 @@ impl Exchange<'_> {
         let tried = began;
         let bound = self.plan.route.retry.per_try_timeout;
         let tried_until = bound.map(|bound| tried + bound);
-        let mut may_reuse = true;
-        let mut refused_connections = 0;
+        let mut attempt = AttemptHistory::default();
         if self.plan.upstream.tells_clients() {
             lease.tell(self.plan.stream.connection().client.ends());
         }
         loop {
-            let reused = may_reuse && lease.reuse(began);
+            let reused = !attempt.needs_new_connection && lease.reuse(began);
             if reused {
                 stats.reuses.increment();
             } else {
@@ -135,16 +134,12 @@ impl Exchange<'_> {
             };
             let mut broken = self.broken(error, spare, safe, silence.is_refused());
             let was_dead = reused && (broken.failure == Failure::Untouched || silence.was_dead());
-            broken.step = self.step(&broken, was_dead, refused_connections);
+            broken.step = self.step(&broken, was_dead, attempt);
             match broken.again.take() {
                 Some(again) if broken.step == Step::Reconnect => {
                     stats.retries.increment();
                     request = again;
-                    may_reuse = false;
-                    match broken.failure {
-                        Failure::RefusedConnection => refused_connections += 1,
-                        _ => self.note(|history| history.is_replaced = true),
-                    }
+                    self.note(|history| history.reconnect(&mut attempt, broken.failure));
                 }
                 again => {
                     self.blame_endpoint(&lease, broken.reason);
@@ -185,17 +180,17 @@ impl Exchange<'_> {
     }
 
     /// Decides what follows an attempt that broke.
-    fn step(&self, broken: &BrokenAttempt, was_dead: bool, refused_connections: u32) -> Step {
-        let history = History {
-            refused_connections,
-            ..self.history.get()
-        };
+    fn step(&self, broken: &BrokenAttempt, was_dead: bool, attempt: AttemptHistory) -> Step {
+        let (upstream, policy) = (self.plan.upstream, &self.plan.route.retry);
         let broken = retries::Broken {
             failure: broken.failure,
+            is_away: is_away(broken.reason),
             was_dead,
             is_repeatable: broken.again.is_some(),
+            attempt,
         };
-        retries::next(self.plan.route.retry.allowance(), history, broken)
+        let allowance = policy.allowance(upstream.waits_for_endpoint());
+        retries::next(allowance, self.history.get(), broken)
     }
 
     /// Returns the failure of an attempt for which no dead connection is to blame.
@@ -208,7 +203,7 @@ impl Exchange<'_> {
     ) -> Box<Failed> {
         let failure = failure_for(reason, failure);
         let mut broken = BrokenAttempt::new(reason, failure, request);
-        broken.step = self.step(&broken, false, 0);
+        broken.step = self.step(&broken, false, AttemptHistory::default());
         let request = broken.again.take();
         broken.into_failed(lease, request)
     }

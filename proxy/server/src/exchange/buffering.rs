@@ -10,7 +10,6 @@ use sprat_config::resolved::ResponseBuffer;
 use sprat_net::begun::Begun;
 use sprat_net::coding::Coded;
 use sprat_net::read_ahead::ReadAhead;
-use sprat_scheduler::Size;
 use sprat_upstream::{buffer, hold};
 
 use crate::exchange::record::Record;
@@ -32,9 +31,8 @@ pub(super) fn keep(
     let response = read_ahead(record, response);
     if let body @ ReadAhead::Ahead(..) = response.body()
         && let Some(bytes) = body.size_hint().exact()
-        && !matches!(record.sent.size.size(), Size::Exact(_))
     {
-        record.sent.size.is_exactly(bytes);
+        record.sent.size.at_whole(bytes);
     }
     response
 }

@@ -9,6 +9,7 @@ use sprat_net::begun::Begun;
 use sprat_net::coding::Coded;
 use sprat_net::error::{Denial, Reason};
 use sprat_net::headers;
+use sprat_scheduler::retries::Step;
 use sprat_uplink::Course as _;
 
 use super::absence::EndpointPatience;
@@ -57,12 +58,14 @@ impl Exchange<'_> {
                 Err(failed) => failed,
             };
             record.upstream.ask(failed.lease.endpoint());
-            let next = if self.waits_after(&failed, &held) {
-                // Not a repetition: the cluster bounds its time, not the route its number.
+            let next = if failed.step == Step::Wait {
                 Box::pin(self.wait_out(record, *failed, &arrival, &mut patience)).await?
             } else {
                 let next = Box::pin(self.repeat(record, *failed, &mut held)).await?;
-                self.note(|history| history.repeats += 1);
+                self.note(|history| {
+                    history.repeats += 1;
+                    history.holds_response = held.is_some();
+                });
                 next
             };
             match next {

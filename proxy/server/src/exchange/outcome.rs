@@ -183,6 +183,18 @@ pub(super) fn cut_off(refused: Option<Refused>, is_untouched: bool) -> Failure {
     }
 }
 
+/// Returns whether the reason of a failure is one of an endpoint that is away, and may come back.
+pub(super) fn is_away(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ConnectionRefused
+            | Reason::ConnectionTimeout
+            | Reason::ConnectionTerminated
+            | Reason::Unreachable
+            | Reason::NameNotFound
+    )
+}
+
 /// Returns whether the lack of a response is the endpoint's doing, as far as the reason tells.
 pub(super) fn is_of_endpoint(reason: Reason) -> bool {
     !reason.is_shortage() && reason.facts().fault == Fault::Upstream

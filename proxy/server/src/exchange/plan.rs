@@ -176,7 +176,7 @@ impl<'a> Plan<'a> {
     ) -> Arrival {
         match &self.asked {
             _ if !self.upstream.wants_size() => {}
-            _ if self.head_only => record.sent.size.is_exactly(0),
+            _ if self.head_only => record.sent.size.at_request_for_head(),
             Some(asked) => {
                 let upstream = &Heads(self.upstream);
                 let patience = match self.upstream.wants_size_now() {

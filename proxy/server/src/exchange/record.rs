@@ -495,7 +495,7 @@ impl Record {
             status: self.told_status(),
             bytes: self.sent.bytes,
             size: self.sent.told_size(),
-            size_layer: self.sent.size.source(),
+            size_layer: self.sent.size.layer(),
             wait: self.sent.wait,
             queue_wait: self.upstream.waited(),
             slowdown,

@@ -17,12 +17,12 @@ use sprat_net::proxy_protocol::Ends;
 use sprat_net::upload::{CopyEnd, RequestBody};
 use sprat_scheduler::Size;
 use sprat_scheduler::health::Outcome;
-use sprat_scheduler::retries::{self, Allowance, Failure, History, Step};
+use sprat_scheduler::retries::{self, Allowance, AttemptHistory, Failure, History, Step};
 use sprat_scheduler::station::Arrival;
 use sprat_upstream::{Lease, Refused, SendFailure, Silence, Upstream, broken_reason};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::outcome::{cut_off, failure_for, had_fair_part, is_of_endpoint};
+use super::outcome::{cut_off, failure_for, had_fair_part, is_away, is_of_endpoint};
 use super::spare::Spare;
 
 /// A request of Sprat's own, beside a client's.
@@ -78,10 +78,12 @@ impl BrokenSide {
             reason,
             facts: retries::Broken {
                 failure: failure_for(reason, failure),
+                is_away: is_away(reason),
                 was_dead: false,
                 // A copy is not, but what a new connection would make good is no failure of
                 // its endpoint either.
                 is_repeatable: true,
+                attempt: AttemptHistory::default(),
             },
             is_own: is_of_endpoint(reason),
             again,
@@ -123,7 +125,7 @@ impl Side {
         let placed = kind.bound(upstream.dispatch(&arrival, None)).await;
         let mut lease = placed.ok()?.ok()?;
         let mut history = History::default();
-        let mut may_reuse = true;
+        let mut attempt = AttemptHistory::default();
         loop {
             if let Some(ends) = ends {
                 lease.tell(ends);
@@ -132,10 +134,12 @@ impl Side {
                 let host = lease.authority().clone();
                 request.headers_mut().insert(HOST, host);
             }
-            let broken = match kind.attempt(&mut lease, request, may_reuse).await {
+            let may_reuse = !attempt.needs_new_connection;
+            let mut broken = match kind.attempt(&mut lease, request, may_reuse).await {
                 Ok(answer) => return Some((lease, answer)),
                 Err(broken) => *broken,
             };
+            broken.facts.attempt = attempt;
             let endpoint = Rc::clone(lease.endpoint());
             let step = retries::next(Allowance::OF_QUESTIONS, history, broken.facts);
             if broken.is_own && step != Step::Reconnect {
@@ -143,13 +147,10 @@ impl Side {
                 endpoint.stats.errors[broken.reason.index()].increment();
             }
             request = *broken.again?;
-            may_reuse = step != Step::Reconnect;
             match step {
-                Step::End => return None,
-                Step::Reconnect if broken.facts.failure == Failure::RefusedConnection => {
-                    history.refused_connections += 1;
-                }
-                Step::Reconnect => history.is_replaced = true,
+                // None waits: what a question is allowed has no wait in it.
+                Step::End | Step::Wait => return None,
+                Step::Reconnect => history.reconnect(&mut attempt, broken.facts.failure),
                 Step::Repeat { sent, unreached } => {
                     if unreached {
                         lease.unreached();
@@ -159,7 +160,7 @@ impl Side {
                         return None;
                     };
                     lease = kind.bound(away.again()).await.ok()?.ok()?;
-                    history.refused_connections = 0;
+                    attempt = AttemptHistory::default();
                 }
             }
             endpoint.stats.retries.increment();

@@ -1,6 +1,6 @@
 //! The size of a response's body, as it becomes known. The catalogue tells one when the
 //! request has come, then the response's head does, then the body's end, from which the
-//! catalogue learns.
+//! catalogue learns. Each of these moments has a function of the belief (`at_...`).
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::check::content_length;
 use crate::client::connection::Stream;
 use crate::setup::generation::Generation;
 
-/// The size that a response's body is believed to have, and the source of that belief.
+/// The size that a response's body is believed to have, and what the catalogue said of it. How
+/// well it is known is the size's own ([`Size`]).
 pub(crate) struct SizeBelief {
     size: Size,
     /// The size that the catalogue gave before the response did, and the layer that had it.
@@ -55,9 +56,15 @@ impl SizeBelief {
         self.size
     }
 
-    /// Returns the layer of the catalogue that knew a size before the response told it, if any.
-    pub(crate) fn source(&self) -> Option<Layer> {
+    /// Returns the layer of the catalogue that knew a size before the response told it, if any. It
+    /// stays the same when the size becomes exact.
+    pub(crate) fn layer(&self) -> Option<Layer> {
         self.said.map(|said| said.layer)
+    }
+
+    /// Takes the size of the answer to a request for a head alone: it has no body.
+    pub(super) fn at_request_for_head(&mut self) {
+        self.is_exactly(0);
     }
 
     /// Takes the size that the catalogue has for a request.
@@ -114,6 +121,14 @@ impl SizeBelief {
         self.lesson = teaches.then(|| Box::new(lesson));
     }
 
+    /// Takes the length of a body that has come as a whole before its client gets any of it,
+    /// unless the size is certain already.
+    pub(super) fn at_whole(&mut self, bytes: u64) {
+        if !matches!(self.size, Size::Exact(_)) {
+            self.is_exactly(bytes);
+        }
+    }
+
     /// Teaches the catalogue the length of a body that has ended, if its head did not tell.
     pub(super) fn at_end(&mut self, bytes: u64, sizes: Sizes<'_>) {
         if let Some(lesson) = self.lesson.take() {
@@ -123,13 +138,13 @@ impl SizeBelief {
     }
 
     /// Takes the length of an answer of Sprat's own: it teaches nothing of the resource.
-    pub(super) fn is_of_our_own(&mut self, bytes: u64) {
+    pub(super) fn at_own_answer(&mut self, bytes: u64) {
         self.lesson = None;
         self.is_exactly(bytes);
     }
 
     /// Takes a length that is certain.
-    pub(crate) fn is_exactly(&mut self, bytes: u64) {
+    fn is_exactly(&mut self, bytes: u64) {
         self.size = Size::Exact(bytes);
     }
 

@@ -157,7 +157,7 @@ fn finish(response: &mut Response<Bytes>, closes: bool, record: &mut Record) -> 
     }
     record.finish_head(response);
     let bytes = response.body().len() as u64;
-    record.sent.size.is_of_our_own(bytes);
+    record.sent.size.at_own_answer(bytes);
     record.respond(response.status());
     bytes
 }

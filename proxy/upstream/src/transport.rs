@@ -4,9 +4,10 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use sprat_net::forward_stream;
 use sprat_net::slices::poll_write_slices;
 use sprat_net::tls::EndpointStream;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 use super::heard::MayRefuse;
@@ -28,40 +29,14 @@ impl MayRefuse for Transport {
     }
 }
 
-/// Makes a call on the stream of a transport, with TLS or without.
-macro_rules! either {
-    ($transport:expr, $stream:ident => $call:expr) => {
-        match $transport.get_mut() {
-            Self::Plain($stream) => {
-                let $stream = Pin::new($stream);
-                $call
-            }
-            Self::Tls(secured) => {
-                let $stream = Pin::new(&mut secured.stream);
-                $call
-            }
-        }
-    };
-}
-
 impl AsyncRead for Transport {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_read(cx, buffer))
-    }
+    forward_stream!(Plain | Tls.stream: poll_read);
 }
 
 impl AsyncWrite for Transport {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        either!(self, stream => stream.poll_write(cx, bytes))
-    }
+    forward_stream!(
+        Plain | Tls.stream: poll_write, is_write_vectored, poll_flush, poll_shutdown
+    );
 
     fn poll_write_vectored(
         self: Pin<&mut Self>,
@@ -72,20 +47,5 @@ impl AsyncWrite for Transport {
             Self::Plain(stream) => poll_write_slices(Pin::new(stream), cx, slices),
             Self::Tls(secured) => Pin::new(&mut secured.stream).poll_write_vectored(cx, slices),
         }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(secured) => secured.stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        either!(self, stream => stream.poll_shutdown(cx))
     }
 }

@@ -28,7 +28,7 @@ use super::drive::{Http, drive};
 use super::end::End;
 use super::http2_stream::Http2Stream;
 use super::multiplexed::Multiplexed;
-use super::phase::Http2Phase;
+use super::phase::{Http2Phase, StreamPhase};
 use super::preface::Prefaced;
 use super::service::Service;
 use super::state::Connection;
@@ -251,7 +251,8 @@ async fn supervise(own: Rc<Http2Stream>, task: impl Future<Output = ()>) {
         if own.left.get() {
             watch.given_up();
         }
-        if own.begun.get() || (own.answered.get() && !own.left.get()) {
+        let is_answered = own.phase.get() == StreamPhase::Answered;
+        if own.begun.get() || (is_answered && !own.left.get()) {
             watch.answered();
         }
     }

@@ -111,7 +111,7 @@ impl Http2Stream {
     pub(super) fn gone(&self, whole: bool) {
         self.change(|own| own.in_flight.set(own.in_flight.get() - 1));
         if !whole {
-            self.lost.set(true);
+            self.phase.set(self.phase.get().lost());
             self.connection.wire.lost();
         }
         if let Some(gauge) = self.connection.wire.gauge() {

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::account::Account;
 use super::interim_queue::AwaitsInterims;
-use super::phase::AnswerPhase;
+use super::phase::{AnswerPhase, StreamPhase};
 use super::progress::ResponseProgress;
 use super::state::Connection;
 
@@ -27,8 +27,8 @@ pub(crate) struct Http2Stream {
     pub(super) interims: Cell<usize>,
     /// Whether the request is a HEAD, whose answer goes without its body.
     pub(super) bodiless: Cell<bool>,
-    /// The phase of the answer, which decides what is waited for.
-    pub(super) phase: Cell<AnswerPhase>,
+    /// The phase of the answer, which decides what is waited for and how it ends.
+    pub(super) phase: Cell<StreamPhase>,
     /// The progress of the response in hand.
     pub(super) progress: ResponseProgress,
     /// The precedence that the client has asked for.
@@ -45,12 +45,8 @@ pub(crate) struct Http2Stream {
     pub(super) moved_at: Cell<Time>,
     /// The time for which the stream's window has kept chunks here, in the connection's open time.
     pub(super) patience: Cell<Patience>,
-    /// Whether one of the chunks will never be sent.
-    pub(super) lost: Cell<bool>,
     /// Whether the client has got something of the response's body.
     pub(super) begun: Cell<bool>,
-    /// Whether the client has got all of the response.
-    pub(super) answered: Cell<bool>,
     /// Whether the client has cancelled or broken the request.
     pub(super) left: Cell<bool>,
     /// The account of the response, once its body has ended.
@@ -66,7 +62,7 @@ impl Http2Stream {
             number,
             interims: Cell::new(0),
             bodiless: Cell::new(false),
-            phase: Cell::new(AnswerPhase::Waiting { until: None }),
+            phase: Cell::new(StreamPhase::Answering(AnswerPhase::Waiting { until: None })),
             progress: ResponseProgress::default(),
             precedence: Cell::default(),
             gate: FlushGate::default(),
@@ -74,9 +70,7 @@ impl Http2Stream {
             asked: Cell::new(true),
             moved_at: Cell::new(connection.open_time(now)),
             patience: Cell::default(),
-            lost: Cell::new(false),
             begun: Cell::new(false),
-            answered: Cell::new(false),
             left: Cell::new(false),
             finishing: RefCell::new(None),
             cut: Cell::new(None),
@@ -96,9 +90,9 @@ impl Http2Stream {
             return;
         }
         if let Some(record) = self.finishing.take() {
-            if !self.lost.get() {
+            if self.phase.get() != StreamPhase::Lost {
                 record.complete();
-                self.answered.set(true);
+                self.phase.set(self.phase.get().ended());
             }
             if let Some(waker) = &*self.waker.borrow() {
                 waker.wake_by_ref();

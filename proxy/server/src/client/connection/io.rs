@@ -222,6 +222,31 @@ enum Layer<W: SocketWatch> {
     Tls(Box<TlsStream<Socket<W>>>),
 }
 
+impl<W: SocketWatch> Layer<W> {
+    fn socket(&self) -> &Socket<W> {
+        match self {
+            Self::Plain(socket) => socket,
+            Self::Tls(stream) => stream.get_ref().0,
+        }
+    }
+
+    /// Returns whether TLS keeps something that the socket has not taken.
+    fn has_unwritten(&self) -> bool {
+        matches!(self, Self::Tls(stream) if stream.get_ref().1.wants_write())
+    }
+}
+
+impl<W: SocketWatch> AsyncRead for Layer<W> {
+    forward_stream!(Plain | Tls: poll_read);
+}
+
+impl<W: SocketWatch> AsyncWrite for Layer<W> {
+    forward_stream!(
+        Plain | Tls:
+        poll_write, poll_write_vectored, is_write_vectored, poll_flush, poll_shutdown
+    );
+}
+
 impl<W: SocketWatch> Io<W> {
     /// Makes the stream of a connection without TLS.
     pub(crate) fn plain(socket: Socket<W>) -> Self {
@@ -235,11 +260,7 @@ impl<W: SocketWatch> Io<W> {
 
     /// Waits until there may be something to read, which is left where it is.
     pub(super) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let socket = match &self.0 {
-            Layer::Plain(socket) => socket,
-            Layer::Tls(stream) => stream.get_ref().0,
-        };
-        socket.stream().poll_read_ready(cx)
+        self.0.socket().stream().poll_read_ready(cx)
     }
 
     /// Waits until the connection of a client that sends nothing more has failed.
@@ -251,17 +272,14 @@ impl<W: SocketWatch> Io<W> {
     }
 
     fn connection(&self) -> &W {
-        match &self.0 {
-            Layer::Plain(socket) => &socket.connection,
-            Layer::Tls(stream) => &stream.get_ref().0.connection,
-        }
+        &self.0.socket().connection
     }
 
     /// Notes how many of the `offered` bytes were taken. With TLS that does not mean that
     /// the socket has them.
     fn note(&self, taken: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         let all = matches!(taken, Poll::Ready(Ok(bytes)) if bytes == offered);
-        if all && !matches!(&self.0, Layer::Tls(stream) if stream.get_ref().1.wants_write()) {
+        if all && !self.0.has_unwritten() {
             self.connection().on_flushed();
         }
         taken
@@ -275,10 +293,7 @@ impl<W: SocketWatch> AsyncRead for Io<W> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(match &mut self.0 {
-            Layer::Plain(socket) => Pin::new(socket).poll_read(cx, buffer),
-            Layer::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),
-        })?;
+        ready!(Pin::new(&mut self.0).poll_read(cx, buffer))?;
         Poll::Ready(
             self.connection()
                 .on_read(&mut buffer.filled_mut()[before..]),
@@ -287,15 +302,14 @@ impl<W: SocketWatch> AsyncRead for Io<W> {
 }
 
 impl<W: SocketWatch> AsyncWrite for Io<W> {
+    forward_stream!(0: is_write_vectored, poll_shutdown);
+
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let taken = match &mut self.0 {
-            Layer::Plain(socket) => Pin::new(socket).poll_write(cx, bytes),
-            Layer::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        };
+        let taken = Pin::new(&mut self.0).poll_write(cx, bytes);
         self.note(taken, bytes.len())
     }
 
@@ -304,38 +318,16 @@ impl<W: SocketWatch> AsyncWrite for Io<W> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let taken = match &mut self.0 {
-            Layer::Plain(socket) => Pin::new(socket).poll_write_vectored(cx, slices),
-            Layer::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, slices),
-        };
+        let taken = Pin::new(&mut self.0).poll_write_vectored(cx, slices);
         self.note(taken, slices.iter().map(|slice| slice.len()).sum())
     }
 
-    fn is_write_vectored(&self) -> bool {
-        match &self.0 {
-            Layer::Plain(socket) => socket.is_write_vectored(),
-            Layer::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
-            Layer::Plain(socket) => Pin::new(socket).poll_flush(cx),
-            Layer::Tls(stream) => {
-                let kept = stream.get_ref().1.wants_write();
-                ready!(Pin::new(stream).poll_flush(cx))?;
-                if kept {
-                    self.connection().on_flushed();
-                }
-                Poll::Ready(Ok(()))
-            }
+        let kept = self.0.has_unwritten();
+        ready!(Pin::new(&mut self.0).poll_flush(cx))?;
+        if kept {
+            self.connection().on_flushed();
         }
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
-            Layer::Plain(socket) => Pin::new(socket).poll_shutdown(cx),
-            Layer::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        Poll::Ready(Ok(()))
     }
 }

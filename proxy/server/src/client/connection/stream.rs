@@ -49,7 +49,7 @@ impl Stream {
                 let phase = Http1Phase::Answering(phase);
                 connection.http1.phase.set(phase);
             }
-            Self::Http2(stream) => stream.phase.set(phase),
+            Self::Http2(stream) => stream.phase.set(stream.phase.get().entered(phase)),
         }
     }
 
@@ -91,7 +91,7 @@ impl Stream {
     pub(crate) fn is_responding(&self) -> bool {
         match self {
             Self::Only(connection) => connection.http1.is_responding(),
-            Self::Http2(stream) => stream.phase.get() == AnswerPhase::Responding,
+            Self::Http2(stream) => stream.phase.get().is_responding(),
         }
     }
 

@@ -32,7 +32,7 @@ mod work;
 use std::collections::VecDeque;
 
 pub use admission::{Admission, ChannelRule, Refusal, RefusalReason};
-pub use arrival::Arrival;
+pub use arrival::{Arrival, ChannelBacklog};
 pub use attempts::Again;
 pub use config::{Measured, Order, Scope, SrqOrder, StationConfig};
 pub use endpoints::EndpointLoad;

@@ -60,10 +60,10 @@ pub(super) fn resolve(
     let (list, rules) = (list?, rules?);
     Some(Classes::with(list, |list| {
         let index = |name: &str| list.iter().position(|class| class.name == name);
-        let known = rules.into_iter().map(|(matches, name, at)| ClassRule {
-            matches,
-            class: index(&name).unwrap_or_default(),
-            at: Some(at),
+        let known = rules.into_iter().map(|rule| ClassRule {
+            matches: rule.matches,
+            class: index(&rule.class).unwrap_or_default(),
+            at: Some(rule.at),
         });
         known.collect()
     }))
@@ -148,12 +148,19 @@ fn drop_thresholds(raw: &raw::Class, reporter: &mut Reporter<'_>) -> Option<(f64
     Some((from, to))
 }
 
-/// Resolves a rule of classes, with the name of its class and the line where it stands.
+/// A rule of classes that has its class by name, for the classes have no places yet.
+struct RuleByName {
+    matches: ClassMatch,
+    class: String,
+    at: WrittenAt,
+}
+
+/// Resolves a rule of classes, but for the place of its class.
 fn rule(
     field: &Field<raw::ClassRule>,
     names: &[&str],
     reporter: &mut Reporter<'_>,
-) -> Option<(ClassMatch, String, WrittenAt)> {
+) -> Option<RuleByName> {
     let raw = field.get()?;
     let matches = class_match(raw.matches.get()?, reporter);
     let name = &raw.class.get()?.0;
@@ -166,8 +173,11 @@ fn rule(
         reporter.error(&raw.class.span, message, Some(help));
         return None;
     }
-    let at = reporter.written_at(field.span.start);
-    Some((matches?, name.clone(), at))
+    Some(RuleByName {
+        matches: matches?,
+        class: name.clone(),
+        at: reporter.written_at(field.span.start),
+    })
 }
 
 /// Resolves the names that a client's certificate must have.

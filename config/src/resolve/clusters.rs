@@ -266,7 +266,7 @@ pub(crate) fn endpoints(
     let mut resolved = Vec::new();
     for field in raw {
         let (address, parameters) = match field.get() {
-            Some(raw::Endpoint::Address(address)) => (address, Some((1, None, false, 0))),
+            Some(raw::Endpoint::Address(address)) => (address, Some(EndpointParameters::BARE)),
             Some(raw::Endpoint::Weighted(endpoint)) => {
                 (&endpoint.address, parameters(endpoint, reporter))
             }
@@ -290,23 +290,43 @@ pub(crate) fn endpoints(
         }
         resolved.push(Endpoint {
             address: backend.0.clone(),
-            weight: parameters.0,
-            size_range: parameters.1,
-            reserved: parameters.2,
-            priority: parameters.3,
+            weight: parameters.weight,
+            size_range: parameters.size_range,
+            reserved: parameters.reserved,
+            priority: parameters.priority,
         });
     }
     good.then_some(resolved)
 }
 
-/// The parameters of an endpoint: weight, interval of sizes, reservation and priority.
-type Parameters = (u32, Option<(u64, u64)>, bool, u8);
+/// The parameters of an endpoint, beside its address.
+struct EndpointParameters {
+    weight: u32,
+    size_range: Option<(u64, u64)>,
+    reserved: bool,
+    priority: u8,
+}
 
-fn parameters(raw: &raw::WeightedEndpoint, reporter: &mut Reporter<'_>) -> Option<Parameters> {
-    let weight = u32::try_from(raw.weight.copied()?.0).ok()?;
-    let size_range = size_range(&raw.size_range, reporter)?;
-    let priority = u8::try_from(raw.priority.copied()?.0).ok()?;
-    Some((weight, size_range, raw.reserved.copied()?.0, priority))
+impl EndpointParameters {
+    /// The parameters of an endpoint that is given as an address alone.
+    const BARE: Self = Self {
+        weight: 1,
+        size_range: None,
+        reserved: false,
+        priority: 0,
+    };
+}
+
+fn parameters(
+    raw: &raw::WeightedEndpoint,
+    reporter: &mut Reporter<'_>,
+) -> Option<EndpointParameters> {
+    Some(EndpointParameters {
+        weight: u32::try_from(raw.weight.copied()?.0).ok()?,
+        size_range: size_range(&raw.size_range, reporter)?,
+        priority: u8::try_from(raw.priority.copied()?.0).ok()?,
+        reserved: raw.reserved.copied()?.0,
+    })
 }
 
 /// Resolves an interval of sizes; `Some(None)` if it is absent.

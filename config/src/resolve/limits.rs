@@ -51,17 +51,21 @@ fn min_rates(raw: &raw::MinRates) -> Option<MinRates> {
     };
     let under_load = raw.under_load.get()?.value();
     let under_load = maybe(under_load, rates_under_load)?;
-    let (body, response) = under_load.unzip();
     Some(MinRates {
         request_body: rate(&raw.request_body)?,
         response: rate(&raw.response)?,
-        request_body_under_load: body,
-        response_under_load: response,
+        request_body_under_load: under_load.as_ref().map(|own| own.request_body),
+        response_under_load: under_load.as_ref().map(|own| own.response),
     })
 }
 
-/// Resolves the least rates under load: of request bodies, and of responses.
-fn rates_under_load(raw: &raw::MinRatesUnderLoad) -> Option<(MinRate, MinRate)> {
+/// The least rates under load.
+struct RatesUnderLoad {
+    request_body: MinRate,
+    response: MinRate,
+}
+
+fn rates_under_load(raw: &raw::MinRatesUnderLoad) -> Option<RatesUnderLoad> {
     let window = time(&raw.window)?;
     let rate = |raw: &Field<raw::SomeBytes>| {
         Some(MinRate {
@@ -69,7 +73,10 @@ fn rates_under_load(raw: &raw::MinRatesUnderLoad) -> Option<(MinRate, MinRate)> 
             window,
         })
     };
-    Some((rate(&raw.request_body)?, rate(&raw.response)?))
+    Some(RatesUnderLoad {
+        request_body: rate(&raw.request_body)?,
+        response: rate(&raw.response)?,
+    })
 }
 
 /// Resolves the rate limit of a listener or a route; `Some(None)` if it is off.

@@ -152,21 +152,36 @@ fn route(
 
 /// The keys of hosts and paths, which routes and groups of a filter share.
 pub(super) trait HostsAndPaths {
-    /// Returns the values of the keys `hosts`, `path` and `prefix`.
-    fn keys(&self) -> (&Field<Hosts>, &Field<UrlPath>, &Field<UrlPath>);
+    /// Returns the values of the keys.
+    fn keys(&self) -> HostAndPathKeys<'_>;
+}
+
+/// The values of the keys `hosts`, `path` and `prefix`.
+pub(super) struct HostAndPathKeys<'r> {
+    hosts: &'r Field<Hosts>,
+    path: &'r Field<UrlPath>,
+    prefix: &'r Field<UrlPath>,
 }
 
 type Hosts = crate::containers::List<crate::addresses::Host, 1>;
 
 impl HostsAndPaths for raw::Match {
-    fn keys(&self) -> (&Field<Hosts>, &Field<UrlPath>, &Field<UrlPath>) {
-        (&self.hosts, &self.path, &self.prefix)
+    fn keys(&self) -> HostAndPathKeys<'_> {
+        HostAndPathKeys {
+            hosts: &self.hosts,
+            path: &self.path,
+            prefix: &self.prefix,
+        }
     }
 }
 
 impl HostsAndPaths for raw::RouteMatch {
-    fn keys(&self) -> (&Field<Hosts>, &Field<UrlPath>, &Field<UrlPath>) {
-        (&self.hosts, &self.path, &self.prefix)
+    fn keys(&self) -> HostAndPathKeys<'_> {
+        HostAndPathKeys {
+            hosts: &self.hosts,
+            path: &self.path,
+            prefix: &self.prefix,
+        }
     }
 }
 
@@ -175,15 +190,15 @@ pub(super) fn route_match(
     raw: &impl HostsAndPaths,
     reporter: &mut Reporter<'_>,
 ) -> Option<RouteMatch> {
-    let (raw_hosts, raw_path, raw_prefix) = raw.keys();
-    if raw_path.given && raw_prefix.given {
+    let raw = raw.keys();
+    if raw.path.given && raw.prefix.given {
         let message = "a route takes `path` or `prefix`, not both".to_owned();
         let help = "make two routes of it, or remove one of them".to_owned();
-        reporter.error(&raw_prefix.span, message, Some(help));
+        reporter.error(&raw.prefix.span, message, Some(help));
         return None;
     }
-    let hosts = each_given(raw_hosts, |host| Some(host.0.clone()))?;
-    let path = match (raw_path.optional()?, raw_prefix.optional()?) {
+    let hosts = each_given(raw.hosts, |host| Some(host.0.clone()))?;
+    let path = match (raw.path.optional()?, raw.prefix.optional()?) {
         (Some(path), _) => PathPattern::Exact(path.0.clone()),
         (None, Some(prefix)) => PathPattern::Prefix(prefix.0.clone()),
         (None, None) => PathPattern::Any,

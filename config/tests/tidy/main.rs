@@ -80,7 +80,7 @@ fn types_of_a_crate_have_names_of_their_own() {
 }
 
 #[test]
-fn parameters_are_no_tuples() {
+fn values_that_travel_together_have_names() {
     assert_none(&parameters::complaints(&Tree::checkout()));
 }
 

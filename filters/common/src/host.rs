@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sprat_scheduler::Time;
+use sprat_scheduler::station::ChannelBacklog;
 
 use crate::answer::Answer;
 use crate::metrics::{Counter, Gauge};
@@ -58,10 +59,9 @@ pub trait Host {
     /// [`Filter::probed`](crate::Filter::probed) gets its answer; none if it cannot be sent.
     fn ask(&mut self, cluster: &str, head: &[(&str, &str)], timeout: Duration) -> Option<u32>;
 
-    /// Returns the time for which granted bytes occupy the uplink, if the host itself paces it. The
-    /// second time is the part that goes before responses of a class, or with them.
-    fn backlog(&mut self, _now: Time, _class: usize) -> (Duration, Duration) {
-        (Duration::ZERO, Duration::ZERO)
+    /// Returns the time for which granted bytes occupy the uplink, if the host itself paces it.
+    fn backlog(&mut self, _now: Time, _class: usize) -> ChannelBacklog {
+        ChannelBacklog::default()
     }
 
     /// Returns the number of the client's connection that carries the stream that the filter was

@@ -14,6 +14,7 @@ use sprat_config::fields::Fields as AnyFields;
 use sprat_filter::metrics::{Counter, Gauge};
 use sprat_filter::{Answer, Filter, Read, Reader, ResponseHead, ResponseSpec, Step, StreamId};
 use sprat_scheduler::Time;
+use sprat_scheduler::station::ChannelBacklog;
 
 use crate::host::{Fields, Host, Wake};
 use crate::link::Link;
@@ -365,9 +366,9 @@ impl sprat_filter::Host for Calls<'_> {
         self.orders.probe
     }
 
-    fn backlog(&mut self, now: Time, class: usize) -> (Duration, Duration) {
+    fn backlog(&mut self, now: Time, class: usize) -> ChannelBacklog {
         self.link
-            .map_or_else(Default::default, |link| link.backlog(now, class))
+            .map_or_else(ChannelBacklog::default, |link| link.backlog(now, class))
     }
 
     fn count(&mut self, counter: Counter, by: u64) {

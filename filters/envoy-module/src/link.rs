@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sprat_filter::Connections;
+use sprat_scheduler::station::ChannelBacklog;
 use sprat_scheduler::{
     ClassSpec, Desk, Discipline, Egress, EgressPolicy, FlowId, FlowSpec, Grants, Lane, Pacer, Size,
     Time, WireCost,
@@ -208,10 +209,13 @@ impl Link {
 
     /// Returns the link's backlog in time, as [`Egress::backlog`], and the part of it that goes
     /// before a class, as [`Egress::backlog_ahead`].
-    pub(crate) fn backlog(&self, now: Time, class: usize) -> (Duration, Duration) {
+    pub(crate) fn backlog(&self, now: Time, class: usize) -> ChannelBacklog {
         let state = self.lock();
         let egress = state.desk.egress();
-        (egress.backlog(now), egress.backlog_ahead(now, class))
+        ChannelBacklog {
+            whole: egress.backlog(now),
+            ahead: egress.backlog_ahead(now, class),
+        }
     }
 
     /// Returns the link's rate on the wire.

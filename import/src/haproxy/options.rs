@@ -1,9 +1,19 @@
 //! The options in the rest of a `bind` or a `server`, and what is said of those that Sprat has not.
 
-/// An option: its name, the number of its values, and what is said of it. Nothing is said of one
-/// that is carried over, that Sprat does of its own accord, or that makes no difference to what
-/// clients and servers get.
-pub(super) type Known = (&'static str, usize, &'static str);
+/// An option that HAProxy knows.
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    /// The number of values that follow the name.
+    pub(super) values: usize,
+    /// The remark. It is empty for an option that is carried over, that Sprat does of its own
+    /// accord, or that makes no difference to what clients and servers get.
+    told: &'static str,
+}
+
+/// Makes a row of a table of options: the name, the number of values, and the remark.
+pub(super) const fn known(name: &'static str, values: usize, told: &'static str) -> Known {
+    Known { name, values, told }
+}
 
 /// The remark about lists of ciphers, curves and signatures.
 pub(super) const LISTS: &str = "the TLS library's own list counts";
@@ -43,10 +53,10 @@ pub(super) fn given<'w>(words: impl Iterator<Item = &'w str>, known: &[Known]) -
     let mut words = words.fuse();
     let mut out = Vec::new();
     while let Some(name) = words.next() {
-        let found = known.iter().find(|(own, ..)| *own == name);
-        let values = found.map_or(0, |(_, values, _)| *values);
+        let found = known.iter().find(|own| own.name == name);
+        let values = found.map_or(0, |own| own.values);
         let value = words.by_ref().take(values).next().unwrap_or_default();
-        let told = found.map(|(.., told)| *told);
+        let told = found.map(|own| own.told);
         out.push(Given { name, value, told });
     }
     out

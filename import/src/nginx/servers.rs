@@ -52,8 +52,7 @@ impl Unit<'_, '_> {
         !self.server.is_on(false)
     }
 
-    /// Returns the rank of the unit in the order in which units are asked.
-    fn rank(&self) -> (u8, usize, bool, usize) {
+    fn rank(&self) -> UnitRank {
         let (kind, length) = match &self.names {
             Names::Hosts(_) => (0, 0),
             // The longest first.
@@ -62,13 +61,27 @@ impl Unit<'_, '_> {
             Names::Field(_, false) => (3, 0),
             Names::Any => (4, 0),
         };
-        (
+        UnitRank {
             kind,
             length,
-            !self.is_plain_only(),
-            self.server.directive.id,
-        )
+            has_tls: !self.is_plain_only(),
+            id: self.server.directive.id,
+        }
     }
+}
+
+/// The rank of a unit in the order in which units are asked: the least goes first. The order of
+/// the fields is the policy.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct UnitRank {
+    kind: u8,
+    /// A number that is smaller the longer the names are, for the kinds in which that counts.
+    length: usize,
+    /// Whether the server is reached over TLS. One in plain text alone is asked before others of
+    /// its names.
+    has_tls: bool,
+    /// The place of the server in the configuration.
+    id: usize,
 }
 
 /// The names of a server, by kind.

@@ -51,8 +51,8 @@ struct Ended {
 pub(super) struct Snapshot {
     /// The number of requests whose response is not yet whole.
     pub(super) open: usize,
-    /// The oldest responses under way, each as bytes, bytes to come, and age in ms.
-    pub(super) flows: Vec<(u64, u64, u64)>,
+    /// The oldest responses under way.
+    pub(super) flows: Vec<ShownFlow>,
     /// Mean response times over the last [`RECENT_S`] seconds.
     pub(super) recent: Means,
     /// The mean response time since the start.
@@ -61,6 +61,22 @@ pub(super) struct Snapshot {
     pub(super) failed: u64,
     /// The responses that ended since the last snapshot, each as bytes and response time in ms.
     pub(super) points: Vec<(u64, f64)>,
+}
+
+/// A response under way as the page shows it, which gets an array: there may be many.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(into = "[u64; 3]")]
+pub(super) struct ShownFlow {
+    pub(super) bytes: u64,
+    /// The bytes that are to come.
+    pub(super) left_bytes: u64,
+    pub(super) age_ms: u64,
+}
+
+impl From<ShownFlow> for [u64; 3] {
+    fn from(flow: ShownFlow) -> Self {
+        [flow.bytes, flow.left_bytes, flow.age_ms]
+    }
 }
 
 /// A mean response time in ms over a number of responses; `None` if there are no responses.
@@ -164,10 +180,13 @@ impl Board {
 }
 
 impl OpenFlow {
-    fn shown(&self, now_s: f64) -> (u64, u64, u64) {
-        let left = self.bytes.saturating_sub(self.received.get());
+    fn shown(&self, now_s: f64) -> ShownFlow {
         let age_ms = (now_s - self.since_s).max(0.0) * 1e3;
-        (self.bytes, left, age_ms as u64)
+        ShownFlow {
+            bytes: self.bytes,
+            left_bytes: self.bytes.saturating_sub(self.received.get()),
+            age_ms: age_ms as u64,
+        }
     }
 }
 
@@ -184,6 +203,11 @@ impl Mean {
 mod tests {
     use super::*;
 
+    /// Returns the flows of a snapshot as the page gets them: bytes, bytes to come, and age in ms.
+    fn flows(snapshot: &Snapshot) -> serde_json::Value {
+        serde_json::to_value(&snapshot.flows).unwrap()
+    }
+
     #[test]
     fn what_is_under_way_is_shown_with_what_is_left_of_it() {
         let mut board = Board::default();
@@ -191,11 +215,12 @@ mod tests {
         board.begin(1.5, 10);
         received.set(400);
         let snapshot = board.snapshot(2.0, 100);
-        assert_eq!(snapshot.flows, [(1000, 600, 1000), (10, 10, 500)]);
+        let expected = serde_json::json!([[1000, 600, 1000], [10, 10, 500]]);
+        assert_eq!(flows(&snapshot), expected);
         assert_eq!(snapshot.open, 2);
         board.end(3.0, first, true);
         let snapshot = board.snapshot(3.0, 100);
-        assert_eq!(snapshot.flows, [(10, 10, 1500)]);
+        assert_eq!(flows(&snapshot), serde_json::json!([[10, 10, 1500]]));
         assert_eq!(snapshot.points, [(1000, 2000.0)]);
         // Each response is told once.
         assert_eq!(board.snapshot(3.0, 100).points, []);

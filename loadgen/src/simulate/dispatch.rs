@@ -44,31 +44,49 @@ pub(super) struct DispatchArgs {
     service_ms: u32,
 }
 
-/// Lists the rules of dispatch by name, each with the scope in which requests wait.
-fn systems(args: &DispatchArgs, grid: &Grid) -> Vec<(&'static str, Dispatch, Scope)> {
+/// A rule of dispatch, and the scope in which requests wait under it.
+struct DispatchSystem {
+    name: &'static str,
+    dispatch: Dispatch,
+    scope: Scope,
+}
+
+impl DispatchSystem {
+    /// Makes a system in which a request waits at its endpoint.
+    fn apart(name: &'static str, dispatch: Dispatch) -> Self {
+        Self {
+            name,
+            dispatch,
+            scope: Scope::Endpoint,
+        }
+    }
+}
+
+/// Lists the systems that are compared.
+fn systems(args: &DispatchArgs, grid: &Grid) -> Vec<DispatchSystem> {
     let request_bytes = grid.mean_bytes() * args.fixed;
     let cutoffs = grid.equal_load(args.endpoints as usize, |bytes| bytes + request_bytes);
     let fixed = Dispatch::Sita(Intervals::Fixed(cutoffs));
     let mut systems = vec![
-        ("round_robin", Dispatch::RoundRobin, Scope::Endpoint),
-        ("random", Dispatch::Random, Scope::Endpoint),
-        ("ring_hash", Dispatch::RingHash, Scope::Endpoint),
-        ("maglev", Dispatch::Maglev, Scope::Endpoint),
-        ("p2c", Dispatch::P2c, Scope::Endpoint),
-        ("least_request", Dispatch::LeastRequest, Scope::Endpoint),
-        ("psqf", Dispatch::Psqf, Scope::Endpoint),
-        ("rpsq", Dispatch::Rpsq { reserved: 1 }, Scope::Endpoint),
-        ("least_work", Dispatch::LeastWork, Scope::Endpoint),
-        ("sita", fixed, Scope::Endpoint),
-        (
-            "sita, learnt",
-            Dispatch::Sita(Intervals::Learnt),
-            Scope::Endpoint,
-        ),
+        DispatchSystem::apart("round_robin", Dispatch::RoundRobin),
+        DispatchSystem::apart("random", Dispatch::Random),
+        DispatchSystem::apart("ring_hash", Dispatch::RingHash),
+        DispatchSystem::apart("maglev", Dispatch::Maglev),
+        DispatchSystem::apart("p2c", Dispatch::P2c),
+        DispatchSystem::apart("least_request", Dispatch::LeastRequest),
+        DispatchSystem::apart("psqf", Dispatch::Psqf),
+        DispatchSystem::apart("rpsq", Dispatch::Rpsq { reserved: 1 }),
+        DispatchSystem::apart("least_work", Dispatch::LeastWork),
+        DispatchSystem::apart("sita", fixed),
+        DispatchSystem::apart("sita, learnt", Dispatch::Sita(Intervals::Learnt)),
     ];
     // With room for all at once no request waits for another.
     if !args.sharing {
-        systems.push(("one queue", Dispatch::LeastRequest, Scope::Cluster));
+        systems.push(DispatchSystem {
+            name: "one queue",
+            dispatch: Dispatch::LeastRequest,
+            scope: Scope::Cluster,
+        });
     }
     systems
 }
@@ -78,11 +96,11 @@ pub(super) fn run(args: &DispatchArgs) -> anyhow::Result<()> {
     let grid = args.common.sizes.grid();
     let mut rows = Vec::new();
     for &load in &args.load {
-        for (name, dispatch, scope) in systems(args, &grid) {
-            let plan = plan(args, &grid, load, dispatch, scope);
+        for system in systems(args, &grid) {
+            let plan = plan(args, &grid, load, system.dispatch, system.scope);
             let served = farm::simulate(&plan)?;
             rows.push(SimulationRow {
-                system: name.to_owned(),
+                system: system.name.to_owned(),
                 load,
                 measures: SimulatedMeasures::of(&served, &args.common.sizes),
                 ..SimulationRow::default()

@@ -226,14 +226,14 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    identity: (u64, u64, i64),
+    identity: FileIdentity,
     is_left: AtomicBool,
 }
 
 impl SocketFile {
     fn of(path: &Path) -> io::Result<Self> {
         Ok(Self {
-            identity: identity(&fs::symlink_metadata(path)?),
+            identity: FileIdentity::of(&fs::symlink_metadata(path)?),
             path: path.to_owned(),
             is_left: AtomicBool::new(false),
         })
@@ -245,14 +245,28 @@ impl SocketFile {
     }
 }
 
-/// Returns what tells a file from others, even from a later one with the same inode number.
-fn identity(file: &Metadata) -> (u64, u64, i64) {
-    (file.dev(), file.ino(), file.mtime_nsec())
+/// The facts that tell a file from others, even from a later one with the same inode number.
+#[derive(Debug, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    inode: u64,
+    /// The nanoseconds within the second of its modification.
+    modified_ns: i64,
+}
+
+impl FileIdentity {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            modified_ns: file.mtime_nsec(),
+        }
+    }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let is_it = |file: Metadata| identity(&file) == self.identity;
+        let is_it = |file: Metadata| FileIdentity::of(&file) == self.identity;
         if !self.is_left.load(Relaxed) && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
             // What cannot be removed is stale, and makes way for the next.
             let _ = fs::remove_file(&self.path);

@@ -14,7 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use self::labels::MOST_LABELS;
-pub use self::labels::{Labels, Per};
+pub use self::labels::{Labels, Per, SampleBound};
 use crate::counters::{Scale, Total};
 
 /// The units that names end in. A metric whose name has none of them counts things.

@@ -49,9 +49,9 @@ fn series(text: &str) -> Vec<(&str, Vec<&str>)> {
 
 /// Returns the bound on a row's series, for so many of each thing.
 fn bound(row: &About, count: impl Fn(Per) -> usize) -> usize {
-    let (per, times, plus) = row.labels.bound();
-    let each: usize = per.into_iter().map(count).product();
-    (each * times + plus) * row.series_each()
+    let bound = row.labels.bound();
+    let each: usize = bound.per.into_iter().map(count).product();
+    (each * bound.times + bound.plus) * row.series_each()
 }
 
 #[test]

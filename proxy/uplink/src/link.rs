@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use sprat_net::clock;
 use sprat_scheduler::srq;
+use sprat_scheduler::station::ChannelBacklog;
 use sprat_scheduler::{
     ClassSpec, Desk, Egress, EgressClassStats, EgressPolicy, EgressStats, FlowId, GroupId,
     MADE_UP_MAX, Pacer, Time,
@@ -552,11 +553,14 @@ impl LinkDriver {
 
     /// Returns how long the link would be occupied by all that is left, and by what goes before
     /// a class or with it, as [`Egress::backlog`] and [`Egress::backlog_ahead`] do.
-    pub(crate) fn backlog(&self, class: usize) -> (Duration, Duration) {
+    pub(crate) fn backlog(&self, class: usize) -> ChannelBacklog {
         let now = self.now();
         let state = self.link.lock();
         let egress = state.desk.egress();
-        (egress.backlog(now), egress.backlog_ahead(now, class))
+        ChannelBacklog {
+            whole: egress.backlog(now),
+            ahead: egress.backlog_ahead(now, class),
+        }
     }
 
     /// Takes the fast path for `wire_bytes`, if they may have it, as [`Egress::fast_path`] does.

@@ -3,11 +3,11 @@
 use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use socket2::SockRef;
 use sprat_config::resolved::ClientBy;
 use sprat_net::client::ClientNumbers;
+use sprat_scheduler::station::ChannelBacklog;
 use tokio::net::TcpStream;
 
 use super::gauge::SocketGauge;
@@ -113,9 +113,9 @@ impl Uplink {
 
     /// Returns how long the link would be occupied by what open responses have left, and the
     /// part of that time for what goes before a class or with it.
-    pub fn backlog(&self, class: usize) -> (Duration, Duration) {
+    pub fn backlog(&self, class: usize) -> ChannelBacklog {
         match self {
-            Self::Unlimited | Self::Kernel(_) => Default::default(),
+            Self::Unlimited | Self::Kernel(_) => ChannelBacklog::default(),
             Self::Paced(worker) => worker.backlog(class),
         }
     }

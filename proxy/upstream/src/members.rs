@@ -210,10 +210,9 @@ impl Source {
         names
     }
 
-    /// Returns the present targets of the configured endpoints: for each, the endpoint's index,
-    /// its label and the target. An address that two names have is one endpoint. An address that
-    /// is configured itself is no name's.
-    fn targets(&self, all: &[&Configured]) -> Vec<(usize, String, Target)> {
+    /// Returns the present targets of the configured endpoints. An address that two names have is
+    /// one endpoint. An address that is configured itself is no name's.
+    fn targets(&self, all: &[&Configured]) -> Vec<PresentTarget> {
         let mut targets = Vec::new();
         let mut seen: HashSet<SocketAddr> = all
             .iter()
@@ -229,24 +228,27 @@ impl Source {
                     let found = name.addresses();
                     if self.cluster.dns.discovery == DnsType::Logical {
                         if !found.is_empty() {
-                            let target = Target::Name(Logical::new(name, *port));
-                            targets.push((index, address.to_string(), target));
+                            targets.push(PresentTarget {
+                                index,
+                                label: address.to_string(),
+                                target: Target::Name(Logical::new(name, *port)),
+                            });
                         }
                         continue;
                     }
                     for ip in found.iter() {
                         let found = SocketAddr::new(*ip, *port);
                         if seen.insert(found) {
-                            targets.push((index, found.to_string(), Target::Address(found)));
+                            targets.push(PresentTarget::at(index, found));
                         }
                     }
                 }
-                (EndpointAddress::Ip(found), _) => {
-                    targets.push((index, found.to_string(), Target::Address(*found)));
-                }
-                (EndpointAddress::Unix(path), _) => {
-                    targets.push((index, address.to_string(), Target::Path(path.clone())));
-                }
+                (EndpointAddress::Ip(found), _) => targets.push(PresentTarget::at(index, *found)),
+                (EndpointAddress::Unix(path), _) => targets.push(PresentTarget {
+                    index,
+                    label: address.to_string(),
+                    target: Target::Path(path.clone()),
+                }),
                 // A name is resolved.
                 (EndpointAddress::Name { .. }, None) => {}
             }
@@ -260,7 +262,12 @@ impl Source {
     pub(super) fn members(&self, known: &[Arc<Member>]) -> Vec<(Arc<Member>, EndpointSpec)> {
         let listed = Arc::clone(&self.lock_listed());
         let all: Vec<&Configured> = self.endpoints.iter().chain(listed.iter()).collect();
-        let member = |(index, label, target): (usize, String, Target)| {
+        let member = |present: PresentTarget| {
+            let PresentTarget {
+                index,
+                label,
+                target,
+            } = present;
             let own = all[index];
             let configured = &own.endpoint;
             let spec = EndpointSpec {
@@ -291,6 +298,24 @@ impl Source {
             (member, spec)
         };
         self.targets(&all).into_iter().map(member).collect()
+    }
+}
+
+/// A target that a configured endpoint has at present.
+struct PresentTarget {
+    /// The place of the endpoint among the configured ones.
+    index: usize,
+    label: String,
+    target: Target,
+}
+
+impl PresentTarget {
+    fn at(index: usize, address: SocketAddr) -> Self {
+        Self {
+            index,
+            label: address.to_string(),
+            target: Target::Address(address),
+        }
     }
 }
 

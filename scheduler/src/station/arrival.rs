@@ -21,3 +21,12 @@ pub struct Arrival {
     /// The part of that backlog that goes before the request's class, or with it.
     pub channel_ahead: Duration,
 }
+
+/// The time for which bytes that wait occupy an uplink, as an arrival has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelBacklog {
+    /// The time for all of them.
+    pub whole: Duration,
+    /// The part of it for what goes before a class, or with it.
+    pub ahead: Duration,
+}

@@ -1,6 +1,6 @@
 //! The way of a request to its pool, or to a refusal.
 
-use sprat_scheduler::station::{Arrival, Refusal};
+use sprat_scheduler::station::{Arrival, ChannelBacklog, Refusal};
 use sprat_scheduler::{Size, Time};
 
 use super::{Filter, Step, seconds};
@@ -108,11 +108,14 @@ impl Filter {
         let Some(group) = stream.group else {
             return Step::Continue;
         };
-        let (channel_backlog, channel_ahead) = match &self.uplink {
-            _ if !self.wants_backlog => Default::default(),
+        let backlog = match &self.uplink {
+            _ if !self.wants_backlog => ChannelBacklog::default(),
             Some(own) => {
-                let backlog = own.backlog(now);
-                (backlog, backlog)
+                let whole = own.backlog(now);
+                ChannelBacklog {
+                    whole,
+                    ahead: whole,
+                }
             }
             None => host.backlog(now, stream.class),
         };
@@ -121,8 +124,8 @@ impl Filter {
             size: stream.size,
             hash: stream.hash,
             random: stream.random,
-            channel_backlog,
-            channel_ahead,
+            channel_backlog: backlog.whole,
+            channel_ahead: backlog.ahead,
         };
         let placed = self.groups[group].arrive(now, id, &arrival);
         let step = self.decided(now, id, group, placed, held, host);

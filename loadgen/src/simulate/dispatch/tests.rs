@@ -12,11 +12,11 @@ fn slowdowns(line: &str) -> impl Fn(&str) -> f64 {
     let words = std::iter::once("dispatch").chain(line.split_whitespace());
     let args = Line::parse_from(words).args;
     let grid = args.common.sizes.grid();
-    let of = |(name, dispatch, scope)| {
-        let plan = plan(&args, &grid, args.load[0], dispatch, scope);
+    let of = |system: DispatchSystem| {
+        let plan = plan(&args, &grid, args.load[0], system.dispatch, system.scope);
         let served = farm::simulate(&plan).unwrap();
         let slowdown = SimulatedMeasures::of(&served, &args.common.sizes).slowdown;
-        (name, slowdown.mean)
+        (system.name, slowdown.mean)
     };
     let found: Vec<(&str, f64)> = systems(&args, &grid).into_iter().map(of).collect();
     move |name| found.iter().find(|(found, _)| *found == name).unwrap().1

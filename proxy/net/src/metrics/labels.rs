@@ -102,12 +102,27 @@ impl Labels {
         self.names.into_iter().filter(|name| !name.is_empty())
     }
 
-    /// Returns the bound on the combinations: the kinds of things whose numbers are multiplied,
-    /// the factor that goes with them, and the number that is added.
-    pub fn bound(&self) -> (Vec<Per>, usize, usize) {
+    /// Returns the bound on the combinations.
+    pub fn bound(&self) -> SampleBound {
         let per = Per::ALL.into_iter().filter(|per| self.per[*per as usize]);
-        (per.collect(), self.times, self.plus)
+        SampleBound {
+            per: per.collect(),
+            times: self.times,
+            plus: self.plus,
+        }
     }
+}
+
+/// The most samples of a metric, as a formula: the numbers of things of each kind in `per`, and
+/// `times`, are multiplied, and `plus` is added.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SampleBound {
+    /// The kinds of things whose numbers are multiplied.
+    pub per: Vec<Per>,
+    /// The factor that goes with them.
+    pub times: usize,
+    /// The number that is added.
+    pub plus: usize,
 }
 
 #[cfg(test)]
@@ -120,8 +135,10 @@ mod tests {
         let all = cluster.per("class", Per::Class).and("code", 6).plus(6);
         let names: Vec<_> = all.names().collect();
         assert_eq!(names, ["cluster", "class", "code"]);
-        assert_eq!(all.bound(), (vec![Per::Cluster, Per::Class], 6, 6));
-        assert_eq!(Labels::NONE.bound(), (vec![], 1, 0));
+        let bound = |per, times, plus| SampleBound { per, times, plus };
+        let both = vec![Per::Cluster, Per::Class];
+        assert_eq!(all.bound(), bound(both, 6, 6));
+        assert_eq!(Labels::NONE.bound(), bound(vec![], 1, 0));
         for (index, per) in Per::ALL.into_iter().enumerate() {
             assert_eq!(per as usize, index);
         }

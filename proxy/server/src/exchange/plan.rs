@@ -11,7 +11,7 @@ use sprat_net::coding::negotiate;
 use sprat_net::error::Reason;
 use sprat_net::headers::{self, Client};
 use sprat_net::upload::RequestBody;
-use sprat_scheduler::station::Arrival;
+use sprat_scheduler::station::{Arrival, ChannelBacklog};
 use sprat_sizes::{Destination, Patience, Prober};
 use sprat_upstream::{SessionId, Upstream, affinity_hash};
 use tokio::time::Instant;
@@ -189,17 +189,17 @@ impl<'a> Plan<'a> {
             }
             None => {}
         }
-        let (channel_backlog, channel_ahead) = match self.upstream.wants_backlog() {
+        let backlog = match self.upstream.wants_backlog() {
             true => self.generation.uplink.backlog(self.class),
-            false => Default::default(),
+            false => ChannelBacklog::default(),
         };
         Arrival {
             class: self.class,
             size: record.sent.size.size(),
             hash: self.hash,
             random: fastrand::u64(..),
-            channel_backlog,
-            channel_ahead,
+            channel_backlog: backlog.whole,
+            channel_ahead: backlog.ahead,
         }
     }
 

@@ -70,9 +70,9 @@ fn tables() -> String {
 fn coefficients() -> BTreeMap<Vec<Per>, usize> {
     let mut all = BTreeMap::new();
     for row in rows() {
-        let (per, times, plus) = row.labels.bound();
-        *all.entry(per).or_insert(0) += times * row.series_each();
-        *all.entry(Vec::new()).or_insert(0) += plus * row.series_each();
+        let bound = row.labels.bound();
+        *all.entry(bound.per).or_insert(0) += bound.times * row.series_each();
+        *all.entry(Vec::new()).or_insert(0) += bound.plus * row.series_each();
     }
     all
 }

@@ -54,6 +54,15 @@ pub(super) struct Arbiter {
     gate: IdleGate,
 }
 
+/// A flow that is the first of its class: of several the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct FirstFlow {
+    rank: Rank,
+    slot: u32,
+    /// Whether the flow has a place in its class's pool.
+    seated: bool,
+}
+
 #[derive(Clone, Debug)]
 struct Class {
     level: u8,
@@ -106,14 +115,13 @@ impl Class {
         self.pool < usize::MAX
     }
 
-    /// Returns the first of the class's flows that may send, and whether it has a place.
-    fn first(&self) -> Option<(u32, bool)> {
-        self.first_ranked().map(|(_, slot, seated)| (slot, seated))
-    }
-
-    fn first_ranked(&self) -> Option<(Rank, u32, bool)> {
-        let seated = self.seated.first().map(|(rank, slot)| (rank, slot, true));
-        let next = self.next_for_pool().map(|(rank, slot)| (rank, slot, false));
+    /// Returns the first of the class's flows that may send.
+    fn first(&self) -> Option<FirstFlow> {
+        let flow = |rank, slot, seated| FirstFlow { rank, slot, seated };
+        let seated = self.seated.first();
+        let seated = seated.map(|(rank, slot)| flow(rank, slot, true));
+        let next = self.next_for_pool();
+        let next = next.map(|(rank, slot)| flow(rank, slot, false));
         seated.into_iter().chain(next).min()
     }
 
@@ -268,9 +276,9 @@ impl Arbiter {
     pub(super) fn take(&mut self, now: Time) -> SlotTurn {
         let mut until: Option<Time> = None;
         let mut wait = |at: Time| until = Some(until.map_or(at, |until| until.min(at)));
-        let mut best: Option<(ClassKey, u32, bool)> = None;
+        let mut best: Option<(ClassKey, FirstFlow)> = None;
         for (index, class) in self.classes.iter().enumerate() {
-            let Some((slot, seated)) = class.first() else {
+            let Some(first) = class.first() else {
                 continue;
             };
             if let Some(pacer) = &class.pacer
@@ -286,11 +294,11 @@ impl Arbiter {
                 virtual_time: class.virtual_time.max(reached),
                 index,
             };
-            if best.is_none_or(|(other, ..)| key < other) {
-                best = Some((key, slot, seated));
+            if best.is_none_or(|(other, _)| key < other) {
+                best = Some((key, first));
             }
         }
-        let Some((key, slot, seated)) = best else {
+        let Some((key, first)) = best else {
             return SlotTurn::Idle { until };
         };
         if key.idle_only
@@ -302,18 +310,15 @@ impl Arbiter {
         self.gate.settle(now);
         self.virtual_times[usize::from(key.level)] = key.virtual_time;
         self.classes[key.index].virtual_time = key.virtual_time;
-        self.take_out(key.index, slot, seated);
-        SlotTurn::Slot(slot)
+        self.take_out(key.index, first.slot, first.seated);
+        SlotTurn::Slot(first.slot)
     }
 
     /// Returns two facts of the first flow of all classes that may send, weights aside: whether
     /// its class takes what others leave, and its rank.
     pub(super) fn first(&self, now: Time) -> Option<(bool, Rank)> {
         let classes = self.classes.iter().filter(|class| class.may_send(now));
-        let first = classes.filter_map(|class| {
-            let (rank, ..) = class.first_ranked()?;
-            Some((class.idle_only, rank))
-        });
+        let first = classes.filter_map(|class| Some((class.idle_only, class.first()?.rank)));
         first.min()
     }
 

@@ -165,7 +165,8 @@ struct Dumbbell<'a> {
     dice: Dice,
     marks: Dice,
     run: DumbbellResults,
-    before: (Amount, Amount, Amount),
+    /// The amounts at the bottleneck when the measured part began.
+    before: LinkAmounts,
 }
 
 /// The bottleneck's place among the links.
@@ -181,15 +182,24 @@ pub(super) fn run(setup: &DumbbellSetup) -> anyhow::Result<DumbbellResults> {
     dumbbell.finish()
 }
 
-/// Returns the amounts that have arrived at a link, that it dropped, and that it delivered so far.
-fn amounts(link: &Link<NumberedPacket>) -> (Amount, Amount, Amount) {
-    let counters = link.counters();
-    let [first, second] = counters.marks;
-    (
-        first.arrived.plus(second.arrived),
-        first.dropped().plus(second.dropped()),
-        counters.delivered,
-    )
+/// The amounts that a link has seen so far.
+#[derive(Clone, Copy, Default)]
+struct LinkAmounts {
+    arrived: Amount,
+    dropped: Amount,
+    delivered: Amount,
+}
+
+impl LinkAmounts {
+    fn of(link: &Link<NumberedPacket>) -> Self {
+        let counters = link.counters();
+        let [first, second] = counters.marks;
+        Self {
+            arrived: first.arrived.plus(second.arrived),
+            dropped: first.dropped().plus(second.dropped()),
+            delivered: counters.delivered,
+        }
+    }
 }
 
 impl<'a> Dumbbell<'a> {
@@ -239,7 +249,7 @@ impl<'a> Dumbbell<'a> {
             dice: Dice::new(setup.seed),
             marks: Dice::new(setup.seed ^ 0x5eed),
             run: DumbbellResults::default(),
-            before: Default::default(),
+            before: LinkAmounts::default(),
             setup,
         }
     }
@@ -261,7 +271,11 @@ impl<'a> Dumbbell<'a> {
     }
 
     fn finish(mut self) -> anyhow::Result<DumbbellResults> {
-        let (arrived, dropped, delivered) = amounts(&self.links[MIDDLE_LINK]);
+        let LinkAmounts {
+            arrived,
+            dropped,
+            delivered,
+        } = LinkAmounts::of(&self.links[MIDDLE_LINK]);
         ensure!(
             arrived.packets >= dropped.packets + delivered.packets,
             "the bottleneck delivered {} and dropped {} of {} packets",
@@ -269,11 +283,11 @@ impl<'a> Dumbbell<'a> {
             dropped.packets,
             arrived.packets
         );
-        let (before_arrived, before_dropped, before_delivered) = self.before;
-        let bits = (delivered.bytes - before_delivered.bytes) as f64 * 8.0;
+        let before = self.before;
+        let bits = (delivered.bytes - before.delivered.bytes) as f64 * 8.0;
         self.run.utilisation = bits / self.setup.measured.as_secs_f64() / BOTTLENECK as f64;
-        let sent = (arrived.packets - before_arrived.packets).max(1);
-        self.run.loss = (dropped.packets - before_dropped.packets) as f64 / sent as f64;
+        let sent = (arrived.packets - before.arrived.packets).max(1);
+        self.run.loss = (dropped.packets - before.dropped.packets) as f64 / sent as f64;
         Ok(self.run)
     }
 
@@ -296,7 +310,9 @@ impl<'a> Dumbbell<'a> {
             DumbbellEvent::Timer(c) => self.on_timer(c),
             DumbbellEvent::Processed(server) => self.processed(server),
             DumbbellEvent::Transfer => self.begin_transfer(),
-            DumbbellEvent::WarmedUp => self.before = amounts(&self.links[MIDDLE_LINK]),
+            DumbbellEvent::WarmedUp => {
+                self.before = LinkAmounts::of(&self.links[MIDDLE_LINK]);
+            }
         }
     }
 

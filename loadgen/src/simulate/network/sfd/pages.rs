@@ -57,25 +57,44 @@ impl PageQueues<'_> {
     }
 }
 
-/// Ranges of sizes in KB, and how many objects of a page are in each.
-type Objects = &'static [(f64, f64, usize)];
+/// The objects of a page whose sizes are in one range.
+struct PageObjects {
+    least_kb: f64,
+    most_kb: f64,
+    count: usize,
+}
 
-/// The pages of the paper's table 5: sizes in KB, and how many objects have them.
+/// Makes a part of a page: an object of that size in KB.
+const fn one(kb: f64) -> PageObjects {
+    some(1, kb, kb)
+}
+
+/// Makes a part of a page: objects whose sizes in KB go from the least to the most.
+const fn some(count: usize, least_kb: f64, most_kb: f64) -> PageObjects {
+    PageObjects {
+        least_kb,
+        most_kb,
+        count,
+    }
+}
+
+/// The pages of the paper's table 5.
 #[rustfmt::skip]
-const PAGES: [(&str, Objects); 5] = [
-    ("text", &[(29.0, 29.0, 1), (7.0, 13.0, 3)]),
-    ("map", &[(5.0, 5.0, 1), (1.0, 3.0, 3), (67.0, 67.0, 1)]),
-    ("graphics", &[(7.0, 7.0, 1), (1.0, 3.0, 9), (9.0, 12.0, 4)]),
-    ("frames", &[(1.0, 2.0, 4), (7.0, 7.0, 1), (83.0, 83.0, 1), (1.0, 3.0, 14), (5.0, 19.0, 7)]),
-    ("java", &[(8.0, 8.0, 1), (1.0, 2.0, 7), (4.0, 11.0, 3), (1.0, 3.0, 14), (4.0, 18.0, 11)]),
+const PAGES: [(&str, &[PageObjects]); 5] = [
+    ("text", &[one(29.0), some(3, 7.0, 13.0)]),
+    ("map", &[one(5.0), some(3, 1.0, 3.0), one(67.0)]),
+    ("graphics", &[one(7.0), some(9, 1.0, 3.0), some(4, 9.0, 12.0)]),
+    ("frames", &[some(4, 1.0, 2.0), one(7.0), one(83.0), some(14, 1.0, 3.0), some(7, 5.0, 19.0)]),
+    ("java", &[one(8.0), some(7, 1.0, 2.0), some(3, 4.0, 11.0), some(14, 1.0, 3.0), some(11, 4.0, 18.0)]),
 ];
 
 /// Adds table 6: the times of the pages of table 5, by the mean latencies of their sizes.
 pub(super) fn retrieval(queues: PageQueues<'_>, measured: &mut Measured) {
     for (name, objects) in PAGES {
-        let sizes = objects.iter().flat_map(|&(low, high, count)| {
-            let step = (high - low) / count as f64;
-            (0..count).map(move |index| ((low + (index as f64 + 0.5) * step) * 1024.0) as u64)
+        let sizes = objects.iter().flat_map(|own| {
+            let low = own.least_kb;
+            let step = (own.most_kb - low) / own.count as f64;
+            (0..own.count).map(move |index| ((low + (index as f64 + 0.5) * step) * 1024.0) as u64)
         });
         let sizes: Vec<u64> = sizes.collect();
         let Some(PageTimes { dt, s_sfd }) = queues.page(&sizes) else {

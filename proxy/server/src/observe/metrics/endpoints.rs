@@ -27,9 +27,9 @@ pub(super) static ENDPOINTS: Topic<Snapshot> = Topic { title: "Endpoints", rows:
         |now, out| each(now, out, |own, _| Total::of(own.stats.iter().map(|own| &own.heads)))),
     Row::counter("sprat_upstream_errors_total", ENDPOINT.and("reason", Fault::Upstream.reasons()),
         "Failed requests to an endpoint, by reason",
-        |now, out| for (cluster, own, _) in now.endpoints() {
+        |now, out| for PresentEndpoint { cluster, member, .. } in now.endpoints() {
             for reason in Reason::ALL.into_iter().filter(|own| own.facts().fault == Fault::Upstream) {
-                out.put(&[cluster, &own.label, reason.name()], sum(own, |e| &e.errors[reason.index()]));
+                out.put(&[cluster, &member.label, reason.name()], sum(member, |e| &e.errors[reason.index()]));
             }
         }),
     Row::counter("sprat_upstream_retries_total", ENDPOINT,
@@ -70,9 +70,9 @@ pub(super) static ENDPOINTS: Topic<Snapshot> = Topic { title: "Endpoints", rows:
         |now, out| each(now, out, |_, state| u64::from(state.weight))),
     Row::counter("sprat_health_checks_total", ENDPOINT.and("result", 2),
         "Health checks of an endpoint: passed or failed",
-        |now, out| for (cluster, own, _) in now.endpoints() {
-            for (result, checks) in ["passed", "failed"].into_iter().zip(&own.counts.checks) {
-                out.put(&[cluster, &own.label, result], checks.load(Relaxed));
+        |now, out| for PresentEndpoint { cluster, member, .. } in now.endpoints() {
+            for (result, checks) in ["passed", "failed"].into_iter().zip(&member.counts.checks) {
+                out.put(&[cluster, &member.label, result], checks.load(Relaxed));
             }
         }),
 ] };
@@ -94,12 +94,24 @@ pub(super) static NAMES: Topic<Snapshot> = Topic { title: "Names of endpoints", 
         |now, out| now.names().for_each(|(cluster, name)| out.put(&[cluster, name.host()], u64::from(name.failures())))),
 ] };
 
+/// An endpoint that there is at present.
+struct PresentEndpoint<'s> {
+    /// The name of the endpoint's cluster.
+    cluster: &'s str,
+    member: &'s Member,
+    condition: &'s EndpointCondition,
+}
+
 impl Snapshot {
-    /// Returns each endpoint with the name of its cluster and its condition.
-    fn endpoints(&self) -> impl Iterator<Item = (&str, &Member, &EndpointCondition)> {
+    /// Returns the endpoints of all clusters.
+    fn endpoints(&self) -> impl Iterator<Item = PresentEndpoint<'_>> {
         self.clusters().flat_map(|(cluster, condition)| {
             let each = condition.endpoints.iter();
-            each.map(|(member, state)| (&*cluster.name, &**member, state))
+            each.map(|(member, condition)| PresentEndpoint {
+                cluster: &cluster.name,
+                member,
+                condition,
+            })
         })
     }
 
@@ -117,8 +129,11 @@ fn each<T: Into<Value>>(
     out: &mut Series<'_, '_>,
     of: impl Fn(&Member, &EndpointCondition) -> T,
 ) {
-    for (cluster, own, state) in now.endpoints() {
-        out.put(&[cluster, &own.label], of(own, state));
+    for own in now.endpoints() {
+        out.put(
+            &[own.cluster, &own.member.label],
+            of(own.member, own.condition),
+        );
     }
 }
 

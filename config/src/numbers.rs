@@ -1,163 +1,73 @@
 //! Numbers without a unit.
 
-use std::borrow::Cow;
 use std::ops::RangeInclusive;
-
-use serde_json::{Value, json};
 
 use sprat_scheduler::{MAX_FLOOR_PERCENT, Sfd};
 
-use crate::decode::TextClass;
-use crate::scalars::{Fault, Leaf};
+use crate::scalars::Fault;
+use crate::texts::numbers;
 
-/// A number from 1 to 1000.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Factor(pub(crate) f64);
+/// The regular expression of a whole number of percent, from 1% to 100%.
+const PERCENT_PATTERN: &str = r"^([1-9]|[1-9][0-9]|100)%$";
 
-impl Leaf for Factor {
-    const NUMBER: bool = true;
-    const TEXT: bool = false;
+numbers! {
+    /// A number from 1 to 1000.
+    Factor(f64), NUMBER = true:
+        "a number from 1 to 1000",
+        {"type": "number", "minimum": 1, "maximum": 1000},
+        |text| within(text, &(1.0..=1000.0));
 
-    fn expected() -> Cow<'static, str> {
-        "a number from 1 to 1000".into()
-    }
+    /// A number from 0 to 1000.
+    Ratio(f64), NUMBER = true:
+        "a number from 0 to 1000",
+        {"type": "number", "minimum": 0, "maximum": 1000},
+        |text| within(text, &(0.0..=1000.0));
 
-    fn accepts() -> Value {
-        json!({"type": "number", "minimum": 1, "maximum": 1000})
-    }
+    /// A share, from 0 to 1.
+    Share(f64), NUMBER = true:
+        "a share, from 0 to 1",
+        {"type": "number", "minimum": 0, "maximum": 1},
+        |text| within(text, &(0.0..=1.0));
 
-    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        match text.parse() {
-            Ok(number) if (1.0..=1000.0).contains(&number) => Ok(Self(number)),
-            _ => Err(Fault::PLAIN),
-        }
-    }
+    /// The share of the bytes for responses beyond the threshold of `sfd`, from 0 to
+    /// `Sfd::MAX_OUT_SHARE`.
+    OutShare(f64), NUMBER = true:
+        // Not `Sfd::MAX_OUT_SHARE` by name: to write a fraction takes 20 KB of code, which
+        // nothing else in the filters needs.
+        "a share, from 0 to 0.9",
+        {"type": "number", "minimum": 0, "maximum": Sfd::MAX_OUT_SHARE},
+        |text| within(text, &(0.0..=Sfd::MAX_OUT_SHARE));
+
+    /// A part of the link, in percent.
+    FloorPercent(u8), NUMBER = false:
+        format!("a part of the link, from 0% to {MAX_FLOOR_PERCENT}%"),
+        {"type": "string", "pattern": r"^([0-9]|[1-4][0-9]|50)%$"},
+        |text| percent(text, "link", &(0..=MAX_FLOOR_PERCENT));
+
+    /// A part of the link, from 1% to 100%, in percent.
+    SharePercent(u8), NUMBER = false:
+        "a part of the link, from 1% to 100%",
+        {"type": "string", "pattern": PERCENT_PATTERN},
+        |text| percent(text, "link", &(1..=100));
+
+    /// A part of an endpoint's places, from 1% to 100%, in percent.
+    PlacesPercent(u8), NUMBER = false:
+        "a part of the places, from 1% to 100%",
+        {"type": "string", "pattern": PERCENT_PATTERN},
+        |text| percent(text, "places", &(1..=100));
+
+    /// A part of all requests, in millionths.
+    RequestsPercent(u32), NUMBER = false:
+        "a part of requests, from 0% to 100%, such as 1% or 0.1%",
+        {"type": "string", "pattern": r"^(100(\.0{1,4})?|[0-9]{1,2}(\.[0-9]{1,4})?)%$"},
+        millionths;
 }
 
-/// A number from 0 to 1000.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ratio(pub(crate) f64);
-
-impl Leaf for Ratio {
-    const NUMBER: bool = true;
-    const TEXT: bool = false;
-
-    fn expected() -> Cow<'static, str> {
-        "a number from 0 to 1000".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "number", "minimum": 0, "maximum": 1000})
-    }
-
-    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        match text.parse() {
-            Ok(number) if (0.0..=1000.0).contains(&number) => Ok(Self(number)),
-            _ => Err(Fault::PLAIN),
-        }
-    }
-}
-
-/// A share, from 0 to 1.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Share(pub(crate) f64);
-
-/// The share of the bytes for responses beyond the threshold of `sfd`, from 0 to
-/// `Sfd::MAX_OUT_SHARE`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OutShare(pub(crate) f64);
-
-/// A part of the link, in percent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FloorPercent(pub(crate) u8);
-
-impl Leaf for FloorPercent {
-    const NUMBER: bool = false;
-    const TEXT: bool = true;
-
-    fn expected() -> Cow<'static, str> {
-        format!("a part of the link, from 0% to {MAX_FLOOR_PERCENT}%").into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": r"^([0-9]|[1-4][0-9]|50)%$"})
-    }
-
-    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        percent(text, "link", &(0..=MAX_FLOOR_PERCENT)).map(Self)
-    }
-}
-
-/// A part of the link, from 1% to 100%, in percent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SharePercent(pub(crate) u8);
-
-impl Leaf for SharePercent {
-    const NUMBER: bool = false;
-    const TEXT: bool = true;
-
-    fn expected() -> Cow<'static, str> {
-        "a part of the link, from 1% to 100%".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": r"^([1-9]|[1-9][0-9]|100)%$"})
-    }
-
-    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        percent(text, "link", &(1..=100)).map(Self)
-    }
-}
-
-/// A part of an endpoint's places, from 1% to 100%, in percent.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlacesPercent(pub(crate) u8);
-
-impl Leaf for PlacesPercent {
-    const NUMBER: bool = false;
-    const TEXT: bool = true;
-
-    fn expected() -> Cow<'static, str> {
-        "a part of the places, from 1% to 100%".into()
-    }
-
-    fn accepts() -> Value {
-        SharePercent::accepts()
-    }
-
-    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        percent(text, "places", &(1..=100)).map(Self)
-    }
-}
-
-/// A part of all requests, in millionths.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestsPercent(pub(crate) u32);
-
-impl Leaf for RequestsPercent {
-    fn expected() -> Cow<'static, str> {
-        "a part of requests, from 0% to 100%, such as 1% or 0.1%".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "string", "pattern": r"^(100(\.0{1,4})?|[0-9]{1,2}(\.[0-9]{1,4})?)%$"})
-    }
-
-    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        let number = text.strip_suffix('%').unwrap_or(text);
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-        let is_number = |part: &str, most| {
-            (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
-        };
-        if !is_number(whole, 3) || !is_number(fraction, 4) {
-            return Err(Fault::PLAIN);
-        }
-        let millionths = format!("{whole}{fraction:0<4}").parse().ok();
-        match millionths.filter(|own| *own <= 1_000_000) {
-            Some(millionths) if text.ends_with('%') => Ok(Self(millionths)),
-            Some(_) => Err(Fault::help(format!("write {number}%"))),
-            None => Err(Fault::PLAIN),
-        }
+/// Reads a number within bounds.
+fn within(text: &str, bounds: &RangeInclusive<f64>) -> Result<f64, Fault> {
+    match text.parse::<f64>() {
+        Ok(number) if bounds.contains(&number) => Ok(number),
+        _ => Err(Fault::PLAIN),
     }
 }
 
@@ -176,51 +86,29 @@ fn percent(text: &str, whole: &str, bounds: &RangeInclusive<u8>) -> Result<u8, F
     }
 }
 
-impl Leaf for Share {
-    const NUMBER: bool = true;
-    const TEXT: bool = false;
-
-    fn expected() -> Cow<'static, str> {
-        "a share, from 0 to 1".into()
+/// Reads a number of percent with four places at most, in millionths of the whole.
+fn millionths(text: &str) -> Result<u32, Fault> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |part: &str, most| {
+        (1..=most).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !is_number(whole, 3) || !is_number(fraction, 4) {
+        return Err(Fault::PLAIN);
     }
-
-    fn accepts() -> Value {
-        json!({"type": "number", "minimum": 0, "maximum": 1})
-    }
-
-    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        match text.parse() {
-            Ok(number) if (0.0..=1.0).contains(&number) => Ok(Self(number)),
-            _ => Err(Fault::PLAIN),
-        }
-    }
-}
-
-impl Leaf for OutShare {
-    const NUMBER: bool = true;
-    const TEXT: bool = false;
-
-    fn expected() -> Cow<'static, str> {
-        // Not `Sfd::MAX_OUT_SHARE` by name: to write a fraction takes 20 KB of code, which
-        // nothing else in the filters needs.
-        "a share, from 0 to 0.9".into()
-    }
-
-    fn accepts() -> Value {
-        json!({"type": "number", "minimum": 0, "maximum": Sfd::MAX_OUT_SHARE})
-    }
-
-    fn parse(text: &str, _: TextClass) -> Result<Self, Fault> {
-        match text.parse() {
-            Ok(number) if (0.0..=Sfd::MAX_OUT_SHARE).contains(&number) => Ok(Self(number)),
-            _ => Err(Fault::PLAIN),
-        }
+    let millionths = format!("{whole}{fraction:0<4}").parse::<u32>().ok();
+    match millionths.filter(|own| *own <= 1_000_000) {
+        Some(millionths) if text.ends_with('%') => Ok(millionths),
+        Some(_) => Err(Fault::help(format!("write {number}%"))),
+        None => Err(Fault::PLAIN),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::TextClass;
+    use crate::scalars::Leaf;
 
     /// Returns the value that a text is read as; none if its type refuses it.
     fn read<T: Leaf>(text: &str) -> Option<T> {

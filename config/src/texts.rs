@@ -1,4 +1,5 @@
-//! Types of text that is kept as the operator writes it, if it has a certain form.
+//! Types of one scalar, made by macros: text that is kept as the operator writes it, if it has a
+//! certain form, and numbers.
 
 use std::ops::RangeInclusive;
 
@@ -38,6 +39,45 @@ macro_rules! texts {
     )*};
 }
 pub(crate) use texts;
+
+/// Defines types of numbers. Each has the type of its value, whether it is written as a plain
+/// number (others are text, such as `5%`), a description of what it takes, its part of the schema,
+/// and a function that reads it:
+///
+/// ```text
+/// /// Meaning.
+/// Name(f64), NUMBER = true: "what it takes", {"type": "number"}, |text| read(text);
+/// ```
+macro_rules! numbers {
+    ($(
+        $(#[doc = $doc:literal])*
+        $name:ident($value:ty), NUMBER = $number:literal:
+            $expected:expr, {$($schema:tt)*}, $parse:expr;
+    )*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name(pub(crate) $value);
+
+        impl $crate::scalars::Leaf for $name {
+            const NUMBER: bool = $number;
+            const TEXT: bool = !<Self as $crate::scalars::Leaf>::NUMBER;
+
+            fn expected() -> std::borrow::Cow<'static, str> {
+                $expected.into()
+            }
+
+            fn accepts() -> serde_json::Value {
+                serde_json::json!({$($schema)*})
+            }
+
+            fn parse(text: &str, _: $crate::decode::TextClass) -> Result<Self, $crate::scalars::Fault> {
+                let parse: fn(&str) -> Result<$value, $crate::scalars::Fault> = $parse;
+                parse(text).map(Self)
+            }
+        }
+    )*};
+}
+pub(crate) use numbers;
 
 /// Returns whether a text has a length in bytes within `lengths`, and every byte is valid.
 pub(crate) fn is_made_of(

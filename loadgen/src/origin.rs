@@ -81,8 +81,8 @@ pub struct OriginArgs {
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections: u32,
     /// Bytes that the kernel may hold unsent for a connection
-    #[arg(long, value_name = "SIZE", default_value = "128KB", value_parser = cli::size)]
-    notsent_lowat: u32,
+    #[arg(long = "notsent-lowat", value_name = "SIZE", default_value = "128KB", value_parser = cli::size)]
+    max_unsent_bytes: u32,
 }
 
 /// The settings of an origin: one server, or several in one process.
@@ -139,7 +139,7 @@ pub fn run(args: &OriginArgs) -> anyhow::Result<()> {
             },
         }),
         connections_max: connections_max as u32,
-        max_unsent_bytes: args.notsent_lowat,
+        max_unsent_bytes: args.max_unsent_bytes,
     })?;
     for address in &running.addresses {
         println!("serving http://{address}/size/<bytes>/<id>");

@@ -4,13 +4,47 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
-use crate::table::{self, Row, TableError, TableReader};
+use serde::{Deserialize, Deserializer};
+
+use crate::table::{self, TableError, TableReader};
 use crate::trace::{REQUESTS_MAX, Request, Trace};
 use crate::workload::{Dice, origin_path};
 
-/// The columns of a recorded trace, in the order in which rows are read.
+/// The columns of a recorded trace, in the order in which fields are read.
 pub(crate) const COLUMNS: [&str; 4] = ["t_s", "bytes", "status", "url"];
 const NOT_MODIFIED: u16 = 304;
+
+/// The time of a request, in a row of a recorded trace.
+#[derive(Deserialize)]
+struct RecordedTime {
+    #[serde(deserialize_with = "table::seconds")]
+    t_s: f64,
+}
+
+/// The reply to a request, in a row of a recorded trace.
+#[derive(Deserialize)]
+pub(crate) struct RecordedReply<'a> {
+    #[serde(deserialize_with = "table::bytes")]
+    bytes: u64,
+    #[serde(deserialize_with = "status")]
+    status: Option<u16>,
+    pub(crate) url: &'a str,
+}
+
+/// Reads a status, or `-`, as the common log format has it: the server did not note one.
+fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
+    table::parsed_unless(deserializer, "-", "a status code or `-`")
+}
+
+impl RecordedReply<'_> {
+    /// Returns the bytes of the reply's body; 0 if the reply had none.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        match self.status {
+            Some(NOT_MODIFIED) => 0,
+            _ => self.bytes,
+        }
+    }
+}
 
 /// Reads a recorded trace: the first `limit` requests that have a body. Stamps of whole seconds are
 /// spread uniformly inside their second, by `seed`; each distinct size of a URL becomes a file of
@@ -36,8 +70,9 @@ fn from_reader(
     while requests.len() < limit
         && let Some(row) = table.next_row()?
     {
-        let t_s = row.seconds(0)?;
-        let bytes = body_bytes(&row)?;
+        let RecordedTime { t_s } = row.read()?;
+        let reply: RecordedReply<'_> = row.read()?;
+        let bytes = reply.body_bytes();
         if bytes == 0 {
             continue;
         }
@@ -45,7 +80,7 @@ fn from_reader(
             return Err(row.error("t_s goes backwards; sort the trace by t_s".to_owned()));
         }
         let next_id = ids.len();
-        let id = *ids.entry((row.text(3).into(), bytes)).or_insert(next_id);
+        let id = *ids.entry((reply.url.into(), bytes)).or_insert(next_id);
         requests.push(Request {
             t_s,
             bytes,
@@ -58,23 +93,6 @@ fn from_reader(
     }
     spread(&mut requests, seed);
     Ok(Trace { requests })
-}
-
-/// Reads the bytes of a reply's body from a row with [`COLUMNS`]; 0 if the reply had none.
-///
-/// # Errors
-/// Names file and line when a field does not parse.
-pub(crate) fn body_bytes(row: &Row<'_>) -> Result<u64, TableError> {
-    let bytes: u64 = row.parse(1, "a number of bytes")?;
-    let status = match row.text(2) {
-        // As the common log format has it: the server did not note one.
-        "-" => None,
-        _ => Some(row.parse(2, "a status code or `-`")?),
-    };
-    Ok(match status {
-        Some(NOT_MODIFIED) => 0,
-        _ => bytes,
-    })
 }
 
 /// Spreads whole-second stamps inside their second, and counts times from the first.

@@ -6,34 +6,51 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sprat_measure::wire::Connection;
 
 use crate::table::{self, TableError, TableReader};
 
 /// The result of one request, as a line of the CSV.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// Planned arrival, in seconds since the start of the trace.
-    #[serde(serialize_with = "table::number")]
+    #[serde(serialize_with = "table::number", deserialize_with = "table::seconds")]
     pub t_s: f64,
     /// Size of the body that was asked for, in bytes.
+    #[serde(deserialize_with = "table::bytes")]
     pub bytes: u64,
     /// Path of the URL.
     pub path: Box<str>,
     /// The request's real start, in seconds since the start of the run.
-    #[serde(serialize_with = "table::number")]
+    #[serde(serialize_with = "table::number", deserialize_with = "table::seconds")]
     pub start_s: f64,
     /// Milliseconds from just before connect to the last byte (or to the
     /// failure).
-    #[serde(serialize_with = "table::number")]
+    #[serde(serialize_with = "table::number", deserialize_with = "milliseconds")]
     pub response_ms: f64,
     /// Bytes of the body that came.
+    #[serde(deserialize_with = "table::bytes")]
     pub received: u64,
     /// Status of the response; 0 if none came.
+    #[serde(deserialize_with = "status")]
     pub status: u16,
     /// The kind of failure, if the request failed.
+    #[serde(deserialize_with = "failure")]
     pub error: Option<Failure>,
+}
+
+fn milliseconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    table::parsed(deserializer, "a number of milliseconds")
+}
+
+fn status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    table::parsed(deserializer, "a status code, or 0")
+}
+
+fn failure<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Failure>, D::Error> {
+    const EXPECTED: &str = "connect, reset, timeout, short, corrupt or status";
+    table::parsed_unless(deserializer, "", EXPECTED)
 }
 
 impl Outcome {
@@ -124,24 +141,12 @@ pub fn from_reader(input: impl Read, file: &Path) -> Result<Vec<Outcome>, TableE
         if outcomes.len() == crate::trace::REQUESTS_MAX {
             return Err(row.error(format!("more than {} rows", crate::trace::REQUESTS_MAX)));
         }
-        let error = match row.text(7) {
-            "" => None,
-            _ => Some(row.parse(7, "connect, reset, timeout, short, corrupt or status")?),
-        };
-        let response_ms: f64 = row.parse(4, "a number of milliseconds")?;
+        let outcome: Outcome = row.read()?;
+        let response_ms = outcome.response_ms;
         if !(response_ms.is_finite() && response_ms >= 0.0) {
             return Err(row.error(format!("response_ms is {response_ms}, not a time")));
         }
-        outcomes.push(Outcome {
-            t_s: row.seconds(0)?,
-            bytes: row.parse(1, "a number of bytes")?,
-            path: row.text(2).into(),
-            start_s: row.seconds(3)?,
-            response_ms,
-            received: row.parse(5, "a number of bytes")?,
-            status: row.parse(6, "a status code, or 0")?,
-            error,
-        });
+        outcomes.push(outcome);
     }
     Ok(outcomes)
 }
@@ -153,7 +158,7 @@ pub fn write(outcomes: &[Outcome], file: &Path) -> Result<(), TableError> {
 
 /// Writes like [`write()`], but to any output.
 pub fn to_writer(outcomes: &[Outcome], out: impl Write) -> io::Result<()> {
-    table::write_lines(&COLUMNS, outcomes, out)
+    table::write_lines(COLUMNS, outcomes, out)
 }
 
 /// The facts about a run as a whole. A fact that is not known is left out of the JSON.

@@ -1,5 +1,6 @@
 //! CSV files, plain or gzipped by their name, whose errors name file and line.
 
+use std::cell::Cell;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -9,6 +10,8 @@ use std::str::FromStr;
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use serde::de::value::{self, BorrowedStrDeserializer, MapDeserializer};
+use serde::de::{self, Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 
 /// A file that could not be read or written.
@@ -98,7 +101,7 @@ pub(crate) fn number<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok,
 /// Writes a CSV: its columns, and lines whose fields stand in their order. The columns are
 /// written even if there is no line, so that what reads it knows them.
 pub(crate) fn write_lines<L: Serialize>(
-    columns: &[&str],
+    columns: impl IntoIterator<Item = impl AsRef<[u8]>>,
     lines: impl IntoIterator<Item = L>,
     out: impl Write,
 ) -> io::Result<()> {
@@ -112,19 +115,60 @@ pub(crate) fn write_lines<L: Serialize>(
     csv.flush()
 }
 
+/// Reads a field's text as a value; `expected` completes "is not ...".
+pub(crate) fn parsed<'de, T: FromStr, D: Deserializer<'de>>(
+    deserializer: D,
+    expected: &str,
+) -> Result<T, D::Error> {
+    parse(<&str>::deserialize(deserializer)?, expected)
+}
+
+/// Reads a field's text as a value, like [`parsed`]; the text `none` stands for none.
+pub(crate) fn parsed_unless<'de, T: FromStr, D: Deserializer<'de>>(
+    deserializer: D,
+    none: &str,
+    expected: &str,
+) -> Result<Option<T>, D::Error> {
+    let text = <&str>::deserialize(deserializer)?;
+    if text == none {
+        return Ok(None);
+    }
+    parse(text, expected).map(Some)
+}
+
+fn parse<T: FromStr, E: de::Error>(text: &str, expected: &str) -> Result<T, E> {
+    text.trim().parse().map_err(|_| E::custom(expected))
+}
+
+/// Reads a field as a time in seconds, not negative and within what clocks can add.
+pub(crate) fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    const EXPECTED: &str = "a number of seconds, 0 to 1e12";
+    let value: f64 = parsed(deserializer, EXPECTED)?;
+    if (0.0..=1e12).contains(&value) {
+        Ok(value)
+    } else {
+        Err(de::Error::custom(EXPECTED))
+    }
+}
+
+/// Reads a field as a number of bytes.
+pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    parsed(deserializer, "a number of bytes")
+}
+
 /// A reader of the rows of a CSV whose header names its columns, in any order.
 pub(crate) struct TableReader<R> {
     file: PathBuf,
     reader: csv::Reader<R>,
     record: csv::StringRecord,
-    /// The index in the file of each asked column.
+    /// The index in the file of each known column.
     columns: Vec<Option<usize>>,
     names: Vec<&'static str>,
 }
 
 impl<R: Read> TableReader<R> {
-    /// Reads the header. Columns are numbered in the order `required`, then
-    /// `optional`; a missing, unknown or repeated one is an error.
+    /// Reads the header. A missing column that is required, an unknown and a repeated one are
+    /// errors.
     pub(crate) fn new(
         input: R,
         file: &Path,
@@ -171,11 +215,6 @@ impl<R: Read> TableReader<R> {
         })
     }
 
-    /// Returns whether the file has the optional column.
-    pub(crate) fn has(&self, column: usize) -> bool {
-        self.columns[column].is_some()
-    }
-
     /// Reads the next row; returns `None` at the end.
     pub(crate) fn next_row(&mut self) -> Result<Option<Row<'_>>, TableError> {
         let line = self.reader.position().line();
@@ -208,7 +247,7 @@ fn describe(error: &csv::Error) -> String {
     }
 }
 
-/// One row, its fields numbered as the columns were asked for.
+/// A row of a CSV, with the names of its columns.
 pub(crate) struct Row<'a> {
     file: &'a Path,
     record: &'a csv::StringRecord,
@@ -217,36 +256,25 @@ pub(crate) struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Returns the text of a column; empty if the file has no such column.
-    pub(crate) fn text(&self, column: usize) -> &'a str {
-        self.columns[column]
-            .and_then(|index| self.record.get(index))
-            .unwrap_or("")
-    }
-
-    /// Parses the value of a column; `expected` completes "is not ...".
-    pub(crate) fn parse<T: FromStr>(&self, column: usize, expected: &str) -> Result<T, TableError> {
-        let text = self.text(column);
-        text.trim().parse().map_err(|_| {
-            self.error(format!(
-                "`{text}` in column `{}` is not {expected}",
-                self.names[column]
-            ))
+    /// Reads the row as a line whose fields have the names of the columns, or of some. Fields are
+    /// read by [`seconds`], [`parsed`] and the like, whose errors complete "is not ...".
+    ///
+    /// # Errors
+    /// Names file, line and column when a field does not parse.
+    pub(crate) fn read<L: Deserialize<'a>>(&self) -> Result<L, TableError> {
+        // csv's own deserializer does not tell the column of an error that a field's type makes.
+        let last = Cell::new(("", ""));
+        let fields = self.names.iter().zip(self.columns);
+        let fields = fields.filter_map(|(&name, &index)| {
+            let text = self.record.get(index?)?;
+            last.set((name, text));
+            Some((name, BorrowedStrDeserializer::<value::Error>::new(text)))
+        });
+        let fields: MapDeserializer<'_, _, value::Error> = MapDeserializer::new(fields);
+        L::deserialize(fields).map_err(|expected| {
+            let (name, text) = last.get();
+            self.error(format!("`{text}` in column `{name}` is not {expected}"))
         })
-    }
-
-    /// Parses a time in seconds, not negative and within what clocks can add.
-    pub(crate) fn seconds(&self, column: usize) -> Result<f64, TableError> {
-        const EXPECTED: &str = "a number of seconds, 0 to 1e12";
-        let value: f64 = self.parse(column, EXPECTED)?;
-        if (0.0..=1e12).contains(&value) {
-            Ok(value)
-        } else {
-            Err(self.error(format!(
-                "`{value}` in column `{}` is not {EXPECTED}",
-                self.names[column]
-            )))
-        }
     }
 
     /// Makes an error at this row.

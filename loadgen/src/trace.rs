@@ -8,7 +8,7 @@
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use sprat_measure::wire::{self, Connection};
 
 use crate::table::{self, TableError, TableReader};
@@ -20,18 +20,28 @@ pub const REQUESTS_MAX: usize = 20_000_000;
 pub const PATH_BYTES_MAX: usize = 8 * 1024;
 
 /// One request of a trace, as a line of the CSV.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     /// Planned arrival, in seconds since the start of the trace.
-    #[serde(serialize_with = "table::number")]
+    #[serde(serialize_with = "table::number", deserialize_with = "table::seconds")]
     pub t_s: f64,
     /// Size of the response's body, in bytes.
+    #[serde(deserialize_with = "table::bytes")]
     pub bytes: u64,
     /// Path of the URL, beginning with `/`.
     pub path: Box<str>,
     /// The user who asks, in a partly open trace.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "user"
+    )]
     pub user: Option<u32>,
+}
+
+/// Reads the number of a user, whom each row has if the column is there.
+fn user<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    table::parsed(deserializer, "a user's number").map(Some)
 }
 
 /// Requests in the order of their arrival.
@@ -57,17 +67,9 @@ impl Trace {
     /// Reads like [`Trace::read`], but from any input; `file` is for the messages.
     pub fn from_reader(input: impl Read, file: &Path) -> Result<Self, TableError> {
         let mut table = TableReader::new(input, file, &COLUMNS, &OPTIONAL_COLUMNS)?;
-        let has_users = table.has(3);
         let mut requests: Vec<Request> = Vec::new();
         while let Some(row) = table.next_row()? {
-            let request = Request {
-                t_s: row.seconds(0)?,
-                bytes: row.parse(1, "a number of bytes")?,
-                path: row.text(2).into(),
-                user: has_users
-                    .then(|| row.parse(3, "a user's number"))
-                    .transpose()?,
-            };
+            let request: Request = row.read()?;
             if let Some(problem) = path_problem(&request.path) {
                 return Err(row.error(format!("path `{}` {problem}", request.path)));
             }
@@ -93,8 +95,7 @@ impl Trace {
     /// Writes like [`Trace::write`], but to any output.
     pub fn to_writer(&self, out: impl Write) -> io::Result<()> {
         let users = OPTIONAL_COLUMNS.iter().filter(|_| self.has_users());
-        let columns: Vec<&str> = COLUMNS.iter().chain(users).copied().collect();
-        table::write_lines(&columns, &self.requests, out)
+        table::write_lines(COLUMNS.iter().chain(users), &self.requests, out)
     }
 
     /// Returns whether the trace is partly open.

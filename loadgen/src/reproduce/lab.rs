@@ -1,5 +1,6 @@
 //! Rows over real sockets: the lab's own scripts, and the values of their summaries.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -320,14 +321,15 @@ fn read_points(file: &Path, measured: &mut Measured) -> anyhow::Result<()> {
 /// Reads a cell, by the first cells of its row and the name of its column.
 fn cell(text: &str, row: &[&str], column: &str) -> Option<f64> {
     let mut lines = csv::Reader::from_reader(text.as_bytes());
-    let place = lines
-        .headers()
-        .ok()?
-        .iter()
-        .position(|name| name == column)?;
-    let is_sought = |line: &csv::StringRecord| line.iter().take(row.len()).eq(row.iter().copied());
-    let found = lines.records().map_while(Result::ok).find(is_sought)?;
-    found.get(place)?.parse().ok()
+    let columns = lines.headers().ok()?.clone();
+    // Each script's summary has columns of its own.
+    let lines = lines.deserialize::<BTreeMap<String, String>>();
+    let found = lines.map_while(Result::ok).find(|line| {
+        let first = columns.iter().take(row.len());
+        let first = first.map(|name| line[name].as_str());
+        first.eq(row.iter().copied())
+    });
+    found?.get(column)?.parse().ok()
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
 
+use serde::Serialize;
 use sprat_measure::text::significant;
 
 use super::charts::{bars, by_load};
 use super::measure::SimulatedMeasures;
 use super::row::SimulationRow;
 use super::statistics::Estimate;
-use crate::table;
+use crate::table::{self, Number};
 
 /// The report of a simulation: its rows, and the words around them.
 #[derive(Clone, Debug)]
@@ -100,39 +101,55 @@ impl Report {
         table
     }
 
-    /// Writes the CSV field by field: its last columns are those of the classes, as many as the
-    /// simulation has.
     fn write_csv(&self, out: impl Write) -> io::Result<()> {
-        let mut csv = csv::Writer::from_writer(out);
         let classes = self.rows.first().map_or(&[][..], |row| &row.classes);
         let of_classes = classes.iter().map(|(class, _)| format!("{class}_ms"));
-        csv.write_record(CSV_COLUMNS.map(str::to_owned).into_iter().chain(of_classes))?;
-        let optional = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
-        for row in &self.rows {
-            let SimulatedMeasures {
-                mean_ms,
-                slowdown,
-                p95_ms,
-                largest1_ms,
-            } = row.measures;
-            let fields: [String; CSV_COLUMNS.len()] = [
-                // Scripts split lines at commas.
-                row.system.replace(", ", "-"),
-                row.load.to_string(),
-                mean_ms.mean.to_string(),
-                mean_ms.half_width.to_string(),
-                optional(row.theory_ms),
-                slowdown.mean.to_string(),
-                slowdown.half_width.to_string(),
-                optional(row.theory_slowdown),
-                p95_ms.to_string(),
-                largest1_ms.to_string(),
-                optional(row.late_percent),
-            ];
-            let of_classes = row.classes.iter().map(|(_, ms)| ms.to_string());
-            csv.write_record(fields.into_iter().chain(of_classes))?;
+        let columns = CSV_COLUMNS.map(str::to_owned).into_iter().chain(of_classes);
+        table::write_lines(columns, self.rows.iter().map(SimulationLine::new), out)
+    }
+}
+
+/// A line of the CSV: the results of one system at one load.
+#[derive(Serialize)]
+struct SimulationLine {
+    system: String,
+    load: Number,
+    mean_ms: Number,
+    mean_ms_ci95: Number,
+    theory_ms: Option<Number>,
+    slowdown: Number,
+    slowdown_ci95: Number,
+    theory_slowdown: Option<Number>,
+    p95_ms: Number,
+    largest1_ms: Number,
+    late_percent: Option<Number>,
+    /// The last columns, as many as the simulation has classes.
+    classes_ms: Vec<Number>,
+}
+
+impl SimulationLine {
+    fn new(row: &SimulationRow) -> Self {
+        let SimulatedMeasures {
+            mean_ms,
+            slowdown,
+            p95_ms,
+            largest1_ms,
+        } = row.measures;
+        Self {
+            // Scripts split lines at commas.
+            system: row.system.replace(", ", "-"),
+            load: Number(row.load),
+            mean_ms: Number(mean_ms.mean),
+            mean_ms_ci95: Number(mean_ms.half_width),
+            theory_ms: row.theory_ms.map(Number),
+            slowdown: Number(slowdown.mean),
+            slowdown_ci95: Number(slowdown.half_width),
+            theory_slowdown: row.theory_slowdown.map(Number),
+            p95_ms: Number(p95_ms),
+            largest1_ms: Number(largest1_ms),
+            late_percent: row.late_percent.map(Number),
+            classes_ms: row.classes.iter().map(|(_, ms)| Number(*ms)).collect(),
         }
-        csv.flush()
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-use crate::recorded::{COLUMNS, body_bytes};
+use crate::recorded::{COLUMNS, RecordedReply};
 use crate::table::{self, TableError, TableReader};
 
 /// The requests of a recorded trace (`t_s,bytes,status,url`), without their times: a sample of a
@@ -37,8 +37,9 @@ impl RecordedSample {
         let mut sizes = Vec::new();
         let mut pages: Vec<Vec<u64>> = Vec::new();
         while let Some(row) = table.next_row()? {
-            let bytes = body_bytes(&row)?;
-            if is_html(row.text(3)) {
+            let reply: RecordedReply<'_> = row.read()?;
+            let bytes = reply.body_bytes();
+            if is_html(reply.url) {
                 pages.push(Vec::new());
             }
             if bytes == 0 {

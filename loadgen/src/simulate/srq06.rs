@@ -13,12 +13,14 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::Serialize;
 use sprat_scheduler::station::Order;
 use sprat_scheduler::{Discipline, srq};
 
 use super::findings::{Finding, told};
 use super::output::{aligned, print};
-use crate::{cli, table};
+use crate::cli;
+use crate::table::{self, Number};
 use checks::{AtLoad, FITTED_S, Schemes, TABLE_IV};
 use experiments::{BOUNDS_S, Count, LoadPlan, MeasuredScheme, ShiftPlan};
 use server::Scheme;
@@ -82,8 +84,7 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     };
     let plan = plan.fitted(linux, FITTED_S)?;
     let shift = measure(&schemes, |scheme| plan.measure(scheme))?;
-    let mut csv = Csv::new()?;
-    csv.add("shift", plan.share, &shift)?;
+    let mut lines: Vec<SchemeLine> = SchemeLine::all("shift", plan.share, &shift).collect();
     let mut text = format!(
         "SRQ06: {:.2}% of the requests in the shift are longer, so that Linux's mean is the \
          paper's; {} seeds from {}\n\n{}",
@@ -107,7 +108,7 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
         let full = full_load(args, service, linux)?;
         let loads = at_loads(args, &full, &schemes)?;
         for own in &loads {
-            csv.add(name, own.load, &own.schemes)?;
+            lines.extend(SchemeLine::all(name, own.load, &own.schemes));
         }
         writeln!(
             text,
@@ -127,8 +128,8 @@ pub(super) fn run(args: &SrqArgs) -> anyhow::Result<()> {
     }
     text.push_str(&told(&findings));
     if let Some(directory) = &args.output {
-        let bytes = csv.0.into_inner()?;
-        table::create(&directory.join("srq.csv"), |out| out.write_all(&bytes))?;
+        let file = directory.join("srq.csv");
+        table::create(&file, |out| write_csv(&lines, out))?;
         writeln!(text, "written: {}", directory.display())?;
     }
     print(&text)
@@ -284,33 +285,46 @@ fn by_load(schemes: &[(&'static str, Scheme)], loads: &[AtLoad]) -> String {
     aligned(&lines, 1)
 }
 
-/// The CSV, with a line for each scheme of each experiment.
-struct Csv(csv::Writer<Vec<u8>>);
+/// A line of the CSV: the measures of a scheme in an experiment.
+#[derive(Serialize)]
+struct SchemeLine {
+    experiment: &'static str,
+    load_or_share: Number,
+    scheme: &'static str,
+    mean_s: Number,
+    loss_percent: Number,
+    throughput_per_s: Number,
+    p99_s: Number,
+    /// The last columns, one for each of the bounds.
+    within: [Number; BOUNDS_S.len()],
+}
 
-impl Csv {
-    fn new() -> io::Result<Self> {
-        let mut csv = csv::Writer::from_writer(Vec::new());
-        let within = BOUNDS_S.map(|bound| format!("within_{bound}_s"));
-        csv.write_record(COLUMNS.map(str::to_owned).into_iter().chain(within))?;
-        Ok(Self(csv))
+impl SchemeLine {
+    /// Makes the lines of an experiment's schemes, which stand in the order of table IV.
+    fn all(
+        experiment: &'static str,
+        load_or_share: f64,
+        schemes: &Schemes,
+    ) -> impl Iterator<Item = Self> {
+        let schemes = TABLE_IV.iter().zip(&schemes.0);
+        schemes.map(move |(&(scheme, _), own)| Self {
+            experiment,
+            load_or_share: Number(load_or_share),
+            scheme,
+            mean_s: Number(own.mean_s),
+            loss_percent: Number(own.loss_percent),
+            throughput_per_s: Number(own.throughput_per_s),
+            p99_s: Number(own.p99_s),
+            within: own.within.map(Number),
+        })
     }
+}
 
-    fn add(&mut self, experiment: &str, load: f64, schemes: &Schemes) -> io::Result<()> {
-        for (&(name, _), own) in TABLE_IV.iter().zip(&schemes.0) {
-            let fields: [String; COLUMNS.len()] = [
-                experiment.to_owned(),
-                load.to_string(),
-                name.to_owned(),
-                own.mean_s.to_string(),
-                own.loss_percent.to_string(),
-                own.throughput_per_s.to_string(),
-                own.p99_s.to_string(),
-            ];
-            let within = own.within.map(|share| share.to_string());
-            self.0.write_record(fields.into_iter().chain(within))?;
-        }
-        Ok(())
-    }
+/// Writes the CSV, with a line for each scheme of each experiment.
+fn write_csv(lines: &[SchemeLine], out: impl io::Write) -> io::Result<()> {
+    let within = BOUNDS_S.map(|bound| format!("within_{bound}_s"));
+    let columns = COLUMNS.map(str::to_owned).into_iter().chain(within);
+    table::write_lines(columns, lines, out)
 }
 
 /// The columns before those of the bounds.
@@ -339,11 +353,10 @@ mod tests {
             queues: None,
         };
         let means_s = [1.5, 2.0, 3.0, f64::NAN, 1e-7];
-        let mut csv = Csv::new().unwrap();
         let shift = Schemes(means_s.map(measured).to_vec());
-        csv.add("shift", 0.125, &shift).unwrap();
+        let mut lines: Vec<_> = SchemeLine::all("shift", 0.125, &shift).collect();
         let description = Schemes(vec![measured(1.0)]);
-        csv.add("description", 2.0, &description).unwrap();
+        lines.extend(SchemeLine::all("description", 2.0, &description));
         let rest = "20.096000000000004,40,14.5,0,0.25,0.5,0.75,1";
         let expected = [
             "experiment,load_or_share,scheme,mean_s,loss_percent,throughput_per_s,p99_s,\
@@ -356,7 +369,8 @@ mod tests {
             format!("shift,0.125,srq,0.0000001,{rest}\n"),
             format!("description,2,linux 20,1,{rest}\n"),
         ];
-        let bytes = csv.0.into_inner().unwrap();
-        assert_eq!(String::from_utf8(bytes).unwrap(), expected.concat());
+        let mut out = Vec::new();
+        write_csv(&lines, &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected.concat());
     }
 }

@@ -390,10 +390,11 @@ pub(crate) fn run(args: &SfdArgs) -> anyhow::Result<()> {
 /// size of the probes, or the findings'.
 fn write_csv(rows: &[Vec<String>], out: impl io::Write) -> io::Result<()> {
     let mut csv = csv::WriterBuilder::new()
+        .has_headers(false)
         .quote_style(csv::QuoteStyle::Always)
         .from_writer(out);
     for row in rows {
-        csv.write_record(row)?;
+        csv.serialize(row)?;
     }
     csv.flush()
 }

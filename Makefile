@@ -159,7 +159,7 @@ simulate: ## The core in virtual time: theory, dispatch, the figures of SDIS02
 	@scripts/setup-run.sh
 	@scripts/simulate.sh
 
-reproduce: ## The figures of five papers, row by row (root; QUICK=1: what can be simulated, minutes)
+reproduce: ## The figures of five papers, row by row (root; QUICK=1: what can be simulated, up to an hour)
 	@scripts/setup-run.sh
 	@scripts/reproduce.sh
 

@@ -3,7 +3,7 @@
 # results/papers. What has been run with the same code is not run again. The environment
 # changes it:
 #
-#   QUICK=1                 what can be simulated in minutes; else with rows over real
+#   QUICK=1                 what can be simulated; else with rows over real
 #                           sockets too, which takes root and hours
 #   QUICK=1 LAB=1           those minutes, and the rows over real sockets (root, an hour)
 #   PAPER=SRQ06             that paper alone

@@ -18,6 +18,7 @@ use anyhow::ensure;
 use crate::simulate::experiment::Scale;
 use crate::simulate::sample::RecordedSample;
 use crate::table;
+use record::RunCode;
 use reference::Paper;
 use rows::{Reproduced, VerdictTally};
 use run::PaperRun;
@@ -30,7 +31,7 @@ loadgen/papers/ states beforehand. An experiment that has been run with the same
 parameters is not run again, so that a run that was cut off goes on where it was.
 
 Examples:
-  # everything that can be simulated in minutes
+  # everything that can be simulated
   sprat-loadgen reproduce --quick
 
   # one paper; one figure and one experiment of another
@@ -57,7 +58,8 @@ pub struct ReproduceArgs {
     /// shift-uplink [default: all]
     #[arg(value_name = "FIGURE", requires = "paper")]
     pub figures: Vec<String>,
-    /// Short runs and few seeds, and nothing over real sockets: half an hour or less
+    /// Short runs and few seeds, and nothing over real sockets: a quarter of an hour, or
+    /// more than an hour beside other work
     #[arg(long)]
     pub quick: bool,
     /// With --quick, rows over real sockets as well, which a full run has: most take root
@@ -90,7 +92,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
         true => Scale::Quick,
         false => Scale::Full,
     };
-    reproduce(args, scale, &record::code()).map(drop)
+    reproduce(args, scale, &RunCode::of_checkout()).map(drop)
 }
 
 /// Runs the experiments that are asked for and have not been run with this code, and writes the
@@ -98,7 +100,7 @@ pub fn run(args: &ReproduceArgs) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// The sample cannot be read, an experiment fails, or its output cannot be written.
-pub fn reproduce(args: &ReproduceArgs, scale: Scale, code: &str) -> anyhow::Result<usize> {
+fn reproduce(args: &ReproduceArgs, scale: Scale, code: &RunCode) -> anyhow::Result<usize> {
     let papers = reference::all()?;
     let sample = args.sample.as_deref().map(RecordedSample::read);
     let runs = run::all(sample.transpose()?);
@@ -217,6 +219,11 @@ fn told(args: &ReproduceArgs, papers: &[Paper], found: &[Reproduced]) -> String 
     }
     let tally = VerdictTally::of(asked.iter().copied());
     text.push_str(&format!("Reproduced: {tally}\n"));
+    text.push_str(&format!(
+        "of these within the tolerance: {}, beyond the paper's where that is better: {}\n",
+        tally.within(),
+        tally.beyond
+    ));
     text.push_str(&format!(
         "written: {}\n",
         args.output.join("index.html").display()

@@ -1,7 +1,7 @@
 //! Rows over real sockets: the lab's own scripts, and the values of their summaries.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
@@ -161,9 +161,13 @@ const FAST: [SummaryValue; 1] = [gain(
     "mean_ms",
 )];
 
-const BACKGROUND: [SummaryValue; 4] = [
+const BACKGROUND: [SummaryValue; 8] = [
     growth("light basic growth", &["light", "unmanaged"]),
     growth("heavy basic growth", &["heavy", "unmanaged"]),
+    growth("light ltdpool growth", &["light", "pool"]),
+    growth("heavy ltdpool growth", &["heavy", "pool"]),
+    growth("light loprio growth", &["light", "priority"]),
+    growth("heavy loprio growth", &["heavy", "priority"]),
     growth("light ltdrate growth", &["light", "rate"]),
     growth("heavy ltdrate growth", &["heavy", "rate"]),
 ];
@@ -211,6 +215,9 @@ const ADMISSION_PLOTS: [PlotSpec; 2] = [
         axes: PlotAxes::Linear,
     },
 ];
+
+/// The part of a value by which a record may differ from its summary: it has six digits.
+const ROUNDED: f64 = 1e-5;
 
 /// Returns a value of a summary that has a line for each value, by its name.
 const fn found(row: &'static [&'static str; 1]) -> SummaryValue {
@@ -265,7 +272,7 @@ impl LabScript {
             self.paper,
             self.name
         );
-        let results = std::path::absolute(output.join(self.paper).join(self.name))?;
+        let results = std::path::absolute(self.results(output))?;
         let status = Command::new("bash")
             .arg(self.script)
             .envs(self.environment.iter().copied())
@@ -275,6 +282,27 @@ impl LabScript {
             .with_context(|| format!("cannot run {}: is this the repository?", self.script))?;
         ensure!(status.success(), "{} failed", self.script);
         self.read(&results)
+    }
+
+    /// Returns the directory of the script's results.
+    fn results(&self, output: &Path) -> PathBuf {
+        output.join(self.paper).join(self.name)
+    }
+
+    /// Adds the values of the summary that is kept and a record lacks, if both are of the same run.
+    pub(super) fn complete(&self, record: &mut Measured, output: &Path) {
+        let Ok(kept) = self.read(&self.results(output)) else {
+            return;
+        };
+        let is_same = |(name, value): (&String, &f64)| {
+            let kept = kept.values.get(name);
+            kept.is_none_or(|own| (own - value).abs() <= ROUNDED * value.abs())
+        };
+        if record.values.iter().all(is_same) {
+            for (name, value) in kept.values {
+                record.values.entry(name).or_insert(value);
+            }
+        }
     }
 
     /// Reads the values off the summary in a directory, and the points of plots.
@@ -351,6 +379,38 @@ mod tests {
                 "{measured:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_record_is_completed_from_the_summary_of_its_own_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path();
+        let lab = all().find(|own| own.name == "lab-network").unwrap();
+        let results = lab.results(output);
+        std::fs::create_dir_all(&results).unwrap();
+        let lines = [
+            "unmanaged,28.313",
+            "pool,1.774",
+            "priority,1.279",
+            "rate,1.011",
+        ];
+        let lines = ["light", "heavy"].map(|own| lines.map(|line| format!("{own},{line}\n")));
+        let text = format!(
+            "foreground,variant,median_over_none\n{}",
+            lines.concat().concat()
+        );
+        std::fs::write(results.join("summary.csv"), text).unwrap();
+        let completed = |basic: f64| {
+            let mut record = Measured::default();
+            record.value("light basic growth", basic);
+            lab.complete(&mut record, output);
+            record.values
+        };
+        let values = completed(28.313);
+        assert_eq!(values.len(), lab.values.len());
+        assert_eq!(values["heavy ltdpool growth"], 1.774);
+        // A summary of another run.
+        assert_eq!(completed(28.4).len(), 1);
     }
 
     #[test]

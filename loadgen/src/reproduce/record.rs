@@ -136,24 +136,74 @@ pub(super) fn file_of(output: &Path, paper: &str, name: &str) -> PathBuf {
     output.join(paper).join(format!("{name}.csv"))
 }
 
-/// The paths of the code that experiments run, from the root of the repository.
-const CODE: [&str; 8] = [
+/// The paths of the code that experiments in virtual time run, from the root of the repository. A
+/// module with a directory has its file beside it.
+const SIMULATED: [&str; 12] = [
     "scheduler/src",
     "measure/src",
     "loadgen/src/simulate",
+    "loadgen/src/simulate.rs",
     "loadgen/src/links",
+    "loadgen/src/links.rs",
     "loadgen/src/ideal",
+    "loadgen/src/ideal.rs",
     "loadgen/src/recorded.rs",
+    "loadgen/src/trace.rs",
     "loadgen/src/workload",
     "loadgen/src/workload.rs",
 ];
 
-/// Returns the last commit that changed the code of experiments, with a mark if changes are not
+/// The paths of the code that experiments over real sockets run: the proxy, and what asks, answers
+/// and measures.
+const LAB: [&str; 6] = [
+    "scheduler/src",
+    "measure/src",
+    "config/src",
+    "proxy",
+    "loadgen/src",
+    "scripts",
+];
+
+/// The paths among those of [`LAB`] of which nothing runs over real sockets.
+const NOT_LAB: [&str; 4] = [
+    "loadgen/src/simulate",
+    "loadgen/src/simulate.rs",
+    "loadgen/src/reproduce",
+    "loadgen/src/reproduce.rs",
+];
+
+/// The code that experiments are run with, as commits: what runs over real sockets is other code
+/// than what is simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RunCode {
+    pub(super) simulated: String,
+    pub(super) lab: String,
+}
+
+impl RunCode {
+    /// Returns the code of the checkout in the current directory.
+    pub(super) fn of_checkout() -> Self {
+        Self::at(Path::new("."))
+    }
+
+    /// Returns the code of the checkout that a directory is in.
+    fn at(directory: &Path) -> Self {
+        Self {
+            simulated: code(directory, &SIMULATED, &[]),
+            lab: code(directory, &LAB, &NOT_LAB),
+        }
+    }
+}
+
+/// Returns the last commit that changed files at some paths, with a mark if changes are not
 /// committed. Other commits, such as that of the results themselves, make no experiment another.
-pub(super) fn code() -> String {
+fn code(directory: &Path, paths: &[&str], without: &[&str]) -> String {
     let git = |args: &[&str]| {
-        let paths = CODE.map(|path| format!(":/{path}"));
-        let output = Command::new("git").args(args).args(paths).output().ok()?;
+        let paths = paths.iter().map(|path| format!(":(top){path}"));
+        let without = without.iter().map(|path| format!(":(top,exclude){path}"));
+        let mut command = Command::new("git");
+        command.current_dir(directory).args(args);
+        let output = command.args(paths.chain(without)).output().ok()?;
         output.status.success().then_some(output.stdout)
     };
     let commit = git(&["log", "-1", "--format=%h", "--abbrev=12", "--"]);
@@ -172,4 +222,88 @@ pub(super) fn code() -> String {
 fn sum(bytes: &[u8]) -> u32 {
     let step = |sum: u32, byte: &u8| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     bytes.iter().fold(0x811c_9dc5, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs git in a directory, as an author that is no one.
+    fn git(directory: &Path, args: &[&str]) {
+        let author = [
+            "-c",
+            "user.name=test",
+            "-c",
+            "user.email=test@example.org",
+            "-c",
+            "commit.gpgsign=false",
+        ];
+        let mut command = Command::new("git");
+        command.current_dir(directory).args(author).args(args);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{args:?}: {said}");
+    }
+
+    fn commit(directory: &Path) {
+        git(directory, &["add", "--all"]);
+        git(directory, &["commit", "--quiet", "--message", "a change"]);
+    }
+
+    /// The paths of files, each with whether it is code of what is simulated, and of the lab.
+    const FILES: [(&str, bool, bool); 12] = [
+        ("scheduler/src/lib.rs", true, true),
+        ("loadgen/src/links.rs", true, true),
+        ("loadgen/src/links/red.rs", true, true),
+        ("loadgen/src/ideal.rs", true, true),
+        ("loadgen/src/simulate/eh99.rs", true, false),
+        ("loadgen/src/simulate.rs", true, false),
+        ("loadgen/src/replay.rs", false, true),
+        ("proxy/uplink/src/paced.rs", false, true),
+        ("config/src/lib.rs", false, true),
+        ("scripts/background.sh", false, true),
+        ("loadgen/src/reproduce.rs", false, false),
+        ("docs/papers.md", false, false),
+    ];
+
+    #[test]
+    fn a_file_is_code_of_what_runs_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        let write = |path: &str, text: &str| {
+            let file = root.join(path);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, text).unwrap();
+        };
+        git(root, &["init", "--quiet"]);
+        for (path, ..) in FILES {
+            write(path, "one");
+        }
+        commit(root);
+        for (path, is_simulated, is_lab) in FILES {
+            let before = RunCode::at(root);
+            let changed = || {
+                let now = RunCode::at(root);
+                (now.simulated != before.simulated, now.lab != before.lab)
+            };
+            assert_eq!(changed(), (false, false), "{path}, before");
+            write(path, "two");
+            assert_eq!(changed(), (is_simulated, is_lab), "{path}");
+            commit(root);
+            assert_eq!(changed(), (is_simulated, is_lab), "{path}, committed");
+        }
+    }
+
+    #[test]
+    fn paths_of_code_are_there_and_modules_are_listed_whole() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for paths in [&SIMULATED[..], &LAB[..], &NOT_LAB[..]] {
+            for path in paths {
+                assert!(root.join(path).exists(), "{path}");
+                let file = format!("{path}.rs");
+                let is_listed = paths.contains(&file.as_str());
+                assert!(is_listed || !root.join(&file).exists(), "{file}");
+            }
+        }
+    }
 }

@@ -8,10 +8,10 @@ use anyhow::ensure;
 use serde::Serialize;
 use sprat_measure::text::significant;
 
-use super::record::{Record, file_of};
+use super::record::Record;
 use super::reference::{Paper, PaperRow, Unit};
 use super::run::PaperRun;
-use super::verdict::Verdict;
+use super::verdict::{self, Verdict};
 use crate::table;
 
 /// A row of a paper with its verdict, as the CSV has it.
@@ -35,6 +35,8 @@ pub(super) struct Reproduced {
     /// The source of our value: simulated or lab, and the experiment.
     pub(super) source: String,
     pub(super) code: String,
+    /// Whether our value is beyond the tolerance, where that is better.
+    pub(super) is_beyond: bool,
 }
 
 impl Reproduced {
@@ -100,10 +102,7 @@ pub(super) fn judge(
     runs: &[PaperRun],
     output: &Path,
 ) -> anyhow::Result<Vec<Reproduced>> {
-    let record = |run: &PaperRun| {
-        let record = Record::read(&file_of(output, run.paper(), run.name()))?;
-        Some(((run.paper(), run.name()), record))
-    };
+    let record = |run: &PaperRun| Some(((run.paper(), run.name()), run.record(output)?));
     let records: BTreeMap<(&str, &str), Record> = runs.iter().filter_map(record).collect();
     let mut found = Vec::new();
     for paper in papers {
@@ -172,6 +171,7 @@ fn judged(
         why: why.unwrap_or_default(),
         source: source.unwrap_or_default(),
         code: record.map(|record| record.code.clone()).unwrap_or_default(),
+        is_beyond: value.is_some_and(|value| verdict::is_beyond(row, value)),
     }
 }
 
@@ -233,6 +233,8 @@ fn shown(value: f64, unit: Unit) -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct VerdictTally {
     pub(super) reproduced: usize,
+    /// The number of those that are beyond the tolerance, where that is better.
+    pub(super) beyond: usize,
     pub(super) differs: usize,
     pub(super) not_comparable: usize,
     pub(super) not_run: usize,
@@ -243,6 +245,7 @@ impl VerdictTally {
     pub(super) fn of<'a>(rows: impl Iterator<Item = &'a Reproduced>) -> Self {
         let mut tally = Self::default();
         for row in rows {
+            tally.beyond += usize::from(row.is_beyond);
             match row.verdict {
                 Verdict::Reproduced => tally.reproduced += 1,
                 Verdict::Differs => tally.differs += 1,
@@ -251,6 +254,11 @@ impl VerdictTally {
             }
         }
         tally
+    }
+
+    /// Returns the number of rows that are reproduced within their tolerance.
+    pub(super) fn within(self) -> usize {
+        self.reproduced - self.beyond
     }
 
     /// Returns the number of all rows that were counted.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use super::lab::{self, LabScript};
-use super::record::{Record, file_of};
+use super::record::{Record, RunCode, file_of};
 use crate::simulate::experiment::{Experiment, Measured, PlotSpec, SampleExperiment, Scale};
 use crate::simulate::papers;
 use crate::simulate::sample::RecordedSample;
@@ -52,6 +52,24 @@ impl PaperRun {
 
     pub(super) fn is_lab(&self) -> bool {
         matches!(self, Self::Lab(_))
+    }
+
+    /// Returns the code that the experiment runs.
+    fn code<'a>(&self, code: &'a RunCode) -> &'a str {
+        match self {
+            Self::Simulated(_) | Self::Sampled(..) => &code.simulated,
+            Self::Lab(_) => &code.lab,
+        }
+    }
+
+    /// Reads the record of the experiment, if it has been run. A script of the lab leaves its
+    /// summary, off which values are read that rows have come to need since.
+    pub(super) fn record(&self, output: &Path) -> Option<Record> {
+        let mut record = Record::read(&file_of(output, self.paper(), self.name()))?;
+        if let Self::Lab(own) = self {
+            own.complete(&mut record.measured, output);
+        }
+        Some(record)
     }
 
     pub(super) fn needs_root(&self) -> bool {
@@ -134,13 +152,13 @@ pub(super) fn all_of(
     wanted: &[PaperRun],
     output: &Path,
     scale: Scale,
-    code: &str,
+    code: &RunCode,
     fresh: bool,
 ) -> anyhow::Result<usize> {
     let is_there = |run: &PaperRun| {
         let record = Record::read(&file_of(output, run.paper(), run.name()));
         let parameters = run.parameters(scale);
-        let is_same = |record: Record| record.is_of(code, run.scale(scale), &parameters);
+        let is_same = |record: Record| record.is_of(run.code(code), run.scale(scale), &parameters);
         !fresh && record.is_some_and(is_same)
     };
     let due: Vec<&PaperRun> = wanted.iter().filter(|run| !is_there(run)).collect();
@@ -164,7 +182,7 @@ pub(super) fn all_of(
             .run(scale, output)
             .with_context(|| format!("{paper} {name}"))?;
         let record = Record {
-            code: code.to_owned(),
+            code: run.code(code).to_owned(),
             scale: run.scale(scale).name().to_owned(),
             parameters: run.parameters(scale),
             took_s: began.elapsed().as_secs_f64(),

@@ -7,6 +7,7 @@ mod drawn;
 
 use super::verdict::Verdict;
 use super::*;
+use crate::simulate::experiment::Measured;
 use crate::simulate::sample::tests::sample;
 
 fn args(output: &Path, paper: &str, figures: &[&str]) -> ReproduceArgs {
@@ -18,6 +19,14 @@ fn args(output: &Path, paper: &str, figures: &[&str]) -> ReproduceArgs {
         sample: None,
         fresh: false,
         output: output.to_owned(),
+    }
+}
+
+/// Returns a code by one name, for all kinds of experiments.
+fn code(name: &str) -> RunCode {
+    RunCode {
+        simulated: name.to_owned(),
+        lab: name.to_owned(),
     }
 }
 
@@ -122,7 +131,7 @@ fn a_row_that_lacks_something_is_found() {
 fn a_row_is_reproduced_once_and_again_with_other_code() {
     let directory = tempfile::tempdir().unwrap();
     let args = args(directory.path(), "eh99", &["1"]);
-    let ran = |code| reproduce(&args, Scale::Tiny, code).unwrap();
+    let ran = |name| reproduce(&args, Scale::Tiny, &code(name)).unwrap();
     assert_eq!([ran("one"), ran("one"), ran("other")], [1, 0, 1]);
     let file = directory.path().join("EH99/network.csv");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -166,7 +175,7 @@ fn rows_of_a_sample_say_what_they_need_and_another_sample_is_another_run() {
             sample: sample.map(Path::to_owned),
             ..args(&output, "TOCS03", &["sample"])
         };
-        reproduce(&args, Scale::Tiny, "code").unwrap()
+        reproduce(&args, Scale::Tiny, &code("code")).unwrap()
     };
     let rows = || std::fs::read_to_string(output.join("rows.csv")).unwrap();
     assert_eq!(ran(None), 0);
@@ -192,7 +201,7 @@ fn rows_of_a_sample_say_what_they_need_and_another_sample_is_another_run() {
         sample: Some(directory.path().join("nowhere.csv")),
         ..args(&output, "TOCS03", &["sample"])
     };
-    let error = reproduce(&missing, Scale::Tiny, "code").unwrap_err();
+    let error = reproduce(&missing, Scale::Tiny, &code("code")).unwrap_err();
     assert!(error.to_string().contains("nowhere.csv"), "{error}");
 }
 
@@ -201,12 +210,47 @@ fn papers_and_figures_that_are_not_there_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let refused = |paper, figures: &[&str]| {
         let args = args(directory.path(), paper, figures);
-        reproduce(&args, Scale::Tiny, "code")
+        reproduce(&args, Scale::Tiny, &code("code"))
             .unwrap_err()
             .to_string()
     };
     assert!(refused("SRPT", &[]).contains("TOCS03, EH99"));
     assert!(refused("SDIS02", &["99"]).contains("8-11"));
+}
+
+#[test]
+fn rows_beyond_the_papers_value_are_counted_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path();
+    let mut measured = Measured::default();
+    // The paper has 5 to 6 times for both, and less is better.
+    measured.value("light ltdpool growth", 2.6);
+    measured.value("heavy ltdpool growth", 5.5);
+    let kept = record::Record {
+        code: "one".to_owned(),
+        scale: "quick".to_owned(),
+        parameters: String::new(),
+        took_s: 1.0,
+        measured,
+    };
+    let file = record::file_of(output, "EH99", "network");
+    kept.write(&file).unwrap();
+    let (papers, runs) = (reference::all().unwrap(), run::all(None));
+    let found = rows::judge(&papers, &runs, output).unwrap();
+    let tally = VerdictTally::of(found.iter());
+    assert_eq!((tally.reproduced, tally.within(), tally.beyond), (2, 1, 1));
+    let page = page::html(&papers, &runs, &found, &[], output).unwrap();
+    assert!(page.contains("reproduced <small>beyond</small>"), "{page}");
+    assert!(
+        page.contains("<small>quick, 1 s, code one</small>"),
+        "{page}"
+    );
+    let args = args(output, "EH99", &[]);
+    let told = told(&args, &papers, &found);
+    assert!(
+        told.contains("within the tolerance: 1, beyond the paper's where that is better: 1\n"),
+        "{told}"
+    );
 }
 
 /// Checks each row of the kept run. With `UPDATE=1` it first writes the run's

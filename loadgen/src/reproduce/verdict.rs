@@ -34,22 +34,21 @@ impl fmt::Display for Verdict {
 impl Verdict {
     /// Judges a value by a row's number, tolerance and direction.
     pub(super) fn of(row: &PaperRow, found: f64) -> Self {
-        let holds = match expected(row) {
-            None => false,
-            Some((low, high)) => {
-                let is_better = match row.better {
-                    Some(Better::Higher) => found > high,
-                    Some(Better::Lower) => found < low,
-                    None => false,
-                };
-                is_better || (low..=high).contains(&found)
-            }
-        };
-        match holds {
+        let is_within = expected(row).is_some_and(|(low, high)| (low..=high).contains(&found));
+        match is_within || is_beyond(row, found) {
             true => Self::Reproduced,
             false => Self::Differs,
         }
     }
+}
+
+/// Returns whether a value is beyond the tolerance of the paper's, in the direction that is better.
+pub(super) fn is_beyond(row: &PaperRow, found: f64) -> bool {
+    expected(row).is_some_and(|(low, high)| match row.better {
+        Some(Better::Higher) => found > high,
+        Some(Better::Lower) => found < low,
+        None => false,
+    })
 }
 
 /// Returns the bounds between which a value reproduces the paper's; `None` if the row has no
@@ -81,6 +80,25 @@ mod tests {
             tolerance: 0.1,
             ..PaperRow::default()
         }
+    }
+
+    #[test]
+    fn a_value_beyond_the_tolerance_is_told_from_one_within() {
+        let equal = |better| PaperRow {
+            equal: Some(2.0),
+            better,
+            ..row()
+        };
+        let found = |better| [1.7, 1.8, 2.2, 2.3].map(|found| is_beyond(&equal(better), found));
+        assert_eq!(found(Some(Better::Higher)), [false, false, false, true]);
+        assert_eq!(found(Some(Better::Lower)), [true, false, false, false]);
+        assert_eq!(found(None), [false; 4]);
+        // A bound has no other side, and a row without a number none at all.
+        let at_least = PaperRow {
+            at_least: Some(2.0),
+            ..row()
+        };
+        assert!(!is_beyond(&at_least, 9.0) && !is_beyond(&row(), 9.0));
     }
 
     #[test]

@@ -41,7 +41,7 @@ const fn elsewhere(listed: [&'static str; 3], number: f64, row: [&'static str; 2
     }
 }
 
-const ELSEWHERE: [Elsewhere; 13] = [
+const ELSEWHERE: [Elsewhere; 11] = [
     // FAIR over SRPT, where the row has SRPT over FAIR: 1.2.
     elsewhere(
         ["TOCS03", "9", "0.8: FAIR/SRPT by size"],
@@ -59,17 +59,6 @@ const ELSEWHERE: [Elsewhere; 13] = [
         ["TOCS03", "section 5.1", "loss there under SRPT"],
         0.0,
         ["5.1", "loss at the transmit queue, SRPT"],
-    ),
-    // Medians over the best: the rows have them over those without background.
-    elsewhere(
-        ["EH99", "3", "light/basic"],
-        11.6,
-        ["3", "basic, light: growth"],
-    ),
-    elsewhere(
-        ["EH99", "3", "heavy/basic"],
-        16.0,
-        ["3", "basic, heavy: growth"],
     ),
     // Sizes up to which there is a gain: the rows have the gain at that size.
     elsewhere(

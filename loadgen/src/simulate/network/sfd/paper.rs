@@ -46,7 +46,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 7] = [
             plot("figure-08b", "S-SFD by threshold"),
             PAGES_PLOT,
         ],
-        expected_s: (280.0, 560.0),
+        // The middle one of five runs, which took 172 to 2,053 s by what else ran.
+        expected_s: (610.0, 1_220.0),
         parameters: |scale| format!("{:?}, {AVERAGE:?}", of_medium(scale)),
         run: |scale| medium(&of_medium(scale)),
     },

@@ -32,9 +32,9 @@ pub(super) fn keep(
     let response = read_ahead(record, response);
     if let body @ ReadAhead::Ahead(..) = response.body()
         && let Some(bytes) = body.size_hint().exact()
-        && !matches!(record.sent.size.size(), Size::Exact(_))
+        && !matches!(record.sent.size(), Size::Exact(_))
     {
-        record.sent.size.is_exactly(bytes);
+        record.sent.belief().is_exactly(bytes);
     }
     response
 }
@@ -42,11 +42,11 @@ pub(super) fn keep(
 fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> KeptResponse {
     let generation = Rc::clone(record.generation());
     let upstream = record
-        .routing
+        .routing()
         .cluster()
         .map(|index| &generation.upstreams[index]);
     let route = record
-        .routing
+        .routing()
         .route()
         .map(|index| generation.routes.at(index));
     // An endpoint that has answered may still be sent the request's body.

@@ -71,12 +71,13 @@ impl Buffers {
     /// Returns room with these bounds, all of it free.
     pub fn new(totals: BufferTotals) -> Arc<Self> {
         let own = Self::default();
-        own.resize(totals);
+        own.commit(totals);
         Arc::new(own)
     }
 
-    /// Sets the bounds of the room. Bytes held beyond them stay until they are passed on.
-    pub fn resize(&self, totals: BufferTotals) {
+    /// Sets the bounds of the room, for which nothing is to be prepared. Bytes held beyond them stay
+    /// until they are passed on.
+    pub fn commit(&self, totals: BufferTotals) {
         self.memory_max.store(totals.memory_bytes, Relaxed);
         let file_bytes = usize::try_from(totals.file_bytes).unwrap_or(usize::MAX);
         self.file_max.store(file_bytes, Relaxed);

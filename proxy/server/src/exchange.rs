@@ -25,7 +25,7 @@ pub mod path;
 mod plan;
 mod probe;
 mod queue;
-pub(crate) mod record;
+mod record;
 mod retry;
 pub(crate) mod service;
 mod session;
@@ -85,7 +85,7 @@ pub(crate) async fn handle(
         .and_then(|()| bounds::admit(stream.connection(), &parts.headers))
         .map(|place| record.keep_place(place));
     let client = bounds::client_number(stream.connection(), &parts.headers, &generation);
-    record.routing.is_of_client(client);
+    record.is_of_client(client);
     make_asterisk(&mut parts, slips);
     if admitted.is_ok() && is_last_hop(&mut parts) {
         record.keep_upload(unwanted(&parts, body));
@@ -95,8 +95,8 @@ pub(crate) async fn handle(
         Ok(()) => match local::challenge(&generation, &parts) {
             Some(answer) => Err(NotForwarded::Answered(Box::new(answer))),
             None => {
-                let Record { facts, routing, .. } = &mut *record;
-                Plan::of(&stream, &generation, &mut parts, facts, routing).await
+                let (facts, terms) = record.planning();
+                Plan::of(&stream, &generation, &mut parts, facts, terms).await
             }
         },
         Err(denial) => Err(NotForwarded::Refused(denial)),
@@ -164,7 +164,7 @@ async fn pass_on(
     let plan = &exchange.plan;
     plan.believe_head(&response, is_coded, &mut record).await;
     if let Some(lease) = record.upstream.lease() {
-        lease.resize(record.sent.size.size());
+        lease.resize(record.sent.size());
     }
     let bounds = exchange.plan.bounds(&record);
     stream.begin_response(Some(bounds));

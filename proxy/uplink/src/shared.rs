@@ -53,13 +53,14 @@ impl SharedUplink {
         Ok(own)
     }
 
-    /// Returns the uplink for a configuration that replaces `own`: this one, if
-    /// [`SharedUplink::commit`] can change it, or a new one.
+    /// Prepares the uplink of a configuration that replaces `own`: this one, if
+    /// [`SharedUplink::commit`] can change it, or a new one. Nothing changes yet: the change of the
+    /// uplink that is returned is prepared by [`SharedUplink::prepare`].
     ///
     /// # Errors
     ///
     /// A thread cannot be started, or the address of a store makes no sense.
-    pub fn successor(
+    pub fn prepare_successor(
         &self,
         own: &config::Uplink,
         wanted: &config::Uplink,

@@ -333,7 +333,7 @@ mod tests {
         );
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config: Config = loaded.unwrap().config;
-        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
+        SharedCluster::after(&config.clusters[0], &config, &Names::default(), before).unwrap()
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
         );
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config: Config = loaded.unwrap().config;
-        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before).unwrap()
+        SharedCluster::after(&config.clusters[0], &config, &Names::default(), before).unwrap()
     }
 
     /// Begins to serve a request.

@@ -381,7 +381,7 @@ mod tests {
              circuit_breakers: {max_connections: 2}\n";
         let loaded = sprat_config::parse(text, "test.yaml", &|_| None);
         let config = loaded.unwrap().config;
-        let shared = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        let shared = SharedCluster::new(&config.clusters[0], &config, &Names::default());
         let stats = Arc::new(ClusterStats::default());
         Upstream::new(
             &Arc::new(shared.unwrap()),

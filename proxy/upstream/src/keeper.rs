@@ -198,7 +198,7 @@ mod tests {
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config: Config = loaded.unwrap().config;
         let before = before.first().map(|own| &**own);
-        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), before);
+        let cluster = SharedCluster::after(&config.clusters[0], &config, &Names::default(), before);
         vec![Arc::new(cluster.unwrap())]
     }
 

@@ -337,7 +337,7 @@ mod tests {
              wait_queue: {timeout: 1m}\n";
         let loaded = sprat_config::parse(text, "test.yaml", &|_| None);
         let config = loaded.unwrap().config;
-        let shared = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        let shared = SharedCluster::new(&config.clusters[0], &config, &Names::default());
         let shared = Arc::new(shared.unwrap());
         let stats = Arc::new(ClusterStats::default());
         Rc::new(Upstream::new(&shared, stats, 0, Arc::new(Notify::new())))

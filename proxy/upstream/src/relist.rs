@@ -77,7 +77,7 @@ mod tests {
         );
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config = loaded.unwrap().config;
-        SharedCluster::new(&config.clusters[0], &config, &Names::default(), before)
+        SharedCluster::after(&config.clusters[0], &config, &Names::default(), before)
     }
 
     fn cluster(path: &Path, max_requests: u32, before: Option<&SharedCluster>) -> SharedCluster {

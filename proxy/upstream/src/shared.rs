@@ -43,15 +43,39 @@ pub struct SharedCluster {
 const PAGE_MAX_BYTES: u64 = 1 << 20;
 
 impl SharedCluster {
-    /// Creates a cluster of this configuration, in which the counts of `before` go on. Its
-    /// station goes on, too, if it would decide the same.
+    /// Creates a cluster of this configuration, of which nothing was known before.
     ///
     /// # Errors
     ///
     /// The page for browsers, a certificate or a key cannot be read; or an endpoint's address
     /// cannot stand in a header field; or the file of endpoints is refused; or the thread that
     /// resolves names cannot be started.
-    pub fn new(
+    pub fn new(cluster: &Arc<Cluster>, config: &Config, names: &Names) -> anyhow::Result<Self> {
+        Self::after(cluster, config, names, None)
+    }
+
+    /// Prepares the cluster of another configuration: this one, if it stays the same, or one in
+    /// which its counts go on. Nothing changes for requests that this one serves.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`SharedCluster::new`] does.
+    pub fn prepare(
+        self: &Arc<Self>,
+        cluster: &Arc<Cluster>,
+        config: &Config,
+        names: &Names,
+    ) -> anyhow::Result<Arc<Self>> {
+        let next = Self::after(cluster, config, names, Some(self))?;
+        Ok(match self.is_same(&next) {
+            true => Arc::clone(self),
+            false => Arc::new(next),
+        })
+    }
+
+    /// Makes a cluster of this configuration, in which the counts of `before` go on. Its
+    /// station goes on, too, if it would decide the same.
+    pub(super) fn after(
         cluster: &Arc<Cluster>,
         config: &Config,
         names: &Names,
@@ -116,7 +140,7 @@ impl SharedCluster {
     }
 
     /// Returns whether the cluster rebuilt from a new configuration is the same.
-    pub fn is_same(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         self.config == other.config
             && Arc::ptr_eq(&self.station, &other.station)
             && self.overload_page == other.overload_page

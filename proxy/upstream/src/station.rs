@@ -513,7 +513,7 @@ mod tests {
         );
         let loaded = sprat_config::parse(&text, "test.yaml", &|_| None);
         let config = loaded.unwrap().config;
-        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default(), None);
+        let cluster = SharedCluster::new(&config.clusters[0], &config, &Names::default());
         Arc::clone(&cluster.unwrap().station)
     }
 

@@ -40,7 +40,7 @@ pub(crate) async fn respond(
     accepts_json: bool,
     mut record: Box<Record>,
 ) -> Response<Body> {
-    let size = record.sent.size.size();
+    let size = record.sent.size();
     record.reclassify(&Head(response.headers()));
     record.respond(response.status());
     let response = response.map(|body| {
@@ -60,22 +60,23 @@ pub(crate) async fn respond(
             response.map(|body| Inner::Marked(Box::new(Marked::new(body, stream, mark, size))))
         }
         Outlet::Gauged(gauge) if response.body().is_end_stream() || size == Size::Exact(0) => {
-            send_ahead(gauge, record.routing.class(), head_bytes(stream, &response)).await;
+            let head = head_bytes(stream, &response);
+            send_ahead(gauge, record.routing().class(), head).await;
             response.map(Inner::Upstream)
         }
         Outlet::Gauged(gauge) => {
             let generation = record.generation();
             let turn = FirstTurn {
-                origin: generation.origin(record.routing.cluster()),
+                origin: generation.origin(record.routing().cluster()),
                 network: network(stream.connection(), generation),
-                ..generation.first_turn(record.routing.class(), record.routing.client())
+                ..generation.first_turn(record.routing().class(), record.routing().client())
             };
-            let noted = record.facts.trace().and_then(|own| own.wait("uplink"));
+            let noted = record.trace().and_then(|own| own.wait("uplink"));
             let waiting = record.sent.wait();
             let paced = pace(stream, gauge, size, turn, response).await;
             drop(waiting);
             drop(noted);
-            if let (Some(trace), Ok(_)) = (record.facts.trace(), &paced) {
+            if let (Some(trace), Ok(_)) = (record.trace(), &paced) {
                 trace.begin_pacing();
             }
             match paced {
@@ -129,7 +130,7 @@ pub(crate) async fn switch(
         Outlet::Plain => {}
         Outlet::Gauged(gauge) => {
             let head = head_bytes(stream, &response);
-            send_ahead(gauge, tunnel.record.routing.class(), head).await;
+            send_ahead(gauge, tunnel.record.routing().class(), head).await;
         }
         Outlet::Marked(mark) => mark.unmark(),
     }
@@ -189,7 +190,7 @@ impl Body {
                 _ => record.sent.note_wait(waited),
             }
         }
-        if let (Some(trace), Some(granted)) = (record.facts.trace(), self.inner.granted()) {
+        if let (Some(trace), Some(granted)) = (record.trace(), self.inner.granted()) {
             trace.end_pacing(granted);
         }
     }
@@ -378,7 +379,7 @@ impl Drop for Body {
             (Inner::PacedPage(_), Some(record)) => {
                 record.sent.is_empty() && self.stream.may_be_bodiless()
             }
-            (_, Some(record)) => record.sent.size.size() == Size::Exact(0),
+            (_, Some(record)) => record.sent.size() == Size::Exact(0),
             (_, None) => false,
         };
         if self.is_end_stream() || (is_empty && self.stream.is_responding()) {

@@ -32,7 +32,7 @@ pub(super) fn keep(
     if let body @ ReadAhead::Ahead(..) = response.body()
         && let Some(bytes) = body.size_hint().exact()
     {
-        record.sent.size.at_whole(bytes);
+        record.sent.belief().at_whole(bytes);
     }
     response
 }
@@ -40,11 +40,11 @@ pub(super) fn keep(
 fn read_ahead(record: &mut Record, response: Response<Coded<Begun<Incoming>>>) -> KeptResponse {
     let generation = Rc::clone(record.generation());
     let upstream = record
-        .routing
+        .routing()
         .cluster()
         .map(|index| &generation.upstreams[index]);
     let route = record
-        .routing
+        .routing()
         .route()
         .map(|index| generation.routes.at(index));
     // An endpoint that has answered may still be sent the request's body.

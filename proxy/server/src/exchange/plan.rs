@@ -176,7 +176,7 @@ impl<'a> Plan<'a> {
     ) -> Arrival {
         match &self.asked {
             _ if !self.upstream.wants_size() => {}
-            _ if self.head_only => record.sent.size.at_request_for_head(),
+            _ if self.head_only => record.sent.belief().at_request_for_head(),
             Some(asked) => {
                 let upstream = &Heads(self.upstream);
                 let patience = match self.upstream.wants_size_now() {
@@ -185,7 +185,8 @@ impl<'a> Plan<'a> {
                     false => Patience::None,
                 };
                 let sizes = Sizes::of(self.generation, self.stream);
-                record.sent.size.at_request(asked, patience, sizes).await;
+                let size = record.sent.belief();
+                size.at_request(asked, patience, sizes).await;
             }
             None => {}
         }
@@ -195,7 +196,7 @@ impl<'a> Plan<'a> {
         };
         Arrival {
             class: self.class,
-            size: record.sent.size.size(),
+            size: record.sent.size(),
             hash: self.hash,
             random: fastrand::u64(..),
             channel_backlog: backlog.whole,
@@ -228,7 +229,7 @@ impl<'a> Plan<'a> {
         let sizes = Sizes::of(self.generation, self.stream);
         let teaches = !(is_coded && self.head_only);
         let asked = self.asked.as_deref().filter(|_| teaches);
-        let size = &mut record.sent.size;
+        let size = record.sent.belief();
         size.at_head(response, self.head_only, asked, sizes).await;
     }
 }

@@ -33,7 +33,7 @@ impl Plan<'_> {
 
     /// Counts the outcome of a request's session, and keeps it for the log.
     pub(super) fn count_session(&self, record: &mut Record, outcome: SessionOutcome) {
-        record.facts.keep_session(outcome);
+        record.keep_session(outcome);
         self.upstream.counters().sessions[outcome.index()].increment();
     }
 }

@@ -108,10 +108,10 @@ async fn run(connection: &Rc<Connection>, client: ClientIo, early: Bytes, tunnel
     });
     let mut bursts = Bursts::new(
         connection.wire.outlet(),
-        record.routing.class(),
-        record.routing.client(),
+        record.routing().class(),
+        record.routing().client(),
     )
-    .of_origin(record.generation().origin(record.routing.cluster()))
+    .of_origin(record.generation().origin(record.routing().cluster()))
     .marked(marks);
     let (from_client, to_client) = split(client);
     let (from_upstream, to_upstream) = split(upstream);

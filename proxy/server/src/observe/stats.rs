@@ -101,7 +101,8 @@ pub(crate) struct NamedStats {
 
 impl NamedStats {
     /// Makes the counters of a configuration. A cluster or a class with the same name in
-    /// the one before counts on.
+    /// the one before counts on. That cannot fail, and changes nothing of what was before, so that
+    /// a reload prepares by it.
     pub(crate) fn new<'a>(config: &Config, before: Option<(&'a Config, &'a Self)>) -> Self {
         let named = |(config, own): (&'a Config, &'a Self)| {
             let names = config.clusters.iter().map(|old| &*old.name);

@@ -339,7 +339,7 @@ impl Present {
         })
     }
 
-    /// Hands another configuration to the workers. The receiver that it returns disconnects
+    /// Commits each part to another configuration, and hands that to the workers. The receiver that it returns disconnects
     /// once they have all taken it.
     fn commit(&mut self, ready: Ready, changes: &Changes) -> Receiver<()> {
         let NextPresent {
@@ -350,7 +350,7 @@ impl Present {
             tls,
         } = ready.next;
         self.keeper.commit(&assembly.catalogue, ready.sizes);
-        tls::look(&assembly.tls(), &assembly.cluster_tls());
+        tls::commit(&assembly.tls(), &assembly.cluster_tls());
         assembly.uplink.commit(ready.uplink);
         // Before the workers begin with them, the stations take over.
         self.metrics.commit(assembly.sources());
@@ -371,8 +371,8 @@ impl Present {
         if let Some(before) = std::mem::replace(&mut self.tls, tls) {
             before.join();
         }
-        assembly.buffers.resize(assembly.config.buffer);
-        listener::set_rights(&self.assembly.listeners, &assembly.listeners);
+        assembly.buffers.commit(assembly.config.buffer);
+        listener::commit(&self.assembly.listeners, &assembly.listeners);
         changes.tell();
         self.assembly = assembly;
         self.logs.retain(|log| !log.is_over());

@@ -78,7 +78,7 @@ impl Assembly {
         let catalogue = Catalogue::new(config, hasher)?;
         let names = Arc::new(Names::default());
         let _resolved = names.resolve(&config.clusters)?;
-        let cluster = |cluster| SharedCluster::new(cluster, config, &names, None).map(Arc::new);
+        let cluster = |cluster| SharedCluster::new(cluster, config, &names).map(Arc::new);
         let clusters = config.clusters.iter().map(cluster);
         let workers = 0..config.runtime.workers.max(1);
         Ok(Self {
@@ -110,16 +110,13 @@ impl Assembly {
         let own = &self.config;
         let uplink = self
             .uplink
-            .successor(&own.uplink, &config.uplink, &config.classes)?;
+            .prepare_successor(&own.uplink, &config.uplink, &config.classes)?;
         let _resolved = self.names.resolve(&config.clusters)?;
         let named = |own: &'_ Arc<SharedCluster>| (own.config.name.clone(), Arc::clone(own));
         let known: HashMap<_, _> = self.clusters.iter().map(named).collect();
-        let cluster = |cluster: &Arc<Cluster>| {
-            let before = known.get(&cluster.name);
-            let before_ref = before.map(|own| &**own);
-            let fresh = SharedCluster::new(cluster, &config, &self.names, before_ref)?;
-            let same = before.filter(|own| own.is_same(&fresh));
-            anyhow::Ok(same.map_or_else(|| Arc::new(fresh), Arc::clone))
+        let cluster = |cluster: &Arc<Cluster>| match known.get(&cluster.name) {
+            Some(before) => before.prepare(cluster, &config, &self.names),
+            None => SharedCluster::new(cluster, &config, &self.names).map(Arc::new),
         };
         let clusters = config.clusters.iter().map(cluster);
         let stats = self.stats.iter();
@@ -176,7 +173,8 @@ impl Assembly {
 }
 
 /// Makes the rate limiter of each route; a route that wants the same limit as before keeps
-/// its limiter.
+/// its limiter. That cannot fail, and changes nothing of what was before, so that a reload
+/// prepares by it.
 fn rates(config: &Config, before: Option<&Assembly>) -> Vec<Option<Arc<RateLimiter>>> {
     let mut known = HashMap::new();
     if let Some(own) = before {

@@ -263,8 +263,9 @@ fn give(path: &Path, name: &str, rights: io::Result<FileRights>) {
     }
 }
 
-/// Gives the files of Unix sockets that stay at a reload their new rights.
-pub(crate) fn set_rights(before: &[Arc<ListenerState>], after: &[Arc<ListenerState>]) {
+/// Commits a reload to the files of Unix sockets that stay: gives them their new rights. They keep
+/// those that they have where that cannot be, which is logged.
+pub(crate) fn commit(before: &[Arc<ListenerState>], after: &[Arc<ListenerState>]) {
     for listener in after {
         let config = &listener.config;
         let wanted = (config.mode, &config.owner);

@@ -116,7 +116,7 @@ async fn answer(
         Outlet::Gauged(gauge) if bytes > SMALL_BYTES => {
             let turn = record
                 .generation()
-                .first_turn(record.routing.class(), record.routing.client());
+                .first_turn(record.routing().class(), record.routing().client());
             let whole = response.map(Full::new);
             let waiting = record.sent.wait();
             let paced = pace(stream, gauge, Size::Exact(bytes), turn, whole).await;
@@ -128,14 +128,14 @@ async fn answer(
                     record.fail(reason);
                     let bytes = finish(&mut instead, closes, &mut record);
                     let bytes = head_bytes(stream, &instead) + bytes;
-                    send_ahead(gauge, record.routing.class(), bytes).await;
+                    send_ahead(gauge, record.routing().class(), bytes).await;
                     instead.map(text)
                 }
             }
         }
         Outlet::Gauged(gauge) => {
             let bytes = head_bytes(stream, &response) + bytes;
-            send_ahead(gauge, record.routing.class(), bytes).await;
+            send_ahead(gauge, record.routing().class(), bytes).await;
             response.map(text)
         }
         Outlet::Marked(mark) => {
@@ -157,7 +157,7 @@ fn finish(response: &mut Response<Bytes>, closes: bool, record: &mut Record) -> 
     }
     record.finish_head(response);
     let bytes = response.body().len() as u64;
-    record.sent.size.at_own_answer(bytes);
+    record.sent.belief().at_own_answer(bytes);
     record.respond(response.status());
     bytes
 }

@@ -39,7 +39,7 @@ impl RequestFacts {
     }
 
     /// Keeps the outcome of the request's session.
-    pub(crate) fn keep_session(&mut self, outcome: SessionOutcome) {
+    pub(super) fn keep_session(&mut self, outcome: SessionOutcome) {
         self.session = Some(outcome);
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct SentAnswer {
     /// The bytes of the body that were handed to the client's connection.
     pub(super) bytes: u64,
     /// The size of the response's body, as far as it is believed.
-    pub(crate) size: SizeBelief,
+    pub(super) size: SizeBelief,
     /// The time for which the response's bytes waited for the uplink.
     pub(super) wait: Duration,
     /// The time for which the endpoint was waited for since the response began, once its body has
@@ -85,6 +85,16 @@ impl SentAnswer {
         self.bytes += bytes as u64;
     }
 
+    /// Returns the size of the response's body, as far as it is believed by now.
+    pub(crate) fn size(&self) -> Size {
+        self.size.size()
+    }
+
+    /// Returns the belief in the size of the response's body, which may become a better one.
+    pub(crate) fn belief(&mut self) -> &mut SizeBelief {
+        &mut self.size
+    }
+
     /// Returns whether no byte of the body has been handed over.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0
@@ -106,6 +116,11 @@ impl SentAnswer {
     pub(super) fn begin(&mut self, status: StatusCode) {
         self.status = Some(status);
         self.answered.get_or_insert_with(clock::now);
+    }
+
+    /// Returns whether the response has paused, or became a tunnel.
+    pub(super) fn is_stream(&self) -> bool {
+        self.tunnelled || self.has_paused
     }
 
     /// Returns the size that was known when the response began, as lines tell it.

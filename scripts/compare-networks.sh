@@ -8,11 +8,13 @@
 #   SEEDS="7 8"                          one trace for each seed
 #   REQUESTS=5000                        of each trace
 #   SYSTEMS="nginx unlimited named auto"
+#   LANES=3                              as many networks at a time, where they are slow
 #   FRESH=1                              from the beginning
 #   RESULTS=results/networks
 #
 # `named` is left out where the farm has no link of its own to name. `named-200` has a name
-# of 200% of the link's rate; any other number is as good.
+# of 200% of the link's rate; any other number is as good. A network is slow where its links
+# carry at most 30 Mbit/s; the others follow, each alone, for they keep the cores busy.
 set -euo pipefail
 . "$(dirname -- "$0")/lib.sh"
 . "$ROOT/scripts/measure.sh"
@@ -22,18 +24,22 @@ ONLY=${ONLY:-*}
 SEEDS=${SEEDS:-7}
 REQUESTS=${REQUESTS:-5000}
 SYSTEMS=${SYSTEMS:-nginx unlimited named auto}
+LANES=${LANES:-1}
 RESULTS=${RESULTS:-results/networks}
 RUNS=$RESULTS/runs
 NETWORKS=$ROOT/loadgen/networks
 
 cd "$ROOT"
 [ "$(id -u)" = 0 ] || die "the networks are made of namespaces and devices, which needs root: sudo make compare-networks"
+[[ $LANES =~ ^[1-9][0-9]*$ ]] || die "LANES is a number of networks, not $LANES"
 [ -e /dev/net/tun ] || die "there is no /dev/net/tun: modprobe tun"
 need ip iproute2
 need ethtool ethtool
 lab_needs nginx
 measure_begin
 network=sprat-networks-$$
+# The networks that run in lanes, by the processes that run them.
+lane_of=()
 described=/run/sprat-network/$network.json
 # The links are what measures: nothing else goes before them.
 ahead=()
@@ -118,8 +124,13 @@ run() {
     trace "$directory" "$2" "$4" "$5" "$8"
     network_up "$NETWORKS/$1.yaml" "$directory/$3-links.csv"
     start "$3" "$7" "$9"
+    # In the background, for bash hears no signal while it runs a command.
     "$target/sprat-loadgen" replay --network "$described" --trace "$directory/trace.csv.gz" --name "$3" \
-        --seed "$2" --uplink "$6" --target "http://$FARM:8080" -o "$work/run.csv.gz"
+        --seed "$2" --uplink "$6" --target "http://$FARM:8080" -o "$work/run.csv.gz" &
+    pid_of[replay]=$!
+    started+=(replay)
+    wait "${pid_of[replay]}" || die "the replay through $3 in $1 failed"
+    unset 'pid_of[replay]'
     stop "$3" "$9"
     network_down
     sed -n '$p' "$work/network.log"
@@ -184,6 +195,60 @@ collect() {
         }' "$csv" >"$RESULTS/summary.md"
 }
 
+# collect_alone: collect, except in a lane: two at once would write the same files, so the run
+# that started the lanes collects for all.
+collect_alone() { [ -n "${IN_LANE:-}" ] || collect; }
+
+# slow NETWORK OFFERED_OF: whether its links carry at most 30 Mbit/s. A client that is behind
+# no limit takes what the cores give.
+slow() {
+    case $1 in none-* | half-*) return 1 ;; esac
+    { echo "rate: $2" && cat "$NETWORKS/$1.yaml"; } | grep -o 'rate: *[0-9.]*[kmg]bit' | awk '
+        { mbit = $2 + 0 }
+        /kbit/ { mbit /= 1000 }
+        /gbit/ { mbit *= 1000 }
+        mbit > 30 { fast = 1 }
+        END { exit fast + 0 }'
+}
+
+# run_lanes NETWORK...: at most LANES at a time. Each is a run of this script of its own, which
+# has its own namespaces and files; what it says is shown when it has ended.
+run_lanes() {
+    local name
+    at_end+=(lanes_down)
+    for name in "$@"; do
+        while [ ${#lane_of[@]} -ge "$LANES" ]; do look_at_lanes; done
+        say "== $name, in a lane"
+        IN_LANE=1 ONLY=$name LANES=1 FRESH='' SPRAT_BUILT=$target \
+            bash "$ROOT/scripts/compare-networks.sh" >"$work/lane-$name.log" 2>&1 &
+        lane_of[$!]=$name
+        # The next begins later: older `ip netns` cannot make its directory twice at once.
+        look_at_lanes
+    done
+    while [ ${#lane_of[@]} -gt 0 ]; do look_at_lanes; done
+}
+
+# look_at_lanes: waits a second, then collects for the lanes that have ended.
+look_at_lanes() {
+    local pid name
+    sleep 1
+    for pid in "${!lane_of[@]}"; do
+        ! kill -0 "$pid" 2>/dev/null || continue
+        name=${lane_of[pid]}
+        unset "lane_of[$pid]"
+        cat "$work/lane-$name.log"
+        wait "$pid" || die "the lane of $name failed"
+        collect
+    done
+}
+
+# lanes_down: ends all lanes at once; each ends first what it has started.
+lanes_down() {
+    local pid
+    for pid in "${!lane_of[@]}"; do stop_pid "$pid" 60 & done
+    wait
+}
+
 # wanted NETWORK: whether ONLY has it.
 wanted() {
     local each
@@ -214,6 +279,20 @@ done <"$NETWORKS/matrix.csv"
 
 # grep has to have found one.
 [ ${#todo[@]} -gt 0 ] || [ -d "$RUNS" ] || die "ONLY=\"$ONLY\" names no network of $NETWORKS/matrix.csv"
+if [ "$LANES" -gt 1 ]; then
+    in_lanes=() alone_later=() last=''
+    for each in "${todo[@]}"; do
+        read -r name _ _ of _ <<<"$each"
+        if ! slow "$name" "$of"; then
+            alone_later+=("$each")
+        elif [ "$name" != "$last" ]; then
+            in_lanes+=("$name")
+            last=$name
+        fi
+    done
+    run_lanes "${in_lanes[@]}"
+    todo=("${alone_later[@]}")
+fi
 begun=$SECONDS
 for ((index = 0; index < ${#todo[@]}; index++)); do
     read -r name seed system of load alone named arrivals instances <<<"${todo[index]}"
@@ -227,7 +306,8 @@ for ((index = 0; index < ${#todo[@]}; index++)); do
         *) [ "$named" = - ] || bounds "$name" "$seed" "$named" ;;
     esac
     summarise "$name" "$seed"
-    collect
+    collect_alone
 done
+[ -z "${IN_LANE:-}" ] || exit 0
 collect
 say "Written: $RESULTS/summary.csv, $RESULTS/summary.md"

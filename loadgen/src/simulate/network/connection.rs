@@ -106,7 +106,7 @@ pub(super) struct Connection {
     pub(super) complete: bool,
     /// Whether the client has had an answer to its SYN.
     pub(super) answered: bool,
-    /// Whether the connection serves one request only.
+    /// Whether the request that the connection serves is its last.
     pub(super) closes: bool,
     /// Whether the server ends the connection with the last byte.
     pub(super) fin_due: bool,
@@ -153,7 +153,7 @@ pub(super) struct Outlet {
 
 impl Connection {
     /// Makes a connection that a client has begun to set up.
-    pub(super) fn new(client: u32, algorithm: Algorithm, quick_acks: u32, closes: bool) -> Self {
+    pub(super) fn new(client: u32, algorithm: Algorithm, quick_acks: u32) -> Self {
         Self {
             client,
             sender: Sender::new(algorithm),
@@ -165,7 +165,7 @@ impl Connection {
             ends_at: 0,
             complete: true,
             answered: false,
-            closes,
+            closes: false,
             fin_due: false,
             outlet: Outlet::default(),
             queued: 0,

@@ -76,6 +76,7 @@ impl Network {
             shared: Some(self.shared.clone()),
             clients,
             requests,
+            users_keep: false,
             algorithm: self.algorithm,
             named_bits_per_s: self.shared.rate_bits_per_s.filter(|_| self.is_shared),
             local_packets: self.local_packets,

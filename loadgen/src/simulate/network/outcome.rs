@@ -29,6 +29,7 @@ pub(super) struct Counted {
     /// The value of `received` when the last request came.
     pub(super) received_by_last: u64,
     pub(super) sent_packets: u64,
+    pub(super) syn_acks_again: u64,
     pub(super) events: u64,
 }
 
@@ -45,6 +46,7 @@ impl Counted {
             received: 0,
             received_by_last: 0,
             sent_packets: 0,
+            syn_acks_again: 0,
             events: 0,
         }
     }
@@ -119,6 +121,8 @@ pub(super) struct NetworkOutcome {
     pub(super) sent: u64,
     /// The number of segments sent again.
     pub(super) again: u64,
+    /// The number of SYN-ACKs sent again.
+    pub(super) syn_acks_again: u64,
     /// The pacer's rate at the end.
     pub(super) rate_mbit_per_s: Option<f64>,
     /// The time at which a link was first found, in seconds.
@@ -186,6 +190,7 @@ impl NetworkOutcome {
             dropped,
             sent: counted.sent_packets,
             again: again.sum(),
+            syn_acks_again: counted.syn_acks_again,
             rate_mbit_per_s: ends.paced.first().map(|p| p.rate_bits_per_s() as f64 / 1e6),
             found_s: auto
                 .and_then(AutoRate::found_at)

@@ -47,6 +47,9 @@ pub(super) struct RunPlan {
     pub(super) clients: Vec<ClientPlan>,
     /// The requests, in the order of their times.
     pub(super) requests: Vec<PlannedRequest>,
+    /// Whether a request that follows another is made on the connection of that one, which closes
+    /// after the last of them, also where the client keeps no connections.
+    pub(super) users_keep: bool,
     pub(super) algorithm: Algorithm,
     /// The rate to name, if one describes the network.
     pub(super) named_bits_per_s: Option<u64>,

@@ -244,6 +244,7 @@ fn plan(seed: u64, way: SfdWay, requests: &[PlannedRequest], args: &SfdArgs) -> 
         }),
         clients: vec![client; traffic::CLIENTS as usize],
         requests: way.asked(requests),
+        users_keep: false,
         algorithm: Algorithm::Reno,
         named_bits_per_s: None,
         local_packets: None,

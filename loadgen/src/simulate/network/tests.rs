@@ -37,6 +37,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
         shared: None,
         clients: vec![client],
         requests: segments.iter().enumerate().map(request).collect(),
+        users_keep: false,
         algorithm: Algorithm::Cubic,
         named_bits_per_s: Some(8_000_000),
         local_packets: None,
@@ -110,6 +111,24 @@ fn connections_that_are_kept_save_the_handshake() {
     let kept = world::run(&plan, System::Fair).unwrap();
     let handshake_ms = 100.0 + 0.074;
     assert!((fresh.mean_ms - kept.mean_ms - handshake_ms / 2.0).abs() < 1e-6);
+}
+
+/// Three requests, of which a user makes the first two: the second alone saves a handshake, for the
+/// connection closes with its user.
+#[test]
+fn a_user_keeps_a_connection_for_requests_of_its_own() {
+    let mut plan = one_client(16, &[1, 1, 1]);
+    plan.requests[1].at = plan.requests[0].at;
+    plan.requests[1].after = Some(0);
+    for system in [System::Fair, System::Unlimited] {
+        plan.users_keep = false;
+        let fresh = world::run(&plan, system).unwrap();
+        plan.users_keep = true;
+        let kept = world::run(&plan, system).unwrap();
+        let handshake_ms = 100.0 + 0.074;
+        let saved_ms = fresh.mean_ms - kept.mean_ms;
+        assert!((saved_ms - handshake_ms / 3.0).abs() < 1e-6, "{saved_ms}");
+    }
 }
 
 /// Compares a system with doing nothing.

@@ -2,10 +2,12 @@
 //! TCP: one server's uplink, FAIR against SRPT.
 
 mod compare;
+mod connections;
 mod run;
 mod sizes;
 
 use compare::PolicyComparison;
+use connections::ConnectionUse;
 use run::{HOSTS, Policy, TargetLoad, Tocs03Setup};
 
 use crate::simulate::cores::on_all_cores;
@@ -77,15 +79,16 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         paper: "TOCS03",
         name: "partly-open",
-        about: "Users that ask for k files, each once the one before is there.",
+        about: "Users that ask for k files, each once the one before is there: on a new connection, \
+                or, where the line says kept, on one for all files of a user.",
         plots: &[
             plot("figure-05b", "Five requests a user", PAYLOAD),
             plot("figure-07", "FAIR by requests of a user", PAYLOAD),
         ],
-        expected_s: (90.0, 450.0),
+        expected_s: (120.0, 600.0),
         parameters: |scale| {
             format!(
-                "{:?} at {USER_LOADS:?}, k {USERS:?}",
+                "{:?} at {USER_LOADS:?}, k {USERS:?}, kept at {KEPT_LOADS:?}, k {KEPT_USERS:?}",
                 Tocs03Setup::lan(scale)
             )
         },
@@ -201,6 +204,9 @@ const USER_LOADS: [TargetLoad; 7] = [
     TargetLoad::Payload(0.9),
 ];
 const USERS: [u32; 3] = [1, 5, 50];
+/// Users that keep their connections, and the loads at which they are compared with others.
+const KEPT_USERS: [u32; 2] = [5, 50];
+const KEPT_LOADS: [TargetLoad; 4] = TargetLoad::payloads([0.2, 0.5, 0.7, 0.8]);
 const RTTS_MS: [f64; 5] = [0.1, 20.0, 40.0, 70.0, 100.0];
 /// Loads in the WAN. Losses are simulated at the first two alone: the last is already more than the
 /// link carries.
@@ -267,8 +273,8 @@ fn lan(setup: &Tocs03Setup, reading: &str) -> anyhow::Result<Measured> {
         measured.value(format!("gain at {name}"), own.gain());
         measured.value(format!("slowdown gain at {name}"), own.slowdown_gain());
         measured.value(format!("FAIR mean s at {name}"), own.fair.mean_ms() / 1e3);
-        measured.value(format!("FAIR loss at {name}"), own.fair.loss);
-        measured.value(format!("SRPT loss at {name}"), own.other.loss);
+        measured.value(format!("FAIR loss at {name}"), own.fair.counts.loss);
+        measured.value(format!("SRPT loss at {name}"), own.other.counts.loss);
         measured.value(format!("goodput ratio at {name}"), own.goodput_ratio());
         measured.value(format!("wire load at {name}"), own.wire_load);
         if own.payload_load > 0.5 + 1e-6 && own.wire_load < 1.0 {
@@ -342,8 +348,60 @@ fn lan_today(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Runs users of several requests each.
+/// Runs users of several requests each, on new connections and on one for each user.
 fn partly_open(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
+    let mut measured = on_new_connections(setup)?;
+    on_kept_connections(setup, &mut measured)?;
+    Ok(measured)
+}
+
+/// Adds users that keep their connections to those on new ones. Where the mean falls with the
+/// requests of a user here as well, it is not for the SYN-ACKs that a full queue drops.
+fn on_kept_connections(setup: &Tocs03Setup, measured: &mut Measured) -> anyhow::Result<()> {
+    let points = KEPT_USERS.map(|k| KEPT_LOADS.map(|load| (k, load)));
+    let points = points.concat();
+    let setups = points.iter().map(|&(k, load)| Tocs03Setup {
+        requests_per_user: k,
+        connections: ConnectionUse::ByUser,
+        ..setup.at(load)
+    });
+    let compared = compare(&setups.collect::<Vec<_>>())?;
+    for ((k, load), own) in points.iter().zip(&compared) {
+        let line = format!("k = {k}, kept");
+        measured.point("figure-07", &line, own.payload_load, own.fair.mean_ms());
+        means_of_users(&format!("k {k} kept at {}", load.name()), own, measured);
+    }
+    // With one request a user, a connection that is kept is a new one.
+    let mean = |policy: &str, of: &str| {
+        let name = format!("{policy} mean ms, {of} at 0.7");
+        measured.values.get(&name).copied()
+    };
+    let over = |policy: &str, k: u32, base: &str| {
+        Some(mean(policy, &format!("k {k} kept"))? / mean(policy, base)?)
+    };
+    let ratios = [
+        ("FAIR kept, k 5 over k 1", over("FAIR", 5, "k 1")),
+        ("FAIR kept, k 50 over k 1", over("FAIR", 50, "k 1")),
+        ("FAIR kept, k 50 over k 5", over("FAIR", 50, "k 5 kept")),
+        ("SRPT kept, k 50 over k 1", over("SRPT", 50, "k 1")),
+    ];
+    for (name, ratio) in ratios {
+        measured.value(name, ratio.unwrap_or(f64::NAN));
+    }
+    Ok(())
+}
+
+/// Adds the gain, the means, and FAIR's SYN-ACKs that were sent again for each request.
+fn means_of_users(name: &str, own: &PolicyComparison, measured: &mut Measured) {
+    measured.value(format!("gain, {name}"), own.gain());
+    measured.value(format!("FAIR mean ms, {name}"), own.fair.mean_ms());
+    measured.value(format!("SRPT mean ms, {name}"), own.other.mean_ms());
+    let again = own.fair.counts.syn_acks_again;
+    measured.value(format!("FAIR SYN-ACKs again, {name}"), again);
+}
+
+/// Runs users of several requests each, with a connection for each request.
+fn on_new_connections(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let points: Vec<(u32, TargetLoad)> = USERS
         .iter()
         .flat_map(|&k| USER_LOADS.iter().map(move |&load| (k, load)))
@@ -363,7 +421,7 @@ fn partly_open(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
         if *k == 5 {
             draw(&mut measured, "figure-05b", own.payload_load, own);
         }
-        measured.value(format!("gain, k {k} at {}", load.name()), own.gain());
+        means_of_users(&format!("k {k} at {}", load.name()), own, &mut measured);
         if *load == TargetLoad::Payload(0.7) {
             at_07.push((own.fair.mean_ms(), own.other.mean_ms()));
         }
@@ -519,7 +577,7 @@ fn queues(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
         ..users.clone().at_rtt(100.0)
     };
     let kept = |setup: &Tocs03Setup| Tocs03Setup {
-        keeps: true,
+        connections: ConnectionUse::ByClient,
         ..setup.clone()
     };
     let found = compare(&[users.clone(), kept(&users), far.clone(), kept(&far)])?;

@@ -70,6 +70,7 @@ pub(super) fn plan(
         shared,
         clients,
         requests,
+        users_keep: false,
         algorithm: algorithm(&topology).with_context(told)?,
         marking: None,
         first_window: INITIAL_WINDOW,

@@ -234,7 +234,6 @@ impl<'a> World<'a> {
             request.client,
             self.algorithm,
             client.quick_acks,
-            !client.keeps,
         ));
         let sender = &mut self.connections[c as usize].sender;
         sender.set_habits(self.plan.tcp);
@@ -247,6 +246,8 @@ impl<'a> World<'a> {
         self.counted.ask(index as usize, self.now);
         let bytes = self.plan.requests[index as usize].bytes + RESPONSE_HEAD_BYTES;
         let connection = &mut self.connections[c as usize];
+        let is_last = !self.plan.users_keep || self.successors[index as usize].is_none();
+        connection.closes = is_last && !self.clients[connection.client as usize].keeps;
         connection.request = index;
         connection.ends_at += bytes;
         connection.complete = false;
@@ -452,6 +453,7 @@ impl<'a> World<'a> {
     // The server.
 
     fn answer_syn(&mut self, c: u32, times: u32) {
+        self.counted.syn_acks_again += u64::from(times > 0);
         self.connections[c as usize].handshake = Handshake::Answered {
             at: self.now,
             times: times + 1,

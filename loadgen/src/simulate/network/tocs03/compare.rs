@@ -11,18 +11,26 @@ const BUCKETS: usize = 200;
 /// The ratio of bins of size, each a fifth wider than the one before (TOCS03 3.3).
 const BIN: f64 = 1.2;
 
+/// The counts of a run that are no response times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PolicyCounts {
+    /// The part of the packets that was dropped or lost.
+    pub(super) loss: f64,
+    /// SYN-ACKs sent again, for each request.
+    pub(super) syn_acks_again: f64,
+}
+
 /// Response times of a run: those of the workload in the order of their sizes, and those of
 /// the probes apart.
 pub(super) struct PolicyTimes {
     sorted: Vec<TimedResponse>,
     probes_ms: Vec<f64>,
-    /// The part of the packets that was dropped or lost.
-    pub(super) loss: f64,
+    pub(super) counts: PolicyCounts,
 }
 
 impl PolicyTimes {
     /// Orders the served responses by size; the first tenth is left out.
-    pub(super) fn new(served: &[TimedResponse], loss: f64) -> Self {
+    pub(super) fn new(served: &[TimedResponse], counts: PolicyCounts) -> Self {
         let settled = &served[served.len() / WARM_UP..];
         let (probes, mut sorted): (Vec<TimedResponse>, Vec<TimedResponse>) =
             settled.iter().copied().partition(|own| own.is_probe);
@@ -31,7 +39,7 @@ impl PolicyTimes {
         Self {
             sorted,
             probes_ms: probes.iter().map(|own| own.ms).collect(),
-            loss,
+            counts,
         }
     }
 

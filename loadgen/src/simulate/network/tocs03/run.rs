@@ -13,7 +13,8 @@ use super::super::plan::{ClientPlan, PlannedRequest, RunPlan, Traffic, requests}
 use super::super::system::System;
 use super::super::wire::wire_bytes;
 use super::super::world;
-use super::compare::PolicyTimes;
+use super::compare::{PolicyCounts, PolicyTimes};
+use super::connections::ConnectionUse;
 use crate::links::{LinkSettings, QueueBound, QueueSettings};
 use crate::simulate::experiment::Scale;
 use crate::simulate::sample::RecordedSample;
@@ -106,7 +107,7 @@ pub(super) struct Tocs03Setup {
     pub(super) queue_packets: u64,
     pub(super) tcp: Tocs03Tcp,
     pub(super) requests_per_user: u32,
-    pub(super) keeps: bool,
+    pub(super) connections: ConnectionUse,
     /// Whether the load swings by a sixth each second (4.2: 0.75 to 1.05 about 0.9).
     pub(super) swings: bool,
     pub(super) requests: usize,
@@ -140,7 +141,7 @@ impl Tocs03Setup {
             queue_packets: 100,
             tcp: Tocs03Tcp::Of2002,
             requests_per_user: 1,
-            keeps: false,
+            connections: ConnectionUse::Once,
             swings: false,
             requests: scale.pick(2_000, 200_000, 600_000),
             seed: 7,
@@ -183,13 +184,14 @@ impl Tocs03Setup {
 
     /// Returns the milliseconds that a request takes on the idle link, with its round trips.
     fn alone_ms(&self, request: &PlannedRequest) -> f64 {
-        let connection = match self.keeps {
+        let is_kept = self.connections.is_kept_for(request);
+        let connection = match is_kept {
             true => Connection::Keep,
             false => Connection::New,
         };
         let rate = (self.uplink_mbit * 1e6) as u64;
         let rtt_ms = self.hosts[request.client as usize].rtt_ms;
-        let trips = if self.keeps { 1.0 } else { 2.0 };
+        let trips = if is_kept { 1.0 } else { 2.0 };
         wire::alone_ms(request.bytes, connection, rate) + trips * rtt_ms
     }
 
@@ -205,7 +207,7 @@ impl Tocs03Setup {
                 },
                 up_delay: delay,
                 quick_acks: 0,
-                keeps: self.keeps,
+                keeps: self.connections == ConnectionUse::ByClient,
             }
         };
         self.hosts.iter().map(client).collect()
@@ -225,6 +227,7 @@ impl Tocs03Setup {
                 ..LinkSettings::default()
             }),
             requests: self.requests(&clients),
+            users_keep: self.connections == ConnectionUse::ByUser,
             clients,
             algorithm: match is_today {
                 true => Algorithm::Cubic,
@@ -246,7 +249,8 @@ impl Tocs03Setup {
         }
     }
 
-    /// Draws the requests, with the largest file among them, at exactly the load.
+    /// Draws the requests, with the largest file among them, at exactly the load. For a load of the
+    /// wire each request of a user counts as one on a connection of its own.
     fn requests(&self, clients: &[ClientPlan]) -> Vec<PlannedRequest> {
         let traffic = Traffic {
             offered_bits_per_s: 1e6,
@@ -261,7 +265,7 @@ impl Tocs03Setup {
         for probe in asked.iter_mut().skip(PROBE_EVERY / 2).step_by(PROBE_EVERY) {
             probe.bytes = LARGEST_BYTES;
         }
-        let offered = offered(&asked, self.keeps);
+        let offered = offered(&asked, self.connections);
         let of_rate = match self.load {
             TargetLoad::Payload(load) => load / offered.payload,
             TargetLoad::Wire(load) => load / offered.wire,
@@ -325,7 +329,7 @@ impl Tocs03Setup {
         };
         let (outcome, took) =
             world::run_each(&plan, system).with_context(|| format!("{policy:?} of {self:?}"))?;
-        let offered = offered(&plan.requests, self.keeps);
+        let offered = offered(&plan.requests, self.connections);
         let rate = self.uplink_mbit * 1e6;
         let served =
             (plan.requests.iter().zip(&took.response)).map(|(request, took)| TimedResponse {
@@ -335,9 +339,13 @@ impl Tocs03Setup {
                 alone_ms: self.alone_ms(request),
                 is_probe: request.bytes == LARGEST_BYTES,
             });
-        let loss = outcome.dropped as f64 / outcome.sent as f64;
+        let requests = plan.requests.len() as f64;
+        let counts = PolicyCounts {
+            loss: outcome.dropped as f64 / outcome.sent as f64,
+            syn_acks_again: outcome.syn_acks_again as f64 / requests,
+        };
         Ok(PolicyResults {
-            times: PolicyTimes::new(&served.collect::<Vec<_>>(), loss),
+            times: PolicyTimes::new(&served.collect::<Vec<_>>(), counts),
             payload_load: offered.payload / rate,
             wire_load: offered.wire / rate,
             throughput: outcome.throughput_mbit_per_s,
@@ -351,10 +359,11 @@ struct Offered {
     wire: f64,
 }
 
-fn offered(asked: &[PlannedRequest], keeps: bool) -> Offered {
+fn offered(asked: &[PlannedRequest], connections: ConnectionUse) -> Offered {
     let last_s = asked.last().map_or(0, |own| own.at.as_nanos()) as f64 / 1e9;
     let payload: u64 = asked.iter().map(|own| own.bytes).sum();
-    let wire: u64 = asked.iter().map(|own| wire_bytes(own.bytes, keeps)).sum();
+    let on_wire = |own: &PlannedRequest| wire_bytes(own.bytes, connections.is_kept_for(own));
+    let wire: u64 = asked.iter().map(on_wire).sum();
     Offered {
         payload: payload as f64 * 8.0 / last_s,
         wire: wire as f64 * 8.0 / last_s,

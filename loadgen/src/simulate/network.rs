@@ -10,6 +10,7 @@ mod habits;
 mod judge;
 mod measured;
 mod networks;
+mod open;
 mod outcome;
 mod plan;
 mod receiver;

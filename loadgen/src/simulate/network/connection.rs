@@ -106,6 +106,8 @@ pub(super) struct Connection {
     pub(super) complete: bool,
     /// Whether the client has had an answer to its SYN.
     pub(super) answered: bool,
+    /// Whether the server has accepted the connection and not closed it yet.
+    pub(super) is_open: bool,
     /// Whether the request that the connection serves is its last.
     pub(super) closes: bool,
     /// Whether the server ends the connection with the last byte.
@@ -165,6 +167,7 @@ impl Connection {
             ends_at: 0,
             complete: true,
             answered: false,
+            is_open: false,
             closes: false,
             fin_due: false,
             outlet: Outlet::default(),

@@ -113,6 +113,21 @@ fn connections_that_are_kept_save_the_handshake() {
     assert!((fresh.mean_ms - kept.mean_ms - handshake_ms / 2.0).abs() < 1e-6);
 }
 
+/// A connection is open from its request until the last of ten segments is acknowledged; the second
+/// request comes after 10 s.
+#[test]
+fn open_connections_are_a_mean_over_time() {
+    let plan = one_client(16, &[10, 10]);
+    let outcome = world::run(&plan, System::Fair).unwrap();
+    let open_us = 66.0 + 10.0 * 1514.0 + 100_000.0;
+    assert!((outcome.open_connections - open_us / 1e7).abs() < 1e-9);
+    let mut kept = plan;
+    kept.clients[0].keeps = true;
+    let outcome = world::run(&kept, System::Fair).unwrap();
+    let open_us = 1e7 - 150_074.0;
+    assert!((outcome.open_connections - open_us / 1e7).abs() < 1e-9);
+}
+
 /// Three requests, of which a user makes the first two: the second alone saves a handshake, for the
 /// connection closes with its user.
 #[test]

@@ -63,7 +63,12 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
             ),
         ],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Tocs03Setup::lan(scale)),
+        parameters: |scale| {
+            format!(
+                "{:?} at {LAN_LOADS:?}, open connections",
+                Tocs03Setup::lan(scale)
+            )
+        },
         run: |scale| lan(&Tocs03Setup::lan(scale), ""),
     },
     Experiment {
@@ -275,6 +280,7 @@ fn lan(setup: &Tocs03Setup, reading: &str) -> anyhow::Result<Measured> {
         measured.value(format!("FAIR mean s at {name}"), own.fair.mean_ms() / 1e3);
         measured.value(format!("FAIR loss at {name}"), own.fair.counts.loss);
         measured.value(format!("SRPT loss at {name}"), own.other.counts.loss);
+        open_connections(&name, &own, &mut measured);
         measured.value(format!("goodput ratio at {name}"), own.goodput_ratio());
         measured.value(format!("wire load at {name}"), own.wire_load);
         if own.payload_load > 0.5 + 1e-6 && own.wire_load < 1.0 {
@@ -293,6 +299,15 @@ fn lan(setup: &Tocs03Setup, reading: &str) -> anyhow::Result<Measured> {
         high.iter().copied().fold(f64::NAN, f64::max),
     );
     Ok(measured)
+}
+
+/// Adds the connections that are open on average (5.1): an experiment counts them over time.
+fn open_connections(name: &str, own: &PolicyComparison, measured: &mut Measured) {
+    for (policy, times) in [("FAIR", &own.fair), ("SRPT", &own.other)] {
+        let open = times.counts.open_connections;
+        measured.value(format!("{policy} open connections at {name}"), open);
+    }
+    measured.value(format!("open connections gain at {name}"), own.open_gain());
 }
 
 /// Adds figure 9: means by size, and the times of the largest responses.

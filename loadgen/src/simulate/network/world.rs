@@ -168,6 +168,7 @@ impl<'a> World<'a> {
                         self.ask(index as u32, request);
                     }
                     self.counted.received_by_last = self.counted.received;
+                    self.counted.open_by_last = self.counted.open.mean(self.now);
                 }
                 (Some(due), _) if due <= end => {
                     if let Some((at, event)) = self.events.take() {
@@ -472,6 +473,10 @@ impl<'a> World<'a> {
             connection.sender.on_handshake(self.now.since(at));
         }
         connection.handshake = Handshake::Over;
+        if is_new {
+            connection.is_open = true;
+            self.counted.open.open(self.now);
+        }
         let index = connection.request as usize;
         let bytes = self.plan.requests[index].bytes + RESPONSE_HEAD_BYTES;
         self.send(c, BARE_BYTES, PacketKind::Bare);
@@ -631,6 +636,9 @@ impl<'a> World<'a> {
         let connection = &mut self.connections[c as usize];
         if connection.closes && connection.sender.acked() >= connection.ends_at {
             connection.sender.finish();
+            if std::mem::take(&mut connection.is_open) {
+                self.counted.open.close(self.now);
+            }
         }
         // The kernel wakes a writer once half of the bound is free.
         let outlet = &connection.outlet;

@@ -18,6 +18,8 @@ pub(super) struct PolicyCounts {
     pub(super) loss: f64,
     /// SYN-ACKs sent again, for each request.
     pub(super) syn_acks_again: f64,
+    /// The mean number of open connections.
+    pub(super) open_connections: f64,
 }
 
 /// Response times of a run: those of the workload in the order of their sizes, and those of
@@ -171,6 +173,11 @@ impl PolicyComparison {
     /// Returns FAIR's mean response time over the other policy's.
     pub(super) fn gain(&self) -> f64 {
         self.fair.mean_ms() / self.other.mean_ms()
+    }
+
+    /// Returns FAIR's mean number of open connections over the other policy's.
+    pub(super) fn open_gain(&self) -> f64 {
+        self.fair.counts.open_connections / self.other.counts.open_connections
     }
 
     pub(super) fn slowdown_gain(&self) -> f64 {

@@ -343,6 +343,7 @@ impl Tocs03Setup {
         let counts = PolicyCounts {
             loss: outcome.dropped as f64 / outcome.sent as f64,
             syn_acks_again: outcome.syn_acks_again as f64 / requests,
+            open_connections: outcome.open_connections,
         };
         Ok(PolicyResults {
             times: PolicyTimes::new(&served.collect::<Vec<_>>(), counts),

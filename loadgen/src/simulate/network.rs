@@ -14,6 +14,7 @@ mod open;
 mod outcome;
 mod plan;
 mod receiver;
+mod repeats;
 mod sender;
 mod server;
 pub(super) mod sfd;

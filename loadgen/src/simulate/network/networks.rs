@@ -64,6 +64,7 @@ impl Network {
                         ..group.own.clone()
                     },
                     up_delay: delay,
+                    up_loss: 0.0,
                     quick_acks: group.quick_acks,
                     keeps: group.keeps,
                 });

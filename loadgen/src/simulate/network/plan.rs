@@ -32,6 +32,8 @@ pub(super) struct ClientPlan {
     pub(super) link: LinkSettings,
     /// The time that a packet takes from the client to the server.
     pub(super) up_delay: Duration,
+    /// The part of the client's packets that is lost on the way to the server, each by itself.
+    pub(super) up_loss: f64,
     /// Segments acknowledged at once before acknowledgements are delayed.
     pub(super) quick_acks: u32,
     /// Whether the client keeps its connections.

@@ -231,6 +231,7 @@ fn plan(seed: u64, way: SfdWay, requests: &[PlannedRequest], args: &SfdArgs) -> 
             ..LinkSettings::default()
         },
         up_delay: 2 * ACCESS + MIDDLE,
+        up_loss: 0.0,
         quick_acks: 0,
         keeps: false,
     };

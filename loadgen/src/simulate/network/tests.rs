@@ -23,6 +23,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
             ..LinkSettings::default()
         },
         up_delay: Duration::from_millis(50),
+        up_loss: 0.0,
         quick_acks,
         keeps: false,
     };
@@ -111,6 +112,30 @@ fn connections_that_are_kept_save_the_handshake() {
     let kept = world::run(&plan, System::Fair).unwrap();
     let handshake_ms = 100.0 + 0.074;
     assert!((fresh.mean_ms - kept.mean_ms - handshake_ms / 2.0).abs() < 1e-6);
+}
+
+/// Loses three of ten packets to the server. A response is late by the wait for another SYN or
+/// request, and by nothing else: an acknowledgement that is lost delays none of one segment.
+#[test]
+fn a_client_sends_again_what_was_lost_on_the_way_to_the_server() {
+    let mut plan = one_client(16, &[1; 400]);
+    plan.tcp = habits::Habits::LINUX_2_2;
+    plan.clients[0].up_loss = 0.3;
+    let (_, took) = world::run_each(&plan, System::Fair).unwrap();
+    let on_time = Duration::from_micros(150_140 + 1_514 + 50_000);
+    // A round trip of 100,074 us, and twice that.
+    let late = on_time + Duration::from_micros(300_222);
+    let latest = on_time + Duration::from_secs(3);
+    let of = |wanted: Duration| took.response.iter().filter(|&&own| own == wanted).count();
+    let counts = [of(on_time), of(late), of(latest)];
+    // 49, 15 and 15 of a hundred.
+    let expected = [150..245, 28..90, 28..90];
+    for (count, expected) in counts.iter().zip(&expected) {
+        assert!(expected.contains(count), "{counts:?}");
+    }
+    assert!(took.response.iter().all(|&own| own >= on_time));
+    let (_, again) = world::run_each(&plan, System::Fair).unwrap();
+    assert_eq!(again, took);
 }
 
 /// A connection is open from its request until the last of ten segments is acknowledged; the second

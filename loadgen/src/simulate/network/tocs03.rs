@@ -3,11 +3,13 @@
 
 mod compare;
 mod connections;
+mod loss;
 mod run;
 mod sizes;
 
 use compare::PolicyComparison;
 use connections::ConnectionUse;
+use loss::{LOSSES, loss};
 use run::{HOSTS, Policy, TargetLoad, Tocs03Setup};
 
 use crate::simulate::cores::on_all_cores;
@@ -139,7 +141,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         paper: "TOCS03",
         name: "loss",
-        about: "Up to 10 % of the packets to clients lost, each by itself; none of theirs.",
+        about: "Up to 10 % of the packets to clients lost, each by itself, and where the line says \
+                both ways, as many of those to the server.",
         plots: &[
             plot("figure-11a", "Load 0.7", "packets lost (%)"),
             plot("figure-11b", "Load 0.9 of the wire", "packets lost (%)"),
@@ -149,8 +152,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
                 "packets lost (%)",
             ),
         ],
-        expected_s: (60.0, 240.0),
-        parameters: |scale| format!("{:?} at {LOSSES:?}", Tocs03Setup::lan(scale)),
+        expected_s: (110.0, 440.0),
+        parameters: |scale| format!("{:?} at {LOSSES:?}, both ways", Tocs03Setup::lan(scale)),
         run: |scale| loss(&Tocs03Setup::lan(scale)),
     },
     Experiment {
@@ -179,7 +182,12 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
                 used five times.",
         plots: &[],
         expected_s: (30.0, 120.0),
-        parameters: |scale| format!("{:?} with {QUEUES:?} packets", Tocs03Setup::lan(scale)),
+        parameters: |scale| {
+            format!(
+                "{:?} with {QUEUES:?} packets, losses both ways",
+                Tocs03Setup::lan(scale)
+            )
+        },
         run: |scale| queues(&Tocs03Setup::lan(scale)),
     },
     sizes::SURGE,
@@ -220,7 +228,6 @@ const WAN_LOADS: [(&str, TargetLoad); 3] = [
     ("0.9 wire", TargetLoad::Wire(0.9)),
     ("0.9", TargetLoad::Payload(0.9)),
 ];
-const LOSSES: [f64; 6] = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1];
 /// Loads of the hosts, and the plots of figure 13. 0.9 of the payload is more than the link carries:
 /// FAIR's times there are those of a run of this length.
 const HOST_LOADS: [(&str, TargetLoad, &str); 5] = [
@@ -501,34 +508,6 @@ fn delay(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Runs all rates of loss, without delay and with it.
-fn loss(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
-    let mut measured = Measured::default();
-    for ((name, load), plot) in WAN_LOADS.into_iter().zip(["figure-11a", "figure-11b"]) {
-        let setups = LOSSES.map(|loss| Tocs03Setup {
-            loss,
-            ..setup.at(load)
-        });
-        for (loss, own) in LOSSES.iter().zip(compare(&setups)?) {
-            draw(&mut measured, plot, 100.0 * loss, &own);
-            measured.value(format!("gain at {name}, loss {loss}"), own.gain());
-            let largest = own.other.probes_ms() / own.fair.probes_ms();
-            measured.value(format!("largest file at {name}, loss {loss}"), largest);
-            let top = own.fair.largest(0.01) / own.other.largest(0.01);
-            measured.value(format!("largest 1% gain at {name}, loss {loss}"), top);
-        }
-    }
-    let far = LOSSES.map(|loss| Tocs03Setup {
-        loss,
-        ..setup.at(TargetLoad::Wire(0.9)).at_rtt(100.0)
-    });
-    for (loss, own) in LOSSES.iter().zip(compare(&far)?) {
-        draw(&mut measured, "figure-12", 100.0 * loss, &own);
-        measured.value(format!("gain, RTT 100, loss {loss}"), own.gain());
-    }
-    Ok(measured)
-}
-
 /// Runs six hosts at each load.
 fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let setups = HOST_LOADS.map(|(name, load, _)| Tocs03Setup {
@@ -587,15 +566,14 @@ fn queues(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
         requests_per_user: 5,
         ..setup.at(TargetLoad::Payload(0.7))
     };
-    let far = Tocs03Setup {
-        loss: 0.025,
-        ..users.clone().at_rtt(100.0)
-    };
+    let far = users.clone().at_rtt(100.0);
+    let [down, both] = [far.losing_down(0.025), far.losing(0.025)];
     let kept = |setup: &Tocs03Setup| Tocs03Setup {
         connections: ConnectionUse::ByClient,
         ..setup.clone()
     };
-    let found = compare(&[users.clone(), kept(&users), far.clone(), kept(&far)])?;
+    let setups = [&users, &down, &both].map(|setup| [setup.clone(), kept(setup)]);
+    let found = compare(&setups.concat())?;
     let gain = |new: &PolicyComparison, kept: &PolicyComparison| {
         (
             new.fair.mean_ms() / kept.fair.mean_ms(),
@@ -604,8 +582,13 @@ fn queues(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     };
     let (fair, srpt) = gain(&found[0], &found[1]);
     measured.value("kept in the LAN, FAIR over SRPT", fair / srpt);
-    let (fair, srpt) = gain(&found[2], &found[3]);
-    measured.value("kept in the WAN, FAIR", fair);
-    measured.value("kept in the WAN, SRPT", srpt);
+    for (prefix, pair) in ["", "both ways: "]
+        .into_iter()
+        .zip(found[2..].chunks_exact(2))
+    {
+        let (fair, srpt) = gain(&pair[0], &pair[1]);
+        measured.value(format!("{prefix}kept in the WAN, FAIR"), fair);
+        measured.value(format!("{prefix}kept in the WAN, SRPT"), srpt);
+    }
     Ok(measured)
 }

@@ -129,6 +129,7 @@ fn client(topology: &NetworkPlan, host: &HostPlan) -> anyhow::Result<ClientPlan>
     Ok(ClientPlan {
         link: link.map_or_else(LinkSettings::default, |link| within(&link.down)),
         up_delay: all().map(|link| link.up.delay).sum::<Duration>(),
+        up_loss: 0.0,
         quick_acks: QUICK_ACKS,
         keeps: false,
     })

@@ -1,5 +1,7 @@
 //! Clients, links and a server in virtual time.
 
+mod arrivals;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -198,6 +200,7 @@ impl<'a> World<'a> {
                     self.pass_up(client);
                 }
             }
+            Event::Again(c) => self.repeat(c),
             Event::Sender(c) => {
                 let connection = &mut self.connections[c as usize];
                 if connection.sender_alarm.rings(self.now) {
@@ -235,6 +238,7 @@ impl<'a> World<'a> {
             request.client,
             self.algorithm,
             client.quick_acks,
+            &self.plan.tcp,
         ));
         let sender = &mut self.connections[c as usize].sender;
         sender.set_habits(self.plan.tcp);
@@ -255,8 +259,16 @@ impl<'a> World<'a> {
     }
 
     fn send_up(&mut self, c: u32, what: Upward) {
-        let client_index = self.connections[c as usize].client;
+        let connection = &mut self.connections[c as usize];
+        if matches!(what, Upward::Syn) {
+            connection.syn_at = self.now;
+        }
+        let client_index = connection.client;
         let client = &mut self.clients[client_index as usize];
+        if client.loses_up() {
+            self.miss(c, what, self.now);
+            return;
+        }
         let at = self.now + client.up_delay;
         client.up.push_back((at, c, what));
         let due = client.up.front().map(|first| first.0);
@@ -293,6 +305,14 @@ impl<'a> World<'a> {
             PacketKind::SynAck => {
                 let connection = &mut self.connections[c as usize];
                 if !std::mem::replace(&mut connection.answered, true) {
+                    let is_first = connection.repeats.got();
+                    if is_first
+                        && matches!(connection.handshake, Handshake::Answered { times: 1, .. })
+                    {
+                        let round_trip = self.now.since(connection.syn_at);
+                        let least = self.plan.tcp.rto_least;
+                        connection.repeats.measure(round_trip, least);
+                    }
                     self.send_up(c, Upward::Request);
                 }
             }
@@ -467,8 +487,10 @@ impl<'a> World<'a> {
     fn on_request(&mut self, c: u32) {
         let connection = &mut self.connections[c as usize];
         let is_new = connection.handshake != Handshake::Over;
+        let is_first = connection.repeats.got();
         if let Handshake::Answered { at, times, .. } = connection.handshake
             && times == 1
+            && is_first
         {
             connection.sender.on_handshake(self.now.since(at));
         }

@@ -103,7 +103,9 @@ pub(super) struct Tocs03Setup {
     pub(super) uplink_mbit: f64,
     pub(super) sizes: AskedSizes,
     pub(super) hosts: Vec<ClientHost>,
+    /// The part of the packets to clients that is lost, and of those to the server.
     pub(super) loss: f64,
+    pub(super) up_loss: f64,
     pub(super) queue_packets: u64,
     pub(super) tcp: Tocs03Tcp,
     pub(super) requests_per_user: u32,
@@ -138,6 +140,7 @@ impl Tocs03Setup {
             sizes: AskedSizes::Generated(Sizes::Worldcup),
             hosts: vec![ClientHost { rtt_ms: LAN_MS }; 5],
             loss: 0.0,
+            up_loss: 0.0,
             queue_packets: 100,
             tcp: Tocs03Tcp::Of2002,
             requests_per_user: 1,
@@ -176,6 +179,23 @@ impl Tocs03Setup {
         }
     }
 
+    /// Makes the setup in which packets are lost in both directions.
+    pub(super) fn losing(&self, loss: f64) -> Self {
+        Self {
+            loss,
+            up_loss: loss,
+            ..self.clone()
+        }
+    }
+
+    /// Makes the setup in which packets are lost on the way to clients alone.
+    pub(super) fn losing_down(&self, loss: f64) -> Self {
+        Self {
+            loss,
+            ..self.clone()
+        }
+    }
+
     pub(super) fn at_rtt(self, rtt_ms: f64) -> Self {
         let mut setup = self;
         setup.hosts.iter_mut().for_each(|host| host.rtt_ms = rtt_ms);
@@ -206,6 +226,7 @@ impl Tocs03Setup {
                     ..LinkSettings::default()
                 },
                 up_delay: delay,
+                up_loss: self.up_loss,
                 quick_acks: 0,
                 keeps: self.connections == ConnectionUse::ByClient,
             }

@@ -8,6 +8,7 @@ mod connection;
 mod events;
 mod habits;
 mod judge;
+mod listen;
 mod measured;
 mod networks;
 mod open;

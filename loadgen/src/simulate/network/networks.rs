@@ -79,6 +79,7 @@ impl Network {
             requests,
             users_keep: false,
             algorithm: self.algorithm,
+            listen: None,
             named_bits_per_s: self.shared.rate_bits_per_s.filter(|_| self.is_shared),
             local_packets: self.local_packets,
             marking: None,

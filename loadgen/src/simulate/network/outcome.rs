@@ -8,6 +8,7 @@ use sprat_scheduler::Time;
 
 use super::auto::AutoRate;
 use super::connection::{Connection, PacketContent, SimulatedClient};
+use super::listen::ListenCounts;
 use super::open::OpenConnections;
 use super::plan::{PlannedRequest, RunPlan};
 use super::server::Paced;
@@ -100,6 +101,8 @@ pub(super) struct Ends<'a> {
     pub(super) clients: &'a [SimulatedClient],
     pub(super) connections: &'a [Connection],
     pub(super) paced: &'a [Paced],
+    /// The counts of the listen queue, if it is bounded.
+    pub(super) listen: Option<ListenCounts>,
 }
 
 /// The results of a run.
@@ -134,6 +137,8 @@ pub(super) struct NetworkOutcome {
     /// The mean number of connections that the server has open, over the time until the last request
     /// came by itself.
     pub(super) open_connections: f64,
+    /// The counts of the server's listen queue, if it is bounded.
+    pub(super) listen: Option<ListenCounts>,
     /// The pacer's rate at the end.
     pub(super) rate_mbit_per_s: Option<f64>,
     /// The time at which a link was first found, in seconds.
@@ -203,6 +208,7 @@ impl NetworkOutcome {
             again: again.sum(),
             syn_acks_again: counted.syn_acks_again,
             open_connections: counted.open_by_last,
+            listen: ends.listen,
             rate_mbit_per_s: ends.paced.first().map(|p| p.rate_bits_per_s() as f64 / 1e6),
             found_s: auto
                 .and_then(AutoRate::found_at)

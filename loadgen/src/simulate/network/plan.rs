@@ -6,6 +6,7 @@ use sprat_scheduler::{Discipline, Marking, Time};
 
 use super::congestion::Algorithm;
 use super::habits::Habits;
+use super::listen::ListenBounds;
 use super::wire::wire_bytes;
 use crate::links::LinkSettings;
 use crate::workload::{self, Dice};
@@ -53,6 +54,9 @@ pub(super) struct RunPlan {
     /// after the last of them, also where the client keeps no connections.
     pub(super) users_keep: bool,
     pub(super) algorithm: Algorithm,
+    /// The bounds of a server with a process for each connection, and a listen queue before them.
+    /// Connections have to close, or the processes are never free.
+    pub(super) listen: Option<ListenBounds>,
     /// The rate to name, if one describes the network.
     pub(super) named_bits_per_s: Option<u64>,
     /// The bound in packets of the server's own queue, if the shared link's queue is that.

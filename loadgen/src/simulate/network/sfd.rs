@@ -247,6 +247,7 @@ fn plan(seed: u64, way: SfdWay, requests: &[PlannedRequest], args: &SfdArgs) -> 
         requests: way.asked(requests),
         users_keep: false,
         algorithm: Algorithm::Reno,
+        listen: None,
         named_bits_per_s: None,
         local_packets: None,
         marking: way.marking(),

@@ -6,6 +6,7 @@ use sprat_scheduler::Time;
 
 use super::congestion::{Algorithm, INITIAL_WINDOW};
 use super::judge::SystemVerdict;
+use super::listen::{ListenBounds, ListenCounts};
 use super::plan::{ClientPlan, PlannedRequest, RunPlan};
 use super::wire::MSS;
 use super::*;
@@ -40,6 +41,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
         requests: segments.iter().enumerate().map(request).collect(),
         users_keep: false,
         algorithm: Algorithm::Cubic,
+        listen: None,
         named_bits_per_s: Some(8_000_000),
         local_packets: None,
         marking: None,
@@ -136,6 +138,50 @@ fn a_client_sends_again_what_was_lost_on_the_way_to_the_server() {
     assert!(took.response.iter().all(|&own| own >= on_time));
     let (_, again) = world::run_each(&plan, System::Fair).unwrap();
     assert_eq!(again, took);
+}
+
+/// Three clients come at a time, and the queue takes one: a second comes again after 3 s, and a
+/// third after 9.
+#[test]
+fn a_syn_that_finds_the_listen_queue_full_is_sent_again() {
+    let mut plan = one_client(16, &[1, 1, 1]);
+    plan.tcp = habits::Habits::LINUX_2_2;
+    plan.requests.iter_mut().for_each(|own| own.at = Time::ZERO);
+    plan.listen = Some(ListenBounds {
+        backlog: 1,
+        processes: 2,
+    });
+    let (outcome, took) = world::run_each(&plan, System::Fair).unwrap();
+    let on_time = Duration::from_micros(150_140 + 1_514 + 50_000);
+    let expected = [0, 3, 9].map(|s| on_time + Duration::from_secs(s));
+    assert_eq!(took.response, expected);
+    let counts = ListenCounts {
+        syns_dropped: 3,
+        most: 1,
+    };
+    assert_eq!(outcome.listen, Some(counts));
+}
+
+/// Two clients come at a time to a server with one process: the second is served once the first
+/// has acknowledged its response.
+#[test]
+fn a_connection_waits_for_a_process() {
+    let mut plan = one_client(16, &[1, 1]);
+    plan.requests.iter_mut().for_each(|own| own.at = Time::ZERO);
+    plan.listen = Some(ListenBounds {
+        backlog: 2,
+        processes: 1,
+    });
+    for system in [System::Fair, System::Unlimited] {
+        let (_, took) = world::run_each(&plan, system).unwrap();
+        let first_us = 150_140 + 1_514 + 50_000;
+        let expected = [first_us, first_us + 50_000 + 1_514 + 50_000];
+        assert_eq!(
+            took.response,
+            expected.map(Duration::from_micros),
+            "{system}"
+        );
+    }
 }
 
 /// A connection is open from its request until the last of ten segments is acknowledged; the second

@@ -1,12 +1,14 @@
 //! TOCS03's experiments (Harchol-Balter, Schroeder, Bansal and Agrawal 2003) over simulated
 //! TCP: one server's uplink, FAIR against SRPT.
 
+mod backlog;
 mod compare;
 mod connections;
 mod loss;
 mod run;
 mod sizes;
 
+use backlog::{BOUNDS, backlog};
 use compare::PolicyComparison;
 use connections::ConnectionUse;
 use loss::{LOSSES, loss};
@@ -161,7 +163,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
         name: "hosts",
         about: "Six hosts with the paper's round trips (their bandwidth was no bottleneck there), \
                 at loads of the payload; at 0.9, of the wire and of the payload, the load swings \
-                between 0.75 and 1.05 each second.",
+                between 0.75 and 1.05 each second. Some rows have a server with a bounded listen \
+                queue and bounded processes.",
         plots: &[
             by_host("figure-13a", "Load 0.9 of the payload"),
             by_host("figure-13a-wire", "Load 0.9 of the wire"),
@@ -171,8 +174,13 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
             plot("figure-14a", "Load 0.8, IBM", "percentile of size"),
             plot("figure-14b", "Load 0.8, UK", "percentile of size"),
         ],
-        expected_s: (30.0, 120.0),
-        parameters: |scale| format!("{:?} at {HOST_LOADS:?}", Tocs03Setup::lan(scale).hosts()),
+        expected_s: (45.0, 180.0),
+        parameters: |scale| {
+            format!(
+                "{:?} at {HOST_LOADS:?}, {BOUNDS:?}",
+                Tocs03Setup::lan(scale).hosts()
+            )
+        },
         run: |scale| hosts(&Tocs03Setup::lan(scale).hosts()),
     },
     Experiment {
@@ -521,14 +529,7 @@ fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
                 measured.point(plot, policy, f64::from(client), times.of_client(client));
             }
         }
-        let gains: Vec<f64> = own.gains_of_clients();
-        measured.value(format!("gain at {name}"), own.gain());
-        let least = gains.iter().copied().fold(f64::NAN, f64::min);
-        let most = gains.iter().copied().fold(f64::NAN, f64::max);
-        measured.value(format!("gain at {name}, least host"), least);
-        measured.value(format!("gain at {name}, most host"), most);
-        measured.value(format!("FAIR mean ms at {name}"), own.fair.mean_ms());
-        measured.value(format!("SRPT mean ms at {name}"), own.other.mean_ms());
+        gains_of_hosts("", name, &own, &mut measured);
         if *name == "0.8" {
             measured.value("0.8: buckets that gain", own.buckets_that_gain());
             let largest = own.other.probes_ms() / own.fair.probes_ms();
@@ -541,7 +542,24 @@ fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
             }
         }
     }
+    backlog(setup, &mut measured)?;
     Ok(measured)
+}
+
+/// Adds the gain over all hosts, and those of the hosts that gain least and most.
+fn gains_of_hosts(prefix: &str, name: &str, own: &PolicyComparison, measured: &mut Measured) {
+    let gains: Vec<f64> = own.gains_of_clients();
+    let least = gains.iter().copied().fold(f64::NAN, f64::min);
+    let most = gains.iter().copied().fold(f64::NAN, f64::max);
+    for (what, value) in [
+        (format!("gain at {name}"), own.gain()),
+        (format!("gain at {name}, least host"), least),
+        (format!("gain at {name}, most host"), most),
+        (format!("FAIR mean ms at {name}"), own.fair.mean_ms()),
+        (format!("SRPT mean ms at {name}"), own.other.mean_ms()),
+    ] {
+        measured.value(format!("{prefix}{what}"), value);
+    }
 }
 
 /// Runs FAIR with longer queues, and connections that are kept.

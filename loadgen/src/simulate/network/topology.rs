@@ -65,6 +65,7 @@ pub(super) fn plan(
     let requests = requests.collect::<anyhow::Result<_>>()?;
     Ok(RunPlan {
         seed,
+        listen: None,
         named_bits_per_s,
         local_packets: topology.farm.tbf.map(|tbf| tbf.queue / FRAME_BYTES),
         shared,

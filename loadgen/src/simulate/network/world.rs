@@ -14,6 +14,7 @@ use super::connection::{
     Connection, Handshake, PacketContent, PacketKind, SimulatedClient, Upward,
 };
 use super::events::{Alarm, Event, Events};
+use super::listen::ListenQueue;
 use super::outcome::{Counted, Ends, NetworkOutcome, RequestTimes};
 use super::plan::{PlannedRequest, RunPlan};
 use super::receiver::Ack;
@@ -59,6 +60,8 @@ pub(super) struct World<'a> {
     local: Option<Local>,
     /// The router before the shared link, if it marks packets.
     marker: Option<Marker<u32>>,
+    /// The server's listen queue, if it is bounded.
+    listen: Option<ListenQueue>,
     counted: Counted,
     /// The request, by request, that a client makes once that one is complete.
     successors: Vec<Option<u32>>,
@@ -99,6 +102,7 @@ pub(super) fn run_each(
         clients,
         connections,
         paced,
+        listen,
         counted,
         now,
         ..
@@ -108,6 +112,7 @@ pub(super) fn run_each(
         clients,
         connections,
         paced,
+        listen: listen.as_ref().map(ListenQueue::counts),
     };
     let outcome = NetworkOutcome::of(plan, *now, counted, &ends)?;
     Ok((outcome, world.counted.into_times()))
@@ -145,6 +150,7 @@ impl<'a> World<'a> {
                 ..Local::default()
             }),
             marker: plan.marking.map(|own| Marker::new(own, MARKED_FLOWS)),
+            listen: plan.listen.map(ListenQueue::new),
             counted: Counted::new(&plan.requests),
             successors: successors(&plan.requests),
             plan,
@@ -460,7 +466,7 @@ impl<'a> World<'a> {
         {
             self.clients[index as usize].up.pop_front();
             match what {
-                Upward::Syn => self.answer_syn(c, 0),
+                Upward::Syn => self.take_syn(c),
                 Upward::Request => self.on_request(c),
                 Upward::Ack(ack) => self.on_ack(c, ack),
                 Upward::Fin => self.send(c, BARE_BYTES, PacketKind::Bare),
@@ -499,9 +505,17 @@ impl<'a> World<'a> {
             connection.is_open = true;
             self.counted.open.open(self.now);
         }
-        let index = connection.request as usize;
-        let bytes = self.plan.requests[index].bytes + RESPONSE_HEAD_BYTES;
         self.send(c, BARE_BYTES, PacketKind::Bare);
+        let listen = self.listen.as_mut().filter(|_| is_new);
+        if listen.is_none_or(|queue| queue.establish(c)) {
+            self.serve(c, is_new);
+        }
+    }
+
+    /// Serves the request of a connection, which is its first or has a process already.
+    fn serve(&mut self, c: u32, is_new: bool) {
+        let index = self.connections[c as usize].request as usize;
+        let bytes = self.plan.requests[index].bytes + RESPONSE_HEAD_BYTES;
         let number = self.pacer_of(c);
         let Some(paced) = self.paced.get_mut(number as usize) else {
             self.connections[c as usize].sender.write(self.now, bytes);
@@ -659,9 +673,10 @@ impl<'a> World<'a> {
         if connection.closes && connection.sender.acked() >= connection.ends_at {
             connection.sender.finish();
             if std::mem::take(&mut connection.is_open) {
-                self.counted.open.close(self.now);
+                self.closed();
             }
         }
+        let connection = &mut self.connections[c as usize];
         // The kernel wakes a writer once half of the bound is free.
         let outlet = &connection.outlet;
         if outlet.pending > 0 && 2 * connection.sender.unsent() < outlet.max_unsent_bytes {

@@ -20,6 +20,10 @@ pub(super) struct PolicyCounts {
     pub(super) syn_acks_again: f64,
     /// The mean number of open connections.
     pub(super) open_connections: f64,
+    /// SYNs that found the listen queue full, for each request.
+    pub(super) syns_dropped: f64,
+    /// The most connections in the listen queue, if that is bounded.
+    pub(super) backlog: u32,
 }
 
 /// Response times of a run: those of the workload in the order of their sizes, and those of

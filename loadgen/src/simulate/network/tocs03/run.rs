@@ -9,6 +9,7 @@ use sprat_scheduler::{Cutoffs, Discipline, Time};
 
 use super::super::congestion::Algorithm;
 use super::super::habits::Habits;
+use super::super::listen::ListenBounds;
 use super::super::plan::{ClientPlan, PlannedRequest, RunPlan, Traffic, requests};
 use super::super::system::System;
 use super::super::wire::wire_bytes;
@@ -112,6 +113,8 @@ pub(super) struct Tocs03Setup {
     pub(super) connections: ConnectionUse,
     /// Whether the load swings by a sixth each second (4.2: 0.75 to 1.05 about 0.9).
     pub(super) swings: bool,
+    /// The bounds of the server's listen queue and processes; none where they do not count.
+    pub(super) listen: Option<ListenBounds>,
     pub(super) requests: usize,
     pub(super) seed: u64,
 }
@@ -146,6 +149,7 @@ impl Tocs03Setup {
             requests_per_user: 1,
             connections: ConnectionUse::Once,
             swings: false,
+            listen: None,
             requests: scale.pick(2_000, 200_000, 600_000),
             seed: 7,
         }
@@ -254,6 +258,7 @@ impl Tocs03Setup {
                 true => Algorithm::Cubic,
                 false => Algorithm::Reno,
             },
+            listen: self.listen,
             named_bits_per_s: Some((self.uplink_mbit * 1e6) as u64),
             local_packets: is_local.then_some(self.queue_packets),
             marking: None,
@@ -361,10 +366,13 @@ impl Tocs03Setup {
                 is_probe: request.bytes == LARGEST_BYTES,
             });
         let requests = plan.requests.len() as f64;
+        let listen = outcome.listen.unwrap_or_default();
         let counts = PolicyCounts {
             loss: outcome.dropped as f64 / outcome.sent as f64,
             syn_acks_again: outcome.syn_acks_again as f64 / requests,
             open_connections: outcome.open_connections,
+            syns_dropped: listen.syns_dropped as f64 / requests,
+            backlog: listen.most,
         };
         Ok(PolicyResults {
             times: PolicyTimes::new(&served.collect::<Vec<_>>(), counts),

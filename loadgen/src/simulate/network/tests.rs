@@ -140,8 +140,8 @@ fn a_client_sends_again_what_was_lost_on_the_way_to_the_server() {
     assert_eq!(again, took);
 }
 
-/// Three clients come at a time, and the queue takes one: a second comes again after 3 s, and a
-/// third after 9.
+/// Lets three clients come at a time, of which the queue takes one: a second comes again after 3 s,
+/// and a third after 9.
 #[test]
 fn a_syn_that_finds_the_listen_queue_full_is_sent_again() {
     let mut plan = one_client(16, &[1, 1, 1]);
@@ -162,8 +162,8 @@ fn a_syn_that_finds_the_listen_queue_full_is_sent_again() {
     assert_eq!(outcome.listen, Some(counts));
 }
 
-/// Two clients come at a time to a server with one process: the second is served once the first
-/// has acknowledged its response.
+/// Lets two clients come at a time to a server with one process: the second is served once the
+/// first has acknowledged its response.
 #[test]
 fn a_connection_waits_for_a_process() {
     let mut plan = one_client(16, &[1, 1]);
@@ -184,7 +184,7 @@ fn a_connection_waits_for_a_process() {
     }
 }
 
-/// A connection is open from its request until the last of ten segments is acknowledged; the second
+/// Counts a connection from its request until the last of ten segments is acknowledged; the second
 /// request comes after 10 s.
 #[test]
 fn open_connections_are_a_mean_over_time() {
@@ -199,7 +199,7 @@ fn open_connections_are_a_mean_over_time() {
     assert!((outcome.open_connections - open_us / 1e7).abs() < 1e-9);
 }
 
-/// Three requests, of which a user makes the first two: the second alone saves a handshake, for the
+/// Lets a user make the first two of three requests: the second alone saves a handshake, for the
 /// connection closes with its user.
 #[test]
 fn a_user_keeps_a_connection_for_requests_of_its_own() {

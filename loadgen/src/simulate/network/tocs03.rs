@@ -1,20 +1,19 @@
 //! TOCS03's experiments (Harchol-Balter, Schroeder, Bansal and Agrawal 2003) over simulated
 //! TCP: one server's uplink, FAIR against SRPT.
 
-mod backlog;
 mod compare;
 mod connections;
+mod hosts;
 mod loss;
 mod run;
 mod sizes;
 
-use backlog::{BOUNDS, backlog};
-use compare::PolicyComparison;
+use compare::{PolicyComparison, compare};
 use connections::ConnectionUse;
-use loss::{LOSSES, loss};
+use hosts::{BOUNDS, HOST_LOADS, backlog, gains_of_hosts};
+use loss::{LOSSES, WAN_LOADS, loss};
 use run::{HOSTS, Policy, TargetLoad, Tocs03Setup};
 
-use crate::simulate::cores::on_all_cores;
 use crate::simulate::experiment::{Experiment, Measured, PlotAxes, PlotSpec};
 
 pub(crate) use sizes::SAMPLE;
@@ -229,32 +228,11 @@ const USERS: [u32; 3] = [1, 5, 50];
 const KEPT_USERS: [u32; 2] = [5, 50];
 const KEPT_LOADS: [TargetLoad; 4] = TargetLoad::payloads([0.2, 0.5, 0.7, 0.8]);
 const RTTS_MS: [f64; 5] = [0.1, 20.0, 40.0, 70.0, 100.0];
-/// Loads in the WAN. Losses are simulated at the first two alone: the last is already more than the
-/// link carries.
-const WAN_LOADS: [(&str, TargetLoad); 3] = [
-    ("0.7", TargetLoad::Payload(0.7)),
-    ("0.9 wire", TargetLoad::Wire(0.9)),
-    ("0.9", TargetLoad::Payload(0.9)),
-];
-/// Loads of the hosts, and the plots of figure 13. 0.9 of the payload is more than the link carries:
-/// FAIR's times there are those of a run of this length.
-const HOST_LOADS: [(&str, TargetLoad, &str); 5] = [
-    ("0.5", TargetLoad::Payload(0.5), "figure-13d"),
-    ("0.7", TargetLoad::Payload(0.7), "figure-13c"),
-    ("0.8", TargetLoad::Payload(0.8), "figure-13b"),
-    ("0.9 wire", TargetLoad::Wire(0.9), "figure-13a-wire"),
-    ("0.9", TargetLoad::Payload(0.9), "figure-13a"),
-];
 /// The hosts of figure 14 by their places in [`HOSTS`], and its plots.
 const PERCENTILE_HOSTS: [(u32, &str); 2] = [(0, "figure-14a"), (2, "figure-14b")];
 const QUEUES: [u64; 3] = [100, 500, 700];
 /// The bytes above which figure 9's text calls a file large.
 const MB: u64 = 1 << 20;
-
-/// Compares FAIR with SRPT in each of the setups.
-fn compare(setups: &[Tocs03Setup]) -> anyhow::Result<Vec<PolicyComparison>> {
-    on_all_cores(setups, |setup| PolicyComparison::of(setup, Policy::Srpt))
-}
 
 /// Adds a point with the mean response times of both policies.
 fn draw(measured: &mut Measured, plot: &str, x: f64, own: &PolicyComparison) {
@@ -544,22 +522,6 @@ fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     }
     backlog(setup, &mut measured)?;
     Ok(measured)
-}
-
-/// Adds the gain over all hosts, and those of the hosts that gain least and most.
-fn gains_of_hosts(prefix: &str, name: &str, own: &PolicyComparison, measured: &mut Measured) {
-    let gains: Vec<f64> = own.gains_of_clients();
-    let least = gains.iter().copied().fold(f64::NAN, f64::min);
-    let most = gains.iter().copied().fold(f64::NAN, f64::max);
-    for (what, value) in [
-        (format!("gain at {name}"), own.gain()),
-        (format!("gain at {name}, least host"), least),
-        (format!("gain at {name}, most host"), most),
-        (format!("FAIR mean ms at {name}"), own.fair.mean_ms()),
-        (format!("SRPT mean ms at {name}"), own.other.mean_ms()),
-    ] {
-        measured.value(format!("{prefix}{what}"), value);
-    }
 }
 
 /// Runs FAIR with longer queues, and connections that are kept.

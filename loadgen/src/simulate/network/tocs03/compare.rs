@@ -1,6 +1,7 @@
 //! The comparison of two policies with the same requests: by size, by percentile, and in the whole.
 
 use super::run::{Policy, PolicyResults, TimedResponse, Tocs03Setup};
+use crate::simulate::cores::on_all_cores;
 
 /// The divisor that gives the part of the requests, at the start, that is left out.
 const WARM_UP: usize = 10;
@@ -130,6 +131,11 @@ fn by_percentile(sorted: &[TimedResponse]) -> Vec<f64> {
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     sum / count
+}
+
+/// Compares FAIR with SRPT in each of the setups.
+pub(super) fn compare(setups: &[Tocs03Setup]) -> anyhow::Result<Vec<PolicyComparison>> {
+    on_all_cores(setups, |setup| PolicyComparison::of(setup, Policy::Srpt))
 }
 
 /// The gain of a half percentile of size.

@@ -1,9 +1,16 @@
 //! TOCS03's figures 11 and 12: packets that are lost.
 
-use super::compare::PolicyComparison;
+use super::compare::{PolicyComparison, compare};
 use super::run::{TargetLoad, Tocs03Setup};
-use super::{WAN_LOADS, compare};
 use crate::simulate::experiment::Measured;
+
+/// Loads in the WAN. Losses are simulated at the first two alone: the last is already more than the
+/// link carries.
+pub(super) const WAN_LOADS: [(&str, TargetLoad); 3] = [
+    ("0.7", TargetLoad::Payload(0.7)),
+    ("0.9 wire", TargetLoad::Wire(0.9)),
+    ("0.9", TargetLoad::Payload(0.9)),
+];
 
 /// The parts of the packets that are lost.
 pub(super) const LOSSES: &[f64] = &[0.0, 0.01, 0.02, 0.03, 0.05, 0.1];

@@ -14,6 +14,10 @@ use super::run::PaperRun;
 use super::verdict::{self, Verdict};
 use crate::table;
 
+/// The reason why a row has no value in a record that is older than what it is read from.
+pub(super) const MEASURED_SINCE: &str =
+    "its experiment was last run before it measured this: to be run again";
+
 /// A row of a paper with its verdict, as the CSV has it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Reproduced {
@@ -96,7 +100,8 @@ pub(super) fn check(papers: &[Paper], runs: &[PaperRun]) -> anyhow::Result<()> {
 /// Judges all rows by the experiments that have been run.
 ///
 /// # Errors
-/// Never: a record that lacks the value of a row makes the row differ.
+/// Never: a record that lacks the value of a row makes the row differ, or not run if the experiment
+/// has other parameters by now.
 pub(super) fn judge(
     papers: &[Paper],
     runs: &[PaperRun],
@@ -131,12 +136,16 @@ fn judged(
     let verdict = match (value, record) {
         _ if row.not_comparable.is_some() => Verdict::NotComparable,
         (Some(value), _) => Verdict::of(row, value),
+        (None, Some(record)) if run.is_some_and(|run| run.has_changed_since(record)) => {
+            Verdict::NotRun
+        }
         // The run came to no number, such as a knee that is not there.
         (None, Some(_)) => Verdict::Differs,
         (None, None) => Verdict::NotRun,
     };
     let why = match verdict {
         Verdict::NotComparable => row.not_comparable.clone(),
+        Verdict::NotRun if record.is_some() => Some(MEASURED_SINCE.to_owned()),
         Verdict::NotRun if run.is_some_and(PaperRun::needs_root) => {
             Some("over real sockets: with --lab, or in a full run (root)".to_owned())
         }

@@ -115,13 +115,22 @@ impl PaperRun {
         }
     }
 
-    fn parameters(&self, scale: Scale) -> String {
+    pub(super) fn parameters(&self, scale: Scale) -> String {
         match self {
             Self::Simulated(own) => (own.parameters)(scale),
             Self::Sampled(own, Some(sample)) => (own.parameters)(scale, sample),
             Self::Sampled(_, None) => String::new(),
             Self::Lab(own) => own.parameters(),
         }
+    }
+
+    /// Returns whether the experiment has other parameters now than a record of it. The answer is
+    /// no for a script of the lab, and for a sample, which may not be there.
+    pub(super) fn has_changed_since(&self, record: &Record) -> bool {
+        let scales = [Scale::Tiny, Scale::Quick, Scale::Full];
+        let scale = scales.into_iter().find(|own| own.name() == record.scale);
+        let is_same = |scale| self.parameters(scale) == record.parameters;
+        matches!(self, Self::Simulated(_)) && !scale.is_some_and(is_same)
     }
 
     fn run(&self, scale: Scale, output: &Path) -> anyhow::Result<Measured> {

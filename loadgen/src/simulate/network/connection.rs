@@ -8,10 +8,13 @@ use sprat_scheduler::{FlowId, Time};
 
 use super::congestion::Algorithm;
 use super::events::Alarm;
+use super::habits::Habits;
 use super::plan::ClientPlan;
 use super::receiver::{Ack, Receiver};
+use super::repeats::Repeats;
 use super::sender::Sender;
 use crate::links::{Link, Packet};
+use crate::workload::Dice;
 
 /// The content of a packet towards a client.
 #[derive(Clone, Copy, Debug)]
@@ -40,8 +43,8 @@ impl PacketKind {
     }
 }
 
-/// A packet from a client. No such packet is lost, and each takes half of a round trip: the links
-/// towards the server are never full.
+/// A packet from a client. Each takes half of a round trip, for the links towards the server are
+/// never full, and is lost by chance alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Upward {
     Syn,
@@ -52,6 +55,10 @@ pub(super) enum Upward {
     Fin,
 }
 
+/// The part of a client's seed by which losses on the way to the server differ from those on the
+/// client's link.
+const UP_SEED: u64 = 0x0b57_ac1e << 32;
+
 /// A client: an address with a link of its own.
 pub(super) struct SimulatedClient {
     /// The link towards the client.
@@ -61,6 +68,8 @@ pub(super) struct SimulatedClient {
     pub(super) up: VecDeque<(Time, u32, Upward)>,
     pub(super) up_alarm: Alarm,
     pub(super) up_delay: Duration,
+    up_loss: f64,
+    up_dice: Dice,
     pub(super) quick_acks: u32,
     /// Whether the client keeps its connections.
     pub(super) keeps: bool,
@@ -77,10 +86,17 @@ impl SimulatedClient {
             up: VecDeque::new(),
             up_alarm: Alarm::default(),
             up_delay: plan.up_delay,
+            up_loss: plan.up_loss,
+            up_dice: Dice::new(seed ^ UP_SEED),
             quick_acks: plan.quick_acks,
             keeps: plan.keeps,
             idle: Vec::new(),
         }
+    }
+
+    /// Draws whether a packet is lost on the way to the server.
+    pub(super) fn loses_up(&mut self) -> bool {
+        self.up_loss > 0.0 && self.up_dice.uniform() < self.up_loss
     }
 
     /// Gives a packet to the link towards the client.
@@ -106,7 +122,12 @@ pub(super) struct Connection {
     pub(super) complete: bool,
     /// Whether the client has had an answer to its SYN.
     pub(super) answered: bool,
-    /// Whether the connection serves one request only.
+    /// The time at which the client sent its SYN last.
+    pub(super) syn_at: Time,
+    pub(super) repeats: Repeats,
+    /// Whether the server has accepted the connection and not closed it yet.
+    pub(super) is_open: bool,
+    /// Whether the request that the connection serves is its last.
     pub(super) closes: bool,
     /// Whether the server ends the connection with the last byte.
     pub(super) fin_due: bool,
@@ -153,7 +174,7 @@ pub(super) struct Outlet {
 
 impl Connection {
     /// Makes a connection that a client has begun to set up.
-    pub(super) fn new(client: u32, algorithm: Algorithm, quick_acks: u32, closes: bool) -> Self {
+    pub(super) fn new(client: u32, algorithm: Algorithm, quick_acks: u32, habits: &Habits) -> Self {
         Self {
             client,
             sender: Sender::new(algorithm),
@@ -165,7 +186,10 @@ impl Connection {
             ends_at: 0,
             complete: true,
             answered: false,
-            closes,
+            syn_at: Time::ZERO,
+            repeats: Repeats::new(habits.rto_initial),
+            is_open: false,
+            closes: false,
             fin_due: false,
             outlet: Outlet::default(),
             queued: 0,

@@ -14,6 +14,8 @@ pub(super) enum Event {
     Down(u32),
     /// A packet from a client that reaches the server.
     Up(u32),
+    /// A SYN or a request that a client sends again.
+    Again(u32),
     /// A connection's timer at the server.
     Sender(u32),
     /// A connection's delayed acknowledgement.

@@ -69,6 +69,7 @@ impl Network {
                         ..group.own.clone()
                     },
                     up_delay: delay,
+                    up_loss: 0.0,
                     quick_acks: group.quick_acks,
                     keeps: group.keeps,
                 });
@@ -81,7 +82,9 @@ impl Network {
             shared: Some(self.shared.clone()),
             clients,
             requests,
+            users_keep: false,
             algorithm: self.algorithm,
+            listen: None,
             named_bits_per_s: self.shared.rate_bits_per_s.filter(|_| self.is_shared),
             local_packets: self.local_packets,
             marking: None,

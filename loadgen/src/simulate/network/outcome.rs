@@ -8,6 +8,8 @@ use sprat_scheduler::Time;
 
 use super::auto::AutoRate;
 use super::connection::{Connection, PacketContent, SimulatedClient};
+use super::listen::ListenCounts;
+use super::open::OpenConnections;
 use super::plan::{PlannedRequest, RunPlan};
 use super::server::Paced;
 use crate::links::{Link, Mark};
@@ -28,7 +30,13 @@ pub(super) struct Counted {
     pub(super) received: u64,
     /// The value of `received` when the last request came.
     pub(super) received_by_last: u64,
+    /// The connections that the server has accepted and not closed yet. It closes one once the
+    /// client has acknowledged all of the last response.
+    pub(super) open: OpenConnections,
+    /// The mean number of them until the last request came.
+    pub(super) open_by_last: f64,
     pub(super) sent_packets: u64,
+    pub(super) syn_acks_again: u64,
     pub(super) events: u64,
 }
 
@@ -44,7 +52,10 @@ impl Counted {
             completed: 0,
             received: 0,
             received_by_last: 0,
+            open: OpenConnections::default(),
+            open_by_last: 0.0,
             sent_packets: 0,
+            syn_acks_again: 0,
             events: 0,
         }
     }
@@ -90,6 +101,8 @@ pub(super) struct Ends<'a> {
     pub(super) clients: &'a [SimulatedClient],
     pub(super) connections: &'a [Connection],
     pub(super) paced: &'a [Paced],
+    /// The counts of the listen queue, if it is bounded.
+    pub(super) listen: Option<ListenCounts>,
 }
 
 /// The results of a run.
@@ -119,6 +132,13 @@ pub(super) struct NetworkOutcome {
     pub(super) sent: u64,
     /// The number of segments sent again.
     pub(super) again: u64,
+    /// The number of SYN-ACKs sent again.
+    pub(super) syn_acks_again: u64,
+    /// The mean number of connections that the server has open, over the time until the last request
+    /// came by itself.
+    pub(super) open_connections: f64,
+    /// The counts of the server's listen queue, if it is bounded.
+    pub(super) listen: Option<ListenCounts>,
     /// The pacer's rate at the end.
     pub(super) rate_mbit_per_s: Option<f64>,
     /// The time at which a link was first found, in seconds.
@@ -186,6 +206,9 @@ impl NetworkOutcome {
             dropped,
             sent: counted.sent_packets,
             again: again.sum(),
+            syn_acks_again: counted.syn_acks_again,
+            open_connections: counted.open_by_last,
+            listen: ends.listen,
             rate_mbit_per_s: ends.paced.first().map(|p| p.rate_bits_per_s() as f64 / 1e6),
             found_s: auto
                 .and_then(AutoRate::found_at)

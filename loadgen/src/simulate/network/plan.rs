@@ -6,6 +6,7 @@ use sprat_scheduler::{Discipline, Marking, Time};
 
 use super::congestion::Algorithm;
 use super::habits::Habits;
+use super::listen::ListenBounds;
 use super::wire::wire_bytes;
 use crate::links::LinkSettings;
 use crate::workload::{self, Dice};
@@ -32,6 +33,8 @@ pub(super) struct ClientPlan {
     pub(super) link: LinkSettings,
     /// The time that a packet takes from the client to the server.
     pub(super) up_delay: Duration,
+    /// The part of the client's packets that is lost on the way to the server, each by itself.
+    pub(super) up_loss: f64,
     /// Segments acknowledged at once before acknowledgements are delayed.
     pub(super) quick_acks: u32,
     /// Whether the client keeps its connections.
@@ -47,7 +50,13 @@ pub(super) struct RunPlan {
     pub(super) clients: Vec<ClientPlan>,
     /// The requests, in the order of their times.
     pub(super) requests: Vec<PlannedRequest>,
+    /// Whether a request that follows another is made on the connection of that one, which closes
+    /// after the last of them, also where the client keeps no connections.
+    pub(super) users_keep: bool,
     pub(super) algorithm: Algorithm,
+    /// The bounds of a server with a process for each connection, and a listen queue before them.
+    /// Connections have to close, or the processes are never free.
+    pub(super) listen: Option<ListenBounds>,
     /// The rate to name, if one describes the network.
     pub(super) named_bits_per_s: Option<u64>,
     /// The bound in packets of the server's own queue, if the shared link's queue is that.

@@ -231,6 +231,7 @@ fn plan(seed: u64, way: SfdWay, requests: &[PlannedRequest], args: &SfdArgs) -> 
             ..LinkSettings::default()
         },
         up_delay: 2 * ACCESS + MIDDLE,
+        up_loss: 0.0,
         quick_acks: 0,
         keeps: false,
     };
@@ -244,7 +245,9 @@ fn plan(seed: u64, way: SfdWay, requests: &[PlannedRequest], args: &SfdArgs) -> 
         }),
         clients: vec![client; traffic::CLIENTS as usize],
         requests: way.asked(requests),
+        users_keep: false,
         algorithm: Algorithm::Reno,
+        listen: None,
         named_bits_per_s: None,
         local_packets: None,
         marking: way.marking(),

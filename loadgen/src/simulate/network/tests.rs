@@ -6,6 +6,7 @@ use sprat_scheduler::Time;
 
 use super::congestion::{Algorithm, INITIAL_WINDOW};
 use super::judge::SystemVerdict;
+use super::listen::{ListenBounds, ListenCounts};
 use super::plan::{ClientPlan, PlannedRequest, RunPlan};
 use super::wire::MSS;
 use super::*;
@@ -23,6 +24,7 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
             ..LinkSettings::default()
         },
         up_delay: Duration::from_millis(50),
+        up_loss: 0.0,
         quick_acks,
         keeps: false,
     };
@@ -37,7 +39,9 @@ fn one_client(quick_acks: u32, segments: &[u64]) -> RunPlan {
         shared: None,
         clients: vec![client],
         requests: segments.iter().enumerate().map(request).collect(),
+        users_keep: false,
         algorithm: Algorithm::Cubic,
+        listen: None,
         named_bits_per_s: Some(8_000_000),
         local_packets: None,
         marking: None,
@@ -110,6 +114,107 @@ fn connections_that_are_kept_save_the_handshake() {
     let kept = world::run(&plan, System::Fair).unwrap();
     let handshake_ms = 100.0 + 0.074;
     assert!((fresh.mean_ms - kept.mean_ms - handshake_ms / 2.0).abs() < 1e-6);
+}
+
+/// Loses three of ten packets to the server. A response is late by the wait for another SYN or
+/// request, and by nothing else: an acknowledgement that is lost delays none of one segment.
+#[test]
+fn a_client_sends_again_what_was_lost_on_the_way_to_the_server() {
+    let mut plan = one_client(16, &[1; 400]);
+    plan.tcp = habits::Habits::LINUX_2_2;
+    plan.clients[0].up_loss = 0.3;
+    let (_, took) = world::run_each(&plan, System::Fair).unwrap();
+    let on_time = Duration::from_micros(150_140 + 1_514 + 50_000);
+    // A round trip of 100,074 us, and twice that.
+    let late = on_time + Duration::from_micros(300_222);
+    let latest = on_time + Duration::from_secs(3);
+    let of = |wanted: Duration| took.response.iter().filter(|&&own| own == wanted).count();
+    let counts = [of(on_time), of(late), of(latest)];
+    // 49, 15 and 15 of a hundred.
+    let expected = [150..245, 28..90, 28..90];
+    for (count, expected) in counts.iter().zip(&expected) {
+        assert!(expected.contains(count), "{counts:?}");
+    }
+    assert!(took.response.iter().all(|&own| own >= on_time));
+    let (_, again) = world::run_each(&plan, System::Fair).unwrap();
+    assert_eq!(again, took);
+}
+
+/// Lets three clients come at a time, of which the queue takes one: a second comes again after 3 s,
+/// and a third after 9.
+#[test]
+fn a_syn_that_finds_the_listen_queue_full_is_sent_again() {
+    let mut plan = one_client(16, &[1, 1, 1]);
+    plan.tcp = habits::Habits::LINUX_2_2;
+    plan.requests.iter_mut().for_each(|own| own.at = Time::ZERO);
+    plan.listen = Some(ListenBounds {
+        backlog: 1,
+        processes: 2,
+    });
+    let (outcome, took) = world::run_each(&plan, System::Fair).unwrap();
+    let on_time = Duration::from_micros(150_140 + 1_514 + 50_000);
+    let expected = [0, 3, 9].map(|s| on_time + Duration::from_secs(s));
+    assert_eq!(took.response, expected);
+    let counts = ListenCounts {
+        syns_dropped: 3,
+        most: 1,
+    };
+    assert_eq!(outcome.listen, Some(counts));
+}
+
+/// Lets two clients come at a time to a server with one process: the second is served once the
+/// first has acknowledged its response.
+#[test]
+fn a_connection_waits_for_a_process() {
+    let mut plan = one_client(16, &[1, 1]);
+    plan.requests.iter_mut().for_each(|own| own.at = Time::ZERO);
+    plan.listen = Some(ListenBounds {
+        backlog: 2,
+        processes: 1,
+    });
+    for system in [System::Fair, System::Unlimited] {
+        let (_, took) = world::run_each(&plan, system).unwrap();
+        let first_us = 150_140 + 1_514 + 50_000;
+        let expected = [first_us, first_us + 50_000 + 1_514 + 50_000];
+        assert_eq!(
+            took.response,
+            expected.map(Duration::from_micros),
+            "{system}"
+        );
+    }
+}
+
+/// Counts a connection from its request until the last of ten segments is acknowledged; the second
+/// request comes after 10 s.
+#[test]
+fn open_connections_are_a_mean_over_time() {
+    let plan = one_client(16, &[10, 10]);
+    let outcome = world::run(&plan, System::Fair).unwrap();
+    let open_us = 66.0 + 10.0 * 1514.0 + 100_000.0;
+    assert!((outcome.open_connections - open_us / 1e7).abs() < 1e-9);
+    let mut kept = plan;
+    kept.clients[0].keeps = true;
+    let outcome = world::run(&kept, System::Fair).unwrap();
+    let open_us = 1e7 - 150_074.0;
+    assert!((outcome.open_connections - open_us / 1e7).abs() < 1e-9);
+}
+
+/// Lets a user make the first two of three requests: the second alone saves a handshake, for the
+/// connection closes with its user.
+#[test]
+fn a_user_keeps_a_connection_for_requests_of_its_own() {
+    let mut plan = one_client(16, &[1, 1, 1]);
+    plan.requests[1].at = plan.requests[0].at;
+    plan.requests[1].after = Some(0);
+    for system in [System::Fair, System::Unlimited] {
+        plan.users_keep = false;
+        let fresh = world::run(&plan, system).unwrap();
+        plan.users_keep = true;
+        let kept = world::run(&plan, system).unwrap();
+        let handshake_ms = 100.0 + 0.074;
+        let saved_ms = fresh.mean_ms - kept.mean_ms;
+        assert!((saved_ms - handshake_ms / 3.0).abs() < 1e-6, "{saved_ms}");
+    }
 }
 
 /// Compares a system with doing nothing.

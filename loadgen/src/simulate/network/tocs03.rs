@@ -2,13 +2,18 @@
 //! TCP: one server's uplink, FAIR against SRPT.
 
 mod compare;
+mod connections;
+mod hosts;
+mod loss;
 mod run;
 mod sizes;
 
-use compare::PolicyComparison;
+use compare::{PolicyComparison, compare};
+use connections::ConnectionUse;
+use hosts::{BOUNDS, HOST_LOADS, backlog, gains_of_hosts};
+use loss::{LOSSES, WAN_LOADS, loss};
 use run::{HOSTS, Policy, TargetLoad, Tocs03Setup};
 
-use crate::simulate::cores::on_all_cores;
 use crate::simulate::experiment::{Experiment, Measured, PlotAxes, PlotSpec};
 
 pub(crate) use sizes::SAMPLE;
@@ -61,7 +66,12 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
             ),
         ],
         expected_s: (40.0, 200.0),
-        parameters: |scale| format!("{:?} at {LAN_LOADS:?}", Tocs03Setup::lan(scale)),
+        parameters: |scale| {
+            format!(
+                "{:?} at {LAN_LOADS:?}, open connections",
+                Tocs03Setup::lan(scale)
+            )
+        },
         run: |scale| lan(&Tocs03Setup::lan(scale), ""),
     },
     Experiment {
@@ -77,15 +87,16 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         paper: "TOCS03",
         name: "partly-open",
-        about: "Users that ask for k files, each once the one before is there.",
+        about: "Users that ask for k files, each once the one before is there: on a new connection, \
+                or, where the line says kept, on one for all files of a user.",
         plots: &[
             plot("figure-05b", "Five requests a user", PAYLOAD),
             plot("figure-07", "FAIR by requests of a user", PAYLOAD),
         ],
-        expected_s: (90.0, 450.0),
+        expected_s: (120.0, 600.0),
         parameters: |scale| {
             format!(
-                "{:?} at {USER_LOADS:?}, k {USERS:?}",
+                "{:?} at {USER_LOADS:?}, k {USERS:?}, kept at {KEPT_LOADS:?}, k {KEPT_USERS:?}",
                 Tocs03Setup::lan(scale)
             )
         },
@@ -131,7 +142,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         paper: "TOCS03",
         name: "loss",
-        about: "Up to 10 % of the packets to clients lost, each by itself; none of theirs.",
+        about: "Up to 10 % of the packets to clients lost, each by itself, and where the line says \
+                both ways, as many of those to the server.",
         plots: &[
             plot("figure-11a", "Load 0.7", "packets lost (%)"),
             plot("figure-11b", "Load 0.9 of the wire", "packets lost (%)"),
@@ -141,8 +153,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
                 "packets lost (%)",
             ),
         ],
-        expected_s: (60.0, 240.0),
-        parameters: |scale| format!("{:?} at {LOSSES:?}", Tocs03Setup::lan(scale)),
+        expected_s: (110.0, 440.0),
+        parameters: |scale| format!("{:?} at {LOSSES:?}, both ways", Tocs03Setup::lan(scale)),
         run: |scale| loss(&Tocs03Setup::lan(scale)),
     },
     Experiment {
@@ -150,7 +162,8 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
         name: "hosts",
         about: "Six hosts with the paper's round trips (their bandwidth was no bottleneck there), \
                 at loads of the payload; at 0.9, of the wire and of the payload, the load swings \
-                between 0.75 and 1.05 each second.",
+                between 0.75 and 1.05 each second. Some rows have a server with a bounded listen \
+                queue and bounded processes.",
         plots: &[
             by_host("figure-13a", "Load 0.9 of the payload"),
             by_host("figure-13a-wire", "Load 0.9 of the wire"),
@@ -160,8 +173,13 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
             plot("figure-14a", "Load 0.8, IBM", "percentile of size"),
             plot("figure-14b", "Load 0.8, UK", "percentile of size"),
         ],
-        expected_s: (30.0, 120.0),
-        parameters: |scale| format!("{:?} at {HOST_LOADS:?}", Tocs03Setup::lan(scale).hosts()),
+        expected_s: (45.0, 180.0),
+        parameters: |scale| {
+            format!(
+                "{:?} at {HOST_LOADS:?}, {BOUNDS:?}",
+                Tocs03Setup::lan(scale).hosts()
+            )
+        },
         run: |scale| hosts(&Tocs03Setup::lan(scale).hosts()),
     },
     Experiment {
@@ -171,7 +189,12 @@ pub(crate) const EXPERIMENTS: [Experiment; 10] = [
                 used five times.",
         plots: &[],
         expected_s: (30.0, 120.0),
-        parameters: |scale| format!("{:?} with {QUEUES:?} packets", Tocs03Setup::lan(scale)),
+        parameters: |scale| {
+            format!(
+                "{:?} with {QUEUES:?} packets, losses both ways",
+                Tocs03Setup::lan(scale)
+            )
+        },
         run: |scale| queues(&Tocs03Setup::lan(scale)),
     },
     sizes::SURGE,
@@ -201,34 +224,15 @@ const USER_LOADS: [TargetLoad; 7] = [
     TargetLoad::Payload(0.9),
 ];
 const USERS: [u32; 3] = [1, 5, 50];
+/// Users that keep their connections, and the loads at which they are compared with others.
+const KEPT_USERS: [u32; 2] = [5, 50];
+const KEPT_LOADS: [TargetLoad; 4] = TargetLoad::payloads([0.2, 0.5, 0.7, 0.8]);
 const RTTS_MS: [f64; 5] = [0.1, 20.0, 40.0, 70.0, 100.0];
-/// Loads in the WAN. Losses are simulated at the first two alone: the last is already more than the
-/// link carries.
-const WAN_LOADS: [(&str, TargetLoad); 3] = [
-    ("0.7", TargetLoad::Payload(0.7)),
-    ("0.9 wire", TargetLoad::Wire(0.9)),
-    ("0.9", TargetLoad::Payload(0.9)),
-];
-const LOSSES: [f64; 6] = [0.0, 0.01, 0.02, 0.03, 0.05, 0.1];
-/// Loads of the hosts, and the plots of figure 13. 0.9 of the payload is more than the link carries:
-/// FAIR's times there are those of a run of this length.
-const HOST_LOADS: [(&str, TargetLoad, &str); 5] = [
-    ("0.5", TargetLoad::Payload(0.5), "figure-13d"),
-    ("0.7", TargetLoad::Payload(0.7), "figure-13c"),
-    ("0.8", TargetLoad::Payload(0.8), "figure-13b"),
-    ("0.9 wire", TargetLoad::Wire(0.9), "figure-13a-wire"),
-    ("0.9", TargetLoad::Payload(0.9), "figure-13a"),
-];
 /// The hosts of figure 14 by their places in [`HOSTS`], and its plots.
 const PERCENTILE_HOSTS: [(u32, &str); 2] = [(0, "figure-14a"), (2, "figure-14b")];
 const QUEUES: [u64; 3] = [100, 500, 700];
 /// The bytes above which figure 9's text calls a file large.
 const MB: u64 = 1 << 20;
-
-/// Compares FAIR with SRPT in each of the setups.
-fn compare(setups: &[Tocs03Setup]) -> anyhow::Result<Vec<PolicyComparison>> {
-    on_all_cores(setups, |setup| PolicyComparison::of(setup, Policy::Srpt))
-}
 
 /// Adds a point with the mean response times of both policies.
 fn draw(measured: &mut Measured, plot: &str, x: f64, own: &PolicyComparison) {
@@ -267,8 +271,9 @@ fn lan(setup: &Tocs03Setup, reading: &str) -> anyhow::Result<Measured> {
         measured.value(format!("gain at {name}"), own.gain());
         measured.value(format!("slowdown gain at {name}"), own.slowdown_gain());
         measured.value(format!("FAIR mean s at {name}"), own.fair.mean_ms() / 1e3);
-        measured.value(format!("FAIR loss at {name}"), own.fair.loss);
-        measured.value(format!("SRPT loss at {name}"), own.other.loss);
+        measured.value(format!("FAIR loss at {name}"), own.fair.counts.loss);
+        measured.value(format!("SRPT loss at {name}"), own.other.counts.loss);
+        open_connections(&name, &own, &mut measured);
         measured.value(format!("goodput ratio at {name}"), own.goodput_ratio());
         measured.value(format!("wire load at {name}"), own.wire_load);
         if own.payload_load > 0.5 + 1e-6 && own.wire_load < 1.0 {
@@ -287,6 +292,15 @@ fn lan(setup: &Tocs03Setup, reading: &str) -> anyhow::Result<Measured> {
         high.iter().copied().fold(f64::NAN, f64::max),
     );
     Ok(measured)
+}
+
+/// Adds the connections that are open on average (5.1): an experiment counts them over time.
+fn open_connections(name: &str, own: &PolicyComparison, measured: &mut Measured) {
+    for (policy, times) in [("FAIR", &own.fair), ("SRPT", &own.other)] {
+        let open = times.counts.open_connections;
+        measured.value(format!("{policy} open connections at {name}"), open);
+    }
+    measured.value(format!("open connections gain at {name}"), own.open_gain());
 }
 
 /// Adds figure 9: means by size, and the times of the largest responses.
@@ -342,8 +356,60 @@ fn lan_today(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Runs users of several requests each.
+/// Runs users of several requests each, on new connections and on one for each user.
 fn partly_open(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
+    let mut measured = on_new_connections(setup)?;
+    on_kept_connections(setup, &mut measured)?;
+    Ok(measured)
+}
+
+/// Adds users that keep their connections to those on new ones. Where the mean falls with the
+/// requests of a user here as well, it is not for the SYN-ACKs that a full queue drops.
+fn on_kept_connections(setup: &Tocs03Setup, measured: &mut Measured) -> anyhow::Result<()> {
+    let points = KEPT_USERS.map(|k| KEPT_LOADS.map(|load| (k, load)));
+    let points = points.concat();
+    let setups = points.iter().map(|&(k, load)| Tocs03Setup {
+        requests_per_user: k,
+        connections: ConnectionUse::ByUser,
+        ..setup.at(load)
+    });
+    let compared = compare(&setups.collect::<Vec<_>>())?;
+    for ((k, load), own) in points.iter().zip(&compared) {
+        let line = format!("k = {k}, kept");
+        measured.point("figure-07", &line, own.payload_load, own.fair.mean_ms());
+        means_of_users(&format!("k {k} kept at {}", load.name()), own, measured);
+    }
+    // With one request a user, a connection that is kept is a new one.
+    let mean = |policy: &str, of: &str| {
+        let name = format!("{policy} mean ms, {of} at 0.7");
+        measured.values.get(&name).copied()
+    };
+    let over = |policy: &str, k: u32, base: &str| {
+        Some(mean(policy, &format!("k {k} kept"))? / mean(policy, base)?)
+    };
+    let ratios = [
+        ("FAIR kept, k 5 over k 1", over("FAIR", 5, "k 1")),
+        ("FAIR kept, k 50 over k 1", over("FAIR", 50, "k 1")),
+        ("FAIR kept, k 50 over k 5", over("FAIR", 50, "k 5 kept")),
+        ("SRPT kept, k 50 over k 1", over("SRPT", 50, "k 1")),
+    ];
+    for (name, ratio) in ratios {
+        measured.value(name, ratio.unwrap_or(f64::NAN));
+    }
+    Ok(())
+}
+
+/// Adds the gain, the means, and FAIR's SYN-ACKs that were sent again for each request.
+fn means_of_users(name: &str, own: &PolicyComparison, measured: &mut Measured) {
+    measured.value(format!("gain, {name}"), own.gain());
+    measured.value(format!("FAIR mean ms, {name}"), own.fair.mean_ms());
+    measured.value(format!("SRPT mean ms, {name}"), own.other.mean_ms());
+    let again = own.fair.counts.syn_acks_again;
+    measured.value(format!("FAIR SYN-ACKs again, {name}"), again);
+}
+
+/// Runs users of several requests each, with a connection for each request.
+fn on_new_connections(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let points: Vec<(u32, TargetLoad)> = USERS
         .iter()
         .flat_map(|&k| USER_LOADS.iter().map(move |&load| (k, load)))
@@ -363,7 +429,7 @@ fn partly_open(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
         if *k == 5 {
             draw(&mut measured, "figure-05b", own.payload_load, own);
         }
-        measured.value(format!("gain, k {k} at {}", load.name()), own.gain());
+        means_of_users(&format!("k {k} at {}", load.name()), own, &mut measured);
         if *load == TargetLoad::Payload(0.7) {
             at_07.push((own.fair.mean_ms(), own.other.mean_ms()));
         }
@@ -428,34 +494,6 @@ fn delay(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-/// Runs all rates of loss, without delay and with it.
-fn loss(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
-    let mut measured = Measured::default();
-    for ((name, load), plot) in WAN_LOADS.into_iter().zip(["figure-11a", "figure-11b"]) {
-        let setups = LOSSES.map(|loss| Tocs03Setup {
-            loss,
-            ..setup.at(load)
-        });
-        for (loss, own) in LOSSES.iter().zip(compare(&setups)?) {
-            draw(&mut measured, plot, 100.0 * loss, &own);
-            measured.value(format!("gain at {name}, loss {loss}"), own.gain());
-            let largest = own.other.probes_ms() / own.fair.probes_ms();
-            measured.value(format!("largest file at {name}, loss {loss}"), largest);
-            let top = own.fair.largest(0.01) / own.other.largest(0.01);
-            measured.value(format!("largest 1% gain at {name}, loss {loss}"), top);
-        }
-    }
-    let far = LOSSES.map(|loss| Tocs03Setup {
-        loss,
-        ..setup.at(TargetLoad::Wire(0.9)).at_rtt(100.0)
-    });
-    for (loss, own) in LOSSES.iter().zip(compare(&far)?) {
-        draw(&mut measured, "figure-12", 100.0 * loss, &own);
-        measured.value(format!("gain, RTT 100, loss {loss}"), own.gain());
-    }
-    Ok(measured)
-}
-
 /// Runs six hosts at each load.
 fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     let setups = HOST_LOADS.map(|(name, load, _)| Tocs03Setup {
@@ -469,14 +507,7 @@ fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
                 measured.point(plot, policy, f64::from(client), times.of_client(client));
             }
         }
-        let gains: Vec<f64> = own.gains_of_clients();
-        measured.value(format!("gain at {name}"), own.gain());
-        let least = gains.iter().copied().fold(f64::NAN, f64::min);
-        let most = gains.iter().copied().fold(f64::NAN, f64::max);
-        measured.value(format!("gain at {name}, least host"), least);
-        measured.value(format!("gain at {name}, most host"), most);
-        measured.value(format!("FAIR mean ms at {name}"), own.fair.mean_ms());
-        measured.value(format!("SRPT mean ms at {name}"), own.other.mean_ms());
+        gains_of_hosts("", name, &own, &mut measured);
         if *name == "0.8" {
             measured.value("0.8: buckets that gain", own.buckets_that_gain());
             let largest = own.other.probes_ms() / own.fair.probes_ms();
@@ -489,6 +520,7 @@ fn hosts(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
             }
         }
     }
+    backlog(setup, &mut measured)?;
     Ok(measured)
 }
 
@@ -514,15 +546,14 @@ fn queues(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
         requests_per_user: 5,
         ..setup.at(TargetLoad::Payload(0.7))
     };
-    let far = Tocs03Setup {
-        loss: 0.025,
-        ..users.clone().at_rtt(100.0)
-    };
+    let far = users.clone().at_rtt(100.0);
+    let [down, both] = [far.losing_down(0.025), far.losing(0.025)];
     let kept = |setup: &Tocs03Setup| Tocs03Setup {
-        keeps: true,
+        connections: ConnectionUse::ByClient,
         ..setup.clone()
     };
-    let found = compare(&[users.clone(), kept(&users), far.clone(), kept(&far)])?;
+    let setups = [&users, &down, &both].map(|setup| [setup.clone(), kept(setup)]);
+    let found = compare(&setups.concat())?;
     let gain = |new: &PolicyComparison, kept: &PolicyComparison| {
         (
             new.fair.mean_ms() / kept.fair.mean_ms(),
@@ -531,8 +562,13 @@ fn queues(setup: &Tocs03Setup) -> anyhow::Result<Measured> {
     };
     let (fair, srpt) = gain(&found[0], &found[1]);
     measured.value("kept in the LAN, FAIR over SRPT", fair / srpt);
-    let (fair, srpt) = gain(&found[2], &found[3]);
-    measured.value("kept in the WAN, FAIR", fair);
-    measured.value("kept in the WAN, SRPT", srpt);
+    for (prefix, pair) in ["", "both ways: "]
+        .into_iter()
+        .zip(found[2..].chunks_exact(2))
+    {
+        let (fair, srpt) = gain(&pair[0], &pair[1]);
+        measured.value(format!("{prefix}kept in the WAN, FAIR"), fair);
+        measured.value(format!("{prefix}kept in the WAN, SRPT"), srpt);
+    }
     Ok(measured)
 }

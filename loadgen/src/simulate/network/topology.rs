@@ -65,11 +65,13 @@ pub(super) fn plan(
     let requests = requests.collect::<anyhow::Result<_>>()?;
     Ok(RunPlan {
         seed,
+        listen: None,
         named_bits_per_s,
         local_packets: topology.farm.tbf.map(|tbf| tbf.queue / FRAME_BYTES),
         shared,
         clients,
         requests,
+        users_keep: false,
         algorithm: algorithm(&topology).with_context(told)?,
         marking: None,
         first_window: INITIAL_WINDOW,
@@ -128,6 +130,7 @@ fn client(topology: &NetworkPlan, host: &HostPlan) -> anyhow::Result<ClientPlan>
     Ok(ClientPlan {
         link: link.map_or_else(LinkSettings::default, |link| within(&link.down)),
         up_delay: all().map(|link| link.up.delay).sum::<Duration>(),
+        up_loss: 0.0,
         quick_acks: QUICK_ACKS,
         keeps: false,
     })

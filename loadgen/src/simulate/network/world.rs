@@ -1,5 +1,7 @@
 //! Clients, links and a server in virtual time.
 
+mod arrivals;
+
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use super::connection::{
     Connection, Handshake, PacketContent, PacketKind, SimulatedClient, Upward,
 };
 use super::events::{Alarm, Event, Events};
+use super::listen::ListenQueue;
 use super::outcome::{Counted, Ends, NetworkOutcome, RequestTimes};
 use super::plan::{PlannedRequest, RunPlan};
 use super::receiver::Ack;
@@ -57,6 +60,8 @@ pub(super) struct World<'a> {
     local: Option<Local>,
     /// The router before the shared link, if it marks packets.
     marker: Option<Marker<u32>>,
+    /// The server's listen queue, if it is bounded.
+    listen: Option<ListenQueue>,
     counted: Counted,
     /// The request, by request, that a client makes once that one is complete.
     successors: Vec<Option<u32>>,
@@ -97,6 +102,7 @@ pub(super) fn run_each(
         clients,
         connections,
         paced,
+        listen,
         counted,
         now,
         ..
@@ -106,6 +112,7 @@ pub(super) fn run_each(
         clients,
         connections,
         paced,
+        listen: listen.as_ref().map(ListenQueue::counts),
     };
     let outcome = NetworkOutcome::of(plan, *now, counted, &ends)?;
     Ok((outcome, world.counted.into_times()))
@@ -143,6 +150,7 @@ impl<'a> World<'a> {
                 ..Local::default()
             }),
             marker: plan.marking.map(|own| Marker::new(own, MARKED_FLOWS)),
+            listen: plan.listen.map(ListenQueue::new),
             counted: Counted::new(&plan.requests),
             successors: successors(&plan.requests),
             plan,
@@ -168,6 +176,7 @@ impl<'a> World<'a> {
                         self.ask(index as u32, request);
                     }
                     self.counted.received_by_last = self.counted.received;
+                    self.counted.open_by_last = self.counted.open.mean(self.now);
                 }
                 (Some(due), _) if due <= end => {
                     if let Some((at, event)) = self.events.take() {
@@ -197,6 +206,7 @@ impl<'a> World<'a> {
                     self.pass_up(client);
                 }
             }
+            Event::Again(c) => self.repeat(c),
             Event::Sender(c) => {
                 let connection = &mut self.connections[c as usize];
                 if connection.sender_alarm.rings(self.now) {
@@ -234,7 +244,7 @@ impl<'a> World<'a> {
             request.client,
             self.algorithm,
             client.quick_acks,
-            !client.keeps,
+            &self.plan.tcp,
         ));
         let sender = &mut self.connections[c as usize].sender;
         sender.set_habits(self.plan.tcp);
@@ -247,14 +257,24 @@ impl<'a> World<'a> {
         self.counted.ask(index as usize, self.now);
         let bytes = self.plan.requests[index as usize].bytes + RESPONSE_HEAD_BYTES;
         let connection = &mut self.connections[c as usize];
+        let is_last = !self.plan.users_keep || self.successors[index as usize].is_none();
+        connection.closes = is_last && !self.clients[connection.client as usize].keeps;
         connection.request = index;
         connection.ends_at += bytes;
         connection.complete = false;
     }
 
     fn send_up(&mut self, c: u32, what: Upward) {
-        let client_index = self.connections[c as usize].client;
+        let connection = &mut self.connections[c as usize];
+        if matches!(what, Upward::Syn) {
+            connection.syn_at = self.now;
+        }
+        let client_index = connection.client;
         let client = &mut self.clients[client_index as usize];
+        if client.loses_up() {
+            self.miss(c, what, self.now);
+            return;
+        }
         let at = self.now + client.up_delay;
         client.up.push_back((at, c, what));
         let due = client.up.front().map(|first| first.0);
@@ -291,6 +311,14 @@ impl<'a> World<'a> {
             PacketKind::SynAck => {
                 let connection = &mut self.connections[c as usize];
                 if !std::mem::replace(&mut connection.answered, true) {
+                    let is_first = connection.repeats.got();
+                    if is_first
+                        && matches!(connection.handshake, Handshake::Answered { times: 1, .. })
+                    {
+                        let round_trip = self.now.since(connection.syn_at);
+                        let least = self.plan.tcp.rto_least;
+                        connection.repeats.measure(round_trip, least);
+                    }
                     self.send_up(c, Upward::Request);
                 }
             }
@@ -438,7 +466,7 @@ impl<'a> World<'a> {
         {
             self.clients[index as usize].up.pop_front();
             match what {
-                Upward::Syn => self.answer_syn(c, 0),
+                Upward::Syn => self.take_syn(c),
                 Upward::Request => self.on_request(c),
                 Upward::Ack(ack) => self.on_ack(c, ack),
                 Upward::Fin => self.send(c, BARE_BYTES, PacketKind::Bare),
@@ -452,6 +480,7 @@ impl<'a> World<'a> {
     // The server.
 
     fn answer_syn(&mut self, c: u32, times: u32) {
+        self.counted.syn_acks_again += u64::from(times > 0);
         self.connections[c as usize].handshake = Handshake::Answered {
             at: self.now,
             times: times + 1,
@@ -464,15 +493,29 @@ impl<'a> World<'a> {
     fn on_request(&mut self, c: u32) {
         let connection = &mut self.connections[c as usize];
         let is_new = connection.handshake != Handshake::Over;
+        let is_first = connection.repeats.got();
         if let Handshake::Answered { at, times, .. } = connection.handshake
             && times == 1
+            && is_first
         {
             connection.sender.on_handshake(self.now.since(at));
         }
         connection.handshake = Handshake::Over;
-        let index = connection.request as usize;
-        let bytes = self.plan.requests[index].bytes + RESPONSE_HEAD_BYTES;
+        if is_new {
+            connection.is_open = true;
+            self.counted.open.open(self.now);
+        }
         self.send(c, BARE_BYTES, PacketKind::Bare);
+        let listen = self.listen.as_mut().filter(|_| is_new);
+        if listen.is_none_or(|queue| queue.establish(c)) {
+            self.serve(c, is_new);
+        }
+    }
+
+    /// Serves the request of a connection, which is its first or has a process already.
+    fn serve(&mut self, c: u32, is_new: bool) {
+        let index = self.connections[c as usize].request as usize;
+        let bytes = self.plan.requests[index].bytes + RESPONSE_HEAD_BYTES;
         let number = self.pacer_of(c);
         let Some(paced) = self.paced.get_mut(number as usize) else {
             self.connections[c as usize].sender.write(self.now, bytes);
@@ -629,7 +672,11 @@ impl<'a> World<'a> {
         let connection = &mut self.connections[c as usize];
         if connection.closes && connection.sender.acked() >= connection.ends_at {
             connection.sender.finish();
+            if std::mem::take(&mut connection.is_open) {
+                self.closed();
+            }
         }
+        let connection = &mut self.connections[c as usize];
         // The kernel wakes a writer once half of the bound is free.
         let outlet = &connection.outlet;
         if outlet.pending > 0 && 2 * connection.sender.unsent() < outlet.max_unsent_bytes {

@@ -1,6 +1,7 @@
 //! The comparison of two policies with the same requests: by size, by percentile, and in the whole.
 
 use super::run::{Policy, PolicyResults, TimedResponse, Tocs03Setup};
+use crate::simulate::cores::on_all_cores;
 
 /// The divisor that gives the part of the requests, at the start, that is left out.
 const WARM_UP: usize = 10;
@@ -11,18 +12,32 @@ const BUCKETS: usize = 200;
 /// The ratio of bins of size, each a fifth wider than the one before (TOCS03 3.3).
 const BIN: f64 = 1.2;
 
+/// The counts of a run that are no response times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PolicyCounts {
+    /// The part of the packets that was dropped or lost.
+    pub(super) loss: f64,
+    /// SYN-ACKs sent again, for each request.
+    pub(super) syn_acks_again: f64,
+    /// The mean number of open connections.
+    pub(super) open_connections: f64,
+    /// SYNs that found the listen queue full, for each request.
+    pub(super) syns_dropped: f64,
+    /// The most connections in the listen queue, if that is bounded.
+    pub(super) backlog: u32,
+}
+
 /// Response times of a run: those of the workload in the order of their sizes, and those of
 /// the probes apart.
 pub(super) struct PolicyTimes {
     sorted: Vec<TimedResponse>,
     probes_ms: Vec<f64>,
-    /// The part of the packets that was dropped or lost.
-    pub(super) loss: f64,
+    pub(super) counts: PolicyCounts,
 }
 
 impl PolicyTimes {
     /// Orders the served responses by size; the first tenth is left out.
-    pub(super) fn new(served: &[TimedResponse], loss: f64) -> Self {
+    pub(super) fn new(served: &[TimedResponse], counts: PolicyCounts) -> Self {
         let settled = &served[served.len() / WARM_UP..];
         let (probes, mut sorted): (Vec<TimedResponse>, Vec<TimedResponse>) =
             settled.iter().copied().partition(|own| own.is_probe);
@@ -31,7 +46,7 @@ impl PolicyTimes {
         Self {
             sorted,
             probes_ms: probes.iter().map(|own| own.ms).collect(),
-            loss,
+            counts,
         }
     }
 
@@ -118,6 +133,11 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
+/// Compares FAIR with SRPT in each of the setups.
+pub(super) fn compare(setups: &[Tocs03Setup]) -> anyhow::Result<Vec<PolicyComparison>> {
+    on_all_cores(setups, |setup| PolicyComparison::of(setup, Policy::Srpt))
+}
+
 /// The gain of a half percentile of size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BucketGain {
@@ -163,6 +183,11 @@ impl PolicyComparison {
     /// Returns FAIR's mean response time over the other policy's.
     pub(super) fn gain(&self) -> f64 {
         self.fair.mean_ms() / self.other.mean_ms()
+    }
+
+    /// Returns FAIR's mean number of open connections over the other policy's.
+    pub(super) fn open_gain(&self) -> f64 {
+        self.fair.counts.open_connections / self.other.counts.open_connections
     }
 
     pub(super) fn slowdown_gain(&self) -> f64 {

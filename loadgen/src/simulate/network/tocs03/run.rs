@@ -9,11 +9,13 @@ use sprat_scheduler::{Cutoffs, Discipline, Time};
 
 use super::super::congestion::Algorithm;
 use super::super::habits::Habits;
+use super::super::listen::ListenBounds;
 use super::super::plan::{ClientPlan, PlannedRequest, RunPlan, Traffic, requests};
 use super::super::system::System;
 use super::super::wire::wire_bytes;
 use super::super::world;
-use super::compare::PolicyTimes;
+use super::compare::{PolicyCounts, PolicyTimes};
+use super::connections::ConnectionUse;
 use crate::links::{LinkSettings, QueueBound, QueueSettings};
 use crate::simulate::experiment::Scale;
 use crate::simulate::sample::RecordedSample;
@@ -102,13 +104,17 @@ pub(super) struct Tocs03Setup {
     pub(super) uplink_mbit: f64,
     pub(super) sizes: AskedSizes,
     pub(super) hosts: Vec<ClientHost>,
+    /// The part of the packets to clients that is lost, and of those to the server.
     pub(super) loss: f64,
+    pub(super) up_loss: f64,
     pub(super) queue_packets: u64,
     pub(super) tcp: Tocs03Tcp,
     pub(super) requests_per_user: u32,
-    pub(super) keeps: bool,
+    pub(super) connections: ConnectionUse,
     /// Whether the load swings by a sixth each second (4.2: 0.75 to 1.05 about 0.9).
     pub(super) swings: bool,
+    /// The bounds of the server's listen queue and processes; none where they do not count.
+    pub(super) listen: Option<ListenBounds>,
     pub(super) requests: usize,
     pub(super) seed: u64,
 }
@@ -137,11 +143,13 @@ impl Tocs03Setup {
             sizes: AskedSizes::Generated(Sizes::Worldcup),
             hosts: vec![ClientHost { rtt_ms: LAN_MS }; 5],
             loss: 0.0,
+            up_loss: 0.0,
             queue_packets: 100,
             tcp: Tocs03Tcp::Of2002,
             requests_per_user: 1,
-            keeps: false,
+            connections: ConnectionUse::Once,
             swings: false,
+            listen: None,
             requests: scale.pick(2_000, 200_000, 600_000),
             seed: 7,
         }
@@ -175,6 +183,23 @@ impl Tocs03Setup {
         }
     }
 
+    /// Makes the setup in which packets are lost in both directions.
+    pub(super) fn losing(&self, loss: f64) -> Self {
+        Self {
+            loss,
+            up_loss: loss,
+            ..self.clone()
+        }
+    }
+
+    /// Makes the setup in which packets are lost on the way to clients alone.
+    pub(super) fn losing_down(&self, loss: f64) -> Self {
+        Self {
+            loss,
+            ..self.clone()
+        }
+    }
+
     pub(super) fn at_rtt(self, rtt_ms: f64) -> Self {
         let mut setup = self;
         setup.hosts.iter_mut().for_each(|host| host.rtt_ms = rtt_ms);
@@ -183,13 +208,14 @@ impl Tocs03Setup {
 
     /// Returns the milliseconds that a request takes on the idle link, with its round trips.
     fn alone_ms(&self, request: &PlannedRequest) -> f64 {
-        let connection = match self.keeps {
+        let is_kept = self.connections.is_kept_for(request);
+        let connection = match is_kept {
             true => Connection::Keep,
             false => Connection::New,
         };
         let rate = (self.uplink_mbit * 1e6) as u64;
         let rtt_ms = self.hosts[request.client as usize].rtt_ms;
-        let trips = if self.keeps { 1.0 } else { 2.0 };
+        let trips = if is_kept { 1.0 } else { 2.0 };
         wire::alone_ms(request.bytes, connection, rate) + trips * rtt_ms
     }
 
@@ -204,8 +230,9 @@ impl Tocs03Setup {
                     ..LinkSettings::default()
                 },
                 up_delay: delay,
+                up_loss: self.up_loss,
                 quick_acks: 0,
-                keeps: self.keeps,
+                keeps: self.connections == ConnectionUse::ByClient,
             }
         };
         self.hosts.iter().map(client).collect()
@@ -225,11 +252,13 @@ impl Tocs03Setup {
                 ..LinkSettings::default()
             }),
             requests: self.requests(&clients),
+            users_keep: self.connections == ConnectionUse::ByUser,
             clients,
             algorithm: match is_today {
                 true => Algorithm::Cubic,
                 false => Algorithm::Reno,
             },
+            listen: self.listen,
             named_bits_per_s: Some((self.uplink_mbit * 1e6) as u64),
             local_packets: is_local.then_some(self.queue_packets),
             marking: None,
@@ -246,7 +275,8 @@ impl Tocs03Setup {
         }
     }
 
-    /// Draws the requests, with the largest file among them, at exactly the load.
+    /// Draws the requests, with the largest file among them, at exactly the load. For a load of the
+    /// wire each request of a user counts as one on a connection of its own.
     fn requests(&self, clients: &[ClientPlan]) -> Vec<PlannedRequest> {
         let traffic = Traffic {
             offered_bits_per_s: 1e6,
@@ -261,7 +291,7 @@ impl Tocs03Setup {
         for probe in asked.iter_mut().skip(PROBE_EVERY / 2).step_by(PROBE_EVERY) {
             probe.bytes = LARGEST_BYTES;
         }
-        let offered = offered(&asked, self.keeps);
+        let offered = offered(&asked, self.connections);
         let of_rate = match self.load {
             TargetLoad::Payload(load) => load / offered.payload,
             TargetLoad::Wire(load) => load / offered.wire,
@@ -325,7 +355,7 @@ impl Tocs03Setup {
         };
         let (outcome, took) =
             world::run_each(&plan, system).with_context(|| format!("{policy:?} of {self:?}"))?;
-        let offered = offered(&plan.requests, self.keeps);
+        let offered = offered(&plan.requests, self.connections);
         let rate = self.uplink_mbit * 1e6;
         let served =
             (plan.requests.iter().zip(&took.response)).map(|(request, took)| TimedResponse {
@@ -335,9 +365,17 @@ impl Tocs03Setup {
                 alone_ms: self.alone_ms(request),
                 is_probe: request.bytes == LARGEST_BYTES,
             });
-        let loss = outcome.dropped as f64 / outcome.sent as f64;
+        let requests = plan.requests.len() as f64;
+        let listen = outcome.listen.unwrap_or_default();
+        let counts = PolicyCounts {
+            loss: outcome.dropped as f64 / outcome.sent as f64,
+            syn_acks_again: outcome.syn_acks_again as f64 / requests,
+            open_connections: outcome.open_connections,
+            syns_dropped: listen.syns_dropped as f64 / requests,
+            backlog: listen.most,
+        };
         Ok(PolicyResults {
-            times: PolicyTimes::new(&served.collect::<Vec<_>>(), loss),
+            times: PolicyTimes::new(&served.collect::<Vec<_>>(), counts),
             payload_load: offered.payload / rate,
             wire_load: offered.wire / rate,
             throughput: outcome.throughput_mbit_per_s,
@@ -351,10 +389,11 @@ struct Offered {
     wire: f64,
 }
 
-fn offered(asked: &[PlannedRequest], keeps: bool) -> Offered {
+fn offered(asked: &[PlannedRequest], connections: ConnectionUse) -> Offered {
     let last_s = asked.last().map_or(0, |own| own.at.as_nanos()) as f64 / 1e9;
     let payload: u64 = asked.iter().map(|own| own.bytes).sum();
-    let wire: u64 = asked.iter().map(|own| wire_bytes(own.bytes, keeps)).sum();
+    let on_wire = |own: &PlannedRequest| wire_bytes(own.bytes, connections.is_kept_for(own));
+    let wire: u64 = asked.iter().map(on_wire).sum();
     Offered {
         payload: payload as f64 * 8.0 / last_s,
         wire: wire as f64 * 8.0 / last_s,

@@ -2,15 +2,18 @@
 //! the rate, over links that clients share and links of their own.
 
 mod auto;
+mod bbr;
 mod bound;
 mod congestion;
 mod connection;
+mod delivery;
 mod events;
 mod habits;
 mod judge;
 mod measured;
 mod networks;
 mod outcome;
+mod pacing;
 mod plan;
 mod receiver;
 mod sender;

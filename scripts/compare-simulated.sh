@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The runs of `make compare-networks` again in virtual time: the same topologies, traces and
 # askers, and what the simulator's mean and goodput are of the measured ones. Networks that
-# are not modelled (BBR, trunks, two proxies, loss on the way to the server) are named. The
+# are not modelled (trunks, two proxies, loss on the way to the server) are named. The
 # environment changes it:
 #
 #   RESULTS=results/networks     where simulated.md goes

@@ -2,9 +2,11 @@
 //! the rate, over links that clients share and links of their own.
 
 mod auto;
+mod bbr;
 mod bound;
 mod congestion;
 mod connection;
+mod delivery;
 mod events;
 mod habits;
 mod judge;
@@ -13,6 +15,7 @@ mod measured;
 mod networks;
 mod open;
 mod outcome;
+mod pacing;
 mod plan;
 mod receiver;
 mod repeats;

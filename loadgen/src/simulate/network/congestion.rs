@@ -34,6 +34,8 @@ pub(super) enum Algorithm {
     Cubic,
     /// Reno, as in RFC 5681.
     Reno,
+    /// BBR version 1, whose model sets the window from outside.
+    Bbr,
 }
 
 /// A sender's congestion window.
@@ -161,6 +163,7 @@ impl Congestion {
         }
         let each = match self.algorithm {
             Algorithm::Reno => self.window,
+            Algorithm::Bbr => return,
             Algorithm::Cubic => self.cubic.acked_per_segment(now, self.window, segments),
         };
         if self.count >= each {
@@ -178,6 +181,7 @@ impl Congestion {
     pub(super) fn on_loss(&mut self) {
         self.threshold = match self.algorithm {
             Algorithm::Reno => self.window / 2,
+            Algorithm::Bbr => return,
             Algorithm::Cubic => self.cubic.on_loss(self.window),
         }
         .max(LEAST_WINDOW);
@@ -199,6 +203,9 @@ impl Congestion {
     /// Notes that nothing was sent for `idle`. The window halves for each `timeout` in it, but not
     /// below the initial window (RFC 2861).
     pub(super) fn on_idle(&mut self, idle: Duration, timeout: Duration) {
+        if self.algorithm == Algorithm::Bbr {
+            return;
+        }
         self.threshold = self.threshold.max(self.window / 4 * 3);
         let restart = self.window.min(INITIAL_WINDOW);
         let mut left = idle;
@@ -346,5 +353,17 @@ mod tests {
             congestion.on_rtt(now, Duration::from_millis(57), 100 + ack, 200);
         }
         assert_eq!(congestion.threshold(), 20, "6.25 ms are too many");
+    }
+
+    #[test]
+    fn the_window_of_bbr_is_set_from_outside() {
+        let mut congestion = Congestion::new(Algorithm::Bbr);
+        congestion.set_window(50);
+        congestion.on_loss();
+        congestion.on_idle(Duration::from_secs(60), Duration::from_secs(1));
+        assert_eq!(
+            (congestion.window(), congestion.threshold()),
+            (50, u32::MAX)
+        );
     }
 }

@@ -3,22 +3,25 @@
 //! Segments that are lost are found by the time at which they were sent (RACK,
 //! RFC 8985), the end of a burst by a probe (TLP), all else by a timeout with
 //! back-off (RFC 6298); a recovery sends at the rate at which segments arrive
-//! (RFC 6937). A timeout that was too early is taken back (RFC 3522).
+//! (RFC 6937). A timeout that was too early is taken back (RFC 3522). BBR has a model that sets the
+//! window instead, and the sender paces what it sends.
 
+mod model;
 mod round_trips;
+mod timers;
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use sprat_scheduler::Time;
 
+use super::bbr::Bbr;
 use super::congestion::{Algorithm, Congestion};
+use super::delivery::{Delivery, DeliveryStamp};
 use super::habits::Habits;
 use super::receiver::{Ack, Piece};
 use super::wire::MSS;
 use round_trips::RoundTrips;
-
-const RTO_MOST: Duration = Duration::from_secs(120);
 
 /// The number of segments beyond a hole that prove a loss (RFC 5681's three duplicates).
 const DUPLICATES: u32 = 3;
@@ -60,6 +63,7 @@ struct Sent {
     at: Time,
     fate: SegmentFate,
     again: bool,
+    stamp: DeliveryStamp,
 }
 
 /// The state of a sender with regard to losses.
@@ -97,6 +101,11 @@ enum Timer {
 #[derive(Debug)]
 pub(super) struct Sender {
     congestion: Congestion,
+    /// The model that sets the window and paces, if that is BBR's.
+    bbr: Option<Box<Bbr>>,
+    delivery: Delivery,
+    /// The time until which pacing holds back what may go otherwise.
+    held_until: Option<Time>,
     /// The segments that were sent and are not acknowledged, in order.
     segments: VecDeque<Sent>,
     written: u64,
@@ -147,6 +156,9 @@ impl Sender {
     pub(super) fn new(algorithm: Algorithm) -> Self {
         Self {
             congestion: Congestion::new(algorithm),
+            bbr: (algorithm == Algorithm::Bbr).then(|| Box::new(Bbr::new())),
+            delivery: Delivery::NEW,
+            held_until: None,
             segments: VecDeque::new(),
             written: 0,
             sent: 0,
@@ -178,6 +190,15 @@ impl Sender {
         let idle = now.since(self.sent_at);
         if self.segments.is_empty() && self.sent > 0 && idle > self.timeout() {
             self.congestion.on_idle(idle, self.timeout());
+        }
+        if let Some(bbr) = &mut self.bbr
+            && self.written == 0
+        {
+            bbr.begin(now, self.congestion.window(), self.round_trips.smoothed);
+        }
+        let has_room = self.out < self.congestion.window() && self.lost == 0;
+        if has_room && self.unsent() < MSS {
+            self.delivery.limit(self.out);
         }
         self.written += bytes;
     }
@@ -212,9 +233,12 @@ impl Sender {
         self.round_trips.least
     }
 
-    /// Returns the rate at which Linux would pace what is sent, if anything did, in bytes of payload
-    /// per second (`tcpi_pacing_rate`).
+    /// Returns the rate at which BBR paces what is sent, or at which Linux would if anything did,
+    /// in bytes of payload per second (`tcpi_pacing_rate`).
     pub(super) fn pacing_bytes_per_s(&self) -> u64 {
+        if let Some(bbr) = &self.bbr {
+            return bbr.pacing_bytes_per_s();
+        }
         let Some(srtt) = self.round_trips.smoothed else {
             return u64::MAX;
         };
@@ -238,7 +262,8 @@ impl Sender {
 
     /// Returns when [`Sender::on_timer`] is due.
     pub(super) fn timer_at(&self) -> Option<Time> {
-        self.timer.map(|(at, _)| at)
+        let timer = self.timer.map(|(at, _)| at);
+        timer.into_iter().chain(self.held_until).min()
     }
 
     /// Frees the table of segments, once nothing more will be sent or acknowledged.
@@ -248,6 +273,7 @@ impl Sender {
 
     /// Returns the next segment to put on the wire, if one may go; to be called until none may.
     pub(super) fn next_segment(&mut self, now: Time) -> Option<Segment> {
+        self.held_until = None;
         if self.probe_due {
             self.probe_due = false;
             return self.new_segment(now).or_else(|| self.last_again(now));
@@ -260,6 +286,12 @@ impl Sender {
                     most_out: self.segments.len() as u32,
                 };
             }
+            return None;
+        }
+        if let Some(bbr) = &self.bbr
+            && let Some(until) = bbr.held_until(now)
+        {
+            self.held_until = (self.lost > 0 || self.unsent() > 0).then_some(until);
             return None;
         }
         let segment = if self.lost > 0 {
@@ -280,6 +312,13 @@ impl Sender {
         self.habits = habits;
     }
 
+    /// Sets the seed of what a sender leaves to chance.
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        if let Some(bbr) = &mut self.bbr {
+            bbr.set_seed(seed);
+        }
+    }
+
     /// Sets the window with which a connection that has sent nothing begins.
     pub(super) fn set_first_window(&mut self, segments: u32) {
         self.congestion.set_window(segments);
@@ -297,6 +336,7 @@ impl Sender {
             from: self.sent,
             to: self.sent + bytes,
         };
+        let stamp = self.stamp_new(now);
         self.sent = segment.to;
         self.segments.push_back(Sent {
             from: segment.from,
@@ -304,6 +344,7 @@ impl Sender {
             at: now,
             fate: SegmentFate::Out,
             again: false,
+            stamp,
         });
         self.out += 1;
         let in_flight = self.segments.len() as u32;
@@ -344,9 +385,11 @@ impl Sender {
     }
 
     fn again(&mut self, now: Time, place: usize) -> Segment {
+        let stamp = self.delivery.on_sent(now, false);
         let sent = &mut self.segments[place];
         sent.fate = SegmentFate::Out;
         sent.again = true;
+        sent.stamp = stamp;
         sent.at = now;
         let segment = Segment {
             from: sent.from,
@@ -362,6 +405,9 @@ impl Sender {
         self.sent_at = now;
         self.counters.bytes_sent += bytes;
         self.counters.segments += 1;
+        if let Some(bbr) = &mut self.bbr {
+            bbr.on_sent(now, bytes);
+        }
         match self.timer {
             None | Some((_, Timer::Probe)) => self.arm(now),
             Some((at, Timer::Retransmission)) if self.probes() => {
@@ -377,6 +423,7 @@ impl Sender {
     /// Takes an acknowledgement, after which segments may go.
     pub(super) fn on_ack(&mut self, now: Time, ack: Ack) {
         let advanced = ack.upto > self.acked;
+        let in_flight_before = self.out;
         let mut arrived = 0;
         let mut rtt = None;
         while let Some(first) = self.segments.front()
@@ -417,11 +464,13 @@ impl Sender {
             lost: self.find_losses(now),
         };
         self.move_on(now, ack, newly);
+        self.follow_model(now, rtt, in_flight_before, newly);
         self.arm(now);
     }
 
     /// Notes that a segment has arrived; returns its round trip, where that is beyond doubt.
     fn arrived(&mut self, now: Time, sent: &Sent, echo: Time) -> Option<Duration> {
+        self.delivery.on_delivered(sent.at, sent.stamp);
         let original = !sent.again || echo >= sent.at;
         if original && (sent.at, sent.to) > self.newest {
             self.newest = (sent.at, sent.to);
@@ -502,7 +551,9 @@ impl Sender {
         match self.phase {
             Phase::Recovery { until, .. } if self.acked >= until => {
                 self.phase = Phase::Open;
-                self.congestion.set_window(self.congestion.threshold());
+                if self.bbr.is_none() {
+                    self.congestion.set_window(self.congestion.threshold());
+                }
             }
             Phase::Timeout {
                 until,
@@ -524,6 +575,9 @@ impl Sender {
         if self.phase == Phase::Open && newly.lost > 0 {
             let window_before = self.congestion.window();
             self.congestion.on_loss();
+            if let Some(bbr) = &mut self.bbr {
+                bbr.on_loss(window_before);
+            }
             self.phase = Phase::Recovery {
                 until: self.sent,
                 window_before,
@@ -532,6 +586,8 @@ impl Sender {
             };
         }
         match self.phase {
+            // The model sets the window.
+            _ if self.bbr.is_some() => {}
             Phase::Recovery { .. } => self.recover(newly.arrived),
             _ if newly.in_order > 0 && self.is_window_limited() => {
                 self.congestion.on_acked(now, newly.in_order);
@@ -587,6 +643,7 @@ impl Sender {
 
     /// Acts on the timer if it is due, after which segments may go.
     pub(super) fn on_timer(&mut self, now: Time) {
+        self.held_until = self.held_until.filter(|&until| now < until);
         let Some((at, kind)) = self.timer else { return };
         if now < at {
             return;
@@ -613,80 +670,6 @@ impl Sender {
             }
             Timer::Retransmission => self.timed_out(now),
         }
-    }
-
-    fn timed_out(&mut self, now: Time) {
-        if self.segments.is_empty() {
-            return;
-        }
-        if !matches!(self.phase, Phase::Timeout { .. }) || self.timeouts == 0 {
-            self.phase = Phase::Timeout {
-                until: self.sent,
-                fired_at: now,
-                window_before: self.congestion.window(),
-                threshold_before: self.congestion.threshold(),
-            };
-            self.congestion.on_timeout();
-        } else {
-            self.congestion.set_window(1);
-        }
-        for sent in &mut self.segments {
-            if sent.fate == SegmentFate::Out {
-                sent.fate = SegmentFate::Lost;
-            }
-        }
-        self.lost += self.out;
-        self.out = 0;
-        self.timeouts += 1;
-        self.arm(now);
-    }
-
-    /// Sets the timer to the probe or the retransmission, whichever is due next.
-    fn arm(&mut self, now: Time) {
-        if self.segments.is_empty() {
-            self.timer = None;
-            return;
-        }
-        if self
-            .timer
-            .is_some_and(|(_, kind)| kind == Timer::Reordering)
-        {
-            return;
-        }
-        let timeout = now + self.timeout();
-        let probe_at = now + self.probe_time();
-        self.timer = Some(if self.probes() && probe_at < timeout {
-            (probe_at, Timer::Probe)
-        } else {
-            (timeout, Timer::Retransmission)
-        });
-    }
-
-    /// Returns whether the end of a burst may be probed.
-    fn probes(&self) -> bool {
-        let all_out = self.out as usize == self.segments.len();
-        self.habits.by_time && self.phase == Phase::Open && all_out && !self.probed
-    }
-
-    /// Returns the time of the tail loss probe (RFC 8985 7.2).
-    fn probe_time(&self) -> Duration {
-        let Some(srtt) = self.round_trips.smoothed else {
-            return self.habits.rto_initial;
-        };
-        let slack = if self.segments.len() == 1 {
-            self.habits.rto_least
-        } else {
-            Duration::from_millis(2)
-        };
-        2 * srtt + slack
-    }
-
-    fn timeout(&self) -> Duration {
-        let timeout = match self.round_trips.smoothed {
-            Some(srtt) => srtt + (4 * self.round_trips.variance).max(self.habits.rto_least),
-            None => self.habits.rto_initial,
-        };
-        (timeout * (1 << self.timeouts.min(7))).min(RTO_MOST)
     }
 }
 

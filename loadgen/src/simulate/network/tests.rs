@@ -107,6 +107,30 @@ fn a_full_queue_drops_and_all_of_it_arrives() {
 }
 
 #[test]
+fn a_download_under_bbr_takes_nine_tenths_of_the_link() {
+    let mut plan = one_client(16, &[12_000]);
+    plan.algorithm = Algorithm::Bbr;
+    let outcome = world::run(&plan, System::Fair).unwrap();
+    let alone_ms = 12_000.0 * 1.514;
+    let range = alone_ms..alone_ms / 0.9;
+    assert!(range.contains(&outcome.mean_ms), "{outcome:?}");
+    assert_eq!(outcome.dropped, 0);
+    assert_eq!(outcome, world::run(&plan, System::Fair).unwrap());
+}
+
+#[test]
+fn losses_that_are_no_congestion_slow_bbr_less_than_reno() {
+    let mut plan = one_client(16, &[4000]);
+    plan.clients[0].link.loss = 0.01;
+    let mut mean_ms = |algorithm| {
+        plan.algorithm = algorithm;
+        world::run(&plan, System::Fair).unwrap().mean_ms
+    };
+    let (bbr, reno) = (mean_ms(Algorithm::Bbr), mean_ms(Algorithm::Reno));
+    assert!(bbr < reno / 2.0, "{bbr} {reno}");
+}
+
+#[test]
 fn connections_that_are_kept_save_the_handshake() {
     let mut plan = one_client(16, &[1, 1]);
     let fresh = world::run(&plan, System::Fair).unwrap();

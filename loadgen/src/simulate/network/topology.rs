@@ -90,7 +90,7 @@ fn algorithm(topology: &NetworkPlan) -> anyhow::Result<Algorithm> {
     match tcp.congestion {
         CongestionControl::Cubic => Ok(Algorithm::Cubic),
         CongestionControl::Reno => Ok(Algorithm::Reno),
-        CongestionControl::Bbr => anyhow::bail!("there is no model of BBR"),
+        CongestionControl::Bbr => Ok(Algorithm::Bbr),
     }
 }
 
@@ -233,13 +233,23 @@ mod tests {
     }
 
     #[test]
+    fn the_farm_sends_as_its_congestion_control_does() {
+        for (named, algorithm) in [
+            ("cubic", Algorithm::Cubic),
+            ("reno", Algorithm::Reno),
+            ("bbr", Algorithm::Bbr),
+        ] {
+            let farm = format!("farm: {{tcp: {{congestion: {named}}}}}");
+            let groups = "groups: [{name: a, clients: 1}]";
+            let plan = of_text(&format!("version: 1\n{farm}\n{groups}\n"));
+            assert_eq!(plan.unwrap().algorithm, algorithm);
+        }
+    }
+
+    #[test]
     fn what_is_not_modelled_is_said() {
         let lossy = "{link: {up: {loss: 1%}}, name: a, clients: 1}";
         for (topology, said) in [
-            (
-                "farm: {tcp: {congestion: bbr}}\ngroups: [{name: a, clients: 1}]",
-                "BBR",
-            ),
             (
                 "farm: {servers: 2}\ngroups: [{name: a, clients: 1}]",
                 "one server",

@@ -41,6 +41,9 @@ const SMALL_QUEUES_PER_S: u64 = 1024;
 /// The most flows that a router which marks packets remembers.
 const MARKED_FLOWS: usize = 65_536;
 
+/// The part of the seeds of senders that tells them from those of clients.
+const BBR_SEED: u64 = 0xbb41_0000_0000;
+
 /// The most bytes of a response that a proxy has at hand to offer at a time.
 const HELD_MAX: u64 = 64 << 10;
 
@@ -249,6 +252,7 @@ impl<'a> World<'a> {
         let sender = &mut self.connections[c as usize].sender;
         sender.set_habits(self.plan.tcp);
         sender.set_first_window(self.plan.first_window);
+        sender.set_seed(self.plan.seed ^ BBR_SEED ^ u64::from(c));
         self.begin(c, index);
         self.send_up(c, Upward::Syn);
     }

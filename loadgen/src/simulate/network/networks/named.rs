@@ -137,6 +137,9 @@ fn varied(n: usize) -> Vec<Network> {
         ),
         with(far("10M, one address"), |w| w.groups[0].clients = 1),
         with(far("10M, Reno"), |w| w.algorithm = Algorithm::Reno),
+        with(near("10M near, BBR", 10.0, 0.9, n), |w| {
+            w.algorithm = Algorithm::Bbr;
+        }),
         with(far("10M, kept connections"), |w| w.groups[0].keeps = true),
         with(far("10M, delayed acknowledgements"), |w| {
             w.groups[0].quick_acks = 0;
@@ -206,6 +209,10 @@ fn own(n: usize) -> Vec<Network> {
             link(2.0, queue_bytes(20 << 10)),
             9.6,
             n,
+        ),
+        with(
+            behind("8 x own 2M, BBR, idle link", 8, of(2.0), 9.6, n),
+            |w| w.algorithm = Algorithm::Bbr,
         ),
         behind("32 x own 10M, idle link", 32, of(10.0), 160.0, n),
         behind("20 x own 1M, idle link", 20, of(1.0), 10.0, n),

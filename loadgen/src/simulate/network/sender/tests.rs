@@ -181,3 +181,35 @@ fn after_idle_times_it_begins_slowly_again() {
     sender.write(at(10_000), MSS);
     assert_eq!(sender.window(), 10);
 }
+
+#[test]
+fn under_bbr_segments_are_spaced() {
+    let mut sender = Sender::new(Algorithm::Bbr);
+    sender.on_handshake(ms(100));
+    sender.write(at(0), 100 * MSS);
+    assert_eq!(sent(&mut sender, at(0)), 10, "the first ones are not paced");
+    sender.on_ack(at(100), upto(10, at(0)));
+    assert_eq!((sender.window(), sent(&mut sender, at(100))), (20, 2));
+    // 100 segments in a second, times 2.885 and 0.99: two in 7.002 ms.
+    let due = sender.timer_at().unwrap();
+    assert_eq!(due.since(at(100)).as_micros(), 7002);
+    // The socket may be polled before.
+    assert_eq!(sent(&mut sender, at(105)), 0);
+    sender.on_timer(due);
+    assert_eq!(sent(&mut sender, due), 2);
+    assert_eq!(sender.counters().segments, 14);
+}
+
+#[test]
+fn under_bbr_a_time_that_has_passed_is_no_timer() {
+    let mut sender = Sender::new(Algorithm::Bbr);
+    sender.on_handshake(ms(100));
+    sender.write(at(0), 100 * MSS);
+    sent(&mut sender, at(0));
+    sender.on_ack(at(100), upto(10, at(0)));
+    sent(&mut sender, at(100));
+    // The host's queue is full: no segment is asked for.
+    let due = sender.timer_at().unwrap();
+    sender.on_timer(due);
+    assert!(sender.timer_at().unwrap() > due);
+}

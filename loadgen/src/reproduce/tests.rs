@@ -257,7 +257,7 @@ fn rows_beyond_the_papers_value_are_counted_apart() {
 /// has the value, and one that has not.
 fn of_lan(parameters: String) -> Vec<(Verdict, String)> {
     let directory = tempfile::tempdir().unwrap();
-    let mut measured = crate::simulate::experiment::Measured::default();
+    let mut measured = Measured::default();
     measured.value("gain at 0.8", 5.0);
     let record = record::Record {
         code: "code".to_owned(),

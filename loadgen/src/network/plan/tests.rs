@@ -319,7 +319,7 @@ fn the_matrix_names_networks_that_are_there() {
         "instances",
     ];
     assert_eq!(header, columns);
-    let mut rows = std::collections::BTreeSet::new();
+    let mut rows = BTreeSet::new();
     for row in matrix.records() {
         let row = row.unwrap();
         let text = std::fs::read_to_string(format!("{directory}/{}.yaml", &row[0])).unwrap();
@@ -336,7 +336,7 @@ fn the_matrix_names_networks_that_are_there() {
         assert!(row[6].parse::<u8>().is_ok_and(|count| count > 0), "{row:?}");
         assert!(rows.insert(row[0].to_owned()), "twice: {row:?}");
     }
-    let mut topologies = std::collections::BTreeSet::new();
+    let mut topologies = BTreeSet::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path

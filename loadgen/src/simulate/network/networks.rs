@@ -1,11 +1,15 @@
 //! Networks: links, the clients behind them, and the clients' requests.
 
+#[cfg(test)]
+mod harmed;
 mod named;
 mod random;
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+#[cfg(test)]
+pub(super) use harmed::harmed;
 pub(super) use named::named;
 pub(super) use random::random;
 

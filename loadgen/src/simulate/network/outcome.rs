@@ -186,7 +186,8 @@ impl NetworkOutcome {
         let again = ends.connections.iter().map(|c| c.sender.counters().again);
         let throughput_mbit_per_s = throughput_mbit_per_s(plan, counted);
         // Clients that ask for the next response when they have the last one ask all the time.
-        let goodput_mbit_per_s = match plan.is_closed_loop() {
+        // Where all ask at once, nothing has come before the last request.
+        let goodput_mbit_per_s = match plan.is_closed_loop() || last == Time::ZERO {
             true => throughput_mbit_per_s,
             false => bits / last.since(Time::ZERO).as_secs_f64() / 1e6,
         };

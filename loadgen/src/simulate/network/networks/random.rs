@@ -70,8 +70,9 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         )
     });
     let algorithm = match dice.uniform() {
-        u if u < 0.8 => Algorithm::Cubic,
-        _ => Algorithm::Reno,
+        u if u < 0.7 => Algorithm::Cubic,
+        u if u < 0.85 => Algorithm::Reno,
+        _ => Algorithm::Bbr,
     };
     let is_local = bottleneck == Bottleneck::Shared && dice.uniform() < 0.3;
     let local_packets = is_local.then(|| log_uniform(&mut dice, &(50.0..=1000.0)) as u64);

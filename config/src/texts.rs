@@ -28,7 +28,10 @@ macro_rules! texts {
                 serde_json::json!({"type": "string", $($schema)*})
             }
 
-            fn parse(text: &str, _: $crate::decode::TextClass) -> Result<Self, $crate::scalars::Fault> {
+            fn parse(
+                text: &str,
+                _: $crate::decode::TextClass,
+            ) -> Result<Self, $crate::scalars::Fault> {
                 let fits: fn(&str) -> bool = $fits;
                 match fits(text) {
                     true => Ok(Self(text.to_owned())),
@@ -70,7 +73,10 @@ macro_rules! numbers {
                 serde_json::json!({$($schema)*})
             }
 
-            fn parse(text: &str, _: $crate::decode::TextClass) -> Result<Self, $crate::scalars::Fault> {
+            fn parse(
+                text: &str,
+                _: $crate::decode::TextClass,
+            ) -> Result<Self, $crate::scalars::Fault> {
                 let parse: fn(&str) -> Result<$value, $crate::scalars::Fault> = $parse;
                 parse(text).map(Self)
             }

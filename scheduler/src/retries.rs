@@ -135,7 +135,7 @@ pub fn next(allowance: Allowance, history: History, broken: Broken) -> Step {
 impl Allowance {
     /// The allowance for the proxy's own requests: repetitions after the failures of a route's
     /// `retry_on` by default. Their number has no bound but that each endpoint gets a question
-    /// once. They wait for no endpoint, since a client waits for them.
+    /// once. They wait for no endpoint: what they ask is soon of no use.
     pub const OF_QUESTIONS: Self = Self {
         repeats_max: u32::MAX,
         connect_failure: true,

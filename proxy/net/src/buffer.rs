@@ -75,8 +75,8 @@ impl Buffers {
         Arc::new(own)
     }
 
-    /// Sets the bounds of the room, for which nothing is to be prepared. Bytes held beyond them stay
-    /// until they are passed on.
+    /// Sets the bounds of the room, for which nothing is to be prepared. Bytes held beyond them
+    /// stay until they are passed on.
     pub fn commit(&self, totals: BufferTotals) {
         self.memory_max.store(totals.memory_bytes, Relaxed);
         let file_bytes = usize::try_from(totals.file_bytes).unwrap_or(usize::MAX);

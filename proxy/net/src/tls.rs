@@ -47,8 +47,8 @@ pub fn watch(
 
 /// Commits a reload to the TLS files as they are now: reads again those that have changed or could
 /// not be used, and the authorities that this system trusts. What cannot be read stays as it was,
-/// and is logged. An operator who has just put a certificate in its
-/// place need not wait for the thread.
+/// and is logged. An operator who has just put a certificate in its place need not wait for the
+/// thread.
 pub fn commit(listeners: &[Arc<ListenerTls>], clusters: &[Arc<ClusterTls>]) {
     all(listeners, clusters).for_each(|of| files::look(&*of, Occasion::Reload));
 }

@@ -169,7 +169,9 @@ impl AutoRate {
             return;
         }
         if !self.is_engaged.load(Relaxed) {
-            let mut followed = self.lock();
+            let Some(mut followed) = self.lock_while_on() else {
+                return;
+            };
             if !followed.may_ask(now) {
                 return followed.pass_over(now, writer);
             }
@@ -178,7 +180,9 @@ impl AutoRate {
         let Ok(info) = tcp_info(&writer.fd) else {
             return;
         };
-        let mut followed = self.lock();
+        let Some(mut followed) = self.lock_while_on() else {
+            return;
+        };
         let was_idle = followed.sockets.is_empty();
         if followed.follow(now, writer, &info) {
             let write = Write {
@@ -200,8 +204,10 @@ impl AutoRate {
 
     /// Notes the packets without payload by which a connection is set up or ends.
     pub(crate) fn on_overhead(&self, now: Time, wire_bytes: u64) {
-        if !self.rests.load(Relaxed) {
-            self.lock().tell(now, Event::Overhead(wire_bytes));
+        if !self.rests.load(Relaxed)
+            && let Some(mut followed) = self.lock_while_on()
+        {
+            followed.tell(now, Event::Overhead(wire_bytes));
         }
     }
 
@@ -267,8 +273,11 @@ impl AutoRate {
     fn begin(&self, config: GateConfig) -> u64 {
         let mut followed = self.lock();
         let search = self.searches.fetch_add(1, Relaxed) + 1;
-        followed.config = config;
-        followed.search = search;
+        *followed = Followed {
+            config,
+            search,
+            ..Followed::default()
+        };
         search
     }
 
@@ -310,6 +319,17 @@ impl AutoRate {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns what is followed, if a search is on. A worker may have looked whether one is before
+    /// it ended.
+    fn lock_while_on(&self) -> Option<MutexGuard<'_, Followed>> {
+        Some(self.lock()).filter(|followed| followed.search != 0)
+    }
+
+    /// Returns what is followed, if the search with this number is on.
+    fn lock_of(&self, search: u64) -> Option<MutexGuard<'_, Followed>> {
+        Some(self.lock()).filter(|followed| followed.search == search)
+    }
+
     fn wait_for_writes(&self) {
         let followed = self.lock();
         let idle = |followed: &mut Followed| followed.sockets.is_empty();
@@ -321,57 +341,66 @@ impl AutoRate {
     }
 
     /// Asks the kernel about the sockets that the gate wants to know of, and about some of
-    /// the others.
-    fn poll(&self, gate: &mut Gate, link: &PacedLink) -> Control {
-        self.tell(gate);
+    /// the others. Returns `None` if the search is over.
+    fn poll(&self, search: u64, gate: &mut Gate, link: &PacedLink) -> Option<Control> {
+        self.tell(search, gate)?;
         let now = link.now();
         let mut wanted = Vec::new();
         gate.wanted(now, &mut wanted);
-        let asked = self.lock().asked(now, &wanted);
+        let asked = self.lock_of(search)?.asked(now, &wanted);
         let now = link.now();
         let answers: Vec<Answer> = asked
             .iter()
             .filter_map(|(socket, fd)| Answer::of(*socket, fd))
             .collect();
-        let mut followed = self.lock();
+        let mut followed = self.lock_of(search)?;
         for answer in &answers {
             followed.report(now, answer.socket, &answer.info);
         }
         drop(followed);
-        self.tell(gate);
+        self.tell(search, gate)?;
         let samples: Vec<GateSample> = answers.iter().map(Answer::sample).collect();
         let control = gate.on_poll(now, &samples, link.is_backlogged());
-        self.lock().let_go(now, gate, &samples);
-        control
+        self.lock_of(search)?.let_go(now, gate, &samples);
+        Some(control)
     }
 
-    /// Lets the search rest: nothing is followed until [`Self::resume`].
-    fn rest(&self, gate: &mut Gate) {
+    /// Notes what a search has come to. Returns `None` if it is over.
+    fn note(&self, search: u64, gate: &Gate, config: &GateConfig) -> Option<()> {
+        let _followed = self.lock_of(search)?;
+        self.is_engaged.store(gate.is_engaged(), Relaxed);
+        self.publish(config, gate.found());
+        Some(())
+    }
+
+    /// Lets the search rest: nothing is followed until [`Self::resume`]. Returns `None` if it is
+    /// over.
+    fn rest(&self, search: u64, gate: &mut Gate) -> Option<()> {
+        let mut followed = self.lock_of(search)?;
         self.rests.store(true, Relaxed);
-        for socket in self.forget().into_keys() {
+        let sockets = followed.forget();
+        drop(followed);
+        for socket in sockets.into_keys() {
             gate.on_close(socket);
         }
+        Some(())
     }
 
     /// Ends a rest, and forgets all that was followed: a worker that wrote when the rest began may
-    /// have told of it.
-    fn resume(&self) {
+    /// have told of it. Returns `None` if the search is over.
+    fn resume(&self, search: u64) -> Option<()> {
+        let mut followed = self.lock_of(search)?;
         if self.rests.load(Relaxed) {
-            drop(self.forget());
+            drop(followed.forget());
             self.rests.store(false, Relaxed);
         }
-    }
-
-    fn forget(&self) -> BTreeMap<u64, Socket> {
-        let mut followed = self.lock();
-        followed.events.clear();
-        mem::take(&mut followed.sockets)
+        Some(())
     }
 
     /// Tells a gate of the events so far. That is done without the lock, for which the workers
-    /// wait.
-    fn tell(&self, gate: &mut Gate) {
-        let events = mem::take(&mut self.lock().events);
+    /// wait. Returns `None` if the search is over.
+    fn tell(&self, search: u64, gate: &mut Gate) -> Option<()> {
+        let events = mem::take(&mut self.lock_of(search)?.events);
         for (at, event) in events {
             match event {
                 Event::Wrote(write) => gate.on_write(at, write),
@@ -379,10 +408,17 @@ impl AutoRate {
                 Event::Overhead(wire_bytes) => gate.on_overhead(at, wire_bytes),
             }
         }
+        Some(())
     }
 }
 
 impl Followed {
+    /// Forgets all sockets, and returns them.
+    fn forget(&mut self) -> BTreeMap<u64, Socket> {
+        self.events.clear();
+        mem::take(&mut self.sockets)
+    }
+
     /// Returns whether the kernel may be asked about a socket after a write; if so, one fewer
     /// question is left.
     fn may_ask(&mut self, now: Time) -> bool {
@@ -589,29 +625,42 @@ impl Answer {
 fn run(link: &Weak<PacedLink>, search: u64, mut gate: Gate, config: &GateConfig) {
     let mut watch = config.named_bits_per_s.map(Watch::new);
     while let Some(link) = link.upgrade() {
-        let auto = link.auto();
-        auto.resume();
-        auto.wait_for_writes();
-        let control = auto.poll(&mut gate, &link);
-        if !link.set_found_rate(search, control.rate_bits_per_s) {
+        let Some(rest) = step(&link, search, &mut gate, config, &mut watch) else {
             return;
-        }
-        auto.is_engaged.store(gate.is_engaged(), Relaxed);
-        let found = gate.found();
-        auto.publish(config, found);
-        let found = found.map(|found| found.rate_bits_per_s);
-        if let Some(watch) = &mut watch
-            && let Some(remark) = watch.on_rate(link.now(), found)
-        {
-            watch.say(remark);
-        }
-        let rest = gate.rest(link.now());
-        if rest.is_some() {
-            auto.rest(&mut gate);
-        }
+        };
         drop(link);
-        std::thread::sleep(rest.unwrap_or(POLL_INTERVAL));
+        std::thread::sleep(rest);
     }
+}
+
+/// Polls once, and does what follows. Returns the time until the next poll; `None` if the search is
+/// over.
+fn step(
+    link: &PacedLink,
+    search: u64,
+    gate: &mut Gate,
+    config: &GateConfig,
+    watch: &mut Option<Watch>,
+) -> Option<Duration> {
+    let auto = link.auto();
+    auto.resume(search)?;
+    auto.wait_for_writes();
+    let control = auto.poll(search, gate, link)?;
+    if !link.set_found_rate(search, control.rate_bits_per_s) {
+        return None;
+    }
+    auto.note(search, gate, config)?;
+    let found = gate.found().map(|found| found.rate_bits_per_s);
+    if let Some(watch) = watch
+        && let Some(remark) = watch.on_rate(link.now(), found)
+    {
+        watch.say(remark);
+    }
+    let rest = gate.rest(link.now());
+    if rest.is_some() {
+        auto.rest(search, gate)?;
+    }
+    Some(rest.unwrap_or(POLL_INTERVAL))
 }
 
 #[cfg(test)]
@@ -636,20 +685,15 @@ mod tests {
         (listener.accept().unwrap().0, client)
     }
 
-    /// Writes `bytes` to a socket, and notes them as a connection's gauge would.
-    fn write(auto: &AutoRate, now: Time, key: u64, socket: &mut TcpStream, bytes: u64, all: u64) {
-        write_on(auto, now, key, socket, bytes, all, &Cell::default());
+    /// Returns a state in which a search is on, the first one.
+    fn searching() -> AutoRate {
+        let auto = AutoRate::new();
+        auto.begin(GateConfig::default());
+        auto
     }
 
-    fn write_on(
-        auto: &AutoRate,
-        now: Time,
-        key: u64,
-        socket: &mut TcpStream,
-        bytes: u64,
-        all: u64,
-        passed_over: &Cell<PassedOver>,
-    ) {
+    /// Writes `bytes` to a socket, and notes them as a connection's gauge would.
+    fn write(auto: &AutoRate, now: Time, key: u64, socket: &mut TcpStream, bytes: u64, all: u64) {
         socket.write_all(&vec![b'x'; bytes as usize]).unwrap();
         let writer = Writer {
             socket: key,
@@ -658,7 +702,7 @@ mod tests {
             bytes,
             cost: COST,
             fd: socket.as_fd(),
-            passed_over,
+            passed_over: &Cell::default(),
         };
         auto.on_write(now, all, &writer);
     }
@@ -692,7 +736,7 @@ mod tests {
 
     #[test]
     fn what_leaves_is_told_once_though_its_socket_is_let_go_of_between() {
-        let auto = AutoRate::new();
+        let auto = searching();
         let (mut socket, mut client) = connected();
         let mut all = 0;
         for turn in 1..=5 {
@@ -710,7 +754,7 @@ mod tests {
     /// Checks that what a socket has taken is told once, whether it was asked about or not.
     #[test]
     fn of_many_writes_some_are_asked_about_and_all_are_told() {
-        let auto = AutoRate::new();
+        let auto = searching();
         let (mut socket, mut client) = connected();
         let mut all = 0;
         let wrote = |auto: &AutoRate| {
@@ -740,7 +784,7 @@ mod tests {
 
     #[test]
     fn sockets_that_have_nothing_on_the_way_do_not_fill_the_table() {
-        let auto = AutoRate::new();
+        let auto = searching();
         let mut pairs: Vec<_> = (0..80).map(|_| connected()).collect();
         for (key, (socket, client)) in (0_u32..).zip(&mut pairs) {
             let now = Time::ZERO + key * ASK_EVERY;
@@ -759,7 +803,7 @@ mod tests {
 
     #[test]
     fn what_a_socket_that_is_not_followed_takes_is_told() {
-        let auto = AutoRate::new();
+        let auto = searching();
         let (mut socket, _client) = connected();
         let fd = Arc::new(socket.as_fd().try_clone_to_owned().unwrap());
         for key in 0..SOCKETS_MAX as u64 {
@@ -783,8 +827,7 @@ mod tests {
     /// Fills a socket, tells a search of what it has taken, and follows the socket until all has
     /// arrived, in that search or in another. Returns the part of these bytes that was told then.
     fn told_again(in_another: bool) -> f64 {
-        let auto = AutoRate::new();
-        auto.begin(GateConfig::default());
+        let auto = searching();
         let (mut socket, mut client) = connected();
         let mut all = 0;
         socket.set_nonblocking(true).unwrap();
@@ -822,8 +865,8 @@ mod tests {
 
     #[test]
     fn what_was_told_as_it_was_written_is_not_told_again_when_it_leaves() {
-        // Loopback's segments are longer than was taken when they were written.
-        assert_eq!(told_again(false), 0.0);
+        // A packet or two without payload may come to it, such as a probe of a full window.
+        assert!(told_again(false) < 0.001);
         // Another search was told nothing.
         assert!(told_again(true) > 0.1);
     }
@@ -855,11 +898,11 @@ mod tests {
 
     #[test]
     fn while_it_rests_nothing_is_followed() {
-        let auto = AutoRate::new();
+        let auto = searching();
         let mut gate = Gate::new(&GateConfig::default());
         let (mut socket, _client) = connected();
         write(&auto, ms(0), 1, &mut socket, 100, 100);
-        auto.rest(&mut gate);
+        auto.rest(1, &mut gate).unwrap();
         write(&auto, ms(1), 1, &mut socket, 100, 200);
         auto.on_overhead(ms(1), 66);
         let is_empty = || {
@@ -869,15 +912,45 @@ mod tests {
         assert!(is_empty());
         // A worker had begun to tell when the rest began.
         auto.lock().tell(ms(1), Event::Overhead(66));
-        auto.resume();
+        auto.resume(1).unwrap();
         assert!(is_empty());
         write(&auto, ms(2), 1, &mut socket, 100, 300);
         assert!(!is_empty());
     }
 
     #[test]
+    fn where_no_search_is_on_nothing_is_followed() {
+        let auto = searching();
+        let (mut socket, _client) = connected();
+        auto.stop();
+        // A worker had seen that one is on.
+        write(&auto, ms(1), 1, &mut socket, 100, 100);
+        auto.on_overhead(ms(1), 66);
+        let followed = auto.lock();
+        assert!(followed.sockets.is_empty() && followed.events.is_empty());
+    }
+
+    #[test]
+    fn a_search_that_is_over_hears_nothing_and_changes_nothing() {
+        let auto = searching();
+        let mut gate = Gate::new(&GateConfig::default());
+        let (mut socket, _client) = connected();
+        auto.stop();
+        auto.begin(GateConfig::default());
+        write(&auto, ms(1), 1, &mut socket, 100, 100);
+        let events = auto.lock().events.len();
+        assert_eq!(auto.tell(1, &mut gate), None);
+        assert_eq!(auto.rest(1, &mut gate), None);
+        assert_eq!(auto.note(1, &gate, &GateConfig::default()), None);
+        assert!(auto.is_watching());
+        let followed = auto.lock();
+        assert_eq!((followed.sockets.len(), followed.events.len()), (1, events));
+        assert!(events >= 1);
+    }
+
+    #[test]
     fn a_socket_that_holds_bytes_back_is_asked_about_at_once() {
-        let auto = AutoRate::new();
+        let auto = searching();
         let (mut socket, _client) = connected();
         socket.set_nonblocking(true).unwrap();
         let mut all = 0;
@@ -891,7 +964,7 @@ mod tests {
 
     #[test]
     fn events_are_bounded_and_their_bytes_are_not_lost() {
-        let auto = AutoRate::new();
+        let auto = searching();
         for event in 0..3 * EVENTS_MAX as u64 {
             auto.on_overhead(ms(event), 66);
         }

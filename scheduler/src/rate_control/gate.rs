@@ -268,8 +268,8 @@ impl Gate {
         self.control.on_write(now, write);
     }
 
-    /// Notes that wire bytes of no stream have left the host: packets of a connection's set-up or
-    /// end.
+    /// Notes that wire bytes have left the host that no socket reports: packets of a connection's
+    /// set-up or end, and what sockets send that are not followed.
     pub fn on_overhead(&mut self, now: Time, wire_bytes: u64) {
         self.bank.send(now, wire_bytes, self.clip_s());
         self.host_queue.send(wire_bytes);

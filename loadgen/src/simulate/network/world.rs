@@ -1,6 +1,7 @@
 //! Clients, links and a server in virtual time.
 
 mod arrivals;
+mod local;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,6 +23,7 @@ use super::server::Paced;
 use super::system::System;
 use super::wire::{BARE_BYTES, MSS, SYN_ACK_BYTES};
 use crate::links::{Link, Mark, Packet};
+use local::Local;
 
 /// The most times that a SYN-ACK is sent: more than Linux's, for a run in which a response never
 /// comes has no mean.
@@ -32,11 +34,6 @@ const SYN_ACK_WAIT_MAX: Duration = Duration::from_secs(120);
 
 /// The most time that a run goes on after the last request.
 const DRAIN: Duration = Duration::from_secs(1200);
-
-/// The most segments of a connection that wait in the server's own queue: Linux's TCP small queues.
-/// In Linux it is also what TCP's pacing lets out in a 1024th of a second, if that is more.
-const SMALL_QUEUE: u32 = 3;
-const SMALL_QUEUES_PER_S: u64 = 1024;
 
 /// The most flows that a router which marks packets remembers.
 const MARKED_FLOWS: usize = 65_536;
@@ -68,16 +65,6 @@ pub(super) struct World<'a> {
     counted: Counted,
     /// The request, by request, that a client makes once that one is complete.
     successors: Vec<Option<u32>>,
-}
-
-/// The server's own queue: it tells a connection when a segment has left, and has a
-/// sender wait where another host's queue would drop.
-#[derive(Debug, Default)]
-struct Local {
-    packets: u64,
-    most: u64,
-    /// Connections that found the queue full, in order.
-    waiting: VecDeque<u32>,
 }
 
 /// Serves all requests of a plan by a system.
@@ -415,42 +402,6 @@ impl<'a> World<'a> {
         }
         let due = self.shared.as_ref().and_then(Link::next_event);
         self.shared_alarm.set(&mut self.events, due, Event::Shared);
-    }
-
-    /// Notes that a packet has left the server's own queue: others may enter it.
-    fn left_server(&mut self, content: PacketContent) {
-        let Some(local) = &mut self.local else { return };
-        local.packets -= 1;
-        let next = local.waiting.pop_front();
-        let connection = &mut self.connections[content.connection as usize];
-        if content.kind.is_data() {
-            connection.queued -= 1;
-            self.transmit(content.connection);
-        }
-        if let Some(c) = next {
-            self.connections[c as usize].waits = false;
-            self.transmit(c);
-        }
-    }
-
-    /// Returns whether the server's own queue takes a segment of a connection.
-    /// A connection that finds it full gets its turn once there is room.
-    fn has_room(&mut self, c: u32) -> bool {
-        let Some(local) = &mut self.local else {
-            return true;
-        };
-        let connection = &mut self.connections[c as usize];
-        let full = local.packets >= local.most;
-        if full && !std::mem::replace(&mut connection.waits, true) {
-            local.waiting.push_back(c);
-        }
-        let most = if self.plan.tcp.is_small_queue_timed {
-            let segments = connection.sender.pacing_bytes_per_s() / SMALL_QUEUES_PER_S / MSS;
-            SMALL_QUEUE.max(u32::try_from(segments + 1).unwrap_or(u32::MAX))
-        } else {
-            SMALL_QUEUE
-        };
-        !full && connection.queued < most
     }
 
     fn pass_down(&mut self, index: u32) {

@@ -339,8 +339,8 @@ impl Present {
         })
     }
 
-    /// Commits each part to another configuration, and hands that to the workers. The receiver that it returns disconnects
-    /// once they have all taken it.
+    /// Commits each part to another configuration, and hands that to the workers. The receiver
+    /// that it returns disconnects once they have all taken it.
     fn commit(&mut self, ready: Ready, changes: &Changes) -> Receiver<()> {
         let NextPresent {
             assembly,

@@ -122,8 +122,10 @@ fn requests_that_are_broken_end_the_connection() {
     let sent = sent.count();
     assert!(sent < 1000, "the flood went through");
     assert!(broken >= 200, "{broken} are no flood");
+    // How many of them have a line depends on how many the library refuses: it does so with those
+    // that come while it is busy.
     wait_for("the flood in the log", || {
-        let lines = proxy.log_lines_at_least(200);
+        let lines = proxy.log_lines_at_least(1);
         lines.iter().any(|line| line["reason"] == "http2_flood")
     });
     assert!(asked.load(Ordering::SeqCst) < 1000);

@@ -50,7 +50,7 @@ pub struct News {
     /// which the account began.
     pub left_before: u64,
     /// The position in the stream up to which the gate was told by
-    /// [`on_overhead`](super::Gate::on_overhead) when the account began; zero if it was not.
+    /// [`on_overhead`](super::Gate::on_overhead) alone; zero if it never was.
     pub passed_over: u64,
 }
 

@@ -34,7 +34,7 @@ impl Record {
         }
     }
 
-    /// Has the catalogue learn the size of a response that has gone out whole.
+    /// Teaches the catalogue the size of a response that has gone out whole.
     pub(super) fn teach(&mut self) {
         // How much of an event stream one client has heard says nothing of the next.
         if !self.sent.is_stream() {

@@ -865,10 +865,12 @@ mod tests {
 
     #[test]
     fn what_was_told_as_it_was_written_is_not_told_again_when_it_leaves() {
-        // A packet or two without payload may come to it, such as a probe of a full window.
-        assert!(told_again(false) < 0.001);
+        // While the client does not read, TCP probes its window, and may send a segment again.
+        let again = told_again(false);
+        assert!(again < 0.05, "{again}");
         // Another search was told nothing.
-        assert!(told_again(true) > 0.1);
+        let again = told_again(true);
+        assert!(again > 0.5, "{again}");
     }
 
     #[test]

@@ -3,7 +3,6 @@
 mod arrivals;
 mod local;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use sprat_measure::wire::RESPONSE_HEAD_BYTES;

@@ -138,7 +138,7 @@ pub(super) fn file_of(output: &Path, paper: &str, name: &str) -> PathBuf {
 
 /// The paths of the code that experiments in virtual time run, from the root of the repository. A
 /// module with a directory has its file beside it.
-const SIMULATED: [&str; 12] = [
+const SIMULATED: [&str; 13] = [
     "scheduler/src",
     "measure/src",
     "loadgen/src/simulate",
@@ -148,6 +148,7 @@ const SIMULATED: [&str; 12] = [
     "loadgen/src/ideal",
     "loadgen/src/ideal.rs",
     "loadgen/src/recorded.rs",
+    "loadgen/src/table.rs",
     "loadgen/src/trace.rs",
     "loadgen/src/workload",
     "loadgen/src/workload.rs",

@@ -1,8 +1,10 @@
 //! BBR version 1 as Linux has it (draft-cardwell-iccrg-bbr-congestion-control-00): the window and
 //! the rate of pacing follow from a model of the path, its bandwidth and its least round trip.
 //!
-//! Of Linux's additions, the detection of policers and the allowance for acknowledgements that come
-//! together are left out.
+//! Of Linux's additions these are left out: the detection of policers, the allowance for
+//! acknowledgements that come together, the credit for a burst that comes late, and the estimate of
+//! what will be in flight when a packet may go. And a write counts as limited by the application
+//! though packets of the socket wait in the host.
 
 use std::collections::VecDeque;
 use std::time::Duration;

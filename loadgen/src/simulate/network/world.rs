@@ -46,6 +46,8 @@ const HELD_MAX: u64 = 64 << 10;
 /// The state of a run: clients, links, server and counts.
 pub(super) struct World<'a> {
     now: Time,
+    /// The time at which the run ends though responses are not complete.
+    end: Time,
     plan: &'a RunPlan,
     events: Events,
     shared: Option<Link<PacketContent>>,
@@ -127,6 +129,7 @@ impl<'a> World<'a> {
         let shared = plan.shared.as_ref();
         Self {
             now: Time::ZERO,
+            end: Time::ZERO,
             events: Events::default(),
             shared: shared.map(|settings| Link::new(settings.clone(), plan.seed, Time::ZERO)),
             shared_alarm: Alarm::default(),
@@ -153,7 +156,7 @@ impl<'a> World<'a> {
             paced.poll_alarm.set(&mut self.events, first, poll);
         }
         let last = self.plan.requests.last().map_or(Time::ZERO, |r| r.at);
-        let end = last + DRAIN;
+        self.end = last + DRAIN;
         let requests = self.plan.requests.iter().enumerate();
         let mut arrivals = requests.filter(|(_, own)| own.after.is_none()).peekable();
         while self.counted.completed < self.plan.requests.len() {
@@ -167,7 +170,7 @@ impl<'a> World<'a> {
                     self.counted.received_by_last = self.counted.received;
                     self.counted.open_by_last = self.counted.open.mean(self.now);
                 }
-                (Some(due), _) if due <= end => {
+                (Some(due), _) if due <= self.end => {
                     if let Some((at, event)) = self.events.take() {
                         self.now = at;
                         self.happen(event);
@@ -244,6 +247,8 @@ impl<'a> World<'a> {
     }
 
     fn begin(&mut self, c: u32, index: u32) {
+        // A request that follows a response comes later than the plan can tell.
+        self.end = self.end.max(self.now + DRAIN);
         self.counted.ask(index as usize, self.now);
         let bytes = self.plan.requests[index as usize].bytes + RESPONSE_HEAD_BYTES;
         let connection = &mut self.connections[c as usize];

@@ -49,26 +49,9 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         true => link(10.0 * offered + 1000.0, queue_bytes(1000 * SEGMENT)),
         false => link(mbit, queue(&mut dice, mbit)),
     };
-    if !idle && dice.uniform() < 0.1 {
-        // A tenth to ten times as much, a third of the way through.
-        let factor = log_uniform(&mut dice, &(0.1..=10.0));
-        let length_s = count as f64 * 6200.0 * 8.0 / (offered * MBIT);
-        shared.schedule = rates(
-            &[
-                (length_s / 3.0, mbit * factor),
-                (length_s * 2.0 / 3.0, mbit),
-            ],
-            None,
-        );
-    }
-    let on_off = (dice.uniform() < 0.15).then(|| {
-        let on_s = log_uniform(&mut dice, &(0.2..=5.0));
-        let off_s = log_uniform(&mut dice, &(0.2..=5.0));
-        (
-            Duration::from_secs_f64(on_s),
-            Duration::from_secs_f64(off_s),
-        )
-    });
+    // A tenth to ten times as much, a third of the way through.
+    let factor = (!idle && dice.uniform() < 0.1).then(|| log_uniform(&mut dice, &(0.1..=10.0)));
+    let on_off = (dice.uniform() < 0.15).then(|| bursts(&mut dice));
     let algorithm = match dice.uniform() {
         u if u < 0.7 => Algorithm::Cubic,
         u if u < 0.85 => Algorithm::Reno,
@@ -81,6 +64,22 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         shared.queue = queue_packets(2 * packets);
     }
     let downloads = is_local && dice.uniform() < 0.3;
+    let (requests, length_s) = if downloads {
+        let requests = count.min(DOWNLOADS_MAX);
+        (
+            requests,
+            requests as f64 * DOWNLOAD_BYTES as f64 * 8.0 / (mbit * MBIT),
+        )
+    } else {
+        (count, count as f64 * 6200.0 * 8.0 / (offered * MBIT))
+    };
+    if let Some(factor) = factor {
+        let changes = [
+            (length_s / 3.0, mbit * factor),
+            (length_s * 2.0 / 3.0, mbit),
+        ];
+        shared.schedule = rates(&changes, None);
+    }
     Network {
         name: format!("seed {seed}"),
         shared,
@@ -88,11 +87,7 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         traffic: Traffic {
             offered_bits_per_s: offered * MBIT,
             on_off,
-            requests: if downloads {
-                count.min(DOWNLOADS_MAX)
-            } else {
-                count
-            },
+            requests,
             largest_bytes: u64::MAX,
             back_to_back_bytes: downloads.then_some(DOWNLOAD_BYTES),
         },
@@ -100,6 +95,12 @@ pub(crate) fn random(seed: u64, count: usize) -> Network {
         is_shared: !idle,
         local_packets,
     }
+}
+
+/// Draws how long requests come, and how long none does.
+fn bursts(dice: &mut Dice) -> (Duration, Duration) {
+    let mut draw = || Duration::from_secs_f64(log_uniform(dice, &(0.2..=5.0)));
+    (draw(), draw())
 }
 
 /// Returns the rate of all requests at which the clients' own links of some group are full, in

@@ -284,11 +284,14 @@ fn what_is_no_response_is_not_marked() {
     let port = port(&stream);
     let mut client = Peer::new(stream);
     client.ask(get("/40000"));
-    // Half a head is acknowledged, and nothing else is said.
+    // Half a head is acknowledged, and nothing else is said. The client may be quicker than the
+    // worker, which takes the mark off when it has written: so the last acknowledgement counts.
     let before = wire.marks(port, 40_000).last().unwrap().1;
-    let seen = wire.to(port).len();
-    client.send("GET /10 HT");
-    wait_for("an acknowledgement", || wire.to(port).len() > seen);
+    for byte in ["G", "E", "T", " ", "/", "1", "0", " ", "H", "T"] {
+        let seen = wire.to(port).len();
+        client.send(byte);
+        wait_for("an acknowledgement", || wire.to(port).len() > seen);
+    }
     let packets = wire.to(port);
     let bare = packets.last().unwrap();
     assert_eq!((bare.bytes, bare.class), (0, 0), "{bare:?}");

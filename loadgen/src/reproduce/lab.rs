@@ -298,7 +298,12 @@ impl LabScript {
             let kept = kept.values.get(name);
             kept.is_none_or(|own| (own - value).abs() <= ROUNDED * value.abs())
         };
-        if record.values.iter().all(is_same) {
+        // Two that share no value say nothing of each other.
+        let shares = record
+            .values
+            .keys()
+            .any(|name| kept.values.contains_key(name));
+        if shares && record.values.iter().all(is_same) {
             for (name, value) in kept.values {
                 record.values.entry(name).or_insert(value);
             }
@@ -400,17 +405,20 @@ mod tests {
             lines.concat().concat()
         );
         std::fs::write(results.join("summary.csv"), text).unwrap();
-        let completed = |basic: f64| {
+        let completed_of = |name: &str, basic: f64| {
             let mut record = Measured::default();
-            record.value("light basic growth", basic);
+            record.value(name, basic);
             lab.complete(&mut record, output);
             record.values
         };
+        let completed = |basic: f64| completed_of("light basic growth", basic);
         let values = completed(28.313);
         assert_eq!(values.len(), lab.values.len());
         assert_eq!(values["heavy ltdpool growth"], 1.774);
         // A summary of another run.
         assert_eq!(completed(28.4).len(), 1);
+        // Nothing says that it is of the same run.
+        assert_eq!(completed_of("another", 28.313).len(), 1);
     }
 
     #[test]
